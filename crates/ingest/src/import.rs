@@ -203,7 +203,12 @@ impl ImportContext<'_> {
     /// Begins the transaction: on the existing table, or one of this schema.
     pub(crate) fn begin(&self, existing: bool, schema: &Schema) -> Result<ImportTxn> {
         let name = &self.options.table;
-        let target = match (existing, self.options.existing) {
+        // No table of the database is called so, and none comes to be: nothing is committed.
+        let elsewhere = format!("pg_temp.{name}");
+        let target = match (existing, &self.options.existing) {
+            (_, Existing::Elsewhere(schema)) => {
+                ImportTarget::New { name: &elsewhere, schema: Schema::clone(schema) }
+            }
             (true, _) => ImportTarget::Existing(name),
             (false, Existing::Replace) => ImportTarget::Replacing { name, schema: schema.clone() },
             (false, _) => ImportTarget::New { name, schema: schema.clone() },

@@ -159,7 +159,7 @@ pub enum ColumnSource {
 }
 
 /// What is done about a table that exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Existing {
     /// Its rows stay, and others come to them.
     Add,
@@ -167,6 +167,8 @@ pub enum Existing {
     Replace,
     /// As `Add`; and if there is none, none is made.
     Require,
+    /// The database does not have the table, whose columns these are: somebody takes the rows.
+    Elsewhere(Arc<Schema>),
 }
 
 /// What kind of file it is.

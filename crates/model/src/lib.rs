@@ -28,4 +28,4 @@ pub use schema::{Column, SYSTEM_PREFIX, Schema, SchemaError, TextLength, Ttl, is
 pub use time::{TimeRange, TimeUnit, Timestamp};
 pub use types::ColumnType;
 pub use value::Value;
-pub use view::{Comments, View, ViewRead};
+pub use view::{ColumnDefault, Comments, View, ViewRead};

@@ -42,6 +42,9 @@ pub const VIEW_NESTING: usize = 16;
 /// statement may join, since planning takes time with a power of their number.
 pub const VIEW_TABLES: usize = JOINS;
 
+/// Bytes of the expression that a column is filled with: some lines of text.
+pub const DEFAULT_BYTES: usize = 4 << 10;
+
 /// Bytes of a comment on a table or a column: some pages of text.
 pub const COMMENT_BYTES: usize = 8 << 10;
 

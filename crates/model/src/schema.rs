@@ -10,7 +10,9 @@
 //! - S7. Comments are texts that are not empty, on the table and on columns of it, one each at
 //!   most.
 //! - S8. A view is a schema with a query in place of rows: it has no partitions, no keys of DEDUP,
-//!   no time that rows are kept for, and no lengths.
+//!   no time that rows are kept for, no lengths, and no defaults.
+//! - S9. Defaults are of columns of the table, one each at most. Numbers are for whole ones, and an
+//!   expression has a text that is bounded.
 //! - S5. The names of the tables that the system itself keeps, those of the schema `sys`, begin
 //!   with `sys.`, and those of no others.
 
@@ -23,7 +25,7 @@ use crate::limits;
 use crate::partition::PartitionUnit;
 use crate::time::TimeUnit;
 use crate::types::ColumnType;
-use crate::view::{Comments, View};
+use crate::view::{ColumnDefault, Comments, View};
 
 /// What the names of the system's tables begin with (S5).
 pub const SYSTEM_PREFIX: &str = "sys.";
@@ -62,6 +64,7 @@ pub struct Schema {
     lengths: Vec<TextLength>,
     comments: Comments,
     view: Option<Arc<View>>,
+    defaults: Vec<(ColumnId, ColumnDefault)>,
 }
 
 /// The most characters that the texts of a column may have, as in `VARCHAR(20)`.
@@ -129,8 +132,14 @@ pub enum SchemaError {
     ViewText { bytes: usize },
     #[error("the tables of a view have {count} columns, more than {}", limits::VIEW_COLUMNS)]
     ViewColumns { count: usize },
-    #[error("a view has no partitions, keys, lengths or time that rows are kept for")]
+    #[error("a view has no partitions, keys, lengths, defaults or time that rows are kept for")]
     ViewOfRows,
+    #[error("column `{name}` is {}, and the numbers of an identity are whole", .ty.sql())]
+    NotOfNumbers { name: String, ty: ColumnType },
+    #[error("a DEFAULT has 1 to {} bytes, and not {bytes}", limits::DEFAULT_BYTES)]
+    DefaultText { bytes: usize },
+    #[error("a DEFAULT is on no column of the table, or on one that has one")]
+    BadDefault,
     #[error("a comment has 1 to {} bytes, and not {bytes}", limits::COMMENT_BYTES)]
     CommentText { bytes: usize },
     #[error(
@@ -166,6 +175,7 @@ impl Schema {
             lengths: Vec::new(),
             comments: Comments::default(),
             view: None,
+            defaults: Vec::new(),
         };
         for (name, ty) in columns {
             schema.push(name, *ty)?;
@@ -192,6 +202,7 @@ impl Schema {
             lengths: Vec::new(),
             comments: Comments::default(),
             view: None,
+            defaults: Vec::new(),
         }
     }
 
@@ -201,7 +212,7 @@ impl Schema {
     /// If the parts do not make a schema: S1, S2, S3, ids below `next_column`.
     pub fn from_parts(parts: SchemaParts) -> Result<Schema, SchemaError> {
         let SchemaParts { version, columns, designated, partition_by, next_column, .. } = parts;
-        let SchemaParts { dedup, ttl, lengths, comments, view, .. } = parts;
+        let SchemaParts { dedup, ttl, lengths, comments, view, defaults, .. } = parts;
         if columns.is_empty() {
             return Err(SchemaError::NoColumns);
         }
@@ -216,6 +227,7 @@ impl Schema {
             lengths,
             comments,
             view,
+            defaults,
         };
         for column in columns {
             schema.check_new(&column.name)?;
@@ -278,12 +290,41 @@ impl Schema {
         if !commented.iter().enumerate().all(is_comment) {
             return Err(SchemaError::BadComment);
         }
+        self.check_defaults()?;
         let Some(view) = &self.view else { return Ok(()) };
         let is_plain = self.partition_by == PartitionUnit::None && self.ttl.is_none();
-        if !is_plain || !self.dedup.is_empty() || !self.lengths.is_empty() {
+        if !is_plain || !self.dedup.is_empty() || self.says_of_values() {
             return Err(SchemaError::ViewOfRows);
         }
         view.check()
+    }
+
+    /// Whether something is said of the values of columns, besides their types.
+    fn says_of_values(&self) -> bool {
+        !self.lengths.is_empty() || !self.defaults.is_empty()
+    }
+
+    /// S9.
+    fn check_defaults(&self) -> Result<(), SchemaError> {
+        for (at, (id, default)) in self.defaults.iter().enumerate() {
+            let column = self.column(*id).ok_or(SchemaError::BadDefault)?;
+            if self.defaults[..at].iter().any(|(other, _)| other == id) {
+                return Err(SchemaError::BadDefault);
+            }
+            match default {
+                ColumnDefault::NextNumber if !column.ty.is_integer() => {
+                    let (name, ty) = (column.name.clone(), column.ty);
+                    return Err(SchemaError::NotOfNumbers { name, ty });
+                }
+                ColumnDefault::Expression(text)
+                    if text.is_empty() || limits::DEFAULT_BYTES < text.len() =>
+                {
+                    return Err(SchemaError::DefaultText { bytes: text.len() });
+                }
+                ColumnDefault::NextNumber | ColumnDefault::Expression(_) => {}
+            }
+        }
+        Ok(())
     }
 
     fn timestamp_column(&self, name: &str) -> Result<ColumnId, SchemaError> {
@@ -348,6 +389,7 @@ impl Schema {
         self.columns.retain(|column| column.id != id);
         self.lengths.retain(|length| length.column != id);
         self.comments.columns.retain(|(column, _)| *column != id);
+        self.defaults.retain(|(column, _)| *column != id);
         if self.columns.is_empty() {
             return Err(SchemaError::NoColumns);
         }
@@ -398,6 +440,48 @@ impl Schema {
         }
         let is_changed = !lengths.is_empty();
         if is_changed { self.changed().checked() } else { Ok(self) }
+    }
+
+    /// This schema with another length of a column, or none.
+    ///
+    /// # Errors
+    /// If there is no such column, or S6 does not hold.
+    pub fn with_length(mut self, name: &str, max: Option<u32>) -> Result<Schema, SchemaError> {
+        let column = self.find(name).ok_or_else(|| no_such(name))?.id;
+        self.lengths.retain(|length| length.column != column);
+        self.lengths.extend(max.map(|max| TextLength { column, max }));
+        self.changed().checked()
+    }
+
+    /// This schema with defaults of columns that have none yet, by their names.
+    ///
+    /// # Errors
+    /// If a column does not exist, or S9 does not hold.
+    pub fn with_defaults(
+        mut self,
+        defaults: &[(String, ColumnDefault)],
+    ) -> Result<Schema, SchemaError> {
+        for (name, default) in defaults {
+            let column = self.find(name).ok_or_else(|| no_such(name))?.id;
+            self.defaults.push((column, default.clone()));
+        }
+        let is_changed = !defaults.is_empty();
+        if is_changed { self.changed().checked() } else { Ok(self) }
+    }
+
+    /// This schema with another default of a column, or none.
+    ///
+    /// # Errors
+    /// If there is no such column, or S9 does not hold.
+    pub fn with_default(
+        mut self,
+        name: &str,
+        default: Option<ColumnDefault>,
+    ) -> Result<Schema, SchemaError> {
+        let column = self.find(name).ok_or_else(|| no_such(name))?.id;
+        self.defaults.retain(|(id, _)| *id != column);
+        self.defaults.extend(default.map(|default| (column, default)));
+        self.changed().checked()
     }
 
     /// The schema of a view: the columns of its query, and that.
@@ -478,6 +562,18 @@ impl Schema {
     #[must_use]
     pub fn length(&self, column: ColumnId) -> Option<TextLength> {
         self.lengths.iter().copied().find(|length| length.column == column)
+    }
+
+    /// What columns are filled with that an INSERT gives no value for, in no order.
+    #[must_use]
+    pub fn defaults(&self) -> &[(ColumnId, ColumnDefault)] {
+        &self.defaults
+    }
+
+    /// What a column is filled with, if something is said.
+    #[must_use]
+    pub fn default_of(&self, column: ColumnId) -> Option<&ColumnDefault> {
+        self.defaults.iter().find(|(id, _)| *id == column).map(|(_, default)| default)
     }
 
     /// The type of a column as SQL writes it, with its length.
@@ -580,6 +676,8 @@ pub struct SchemaParts {
     pub comments: Comments,
     /// The query, of a view.
     pub view: Option<Arc<View>>,
+    /// What columns are filled with.
+    pub defaults: Vec<(ColumnId, ColumnDefault)>,
 }
 
 /// Whether two names are the same to the catalog: without regard to case.
@@ -645,6 +743,36 @@ mod tests {
         assert!(length.is_exceeded_by("\u{E9}abc".as_bytes()));
         let dropped = schema.without_column("v").expect("dropped");
         assert_eq!(dropped.lengths(), []);
+    }
+
+    #[test]
+    fn defaults_are_of_columns_and_go_with_them() {
+        let text = |text: &str| ColumnDefault::Expression(text.to_owned());
+        let schema = sample().with_defaults(&[("A".to_owned(), ColumnDefault::NextNumber)]);
+        let schema = schema.expect("an identity").with_default("ts", Some(text("now()")));
+        let schema = schema.expect("an expression");
+        let id = schema.find("a").expect("a").id;
+        assert_eq!(schema.default_of(id), Some(&ColumnDefault::NextNumber));
+        let other = schema.clone().with_default("a", Some(text("7"))).expect("another");
+        assert_eq!(other.default_of(id), Some(&text("7")));
+        let refused = schema.clone().with_default("ts", Some(ColumnDefault::NextNumber));
+        assert!(matches!(refused, Err(SchemaError::NotOfNumbers { .. })), "S9");
+        let refused = schema.clone().with_default("a", Some(text("")));
+        assert_eq!(refused, Err(SchemaError::DefaultText { bytes: 0 }), "S9");
+        let refused = schema.clone().with_defaults(&[("a".to_owned(), text("1"))]);
+        assert_eq!(refused, Err(SchemaError::BadDefault), "S9");
+        assert_eq!(schema.without_column("a").expect("dropped").defaults().len(), 1);
+        let view = sample_view(&[("a", ColumnType::Int32)], "SELECT 1").expect("a view");
+        assert_eq!(view.with_default("a", Some(text("1"))), Err(SchemaError::ViewOfRows), "S8");
+    }
+
+    #[test]
+    fn a_length_may_be_another_one() {
+        let schema = sample().with_column("v", ColumnType::Varchar).expect("added");
+        let schema = schema.with_length("v", Some(3)).expect("a length");
+        let wider = schema.with_length("V", Some(9)).expect("another");
+        assert_eq!(wider.sql_type(wider.find("v").expect("there")), "VARCHAR(9)");
+        assert_eq!(wider.with_length("v", None).expect("none").lengths(), []);
     }
 
     fn sample_view(columns: &[(&str, ColumnType)], query: &str) -> Result<Schema, SchemaError> {

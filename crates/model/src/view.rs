@@ -1,4 +1,4 @@
-//! What a schema says besides its columns: the query of a view, and comments.
+//! What a schema says besides its columns: the query of a view, comments, and defaults.
 //!
 //! - V1. A view reads tables by their ids: renaming one, or its columns, changes nothing. Where the
 //!   id is gone, a table of the same name takes its place.
@@ -38,6 +38,15 @@ pub struct Comments {
     pub table: Option<String>,
     /// On columns, each once.
     pub columns: Vec<(ColumnId, String)>,
+}
+
+/// What a column is filled with where an INSERT gives no value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ColumnDefault {
+    /// The next one of the column's own numbers, as an identity of SQL has them.
+    NextNumber,
+    /// What an expression gives: its text as it was written.
+    Expression(String),
 }
 
 impl View {

@@ -15,6 +15,7 @@ mod types;
 mod rows;
 mod objects;
 mod functions;
+mod locks;
 mod lists;
 mod rewrite;
 
@@ -22,10 +23,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Float32Array, Int16Array, Int32Array, Int64Array, RecordBatch,
-    RecordBatchOptions, StringViewArray, UInt32Array, new_null_array,
+    ArrayRef, BooleanArray, Float32Array, Float64Array, Int16Array, Int32Array, Int64Array,
+    RecordBatch, RecordBatchOptions, StringViewArray, UInt32Array, new_null_array,
 };
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::common::{DataFusionError, TableReference};
 use datafusion::datasource::MemTable;
 use datafusion::datasource::provider_as_source;
@@ -39,6 +40,7 @@ use rows::{Cell, Row};
 pub(crate) use functions::{catalog_function, catalog_functions, quote_ident};
 pub use lists::parse_list;
 pub(crate) use lists::{LIST_MARK, element_type};
+pub(crate) use locks::Locks;
 pub(crate) use objects::table_oid;
 pub(crate) use rewrite::{names_catalog, rewrite};
 
@@ -85,6 +87,8 @@ fn arrow_type(ty: &str) -> DataType {
         "int4" => DataType::Int32,
         "int8" => DataType::Int64,
         "float4" => DataType::Float32,
+        "float8" | "numeric" => DataType::Float64,
+        "timestamptz" => DataType::Timestamp(TimeUnit::Microsecond, None),
         "oid" | "xid" | "regproc" => DataType::UInt32,
         "int2[]" | "int2vector" => list(DataType::Int16),
         "oid[]" | "oidvector" => list(DataType::UInt32),
@@ -110,7 +114,7 @@ fn column_of(name: &str, ty: &str, rows: &[Row]) -> ArrayRef {
     // What is there fits: these are numbers of our own.
     match arrow_type(ty) {
         // There are none.
-        ty @ DataType::List(_) => new_null_array(&ty, rows.len()),
+        ty @ (DataType::List(_) | DataType::Timestamp(..)) => new_null_array(&ty, rows.len()),
         DataType::Boolean => {
             let flag = |cell: Option<&Cell>| Some(matches!(cell, Some(Cell::Flag(true))));
             Arc::new(cells.map(flag).collect::<BooleanArray>())
@@ -132,6 +136,10 @@ fn column_of(name: &str, ty: &str, rows: &[Row]) -> ArrayRef {
             let cast = |it: Option<i64>| it.and_then(|it| i16::try_from(it).ok()).map(f32::from);
             Arc::new(numbers().map(cast).collect::<Float32Array>())
         }
+        DataType::Float64 => {
+            let cast = |it: Option<i64>| it.and_then(|it| i32::try_from(it).ok()).map(f64::from);
+            Arc::new(numbers().map(cast).collect::<Float64Array>())
+        }
         _ => {
             let text = |cell: Option<&Cell>| match cell {
                 Some(Cell::Text(text)) => Some(text.clone()),
@@ -149,7 +157,7 @@ mod tests {
 
     #[test]
     fn every_relation_has_columns_of_known_types() {
-        for relation in relations::RELATIONS {
+        for relation in relations::all() {
             let empty = batch(relation, &[]).unwrap();
             assert!(0 < empty.num_columns(), "{}", relation.name);
             let row = Row::new();
@@ -159,6 +167,7 @@ mod tests {
         let found = |name: &str| named(&TableReference::parse_str(name)).is_some();
         assert!(found("pg_class") && found("pg_catalog.pg_class"));
         assert!(found("information_schema.tables"));
+        assert!(found("pg_ts_config") && found("information_schema.triggers"));
         assert!(!found("tables") && !found("public.pg_class") && !found("x"));
     }
 }

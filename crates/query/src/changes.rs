@@ -30,6 +30,7 @@ use tidegate_storage::{
 };
 
 use crate::error::{Error, Result};
+use crate::parse::Name;
 use account::Charge;
 use batch::HeldBatch;
 use view::View;
@@ -56,7 +57,7 @@ pub(crate) struct Changes {
     epoch: u64,
 }
 
-/// A temporary table.
+/// A temporary table, or a view, which has no rows.
 #[derive(Debug)]
 pub(crate) struct TemporaryTable {
     pub(crate) id: TableId,
@@ -199,6 +200,10 @@ impl TemporaryTable {
         let empty = Arc::new(Snapshot::of_no_rows(id, name, &schema));
         TemporaryTable { id, name: name.to_owned(), schema, on_commit, empty }
     }
+
+    pub(crate) fn is_view(&self) -> bool {
+        self.schema.view().is_some()
+    }
 }
 
 /// The name of a temporary table, if it was said that it is one.
@@ -280,6 +285,16 @@ impl Changes {
         Ok(())
     }
 
+    /// The temporary table that a name of a statement means.
+    pub(crate) fn named(&self, name: &Name) -> Option<&Arc<TemporaryTable>> {
+        self.find(&name.text).filter(|_| !name.is_public)
+    }
+
+    /// The temporary table of this number.
+    pub(crate) fn of_id(&self, id: TableId) -> Option<&Arc<TemporaryTable>> {
+        self.temporary.values().find(|table| table.id == id)
+    }
+
     /// Makes a temporary table.
     pub(crate) fn create_temporary(
         &mut self,
@@ -300,12 +315,10 @@ impl Changes {
         Ok(made)
     }
 
-    /// Drops a temporary table; false if there is none of this name.
-    pub(crate) fn drop_table(&mut self, name: &str) -> bool {
-        let name = fold(of_temporary(name).unwrap_or(name));
-        let Some(table) = self.temporary.remove(&name) else { return false };
+    /// Drops a temporary table or view.
+    pub(crate) fn drop_table(&mut self, table: &TemporaryTable) {
         self.tables.remove(&table.id);
-        true
+        self.temporary.remove(&fold(&table.name));
     }
 
     /// Drops all temporary tables.
@@ -480,8 +493,11 @@ mod tests {
         assert!(changes.find("T").is_some() && changes.find("pg_temp.t").is_some());
         let committed = changes.clone().into_temporary();
         assert!(committed.is_empty(), "ON COMMIT DROP");
-        assert!(changes.drop_table("t") && changes.find("pg_temp.t").is_none());
-        assert!(!changes.drop_table("t"));
+        let public = Name { is_public: true, ..Name::new("t".to_owned(), 0) };
+        assert!(changes.named(&public).is_none());
+        let temporary = changes.find("t").map(Arc::clone).unwrap();
+        changes.drop_table(&temporary);
+        assert!(changes.find("pg_temp.t").is_none());
         for number in 0..limits::TEMP_TABLES {
             let name = format!("x{number}");
             changes.create_temporary(&name, schema.clone(), OnCommit::PreserveRows).unwrap();

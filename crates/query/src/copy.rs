@@ -4,8 +4,8 @@
 //!   if they are written later.
 //! - CP2. A statement that waits ends its job with itself: by its timeout, a cancel, or a client
 //!   that goes away. One that does not wait has nothing to do with the job any more.
-//! - CP3. Rows that come over a connection in a transaction are held back, as those of INSERT are
-//!   (`dml::held`); what is imported from a file is committed at once.
+//! - CP3. Rows that come over a connection in a transaction, or for a temporary table, are held
+//!   back, as those of INSERT are (`dml::held`); what is imported from a file is committed at once.
 
 use std::sync::Arc;
 
@@ -14,7 +14,9 @@ use datafusion::arrow::datatypes::{Field, Schema as ArrowSchema, SchemaRef};
 use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
+use tidegate_model::schema::same_name;
 use tidegate_model::{Schema, is_system_table};
+use tidegate_storage::Error as StorageError;
 use tidegate_storage::segment::arrow_field;
 
 use crate::bulk::{
@@ -135,24 +137,32 @@ impl Engine {
                 return Err(Error::NotSupported { position, feature });
             }
         }
-        if session.seen().is_some_and(|seen| seen.find(&table.text).is_some()) {
-            let feature = "COPY FROM STDIN into a temporary table";
-            let position = Some(Position::at(sql, table.offset));
-            return Err(Error::NotSupported { position, feature });
+        let temporary = session.seen().and_then(|seen| seen.named(&table).map(Arc::clone));
+        if let Some(view) = temporary.as_ref().filter(|it| it.is_view()) {
+            return Err(StorageError::IsView { view: view.name.clone() }.into());
         }
         let visible = session.visible(self.database());
-        let known = visible.schema_of(&table.text);
-        let is_held = session.is_in_transaction();
+        let known = match &temporary {
+            Some(temporary) => Some(Arc::clone(&temporary.schema)),
+            None => visible.schema_of(&table.text),
+        };
+        let is_held = temporary.is_some() || session.is_in_transaction();
         // Only text says what the columns of a new table are, and a table is not held back.
         if known.is_none() && (is_held || format == CopyFormat::Binary) {
             let position = Some(Position::at(sql, table.offset));
             return Err(Error::NoSuchTable { position, table: table.text });
         }
+        if let Some(schema) = &known {
+            check_filled(sql, (&table, &columns), schema)?;
+        }
         let fields = known.map_or_else(|| Ok(Vec::new()), |it| fields_of(sql, &it, &columns))?;
         let count = if columns.is_empty() { fields.len() } else { columns.len() };
-        let keeper = match visible.table_id(&table.text) {
-            Some(id) if is_held => Some(Arc::new(KeptRows::new(session, id, &table.text))),
-            None if is_held => {
+        let id = temporary.map(|it| it.id).or_else(|| visible.table_id(&table.text));
+        let keeper = match (id, known) {
+            (Some(id), Some(schema)) if is_held => {
+                Some(Arc::new(KeptRows::new(session, (id, &table.text), schema)))
+            }
+            _ if is_held => {
                 let position = Some(Position::at(sql, table.offset));
                 return Err(Error::NoSuchTable { position, table: table.text });
             }
@@ -197,6 +207,9 @@ impl Engine {
             }
             Copy::Import { table, columns, from: CopyPlace::File(path), options } => {
                 let waits = options.wait;
+                if let Some(schema) = self.database().schema_of(&table.text) {
+                    check_filled(sql, (&table, &columns), &schema)?;
+                }
                 let import = bulk_import(sql, (table, columns), path, options)?;
                 (self.bulk().import(import, session).await, waits)
             }
@@ -253,10 +266,27 @@ impl Engine {
                     let name = table.text.strip_prefix(&schema)?;
                     Some(format!("{schema}{}", quoted(name)))
                 });
-                let name = in_schema.unwrap_or_else(|| quoted(&table.text));
+                let name = in_schema.unwrap_or_else(|| match table.is_public {
+                    true => format!("public.{}", quoted(&table.text)),
+                    false => quoted(&table.text),
+                });
                 Ok((format!("SELECT {list} FROM {name}"), found.name.clone()))
             }
         }
+    }
+}
+
+/// COPY fills no columns: those that an INSERT would fill must be among those that it names.
+fn check_filled(sql: &str, (table, columns): (&Name, &[Name]), schema: &Schema) -> Result<()> {
+    let is_given = |name: &str| columns.iter().any(|it| same_name(&it.text, name));
+    let filled = schema.defaults().iter().filter_map(|(id, _)| schema.column(*id));
+    match filled.map(|column| &column.name).find(|name| !is_given(name)) {
+        Some(_) if !columns.is_empty() => Err(Error::Refused {
+            position: Position::at(sql, table.offset),
+            feature: "COPY FROM without a column that has a DEFAULT or an identity",
+            instead: "name the column and give its values, or INSERT the rows",
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -294,7 +324,7 @@ fn bulk_import(
     path: Placed,
     options: CopyOptions,
 ) -> Result<BulkImport> {
-    let Name { text, offset } = table;
+    let Name { text, offset, .. } = table;
     if is_system_table(&text) {
         let position = Some(Position::at(sql, offset));
         return Err(Error::SystemTable { position, table: text });

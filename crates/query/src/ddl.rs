@@ -9,14 +9,18 @@ mod views;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidegate_model::{Column, ColumnType, PartitionKey, Schema, SchemaError, is_system_table};
+use tidegate_model::{
+    Column, ColumnDefault, ColumnType, PartitionKey, Schema, SchemaError, is_system_table,
+};
 use tidegate_storage::{
-    Database, Error as StorageError, SchemaEdit, Snapshot, TableDdl, VisibleTables,
+    Database, Error as StorageError, NewColumns, SchemaEdit, Snapshot, TableDdl, VisibleTables,
 };
 
 use crate::engine::Done;
 use crate::error::{Error, Result};
-use crate::parse::{Commented, Name, Position, Statement, TableChange, TableDefinition};
+use crate::parse::{
+    AddColumns, Commented, DefaultClause, Name, Position, Statement, TableChange, TableDefinition,
+};
 use crate::session::Session;
 use views::{Dropped, comment, drop_tables, drop_views};
 
@@ -35,12 +39,16 @@ impl<'a> Definer<'a> {
     }
 
     /// What the session reads of a table.
-    fn snapshot(&self, name: &str) -> Result<Arc<Snapshot>> {
-        let temporary = self.session.seen().map(|seen| seen.snapshot(name)).transpose()?;
-        match temporary.flatten() {
-            Some(temporary) => Ok(temporary),
-            None => Ok(self.visible().snapshot(name)?),
+    fn snapshot(&self, name: &Name) -> Result<Arc<Snapshot>> {
+        let seen = self.session.seen();
+        match seen.as_ref().and_then(|seen| Some((seen, seen.named(name)?))) {
+            Some((seen, temporary)) => seen.rows_of(temporary),
+            None => Ok(self.visible().snapshot(&name.text)?),
         }
+    }
+
+    fn is_temporary(&self, name: &Name) -> bool {
+        self.session.seen().is_some_and(|seen| seen.named(name).is_some())
     }
 
     fn define(&self, ddl: TableDdl) -> Result<()> {
@@ -116,14 +124,16 @@ fn named(statement: &Statement) -> Vec<Name> {
             column.into_iter().chain([comment.table.clone()]).collect()
         }
         Statement::Maintain { tables, .. } => tables.clone(),
-        Statement::TruncateTable { table } | Statement::RenameTable { table, .. } => {
+        Statement::TruncateTable { table, .. } | Statement::RenameTable { table, .. } => {
             vec![table.clone()]
         }
         Statement::AlterTable { table, change, .. } => {
             let columns = match change {
-                TableChange::AddColumns { .. } => Vec::new(),
-                TableChange::DropColumns { names } => names.clone(),
-                TableChange::RenameColumn { column, .. } => vec![column.clone()],
+                TableChange::AddColumns(_) => Vec::new(),
+                TableChange::DropColumns { names, .. } => names.clone(),
+                TableChange::RenameColumn { column, .. }
+                | TableChange::Retype { column, .. }
+                | TableChange::Default { column, .. } => vec![column.clone()],
                 TableChange::DedupKeys { keys } => keys.clone(),
                 TableChange::Ttl(_) | TableChange::DropPartitions { .. } => Vec::new(),
                 TableChange::Nothing { column } => column.iter().cloned().collect(),
@@ -156,7 +166,7 @@ fn change(definer: Definer<'_>, sql: &str, statement: Statement) -> Result<Optio
     let done = match statement {
         Statement::CreateTable(definition) => create_table(definer, sql, definition)?,
         Statement::CreateTableLike { name, if_not_exists, like, .. } => {
-            let schema = schema_like(&definer.snapshot(&like.text)?.schema)?;
+            let schema = schema_like(&definer.snapshot(&like)?.schema)?;
             create_with(definer, (&name.text, schema), if_not_exists, Vec::new())?
         }
         Statement::DropTables { names, if_exists, readers } => {
@@ -173,12 +183,12 @@ fn change(definer: Definer<'_>, sql: &str, statement: Statement) -> Result<Optio
         Statement::Nothing { tag, notices } => Done::with_notices(tag, notices),
         Statement::Maintain { what, tables } => {
             for table in &tables {
-                definer.snapshot(&table.text)?;
+                definer.snapshot(table)?;
             }
             let notice = format!("{what} has no effect: maintenance goes on in the background");
             Done::with_notices(what, vec![notice])
         }
-        Statement::TruncateTable { table } => {
+        Statement::TruncateTable { table, .. } => {
             definer.database.truncate_table(&table.text)?;
             Done::new("TRUNCATE TABLE")
         }
@@ -186,7 +196,13 @@ fn change(definer: Definer<'_>, sql: &str, statement: Statement) -> Result<Optio
             definer.define(TableDdl::Rename { from: table.text, to })?;
             Done::new("RENAME TABLE")
         }
-        Statement::AlterTable { table, change, notices } => {
+        Statement::AlterTable { table, if_exists: true, .. }
+            if definer.visible().table_id(&table.text).is_none() =>
+        {
+            let notice = format!("table `{}` does not exist", table.text);
+            Done::with_notices("ALTER TABLE", vec![notice])
+        }
+        Statement::AlterTable { table, change, notices, .. } => {
             alter_table((definer, sql), &table.text, change, notices)?
         }
         Statement::CreateTableAs(_)
@@ -213,6 +229,7 @@ fn schema_like(like: &Schema) -> Result<Schema> {
     let schema = Schema::new(&columns, time, like.partition_by())?;
     let length = |column: &Column| Some((column.name.clone(), like.length(column.id)?.max));
     let lengths = like.columns().iter().filter_map(length).collect::<Vec<_>>();
+    // As in PostgreSQL, what fills columns is not among what LIKE takes.
     Ok(schema.with_lengths(&lengths)?.with_dedup(&keys)?.with_ttl(like.ttl())?)
 }
 
@@ -228,7 +245,15 @@ pub(crate) fn schema_of(sql: &str, definition: &TableDefinition) -> Result<Schem
     let schema = Schema::new(columns, timestamp.as_deref(), *partition_by)?;
     let keys = keys.iter().map(|key| key.text.as_str()).collect::<Vec<_>>();
     let ttl = ttl.as_ref().map(|ttl| ttl.checked(sql, *partition_by)).transpose()?.flatten();
-    Ok(schema.with_lengths(lengths)?.with_dedup(&keys)?.with_ttl(ttl)?)
+    let defaults = defaults_of(sql, &definition.defaults);
+    let schema = schema.with_lengths(lengths)?.with_defaults(&defaults)?;
+    Ok(schema.with_dedup(&keys)?.with_ttl(ttl)?)
+}
+
+/// What columns are filled with, as their schema has it.
+fn defaults_of(sql: &str, defaults: &[(String, DefaultClause)]) -> Vec<(String, ColumnDefault)> {
+    let default = |(name, clause): &(String, DefaultClause)| (name.clone(), clause.stored(sql));
+    defaults.iter().map(default).collect()
 }
 
 fn create_with(
@@ -256,20 +281,39 @@ fn alter_table(
     mut notices: Vec<String>,
 ) -> Result<Done> {
     match change {
-        TableChange::AddColumns { columns, mut lengths, if_not_exists } => {
-            let wanted = if if_not_exists {
+        TableChange::AddColumns(added) => {
+            let AddColumns { columns, mut lengths, defaults, if_not_exists } = added;
+            let columns = if if_not_exists {
                 missing_columns(definer, table, columns, &mut notices)?
             } else {
                 columns
             };
-            if !wanted.is_empty() {
-                lengths.retain(|(name, _)| wanted.iter().any(|(wanted, _)| wanted == name));
-                definer.alter(table, SchemaEdit::Add { columns: wanted, lengths })?;
+            if !columns.is_empty() {
+                let is_wanted = |name: &String| columns.iter().any(|(wanted, _)| wanted == name);
+                lengths.retain(|(name, _)| is_wanted(name));
+                let mut defaults = defaults_of(sql, &defaults);
+                defaults.retain(|(name, _)| is_wanted(name));
+                let new = NewColumns { columns, lengths, defaults };
+                definer.alter(table, SchemaEdit::Add(new))?;
             }
         }
-        TableChange::DropColumns { names } => {
-            let names = names.into_iter().map(|name| name.text).collect();
-            definer.alter(table, SchemaEdit::Drop(names))?;
+        TableChange::DropColumns { names, if_exists } => {
+            let snapshot = definer.visible().snapshot(table)?;
+            let is_there = |name: &&Name| !if_exists || snapshot.schema.find(&name.text).is_some();
+            let (names, missing): (Vec<_>, Vec<_>) = names.iter().partition(is_there);
+            let notice = |name: &Name| format!("column `{}` does not exist", name.text);
+            notices.extend(missing.into_iter().map(notice));
+            let names = names.iter().map(|name| name.text.clone()).collect::<Vec<_>>();
+            if !names.is_empty() {
+                definer.alter(table, SchemaEdit::Drop(names))?;
+            }
+        }
+        TableChange::Retype { column, ty, length } => {
+            retype((definer, sql), table, &column, (ty, length))?;
+        }
+        TableChange::Default { column, default } => {
+            let default = default.map(|clause| clause.stored(sql));
+            definer.alter(table, SchemaEdit::Default { column: column.text, default })?;
         }
         TableChange::RenameColumn { column, to } => {
             definer.alter(table, SchemaEdit::Rename { from: column.text, to })?;
@@ -279,7 +323,7 @@ fn alter_table(
             definer.alter(table, SchemaEdit::Dedup(keys))?;
         }
         TableChange::Ttl(ttl) => {
-            let snapshot = definer.snapshot(table)?;
+            let snapshot = definer.visible().snapshot(table)?;
             let ttl = ttl.checked(sql, snapshot.schema.partition_by())?;
             definer.alter(table, SchemaEdit::Ttl(ttl))?;
         }
@@ -287,7 +331,7 @@ fn alter_table(
             drop_partitions(definer.database, sql, table, &names)?;
         }
         TableChange::Nothing { column } => {
-            let snapshot = definer.snapshot(table)?;
+            let snapshot = definer.visible().snapshot(table)?;
             if let Some(Name { text: name, .. }) = column
                 && snapshot.schema.find(&name).is_none()
             {
@@ -296,6 +340,38 @@ fn alter_table(
         }
     }
     Ok(Done::with_notices("ALTER TABLE", notices))
+}
+
+/// Another type of a column: only the most characters of its texts can be others, and more.
+fn retype(
+    (definer, sql): (Definer<'_>, &str),
+    table: &str,
+    name: &Name,
+    (ty, length): (ColumnType, Option<u32>),
+) -> Result<()> {
+    let snapshot = definer.visible().snapshot(table)?;
+    let Some(column) = snapshot.schema.find(&name.text) else {
+        let name = name.text.clone();
+        return Err(StorageError::Schema(SchemaError::NoSuchColumn { name }).into());
+    };
+    let position = Position::at(sql, name.offset);
+    if column.ty != ty {
+        let feature = "ALTER COLUMN .. TYPE of another type";
+        let instead = "make the table anew with CREATE TABLE .. AS, and CAST the column";
+        return Err(Error::Refused { position, feature, instead });
+    }
+    let known = snapshot.schema.length(column.id).map(|length| length.max);
+    match (known, length) {
+        (known, length) if known == length => Ok(()),
+        (Some(known), max) if max.is_none_or(|max| known < max) => {
+            definer.alter(table, SchemaEdit::Length { column: name.text.clone(), max })
+        }
+        _ => {
+            let feature = "a shorter length of a VARCHAR";
+            let instead = "longer texts may be there: make the table anew with CREATE TABLE .. AS";
+            Err(Error::Refused { position, feature, instead })
+        }
+    }
 }
 
 /// Drops partitions by their names, all or none.
@@ -324,7 +400,7 @@ fn missing_columns(
     columns: Vec<(String, ColumnType)>,
     notices: &mut Vec<String>,
 ) -> Result<Vec<(String, ColumnType)>> {
-    let snapshot = definer.snapshot(table)?;
+    let snapshot = definer.visible().snapshot(table)?;
     let (there, missing): (Vec<_>, Vec<_>) =
         columns.into_iter().partition(|(name, _)| snapshot.schema.find(name).is_some());
     notices.extend(there.iter().map(|(name, _)| format!("column `{name}` exists already")));

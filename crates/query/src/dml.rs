@@ -281,7 +281,7 @@ impl RowChanges<'_> {
     }
 
     fn temporary_table(&self, table: &Name) -> Option<Arc<TemporaryTable>> {
-        self.session.seen()?.find(&table.text).map(Arc::clone)
+        self.session.seen()?.named(table).map(Arc::clone)
     }
 
     /// Rows that are in no file yet get into one, where masks can take them out. Those that a

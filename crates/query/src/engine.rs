@@ -12,6 +12,8 @@
 
 mod changing;
 mod known;
+mod defaults;
+mod truncate;
 mod reading;
 mod overload;
 
@@ -51,9 +53,7 @@ use crate::dml::{Changed, RowChanges};
 use crate::error::{Error, Result, SettingProblem};
 use crate::host::{Host, NoHost};
 use crate::memory::{QueryMemory, Scope, Shape, StatementMemory, UserMemories, merge_bytes, share};
-use crate::parse::{
-    Delete, Explain, Name, Position, RowChange, Set, Statement, Target, blanked, parse_statement,
-};
+use crate::parse::{Explain, Name, Position, RowChange, Set, Statement, blanked, parse_statement};
 use crate::plan::{
     OperatorPlanner, Parameter, ParameterTypes, PartPlanner, PlanCache, PlannedQuery,
     analyzer_rules, describe_query, described_with, locate_running, optimizer_rules,
@@ -277,6 +277,8 @@ impl Engine {
             timeout_max: options.timeout_max,
             statement_memory: Shape::of_one(options),
             user_memory: Arc::new(UserMemories::new(options)),
+            locks: Arc::default(),
+            numbers: Arc::default(),
             fill_rows_max: options.fill_rows_max,
         };
         Ok(Engine { state, plans, system: Arc::new(system) })
@@ -372,6 +374,9 @@ impl Engine {
     ) -> Result<Answer> {
         let (sql, session) = (Arc::clone(sql), begun.caller.session.clone());
         let session = &session;
+        if matches!(statement, Statement::CreateTable(_) | Statement::AlterTable { .. }) {
+            Box::pin(self.check_defaults(&statement, &sql, &begun)).await?;
+        }
         match statement {
             Statement::Query => {
                 let bound = Bound { sql, parameters: parameters.to_vec() };
@@ -420,20 +425,10 @@ impl Engine {
                 let changes = RowChanges { parameters, ..self.changes(&begun) };
                 Ok(changed(changes.execute(&sql, change).await?, begun, sql))
             }
-            Statement::TruncateTable { table } if Engine::is_held(session, &table) => {
-                self.empty(&sql, table, &begun).await
+            Statement::TruncateTable { table, restarts_numbers } => {
+                self.truncate((&sql, table), restarts_numbers, &begun).await
             }
-            change => {
-                let (database, session) = (Arc::clone(&self.system.database), session.clone());
-                let task = SpawnedTask::spawn_blocking(move || {
-                    let definer = Definer { database: &database, session: &session };
-                    ddl::execute(definer, &sql, change)
-                });
-                let done = task.join_unwind().await.map_err(|error| {
-                    Error::from(DataFusionError::ExecutionJoin(Box::new(error)))
-                })?;
-                Ok(done?.expect("all others were taken out above").answer())
-            }
+            change => Box::pin(self.change_tables(sql, change, &begun)).await,
         }
     }
 
@@ -515,18 +510,10 @@ impl Engine {
         Ok(Described { columns, designated: None, parameters })
     }
 
-    /// TRUNCATE where only the session sees it: the rows go that are there now.
-    async fn empty(&self, sql: &str, table: Name, begun: &Begun) -> Result<Answer> {
-        let target = Target { table, alias: None };
-        let delete = RowChange::Delete(Delete { target, condition: None, returning: None });
-        let Changed { done, .. } = self.changes(begun).execute(sql, delete).await?;
-        Ok(Done { tag: "TRUNCATE TABLE", rows: None, ..done }.answer())
-    }
-
     /// Whether only the session sees what becomes of a table.
     fn is_held(session: &Session, table: &Name) -> bool {
         session.is_in_transaction()
-            || session.seen().is_some_and(|seen| seen.find(&table.text).is_some())
+            || session.seen().is_some_and(|seen| seen.named(table).is_some())
     }
 
     /// Makes what the open transaction of a session holds back durable and visible, all or none;

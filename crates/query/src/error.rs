@@ -163,6 +163,18 @@ pub enum Error {
     /// A session has too many temporary tables.
     #[error("a session has at most {} temporary tables: drop some", limits::TEMP_TABLES)]
     TooManyTemporaryTables,
+    /// A column that is filled with numbers has had the last one.
+    #[error("the identity of table `{table}` has no numbers left")]
+    NoNumbersLeft {
+        /// The table.
+        table: String,
+    },
+    /// No identity is called so.
+    #[error("sequence `{name}` does not exist: there are those of identities, `table_column_seq`")]
+    NoSuchSequence {
+        /// Of the sequence.
+        name: String,
+    },
     /// A temporary table would end with its statement.
     #[error(
         "{position}: a temporary table needs a session that lasts, as connections of PostgreSQL \
@@ -343,6 +355,8 @@ impl Error {
             | Error::TransactionTooLarge
             | Error::TemporaryTooLarge
             | Error::TooManyTemporaryTables
+            | Error::NoNumbersLeft { .. }
+            | Error::NoSuchSequence { .. }
             | Error::NoLastingSession { .. }
             | Error::Setting { .. }
             | Error::NoSuchStatement { .. }
@@ -412,6 +426,8 @@ impl Error {
             | Error::TransactionTooLarge
             | Error::TemporaryTooLarge
             | Error::TooManyTemporaryTables
+            | Error::NoNumbersLeft { .. }
+            | Error::NoSuchSequence { .. }
             | Error::NoLastingSession { .. }
             | Error::Schema(_)
             | Error::Storage(_)

@@ -29,6 +29,7 @@ mod dml;
 mod host;
 mod bulk;
 mod system;
+mod numbers;
 mod show;
 mod catalog;
 mod memory;

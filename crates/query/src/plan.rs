@@ -45,6 +45,7 @@ mod pattern;
 mod compared;
 mod named_columns;
 mod rows;
+mod defaults;
 mod returning;
 mod stoppable;
 
@@ -64,11 +65,14 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::SqlToRel;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
+use tidegate_model::schema::same_name;
 use tidegate_storage::{Database, Error as StorageError, Snapshot};
 
+use crate::catalog;
 use crate::changes::Changes;
 use crate::control::Stop;
 use crate::error::{Error, Result};
+use crate::parse::Name;
 use crate::scan::{NAME_KEY, ScanOrder, ScanTable, without_name};
 use crate::session::Session;
 use crate::system::Caller;
@@ -85,6 +89,7 @@ pub(crate) use cache::{CachedPlan, PlanCache};
 pub(crate) use cast_names::{name_casts_of_groups, name_casts_of_order, name_casts_of_windows};
 pub(crate) use casts::cast_to_integer;
 pub(crate) use coerce::OperatorPlanner;
+pub(crate) use defaults::check_default;
 pub(crate) use describe::{ParameterTypes, describe_query, described_with, parameter_count};
 pub(crate) use dialect::QueryDialect;
 pub(crate) use float_keys::{inside_logical_sort_key, inside_sort_key, one_zero_and_nan};
@@ -258,6 +263,8 @@ async fn plan_parsed(
 ) -> Result<PlannedQuery> {
     let (names, notices) = (query.names.clone(), query.notices.clone());
     let compared = query.compared.take();
+    let in_one = catalog::names_catalog(query.statement.as_mut()).then(|| in_one_part(state));
+    let state = in_one.as_ref().unwrap_or(state);
     let (written, snapshots) = logical_plan((state, database), sql, query, &Purpose::default())?;
     let columns = planned_names(written.schema());
     let designated = designated(&written);
@@ -284,6 +291,14 @@ async fn plan_parsed(
         None => None,
     };
     Ok(PlannedQuery { plan: physical, notices, schema, designated, kept })
+}
+
+/// The state for queries on the catalog: their rows are few, and come in the order of the relation
+/// that they are about, as clients without an ORDER BY expect them.
+fn in_one_part(state: &SessionState) -> SessionState {
+    let mut state = state.clone();
+    state.config_mut().options_mut().execution.target_partitions = 1;
+    state
 }
 
 async fn physical_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
@@ -410,16 +425,17 @@ fn snapshots(
     let mut found = HashMap::new();
     let mut existing = Vec::new();
     for (reference, name) in references.iter().filter_map(|it| Some((it, table_name(it)?))) {
-        let known = temporary_snapshot(changes.as_ref(), &name)?;
         let mut key = name.clone();
-        match known {
-            // What is said to be public is none of the session's.
-            Some(_) if reference.schema() == Some("public") => key = public_name(&name).into(),
-            Some(known) => {
-                found.insert(name.into_owned(), known);
+        if let Some(changes) = &changes
+            && let Some(table) = changes.find(&name)
+        {
+            // What is said to be public is no temporary table.
+            if reference.schema() == Some("public") {
+                key = public_name(&name).into();
+            } else {
+                found.insert(key.into_owned(), changes.rows_of(table)?);
                 continue;
             }
-            None => {}
         }
         match visible.snapshot(&name) {
             Ok(_) => existing.push((key, name)),
@@ -428,12 +444,19 @@ fn snapshots(
         }
     }
     let mut target = purpose.target;
-    if let Some(name) = target
-        && let Some(temporary) = temporary_snapshot(changes.as_ref(), name)?
-    {
-        found.insert(TARGET.to_owned(), temporary);
+    if let Some(own) = temporary_target(changes.as_ref(), target)? {
+        found.insert(TARGET.to_owned(), own);
         target = None;
     }
+    if let Some(changes) = &changes {
+        for name in read_by_temporary_views((changes, &visible), &mut found)? {
+            let key = public_name(&name.to_lowercase());
+            if existing.iter().all(|(_, known)| !same_name(known, &name)) {
+                existing.push((key.into(), name.into()));
+            }
+        }
+    }
+    let target = target.map(|name| name.text.as_str());
     let names = existing.iter().map(|(_, name)| name.as_ref()).chain(target).collect::<Vec<&str>>();
     let snapshots = visible.snapshots_and_read(&names)?;
     let existing = existing.into_iter().map(|(key, _)| key.into_owned());
@@ -456,9 +479,49 @@ fn snapshots(
     Ok(found)
 }
 
-/// A temporary table.
-fn temporary_snapshot(changes: Option<&Changes>, name: &str) -> Result<Option<Arc<Snapshot>>> {
-    changes.map_or(Ok(None), |changes| changes.snapshot(name))
+/// The table that is changed, if it is temporary.
+fn temporary_target(
+    changes: Option<&Changes>,
+    target: Option<&Name>,
+) -> Result<Option<Arc<Snapshot>>> {
+    let (Some(changes), Some(name)) = (changes, target) else { return Ok(None) };
+    match changes.named(name) {
+        Some(view) if view.is_view() => {
+            Err(StorageError::IsView { view: view.name.clone() }.into())
+        }
+        Some(table) => changes.rows_of(table).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Adds what temporary views among them read of temporary tables, at any depth, and gives the
+/// names of what they read besides.
+fn read_by_temporary_views(
+    (changes, visible): (&Changes, &VisibleTables<'_>),
+    found: &mut Snapshots,
+) -> Result<Vec<String>> {
+    let mut reading = found.values().map(Arc::clone).collect::<Vec<_>>();
+    let mut others = Vec::new();
+    while let Some(view) = reading.pop() {
+        let reads = view.schema.view().map_or(&[][..], |view| &view.reads);
+        for read in reads {
+            let of_all = || visible.table_name(read.table);
+            let own = changes.of_id(read.table);
+            let own = own.or_else(|| changes.find(&read.name).filter(|_| of_all().is_none()));
+            let Some(own) = own else {
+                let by_name = || visible.table_id(&read.name).map(|_| read.name.clone());
+                others.extend(of_all().or_else(by_name));
+                continue;
+            };
+            if found.values().all(|known| known.table != own.id) {
+                let snapshot = changes.rows_of(own)?;
+                reading.push(Arc::clone(&snapshot));
+                // Under a name that no table of the statement has.
+                found.insert(format!("{TARGET}.{}", own.id.0), snapshot);
+            }
+        }
+    }
+    Ok(others)
 }
 
 /// The names of a plan's columns, each with the name it is stored under.

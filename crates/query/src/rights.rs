@@ -12,7 +12,7 @@ use crate::dml::table_of;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::parse::{
-    Copy, CopyPlace, CreateAs, Explain, Name, RowChange, Statement, TableDefinition,
+    Copy, CopyPlace, CreateAs, CreateView, Explain, Name, RowChange, Statement, TableDefinition,
 };
 use crate::session::Session;
 
@@ -100,6 +100,9 @@ impl Deed {
             Statement::CreateTable(_)
             | Statement::CreateTableAs(_)
             | Statement::CreateTableLike { .. } => Deed::Define("CREATE TABLE"),
+            Statement::CreateView(CreateView { is_temporary: true, .. }) => {
+                Deed::Write("CREATE TEMPORARY VIEW")
+            }
             Statement::CreateView(_) => Deed::Define("CREATE VIEW"),
             Statement::DropTables { .. } => Deed::Define("DROP TABLE"),
             Statement::DropViews { .. } => Deed::Define("DROP VIEW"),
@@ -153,7 +156,7 @@ impl Session {
     /// Whether all of these are temporary tables of its own.
     fn has_temporary<'n>(&self, names: impl IntoIterator<Item = &'n Name>) -> bool {
         let Some(seen) = self.seen() else { return false };
-        let is_own = |name: &Name| seen.find(&name.text).is_some();
+        let is_own = |name: &Name| seen.named(name).is_some();
         names.into_iter().all(is_own)
     }
 
@@ -183,7 +186,10 @@ impl Engine {
             Statement::DropTables { names, .. } if session.has_temporary(names) => {
                 Deed::Write("DROP TABLE")
             }
-            Statement::TruncateTable { table } if session.has_temporary([table]) => {
+            Statement::DropViews { names, .. } if session.has_temporary(names) => {
+                Deed::Write("DROP VIEW")
+            }
+            Statement::TruncateTable { table, .. } if session.has_temporary([table]) => {
                 Deed::Write("TRUNCATE TABLE")
             }
             statement => Deed::of(statement),
@@ -248,6 +254,7 @@ mod tests {
             "CREATE TEMP TABLE t (a INT)",
             "CREATE TEMPORARY TABLE t AS SELECT 1 a",
             "CREATE TABLE pg_temp.t (LIKE u)",
+            "CREATE OR REPLACE TEMP VIEW v AS SELECT 1",
         ] {
             check(sql, &[Role::Admin, Role::Writer]);
         }

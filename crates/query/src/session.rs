@@ -9,7 +9,7 @@ mod settings;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use tidegate_storage::{Database, TableDdl, VisibleTables};
 
@@ -65,6 +65,21 @@ struct Inner {
     lasts: AtomicBool,
 }
 
+/// A session that may have ended.
+#[derive(Debug)]
+pub(crate) struct SessionRef(Weak<Inner>);
+
+impl SessionRef {
+    pub(crate) fn is(&self, session: &Session) -> bool {
+        std::ptr::eq(self.0.as_ptr(), Arc::as_ptr(&session.0))
+    }
+
+    /// Whether its owner has given it up.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+}
+
 /// What only the session sees.
 #[derive(Debug)]
 struct Private {
@@ -108,6 +123,11 @@ impl Session {
             only_reads: AtomicBool::new(false),
             lasts: AtomicBool::new(false),
         }))
+    }
+
+    /// Itself, for whoever is not to keep it.
+    pub(crate) fn reference(&self) -> SessionRef {
+        SessionRef(Arc::downgrade(&self.0))
     }
 
     /// Where it comes from.

@@ -150,10 +150,10 @@ pub(crate) fn snapshot(
     sql: &str,
     table: &Name,
 ) -> Result<Arc<Snapshot>> {
-    if let Some(private) =
-        session.seen().map(|seen| seen.snapshot(&table.text)).transpose()?.flatten()
+    if let Some(seen) = session.seen()
+        && let Some(private) = seen.named(table)
     {
-        return Ok(private);
+        return seen.rows_of(private);
     }
     visible.snapshot(&table.text).map_err(|error| match error {
         StorageError::NoSuchTable { table: name } => {

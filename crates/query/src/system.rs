@@ -8,9 +8,11 @@ use tidegate_storage::Database;
 
 use crate::activity::Activity;
 use crate::bulk::BulkIo;
+use crate::catalog::Locks;
 use crate::control::Timeout;
 use crate::host::Host;
 use crate::memory::{Shape, UserMemories};
+use crate::numbers::Numbers;
 use crate::session::Session;
 
 /// An engine, for its statements.
@@ -31,6 +33,10 @@ pub(crate) struct System {
     pub(crate) statement_memory: Shape,
     /// What those of each user have of it together (ME5).
     pub(crate) user_memory: Arc<UserMemories>,
+    /// Locks that clients agree on.
+    pub(crate) locks: Arc<Locks>,
+    /// The numbers that columns are filled with.
+    pub(crate) numbers: Arc<Numbers>,
     /// Rows that a FILL may make.
     pub(crate) fill_rows_max: u64,
 }

@@ -231,7 +231,8 @@ impl BulkIo for Copier {
             let options = options::of_statement(inner, &import, (source, rejects))?;
             let Some(keeper) = keeper else { return Ok(options) };
             // No table is held back.
-            let (existing, rows_to) = (Existing::Require, RowsTo::Taker(Arc::new(Keeper(keeper))));
+            let existing = Existing::Elsewhere(Arc::clone(keeper.schema()));
+            let rows_to = RowsTo::Taker(Arc::new(Keeper(keeper)));
             Ok(ImportOptions { existing, rows_to, ..options })
         });
         Ok(Box::new(upload.await?))
@@ -271,8 +272,8 @@ impl BulkIo for Copier {
 struct Keeper(Arc<KeptRows>);
 
 impl TakeRows for Keeper {
-    fn take(&self, schema: &Arc<Schema>, columns: Vec<ArrayRef>) -> Result<(), RowsRefused> {
-        Ok(self.0.take(schema, columns)?)
+    fn take(&self, _: &Arc<Schema>, columns: Vec<ArrayRef>) -> Result<(), RowsRefused> {
+        Ok(self.0.take(columns)?)
     }
 }
 

@@ -59,7 +59,7 @@ use crate::wal::{Fate, Log, TornGroup};
 
 pub use append::{AppendOptions, Appended, NewTableOptions, TableAppend};
 pub use change::ChangeTxn;
-pub use ddl::{Relations, SchemaEdit, TableDdl};
+pub use ddl::{NewColumns, Relations, SchemaEdit, TableDdl};
 pub(crate) use dedup::{Superseded, superseded};
 pub use import::{ImportTarget, ImportTxn};
 pub use masks::{MaskedRows, Removal};

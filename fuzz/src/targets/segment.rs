@@ -134,6 +134,7 @@ fn schema(footer: &SegmentFooter) -> Option<Schema> {
         ttl: None,
         lengths: Vec::new(),
         comments: Comments::default(),
+        defaults: Vec::new(),
         view: None,
     };
     Schema::from_parts(parts).ok()

@@ -334,41 +334,43 @@ pub(crate) fn existing_schema(
     database: &Database,
     options: &ImportOptions,
 ) -> Result<Option<Schema>> {
-    if options.existing == Existing::Replace {
-        return Ok(None);
-    }
-    let snapshot = match database.snapshot(&options.table) {
-        Ok(snapshot) => snapshot,
+    let found = match &options.existing {
+        Existing::Replace => return Ok(None),
+        Existing::Elsewhere(schema) => Ok((options.table.clone(), Arc::clone(schema))),
+        Existing::Add | Existing::Require => database
+            .snapshot(&options.table)
+            .map(|snapshot| (snapshot.name.clone(), Arc::clone(&snapshot.schema))),
+    };
+    let (table, schema) = match found {
+        Ok(found) => found,
         Err(tidegate_storage::Error::NoSuchTable { .. }) if options.existing == Existing::Add => {
             return Ok(None);
         }
         Err(error) => return Err(error.into()),
     };
-    let schema = &snapshot.schema;
     if let Some(given) = &options.timestamp {
         let own = schema.designated_column().map(|(column, _)| column.name.clone());
         if !own.as_ref().is_some_and(|own| same_name(own, given)) {
-            let (table, given) = (snapshot.name.clone(), given.clone());
-            return Err(Error::OtherTimestamp { table, own, given });
+            return Err(Error::OtherTimestamp { table, own, given: given.clone() });
         }
     }
     let own = schema.partition_by();
     if let Some(given) = options.partition_by.filter(|&given| given != own) {
-        return Err(Error::OtherPartitioning { table: snapshot.name.clone(), own, given });
+        return Err(Error::OtherPartitioning { table, own, given });
     }
     if let ColumnSource::Given(columns) = &options.columns {
-        check_same_columns(schema.columns(), columns, &snapshot.name)?;
+        check_same_columns(schema.columns(), columns, &table)?;
     }
     for name in &options.symbols {
         let column = schema.find(name).ok_or_else(|| Error::NoSuchColumn {
             name: name.clone(),
-            place: format!("table `{}`", snapshot.name),
+            place: format!("table `{table}`"),
         })?;
         if column.ty != ColumnType::Symbol {
             return Err(Error::NotASymbol { name: column.name.clone(), ty: column.ty });
         }
     }
-    Ok(Some(Schema::clone(schema)))
+    Ok(Some(Schema::clone(&schema)))
 }
 
 fn check_same_columns(own: &[Column], given: &[(String, ColumnType)], table: &str) -> Result<()> {

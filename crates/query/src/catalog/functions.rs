@@ -15,14 +15,17 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
     Volatility,
 };
+use tidegate_model::{Column, ColumnDefault};
 use tidegate_storage::Snapshot;
 
 use super::objects::{
     self, SeenTables, Table, column_description, owner, schema_oid, table, table_name, table_of,
     tables,
 };
+use super::relations::{self, Relation};
 use super::types::{self, format_type};
 use crate::error::{Error, SettingProblem};
+use crate::numbers::sequence_name;
 use crate::rights::Role;
 use crate::session::shown;
 use crate::show::parameter;
@@ -38,6 +41,10 @@ enum Gives {
     Oid,
     Int,
     Long,
+    /// A list of rights, of which there are none.
+    Rights,
+    /// A list of elements with their numbers, of which there are none.
+    Elements,
 }
 
 /// The values of a call.
@@ -65,11 +72,31 @@ const FUNCTIONS: &[Function] = &[
     Function("pg_is_in_recovery", Gives::Flag, |_| flag(false)),
     Function("pg_is_other_temp_schema", Gives::Flag, |_| flag(false)),
     Function("pg_relation_is_publishable", Gives::Flag, |_| flag(false)),
-    Function("pg_my_temp_schema", Gives::Oid, |_| oid(Some(0))),
+    Function("pg_my_temp_schema", Gives::Oid, |it| {
+        oid(Some(objects::temporary_schema(&SeenTables::of(it.caller)).unwrap_or(0)))
+    }),
     Function("txid_current", Gives::Long, |_| long(Some(1))),
-    Function("pg_advisory_unlock_all", Gives::Text, |_| no_text()),
+    Function("pg_try_advisory_lock", Gives::Flag, |it| match lock_key(it) {
+        Some(key) => flag(it.caller.system.locks.take(&it.caller.session, key)),
+        None => Ok(ScalarValue::Boolean(None)),
+    }),
+    Function("pg_advisory_lock", Gives::Text, |it| match lock_key(it) {
+        Some(key) if !it.caller.system.locks.take(&it.caller.session, key) => {
+            plan_err!("another session holds this lock, and nobody waits for one here")
+        }
+        _ => text(""),
+    }),
+    Function("pg_advisory_unlock", Gives::Flag, |it| match lock_key(it) {
+        Some(key) => flag(it.caller.system.locks.give(&it.caller.session, key)),
+        None => Ok(ScalarValue::Boolean(None)),
+    }),
+    Function("pg_advisory_unlock_all", Gives::Text, |it| {
+        it.caller.system.locks.give_all(&it.caller.session);
+        text("")
+    }),
     Function("pg_table_is_visible", Gives::Flag, |it| {
-        flag(it.table()?.is_none_or(|table| table.schema == "public"))
+        let seen = SeenTables::of(it.caller);
+        flag(it.table()?.is_none_or(|table| objects::is_visible(&seen, &table)))
     }),
     Function("pg_type_is_visible", Gives::Flag, |_| flag(true)),
     Function("pg_function_is_visible", Gives::Flag, |_| flag(true)),
@@ -90,11 +117,49 @@ const FUNCTIONS: &[Function] = &[
     Function("pg_get_triggerdef", Gives::Text, |_| no_text()),
     Function("pg_get_ruledef", Gives::Text, |_| no_text()),
     Function("pg_get_functiondef", Gives::Text, |_| no_text()),
+    Function("pg_get_function_sqlbody", Gives::Text, |_| no_text()),
+    Function("pg_get_function_arg_default", Gives::Text, |_| no_text()),
+    Function("pg_get_partition_constraintdef", Gives::Text, |_| no_text()),
+    Function("pg_get_statisticsobjdef", Gives::Text, |_| no_text()),
+    Function("pg_tablespace_size", Gives::Long, |it| {
+        long(Some(all_tables(it.caller)?.iter().map(|table| bytes_of(&table.snapshot)).sum()))
+    }),
+    Function("pg_char_to_encoding", Gives::Int, |it| {
+        let is_ours = it.text(0).is_some_and(|name| name.eq_ignore_ascii_case("utf8"));
+        Ok(ScalarValue::Int32(Some(if is_ours { 6 } else { -1 })))
+    }),
+    Function("pg_postmaster_start_time", Gives::Text, |_| no_text()),
+    Function("pg_conf_load_time", Gives::Text, |_| no_text()),
+    Function("inet_client_addr", Gives::Text, |_| no_text()),
+    Function("inet_server_addr", Gives::Text, |_| no_text()),
+    Function("pg_is_wal_replay_paused", Gives::Flag, |_| flag(false)),
+    Function("pg_ts_config_is_visible", Gives::Flag, |_| flag(true)),
+    Function("pg_ts_dict_is_visible", Gives::Flag, |_| flag(true)),
+    Function("pg_ts_parser_is_visible", Gives::Flag, |_| flag(true)),
+    Function("pg_ts_template_is_visible", Gives::Flag, |_| flag(true)),
+    Function("has_server_privilege", Gives::Flag, |_| flag(true)),
+    Function("has_foreign_data_wrapper_privilege", Gives::Flag, |_| flag(true)),
+    Function("has_parameter_privilege", Gives::Flag, |_| flag(true)),
+    Function("row_security_active", Gives::Flag, |_| flag(false)),
+    Function("pg_relation_filenode", Gives::Oid, |it| oid(it.table()?.map(|table| table.oid))),
+    Function("pg_stat_get_dead_tuples", Gives::Long, |_| long(Some(0))),
+    Function("pg_stat_get_tuples_inserted", Gives::Long, |_| long(Some(0))),
+    Function("pg_stat_get_tuples_updated", Gives::Long, |_| long(Some(0))),
+    Function("pg_stat_get_tuples_deleted", Gives::Long, |_| long(Some(0))),
     Function("pg_get_function_result", Gives::Text, |_| no_text()),
     Function("pg_get_function_arguments", Gives::Text, |_| no_text()),
     Function("pg_get_function_identity_arguments", Gives::Text, |_| no_text()),
     Function("pg_get_statisticsobjdef_columns", Gives::Text, |_| no_text()),
-    Function("pg_get_serial_sequence", Gives::Text, |_| no_text()),
+    Function("pg_get_serial_sequence", Gives::Text, |it| {
+        let (Some(table), Some(column)) = (it.table()?, it.text(1)) else { return no_text() };
+        let schema = &table.snapshot.schema;
+        let column = schema.find(&column);
+        let is_filled =
+            |column: &&Column| schema.default_of(column.id) == Some(&ColumnDefault::NextNumber);
+        let name = column.filter(is_filled).map(|it| sequence_name(&table.name, &it.name));
+        let written = |name: String| format!("{}.{}", table.schema, quote_ident(&name));
+        Ok(ScalarValue::Utf8View(name.map(written)))
+    }),
     Function("pg_tablespace_location", Gives::Text, |_| text("")),
     Function("obj_description", Gives::Text, describe_object),
     Function("shobj_description", Gives::Text, |_| no_text()),
@@ -153,6 +218,18 @@ const FUNCTIONS: &[Function] = &[
     Function("has_type_privilege", Gives::Flag, |_| flag(true)),
     Function("has_language_privilege", Gives::Flag, |_| flag(true)),
     Function("parse_ident", Gives::Texts, parse_ident),
+    Function("bpchar", Gives::Text, |it| Ok(ScalarValue::Utf8View(it.text(0)))),
+    // Nothing waits for locks.
+    Function("pg_blocking_pids", Gives::Oids, |_| ScalarValue::try_from(&Gives::Oids.data_type())),
+    Function("tidegate_no_acl", Gives::Rights, |_| {
+        ScalarValue::try_from(&Gives::Rights.data_type())
+    }),
+    Function("tidegate_no_elements", Gives::Elements, |_| {
+        ScalarValue::try_from(&Gives::Elements.data_type())
+    }),
+    Function("oidvectortypes", Gives::Text, |_| no_text()),
+    Function("getdatabaseencoding", Gives::Text, |_| text("UTF8")),
+    Function("host", Gives::Text, |it| Ok(ScalarValue::Utf8View(it.text(0)))),
     Function("tidegate_no_oids", Gives::Oids, |_| ScalarValue::try_from(&Gives::Oids.data_type())),
     // What casts to and from names of objects are made of (`rewrite`).
     Function("tidegate_regclass", Gives::Oid, regclass),
@@ -188,6 +265,24 @@ const FUNCTIONS: &[Function] = &[
     }),
 ];
 
+/// Functions that do something: each call does it once, and not when the query is planned.
+const DOING: [&str; 7] = [
+    "pg_try_advisory_lock",
+    "pg_advisory_lock",
+    "pg_advisory_unlock",
+    "pg_advisory_unlock_all",
+    "pg_cancel_backend",
+    "pg_terminate_backend",
+    "set_config",
+];
+
+/// The number of a lock, or both.
+fn lock_key(call: &Call<'_>) -> Option<(i64, i64)> {
+    let first = call.number(0)?;
+    // One number of 64 bits is another lock than two of 32.
+    if call.args.len() < 2 { Some((i64::MAX, first)) } else { Some((first, call.number(1)?)) }
+}
+
 /// The names of functions.
 pub(crate) fn catalog_functions() -> impl Iterator<Item = &'static str> {
     let is_ours = |name: &&str| !name.starts_with("tidegate_");
@@ -198,7 +293,9 @@ pub(crate) fn catalog_functions() -> impl Iterator<Item = &'static str> {
 pub(crate) fn catalog_function(state: &SessionState, name: &str) -> Option<Arc<ScalarUDF>> {
     let function = FUNCTIONS.iter().find(|function| function.0 == name)?;
     let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
-    let signature = Signature::one_of(any, Volatility::Stable);
+    let does = DOING.contains(&function.0);
+    let volatility = if does { Volatility::Volatile } else { Volatility::Stable };
+    let signature = Signature::one_of(any, volatility);
     let udf = CatalogFunction { function, signature, caller: Caller::of(state) };
     Some(Arc::new(ScalarUDF::new_from_impl(udf)))
 }
@@ -246,8 +343,22 @@ impl Gives {
             Gives::Oid => DataType::UInt32,
             Gives::Int => DataType::Int32,
             Gives::Long => DataType::Int64,
+            Gives::Rights => rows_of(vec![
+                ("grantor", DataType::UInt32),
+                ("grantee", DataType::UInt32),
+                ("privilege_type", DataType::Utf8View),
+                ("is_grantable", DataType::Boolean),
+            ]),
+            Gives::Elements => rows_of(vec![("x", DataType::Int64), ("n", DataType::Int32)]),
         }
     }
+}
+
+/// Lists of rows with these columns.
+fn rows_of(columns: Vec<(&str, DataType)>) -> DataType {
+    let fields = columns.into_iter().map(|(name, ty)| Field::new(name, ty, true));
+    let row = DataType::Struct(fields.collect());
+    DataType::List(Arc::new(Field::new_list_field(row, true)))
 }
 
 impl ScalarUDFImpl for CatalogFunction {
@@ -382,7 +493,7 @@ fn right(call: &Call<'_>, table: usize, privileges: Option<usize>) -> Result<Sca
         None => find_table(call.caller, &name)?,
     };
     let of_system = match found {
-        Some(table) => table.schema != "public",
+        Some(table) => table.schema == "sys",
         // A relation of the catalog.
         None => true,
     };
@@ -434,12 +545,12 @@ fn schema_right(call: &Call<'_>) -> Result<ScalarValue> {
 /// `t`, `public.t`, `"T"`.
 fn find_table(caller: &Caller, name: &str) -> Result<Option<Table>> {
     let parts = name_parts(name);
-    let (schema, table) = match parts.as_slice() {
-        [table] => ("public", table),
-        [.., schema, table] => (schema.text.as_str(), table),
-        [] => return Ok(None),
-    };
-    Ok(table_of(&SeenTables::of(caller), schema, &table.text)?)
+    let seen = SeenTables::of(caller);
+    match parts.as_slice() {
+        [table] => Ok(objects::visible_table(&seen, &table.text)?),
+        [.., schema, table] => Ok(table_of(&seen, &schema.text, &table.text)?),
+        [] => Ok(None),
+    }
 }
 
 /// A part of a name as it is written.
@@ -593,16 +704,28 @@ fn regclass(call: &Call<'_>) -> Result<ScalarValue> {
     }
     match find_table(call.caller, &name)? {
         Some(table) => oid(Some(table.oid)),
-        None if super::relations::find(None, name.trim_start_matches("pg_catalog.")).is_some() => {
-            oid(Some(if name.ends_with("pg_class") { 1_259 } else { 1_247 }))
+        None if catalog_relation(&name).is_some() => {
+            oid(catalog_relation(&name).map(|relation| relations::number(relation.name)))
         }
         None => Err(Error::NoSuchTable { position: None, table: name }.into()),
     }
 }
 
+/// The relation of `pg_catalog` that a text names.
+fn catalog_relation(name: &str) -> Option<&'static Relation> {
+    let parts = name_parts(name);
+    let (schema, table) = match parts.as_slice() {
+        [table] => (None, table),
+        [.., schema, table] => (Some(schema.text.as_str()), table),
+        [] => return None,
+    };
+    relations::find(schema, &table.text)
+}
+
 fn regclass_name(call: &Call<'_>) -> Result<ScalarValue> {
     let Some(number) = call.oid(0) else { return Ok(ScalarValue::Utf8View(call.text(0))) };
     let name = table_name(&SeenTables::of(call.caller), number);
+    let name = name.or_else(|| relations::numbered(number).map(str::to_owned));
     text(name.unwrap_or_else(|| if number == 0 { "-".to_owned() } else { number.to_string() }))
 }
 

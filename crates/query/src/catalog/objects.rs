@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{Column, SYSTEM_PREFIX, Schema, TableId, is_system_table};
+use tidegate_model::schema::same_name;
+use tidegate_model::{
+    Column, ColumnDefault, SYSTEM_PREFIX, Schema, TableId, ViewRead, is_system_table,
+};
 use tidegate_storage::{Error as StorageError, Snapshot, VisibleTables};
 
 use super::rows::{Cell, Row};
@@ -32,6 +35,8 @@ const BTREE: u32 = 403;
 const TABLESPACE: u32 = 1_663;
 /// Numbers of objects in `pg_class`, as `pg_description` names it.
 const CLASS_OF_TABLES: u32 = 1_259;
+/// The same for those in `pg_rewrite`.
+const CLASS_OF_RULES: u32 = 2_618;
 const UTF8: i64 = 6;
 
 /// The schemas, with their numbers.
@@ -143,17 +148,36 @@ fn table_called(visible: &VisibleTables<'_>, name: &str) -> Result<Option<Table>
 
 /// A table by its schema and its name there, in whichever case.
 pub(super) fn table_of(seen: &SeenTables<'_>, schema: &str, name: &str) -> Result<Option<Table>> {
-    if let Some(changes) = &seen.changes
-        && ["public", TEMPORARY_SCHEMA].contains(&schema)
-        && let Some(table) = changes.find(name)
-    {
-        return shown_temporary(changes, table).map(Some);
+    if schema == TEMPORARY_SCHEMA {
+        let changes = seen.changes.as_ref();
+        let temporary = changes.and_then(|changes| Some((changes, changes.find(name)?)));
+        return temporary.map(|(changes, table)| shown_temporary(changes, table)).transpose();
     }
     match schema {
         "public" if !is_system_table(name) => table_called(&seen.visible, name),
         "sys" => table_called(&seen.visible, &format!("{SYSTEM_PREFIX}{name}")),
         _ => Ok(None),
     }
+}
+
+/// A table by its name alone: a temporary one before those that all see.
+pub(super) fn visible_table(seen: &SeenTables<'_>, name: &str) -> Result<Option<Table>> {
+    let hiding = seen.changes.as_ref().is_some_and(|changes| changes.find(name).is_some());
+    table_of(seen, if hiding { TEMPORARY_SCHEMA } else { "public" }, name)
+}
+
+/// Whether a table is the one that its name alone means.
+pub(super) fn is_visible(seen: &SeenTables<'_>, table: &Table) -> bool {
+    match table.schema {
+        TEMPORARY_SCHEMA => true,
+        "public" => seen.changes.as_ref().is_none_or(|changes| changes.find(&table.name).is_none()),
+        _ => false,
+    }
+}
+
+/// The number of the schema of temporary tables, where there are some.
+pub(super) fn temporary_schema(seen: &SeenTables<'_>) -> Option<u32> {
+    seen.changes.as_ref()?.temporary_tables().next().map(|_| TEMPORARY)
 }
 
 /// The name of a table by its number, with its schema unless that is `public`: as it is stored.
@@ -190,6 +214,7 @@ pub(super) fn rows(caller: &Caller, relation: &str, schema: &str) -> Result<Vec<
     }
     Ok(match relation {
         "pg_am" => access_methods(),
+        "pg_attrdef" => tables(database)?.iter().flat_map(expressions).collect(),
         "pg_attribute" => {
             let of = |table: &Table| columns_of(table, |it| attribute(table, it));
             tables(database)?.iter().flat_map(of).collect()
@@ -197,14 +222,17 @@ pub(super) fn rows(caller: &Caller, relation: &str, schema: &str) -> Result<Vec<
         "pg_class" => tables(database)?.iter().map(class).collect(),
         "pg_collation" => collations(),
         "pg_database" => vec![database_row(name)],
+        "pg_depend" => {
+            let tables = tables(database)?;
+            tables.iter().flat_map(|view| dependencies(view, &tables)).collect()
+        }
         "pg_description" => tables(database)?.iter().flat_map(descriptions).collect(),
         "pg_language" => vec![Row::new().with("oid", 12_u32).with("lanname", "internal")],
         "pg_namespace" => {
-            let all = tables(database)?;
-            let is_temporary = |table: &Table| table.schema == TEMPORARY_SCHEMA;
-            let own = all.iter().any(is_temporary).then_some((TEMPORARY_SCHEMA, TEMPORARY));
+            let own = temporary_schema(database).map(|oid| (TEMPORARY_SCHEMA, oid));
             SCHEMAS.into_iter().chain(own).map(|(name, oid)| namespace(name, oid)).collect()
         }
+        "pg_rewrite" => tables(database)?.iter().filter_map(rule).collect(),
         "pg_roles" => vec![role(caller)],
         "pg_settings" => settings(caller),
         "pg_stat_activity" => activity(caller),
@@ -256,7 +284,7 @@ fn class(table: &Table) -> Row {
         .with("relam", method)
         .with("relfilenode", files)
         .with("reltuples", -1_i64)
-        .with("relpersistence", "p")
+        .with("relpersistence", if *schema == TEMPORARY_SCHEMA { "t" } else { "p" })
         .with("relkind", kind)
         .with("relhasrules", is_view)
         .with("relnatts", number(snapshot.schema.columns().len()))
@@ -267,6 +295,7 @@ fn class(table: &Table) -> Row {
 fn attribute(table: &Table, (at, column): (usize, &Column)) -> Row {
     let (ty, modifier) = column_type(&table.snapshot.schema, column);
     let is_text = ty.category == 'S';
+    let default = table.snapshot.schema.default_of(column.id);
     Row::new()
         .with("attrelid", table.oid)
         .with("attname", column.name.as_str())
@@ -279,9 +308,24 @@ fn attribute(table: &Table, (at, column): (usize, &Column)) -> Row {
         .with("attalign", if ty.size == 8 { "d" } else { "i" })
         .with("attstorage", if ty.size < 0 { "x" } else { "p" })
         .with("attnotnull", table.snapshot.schema.designated() == Some(column.id))
+        .with("atthasdef", matches!(default, Some(ColumnDefault::Expression(_))))
+        .with("attidentity", if default == Some(&ColumnDefault::NextNumber) { "d" } else { "" })
         .with("attislocal", true)
         .with("attstattarget", -1_i64)
         .with("attcollation", if is_text { 100_u32 } else { 0 })
+}
+
+/// The expressions that columns are filled with, as their texts.
+fn expressions(table: &Table) -> Vec<Row> {
+    let schema = &table.snapshot.schema;
+    let row = |(at, column): (usize, &Column)| {
+        let Some(ColumnDefault::Expression(text)) = schema.default_of(column.id) else {
+            return None;
+        };
+        let row = Row::new().with("oid", table.oid).with("adrelid", table.oid);
+        Some(row.with("adnum", number(at + 1)).with("adbin", text.as_str()))
+    };
+    schema.columns().iter().enumerate().filter_map(row).collect()
 }
 
 /// The type of a column, with the most characters of its texts.
@@ -290,6 +334,39 @@ fn column_type(schema: &Schema, column: &Column) -> (&'static types::PgType, i32
     let length = schema.lengths().iter().find(|length| length.column == column.id);
     let longest = length.and_then(|length| i32::try_from(length.max).ok());
     (ty, longest.map_or(modifier, |longest| longest.saturating_add(4)))
+}
+
+/// A view is the rule that reading it reads its query, as PostgreSQL has it.
+fn rule(view: &Table) -> Option<Row> {
+    let row = Row::new().with("oid", rule_oid(view)).with("rulename", "_RETURN");
+    let row = row.with("ev_class", view.oid).with("ev_type", "1").with("ev_enabled", "O");
+    view.is_view().then(|| row.with("is_instead", true))
+}
+
+/// What the rule of a view depends on: the view itself, and all that its query reads, as its names
+/// mean tables now.
+fn dependencies(view: &Table, tables: &[Table]) -> Vec<Row> {
+    let Some(query) = view.snapshot.schema.view() else { return Vec::new() };
+    let row = |oid: u32, kind: &str| {
+        Row::new()
+            .with("classid", CLASS_OF_RULES)
+            .with("objid", rule_oid(view))
+            .with("refclassid", CLASS_OF_TABLES)
+            .with("refobjid", oid)
+            .with("deptype", kind)
+    };
+    let read = |read: &ViewRead| {
+        let by_id = tables.iter().find(|table| table.snapshot.table == read.table);
+        let is_called = |table: &&Table| same_name(&table.snapshot.name, &read.name);
+        by_id.or_else(|| tables.iter().find(is_called)).map(|table| row(table.oid, "n"))
+    };
+    let own = row(view.oid, "i");
+    [own].into_iter().chain(query.reads.iter().filter_map(read)).collect()
+}
+
+/// Numbers of rules are those of their views, far from those of tables.
+fn rule_oid(view: &Table) -> u32 {
+    view.oid ^ 1 << 30
 }
 
 /// The comments on a table and its columns. Of a designated timestamp without one, that it is.
@@ -405,12 +482,7 @@ fn settings(caller: &Caller) -> Vec<Row> {
             .with("source", "session")
             .with("reset_val", setting.value.as_str())
     };
-    let mut rows: Vec<Row> = all.into_iter().map(row).collect();
-    for (name, value) in [("max_index_keys", "32"), ("block_size", "8192")] {
-        let row = Row::new().with("name", name).with("setting", value).with("vartype", "integer");
-        rows.push(row.with("context", "internal").with("source", "default"));
-    }
-    rows
+    all.into_iter().map(row).collect()
 }
 
 fn activity(caller: &Caller) -> Vec<Row> {
@@ -545,12 +617,18 @@ fn schema_row(database: &str, schema: &str) -> Row {
 }
 
 fn table_row(database: &str, table: &Table) -> Row {
-    let takes_rows = table.schema == "public" && !table.is_view();
+    let is_temporary = table.schema == TEMPORARY_SCHEMA;
+    let takes_rows = (is_temporary || table.schema == "public") && !table.is_view();
+    let kind = match (table.is_view(), is_temporary) {
+        (true, _) => "VIEW",
+        (false, true) => "LOCAL TEMPORARY",
+        (false, false) => "BASE TABLE",
+    };
     Row::new()
         .with("table_catalog", database)
         .with("table_schema", table.schema)
         .with("table_name", table.name.as_str())
-        .with("table_type", if table.is_view() { "VIEW" } else { "BASE TABLE" })
+        .with("table_type", kind)
         .with("is_insertable_into", if takes_rows { "YES" } else { "NO" })
         .with("is_typed", "NO")
 }
@@ -592,6 +670,12 @@ fn column_row(database: &str, table: &Table, (at, column): (usize, &Column)) -> 
         _ => None,
     };
     let is_varchar = ty.name == "varchar" && 4 <= modifier;
+    let default = schema.default_of(column.id);
+    let has_numbers = default == Some(&ColumnDefault::NextNumber);
+    let expression = match default {
+        Some(ColumnDefault::Expression(text)) => Some(text.as_str()),
+        _ => None,
+    };
     Row::new()
         .with("table_catalog", database)
         .with("table_schema", table.schema)
@@ -610,7 +694,12 @@ fn column_row(database: &str, table: &Table, (at, column): (usize, &Column)) -> 
         .with("udt_name", ty.name)
         .with("dtd_identifier", (at + 1).to_string())
         .with("is_self_referencing", "NO")
-        .with("is_identity", "NO")
+        .with("column_default", expression)
+        .with("is_identity", if has_numbers { "YES" } else { "NO" })
+        .with("identity_generation", has_numbers.then_some("BY DEFAULT"))
+        .with("identity_start", has_numbers.then_some("1"))
+        .with("identity_increment", has_numbers.then_some("1"))
+        .with("identity_minimum", has_numbers.then_some("1"))
         .with("identity_cycle", "NO")
         .with("is_generated", "NEVER")
         .with("is_updatable", if table.is_view() { "NO" } else { "YES" })

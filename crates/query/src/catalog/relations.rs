@@ -1,9 +1,13 @@
 //! The relations of PostgreSQL's catalog and of the information schema, with their columns.
 //!
 //! - RE1. Columns are those of PostgreSQL 16, in its order, under its names and types.
+//! - RE2. Every relation of PostgreSQL is there, so that no query on the catalog fails for one: of
+//!   what Tidegate does not have there are no rows. Those are in `others.txt`, a line each.
 //!
 //! A column is written as `name type`. A type with `?` is NULL where a row does not say otherwise;
 //! others are false, 0 or an empty text then.
+
+use std::sync::LazyLock;
 
 /// A relation: its schema, its name, its columns.
 pub(super) struct Relation {
@@ -20,13 +24,106 @@ const fn information(name: &'static str, columns: &'static str) -> Relation {
     Relation { schema: "information_schema", name, columns }
 }
 
+/// The relations that never have rows (RE2).
+static OTHERS: LazyLock<Vec<Relation>> = LazyLock::new(|| {
+    let relation = |line: &'static str| {
+        let (name, columns) = line.split_once(": ").expect("a name, and columns behind it");
+        let (schema, name) = name.split_once('.').expect("a schema, and a name behind it");
+        Relation { schema, name, columns }
+    };
+    include_str!("others.txt").lines().map(relation).collect()
+});
+
+/// The numbers that PostgreSQL's own tables have in `pg_class`.
+const NUMBERS: [(&str, u32); 64] = [
+    ("pg_aggregate", 2_600),
+    ("pg_am", 2_601),
+    ("pg_amop", 2_602),
+    ("pg_amproc", 2_603),
+    ("pg_attrdef", 2_604),
+    ("pg_attribute", 1_249),
+    ("pg_auth_members", 1_261),
+    ("pg_authid", 1_260),
+    ("pg_cast", 2_605),
+    ("pg_class", 1_259),
+    ("pg_collation", 3_456),
+    ("pg_constraint", 2_606),
+    ("pg_conversion", 2_607),
+    ("pg_database", 1_262),
+    ("pg_db_role_setting", 2_964),
+    ("pg_default_acl", 826),
+    ("pg_depend", 2_608),
+    ("pg_description", 2_609),
+    ("pg_enum", 3_501),
+    ("pg_event_trigger", 3_466),
+    ("pg_extension", 3_079),
+    ("pg_foreign_data_wrapper", 2_328),
+    ("pg_foreign_server", 1_417),
+    ("pg_foreign_table", 3_118),
+    ("pg_index", 2_610),
+    ("pg_inherits", 2_611),
+    ("pg_init_privs", 3_394),
+    ("pg_language", 2_612),
+    ("pg_largeobject", 2_613),
+    ("pg_largeobject_metadata", 2_995),
+    ("pg_namespace", 2_615),
+    ("pg_opclass", 2_616),
+    ("pg_operator", 2_617),
+    ("pg_opfamily", 2_753),
+    ("pg_parameter_acl", 6_243),
+    ("pg_partitioned_table", 3_350),
+    ("pg_policy", 3_256),
+    ("pg_proc", 1_255),
+    ("pg_publication", 6_104),
+    ("pg_publication_namespace", 6_237),
+    ("pg_publication_rel", 6_106),
+    ("pg_range", 3_541),
+    ("pg_replication_origin", 6_000),
+    ("pg_rewrite", 2_618),
+    ("pg_seclabel", 3_596),
+    ("pg_sequence", 2_224),
+    ("pg_shdepend", 1_214),
+    ("pg_shdescription", 2_396),
+    ("pg_shseclabel", 3_592),
+    ("pg_statistic", 2_619),
+    ("pg_statistic_ext", 3_381),
+    ("pg_statistic_ext_data", 3_429),
+    ("pg_subscription", 6_100),
+    ("pg_subscription_rel", 6_102),
+    ("pg_tablespace", 1_213),
+    ("pg_transform", 3_576),
+    ("pg_trigger", 2_620),
+    ("pg_ts_config", 3_602),
+    ("pg_ts_config_map", 3_603),
+    ("pg_ts_dict", 3_600),
+    ("pg_ts_parser", 3_601),
+    ("pg_ts_template", 3_764),
+    ("pg_type", 1_247),
+    ("pg_user_mapping", 1_418),
+];
+
+/// The number of a relation of `pg_catalog`; 0 if it is a view, which has none of its own.
+pub(super) fn number(name: &str) -> u32 {
+    NUMBERS.iter().find(|(known, _)| *known == name).map_or(0, |(_, number)| *number)
+}
+
+/// The relation of `pg_catalog` that has a number.
+pub(super) fn numbered(oid: u32) -> Option<&'static str> {
+    NUMBERS.iter().find(|(_, number)| *number == oid).map(|(name, _)| *name)
+}
+
+/// All relations.
+pub(super) fn all() -> impl Iterator<Item = &'static Relation> {
+    RELATIONS.iter().chain(OTHERS.iter())
+}
+
 /// A relation of this name; without a schema, one of `pg_catalog`.
 pub(super) fn find(schema: Option<&str>, name: &str) -> Option<&'static Relation> {
     let schema = schema.unwrap_or("pg_catalog");
-    RELATIONS.iter().find(|relation| relation.schema == schema && relation.name == name)
+    all().find(|relation| relation.schema == schema && relation.name == name)
 }
 
-pub(super) const RELATIONS: &[Relation] = &[
+const RELATIONS: &[Relation] = &[
     pg(
         "pg_aggregate",
         "aggfnoid regproc, aggkind char, aggnumdirectargs int2, aggtransfn regproc, \
@@ -248,7 +345,12 @@ pub(super) const RELATIONS: &[Relation] = &[
         "seqrelid oid, seqtypid oid, seqstart int8, seqincrement int8, seqmax int8, seqmin int8, \
          seqcache int8, seqcycle bool",
     ),
-    pg("pg_sequences", "schemaname name, sequencename name, sequenceowner name, last_value int8?"),
+    pg(
+        "pg_sequences",
+        "schemaname name, sequencename name, sequenceowner name, data_type regtype, \
+         start_value int8, min_value int8, max_value int8, increment_by int8, cycle bool, \
+         cache_size int8, last_value int8?",
+    ),
     pg(
         "pg_settings",
         "name text, setting text, unit text?, category text, short_desc text, extra_desc text?, \

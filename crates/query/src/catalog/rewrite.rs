@@ -11,10 +11,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableFactor,
-    TimezoneInfo, Value, ValueWithSpan, VisitMut, VisitorMut,
+    AccessExpr, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SelectItem,
+    SetExpr, TableFactor, TimezoneInfo, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 
 use super::lists::{self, list_of};
 use super::relations;
@@ -24,7 +26,7 @@ pub(crate) fn rewrite(query: &mut Query) {
     if let SetExpr::Select(select) = query.body.as_mut() {
         select.projection.iter_mut().for_each(show_name);
     }
-    let mut rewriter = Rewriter { is_catalog: names_catalog(query) };
+    let mut rewriter = Rewriter { is_catalog: names_catalog(query), numbers: Vec::new() };
     if rewriter.is_catalog
         && let SetExpr::Select(select) = query.body.as_mut()
     {
@@ -76,12 +78,15 @@ fn show_name(item: &mut SelectItem) {
     }
 }
 
-/// What `to_regtype` and `to_regclass` give is a number where it is compared.
+/// What `to_regtype` and `to_regclass` give is a number where it is compared, and so is what was
+/// cast to a name.
 fn compare_number(side: &mut Expr) {
     let Expr::Function(function) = side else { return };
     let number = match parts(&function.name).1.as_str() {
         "to_regtype" => "tidegate_to_regtype",
         "to_regclass" => "tidegate_to_regclass",
+        "tidegate_regclass_name" => "tidegate_regclass",
+        "tidegate_regtype_name" => "tidegate_regtype",
         _ => return,
     };
     function.name = ObjectName(vec![ObjectNamePart::Identifier(Ident::new(number))]);
@@ -90,21 +95,134 @@ fn compare_number(side: &mut Expr) {
 struct Rewriter {
     /// Whether the query is on the catalog at all.
     is_catalog: bool,
+    /// What relations of the catalog are called in the query, with their numbers.
+    numbers: Vec<(String, u32)>,
+}
+
+impl Rewriter {
+    /// What stands for an expression about rows of the catalog that only PostgreSQL has.
+    fn of_rows(&self, expr: &mut Expr) -> Option<Expr> {
+        if let Some(none) = no_elements(expr) {
+            return Some(none);
+        }
+        if let Some(number) = self.tableoid(expr) {
+            return Some(Expr::Value(Value::Number(number.to_string(), false).into()));
+        }
+        field_of_row(expr)
+    }
+
+    /// The number of the relation that `tableoid` is of, if an expression is that; 0 for the other
+    /// columns that every relation of PostgreSQL has.
+    fn tableoid(&self, expr: &Expr) -> Option<u32> {
+        let (relation, name) = match expr {
+            Expr::Identifier(name) => (None, name),
+            Expr::CompoundIdentifier(path) => match path.as_slice() {
+                [relation, name] => (Some(relation), name),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let is_tableoid = name.value.eq_ignore_ascii_case("tableoid");
+        // Rows of the catalog have no versions.
+        let is_other = ["xmin", "xmax", "cmin", "cmax"].contains(&name.value.as_str());
+        if !is_tableoid && !is_other {
+            return None;
+        }
+        let is_it = |(known, _): &&(String, u32)| {
+            relation.is_none_or(|relation| relation.value.eq_ignore_ascii_case(known))
+        };
+        let found = self.numbers.iter().find(is_it).map(|(_, number)| *number);
+        if is_other { found.map(|_| 0) } else { found }
+    }
+
+    /// Learns what relations of the catalog are called in a query.
+    fn number_relations(&mut self, body: &SetExpr) {
+        match body {
+            SetExpr::Select(select) => {
+                for from in &select.from {
+                    let joined = from.joins.iter().map(|join| &join.relation);
+                    for factor in [&from.relation].into_iter().chain(joined) {
+                        let TableFactor::Table { name, alias, .. } = factor else { continue };
+                        let (schema, table) = parts(name);
+                        if relations::find(schema.as_deref(), &table).is_none() {
+                            continue;
+                        }
+                        let alias = alias.as_ref().map(|alias| alias.name.value.clone());
+                        let number = relations::number(&table);
+                        self.numbers.push((alias.unwrap_or(table), number));
+                    }
+                }
+            }
+            SetExpr::SetOperation { left, right, .. } => {
+                self.number_relations(left);
+                self.number_relations(right);
+            }
+            _ => {}
+        }
+    }
+
+    /// Columns of a list keep their name where they become numbers.
+    fn name_tableoids(&self, body: &mut SetExpr) {
+        match body {
+            SetExpr::Select(select) => {
+                for item in &mut select.projection {
+                    if let SelectItem::UnnamedExpr(expr) = item
+                        && self.tableoid(expr).is_some()
+                        && let Some(alias) = column_name(expr)
+                    {
+                        let expr = std::mem::replace(expr, null());
+                        *item = SelectItem::ExprWithAlias { expr, alias };
+                    }
+                }
+            }
+            SetExpr::SetOperation { left, right, .. } => {
+                self.name_tableoids(left);
+                self.name_tableoids(right);
+            }
+            _ => {}
+        }
+    }
 }
 
 impl VisitorMut for Rewriter {
     type Break = ();
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Table { name, .. } = factor
-            && self.is_catalog
-        {
-            qualify(name);
+        if self.is_catalog {
+            numbered_elements(factor);
+        }
+        if let TableFactor::Table { name, args, .. } = factor {
+            if self.is_catalog {
+                qualify(name);
+            }
+            if args.is_some() {
+                strip_schema(name);
+                let relation = of_function(name);
+                if let Some(relation) = relation {
+                    let schema = ObjectNamePart::Identifier(Ident::new("pg_catalog"));
+                    let table = ObjectNamePart::Identifier(Ident::new(relation));
+                    (*name, *args) = (ObjectName(vec![schema, table]), None);
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if self.is_catalog {
+            self.number_relations(query.body.as_ref());
+            self.name_tableoids(query.body.as_mut());
         }
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.is_catalog
+            && let Some(known) = self.of_rows(expr)
+        {
+            *expr = known;
+            return ControlFlow::Continue(());
+        }
         match expr {
             Expr::Function(call) => {
                 strip_schema(&mut call.name);
@@ -131,7 +249,8 @@ impl VisitorMut for Rewriter {
             // There is one collation.
             Expr::Collate { expr: inner, .. } => *expr = std::mem::replace(inner, null()),
             Expr::BinaryOp { op, left, right } => {
-                if self.is_catalog && *op == BinaryOperator::Eq {
+                let compares = matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq);
+                if self.is_catalog && compares && !is_string(left) && !is_string(right) {
                     compare_number(left);
                     compare_number(right);
                 }
@@ -168,6 +287,88 @@ impl VisitorMut for Rewriter {
     }
 }
 
+/// What a column of a list is called.
+fn column_name(expr: &Expr) -> Option<Ident> {
+    match expr {
+        Expr::Identifier(name) => Some(name.clone()),
+        Expr::CompoundIdentifier(path) => path.last().cloned(),
+        _ => None,
+    }
+}
+
+/// Functions in place of tables that give the rows of a relation.
+const OF_RELATIONS: [(&str, &str); 6] = [
+    ("pg_available_extensions", "pg_available_extensions"),
+    ("pg_show_all_settings", "pg_settings"),
+    ("pg_lock_status", "pg_locks"),
+    ("pg_cursor", "pg_cursors"),
+    ("pg_get_keywords", "pg_get_keywords"),
+    ("pg_timezone_names", "pg_timezone_names"),
+];
+
+fn of_function(name: &ObjectName) -> Option<&'static str> {
+    let name = parts(name).1;
+    OF_RELATIONS.iter().find(|(function, _)| *function == name).map(|(_, relation)| *relation)
+}
+
+/// `unnest(column) WITH ORDINALITY AS t(..)`, and the rights in a list: arrays of the catalog are
+/// not there, and neither are their elements.
+fn numbered_elements(factor: &mut TableFactor) {
+    let (alias, list) = match factor {
+        TableFactor::UNNEST { alias: Some(alias), array_exprs, with_ordinality: true, .. }
+            if array_exprs.iter().all(is_column) =>
+        {
+            let columns = alias.columns.iter().map(|column| {
+                let name = column.name.value.replace('"', "\"\"");
+                format!("CAST(NULL AS BIGINT) AS \"{name}\"")
+            });
+            let list = columns.collect::<Vec<_>>().join(", ");
+            (alias, list)
+        }
+        TableFactor::Table { name, args: Some(_), alias: Some(alias), .. }
+        | TableFactor::Function { name, alias: Some(alias), .. }
+            if parts(name).1 == "aclexplode" =>
+        {
+            let list = "CAST(NULL AS BIGINT) AS grantor, CAST(NULL AS BIGINT) AS grantee, \
+                        CAST(NULL AS VARCHAR) AS privilege_type, CAST(NULL AS BOOLEAN) AS \
+                        is_grantable";
+            (alias, list.to_owned())
+        }
+        _ => return,
+    };
+    let list = if list.is_empty() { "1".to_owned() } else { list };
+    let parser = Parser::new(&GenericDialect {})
+        .try_with_sql(&format!("SELECT {list} FROM (VALUES (1)) AS none (one) WHERE false"));
+    let Ok(subquery) = parser.and_then(|mut parser| parser.parse_query()) else { return };
+    let mut alias = alias.clone();
+    alias.columns.clear();
+    *factor = TableFactor::Derived { lateral: false, subquery, alias: Some(alias), sample: None };
+}
+
+fn is_column(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+}
+
+/// What gives no rows in place of functions that give one for each element of a list of the
+/// catalog: there are no such lists.
+const OF_LISTS: [(&str, &str); 2] =
+    [("aclexplode", "tidegate_no_acl"), ("_pg_expandarray", "tidegate_no_elements")];
+
+fn no_elements(expr: &Expr) -> Option<Expr> {
+    let Expr::Function(function) = expr else { return None };
+    let name = parts(&function.name).1;
+    let (_, list) = OF_LISTS.iter().find(|(known, _)| *known == name)?;
+    Some(call("unnest", vec![call(list, Vec::new())]))
+}
+
+/// `(x).name` of a row.
+fn field_of_row(expr: &mut Expr) -> Option<Expr> {
+    let Expr::CompoundFieldAccess { root, access_chain } = expr else { return None };
+    let [AccessExpr::Dot(Expr::Identifier(name))] = access_chain.as_slice() else { return None };
+    let name = string(&name.value);
+    Some(call("get_field", vec![std::mem::replace(root.as_mut(), null()), name]))
+}
+
 pub(super) fn null() -> Expr {
     Expr::Value(Value::Null.into())
 }
@@ -189,18 +390,15 @@ fn no_list() -> Expr {
 
 /// Relations without rows, as subqueries of one row read them. Columns have the collation of their
 /// type, so that nothing is to be said of it.
-const EMPTY: [&str; 14] = [
-    "pg_attrdef",
+const EMPTY: [&str; 11] = [
     "pg_collation",
     "pg_constraint",
-    "pg_depend",
     "pg_foreign_table",
     "pg_index",
     "pg_inherits",
     "pg_partitioned_table",
     "pg_policy",
     "pg_publication_rel",
-    "pg_rewrite",
     "pg_sequence",
     "pg_statistic_ext",
     "pg_trigger",
@@ -226,6 +424,7 @@ fn has_no_row(query: &Query) -> bool {
         | TableFactor::Function { .. }
         | TableFactor::UNNEST { .. } => true,
         TableFactor::Table { name, .. } => EMPTY.contains(&parts(name).1.as_str()),
+        TableFactor::Derived { subquery, .. } => has_no_row(subquery),
         _ => false,
     };
     !counts && select.from.iter().any(|from| is_empty(&from.relation))
@@ -259,7 +458,8 @@ pub(crate) fn names_catalog(query: &mut impl VisitMut) -> bool {
 
         fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
             let (schema, table) = parts(name);
-            self.0 |= relations::find(schema.as_deref(), &table).is_some();
+            self.0 |=
+                relations::find(schema.as_deref(), &table).is_some() || of_function(name).is_some();
             if self.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
     }
@@ -397,14 +597,21 @@ fn one_row(query: &mut Query) {
     if !is_aggregate {
         let inside = std::mem::replace(expr, null());
         *expr = call("max", vec![inside]);
-        // Of one row there is no first.
-        (query.order_by, query.limit_clause) = (None, None);
     }
+    // Of one row there is no first.
+    (query.order_by, query.limit_clause) = (None, None);
+}
+
+fn is_string(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
 }
 
 /// Casts to names of objects (RW2), and to types of the catalog.
 fn rewrite_cast(expr: &mut Expr) {
     let Expr::Cast { expr: inner, data_type, .. } = expr else { return };
+    if is_number_type(data_type) {
+        compare_number(inner);
+    }
     if is_text_type(data_type) && function_column(inner).is_some() {
         *expr = call("tidegate_regproc_name", vec![std::mem::replace(inner.as_mut(), null())]);
         return;
@@ -419,7 +626,11 @@ fn rewrite_cast(expr: &mut Expr) {
         ("regtype", false) => "tidegate_regtype_name",
         ("regnamespace", true) => "tidegate_regnamespace",
         ("regnamespace", false) => "tidegate_regnamespace_name",
-        ("regproc" | "regprocedure" | "regoper" | "regrole", _) => "tidegate_regproc_name",
+        (
+            "regproc" | "regprocedure" | "regoper" | "regoperator" | "regrole" | "regconfig"
+            | "regdictionary" | "regcollation",
+            _,
+        ) => "tidegate_regproc_name",
         _ => {
             if let Some(known) = catalog_type(&name) {
                 *data_type = known;
@@ -432,6 +643,11 @@ fn rewrite_cast(expr: &mut Expr) {
     let is_number = matches!(&inside, Expr::Function(call)
         if parts(&call.name).1.starts_with("tidegate_reg"));
     *expr = if is_number { inside } else { call(function, vec![inside]) };
+}
+
+fn is_number_type(ty: &DataType) -> bool {
+    matches!(ty, DataType::Int(_) | DataType::Integer(_) | DataType::BigInt(_))
+        || custom_name(ty).is_some_and(|name| matches!(name.as_str(), "oid" | "int4" | "int8"))
 }
 
 fn is_text_type(ty: &DataType) -> bool {
@@ -489,9 +705,6 @@ pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::dialect::GenericDialect;
-    use datafusion::sql::sqlparser::parser::Parser;
-
     use super::*;
 
     #[track_caller]
@@ -523,6 +736,11 @@ mod tests {
             "SELECT 1 FROM pg_type t WHERE t.oid = tidegate_to_regtype('varchar')",
         );
         check("SELECT current_schema", "SELECT current_schema()");
+        check(
+            "SELECT c.tableoid, n.tableoid AS x FROM pg_class c JOIN pg_namespace n ON true",
+            "SELECT 1259 AS tableoid, 2615 AS x FROM pg_class c JOIN pg_namespace n ON true",
+        );
+        check("SELECT tableoid FROM t", "SELECT tableoid FROM t");
     }
 
     // `'{}'` was a list of one empty text: rows with such a text were found, and no number could
@@ -573,7 +791,7 @@ mod tests {
             "SELECT (SELECT max(d.a) FROM pg_catalog.pg_type d WHERE d.b = x) FROM t",
         );
         check(
-            "SELECT (SELECT f(d.a) FROM pg_attrdef d WHERE d.b = x), array(SELECT 1) FROM t",
+            "SELECT (SELECT f(d.a) FROM pg_index d WHERE d.b = x), array(SELECT 1) FROM t",
             "SELECT NULL, string_to_array(NULL, ',') FROM t",
         );
         check("SELECT (SELECT a FROM u) FROM t", "SELECT (SELECT a FROM u) FROM t");

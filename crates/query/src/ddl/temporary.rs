@@ -4,14 +4,17 @@
 //!   is refused.
 //! - DP2. A temporary table stands before a table of the same name.
 
+use std::sync::Arc;
+
 use tidegate_model::{Schema, SchemaError};
 use tidegate_storage::Error as StorageError;
 
+use super::views::Dropped;
 use super::{Definer, schema_like, schema_of};
-use crate::changes::OnCommit;
+use crate::changes::{Changes, OnCommit, TemporaryTable};
 use crate::engine::Done;
-use crate::error::{Error, Result};
-use crate::parse::{Copy, CopyPlace, Name, Position, RowChange, Statement, TableChange};
+use crate::error::{Error, Result, ViewProblem};
+use crate::parse::{Copy, CopyPlace, Name, Position, Readers, RowChange, Statement, TableChange};
 use crate::session::Session;
 
 /// Does a statement that is about temporary tables; `None` if it is about others.
@@ -29,35 +32,54 @@ pub(super) fn change(
         }
         Statement::CreateTableLike { name, if_not_exists, temporary, like } => {
             let Some(on_commit) = *temporary else { return Ok(None) };
-            let schema = schema_like(&definer.snapshot(&like.text)?.schema)?;
+            let schema = schema_like(&definer.snapshot(like)?.schema)?;
             let made = Made { name: &name.text, schema, on_commit };
             create(definer, made, *if_not_exists, Vec::new()).map(Some)
         }
-        Statement::DropTables { names, if_exists, .. } => drop_tables(definer, names, *if_exists),
-        Statement::AlterTable { table, change, notices } => {
-            let seen = definer.session.seen();
-            let Some(temporary) = seen.as_ref().and_then(|it| it.find(&table.text)) else {
-                return Ok(None);
-            };
-            let TableChange::Nothing { column } = change else {
-                return Err(unsupported(sql, table, "ALTER TABLE of a temporary table"));
-            };
-            if let Some(Name { text: name, .. }) = column
-                && temporary.schema.find(name).is_none()
-            {
-                let error = SchemaError::NoSuchColumn { name: name.clone() };
-                return Err(StorageError::Schema(error).into());
-            }
-            Ok(Some(Done::with_notices("ALTER TABLE", notices.clone())))
+        Statement::DropTables { names, if_exists, readers } => {
+            let dropped = Dropped { names, if_exists: *if_exists, readers: *readers };
+            drop_all(definer, &dropped, DROP_TABLE)
         }
-        Statement::RenameTable { table, .. } => {
-            match definer.session.seen().is_some_and(|it| it.find(&table.text).is_some()) {
-                true => Err(unsupported(sql, table, "RENAME TABLE of a temporary table")),
-                false => Ok(None),
-            }
+        Statement::DropViews { names, if_exists, readers } => {
+            let dropped = Dropped { names, if_exists: *if_exists, readers: *readers };
+            drop_all(definer, &dropped, DROP_VIEW)
         }
+        Statement::Comment(comment) => match definer.is_temporary(&comment.table) {
+            true => Err(unsupported(sql, &comment.table, "COMMENT on a temporary table")),
+            false => Ok(None),
+        },
+        Statement::AlterTable { table, change, notices, .. } => {
+            alter((definer.session, sql), table, change, notices)
+        }
+        Statement::RenameTable { table, .. } => match definer.is_temporary(table) {
+            true => Err(unsupported(sql, table, "RENAME TABLE of a temporary table")),
+            false => Ok(None),
+        },
         _ => Ok(None),
     }
+}
+
+/// An ALTER TABLE of a temporary table, which changes nothing.
+fn alter(
+    (session, sql): (&Session, &str),
+    table: &Name,
+    change: &TableChange,
+    notices: &[String],
+) -> Result<Option<Done>> {
+    let seen = session.seen();
+    let Some(temporary) = seen.as_ref().and_then(|it| it.named(table)) else {
+        return Ok(None);
+    };
+    let TableChange::Nothing { column } = change else {
+        return Err(unsupported(sql, table, "ALTER TABLE of a temporary table"));
+    };
+    if let Some(Name { text: name, .. }) = column
+        && temporary.schema.find(name).is_none()
+    {
+        let error = SchemaError::NoSuchColumn { name: name.clone() };
+        return Err(StorageError::Schema(error).into());
+    }
+    Ok(Some(Done::with_notices("ALTER TABLE", notices.to_vec())))
 }
 
 fn unsupported(sql: &str, table: &Name, feature: &'static str) -> Error {
@@ -89,33 +111,86 @@ fn create(
     Ok(Done::with_notices("CREATE TABLE", notices))
 }
 
-/// Drops tables of which some are temporary; `None` if none is.
-fn drop_tables(definer: Definer<'_>, names: &[Name], if_exists: bool) -> Result<Option<Done>> {
+/// A kind of what is dropped: the tag of the statement, and the word for it.
+type Kind = (&'static str, &'static str);
+
+const DROP_TABLE: Kind = ("DROP TABLE", "table");
+const DROP_VIEW: Kind = ("DROP VIEW", "view");
+
+/// Drops tables or views, if some of them are temporary. Others of its views that
+/// read them stay, as those of the database do, unless CASCADE is said.
+fn drop_all(
+    definer: Definer<'_>,
+    dropped: &Dropped<'_>,
+    (tag, kind): Kind,
+) -> Result<Option<Done>> {
     let mut changes = definer.session.changes();
-    let is_temporary = |name: &&Name| changes.find(&name.text).is_some();
-    let (temporary, others): (Vec<_>, Vec<_>) = names.iter().partition(is_temporary);
-    if temporary.is_empty() {
+    let Dropped { names, if_exists, readers } = dropped;
+    if names.iter().all(|name| changes.named(name).is_none()) {
         return Ok(None);
     }
-    let visible = definer.visible();
-    let mut done = Done::new("DROP TABLE");
-    for name in others {
-        if visible.table_id(&name.text).is_some() {
+    let mut done = Done::new(tag);
+    for name in *names {
+        if let Some(own) = changes.named(name).map(Arc::clone) {
+            match (own.is_view(), kind) {
+                (true, "table") => {
+                    return Err(StorageError::IsView { view: own.name.clone() }.into());
+                }
+                (false, "view") => {
+                    return Err(StorageError::NotAView { table: own.name.clone() }.into());
+                }
+                _ => {}
+            }
+            drop_own((&mut changes, &mut done), &own, *readers)?;
+            continue;
+        }
+        if definer.visible().table_id(&name.text).is_some() {
             // All or none, which two kinds of tables cannot be.
-            let statement = "DROP TABLE of temporary tables together with others";
-            let instead = "drop them one by one";
-            return Err(Error::InTransaction { position: None, statement, instead });
+            return Err(Error::InTransaction {
+                position: None,
+                statement: "dropping temporary tables and views together with others",
+                instead: "drop them one by one",
+            });
         }
         if !if_exists {
             return Err(StorageError::NoSuchTable { table: name.text.clone() }.into());
         }
-        done.notices.push(format!("table `{}` does not exist", name.text));
-    }
-    for name in temporary {
-        changes.drop_table(&name.text);
+        done.notices.push(format!("{kind} `{}` does not exist", name.text));
     }
     definer.session.install(changes);
     Ok(Some(done))
+}
+
+/// Drops a temporary table or view, and what `readers` says of its views that read it.
+fn drop_own(
+    (changes, done): (&mut Changes, &mut Done),
+    own: &TemporaryTable,
+    readers: Readers,
+) -> Result<()> {
+    changes.drop_table(own);
+    let reads = |view: &&Arc<TemporaryTable>| {
+        let view = view.schema.view();
+        view.is_some_and(|view| view.reads.iter().any(|read| read.table == own.id))
+    };
+    let reading = changes.temporary_tables().filter(reads).map(Arc::clone).collect::<Vec<_>>();
+    for view in reading {
+        match readers {
+            Readers::AreDropped => {
+                done.notices.push(format!("drop cascades to view `{}`", view.name));
+                drop_own((changes, done), &view, readers)?;
+            }
+            Readers::Forbid => {
+                let what = ViewProblem::Needed { table: own.name.clone() };
+                return Err(Error::View { view: view.name.clone(), what });
+            }
+            Readers::Stay => {
+                let (view, read) = (&view.name, &own.name);
+                let notice = format!("view `{view}` reads `{read}`, and cannot be read without it");
+                done.notices.push(notice);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a temporary table where it would end with its statement.
@@ -124,6 +199,7 @@ pub(crate) fn check_lasting(session: &Session, sql: &str, statement: &Statement)
         Statement::CreateTable(table) => table.temporary,
         Statement::CreateTableAs(create) => create.table.temporary,
         Statement::CreateTableLike { temporary, .. } => *temporary,
+        Statement::CreateView(create) => create.is_temporary.then(OnCommit::default),
         _ => None,
     };
     match temporary {
@@ -140,6 +216,12 @@ pub(crate) fn check_in_transaction(
     sql: &str,
     statement: &Statement,
 ) -> Result<()> {
+    if let Statement::Copy(copy) = statement
+        && let Copy::Import { table, from: CopyPlace::File(_), .. } = copy.as_ref()
+        && session.seen().is_some_and(|seen| seen.named(table).is_some())
+    {
+        return Err(unsupported(sql, table, "COPY FROM a file into a temporary table"));
+    }
     if !session.is_in_transaction() {
         return Ok(());
     }

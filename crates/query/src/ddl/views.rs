@@ -13,12 +13,14 @@ use tidegate_model::{Schema, TableId};
 use tidegate_storage::{Error as StorageError, Relations, SchemaEdit, TableDdl, VisibleTables};
 
 use super::{Definer, check_not_system};
+use crate::changes::{OnCommit, TemporaryTable};
 use crate::control::{finish_in_time, plan_apart};
 use crate::dml::RowChanges;
 use crate::engine::Done;
 use crate::error::{Error, Result, ViewProblem};
 use crate::parse::{Comment, Commented, CreateView, IfExists, Name, Readers, blanked};
 use crate::plan::{NewView, ViewPlan, parameter_count, plan_view};
+use crate::session::Session;
 
 /// The tag of statements that make views.
 const TAG: &str = "CREATE VIEW";
@@ -29,13 +31,26 @@ pub(crate) async fn create_view(
     sql: &str,
     create: CreateView,
 ) -> Result<Done> {
-    let CreateView { name, if_exists, columns, query } = create;
+    let CreateView { name, is_temporary, if_exists, columns, query } = create;
     check_not_system(sql, &name.text, Some(name.offset))?;
     let database = &changes.database;
     let visible = changes.session.visible(database);
-    if if_exists != IfExists::IsReplaced && visible.table_id(&name.text).is_some() {
-        return there_already(&visible, &name.text, if_exists);
+    let own = own_of(&changes.session, &name);
+    let is_there = match is_temporary {
+        true => own.is_some(),
+        false => visible.table_id(&name.text).is_some(),
+    };
+    if if_exists != IfExists::IsReplaced && is_there {
+        let error = match &own {
+            Some(own) if is_temporary => own_exists(own),
+            _ => exists(&visible, &name.text),
+        };
+        return there_already(error, &name.text, if_exists);
     }
+    let replaced = match is_temporary {
+        true => own.map(|own| own.id),
+        false => visible.table_id(&name.text),
+    };
     // Places in errors are those in the statement.
     let text = blanked(&sql[..query.end], query.start);
     if parameter_count(&text)? > 0 {
@@ -44,10 +59,14 @@ pub(crate) async fn create_view(
     let (state, planned_on) = (changes.state.clone(), Arc::clone(database));
     let planned_as = name.text.clone();
     let task = plan_apart(changes.account(), async move {
-        let new = NewView { name: &planned_as, columns: &columns, text: &text };
+        let new = NewView { name: &planned_as, replaced, columns: &columns, text: &text };
         plan_view((&state, &planned_on), &new)
     });
-    let ViewPlan { schema, notices } = finish_in_time(task, &changes.stop).await?;
+    let planned = finish_in_time(task, &changes.stop).await?;
+    if is_temporary || planned.reads_temporary {
+        return make_own(&changes.session, &name, if_exists, (planned, is_temporary));
+    }
+    let ViewPlan { schema, notices, .. } = planned;
     let (made_in, made_by) = (Arc::clone(database), changes.session.clone());
     let replaces = if_exists == IfExists::IsReplaced;
     let ddl = TableDdl::CreateView { name: name.text.clone(), schema, replaces };
@@ -56,15 +75,56 @@ pub(crate) async fn create_view(
     match made.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))? {
         Ok(()) => Ok(Done::with_notices(TAG, notices)),
         Err(Error::Storage(StorageError::ViewExists { .. })) => {
-            there_already(&changes.session.visible(database), &name.text, if_exists)
+            let visible = changes.session.visible(database);
+            there_already(exists(&visible, &name.text), &name.text, if_exists)
         }
         Err(error) => Err(error),
     }
 }
 
+/// The temporary table or view of this name.
+fn own_of(session: &Session, name: &Name) -> Option<Arc<TemporaryTable>> {
+    session.seen()?.find(&name.text).map(Arc::clone)
+}
+
+/// Makes a view that ends with the session. One that reads a temporary table is one, too, although
+/// that was not said.
+fn make_own(
+    session: &Session,
+    name: &Name,
+    if_exists: IfExists,
+    (planned, is_said): (ViewPlan, bool),
+) -> Result<Done> {
+    let ViewPlan { schema, mut notices, .. } = planned;
+    if !is_said {
+        notices.push(format!("view `{}` will be a temporary view", name.text));
+    }
+    let mut changes = session.changes();
+    if let Some(own) = own_of(session, name) {
+        if if_exists != IfExists::IsReplaced {
+            return there_already(own_exists(&own), &name.text, if_exists);
+        }
+        if !own.is_view() {
+            return Err(StorageError::NotAView { table: own.name.clone() }.into());
+        }
+        changes.drop_table(&own);
+    }
+    changes.create_temporary(&name.text, schema, OnCommit::PreserveRows)?;
+    session.install(changes);
+    Ok(Done::with_notices(TAG, notices))
+}
+
+/// The error for a name that a temporary table or view has.
+fn own_exists(own: &TemporaryTable) -> StorageError {
+    match own.is_view() {
+        true => StorageError::ViewExists { view: own.name.clone() },
+        false => StorageError::TableExists { table: own.name.clone() },
+    }
+}
+
 /// What comes of a statement that finds a table or a view of its name.
-fn there_already(visible: &VisibleTables<'_>, name: &str, if_exists: IfExists) -> Result<Done> {
-    match exists(visible, name) {
+fn there_already(error: StorageError, name: &str, if_exists: IfExists) -> Result<Done> {
+    match error {
         StorageError::ViewExists { .. } if if_exists == IfExists::Stays => {
             Ok(Done::with_notices(TAG, vec![format!("view `{name}` exists already")]))
         }

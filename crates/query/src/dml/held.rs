@@ -24,22 +24,34 @@ use crate::session::Session;
 pub struct KeptRows {
     session: Session,
     table: TableRef,
+    /// The columns of the table as the session sees it.
+    schema: Arc<Schema>,
     kept: Mutex<Vec<NewRows>>,
 }
 
 impl KeptRows {
-    pub(crate) fn new(session: &Session, id: TableId, name: &str) -> KeptRows {
+    pub(crate) fn new(
+        session: &Session,
+        (id, name): (TableId, &str),
+        schema: Arc<Schema>,
+    ) -> KeptRows {
         let (session, table) = (session.clone(), TableRef { id, name: name.to_owned() });
-        KeptRows { session, table, kept: Mutex::default() }
+        KeptRows { session, table, schema, kept: Mutex::default() }
+    }
+
+    /// The columns that rows have: the database may have others, or no such table.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
     }
 
     /// Takes some: an array for each column of the table.
     ///
     /// # Errors
     /// If they cannot be stored, or are more than a session holds.
-    pub fn take(&self, schema: &Arc<Schema>, columns: Vec<ArrayRef>) -> Result<()> {
-        let batch = batch_of(schema, columns)?;
-        let mut rows = self.session.changes().gather(&self.table, schema);
+    pub fn take(&self, columns: Vec<ArrayRef>) -> Result<()> {
+        let batch = batch_of(&self.schema, columns)?;
+        let mut rows = self.session.changes().gather(&self.table, &self.schema);
         rows.push(batch)?;
         self.kept().push(rows);
         Ok(())

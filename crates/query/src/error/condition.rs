@@ -150,6 +150,8 @@ impl Error {
             Error::CopyOption { .. } => Condition::InvalidParameter,
             // Whoever numbers errors has numbered it.
             Error::Bulk { .. } => Condition::InvalidStatement,
+            Error::NoNumbersLeft { .. } => Condition::OutOfRange,
+            Error::NoSuchSequence { .. } => Condition::UndefinedTable,
             Error::NoSuchColumn { .. } => Condition::UndefinedColumn,
             Error::AmbiguousColumn { .. } => Condition::AmbiguousName,
             Error::Clause { what, .. } => clause_condition(what),

@@ -310,7 +310,7 @@ fn value(
         "ENCODING" => encoding(cursor)?,
         "NULL" => options.null = Some(expect_text(cursor, "a text in quotes")?.text),
         "TIMESTAMP" => {
-            let Name { text, offset } = cursor.expect_name("the name of a column")?;
+            let Name { text, offset, .. } = cursor.expect_name("the name of a column")?;
             options.timestamp = Some(Placed { text, offset });
         }
         "TIMESTAMP_FORMAT" => {
@@ -335,7 +335,7 @@ fn value(
             options.rejects_missing_fields = word(cursor, &["NULL", "REJECT"])? == "REJECT";
         }
         "COMPRESSION_CODEC" => {
-            let Name { text, offset } = cursor.expect_name("the name of a codec")?;
+            let Name { text, offset, .. } = cursor.expect_name("the name of a codec")?;
             options.codec = Some(Placed { text, offset });
         }
         "COMPRESSION_LEVEL" => {

@@ -1,12 +1,12 @@
 //! `CREATE TABLE`.
 //!
 //! Clauses of QuestDB that change nothing here (`WAL`, `CAPACITY`, `INDEX`, ...) are accepted with
-//! a notice, and so are NOT NULL and PRIMARY KEY, which tools write into every table; what else
-//! would change something and is not there yet is an error at its place.
+//! a notice, and so are constraints, which tools write into every table: they would refuse rows, and
+//! change none. What else would change something and is not there yet is an error at its place.
 
 use std::ops::Range;
 
-use tidegate_model::{ColumnType, PartitionUnit};
+use tidegate_model::{ColumnDefault, ColumnType, PartitionUnit};
 
 use super::cursor::{Cursor, Name};
 use super::settings::{TtlClause, expect_keys};
@@ -33,11 +33,49 @@ pub struct TableDefinition {
     pub partition_by: PartitionUnit,
     /// Whether only its session has it, and what becomes of it at COMMIT.
     pub(crate) temporary: Option<OnCommit>,
+    /// What columns are filled with, by name.
+    pub(crate) defaults: Vec<(String, DefaultClause)>,
     pub(crate) ttl: Option<TtlClause>,
     /// Of DEDUP.
     pub(crate) keys: Vec<Name>,
     /// What was accepted without effect, a sentence each.
     pub notices: Vec<String>,
+}
+
+/// What a column is filled with where an INSERT gives no value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DefaultClause {
+    /// GENERATED AS IDENTITY, or SERIAL.
+    NextNumber,
+    /// An expression, by its bytes.
+    Expression(Range<usize>),
+}
+
+impl DefaultClause {
+    /// The same for a schema.
+    pub(crate) fn stored(&self, sql: &str) -> ColumnDefault {
+        match self {
+            DefaultClause::NextNumber => ColumnDefault::NextNumber,
+            DefaultClause::Expression(bytes) => {
+                ColumnDefault::Expression(sql[bytes.clone()].trim().to_owned())
+            }
+        }
+    }
+}
+
+/// A column with its type and what is said of it.
+pub(super) struct NewColumn {
+    pub(super) name: String,
+    pub(super) ty: ColumnType,
+    pub(super) length: Option<u32>,
+    pub(super) default: Option<DefaultClause>,
+}
+
+/// What the options of a column say.
+struct Said<'a> {
+    column: &'a str,
+    notices: &'a mut Vec<String>,
+    default: Option<DefaultClause>,
 }
 
 /// `CREATE TABLE .. AS (query)`.
@@ -63,6 +101,7 @@ impl TableDefinition {
             timestamp: None,
             partition_by: PartitionUnit::None,
             temporary: None,
+            defaults: Vec::new(),
             ttl: None,
             keys: Vec::new(),
             notices,
@@ -155,8 +194,7 @@ fn table_name(cursor: &mut Cursor<'_>) -> Result<(Name, TableDefinition)> {
     let if_not_exists = cursor.take_words(&["IF", "NOT", "EXISTS"]);
     let name = cursor.expect_table()?;
     let mut table = TableDefinition::new(name.text.clone(), if_not_exists, notices);
-    let is_said = name.text.starts_with("pg_temp.");
-    table.temporary = (is_temporary || is_said).then(OnCommit::default);
+    table.temporary = (is_temporary || name.is_temporary()).then(OnCommit::default);
     Ok((name, table))
 }
 
@@ -232,7 +270,8 @@ fn cast(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<(Name, Typ
     let type_name = expect_type(cursor)?;
     let notice = type_name.notice.iter();
     notices.extend(notice.map(|notice| format!("column `{}`: {notice}", column.text)));
-    while column_option(cursor, &column.text, notices)? {}
+    let mut said = Said { column: &column.text, notices, default: None };
+    while column_option(cursor, &mut said)? {}
     cursor.expect_sign(')')?;
     Ok((column, type_name))
 }
@@ -266,39 +305,27 @@ fn definition(cursor: &mut Cursor<'_>, table: &mut TableDefinition) -> Result<()
         table.notices.push(index_notice(&column.text));
         return Ok(());
     }
-    if primary_key(cursor, &mut table.notices)? {
+    if let Some(notice) = table_constraint(cursor)? {
+        table.notices.push(notice);
         return Ok(());
     }
-    let (name, TypeName { ty, length, .. }) = expect_column(cursor, &mut table.notices)?;
+    let NewColumn { name, ty, length, default } = expect_column(cursor, &mut table.notices)?;
     table.lengths.extend(length.map(|length| (name.clone(), length)));
+    table.defaults.extend(default.map(|default| (name.clone(), default)));
     table.columns.push((name, ty));
     Ok(())
 }
 
-/// `[CONSTRAINT name] PRIMARY KEY (columns)`, or UNIQUE; false if it is something else, of which
-/// nothing is read.
-fn primary_key(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<bool> {
-    let mut ahead = cursor.clone();
-    // A column may be called `constraint`, or `primary`.
-    if ahead.take_word("CONSTRAINT") && ahead.expect_name("the name of a constraint").is_err() {
-        return Ok(false);
-    }
-    let is_primary = ahead.take_words(&["PRIMARY", "KEY"]);
-    if !is_primary && !ahead.take_word("UNIQUE") {
-        return Ok(false);
-    }
-    // A column may be called `unique`, too.
-    if !is_primary && !ahead.peek().is_some_and(|token| token.is_sign('(')) {
-        return Ok(false);
-    }
-    ahead.expect_sign('(')?;
-    ahead.expect_list(|cursor| cursor.expect_name("the name of a column"))?;
-    ahead.expect_sign(')')?;
-    let notice = if is_primary { PRIMARY_KEY_NOTICE } else { UNIQUE_NOTICE };
-    notices.push(notice.to_owned());
-    *cursor = ahead;
-    Ok(true)
-}
+/// Constraints, and what is said of them: they would refuse rows, and none does.
+const CONSTRAINTS: [(&[&str], &str); 4] = [
+    (&["PRIMARY", "KEY"], PRIMARY_KEY_NOTICE),
+    (&["UNIQUE"], UNIQUE_NOTICE),
+    (&["CHECK"], "CHECK has no effect: values are not checked"),
+    (
+        &["FOREIGN", "KEY"],
+        "FOREIGN KEY has no effect: rows that it names are neither looked for nor removed",
+    ),
+];
 
 const PRIMARY_KEY_NOTICE: &str =
     "PRIMARY KEY has no effect: DEDUP UPSERT KEYS(..) replaces rows with the same keys";
@@ -306,69 +333,268 @@ const PRIMARY_KEY_NOTICE: &str =
 const UNIQUE_NOTICE: &str =
     "UNIQUE has no effect: DEDUP UPSERT KEYS(..) replaces rows with the same keys";
 
+/// `[CONSTRAINT name] PRIMARY KEY (columns)` and its like, and what is said of it; `None` if it is
+/// something else, of which nothing is read.
+pub(super) fn table_constraint(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
+    let mut ahead = cursor.clone();
+    // A column may be called `constraint`, or `primary`.
+    if ahead.take_word("CONSTRAINT") && ahead.expect_name("the name of a constraint").is_err() {
+        return Ok(None);
+    }
+    let known = CONSTRAINTS.iter().find(|(words, _)| ahead.take_words(words));
+    let Some((words, notice)) = known else { return Ok(None) };
+    if words == &["UNIQUE"] {
+        let _ = ahead.take_words(&["NULLS", "NOT", "DISTINCT"])
+            || ahead.take_words(&["NULLS", "DISTINCT"]);
+    }
+    // A column may be called `unique` or `check`, too.
+    if !ahead.peek().is_some_and(|token| token.is_sign('(')) {
+        return Ok(None);
+    }
+    skip_brackets(&mut ahead)?;
+    if words == &["FOREIGN", "KEY"] {
+        references(&mut ahead)?;
+    }
+    constraint_options(&mut ahead)?;
+    *cursor = ahead;
+    Ok(Some((*notice).to_owned()))
+}
+
+/// `REFERENCES table [(columns)] [MATCH ..] [ON DELETE ..] [ON UPDATE ..]`
+fn references(cursor: &mut Cursor<'_>) -> Result<()> {
+    cursor.expect_words(&["REFERENCES"])?;
+    cursor.expect_table()?;
+    if cursor.peek().is_some_and(|token| token.is_sign('(')) {
+        skip_brackets(cursor)?;
+    }
+    if cursor.take_word("MATCH") {
+        cursor.expect_name("FULL, PARTIAL or SIMPLE")?;
+    }
+    while cursor.take_words(&["ON", "DELETE"]) || cursor.take_words(&["ON", "UPDATE"]) {
+        let known: [&[&str]; 5] =
+            [&["CASCADE"], &["RESTRICT"], &["NO", "ACTION"], &["SET", "NULL"], &["SET", "DEFAULT"]];
+        if !known.iter().any(|words| cursor.take_words(words)) {
+            return Err(cursor.unexpected("CASCADE, RESTRICT, NO ACTION, SET NULL or SET DEFAULT"));
+        }
+        if cursor.peek().is_some_and(|token| token.is_sign('(')) {
+            skip_brackets(cursor)?;
+        }
+    }
+    Ok(())
+}
+
+/// What may stand behind any constraint.
+fn constraint_options(cursor: &mut Cursor<'_>) -> Result<()> {
+    let known: [&[&str]; 6] = [
+        &["NOT", "DEFERRABLE"],
+        &["DEFERRABLE"],
+        &["INITIALLY", "DEFERRED"],
+        &["INITIALLY", "IMMEDIATE"],
+        &["NO", "INHERIT"],
+        &["NOT", "VALID"],
+    ];
+    while known.iter().any(|words| cursor.take_words(words)) {}
+    Ok(())
+}
+
 /// A column with its type and options.
 pub(super) fn expect_column(
     cursor: &mut Cursor<'_>,
     notices: &mut Vec<String>,
-) -> Result<(String, TypeName)> {
-    for constraint in ["PRIMARY", "FOREIGN", "UNIQUE", "CHECK", "CONSTRAINT"] {
-        let is_key = cursor.peek().is_some_and(|token| token.is_word(constraint))
-            && cursor.peek_at(1).is_some_and(|token| token.is_word("KEY") || token.is_sign('('));
-        if is_key || constraint == "CONSTRAINT" && cursor.take_word("CONSTRAINT") {
-            return Err(cursor.not_supported("a constraint"));
-        }
+) -> Result<NewColumn> {
+    if cursor.clone().take_word("EXCLUDE")
+        && cursor.peek_at(1).is_some_and(|token| token.is_word("USING") || token.is_sign('('))
+    {
+        return Err(cursor.not_supported("EXCLUDE"));
     }
     let name = cursor.expect_name("the name of a column")?.text;
-    let type_name = expect_type(cursor)?;
-    let notice = type_name.notice.iter();
+    let TypeName { ty, length, is_serial, notice } = expect_type(cursor)?;
     notices.extend(notice.map(|notice| format!("column `{name}`: {notice}")));
-    while column_option(cursor, &name, notices)? {}
-    Ok((name, type_name))
+    let default = is_serial.then_some(DefaultClause::NextNumber);
+    let mut said = Said { column: &name, notices, default };
+    while column_option(cursor, &mut said)? {}
+    let default = said.default;
+    Ok(NewColumn { name, ty, length, default })
 }
 
 /// Reads one option of a column; false if there is none.
-fn column_option(cursor: &mut Cursor<'_>, name: &str, notices: &mut Vec<String>) -> Result<bool> {
-    let is_next =
-        |cursor: &Cursor<'_>, word| cursor.peek().is_some_and(|token| token.is_word(word));
-    if cursor.take_word("NULL") {
-        return Ok(true);
-    }
-    if cursor.take_words(&["DEFAULT", "NULL"]) {
+fn column_option(cursor: &mut Cursor<'_>, said: &mut Said<'_>) -> Result<bool> {
+    let name = said.column;
+    if cursor.take_word("NULL") || collation(cursor)? {
         return Ok(true);
     }
     if cursor.take_words(&["NOT", "NULL"]) {
-        notices.push(format!("column `{name}`: NOT NULL has no effect, it takes NULL"));
+        said.notices.push(format!("column `{name}`: NOT NULL has no effect, it takes NULL"));
         return Ok(true);
     }
-    if cursor.take_words(&["PRIMARY", "KEY"]) {
-        notices.push(format!("column `{name}`: {PRIMARY_KEY_NOTICE}"));
+    if let Some(default) = default_option(cursor, said)? {
+        said.default = default;
         return Ok(true);
     }
-    if cursor.take_word("UNIQUE") {
-        notices.push(format!("column `{name}`: {UNIQUE_NOTICE}"));
+    if let Some(notice) = column_constraint(cursor)? {
+        said.notices.push(format!("column `{name}`: {notice}"));
         return Ok(true);
-    }
-    if is_next(cursor, "DEFAULT") {
-        return Err(cursor.not_supported("DEFAULT"));
-    }
-    if is_next(cursor, "PRIMARY") || is_next(cursor, "REFERENCES") {
-        return Err(cursor.not_supported("a constraint"));
     }
     if cursor.take_word("CAPACITY") {
         cursor.expect_integer("a capacity")?;
-        notices
-            .push(format!("column `{name}`: CAPACITY has no effect, dictionaries size themselves"));
+        let notice = "CAPACITY has no effect, dictionaries size themselves";
+        said.notices.push(format!("column `{name}`: {notice}"));
     } else if cursor.take_word("CACHE") || cursor.take_word("NOCACHE") {
-        notices.push(format!("column `{name}`: CACHE and NOCACHE have no effect"));
+        said.notices.push(format!("column `{name}`: CACHE and NOCACHE have no effect"));
     } else if cursor.take_word("INDEX") {
         if cursor.take_word("CAPACITY") {
             cursor.expect_integer("a capacity")?;
         }
-        notices.push(index_notice(name));
+        said.notices.push(index_notice(name));
     } else {
         return Ok(false);
     }
     Ok(true)
+}
+
+/// `COLLATE name`, of the one order of texts that there is.
+fn collation(cursor: &mut Cursor<'_>) -> Result<bool> {
+    let refused = cursor.not_supported("COLLATE of another collation than \"C\"");
+    if !cursor.take_word("COLLATE") {
+        return Ok(false);
+    }
+    let mut name = cursor.expect_name("the name of a collation")?;
+    if cursor.take_sign('.') {
+        name = cursor.expect_name("the name of a collation")?;
+    }
+    let known = ["C", "POSIX", "default", "ucs_basic", "C.UTF-8"];
+    if known.iter().any(|it| name.text.eq_ignore_ascii_case(it)) { Ok(true) } else { Err(refused) }
+}
+
+/// `[CONSTRAINT name] UNIQUE` and its like behind a column, and what is said of it.
+fn column_constraint(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
+    let mut ahead = cursor.clone();
+    if ahead.take_word("CONSTRAINT") {
+        ahead.expect_name("the name of a constraint")?;
+        if ahead.take_words(&["NOT", "NULL"]) {
+            *cursor = ahead;
+            return Ok(Some("NOT NULL has no effect, it takes NULL".to_owned()));
+        }
+    }
+    let is_reference = ahead.peek().is_some_and(|token| token.is_word("REFERENCES"));
+    let known = CONSTRAINTS.iter().find(|(words, _)| match words {
+        &["FOREIGN", "KEY"] => is_reference,
+        words => ahead.take_words(words),
+    });
+    let Some((words, notice)) = known else { return Ok(None) };
+    match *words {
+        ["CHECK"] => skip_brackets(&mut ahead)?,
+        ["FOREIGN", "KEY"] => references(&mut ahead)?,
+        _ => {}
+    }
+    constraint_options(&mut ahead)?;
+    *cursor = ahead;
+    Ok(Some((*notice).to_owned()))
+}
+
+/// `DEFAULT expression`, or `GENERATED .. AS IDENTITY`; `None` if it is something else. The default
+/// itself is `None` if it is NULL.
+fn default_option(
+    cursor: &mut Cursor<'_>,
+    said: &mut Said<'_>,
+) -> Result<Option<Option<DefaultClause>>> {
+    if cursor.take_word("DEFAULT") {
+        return default_value(cursor).map(Some);
+    }
+    let generated = cursor.not_supported("a column that is computed from others");
+    if !cursor.take_word("GENERATED") {
+        return Ok(None);
+    }
+    identity(cursor, generated, said.notices).map(|default| Some(Some(default)))
+}
+
+/// What stands behind DEFAULT; `None` for NULL.
+pub(super) fn default_value(cursor: &mut Cursor<'_>) -> Result<Option<DefaultClause>> {
+    let range = default_expression(cursor)?;
+    let is_null = cursor.sql()[range.clone()].trim().eq_ignore_ascii_case("null");
+    Ok((!is_null).then_some(DefaultClause::Expression(range)))
+}
+
+/// `{ALWAYS | BY DEFAULT} AS IDENTITY [(options)]`, behind GENERATED.
+pub(super) fn identity(
+    cursor: &mut Cursor<'_>,
+    computed: Error,
+    notices: &mut Vec<String>,
+) -> Result<DefaultClause> {
+    if cursor.take_word("ALWAYS") {
+        if !cursor.clone().take_words(&["AS", "IDENTITY"]) {
+            return Err(computed);
+        }
+        let notice = "GENERATED ALWAYS is GENERATED BY DEFAULT: an INSERT may give values";
+        notices.push(notice.to_owned());
+    } else {
+        cursor.expect_words(&["BY", "DEFAULT"])?;
+    }
+    cursor.expect_words(&["AS", "IDENTITY"])?;
+    if cursor.take_sign('(') {
+        while !cursor.take_sign(')') {
+            identity_option(cursor)?;
+        }
+    }
+    Ok(DefaultClause::NextNumber)
+}
+
+/// An option of an identity: numbers begin at 1 and rise by 1.
+fn identity_option(cursor: &mut Cursor<'_>) -> Result<()> {
+    let other = cursor.not_supported("numbers of an identity that do not begin at 1 and rise by 1");
+    let is_said = |cursor: &mut Cursor<'_>, word, with| {
+        cursor.take_word(word) && {
+            cursor.take_word(with);
+            true
+        }
+    };
+    let mut one = None;
+    if is_said(cursor, "START", "WITH") || is_said(cursor, "INCREMENT", "BY") {
+        one = Some(cursor.expect_integer("1")?);
+    } else if cursor.take_word("MINVALUE") {
+        one = Some(cursor.expect_integer("1")?);
+    } else if cursor.take_word("MAXVALUE") || cursor.take_word("CACHE") {
+        cursor.expect_integer("a number")?;
+    } else if !(cursor.take_words(&["NO", "MINVALUE"])
+        || cursor.take_words(&["NO", "MAXVALUE"])
+        || cursor.take_words(&["NO", "CYCLE"]))
+    {
+        return Err(other);
+    }
+    if one.is_none_or(|one| one == 1) { Ok(()) } else { Err(other) }
+}
+
+/// The bytes of an expression behind DEFAULT: up to the next option of the column, or the next
+/// column.
+fn default_expression(cursor: &mut Cursor<'_>) -> Result<Range<usize>> {
+    const ENDS: [&str; 10] = [
+        "NOT",
+        "NULL",
+        "PRIMARY",
+        "UNIQUE",
+        "CHECK",
+        "REFERENCES",
+        "CONSTRAINT",
+        "COLLATE",
+        "GENERATED",
+        "DEFAULT",
+    ];
+    let start = cursor.offset();
+    let mut end = start;
+    while let Some(token) = cursor.peek() {
+        let is_end = token.is_sign(',') || token.is_sign(')');
+        if is_end || ENDS.iter().any(|word| token.is_word(word)) && start < end {
+            break;
+        }
+        end = token.offset + token.text.len();
+        if token.is_sign('(') {
+            skip_brackets(cursor)?;
+            end = cursor.last_end();
+        } else {
+            cursor.skip();
+        }
+    }
+    if start == end { Err(cursor.unexpected("an expression")) } else { Ok(start..end) }
 }
 
 fn index_notice(column: &str) -> String {
@@ -547,6 +773,52 @@ mod tests {
              PRIMARY KEY has no effect: DEDUP UPSERT KEYS(..) replaces rows with the same keys",
         );
         check("CREATE TABLE t (primary INT, key INT)", "t(primary INT, key INT) NONE");
+        check(
+            "CREATE TABLE t (check INT, unique INT, constraint INT)",
+            "t(check INT, unique INT, constraint INT) NONE",
+        );
+    }
+
+    #[test]
+    fn constraints_of_orms_have_no_effect() {
+        check(
+            "CREATE TABLE t (a INT NOT NULL CHECK (a >= 0), b BIGINT CONSTRAINT f REFERENCES u (id) \
+             ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED, CONSTRAINT g FOREIGN KEY (b) \
+             REFERENCES u, CHECK (a < b))",
+            "t(a INT, b BIGINT) NONE; column `a`: NOT NULL has no effect, it takes NULL; \
+             column `a`: CHECK has no effect: values are not checked; \
+             column `b`: FOREIGN KEY has no effect: rows that it names are neither looked for nor \
+             removed; FOREIGN KEY has no effect: rows that it names are neither looked for nor \
+             removed; CHECK has no effect: values are not checked",
+        );
+    }
+
+    #[test]
+    fn defaults_end_where_the_next_option_begins() {
+        let defaults = |sql: &str| {
+            let table = parse_create_table(sql).unwrap();
+            let text = |(name, default): &(String, DefaultClause)| match default {
+                DefaultClause::NextNumber => format!("{name} identity"),
+                DefaultClause::Expression(range) => format!("{name} [{}]", &sql[range.clone()]),
+            };
+            table.defaults.iter().map(text).collect::<Vec<_>>().join(", ")
+        };
+        for (sql, expected) in [
+            ("CREATE TABLE t (a INT DEFAULT 1)", "a [1]"),
+            (
+                "CREATE TABLE t (a VARCHAR(9) DEFAULT 'x, y'::varchar NOT NULL, ts TIMESTAMP \
+                 DEFAULT now() + INTERVAL '1 day', c INT DEFAULT (1 + 2) UNIQUE)",
+                "a ['x, y'::varchar], ts [now() + INTERVAL '1 day'], c [(1 + 2)]",
+            ),
+            (
+                "CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY, \
+                 b SERIAL, c INT GENERATED ALWAYS AS IDENTITY (START WITH 1 INCREMENT BY 1), \
+                 d INT DEFAULT NULL)",
+                "a identity, b identity, c identity",
+            ),
+        ] {
+            assert_eq!(defaults(sql), expected, "{sql}");
+        }
     }
 
     #[test]
@@ -577,12 +849,17 @@ mod tests {
              supported yet",
         );
         check(
-            "CREATE TABLE t (a INT DEFAULT 1)",
-            "error: line 1, column 23: DEFAULT is not supported yet",
+            "CREATE TABLE t (a INT, b INT GENERATED ALWAYS AS (a + 1) STORED)",
+            "error: line 1, column 30: a column that is computed from others is not supported yet",
         );
         check(
-            "CREATE TABLE t (a INT, CHECK (a))",
-            "error: line 1, column 24: a constraint is not supported yet",
+            "CREATE TABLE t (a INT GENERATED BY DEFAULT AS IDENTITY (START WITH 100))",
+            "error: line 1, column 57: numbers of an identity that do not begin at 1 and rise by \
+             1 is not supported yet",
+        );
+        check(
+            "CREATE TABLE t (a VARCHAR COLLATE \"de_DE\")",
+            "error: line 1, column 27: COLLATE of another collation than \"C\" is not supported yet",
         );
         check(
             "CREATE TABLE t (ts TIMESTAMP) TIMESTAMP(ts) PARTITION BY DAY TTL DAYS",

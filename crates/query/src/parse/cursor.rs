@@ -17,6 +17,21 @@ pub(crate) const SYSTEM_SCHEMA: &str = "sys";
 pub(crate) struct Name {
     pub(crate) text: String,
     pub(crate) offset: usize,
+    /// Whether `public` stands before it: then it is no temporary table.
+    pub(crate) is_public: bool,
+}
+
+impl Name {
+    /// A name without a schema.
+    pub(crate) fn new(text: String, offset: usize) -> Name {
+        Name { text, offset, is_public: false }
+    }
+
+    /// Whether the schema of temporary tables stands before it.
+    pub(crate) fn is_temporary(&self) -> bool {
+        let schema = self.text.get(..TEMPORARY_SCHEMA.len());
+        schema == Some(TEMPORARY_SCHEMA) && self.text[TEMPORARY_SCHEMA.len()..].starts_with('.')
+    }
 }
 
 /// The tokens of one statement and how far they are read. A clone, which looks ahead, shares them.
@@ -52,6 +67,12 @@ impl<'a> Cursor<'a> {
 
     pub(crate) fn skip(&mut self) {
         self.at += 1;
+    }
+
+    /// The byte behind the last token that was read.
+    pub(crate) fn last_end(&self) -> usize {
+        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        last.map_or(0, |token| token.offset + token.text.len())
     }
 
     /// How many tokens `ahead` has read more, which is a clone of this one.
@@ -120,7 +141,7 @@ impl<'a> Cursor<'a> {
         }) else {
             return Err(self.unexpected(what));
         };
-        let name = Name { text: token.unquoted(), offset: token.offset };
+        let name = Name::new(token.unquoted(), token.offset);
         if name.text.is_empty() || name.text.len() > limits::NAME_BYTES {
             let found = name.text.len().to_string();
             let what =
@@ -146,7 +167,8 @@ impl<'a> Cursor<'a> {
             name = self.expect_name("the name of a schema")?;
         }
         if name.text.eq_ignore_ascii_case("public") && self.take_sign('.') {
-            return self.expect_name("the name of a table");
+            let table = self.expect_name("the name of a table")?;
+            return Ok(Name { is_public: true, ..table });
         }
         if name.text.eq_ignore_ascii_case(SYSTEM_SCHEMA) && self.take_sign('.') {
             let table = self.expect_name("the name of a table")?;

@@ -37,7 +37,7 @@ impl Insert {
     /// The statement's text with nothing but the query, which stays in its place.
     pub(crate) fn query_text(&self, sql: &str) -> String {
         if self.query.is_empty() {
-            return "VALUES (NULL)".to_owned();
+            return "VALUES (DEFAULT)".to_owned();
         }
         blanked(&sql[..self.query.end], self.query.start)
     }
@@ -135,6 +135,9 @@ pub(super) fn insert(cursor: &mut Cursor<'_>) -> Result<RowChange> {
         columns = Some(cursor.expect_list(column)?);
         cursor.expect_sign(')')?;
     }
+    // Numbers of identities are given BY DEFAULT: any value may be.
+    cursor.take_words(&["OVERRIDING", "SYSTEM", "VALUE"]);
+    refuse(cursor, &["OVERRIDING"], "OVERRIDING USER VALUE")?;
     let query = cursor.offset();
     if cursor.is_at_end() {
         return Err(cursor.unexpected("VALUES or a query"));

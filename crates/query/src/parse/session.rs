@@ -45,7 +45,7 @@ pub(crate) enum Set {
 pub(super) fn show(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.skip();
     let at = cursor.offset();
-    let called = |text: &str| Show::Setting { name: Name { text: text.to_owned(), offset: at } };
+    let called = |text: &str| Show::Setting { name: Name::new(text.to_owned(), at) };
     let shown = if cursor.take_word("TABLES") {
         Show::Tables
     } else if cursor.take_words(&["COLUMNS", "FROM"]) {
@@ -79,7 +79,7 @@ pub(super) fn set(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let set = if cursor.take_words(&["SESSION", "CHARACTERISTICS", "AS", "TRANSACTION"]) {
         let at = cursor.offset();
         let read_only = transaction_modes(cursor, &mut notices)?;
-        let name = Name { text: "default_transaction_read_only".to_owned(), offset: at };
+        let name = Name::new("default_transaction_read_only".to_owned(), at);
         let value = |is| if is { "on".to_owned() } else { "off".to_owned() };
         read_only.map_or(Set::Nothing, |is| Set::Setting { name, value: Some(value(is)) })
     } else if cursor.take_word("TRANSACTION") {
@@ -104,7 +104,7 @@ pub(super) fn set(cursor: &mut Cursor<'_>) -> Result<Statement> {
 /// `name = value`, `TIME ZONE value`, `NAMES value`.
 fn assignment(cursor: &mut Cursor<'_>) -> Result<Set> {
     let at = cursor.offset();
-    let called = |text: &str| Name { text: text.to_owned(), offset: at };
+    let called = |text: &str| Name::new(text.to_owned(), at);
     if cursor.take_words(&["TIME", "ZONE"]) {
         let is_default = cursor.take_word("LOCAL");
         let value = if is_default { None } else { values(cursor)? };

@@ -1,21 +1,18 @@
 //! Which statement a text is.
 
+use super::alter::{self, TableChange};
 use super::copy::{self, Copy};
 use super::create::{
-    CreateAs, TableDefinition, create_as, create_table, expect_column, skip_brackets,
-    take_temporary,
+    CreateAs, TableDefinition, create_as, create_table, skip_brackets, take_temporary,
 };
 use super::cursor::Cursor;
 pub(crate) use super::cursor::Name;
 use super::rows::{self, RowChange};
 use super::session::{self, Set, Show};
-use super::settings::{TtlClause, expect_keys};
 use super::token::blanked;
-use super::types::TypeName;
 use super::views::{self, Comment, CreateView, Readers, take_readers};
 use crate::changes::OnCommit;
 use crate::error::{Error, Result, SyntaxError};
-use tidegate_model::ColumnType;
 
 /// A statement of ours, or a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +53,8 @@ pub(crate) enum Statement {
     },
     TruncateTable {
         table: Name,
+        /// Whether identities begin at 1 again.
+        restarts_numbers: bool,
     },
     RenameTable {
         table: Name,
@@ -63,6 +62,8 @@ pub(crate) enum Statement {
     },
     AlterTable {
         table: Name,
+        /// Whether it is fine if there is none of this name.
+        if_exists: bool,
         change: TableChange,
         notices: Vec<String>,
     },
@@ -105,35 +106,8 @@ pub(crate) struct Explain {
     pub(crate) change: Option<RowChange>,
 }
 
-/// What an `ALTER TABLE` changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TableChange {
-    AddColumns {
-        columns: Vec<(String, ColumnType)>,
-        /// The most characters of some, by name.
-        lengths: Vec<(String, u32)>,
-        if_not_exists: bool,
-    },
-    DropColumns {
-        names: Vec<Name>,
-    },
-    RenameColumn {
-        column: Name,
-        to: String,
-    },
-    /// Keys of DEDUP; none: it is disabled.
-    DedupKeys {
-        keys: Vec<Name>,
-    },
-    Ttl(TtlClause),
-    DropPartitions {
-        names: Vec<Name>,
-    },
-    /// None. What is asked for has no effect, but the column must be there.
-    Nothing {
-        column: Option<Name>,
-    },
-}
+/// A change of a table that changes nothing.
+const NOTHING: TableChange = TableChange::Nothing { column: None };
 
 /// Statements that will come, and whose first word would otherwise be taken for a query's.
 const NOT_YET: [(&str, &str); 11] = [
@@ -170,7 +144,7 @@ pub(crate) fn parse_statement(sql: &str) -> Result<Statement> {
         "TRUNCATE" => truncate(&mut cursor),
         "VACUUM" | "ANALYZE" | "ANALYSE" => maintain(&mut cursor),
         "RENAME" => rename(&mut cursor),
-        "ALTER" => alter(&mut cursor),
+        "ALTER" => alter::alter(&mut cursor),
         "REINDEX" => reindex(&mut cursor),
         "INSERT" => rows::insert(&mut cursor).map(Statement::ChangeRows),
         "UPDATE" => rows::update(&mut cursor).map(Statement::ChangeRows),
@@ -252,12 +226,11 @@ fn create_like(cursor: &Cursor<'_>) -> Result<Option<Statement>> {
     let like = ahead.expect_table()?;
     ahead.expect_sign(')')?;
     ahead.expect_end()?;
-    let is_said = name.text.starts_with("pg_temp.");
-    let temporary = (is_temporary || is_said).then(OnCommit::default);
+    let temporary = (is_temporary || name.is_temporary()).then(OnCommit::default);
     Ok(Some(Statement::CreateTableLike { name, if_not_exists, temporary, like }))
 }
 
-/// `[CONCURRENTLY] [IF NOT EXISTS] [name] ON table [USING method] (columns)`
+/// `[CONCURRENTLY] [IF NOT EXISTS] [name] ON [ONLY] table [USING method] (columns) ..`
 fn create_index(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.take_word("CONCURRENTLY");
     cursor.take_words(&["IF", "NOT", "EXISTS"]);
@@ -265,6 +238,7 @@ fn create_index(cursor: &mut Cursor<'_>) -> Result<Statement> {
         cursor.expect_table()?;
     }
     cursor.expect_words(&["ON"])?;
+    cursor.take_word("ONLY");
     let table = cursor.expect_table()?;
     if cursor.take_word("USING") {
         cursor.expect_name("a method")?;
@@ -272,10 +246,10 @@ fn create_index(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if !cursor.peek().is_some_and(|token| token.is_sign('(')) {
         return Err(cursor.unexpected("`(`"));
     }
-    skip_brackets(cursor)?;
-    cursor.expect_end()?;
+    // INCLUDE, WITH, WHERE and what else an index may have.
+    cursor.skip_all();
     let notices = vec!["CREATE INDEX has no effect, every column has min/max zones".to_owned()];
-    Ok(Statement::AlterTable { table, change: TableChange::Nothing { column: None }, notices })
+    Ok(Statement::AlterTable { table, if_exists: false, change: NOTHING, notices })
 }
 
 /// `INDEX [CONCURRENTLY] [IF EXISTS] names [CASCADE | RESTRICT]`
@@ -313,11 +287,11 @@ fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if cursor.peek().is_some_and(|token| token.is_sign(',')) {
         return Err(cursor.not_supported("TRUNCATE TABLE of several tables"));
     }
-    cursor.take_words(&["RESTART", "IDENTITY"]);
+    let restarts_numbers = cursor.take_words(&["RESTART", "IDENTITY"]);
     cursor.take_words(&["CONTINUE", "IDENTITY"]);
     let _ = cursor.take_word("CASCADE") || cursor.take_word("RESTRICT");
     cursor.expect_end()?;
-    Ok(Statement::TruncateTable { table })
+    Ok(Statement::TruncateTable { table, restarts_numbers })
 }
 
 /// `VACUUM [(options)] [FULL] [FREEZE] [VERBOSE] [ANALYZE] [tables]`, and ANALYZE alone.
@@ -359,136 +333,13 @@ fn rename(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::RenameTable { table, to })
 }
 
-fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    cursor.skip();
-    if cursor.peek().is_some_and(|token| token.is_word("VIEW")) {
-        return views::alter_view(cursor);
-    }
-    cursor.expect_words(&["TABLE"])?;
-    let table = cursor.expect_table()?;
-    let mut notices = Vec::new();
-    let change = if cursor.take_word("ADD") {
-        cursor.take_word("COLUMN");
-        let if_not_exists = cursor.take_words(&["IF", "NOT", "EXISTS"]);
-        let named = cursor.expect_list(|cursor| expect_column(cursor, &mut notices))?;
-        let length = |(name, ty): &(String, TypeName)| Some((name.clone(), ty.length?));
-        let lengths = named.iter().filter_map(length).collect();
-        let columns = named.into_iter().map(|(name, named)| (name, named.ty)).collect();
-        TableChange::AddColumns { columns, lengths, if_not_exists }
-    } else if cursor.take_words(&["DROP", "COLUMN"]) {
-        let names = cursor.expect_list(|cursor| cursor.expect_name("the name of a column"))?;
-        TableChange::DropColumns { names }
-    } else if cursor.take_words(&["RENAME", "COLUMN"]) {
-        let column = cursor.expect_name("the name of a column")?;
-        cursor.expect_words(&["TO"])?;
-        let to = cursor.expect_name("the new name of the column")?.text;
-        TableChange::RenameColumn { column, to }
-    } else if cursor.take_words(&["RENAME", "TO"]) {
-        let to = cursor.expect_table()?.text;
-        cursor.expect_end()?;
-        return Ok(Statement::RenameTable { table, to });
-    } else if cursor.take_words(&["DEDUP", "DISABLE"]) {
-        TableChange::DedupKeys { keys: Vec::new() }
-    } else if cursor.take_words(&["DEDUP", "ENABLE"]) {
-        let keys = expect_keys(cursor)?;
-        if cursor.peek().is_some_and(|token| token.is_word("APPLY")) {
-            return Err(cursor.not_supported("APPLY"));
-        }
-        TableChange::DedupKeys { keys }
-    } else if cursor.take_words(&["SET", "TTL"]) {
-        TableChange::Ttl(TtlClause::expect(cursor)?)
-    } else if cursor.take_words(&["DROP", "PARTITION"])
-        || cursor.take_words(&["FORCE", "DROP", "PARTITION"])
-    {
-        if let Some(change) = rows::drop_partitions(cursor, &table)? {
-            return Ok(Statement::ChangeRows(change));
-        }
-        cursor.expect_words(&["LIST"])?;
-        let names = cursor.expect_list(|cursor| cursor.expect_name("the name of a partition"))?;
-        TableChange::DropPartitions { names }
-    } else if let Some(column) = without_effect(cursor, &mut notices)? {
-        TableChange::Nothing { column }
-    } else {
-        return Err(alter_not_yet(cursor));
-    };
-    cursor.expect_end()?;
-    Ok(Statement::AlterTable { table, change, notices })
-}
-
-/// Reads what other databases need and this one does not; `None` if it is something else.
-fn without_effect(
-    cursor: &mut Cursor<'_>,
-    notices: &mut Vec<String>,
-) -> Result<Option<Option<Name>>> {
-    let mut tell = |notice: &str| notices.push(notice.to_owned());
-    if cursor.take_words(&["SET", "PARAM"]) {
-        cursor.skip_all();
-        tell("SET PARAM has no effect: every commit is written at once");
-    } else if cursor.take_words(&["SET", "TYPE"]) {
-        cursor.take_word("BYPASS");
-        cursor.expect_words(&["WAL"])?;
-        tell("SET TYPE has no effect: every commit is in the log");
-    } else if cursor.take_words(&["SUSPEND", "WAL"]) || cursor.take_words(&["RESUME", "WAL"]) {
-        cursor.skip_all();
-        tell("SUSPEND WAL and RESUME WAL have no effect: commits are applied when they are made");
-    } else if cursor.take_words(&["SQUASH", "PARTITIONS"]) {
-        tell("SQUASH PARTITIONS has no effect: partitions are not split");
-    } else {
-        return column_without_effect(cursor, notices);
-    }
-    Ok(Some(None))
-}
-
-/// The same of `ALTER COLUMN`.
-fn column_without_effect(
-    cursor: &mut Cursor<'_>,
-    notices: &mut Vec<String>,
-) -> Result<Option<Option<Name>>> {
-    let mut ahead = cursor.clone();
-    if !ahead.take_words(&["ALTER", "COLUMN"]) {
-        return Ok(None);
-    }
-    let column = ahead.expect_name("the name of a column")?;
-    let notice = if ahead.take_words(&["ADD", "INDEX"]) {
-        if ahead.take_word("CAPACITY") {
-            ahead.expect_integer("a capacity")?;
-        }
-        "INDEX has no effect, every column has min/max zones"
-    } else if ahead.take_words(&["DROP", "INDEX"]) {
-        "INDEX has no effect, every column has min/max zones"
-    } else if ahead.take_word("CACHE") || ahead.take_word("NOCACHE") {
-        "CACHE and NOCACHE have no effect"
-    } else {
-        return Ok(None);
-    };
-    notices.push(format!("column `{}`: {notice}", column.text));
-    *cursor = ahead;
-    Ok(Some(Some(column)))
-}
-
 fn reindex(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.skip();
     cursor.expect_words(&["TABLE"])?;
     let table = cursor.expect_table()?;
     cursor.skip_all();
     let notices = vec!["REINDEX has no effect, every column has min/max zones".to_owned()];
-    Ok(Statement::AlterTable { table, change: TableChange::Nothing { column: None }, notices })
-}
-
-fn alter_not_yet(cursor: &mut Cursor<'_>) -> Error {
-    for (words, feature) in [
-        (["ALTER", "COLUMN"].as_slice(), "ALTER COLUMN"),
-        (&["SET"], "ALTER TABLE SET"),
-        (&["DETACH"], "DETACH PARTITION"),
-        (&["ATTACH"], "ATTACH PARTITION"),
-        (&["CONVERT"], "CONVERT PARTITION"),
-    ] {
-        let error = cursor.not_supported(feature);
-        if cursor.take_words(words) {
-            return error;
-        }
-    }
-    cursor.unexpected("ADD COLUMN, DROP COLUMN, RENAME COLUMN or RENAME TO")
+    Ok(Statement::AlterTable { table, if_exists: false, change: NOTHING, notices })
 }
 
 fn explain(cursor: &mut Cursor<'_>) -> Result<Statement> {
@@ -562,7 +413,7 @@ mod tests {
     use super::*;
 
     fn name(text: &str, offset: usize) -> Name {
-        Name { text: text.to_owned(), offset }
+        Name::new(text.to_owned(), offset)
     }
 
     #[track_caller]
@@ -582,38 +433,15 @@ mod tests {
             "DROP TABLE IF EXISTS a, \"B b\";",
             Statement::DropTables { names, if_exists: true, readers },
         );
-        check("truncate table t", Statement::TruncateTable { table: name("t", 15) });
+        let (table, restarts_numbers) = (name("t", 15), false);
+        check("truncate table t", Statement::TruncateTable { table, restarts_numbers });
         let to = "b".to_owned();
         check(
             "RENAME TABLE a TO b",
             Statement::RenameTable { table: name("a", 13), to: to.clone() },
         );
         check("ALTER TABLE a RENAME TO b", Statement::RenameTable { table: name("a", 12), to });
-        let change = TableChange::DropColumns { names: vec![name("x", 26), name("y", 29)] };
-        let notices = Vec::new();
-        check(
-            "ALTER TABLE t DROP COLUMN x, y",
-            Statement::AlterTable { table: name("t", 12), change, notices },
-        );
         check("show tables", Statement::Show(Show::Tables));
-    }
-
-    #[test]
-    fn columns_are_added_with_and_without_the_word() {
-        for sql in [
-            "ALTER TABLE t ADD COLUMN s SYMBOL, d DOUBLE PRECISION",
-            "ALTER TABLE t ADD s SYMBOL, d DOUBLE",
-        ] {
-            let Ok(Statement::AlterTable { change, .. }) = parse_statement(sql) else {
-                panic!("{sql}");
-            };
-            let columns =
-                vec![("s".to_owned(), ColumnType::Symbol), ("d".to_owned(), ColumnType::Float64)];
-            assert_eq!(
-                change,
-                TableChange::AddColumns { columns, lengths: Vec::new(), if_not_exists: false }
-            );
-        }
     }
 
     #[test]
@@ -633,10 +461,6 @@ mod tests {
         check_error(
             "DROP TABLE a b",
             "line 1, column 14: expected the end of the statement, found `b`",
-        );
-        check_error(
-            "ALTER TABLE t ALTER COLUMN a TYPE INT",
-            "line 1, column 15: ALTER COLUMN is not supported yet",
         );
         check_error(
             "DROP TABLE other.t",

@@ -12,6 +12,8 @@ pub(crate) struct TypeName {
     pub(crate) ty: ColumnType,
     /// Of VARCHAR, in characters.
     pub(crate) length: Option<u32>,
+    /// Whether the column has numbers of its own: SERIAL.
+    pub(crate) is_serial: bool,
     pub(crate) notice: Option<String>,
 }
 
@@ -74,7 +76,7 @@ pub(crate) fn expect_type(cursor: &mut Cursor<'_>) -> Result<TypeName> {
     let named = PLAIN.iter().find(|&&(name, _)| name == word).map(|&(_, ty)| ty);
     let offset = cursor.offset();
     cursor.skip();
-    let (mut notice, mut length) = (None, None);
+    let (mut notice, mut length, mut is_serial) = (None, None, false);
     let plain = match (word.as_str(), named) {
         ("TIMESTAMP" | "TIMESTAMPTZ", _) => {
             let ty = timestamp(cursor)?;
@@ -87,14 +89,8 @@ pub(crate) fn expect_type(cursor: &mut Cursor<'_>) -> Result<TypeName> {
             ty
         }
         ("SMALLSERIAL" | "SERIAL2" | "SERIAL" | "SERIAL4" | "BIGSERIAL" | "SERIAL8", _) => {
-            let ty = match word.as_str() {
-                "SMALLSERIAL" | "SERIAL2" => ColumnType::Int16,
-                "SERIAL" | "SERIAL4" => ColumnType::Int32,
-                _ => ColumnType::Int64,
-            };
-            let kept = ty.sql();
-            notice = Some(format!("{word} is kept as {kept}: INSERT has to give its values"));
-            ty
+            is_serial = true;
+            serial(&word)
         }
         ("DECIMAL" | "NUMERIC", _) => decimal(cursor)?,
         ("FLOAT", _) => float(cursor)?,
@@ -136,7 +132,15 @@ pub(crate) fn expect_type(cursor: &mut Cursor<'_>) -> Result<TypeName> {
         }
         _ => plain,
     };
-    Ok(TypeName { ty, length, notice })
+    Ok(TypeName { ty, length, is_serial, notice })
+}
+
+fn serial(word: &str) -> ColumnType {
+    match word {
+        "SMALLSERIAL" | "SERIAL2" => ColumnType::Int16,
+        "SERIAL" | "SERIAL4" => ColumnType::Int32,
+        _ => ColumnType::Int64,
+    }
 }
 
 fn unsigned(ty: ColumnType) -> ColumnType {

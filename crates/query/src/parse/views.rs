@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::create::take_temporary;
 use super::cursor::{Cursor, Name};
 use super::statement::{Statement, parse_statement};
 use super::token::{Token, TokenKind, blanked};
@@ -11,6 +12,8 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CreateView {
     pub(crate) name: Name,
+    /// Whether it ends with its session.
+    pub(crate) is_temporary: bool,
     pub(crate) if_exists: IfExists,
     /// Names of its first columns; the others are called as in the query.
     pub(crate) columns: Vec<Name>,
@@ -54,14 +57,13 @@ pub(crate) enum Commented {
     Column(Name),
 }
 
-/// `[OR REPLACE] VIEW [IF NOT EXISTS] name [(columns)] AS query`; `None` if it is something else,
-/// of which nothing is read.
+/// `[OR REPLACE] [TEMPORARY] VIEW [IF NOT EXISTS] name [(columns)] AS query`; `None` if it is
+/// something else, of which nothing is read.
 pub(super) fn create_view(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> {
     let mut ahead = cursor.clone();
     let replaces = ahead.take_words(&["OR", "REPLACE"]);
+    let is_said = take_temporary(&mut ahead);
     for (words, feature) in [
-        (["TEMPORARY", "VIEW"], "CREATE TEMPORARY VIEW"),
-        (["TEMP", "VIEW"], "CREATE TEMPORARY VIEW"),
         (["RECURSIVE", "VIEW"], "CREATE RECURSIVE VIEW"),
         (["MATERIALIZED", "VIEW"], "CREATE MATERIALIZED VIEW"),
     ] {
@@ -79,6 +81,7 @@ pub(super) fn create_view(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> 
         (false, false) => IfExists::IsRefused,
     };
     let name = ahead.expect_table()?;
+    let is_temporary = is_said || name.is_temporary();
     let mut columns = Vec::new();
     if ahead.take_sign('(') {
         columns = ahead.expect_list(|cursor| cursor.expect_name("the name of a column"))?;
@@ -90,7 +93,8 @@ pub(super) fn create_view(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> 
     ahead.expect_words(&["AS"])?;
     let query = query_to_the_end(&mut ahead)?;
     *cursor = ahead;
-    Ok(Some(Statement::CreateView(CreateView { name, if_exists, columns, query })))
+    let view = CreateView { name, is_temporary, if_exists, columns, query };
+    Ok(Some(Statement::CreateView(view)))
 }
 
 /// The bytes of a query up to the end of the statement.
@@ -197,7 +201,7 @@ fn expect_column(cursor: &mut Cursor<'_>) -> Result<(Name, Name)> {
         position: None,
         feature: "a schema other than `public`",
     })?;
-    Ok((Name { text: table.text, offset: parts[0].offset }, column))
+    Ok((Name { offset: parts[0].offset, ..table }, column))
 }
 
 fn expect_text(cursor: &mut Cursor<'_>) -> Result<String> {
@@ -214,7 +218,7 @@ mod tests {
     use super::*;
 
     fn name(text: &str, offset: usize) -> Name {
-        Name { text: text.to_owned(), offset }
+        Name::new(text.to_owned(), offset)
     }
 
     #[track_caller]
@@ -231,15 +235,30 @@ mod tests {
     fn views_are_made_of_the_text_of_their_query() {
         let view = |name, if_exists, columns: &[Name], query| {
             let columns = columns.to_vec();
-            Statement::CreateView(CreateView { name, if_exists, columns, query })
+            let is_temporary = false;
+            Statement::CreateView(CreateView { name, is_temporary, if_exists, columns, query })
         };
         let sql = "CREATE VIEW v AS SELECT 1 ; -- one";
         check(sql, view(name("v", 12), IfExists::IsRefused, &[], 17..25));
         let sql = "create or replace view public.v (a, \"B\") as (select 1, 2)";
         let columns = [name("a", 33), name("B", 36)];
-        check(sql, view(name("v", 30), IfExists::IsReplaced, &columns, 44..57));
+        let public = Name { is_public: true, ..name("v", 30) };
+        check(sql, view(public, IfExists::IsReplaced, &columns, 44..57));
         let sql = "CREATE VIEW IF NOT EXISTS v AS VALUES (1)";
         check(sql, view(name("v", 26), IfExists::Stays, &[], 31..41));
+    }
+
+    #[test]
+    fn views_of_a_session_say_so() {
+        for (sql, is_temporary) in [
+            ("CREATE TEMP VIEW v AS SELECT 1", true),
+            ("CREATE OR REPLACE LOCAL TEMPORARY VIEW v AS SELECT 1", true),
+            ("CREATE VIEW pg_temp.v AS SELECT 1", true),
+            ("CREATE VIEW public.v AS SELECT 1", false),
+        ] {
+            let Ok(Statement::CreateView(view)) = parse_statement(sql) else { panic!("{sql}") };
+            assert_eq!(view.is_temporary, is_temporary, "{sql}");
+        }
     }
 
     #[test]
@@ -251,10 +270,6 @@ mod tests {
         check_error(
             &"CREATE VIEW v AS ".repeat(20_000),
             "line 1, column 18: expected a query, found `CREATE`",
-        );
-        check_error(
-            "CREATE TEMP VIEW v AS SELECT 1",
-            "line 1, column 8: CREATE TEMPORARY VIEW is not supported yet",
         );
         check_error(
             "CREATE VIEW v AS SELECT 1 WITH CASCADED CHECK OPTION",
@@ -278,13 +293,14 @@ mod tests {
             Statement::Comment(Comment { on, table, text: text.map(str::to_owned) })
         };
         let sql = "COMMENT ON TABLE public.t IS 'it''s'";
-        check(sql, comment(Commented::Table, name("t", 24), Some("it's")));
+        let public = |text, offset| Name { is_public: true, ..name(text, offset) };
+        check(sql, comment(Commented::Table, public("t", 24), Some("it's")));
         check("COMMENT ON VIEW v IS NULL", comment(Commented::View, name("v", 16), None));
         let sql = "COMMENT ON COLUMN \"T\".\"x y\" IS ''";
         let column = Commented::Column(name("x y", 22));
         check(sql, comment(column, name("T", 18), Some("")));
         let sql = "COMMENT ON COLUMN qdb.public.t.x IS 'a'";
-        check(sql, comment(Commented::Column(name("x", 31)), name("t", 18), Some("a")));
+        check(sql, comment(Commented::Column(name("x", 31)), public("t", 18), Some("a")));
         check_error(
             "COMMENT ON COLUMN x IS 'a'",
             "line 1, column 21: expected `.` and the name of a column, found `IS`",

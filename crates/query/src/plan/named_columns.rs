@@ -8,13 +8,13 @@ use crate::parse::{Insert, Name, Position, Update};
 /// The columns that an INSERT has values for.
 pub(crate) fn insert_columns(sql: &str, insert: &Insert, schema: &Schema) -> Result<Vec<Column>> {
     if insert.query.is_empty() {
-        // DEFAULT VALUES: one NULL, and so are the others.
+        // DEFAULT VALUES: one DEFAULT, and so are the others.
         let first = schema.columns().first().cloned();
         return match schema.designated_column() {
-            Some((time, _)) => {
+            Some((time, _)) if schema.default_of(time.id).is_none() => {
                 Err(Error::TimestampMissing { position: None, column: time.name.clone() })
             }
-            None => Ok(first.into_iter().collect()),
+            _ => Ok(first.into_iter().collect()),
         };
     }
     let Some(names) = &insert.columns else { return Ok(schema.columns().to_vec()) };
@@ -28,7 +28,10 @@ pub(crate) fn insert_columns(sql: &str, insert: &Insert, schema: &Schema) -> Res
         columns.push(column.clone());
     }
     match schema.designated_column() {
-        Some((time, _)) if columns.iter().all(|column| column.id != time.id) => {
+        Some((time, _))
+            if columns.iter().all(|column| column.id != time.id)
+                && schema.default_of(time.id).is_none() =>
+        {
             let position = names.first().map(|name| Position::at(sql, name.offset));
             Err(Error::TimestampMissing { position, column: time.name.clone() })
         }

@@ -99,8 +99,8 @@ pub(crate) fn describe_returning(returning: &Returning<'_>) -> Result<(SchemaRef
     let Returning { state, database, sql, target, .. } = *returning;
     let query = returning.query()?;
     let names = query.names.clone();
-    let target = Some(target.table.text.as_str());
-    let purpose = Purpose { target, columns: &[], rows: TargetRows::Returned };
+    let target = Some(&target.table);
+    let purpose = Purpose { target, rows: TargetRows::Returned, ..Purpose::default() };
     let described = describe((state, database), sql, query, &purpose);
     let (plan, types) = described.map_err(|error| locate::locate(sql, error))?;
     let columns = planned_names(plan.schema());

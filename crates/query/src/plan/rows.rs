@@ -30,6 +30,7 @@ use tidegate_model::{Column, ColumnType, TimeRange};
 use tidegate_storage::segment::{arrow_field, arrow_type};
 use tidegate_storage::{Database, Snapshot};
 
+use super::defaults::{Fill, filled};
 use super::describe::{ParameterTypes, describe, stored_types};
 use super::literal::type_of;
 use super::named_columns::{check_sets, insert_columns};
@@ -39,18 +40,20 @@ use super::query_text::{QueryText, call_of, parse_query, parse_tokens, position_
 use super::whole_day::{WHOLE_DAY, as_whole_day};
 use super::{MarkedQuery, Snapshots, TARGET, locate, logical_plan, physical_plan, plan_on};
 use crate::error::{Error, Result};
-use crate::parse::{Delete, Insert, Position, RowChange, Target, Update};
+use crate::parse::{Delete, Insert, Name, Position, RowChange, Target, Update};
 use crate::scan::{ROW_ID, ScanOrder, ScanTable};
 
 /// What a query is planned for, besides its answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Purpose<'a> {
     /// The table that is known under `TARGET`, with the ids of its rows (RW3).
-    pub(super) target: Option<&'a str>,
+    pub(super) target: Option<&'a Name>,
     /// What the first columns of the answer are stored in (RW2). Empty: nothing is stored.
     pub(super) columns: &'a [Column],
     /// What is read of `target`.
     pub(super) rows: TargetRows,
+    /// Columns that are filled behind those of the answer.
+    pub(super) fills: &'a [Fill],
 }
 
 /// Which rows are read of the table that is changed.
@@ -93,32 +96,35 @@ impl Planning<'_> {
     /// Plans an INSERT. The answer: the columns that it names, or those of the table (RW4).
     pub(crate) async fn insert(&self, insert: &Insert) -> Result<PlannedRows> {
         let text = insert.query_text(self.sql);
-        let target = Some(insert.table.text.as_str());
-        let purpose = Purpose { target, columns: &[], rows: TargetRows::None };
+        let target = Some(&insert.table);
+        let purpose = Purpose { target, rows: TargetRows::None, ..Purpose::default() };
         let query = parse_query(&text, self.parameters)?;
         let query = MarkedQuery::new(self.state, &text, query);
         let snapshots = query.snapshots(self.state, self.database, &purpose)?;
         let columns = insert_columns(self.sql, insert, &snapshots[TARGET].schema)?;
         let planning = Planning { sql: &text, ..*self };
-        planning.values(query, snapshots, columns).await
+        let target = Arc::clone(&snapshots[TARGET]);
+        planning.values(query, snapshots, (columns, Some(target.as_ref()))).await
     }
 
     /// Plans a query whose answer is stored in these columns, of a table that is not there yet.
     pub(crate) async fn fill(&self, columns: Vec<Column>) -> Result<PlannedRows> {
         let query = MarkedQuery::new(self.state, self.sql, parse_query(self.sql, self.parameters)?);
         let snapshots = query.snapshots(self.state, self.database, &Purpose::default())?;
-        self.values(query, snapshots, columns).await
+        self.values(query, snapshots, (columns, None)).await
     }
 
     async fn values(
         &self,
         mut query: MarkedQuery,
         snapshots: Snapshots,
-        columns: Vec<Column>,
+        (mut columns, target): (Vec<Column>, Option<&Snapshot>),
     ) -> Result<PlannedRows> {
-        let is_cast = cast_values(query.query_mut(), self.sql, &columns)?;
+        let is_cast = cast_values(query.query_mut(), self.sql, (&columns, target))?;
+        let fills = target.map_or_else(Vec::new, |target| Fill::of_missing(target, &columns));
         let columns_cast: &[Column] = if is_cast { &[] } else { &columns };
-        let purpose = Purpose { target: None, columns: columns_cast, rows: TargetRows::None };
+        let purpose =
+            Purpose { columns: columns_cast, rows: TargetRows::None, fills: &fills, target: None };
         let planned = self.plan(query, snapshots, &purpose, ScanOrder::Forward).await;
         let planned = planned.map_err(|error| match error {
             Error::BadText { text, ty, reason, .. } => {
@@ -128,21 +134,23 @@ impl Planning<'_> {
             }
             error => locate::locate(self.sql, error),
         })?;
+        columns.extend(fills.into_iter().map(|fill| fill.column));
         Ok(PlannedRows { columns, ..planned })
     }
 
     /// Plans an UPDATE. The answer: all columns of the table as they are to be, and the row's id.
     pub(crate) async fn update(&self, update: &Update) -> Result<PlannedRows> {
-        let target = Some(update.target.table.text.as_str());
-        let purpose = Purpose { target, columns: &[], rows: self.rows };
+        let target = Some(&update.target.table);
+        let purpose = Purpose { target, rows: self.rows, ..Purpose::default() };
         let plan = async {
             // Which tables it reads does not depend on the columns (RW4).
-            let query = MarkedQuery::new(self.state, self.sql, self.update_query(update, &[])?);
+            let query =
+                MarkedQuery::new(self.state, self.sql, self.update_query(update, &[], None)?);
             let snapshots = query.snapshots(self.state, self.database, &purpose)?;
             let schema = Arc::clone(&snapshots[TARGET].schema);
             check_sets(self.sql, update, &schema)?;
             let columns = schema.columns();
-            let query = self.update_query(update, columns)?;
+            let query = self.update_query(update, columns, Some(snapshots[TARGET].as_ref()))?;
             let query = MarkedQuery::new(self.state, self.sql, query);
             let purpose = Purpose { columns, ..purpose };
             let planned = self.plan(query, snapshots, &purpose, ScanOrder::Forward).await?;
@@ -153,7 +161,12 @@ impl Planning<'_> {
 
     /// The query for the rows of an UPDATE of a table with these columns; without columns, one
     /// that reads the same tables.
-    fn update_query(&self, update: &Update, columns: &[Column]) -> Result<QueryText> {
+    fn update_query(
+        &self,
+        update: &Update,
+        columns: &[Column],
+        target: Option<&Snapshot>,
+    ) -> Result<QueryText> {
         let tokens = tokenize(self.sql)?;
         let mut query = QueryTokens::new(&tokens);
         query.word("SELECT");
@@ -167,7 +180,10 @@ impl Planning<'_> {
             let is_it = |name: &str| name.eq_ignore_ascii_case(&column.name);
             match update.sets.iter().find(|set| is_it(&set.column.text)) {
                 Some(set) => {
-                    query.bracketed(self.sql, &set.value);
+                    match is_default_text(&self.sql[set.value.clone()]) {
+                        true => query.default_of(target, column)?,
+                        false => query.bracketed(self.sql, &set.value),
+                    }
                     // Or it would be called like the column that it is the value of.
                     query.word("AS");
                     query.name(&column.name);
@@ -190,8 +206,8 @@ impl Planning<'_> {
     /// behind all columns of the table.
     pub(crate) async fn delete(&self, delete: &Delete) -> Result<PlannedRows> {
         let query = self.delete_query(delete, &[])?;
-        let target = Some(delete.target.table.text.as_str());
-        let purpose = Purpose { target, columns: &[], rows: self.rows };
+        let target = Some(&delete.target.table);
+        let purpose = Purpose { target, rows: self.rows, ..Purpose::default() };
         let plan = async {
             let query = MarkedQuery::new(self.state, self.sql, query);
             let snapshots = query.snapshots(self.state, self.database, &purpose)?;
@@ -231,7 +247,7 @@ impl Planning<'_> {
         let (query, target) = match change {
             RowChange::Insert(_) => (parse_query(self.sql, self.parameters)?, None),
             RowChange::Update(update) => {
-                (self.update_query(update, columns)?, Some(&update.target))
+                (self.update_query(update, columns, None)?, Some(&update.target))
             }
             RowChange::Delete(delete) | RowChange::DropPartitions(delete) => {
                 (self.delete_query(delete, &[])?, Some(&delete.target))
@@ -241,8 +257,8 @@ impl Planning<'_> {
         if target.is_none() && matches!(*query.statement.body, SetExpr::Values(_)) {
             return Ok(stored);
         }
-        let target = target.map(|it| it.table.text.as_str());
-        let purpose = Purpose { target, columns: &[], rows: self.rows };
+        let target = target.map(|it| &it.table);
+        let purpose = Purpose { target, rows: self.rows, ..Purpose::default() };
         let described = describe((self.state, self.database), self.sql, query, &purpose);
         let (_, types) = described.map_err(|error| locate::locate(self.sql, error))?;
         for (name, ty) in types {
@@ -255,8 +271,8 @@ impl Planning<'_> {
     pub(crate) fn time_ranges(&self, delete: &Delete) -> Result<Vec<TimeRange>> {
         let ranges = || {
             let query = self.delete_query(delete, &[])?;
-            let target = Some(delete.target.table.text.as_str());
-            let purpose = Purpose { target, columns: &[], rows: self.rows };
+            let target = Some(&delete.target.table);
+            let purpose = Purpose { target, rows: self.rows, ..Purpose::default() };
             let at = (self.state, self.database);
             let (plan, mut snapshots) = logical_plan(at, self.sql, query, &purpose)?;
             let snapshot = snapshots.remove(TARGET).expect("the table is read");
@@ -284,6 +300,7 @@ impl Planning<'_> {
         if order != ScanOrder::Any {
             (plan, _) = in_table_order(plan, order)?;
         }
+        plan = filled(plan, purpose.fills, state)?;
         let plan = physical_plan(state, &state.optimize(&plan)?).await?;
         let snapshot = snapshots.remove(TARGET);
         Ok(PlannedRows { plan, snapshot, columns: Vec::new(), notices })
@@ -343,6 +360,21 @@ impl<'a> QueryTokens<'a> {
         self.push(Token::RParen);
     }
 
+    /// What a column is filled with, or NULL.
+    fn default_of(&mut self, target: Option<&Snapshot>, column: &Column) -> Result<()> {
+        let fill = target.and_then(|target| Fill::of(target, column));
+        let Some(fill) = fill else {
+            self.word("NULL");
+            return Ok(());
+        };
+        self.push(Token::LParen);
+        for token in tokenize(&fill.written()?.to_string())? {
+            self.push(token.token);
+        }
+        self.push(Token::RParen);
+        Ok(())
+    }
+
     fn from(&mut self, target: &Target) {
         self.word("FROM");
         self.name(TARGET);
@@ -359,7 +391,11 @@ impl<'a> QueryTokens<'a> {
 }
 
 /// Casts the values of VALUES (RW2); false if it is another query.
-fn cast_values(query: &mut Query, sql: &str, columns: &[Column]) -> Result<bool> {
+fn cast_values(
+    query: &mut Query,
+    sql: &str,
+    (columns, target): (&[Column], Option<&Snapshot>),
+) -> Result<bool> {
     let SetExpr::Values(values) = query.body.as_mut() else { return Ok(false) };
     let types = columns.iter().map(|column| sql_type(column.ty)).collect::<Vec<_>>();
     for row in &mut values.rows {
@@ -368,10 +404,12 @@ fn cast_values(query: &mut Query, sql: &str, columns: &[Column]) -> Result<bool>
             let (columns, values) = (columns.len(), row.content.len());
             return Err(Error::ValueCount { position: Some(position), columns, values });
         }
-        for (value, ty) in row.content.iter_mut().zip(&types) {
+        for (value, (ty, column)) in row.content.iter_mut().zip(types.iter().zip(columns)) {
             let mut expr = std::mem::replace(value, SqlExpr::Value(Value::Null.into()));
             if is_default(&expr) {
-                expr = SqlExpr::Value(Value::Null.into());
+                let fill = target.and_then(|target| Fill::of(target, column));
+                let null = || Ok(SqlExpr::Value(Value::Null.into()));
+                expr = fill.map_or_else(null, |fill| fill.written())?;
             }
             if *ty == SqlType::Date && !matches!(expr, SqlExpr::Value(_)) {
                 expr = call_of(WHOLE_DAY, [expr]);
@@ -388,10 +426,14 @@ fn cast_values(query: &mut Query, sql: &str, columns: &[Column]) -> Result<bool>
     Ok(true)
 }
 
-/// The word DEFAULT: no column has another default than NULL.
+/// The word DEFAULT: what the column is filled with, or NULL.
 fn is_default(value: &SqlExpr) -> bool {
     matches!(value, SqlExpr::Identifier(name)
         if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
+}
+
+fn is_default_text(text: &str) -> bool {
+    text.trim().eq_ignore_ascii_case("default")
 }
 
 /// A type as casts name it.

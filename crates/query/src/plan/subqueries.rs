@@ -32,8 +32,8 @@ use datafusion::logical_expr::expr::{
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Aggregate, Expr, ExprSchemable, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder,
-    Operator, Subquery, lit, not, when,
+    Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, Filter, Join, JoinType, LogicalPlan,
+    LogicalPlanBuilder, Operator, Projection, Subquery, lit, not, when,
 };
 
 use crate::account::check_stop;
@@ -48,7 +48,44 @@ pub(crate) fn with_joined_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
         check_aggregates(node)?;
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Joiner::default().plan(plan)
+    Joiner::default().plan(with_lists_apart(plan)?)
+}
+
+/// Subqueries in the list of a DISTINCT ON become columns below it, where they are values like any
+/// other: DataFusion knows none there.
+fn with_lists_apart(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Distinct(Distinct::On(on)) => with_list_apart(on),
+        node => Ok(Transformed::no(node)),
+    })
+    .data()
+}
+
+fn with_list_apart(on: DistinctOn) -> Result<Transformed<LogicalPlan>> {
+    let given = on.input.schema().columns().into_iter().map(Expr::Column);
+    let mut below = given.collect::<Vec<_>>();
+    let count = below.len();
+    let mut list = Vec::with_capacity(on.select_expr.len());
+    for (at, expr) in on.select_expr.iter().enumerate() {
+        let is_subquery = |part: &Expr| {
+            matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_))
+        };
+        if !expr.exists(|part| Ok(is_subquery(part)))? {
+            list.push(expr.clone());
+            continue;
+        }
+        let name = format!("{OURS}distinct {at}");
+        below.push(expr.clone().unalias().alias(&name));
+        let shown = on.schema.field(at).name().clone();
+        list.push(Expr::Column(Column::new_unqualified(name)).alias(shown));
+    }
+    if below.len() == count {
+        return Ok(Transformed::no(LogicalPlan::Distinct(Distinct::On(on))));
+    }
+    let DistinctOn { on_expr, sort_expr, input, .. } = on;
+    let input = Arc::new(LogicalPlan::Projection(Projection::try_new(below, input)?));
+    let on = DistinctOn::try_new(on_expr, list, sort_expr, input)?;
+    Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::On(on))))
 }
 
 /// False if DataFusion makes a join without a key of `expr NOT IN (..)`, which knows of no NULL: of

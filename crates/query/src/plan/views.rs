@@ -39,7 +39,7 @@ use tidegate_storage::{Database, Derived, Snapshot};
 use super::literal::type_of;
 use super::query_text::parse_query;
 use super::rows::Purpose;
-use super::tables::{Tables, table_name};
+use super::tables::{Tables, public_name, table_name};
 use super::{MarkedQuery, Parameter, Snapshots, locate, output_schema, plan_on, planned_names};
 use crate::catalog::table_oid;
 use crate::error::{Error, Result, ViewProblem};
@@ -316,10 +316,16 @@ fn fails((state, snapshots): (&SessionState, &Snapshots), view: &Arc<Snapshot>) 
     }
 }
 
-fn checked(state: &SessionState, snapshots: &Snapshots, view: &Snapshot) -> Result<()> {
-    let text = format!("SELECT * FROM \"{}\"", view.name.to_lowercase().replace('"', "\"\""));
+fn checked(state: &SessionState, snapshots: &Snapshots, view: &Arc<Snapshot>) -> Result<()> {
+    let mut snapshots = snapshots.clone();
+    let name = view.name.to_lowercase();
+    // A table of this name, that a view of the session hides, may be what the view reads.
+    if let Some(hidden) = snapshots.insert(name.clone(), Arc::clone(view)) {
+        snapshots.entry(public_name(&name)).or_insert(hidden);
+    }
+    let text = format!("SELECT * FROM \"{}\"", name.replace('"', "\"\""));
     let query = MarkedQuery::new(state, &text, parse_query(&text, &[])?);
-    let plan = plan_on(snapshots, state, query, &Purpose::default())?;
+    let plan = plan_on(&snapshots, state, query, &Purpose::default())?;
     state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
     Ok(())
 }
@@ -327,6 +333,8 @@ fn checked(state: &SessionState, snapshots: &Snapshots, view: &Snapshot) -> Resu
 /// What a view is to be.
 pub(crate) struct ViewPlan {
     pub(crate) schema: Schema,
+    /// Whether it reads what ends with the session.
+    pub(crate) reads_temporary: bool,
     /// What the user should know, a sentence each.
     pub(crate) notices: Vec<String>,
 }
@@ -334,6 +342,8 @@ pub(crate) struct ViewPlan {
 /// A view that is to be made.
 pub(crate) struct NewView<'a> {
     pub(crate) name: &'a str,
+    /// The number of the view that it takes the place of.
+    pub(crate) replaced: Option<TableId>,
     /// The names of its columns, as far as they are not those of the query.
     pub(crate) columns: &'a [Name],
     /// Its query, with spaces where other text of the statement stands.
@@ -353,12 +363,15 @@ fn plan_new((state, database): (&SessionState, &Database), new: &NewView<'_>) ->
     let (names, notices) = (query.names.clone(), query.notices.clone());
     let query = MarkedQuery::new(state, new.text, query);
     let snapshots = query.snapshots(state, database, &Purpose::default())?;
-    let itself = Caller::of(state).session.visible(database).table_id(new.name);
-    if snapshots.values().any(|snapshot| Some(snapshot.table) == itself) {
+    if snapshots.values().any(|snapshot| Some(snapshot.table) == new.replaced) {
         let (view, what) = (new.name.to_owned(), ViewProblem::ReadsItself);
         return Err(Error::View { view, what });
     }
     let reads = reads_of(&query, &snapshots)?;
+    let seen = Caller::of(state).session.seen();
+    let is_temporary =
+        |read: &ViewRead| seen.as_ref().is_some_and(|seen| seen.of_id(read.table).is_some());
+    let reads_temporary = reads.iter().any(is_temporary);
     let plan = plan_on(&snapshots, state, query, &Purpose::default())?;
     let time = designated(&plan).and_then(|it| plan.schema().maybe_index_of_column(&it));
     let planned = planned_names(plan.schema());
@@ -369,21 +382,20 @@ fn plan_new((state, database): (&SessionState, &Database), new: &NewView<'_>) ->
     let time = time.map(|at| &columns[at]).filter(is_time).map(|(name, _)| name.as_str());
     let view = View { query: new.text.trim().to_owned(), reads };
     let schema = Schema::of_view(&columns, time, view)?;
-    check_new(state, (new.name, &schema), snapshots)?;
-    Ok(ViewPlan { schema, notices })
+    check_new(state, (new.name, &schema), &snapshots)?;
+    Ok(ViewPlan { schema, notices, reads_temporary })
 }
 
 /// Plans a query of a new view, so that what can be made can be read (VW6).
 fn check_new(
     state: &SessionState,
     (name, schema): (&str, &Schema),
-    mut snapshots: Snapshots,
+    snapshots: &Snapshots,
 ) -> Result<()> {
     // No table has this number.
     let (table, schema) = (TableId(u64::MAX), Arc::new(schema.clone()));
     let snapshot = Arc::new(empty_snapshot(table, name, schema));
-    snapshots.insert(name.to_lowercase(), Arc::clone(&snapshot));
-    checked(state, &snapshots, &snapshot)
+    checked(state, snapshots, &snapshot)
 }
 
 fn empty_snapshot(table: TableId, name: &str, schema: Arc<Schema>) -> Snapshot {
@@ -402,7 +414,12 @@ fn empty_snapshot(table: TableId, name: &str, schema: Arc<Schema>) -> Snapshot {
 fn reads_of(query: &MarkedQuery, snapshots: &Snapshots) -> Result<Vec<ViewRead>> {
     let (references, _) = resolve_table_references(&query.statement, true)?;
     let mut reads: Vec<ViewRead> = Vec::new();
-    for name in references.iter().filter_map(table_name) {
+    for (reference, name) in references.iter().filter_map(|it| Some((it, table_name(it)?))) {
+        let public = (reference.schema() == Some("public")).then(|| public_name(&name));
+        let name = match public.filter(|public| snapshots.contains_key(public)) {
+            Some(public) => Cow::Owned(public),
+            None => name,
+        };
         let Some(snapshot) = snapshots.get(name.as_ref()) else { continue };
         if reads.iter().any(|read| read.name == name) {
             continue;

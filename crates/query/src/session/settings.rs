@@ -63,6 +63,11 @@ const SETTINGS: &[Setting] = &[
         about: "The name of the program that gives statements.",
     },
     Setting {
+        name: "block_size",
+        kind: Kind::Fixed(|_| "8192".to_owned()),
+        about: "Bytes of a block of PostgreSQL's files, which its clients ask for.",
+    },
+    Setting {
         name: "client_encoding",
         kind: Kind::Only(&["UTF8", "UTF-8", "UNICODE"]),
         about: "The encoding of texts.",
@@ -98,9 +103,24 @@ const SETTINGS: &[Setting] = &[
         about: "Whether the user may do everything.",
     },
     Setting {
+        name: "lc_collate",
+        kind: Kind::Fixed(|_| "C".to_owned()),
+        about: "The order of texts: that of their bytes.",
+    },
+    Setting {
+        name: "lc_ctype",
+        kind: Kind::Fixed(|_| "C".to_owned()),
+        about: "What letters are, for clients of PostgreSQL.",
+    },
+    Setting {
         name: "max_identifier_length",
         kind: Kind::Fixed(|_| limits::NAME_BYTES.to_string()),
         about: "Bytes of a name.",
+    },
+    Setting {
+        name: "max_index_keys",
+        kind: Kind::Fixed(|_| "32".to_owned()),
+        about: "Columns of an index of PostgreSQL, which its clients ask for.",
     },
     Setting {
         name: "search_path",

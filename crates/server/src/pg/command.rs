@@ -153,6 +153,12 @@ pub(super) fn is_held_back(sql: &str) -> bool {
     !first.is_some_and(|first| changes.iter().any(|word| first.is_word(word)))
 }
 
+/// Tells whether a statement changes rows, or may do so.
+pub(super) fn changes_rows(sql: &str) -> bool {
+    let words = ["INSERT", "UPDATE", "DELETE", "COPY", "WITH", "EXPLAIN", "TRUNCATE"];
+    first_token(sql).is_some_and(|first| words.iter().any(|word| first.is_word(word)))
+}
+
 /// The words of a statement, one after the other. They are read as they are asked for: most of the
 /// text belongs to the engine, and may be long.
 struct Words<'a> {

@@ -15,6 +15,7 @@
 //!
 //! Not here: the statements about the connection itself (`session`), single rows (`portal`).
 
+mod end_line;
 mod copy;
 mod script;
 mod extended;
@@ -278,6 +279,12 @@ impl Connection {
         match message {
             Message::Sync => {
                 self.is_skipping = false;
+                match self.end_implicit().await {
+                    Err(Stopped::Fault(fault)) if fault.severity != Severity::Fatal => {
+                        self.fail(&fault);
+                    }
+                    done => done?,
+                }
                 self.ready();
                 Ok(())
             }

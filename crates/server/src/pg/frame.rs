@@ -133,6 +133,9 @@ fn parameters(body: &mut Reader<'_>) -> Result<Vec<(Bytes, Bytes)>, Breach> {
     }
 }
 
+/// The first byte of a Sync.
+pub(crate) const SYNC: u8 = b'S';
+
 /// Takes the next message, if all of it is there. None has more than `max` bytes.
 pub(crate) fn take_message(input: &mut BytesMut, max: usize) -> Result<Option<Message>, Breach> {
     let Some(&tag) = input.first() else { return Ok(None) };
@@ -156,7 +159,7 @@ pub(crate) fn take_message(input: &mut BytesMut, max: usize) -> Result<Option<Me
         b'D' => Message::Describe(body.object()?),
         b'C' => Message::Close(body.object()?),
         b'E' => Message::Execute { portal: body.text()?, rows_max: body.u32()? },
-        b'S' => Message::Sync,
+        SYNC => Message::Sync,
         b'H' => Message::Flush,
         b'X' => Message::Terminate,
         b'p' => Message::Password(body.rest()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{ColumnType, Schema, SchemaError, SegmentId, TableId, Ttl};
+use tidegate_model::{ColumnDefault, ColumnType, Schema, SchemaError, SegmentId, TableId, Ttl};
 
 use super::Database;
 use super::folder::TableFolder;
@@ -66,12 +66,7 @@ pub enum Relations {
 #[derive(Debug, Clone)]
 pub enum SchemaEdit {
     /// Columns come, at the end.
-    Add {
-        /// Their names and types.
-        columns: Vec<(String, ColumnType)>,
-        /// The lengths of some of them, by their names.
-        lengths: Vec<(String, u32)>,
-    },
+    Add(NewColumns),
     /// Columns go.
     Drop(Vec<String>),
     /// A column gets another name.
@@ -85,6 +80,20 @@ pub enum SchemaEdit {
     Dedup(Vec<String>),
     /// How long rows are kept; `None` for ever.
     Ttl(Option<Ttl>),
+    /// A VARCHAR column has at most so many characters; `None` for any number.
+    Length {
+        /// The column.
+        column: String,
+        /// The most characters.
+        max: Option<u32>,
+    },
+    /// What a column is filled with from now on; `None` for NULL.
+    Default {
+        /// The column.
+        column: String,
+        /// What fills it.
+        default: Option<ColumnDefault>,
+    },
     /// A comment on a column, or on the table itself; `None` for none.
     Comment {
         /// The column.
@@ -94,14 +103,26 @@ pub enum SchemaEdit {
     },
 }
 
+/// Columns that a table is to get.
+#[derive(Debug, Clone, Default)]
+pub struct NewColumns {
+    /// Their names and types.
+    pub columns: Vec<(String, ColumnType)>,
+    /// The most characters of some, by name.
+    pub lengths: Vec<(String, u32)>,
+    /// What some are filled with, by name; rows that are there have NULL.
+    pub defaults: Vec<(String, ColumnDefault)>,
+}
+
 impl SchemaEdit {
     pub(super) fn apply(&self, schema: &Schema) -> Result<Schema, SchemaError> {
         let schema = schema.clone();
         match self {
-            SchemaEdit::Add { columns, lengths } => columns
+            SchemaEdit::Add(NewColumns { columns, lengths, defaults }) => columns
                 .iter()
                 .try_fold(schema, |schema, (name, ty)| schema.with_column(name, *ty))?
-                .with_lengths(lengths),
+                .with_lengths(lengths)?
+                .with_defaults(defaults),
             SchemaEdit::Drop(names) => {
                 names.iter().try_fold(schema, |schema, name| schema.without_column(name))
             }
@@ -113,6 +134,8 @@ impl SchemaEdit {
             SchemaEdit::Comment { column, text } => {
                 schema.with_comment(column.as_deref(), text.as_deref())
             }
+            SchemaEdit::Length { column, max } => schema.with_length(column, *max),
+            SchemaEdit::Default { column, default } => schema.with_default(column, default.clone()),
         }
     }
 }
@@ -204,21 +227,37 @@ impl Database {
     /// # Errors
     /// If there is no such table, or a name is taken.
     pub fn add_columns(&self, table: &str, columns: &[(String, ColumnType)]) -> Result<()> {
-        self.add_columns_with(table, columns, &[])
+        let columns = columns.to_vec();
+        self.add_columns_with(table, NewColumns { columns, ..NewColumns::default() })
     }
 
-    /// As [`add_columns`](Self::add_columns), with lengths of some of them, by their names.
+    /// As [`add_columns`](Self::add_columns), with lengths and defaults of some of them.
     ///
     /// # Errors
-    /// As there, and if a length is of no new VARCHAR column.
-    pub fn add_columns_with(
+    /// As there, and if a length is of no new VARCHAR column, or numbers fill no whole ones.
+    pub fn add_columns_with(&self, table: &str, columns: NewColumns) -> Result<()> {
+        self.alter(table, SchemaEdit::Add(columns))
+    }
+
+    /// Sets the most characters of a VARCHAR column; `None` for any. Rows that are there stay.
+    ///
+    /// # Errors
+    /// If there is no such table or column, or it has no texts.
+    pub fn set_length(&self, table: &str, column: &str, max: Option<u32>) -> Result<()> {
+        self.alter(table, SchemaEdit::Length { column: column.to_owned(), max })
+    }
+
+    /// Sets what a column is filled with where an INSERT gives no value; `None` for NULL.
+    ///
+    /// # Errors
+    /// If there is no such table or column, or numbers are to fill one that is not of whole ones.
+    pub fn set_default(
         &self,
         table: &str,
-        columns: &[(String, ColumnType)],
-        lengths: &[(String, u32)],
+        column: &str,
+        default: Option<ColumnDefault>,
     ) -> Result<()> {
-        let (columns, lengths) = (columns.to_vec(), lengths.to_vec());
-        self.alter(table, SchemaEdit::Add { columns, lengths })
+        self.alter(table, SchemaEdit::Default { column: column.to_owned(), default })
     }
 
     /// Drops columns, all or none.

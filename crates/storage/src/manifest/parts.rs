@@ -6,8 +6,9 @@ use std::sync::Arc;
 use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::schema::SchemaParts;
 use tidegate_model::{
-    ByteCount, Column, ColumnId, ColumnType, Comments, PartitionKey, PartitionUnit, RowCount,
-    Schema, SchemaVersion, SegmentId, SeqTxn, TableId, TextLength, Ttl, View, ViewRead, limits,
+    ByteCount, Column, ColumnDefault, ColumnId, ColumnType, Comments, PartitionKey, PartitionUnit,
+    RowCount, Schema, SchemaVersion, SegmentId, SeqTxn, TableId, TextLength, Ttl, View, ViewRead,
+    limits,
 };
 
 use super::{BatchId, BatchMark, MaskMark};
@@ -38,7 +39,8 @@ const COLUMN_BYTES_MIN: usize = 4 + 3 + 4;
 const LENGTH_BYTES: usize = 4 + 4;
 /// Bytes of a column with the longest name, of its id as a key, and of its length.
 const COLUMN_BYTES_MAX: usize = COLUMN_BYTES_MIN + limits::NAME_BYTES + 4 + LENGTH_BYTES;
-/// Bytes of a comment on a column, and of a column that a view reads, without their texts.
+/// Bytes of a comment on a column, of its default, and of a column that a view reads, without their
+/// texts.
 const TEXT_OF_COLUMN_BYTES: usize = 4 + 4;
 /// Bytes of a table that a view reads, without its name and columns.
 const READ_BYTES_MIN: usize = 4 + 8 + 8;
@@ -48,6 +50,10 @@ const HAS_SETTINGS: u8 = 2;
 const HAS_LENGTHS: u8 = 4;
 const HAS_COMMENTS: u8 = 8;
 const IS_VIEW: u8 = 16;
+const HAS_DEFAULTS: u8 = 32;
+/// All of them.
+const FLAGS: u8 =
+    HAS_DESIGNATED | HAS_SETTINGS | HAS_LENGTHS | HAS_COMMENTS | IS_VIEW | HAS_DEFAULTS;
 
 /// How many values of at least `bytes_min` bytes follow.
 ///
@@ -113,6 +119,27 @@ pub(crate) fn encode_schema(w: &mut ByteWriter, schema: &Schema) {
             encode_texts_of_columns(w, &read.columns);
         }
     }
+    if flags & HAS_DEFAULTS != 0 {
+        encode_texts_of_columns(w, &texts_of_defaults(schema));
+    }
+}
+
+/// Defaults as texts: that of numbers is empty, which no expression is (S9).
+fn texts_of_defaults(schema: &Schema) -> Vec<(ColumnId, String)> {
+    let text = |default: &ColumnDefault| match default {
+        ColumnDefault::NextNumber => String::new(),
+        ColumnDefault::Expression(text) => text.clone(),
+    };
+    schema.defaults().iter().map(|(column, default)| (*column, text(default))).collect()
+}
+
+fn decode_defaults(r: &mut ByteReader<'_>) -> Result<Vec<(ColumnId, ColumnDefault)>, DecodeError> {
+    let texts = decode_texts_of_columns(r, "a default")?;
+    let default = |text: String| match text.is_empty() {
+        true => ColumnDefault::NextNumber,
+        false => ColumnDefault::Expression(text),
+    };
+    Ok(texts.into_iter().map(|(column, text)| (column, default(text))).collect())
 }
 
 fn flags_of(schema: &Schema) -> u8 {
@@ -123,13 +150,14 @@ fn flags_of(schema: &Schema) -> u8 {
         (HAS_LENGTHS, !schema.lengths().is_empty()),
         (HAS_COMMENTS, !schema.comments().is_empty()),
         (IS_VIEW, schema.view().is_some()),
+        (HAS_DEFAULTS, !schema.defaults().is_empty()),
     ];
     flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag).sum()
 }
 
 /// Whether programs that know no manifest of version 3 can read a schema.
 pub(crate) fn is_schema_of_version_2(schema: &Schema) -> bool {
-    flags_of(schema) & (HAS_COMMENTS | IS_VIEW) == 0
+    flags_of(schema) & (HAS_COMMENTS | IS_VIEW | HAS_DEFAULTS) == 0
 }
 
 /// Bytes of a schema, at most.
@@ -143,7 +171,8 @@ pub(crate) fn schema_bytes_max(schema: &Schema) -> usize {
     let view = schema
         .view()
         .map_or(0, |view| 4 + view.query.len() + 8 + view.reads.iter().map(read).sum::<usize>());
-    SCHEMA_BYTES + schema.columns().len() * COLUMN_BYTES_MAX + commented + view
+    let defaults = texts(&texts_of_defaults(schema));
+    SCHEMA_BYTES + schema.columns().len() * COLUMN_BYTES_MAX + commented + view + defaults
 }
 
 fn encode_texts_of_columns(w: &mut ByteWriter, columns: &[(ColumnId, String)]) {
@@ -188,7 +217,7 @@ pub(crate) fn decode_schema(r: &mut ByteReader<'_>) -> Result<Schema, DecodeErro
     let partition_by =
         parse_partition_tag(tag).ok_or_else(|| impossible("the partition unit", tag.into()))?;
     let (flags, designated) = (r.u8()?, ColumnId(r.u32()?));
-    if flags > HAS_DESIGNATED | HAS_SETTINGS | HAS_LENGTHS | HAS_COMMENTS | IS_VIEW {
+    if flags > FLAGS {
         return Err(impossible("the flags of a schema", flags.into()));
     }
     let has = |flag: u8| flags & flag != 0;
@@ -206,6 +235,7 @@ pub(crate) fn decode_schema(r: &mut ByteReader<'_>) -> Result<Schema, DecodeErro
     let lengths = if has(HAS_LENGTHS) { decode_lengths(r)? } else { Vec::new() };
     let comments = if has(HAS_COMMENTS) { decode_comments(r)? } else { Comments::default() };
     let view = if has(IS_VIEW) { Some(Arc::new(decode_view(r)?)) } else { None };
+    let defaults = if has(HAS_DEFAULTS) { decode_defaults(r)? } else { Vec::new() };
     let parts = SchemaParts {
         version,
         columns,
@@ -217,6 +247,7 @@ pub(crate) fn decode_schema(r: &mut ByteReader<'_>) -> Result<Schema, DecodeErro
         lengths,
         comments,
         view,
+        defaults,
     };
     Schema::from_parts(parts).map_err(|error| DecodeError::at(start, error))
 }

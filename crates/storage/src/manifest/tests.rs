@@ -1,7 +1,7 @@
 //! Manifests as bytes, and what changes make of them.
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
-use tidegate_model::{ByteCount, PartitionUnit, TimeUnit, Ttl, View, ViewRead};
+use tidegate_model::{ByteCount, ColumnDefault, PartitionUnit, TimeUnit, Ttl, View, ViewRead};
 
 use super::*;
 use crate::batch::BatchTexts;
@@ -34,6 +34,14 @@ pub(crate) fn view() -> Schema {
     let view = Schema::of_view(&columns, Some("ts"), view).unwrap();
     let view = view.with_comment(Some("v"), Some("a value")).unwrap();
     view.with_comment(None, Some("two tables")).unwrap()
+}
+
+/// A schema whose columns are filled, by numbers and by an expression.
+pub(crate) fn filled() -> Schema {
+    let schema = schema().with_column("id", ColumnType::Int64).unwrap();
+    let text = ColumnDefault::Expression("upper('x')".to_owned());
+    let defaults = [("id".to_owned(), ColumnDefault::NextNumber), ("region".to_owned(), text)];
+    schema.with_defaults(&defaults).unwrap()
 }
 
 pub(crate) fn segment(id: u64, day: i64, seq: u64) -> SegmentMeta {
@@ -278,7 +286,7 @@ fn obsolete_files_are_exactly_those_that_are_named_no_more() {
 // A program that knows manifests of version 2 refuses flags of a schema that it does not know as
 // damage, and suspends the table. It is told of a newer version instead, and only where it must be.
 #[test]
-fn a_manifest_is_of_version_3_only_with_comments_or_a_query() {
+fn a_manifest_is_of_version_3_only_with_comments_defaults_or_a_query() {
     let version = |schema: Schema| {
         let table = Manifest::new(TABLE, SeqTxn(1), Arc::new(schema));
         let bytes = table.encode();
@@ -296,6 +304,9 @@ fn a_manifest_is_of_version_3_only_with_comments_or_a_query() {
     assert_eq!(version(commented.clone()), 3);
     assert_eq!(version(commented.with_comment(Some("host"), None).unwrap()), 2);
     assert_eq!(version(view()), 3);
+    assert_eq!(version(filled()), 3);
+    let one = filled().with_default("id", None).unwrap();
+    assert_eq!(version(one.with_default("region", None).unwrap()), 2);
 }
 
 #[test]

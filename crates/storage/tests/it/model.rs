@@ -10,8 +10,8 @@ use tidegate_model::{ColumnType, PartitionKey, SeqTxn};
 use tidegate_platform::SimDisk;
 use tidegate_storage::segment::PickedRows;
 use tidegate_storage::{
-    AppendOptions, BatchId, Database, ImportTarget, MaskedRows, PendingDdl, Relations, Removal,
-    Result, RowBatch, Run, SchemaEdit, SegmentRun, Snapshot, TableAppend, TableDdl,
+    AppendOptions, BatchId, Database, ImportTarget, MaskedRows, NewColumns, PendingDdl, Relations,
+    Removal, Result, RowBatch, Run, SchemaEdit, SegmentRun, Snapshot, TableAppend, TableDdl,
     TransactionCommit,
 };
 
@@ -154,7 +154,7 @@ impl Step {
             }
             Step::AddColumn(table, name, ty) => {
                 let columns = columns(&[(name, *ty)]);
-                alter(table, SchemaEdit::Add { columns, lengths: Vec::new() })
+                alter(table, SchemaEdit::Add(NewColumns { columns, ..NewColumns::default() }))
             }
             Step::DropColumn(table, name) => {
                 alter(table, SchemaEdit::Drop(vec![(*name).to_owned()]))

@@ -7,9 +7,10 @@ use std::sync::atomic::AtomicU64;
 use proptest::prelude::*;
 use tidegate_model::{ColumnType, TableId, limits};
 use tidegate_storage::{
-    AppendOptions, Database, Error, MaskedRows, PendingDdl, PrivateNumbers, PrivateRows, Relations,
-    RemovedRows, RowMask, Run, SchemaEdit, SegmentRun, Snapshot, SymbolTables, TableAppend,
-    TableDdl, TableEntry, TransactionCommit, VisibleTables, encode_private,
+    AppendOptions, Database, Error, MaskedRows, NewColumns, PendingDdl, PrivateNumbers,
+    PrivateRows, Relations, RemovedRows, RowMask, Run, SchemaEdit, SegmentRun, Snapshot,
+    SymbolTables, TableAppend, TableDdl, TableEntry, TransactionCommit, VisibleTables,
+    encode_private,
 };
 
 use crate::fixture::{DAY, Row, append, append_of, batch, import, new_database, open, schema};
@@ -190,7 +191,8 @@ fn any_ddl() -> impl Strategy<Value = TableDdl> {
     let column = || prop::sample::select(vec!["x", "y", "z"]).prop_map(str::to_owned);
     let edit = prop_oneof![
         column().prop_map(|name| {
-            SchemaEdit::Add { columns: vec![(name, ColumnType::Symbol)], lengths: Vec::new() }
+            let columns = vec![(name, ColumnType::Symbol)];
+            SchemaEdit::Add(NewColumns { columns, ..NewColumns::default() })
         }),
         column().prop_map(|name| SchemaEdit::Drop(vec![name])),
         (column(), column()).prop_map(|(from, to)| SchemaEdit::Rename { from, to }),

@@ -5,10 +5,11 @@
 //! and take their seeds from here.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray};
-use datafusion::arrow::datatypes::{DataType, Int64Type, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{
@@ -18,9 +19,14 @@ use datafusion::logical_expr::{
 use super::postgres::moment;
 use super::random::{random_function, random_functions};
 use super::template::{Template, Zoned};
+use crate::account::check_stop;
+use crate::numbers::{number_function, number_functions};
 use crate::session::SERVER_VERSION;
 use crate::show::named;
 use crate::system::Caller;
+
+/// How long a sleep goes on when its statement has been ended.
+const SLEEP_STEP: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
@@ -31,24 +37,31 @@ enum Kind {
     /// The time at which a batch of rows is made.
     ClockTimestamp,
     TimeOfDay,
+    /// Waits, and is ended with its statement.
+    Sleep,
 }
 
-const FUNCTIONS: [(&str, Kind); 6] = [
+const FUNCTIONS: [(&str, Kind); 7] = [
     ("version", Kind::Version),
     ("build", Kind::Build),
     ("cancel_query", Kind::CancelQuery),
     ("wait_wal_table", Kind::WaitWalTable),
     ("clock_timestamp", Kind::ClockTimestamp),
     ("timeofday", Kind::TimeOfDay),
+    ("pg_sleep", Kind::Sleep),
 ];
 
 /// Their names.
 pub(crate) fn engine_functions() -> impl Iterator<Item = &'static str> {
-    FUNCTIONS.iter().map(|(name, _)| *name).chain(random_functions())
+    let ours = FUNCTIONS.iter().map(|(name, _)| *name);
+    ours.chain(random_functions()).chain(number_functions())
 }
 
 /// One of them, for whoever has a statement done.
 pub(crate) fn engine_function(state: &SessionState, name: &str) -> Option<Arc<ScalarUDF>> {
+    if let Some(function) = number_function(state, name) {
+        return Some(function);
+    }
     let Some((name, kind)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
         let is_one = random_functions().any(|known| known == name);
         return is_one
@@ -57,6 +70,7 @@ pub(crate) fn engine_function(state: &SessionState, name: &str) -> Option<Arc<Sc
     let signature = match kind {
         Kind::Version | Kind::Build => Signature::nullary(Volatility::Immutable),
         Kind::ClockTimestamp | Kind::TimeOfDay => Signature::nullary(Volatility::Volatile),
+        Kind::Sleep => Signature::exact(vec![DataType::Float64], Volatility::Volatile),
         Kind::CancelQuery => Signature::exact(vec![DataType::Int64], Volatility::Volatile),
         Kind::WaitWalTable => Signature::exact(vec![DataType::Utf8View], Volatility::Volatile),
     };
@@ -98,7 +112,7 @@ impl ScalarUDFImpl for EngineFunction {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.kind {
-            Kind::Version | Kind::Build | Kind::TimeOfDay => DataType::Utf8View,
+            Kind::Version | Kind::Build | Kind::TimeOfDay | Kind::Sleep => DataType::Utf8View,
             Kind::ClockTimestamp => micros_type(),
             Kind::CancelQuery | Kind::WaitWalTable => DataType::Boolean,
         })
@@ -114,6 +128,12 @@ impl ScalarUDFImpl for EngineFunction {
             (Kind::ClockTimestamp, _) => {
                 let now = ScalarValue::TimestampMicrosecond(Some(self.now()), None);
                 return Ok(ColumnarValue::Scalar(now));
+            }
+            (Kind::Sleep, [seconds]) => {
+                let seconds = seconds.as_primitive::<Float64Type>();
+                seconds.iter().flatten().try_for_each(sleep)?;
+                // As PostgreSQL's `void` is shown.
+                return of_text(String::new());
             }
             (Kind::CancelQuery, [ids]) => self.cancel(ids)?,
             (Kind::WaitWalTable, [tables]) => self.wait(tables)?,
@@ -151,6 +171,21 @@ impl EngineFunction {
         };
         tables.as_string_view().iter().map(wait).collect()
     }
+}
+
+/// Waits so many seconds, or until the statement is ended.
+fn sleep(seconds: f64) -> Result<()> {
+    let (lock, never) = (Mutex::new(()), Condvar::new());
+    let mut left = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
+    while !left.is_zero() {
+        check_stop()?;
+        let step = left.min(SLEEP_STEP);
+        let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody wakes it.
+        drop(never.wait_timeout(guard, step));
+        left -= step;
+    }
+    Ok(())
 }
 
 /// In PostgreSQL's form, which its clients read.

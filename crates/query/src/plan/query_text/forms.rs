@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, DateTimeField, Expr, Function, FunctionArguments, Ident,
-    Interval, Join, JoinConstraint, JoinOperator, ObjectNamePart, Select, SelectItem,
+    Interval, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Select, SelectItem,
     TableAliasColumnDef, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator,
     Value, VisitMut, VisitorMut, visit_expressions,
 };
@@ -32,12 +32,13 @@ use crate::catalog::names_catalog;
 
 /// The names of calls that are others in other words (`other_call`), and that of `unnest`.
 #[cfg(test)]
-pub(crate) const REWRITTEN_CALLS: [&str; 11] = [
+pub(crate) const REWRITTEN_CALLS: [&str; 12] = [
     "ceiling",
     "date_add",
     "gen_random_uuid",
     "mod",
     "regexp_split_to_table",
+    "rnd_ipv4",
     "rnd_uuid4",
     "sign",
     "string_to_table",
@@ -72,6 +73,13 @@ pub(super) fn rewrite_form(expr: &mut Expr) {
             };
             let (left, right) = (Box::new(text), Box::new(right));
             *expr = Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }));
+        }
+        // With a text, it is the part that a pattern finds, or its first group.
+        Expr::Substring {
+            expr: text, substring_from: Some(pattern), substring_for: None, ..
+        } if text_of(pattern).is_some() => {
+            let found = call_of("regexp_match", [taken(text), taken(pattern)]);
+            *expr = call_of("array_element", [found, number("1")]);
         }
         Expr::AtTimeZone { timestamp, time_zone } => {
             let function = if is_instant(timestamp) { "to_timezone" } else { AT_TIME_ZONE };
@@ -347,6 +355,19 @@ fn other_call(call: &Function) -> Option<Expr> {
             array: false,
             format: None,
         }),
+        ("rnd_ipv4", []) => {
+            let number = |value: &str| Expr::Value(Value::Number(value.to_owned(), false).into());
+            let part = || call_of("rnd_int", [number("0"), number("255"), number("0")]);
+            let point = Expr::Value(Value::SingleQuotedString(".".to_owned()).into());
+            let name = ObjectNamePart::Identifier(Ident::new("ipv4"));
+            Some(Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(call_of("concat_ws", [point, part(), part(), part(), part()])),
+                data_type: DataType::Custom(ObjectName(vec![name]), Vec::new()),
+                array: false,
+                format: None,
+            })
+        }
         ("ceiling", [x]) => Some(call_of("ceil", [x.clone()])),
         ("regexp_matches", [_, _, ..]) => Some(call_of("unnest", [call_of(name, args)])),
         ("regexp_split_to_table", [_, _, ..]) => {

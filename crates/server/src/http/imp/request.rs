@@ -169,7 +169,7 @@ impl ImportRequest {
         };
         let of_designated = options.column_formats.iter().find(|(name, _)| is_designated(name));
         options.timestamp_format = of_designated.map(|(_, format)| format.clone());
-        options.existing = self.existing;
+        options.existing = self.existing.clone();
         options.timestamp.clone_from(&self.timestamp);
         options.partition_by = self.partition_by;
         options.skip_columns.clone_from(&self.skip_columns);

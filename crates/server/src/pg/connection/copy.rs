@@ -31,6 +31,7 @@ use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::timeout;
 
+use super::end_line::EndLine;
 use super::run::{Ending, canceled, check_depth, code_of, panicked};
 use super::{Connection, End, LARGE_BYTES, Stopped};
 use crate::budget::{Account, Held};
@@ -110,7 +111,8 @@ impl Connection {
                 let reader = (format == CopyFormat::Binary).then(|| BinaryReader::new(&fields));
                 self.wire.out.copy(b'G', columns, format_of(format));
                 self.is_copying = true;
-                let outcome = self.copy_in((sink, reader), &canceler).await;
+                let ends = (format == CopyFormat::Csv).then(EndLine::default);
+                let outcome = self.copy_in((sink, reader), ends, &canceler).await;
                 self.is_copying = false;
                 let outcome = outcome?;
                 if let Some(keeper) = keeper {
@@ -146,6 +148,7 @@ impl Connection {
     async fn copy_in(
         &mut self,
         (mut sink, mut reader): (Box<dyn BulkSink>, Option<BinaryReader>),
+        mut ends: Option<EndLine>,
         canceler: &Canceler,
     ) -> Result<BulkOutcome, Stopped> {
         let failed = |error: tidegate_query::BulkError| Fault::new(error.code, error.message);
@@ -171,7 +174,14 @@ impl Connection {
             }
             match message {
                 Message::CopyData(bytes) => match &mut reader {
-                    None => sink.push(&bytes).await.map_err(failed)?,
+                    None => {
+                        let (before, bytes) = match &mut ends {
+                            Some(ends) => ends.push(&bytes),
+                            None => (Vec::new(), &bytes[..]),
+                        };
+                        sink.push(&before).await.map_err(failed)?;
+                        sink.push(bytes).await.map_err(failed)?;
+                    }
                     // A large message is read in parts, and others have the thread in between.
                     Some(reader) => {
                         for bytes in bytes.chunks(LARGE_BYTES) {
@@ -201,6 +211,9 @@ impl Connection {
         }
         if let Some(reader) = reader {
             reader.end()?;
+        }
+        if let Some(ends) = ends {
+            sink.push(&ends.end()).await.map_err(failed)?;
         }
         Ok(sink.finish().await.map_err(failed)?)
     }

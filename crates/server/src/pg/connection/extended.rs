@@ -4,6 +4,8 @@
 //!   parameters that the client leaves open.
 //! - EP2. What a statement was described to give is what it gives. If its tables have changed so
 //!   that it would give something else, it fails in the words that clients know.
+//! - EP3. Statements up to the next Sync are one transaction, as in PostgreSQL: an error in the
+//!   middle leaves nothing of those before it. One behind which Sync has come already needs none.
 
 use std::sync::Arc;
 
@@ -19,10 +21,11 @@ use super::script::Script;
 use super::session::check_fetchable;
 use super::{Connection, LARGE_BYTES, Stopped};
 use crate::budget::Held;
-use crate::pg::command::{Command, check_name, command};
+use crate::pg::command::{Command, changes_rows, check_name, command};
 use crate::pg::encode::Format;
 use crate::pg::fault::Fault;
-use crate::pg::frame::{Bind, Object};
+use crate::pg::frame::{Bind, Object, SYNC};
+use crate::pg::out::Status;
 use crate::pg::portal::State;
 use crate::pg::types;
 use crate::pg::value::{Counted, Known, bytes_of, example, parameter};
@@ -445,11 +448,15 @@ impl Connection {
         if let State::Ready = portal.state {
             self.check_state(&portal.prepared.command)?;
             if portal.prepared.command != Command::Statement {
+                if let Command::Copy(sql) = &portal.prepared.command {
+                    self.begin_pipelined(sql);
+                }
                 portal.state = State::Over;
                 let formats = portal.formats.clone();
                 let (command, values) = (&portal.prepared.command, &portal.values[..]);
                 return self.command(command, values, Some(&formats)).await;
             }
+            self.begin_pipelined(&portal.prepared.sql);
             match self.start(&portal.order()).await? {
                 Started::Done(tag) => {
                     portal.state = State::Over;
@@ -468,6 +475,15 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    /// EP3.
+    fn begin_pipelined(&mut self, sql: &str) {
+        let is_last = self.wire.input.first() == Some(&SYNC);
+        let is_open = self.status != Status::Idle || self.is_implicit;
+        if !is_open && !is_last && changes_rows(sql) {
+            self.begin_implicit();
+        }
     }
 
     /// Takes rows of a portal that has been started.

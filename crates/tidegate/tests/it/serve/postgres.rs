@@ -4,6 +4,7 @@
 //! A client that is not installed is skipped with a word; docs/server.md says how they are made.
 
 mod peers;
+mod psql;
 mod tools;
 mod wire;
 mod views;

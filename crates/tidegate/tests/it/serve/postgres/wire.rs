@@ -111,6 +111,51 @@ fn a_pipeline_goes_on_behind_the_sync_that_follows_an_error() {
     server.stop();
 }
 
+// Each Execute committed by itself, so that an error in the middle of a pipeline left the rows of
+// those before it. PostgreSQL keeps nothing of them, and clients that send many statements at once
+// count on that.
+#[test]
+fn a_pipeline_is_one_transaction_up_to_its_sync() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["pg.auth_methods=trust"]);
+    assert_eq!(server.exec("CREATE TABLE pipe (n INT)").status, 200);
+    let step = |sql: &str| {
+        let parse = [b"\0", sql.as_bytes(), b"\0\0\0"].concat();
+        let parts = [(b'P', &parse[..]), (b'B', b"\0\0\0\0\0\0\0\0"), (b'E', b"\0\0\0\0\0")];
+        parts.map(|(tag, body)| message(tag, body)).concat()
+    };
+    let insert = |n: i32| step(&format!("INSERT INTO pipe VALUES ({n})"));
+    let sync = message(b'S', b"");
+    let (failing, counted) = (step("SELECT 1 / 0"), step("SELECT 'n=' || count(*) FROM pipe"));
+    let bytes = [
+        start("admin"),
+        // The second statement fails: of the first nothing stays.
+        [insert(1), failing.clone(), insert(2), sync.clone()].concat(),
+        [counted.clone(), sync.clone()].concat(),
+        // All is done, and seen within.
+        [insert(3), insert(4), counted.clone(), sync.clone()].concat(),
+        // A statement alone, and one behind BEGIN.
+        [
+            insert(5),
+            sync.clone(),
+            step("BEGIN"),
+            insert(6),
+            sync.clone(),
+            step("ROLLBACK"),
+            sync.clone(),
+        ]
+        .concat(),
+        [counted, sync].concat(),
+        message(b'X', b""),
+    ];
+    let answer = answer(open(&server), &bytes.concat());
+    let said = String::from_utf8_lossy(&answer);
+    let counts = said.split("n=").skip(1).map(|rest| rest.chars().next().unwrap());
+    assert_eq!(counts.collect::<String>(), "023", "{said}");
+    assert_eq!(server.rows("SELECT sum(n) FROM pipe"), "[[12]]");
+    server.stop();
+}
+
 #[test]
 fn too_many_connections_are_told_and_administrators_get_in() {
     let world = World::new();

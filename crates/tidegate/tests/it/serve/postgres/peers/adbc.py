@@ -38,6 +38,16 @@ with adbc.connect(url) as db, db.cursor() as cursor:
     columns = [column["column_name"] for column in known["arrows"]["table_columns"]]
     # The driver asks for them in no order.
     assert sorted(columns) == sorted(table.schema.names), columns
+with adbc.connect(url) as db, db.cursor() as cursor:
+    # Into a temporary table, which only its session sees.
+    assert cursor.adbc_ingest("own", table, mode="create", temporary=True) == 2
+    assert cursor.adbc_ingest("own", table, mode="append", temporary=True) == 2
+    cursor.execute("SELECT count(*), sum(n) FROM own")
+    assert cursor.fetchone() == (4, 6)
+    db.commit()
+with adbc.connect(url) as db, db.cursor() as cursor:
+    cursor.execute("SELECT count(*) FROM pg_class WHERE relname = 'own'")
+    assert cursor.fetchone() == (0,)
 try:
     import connectorx
     import polars

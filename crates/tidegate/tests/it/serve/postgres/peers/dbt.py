@@ -19,6 +19,7 @@ FILES = {
     "seeds/raw.csv": "ts,s,v\n2025-01-01 00:00:00,a,1.5\n2025-01-02 00:00:00,b,2.5\n",
     "models/tab.sql": "{{ config(materialized='table') }} select s, avg(v) m from {{ ref('raw') }} group by s",
     "models/vw.sql": "select * from {{ ref('raw') }} where v > 2",
+    "models/above.sql": "select count(*) as n from {{ ref('vw') }}",
     "models/inc.sql": "{{ config(materialized='incremental', unique_key='ts') }} select ts, s, v from "
     "{{ ref('raw') }} {% if is_incremental() %} where ts >= (select max(ts) from {{ this }}) {% endif %}",
     "models/schema.yml": """version: 2
@@ -43,7 +44,7 @@ import psycopg2
 
 db = psycopg2.connect(host="127.0.0.1", port=port, user="admin", password=password, dbname="test")
 with db, db.cursor() as cursor:
-    for query, expected in (("SELECT count(*) FROM vw", 1), ("SELECT count(*) FROM inc", 2), ("SELECT count(*) FROM tab", 2)):
+    for query, expected in (("SELECT count(*) FROM vw", 1), ("SELECT n FROM above", 1), ("SELECT count(*) FROM inc", 2), ("SELECT count(*) FROM tab", 2)):
         cursor.execute(query)
         assert cursor.fetchone() == (expected,), query
 print("done")

@@ -1,4 +1,5 @@
-# Django: its queries over a table that it does not manage, transactions, and what inspectdb sees.
+# Django: its queries over a table that it does not manage, transactions, what inspectdb sees, and
+# the migrations of its own applications.
 import datetime as dt
 import io
 import sys
@@ -9,7 +10,10 @@ from django.conf import settings
 
 engine = {"ENGINE": "django.db.backends.postgresql", "HOST": "127.0.0.1", "PORT": port, "USER": "admin",
           "PASSWORD": password, "NAME": "test"}
-settings.configure(DATABASES={"default": engine}, INSTALLED_APPS=[], USE_TZ=False, TIME_ZONE="UTC")
+applications = [f"django.contrib.{name}" for name in ("contenttypes", "auth", "sessions", "admin")]
+settings.configure(DATABASES={"default": engine}, INSTALLED_APPS=applications, USE_TZ=False, TIME_ZONE="UTC",
+                   DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
+                   PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"])
 django.setup()
 from django.core.management import call_command
 from django.db import connection, models, transaction
@@ -71,4 +75,64 @@ assert all_of.filter(s="t").count() == 1
 said = io.StringIO()
 call_command("inspectdb", "readings", stdout=said)
 assert "v = models.FloatField(blank=True, null=True)" in said.getvalue(), said.getvalue()
+# Tables of its own, whose keys the database numbers.
+call_command("migrate", verbosity=0, skip_checks=True)
+from django.contrib.auth.models import Group, Permission, User
+
+ann, bob = (User.objects.create_user(name, password="x") for name in ("ann", "bob"))
+assert (ann.pk, bob.pk) == (1, 2)
+staff = Group.objects.create(name="staff")
+ann.groups.add(staff)
+staff.permissions.set(Permission.objects.all()[:3])
+assert User.objects.get(groups__name="staff") == ann and staff.permissions.count() == 3
+keys = list(Permission.objects.values_list("pk", flat=True))
+assert len(keys) == len(set(keys)) and 10 < len(keys), keys
+ann.email = "ann@example.org"
+ann.save()
+bob.delete()
+assert list(User.objects.values_list("username", "email")) == [("ann", "ann@example.org")]
+call_command("migrate", verbosity=0, skip_checks=True)
+
+
+class Sensor(models.Model):
+    name = models.CharField(max_length=20, unique=True)
+    count = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        app_label = "peers"
+        indexes = [models.Index(fields=["name"], name="by_name")]
+
+
+class Measure(models.Model):
+    sensor = models.ForeignKey(Sensor, on_delete=models.CASCADE)
+    v = models.FloatField()
+
+    class Meta:
+        app_label = "peers"
+        constraints = [models.UniqueConstraint(fields=["sensor", "v"], name="one")]
+
+
+with connection.schema_editor() as editor:
+    editor.create_model(Sensor)
+    editor.create_model(Measure)
+made = Sensor.objects.bulk_create([Sensor(name=f"s{n}") for n in range(3)])
+assert [sensor.pk for sensor in made] == [1, 2, 3]
+Measure.objects.create(sensor=made[0], v=1.5)
+assert Measure.objects.filter(sensor__name="s0").get().v == 1.5
+level = models.IntegerField(default=5)
+level.set_attributes_from_name("level")
+longer = models.CharField(max_length=50, unique=True)
+longer.set_attributes_from_name("name")
+longer.model = Sensor
+with connection.schema_editor() as editor:
+    editor.add_field(Sensor, level)
+    editor.alter_field(Sensor, Sensor._meta.get_field("name"), longer)
+with connection.cursor() as cursor:
+    cursor.execute("SELECT count(*) FROM peers_sensor WHERE level = 5")
+    assert cursor.fetchone() == (3,)
+    cursor.execute("SELECT character_maximum_length FROM information_schema.columns "
+                   "WHERE table_name = 'peers_sensor' AND column_name = 'name'")
+    assert cursor.fetchone() == (50,)
+with connection.schema_editor() as editor:
+    editor.delete_model(Measure)
 print("done")

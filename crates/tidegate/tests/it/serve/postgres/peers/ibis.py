@@ -56,4 +56,9 @@ assert db.create_table("ib4", t.head(1), temp=True).count().execute() == 1
 side = ibis.memtable({"s": ["a"], "z": [1]})
 assert t.join(side, "s").count().execute() == 2
 assert db.sql("SELECT count(*) AS c FROM ib").execute()["c"][0] == 3
+# A query as a table: a temporary view.
+asked = db.sql("SELECT s, sum(v) AS total FROM ib GROUP BY s")
+assert rows(asked.filter(asked.s == "a").select("total")) == [[5.0]]
+assert db.create_view("ibv2", t.filter(t.v > 2), overwrite=True).count().execute() == 2
+db.drop_view("ibv2")
 print("done")

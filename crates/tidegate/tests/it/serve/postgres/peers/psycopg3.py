@@ -88,6 +88,9 @@ assert db.execute("SELECT * FROM t ORDER BY k").fetchall() == [('a', 1), ('b', 2
 found = db.execute("SELECT relname FROM pg_class WHERE oid = 'pg_temp.t'::regclass").fetchall()
 assert found == [('t',)], found
 assert other.execute("SELECT count(*) FROM pg_namespace WHERE nspname = 'pg_temp'").fetchone() == (0,)
+with db.cursor() as cursor, cursor.copy("COPY t FROM STDIN") as copy:
+    copy.write_row(("copied", 7))
+assert db.execute("SELECT n FROM t WHERE k = 'copied'").fetchone() == (7,)
 db.execute("DISCARD TEMP")
 # A cursor that outlives its transaction.
 with db.transaction():

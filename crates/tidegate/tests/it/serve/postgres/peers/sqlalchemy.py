@@ -63,6 +63,46 @@ with engine.begin() as db:
     assert db.execute(select(func.sum(made.c.v))).scalar() == 1.5
     assert db.execute(made.delete().returning(made.c.k)).scalars().all() == ['a']
 made.drop(engine.execution_options(isolation_level='AUTOCOMMIT'))
+# Classes, whose keys the database numbers.
+from sqlalchemy import BigInteger, ForeignKey, Identity, Integer
+from sqlalchemy.orm import DeclarativeBase, Session, mapped_column, relationship
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Site(Base):
+    __tablename__ = 'site'
+    id = mapped_column(Integer, primary_key=True)
+    name = mapped_column(String(20), unique=True, nullable=False)
+    rank = mapped_column(Integer, server_default=text('7'))
+    sensors = relationship('Sensor', back_populates='site')
+
+
+class Sensor(Base):
+    __tablename__ = 'sensor'
+    id = mapped_column(BigInteger, Identity(), primary_key=True)
+    site_id = mapped_column(ForeignKey('site.id', ondelete='CASCADE'))
+    site = relationship(Site, back_populates='sensors')
+
+
+Base.metadata.create_all(engine)
+with Session(engine) as session:
+    site = Site(name='north', sensors=[Sensor(), Sensor()])
+    session.add_all([site, Site(name='south')])
+    session.commit()
+    assert (site.id, site.rank, [it.id for it in site.sensors]) == (1, 7, [1, 2]), site.sensors
+    site.name = 'up north'
+    session.commit()
+    joined = select(Site.name).join(Sensor).order_by(Sensor.id)
+    assert session.scalars(joined).all() == ['up north'] * 2
+    session.delete(session.get(Site, 2))
+    session.commit()
+    assert session.scalar(select(func.count()).select_from(Site)) == 1
+columns = {column['name']: column for column in inspect(engine).get_columns('site')}
+assert columns['rank']['default'] == '7' and columns['name']['default'] is None, columns
+Base.metadata.drop_all(engine)
 try:
     import pandas
 except ImportError:

@@ -1,0 +1,84 @@
+//! Locks that clients agree on by numbers: `pg_try_advisory_lock` and its like. Migrations of Rails
+//! and others take one, so that no two run at a time.
+//!
+//! - AL1. A lock is held by one session, as often as it has taken it, until it gives it back as
+//!   often, or ends.
+//! - AL2. Nobody waits for one: what another session holds is refused at once.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::session::{Session, SessionRef};
+
+/// All locks that are held, by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Locks(Mutex<HashMap<(i64, i64), Held>>);
+
+#[derive(Debug)]
+struct Held {
+    by: SessionRef,
+    count: usize,
+}
+
+/// The most locks that are held: each has a few bytes, and none goes by itself.
+const LOCKS_MAX: usize = 100_000;
+
+impl Locks {
+    /// Takes a lock; false if another session has it, or too many are held (AL1).
+    pub(crate) fn take(&self, session: &Session, key: (i64, i64)) -> bool {
+        let mut held = self.held();
+        if LOCKS_MAX <= held.len() {
+            held.retain(|_, held| !held.by.is_gone());
+        }
+        let is_full = LOCKS_MAX <= held.len();
+        match held.get_mut(&key) {
+            Some(known) if known.by.is(session) => known.count += 1,
+            Some(known) if !known.by.is_gone() => return false,
+            None if is_full => return false,
+            _ => drop(held.insert(key, Held { by: session.reference(), count: 1 })),
+        }
+        true
+    }
+
+    /// Gives a lock back; false if the session does not have it.
+    pub(crate) fn give(&self, session: &Session, key: (i64, i64)) -> bool {
+        let mut held = self.held();
+        let Some(known) = held.get_mut(&key).filter(|known| known.by.is(session)) else {
+            return false;
+        };
+        known.count -= 1;
+        if known.count == 0 {
+            held.remove(&key);
+        }
+        true
+    }
+
+    /// Gives back all locks of a session.
+    pub(crate) fn give_all(&self, session: &Session) {
+        self.held().retain(|_, held| !held.by.is(session));
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<(i64, i64), Held>> {
+        // Whole values are put in.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_given_back_as_often_as_it_was_taken_or_with_its_session() {
+        let (locks, ann, bob) = (Locks::default(), Session::default(), Session::default());
+        let key = (0, 7);
+        assert!(locks.take(&ann, key) && locks.take(&ann, key), "AL1");
+        assert!(!locks.take(&bob, key) && !locks.give(&bob, key), "AL2");
+        assert!(locks.give(&ann, key) && !locks.take(&bob, key), "AL1");
+        assert!(locks.give(&ann, key) && !locks.give(&ann, key) && locks.take(&bob, key));
+        drop(bob);
+        assert!(locks.take(&ann, key), "AL1");
+        locks.give_all(&ann);
+        assert!(locks.take(&Session::default(), key));
+    }
+}

@@ -1,0 +1,175 @@
+//! Columns that get something to be filled with: whether it can fill them, and the rows that are
+//! there already.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::common::DataFusionError;
+use datafusion::common::runtime::SpawnedTask;
+use tidegate_model::ColumnType;
+
+use super::{Answer, Begun, Done, Engine};
+use crate::catalog::quote_ident;
+use crate::control::{finish_in_time, plan_apart};
+use crate::ddl;
+use crate::dml::RowChanges;
+use crate::error::{Error, Result};
+use crate::parse::{
+    AddColumns, Cursor, DefaultClause, Name, Position, RowChange, Statement, TableChange, blanked,
+    parse_statement,
+};
+use crate::plan::check_default;
+use crate::session::Session;
+
+/// What stands before the expression in the query for its value.
+const SELECT: &str = "SELECT ";
+
+impl Engine {
+    /// Checks that the expressions of a statement can fill the columns that they are for.
+    pub(super) async fn check_defaults(
+        &self,
+        statement: &Statement,
+        sql: &str,
+        begun: &Begun,
+    ) -> Result<()> {
+        for (bytes, ty) in self.expressions(statement, &begun.caller.session) {
+            refuse_subquery(sql, &bytes)?;
+            // Places stay those of the statement.
+            let mut text = blanked(&sql[..bytes.end], bytes.start);
+            let start = bytes.start.saturating_sub(SELECT.len());
+            text.replace_range(start..bytes.start, SELECT);
+            let (state, _) = self.statement_state(begun);
+            let task = plan_apart(begun.account(), async move { check_default(&state, &text, ty) });
+            finish_in_time(task, &begun.stop).await?;
+        }
+        Ok(())
+    }
+
+    /// The expressions of a statement that are to fill columns, with the types of those.
+    fn expressions(
+        &self,
+        statement: &Statement,
+        session: &Session,
+    ) -> Vec<(Range<usize>, ColumnType)> {
+        let of_new = |columns: &[(String, ColumnType)], defaults: &[(String, DefaultClause)]| {
+            let typed = |(name, clause): &(String, DefaultClause)| {
+                let DefaultClause::Expression(bytes) = clause else { return None };
+                let (_, ty) = columns.iter().find(|(known, _)| known == name)?;
+                Some((bytes.clone(), *ty))
+            };
+            defaults.iter().filter_map(typed).collect::<Vec<_>>()
+        };
+        match statement {
+            Statement::CreateTable(table) => of_new(&table.columns, &table.defaults),
+            Statement::AlterTable { change: TableChange::AddColumns(added), .. } => {
+                of_new(&added.columns, &added.defaults)
+            }
+            Statement::AlterTable {
+                table,
+                change:
+                    TableChange::Default { column, default: Some(DefaultClause::Expression(bytes)) },
+                ..
+            } => {
+                let seen = session.seen();
+                let own = seen.as_ref().and_then(|seen| seen.named(table));
+                let own = own.map(|table| Arc::clone(&table.schema));
+                let visible = session.visible(self.database());
+                let schema = own.or_else(|| visible.schema_of(&table.text));
+                let column = schema.as_ref().and_then(|schema| schema.find(&column.text));
+                column.map(|column| (bytes.clone(), column.ty)).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Does a statement that changes tables.
+    pub(super) async fn change_tables(
+        &self,
+        sql: Arc<str>,
+        statement: Statement,
+        begun: &Begun,
+    ) -> Result<Answer> {
+        match statement {
+            Statement::AlterTable {
+                ref table, change: TableChange::AddColumns(ref added), ..
+            } if !added.defaults.is_empty() => {
+                let (table, added) = (table.clone(), added.clone());
+                self.add_filled((sql, begun), (table, added, statement)).await
+            }
+            statement => Ok(self.define(sql, statement, begun).await?.answer()),
+        }
+    }
+
+    /// Adds columns that are filled. Rows that are there get what an INSERT would get now, as an
+    /// UPDATE gives it; if that fails, the columns are not added.
+    async fn add_filled(
+        &self,
+        (sql, begun): (Arc<str>, &Begun),
+        (table, added, statement): (Name, AddColumns, Statement),
+    ) -> Result<Answer> {
+        let before = begun.caller.session.visible(self.database()).schema_of(&table.text);
+        let done = self.define(sql, statement, begun).await?;
+        let is_new =
+            |name: &&String| before.as_ref().is_some_and(|schema| schema.find(name).is_none());
+        let names = added.defaults.iter().map(|(name, _)| name).filter(is_new);
+        let names = names.map(|name| quote_ident(name)).collect::<Vec<_>>();
+        let table = format!("public.{}", quote_ident(&table.text));
+        if names.is_empty() {
+            return Ok(done.answer());
+        }
+        let sets = names.iter().map(|name| format!("{name} = DEFAULT"));
+        let sets = sets.collect::<Vec<_>>().join(", ");
+        let filled = self.fill(&format!("UPDATE {table} SET {sets}"), begun).await;
+        if let Err(error) = filled {
+            for name in names {
+                let drop = format!("ALTER TABLE {table} DROP COLUMN {name}");
+                let statement = parse_statement(&drop)?;
+                self.define(Arc::from(drop), statement, begun).await?;
+            }
+            return Err(error);
+        }
+        Ok(done.answer())
+    }
+
+    /// Does an UPDATE, as one commit or as part of the open transaction.
+    async fn fill(&self, sql: &str, begun: &Begun) -> Result<()> {
+        let Statement::ChangeRows(change @ RowChange::Update(_)) = parse_statement(sql)? else {
+            unreachable!("it is written as an UPDATE");
+        };
+        self.changes(begun).execute(sql, change).await.map(drop)
+    }
+
+    /// Does a statement that changes tables, where the disk may be waited for.
+    pub(super) async fn define(
+        &self,
+        sql: Arc<str>,
+        statement: Statement,
+        begun: &Begun,
+    ) -> Result<Done> {
+        let database = Arc::clone(self.database());
+        let session = begun.caller.session.clone();
+        let task = SpawnedTask::spawn_blocking(move || {
+            ddl::execute(Definer { database: &database, session: &session }, &sql, statement)
+        });
+        let done = task
+            .join_unwind()
+            .await
+            .map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))?;
+        Ok(done?.expect("all others were taken out before"))
+    }
+}
+
+/// What fills a column reads no rows.
+fn refuse_subquery(sql: &str, bytes: &Range<usize>) -> Result<()> {
+    let text = blanked(&sql[..bytes.end], bytes.start);
+    let mut cursor = Cursor::new(&text)?;
+    while let Some(token) = cursor.peek() {
+        if token.is_word("SELECT") {
+            let position = Some(Position::at(sql, token.offset));
+            let feature = "a DEFAULT that reads rows";
+            return Err(Error::NotSupported { position, feature });
+        }
+        cursor.skip();
+    }
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! TRUNCATE: all rows of a table go, and its numbers may begin anew.
+
+use std::sync::Arc;
+
+use super::{Answer, Begun, Done, Engine};
+use crate::dml::Changed;
+use crate::error::Result;
+use crate::parse::{Delete, Name, RowChange, Statement, Target};
+
+impl Engine {
+    /// TRUNCATE, where only the session sees it or for all.
+    pub(super) async fn truncate(
+        &self,
+        (sql, table): (&Arc<str>, Name),
+        restarts_numbers: bool,
+        begun: &Begun,
+    ) -> Result<Answer> {
+        let session = &begun.caller.session;
+        let seen = session.seen();
+        let own = seen.as_ref().and_then(|seen| seen.named(&table)).map(|table| table.id);
+        let id = own.or_else(|| session.visible(self.database()).table_id(&table.text));
+        let answer = match Engine::is_held(session, &table) {
+            true => self.empty(sql, table, begun).await?,
+            false => {
+                let statement = Statement::TruncateTable { table, restarts_numbers };
+                self.define(Arc::clone(sql), statement, begun).await?.answer()
+            }
+        };
+        if let Some(id) = id.filter(|_| restarts_numbers) {
+            self.system.numbers.forget(id);
+        }
+        Ok(answer)
+    }
+
+    /// TRUNCATE where only the session sees it: the rows go that are there now.
+    async fn empty(&self, sql: &str, table: Name, begun: &Begun) -> Result<Answer> {
+        let target = Target { table, alias: None };
+        let delete = RowChange::Delete(Delete { target, condition: None, returning: None });
+        let Changed { done, .. } = self.changes(begun).execute(sql, delete).await?;
+        Ok(Done { tag: "TRUNCATE TABLE", rows: None, ..done }.answer())
+    }
+}

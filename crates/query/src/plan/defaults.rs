@@ -1,0 +1,139 @@
+//! What columns are filled with where an INSERT gives no value.
+//!
+//! - DF1. An expression is planned anew for each statement, as if it stood in it: `now()` is that of
+//!   the statement. It reads no rows and no columns.
+//! - DF2. What is filled stands behind the columns that are given.
+
+use std::sync::Arc;
+
+use datafusion::common::Result as PlanResult;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::logical_plan::Projection;
+use datafusion::logical_expr::{EmptyRelation, Expr, LogicalPlan};
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, SelectItem, SetExpr};
+use tidegate_model::{Column, ColumnDefault, ColumnType, TableId};
+use tidegate_storage::Snapshot;
+
+use super::query_text::parse_query;
+use super::rows::Purpose;
+use super::{MarkedQuery, Snapshots, plan_on};
+use crate::error::{Error, Result};
+use crate::numbers::next_number;
+
+/// A column that is filled, and with what.
+#[derive(Debug, Clone)]
+pub(crate) struct Fill {
+    pub(crate) column: Column,
+    /// The text of an expression.
+    text: String,
+}
+
+impl Fill {
+    fn new(table: TableId, column: &Column, default: &ColumnDefault) -> Fill {
+        let text = match default {
+            ColumnDefault::NextNumber => next_number(table, column.id),
+            ColumnDefault::Expression(text) => text.clone(),
+        };
+        Fill { column: column.clone(), text }
+    }
+
+    /// The column of a table, if it is filled with something.
+    pub(super) fn of(table: &Snapshot, column: &Column) -> Option<Fill> {
+        let default = table.schema.default_of(column.id)?;
+        Some(Fill::new(table.table, column, default))
+    }
+
+    /// The columns of a table that are filled and not among those that are given.
+    pub(super) fn of_missing(table: &Snapshot, given: &[Column]) -> Vec<Fill> {
+        let is_missing = |column: &&Column| given.iter().all(|given| given.id != column.id);
+        let columns = table.schema.columns().iter().filter(is_missing);
+        columns.filter_map(|column| Fill::of(table, column)).collect()
+    }
+
+    /// The expression as a query has it.
+    pub(super) fn written(&self) -> Result<SqlExpr> {
+        let query = parse_query(&format!("SELECT {}", self.text), &[])?.statement;
+        let SetExpr::Select(select) = *query.body else { return Err(no_value()) };
+        match select.projection.into_iter().next() {
+            Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
+                Ok(expr)
+            }
+            _ => Err(no_value()),
+        }
+    }
+
+    /// The value, in the type of the column (DF1).
+    fn planned(&self, state: &SessionState) -> Result<Expr> {
+        value_of(state, &format!("SELECT {}", self.text), &self.column)
+    }
+}
+
+fn no_value() -> Error {
+    Error::NotSupported { position: None, feature: "a DEFAULT that reads rows" }
+}
+
+/// The one value of a query without tables, in the type of a column.
+fn value_of(state: &SessionState, text: &str, column: &Column) -> Result<Expr> {
+    let query = MarkedQuery::new(state, text, parse_query(text, &[])?);
+    let columns = std::slice::from_ref(column);
+    let purpose = Purpose { columns, ..Purpose::default() };
+    let plan = plan_on(&Snapshots::new(), state, query, &purpose)?;
+    let LogicalPlan::Projection(Projection { expr, input, .. }) = plan else {
+        return Err(no_value());
+    };
+    let is_empty = matches!(&*input, LogicalPlan::EmptyRelation(EmptyRelation { .. }));
+    match expr.into_iter().next().filter(|_| is_empty) {
+        Some(expr) => Ok(expr.unalias()),
+        None => Err(no_value()),
+    }
+}
+
+/// Whether an expression can fill a column of a type. `text` is a query for its value.
+pub(crate) fn check_default(state: &SessionState, text: &str, ty: ColumnType) -> Result<()> {
+    let column = Column { id: tidegate_model::ColumnId(0), name: "value".to_owned(), ty };
+    value_of(state, text, &column).map(drop).map_err(|error| super::locate::locate(text, error))
+}
+
+/// The plan with the values of columns that are filled behind its own (DF2).
+pub(super) fn filled(
+    plan: LogicalPlan,
+    fills: &[Fill],
+    state: &SessionState,
+) -> Result<LogicalPlan> {
+    if fills.is_empty() {
+        return Ok(plan);
+    }
+    let own = plan.schema().columns().into_iter().map(Expr::Column);
+    let mut exprs = own.collect::<Vec<_>>();
+    for fill in fills {
+        // No other column is called so.
+        exprs.push(fill.planned(state)?.alias(format!("tidegate.default.{}", fill.column.id.0)));
+    }
+    let projected: PlanResult<Projection> = Projection::try_new(exprs, Arc::new(plan));
+    Ok(LogicalPlan::Projection(projected?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_filled_that_are_not_given() {
+        let columns = ["a", "b", "c"].map(|name| (name.to_owned(), ColumnType::Int32));
+        let schema =
+            tidegate_model::Schema::new(&columns, None, tidegate_model::PartitionUnit::None);
+        let text = ColumnDefault::Expression("1 + 1".to_owned());
+        let defaults = [("b".to_owned(), ColumnDefault::NextNumber), ("c".to_owned(), text)];
+        let schema = Arc::new(schema.unwrap().with_defaults(&defaults).unwrap());
+        let table = Snapshot::of_no_rows(TableId(7), "t", &schema);
+        let given = &schema.columns()[..1];
+        let texts = |given: &[Column]| {
+            let fills = Fill::of_missing(&table, given);
+            fills.iter().map(|fill| fill.text.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(given), ["tidegate_next_number(7, 1)", "1 + 1"]);
+        assert_eq!(texts(schema.columns()), [""; 0]);
+        let written = Fill::of_missing(&table, given)[1].written().unwrap();
+        assert_eq!(written.to_string(), "1 + 1");
+    }
+}

@@ -1,0 +1,81 @@
+//! The line `\.` at the end of the rows of a COPY: psql ends its own input with it, and sends it
+//! along, whatever the format is. PostgreSQL up to version 16 takes it for the end of CSV, too.
+//!
+//! - EL1. Only a line of its own at the very end is one. What may become one waits for what follows;
+//!   all else goes on as it came.
+
+/// Bytes of the longest one, with the end of the line before it.
+const LONGEST: usize = b"\n\\.\r\n".len();
+
+/// Keeps back what may be such a line (EL1).
+#[derive(Debug, Default)]
+pub(super) struct EndLine {
+    kept: Vec<u8>,
+    has_more: bool,
+}
+
+impl EndLine {
+    /// Takes bytes, and gives those that are none of the line, the first ones first.
+    pub(super) fn push<'b>(&mut self, bytes: &'b [u8]) -> (Vec<u8>, &'b [u8]) {
+        let before = match bytes.len().checked_sub(LONGEST) {
+            Some(end) => {
+                let before = std::mem::replace(&mut self.kept, bytes[end..].to_vec());
+                self.has_more |= !before.is_empty() || 0 < end;
+                return (before, &bytes[..end]);
+            }
+            None => {
+                self.kept.extend_from_slice(bytes);
+                let end = self.kept.len().saturating_sub(LONGEST);
+                self.kept.drain(..end).collect::<Vec<_>>()
+            }
+        };
+        self.has_more |= !before.is_empty();
+        (before, &[])
+    }
+
+    /// What was kept and is no such line: that was all.
+    pub(super) fn end(self) -> Vec<u8> {
+        let EndLine { mut kept, has_more } = self;
+        let line = [&b"\\.\r\n"[..], b"\\.\n", b"\\."].into_iter().find(|line| {
+            let before = kept.len().checked_sub(line.len());
+            let begins = |at: usize| match at {
+                0 => !has_more,
+                at => kept[at - 1] == b'\n',
+            };
+            kept.ends_with(line) && before.is_some_and(begins)
+        });
+        kept.truncate(kept.len() - line.map_or(0, <[u8]>::len));
+        kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        for step in 1..=text.len().max(1) {
+            let (mut end, mut taken) = (EndLine::default(), Vec::new());
+            for part in text.as_bytes().chunks(step) {
+                let (before, rest) = end.push(part);
+                taken.extend([&before, rest].concat());
+            }
+            taken.extend(end.end());
+            assert_eq!(String::from_utf8(taken).unwrap(), expected, "EL1: {text:?} by {step}");
+        }
+    }
+
+    #[test]
+    fn only_a_line_of_its_own_at_the_end_goes() {
+        for rows in ["", "1,x\n", "1,x\n2,\"y\n\\.\n\"\n", "1,\\.\n"] {
+            for end in ["\\.\n", "\\.\r\n", "\\."] {
+                check(&format!("{rows}{end}"), rows);
+            }
+            check(rows, rows);
+        }
+        for other in ["1,x\\.\n", "\\.\n1\n", "x\\.", "\\.\n\n"] {
+            check(other, other);
+        }
+    }
+}
