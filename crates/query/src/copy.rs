@@ -155,7 +155,8 @@ impl Engine {
         if let Some(schema) = &known {
             check_filled(sql, (&table, &columns), schema)?;
         }
-        let fields = known.map_or_else(|| Ok(Vec::new()), |it| fields_of(sql, &it, &columns))?;
+        let fields = known.as_ref().map(|known| fields_of(sql, known, &columns));
+        let fields = fields.transpose()?.unwrap_or_default();
         let count = if columns.is_empty() { fields.len() } else { columns.len() };
         let id = temporary.map(|it| it.id).or_else(|| visible.table_id(&table.text));
         let keeper = match (id, known) {

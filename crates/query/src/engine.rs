@@ -48,7 +48,7 @@ use crate::control::{
     Reader, StatementOptions, Stop, Timeout, finish_in_time, guarded, plan_apart, run,
     without_guards,
 };
-use crate::ddl::{self, Definer};
+use crate::ddl;
 use crate::dml::{Changed, RowChanges};
 use crate::error::{Error, Result, SettingProblem};
 use crate::host::{Host, NoHost};

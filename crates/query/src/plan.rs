@@ -66,7 +66,7 @@ use datafusion::sql::planner::SqlToRel;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
 use tidegate_model::schema::same_name;
-use tidegate_storage::{Database, Error as StorageError, Snapshot};
+use tidegate_storage::{Database, Error as StorageError, Snapshot, VisibleTables};
 
 use crate::catalog;
 use crate::changes::Changes;

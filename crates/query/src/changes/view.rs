@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use tidegate_model::{RowCount, SegmentId, TableId};
+use tidegate_model::{RowCount, SegmentId};
 use tidegate_storage::{
     Error as StorageError, MaskedRows, PrivateRows, PrivateSnapshot, SegmentRun, Snapshot,
     SymbolTables, is_private,

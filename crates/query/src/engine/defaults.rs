@@ -11,8 +11,7 @@ use tidegate_model::ColumnType;
 use super::{Answer, Begun, Done, Engine};
 use crate::catalog::quote_ident;
 use crate::control::{finish_in_time, plan_apart};
-use crate::ddl;
-use crate::dml::RowChanges;
+use crate::ddl::{self, Definer};
 use crate::error::{Error, Result};
 use crate::parse::{
     AddColumns, Cursor, DefaultClause, Name, Position, RowChange, Statement, TableChange, blanked,
