@@ -307,7 +307,7 @@ impl Foreign {
         if results.first().is_some_and(|row| row.contains(" values hashing to ")) {
             return;
         }
-        let theirs = Rows::of(results, sort_mode.unwrap_or(SortMode::NoSort), sql);
+        let theirs = Rows::of(results, sort_mode.unwrap_or(SortMode::NoSort));
         match theirs.difference(rows) {
             None => found.lock().expect("no panic").same += 1,
             Some((theirs, ours)) => self.add(found, sql, &theirs, &ours),
@@ -366,8 +366,9 @@ fn is_query(sql: &str) -> bool {
         && !NOT_OURS.iter().any(|name| sql.contains(name))
 }
 
+/// The least row, as they may come in any order.
 fn first(rows: &[String]) -> String {
-    rows.first().map_or("no row".to_owned(), Clone::clone)
+    rows.iter().min().map_or("no row".to_owned(), Clone::clone)
 }
 
 /// The message of an error without the names and numbers in it, except that of a function.
