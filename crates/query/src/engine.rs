@@ -724,8 +724,8 @@ fn session_config(engine: &EngineOptions) -> SessionConfig {
     options.optimizer.enable_round_robin_repartition = false;
     // LIMIT, LATEST ON and joins in time look at the order of subqueries.
     options.sql_parser.enable_subquery_sort_elimination = false;
-    // Of `b IS TRUE` the two plans say otherwise whether it is NULL, and of a union whose empty input
-    // was left out, under which name a column is stored.
+    // Of `b IS TRUE` the two plans say otherwise whether it is NULL, and of a union whose empty
+    // input was left out, under which name a column is stored.
     options.execution.skip_physical_aggregate_schema_check = true;
     // For places in errors.
     options.sql_parser.collect_spans = true;

@@ -37,6 +37,10 @@ mod nested_views;
 mod host;
 #[path = "slt/answers.rs"]
 mod answers;
+#[path = "slt/foreign.rs"]
+mod foreign;
+#[path = "it/reasons.rs"]
+mod reasons;
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -145,6 +149,10 @@ fn main() -> ExitCode {
     trials.extend(answer_trials());
     trials.extend(view_trials());
     trials.extend(transaction_trials());
+    trials.push(Trial::test(
+        "foreign::the_suite_of_datafusion_differs_only_as_listed",
+        foreign::the_suite_of_datafusion_differs_only_as_listed,
+    ));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

@@ -129,8 +129,8 @@ fn keys_of_call(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
-/// Makes a frame of peers one of GROUPS, which it is, where keys are bytes, as UUIDs are: DataFusion
-/// has RANGE for no such type. True if it did.
+/// Makes a frame of peers one of GROUPS, which it is, where keys are bytes, as UUIDs are:
+/// DataFusion has RANGE for no such type. True if it did.
 fn with_groups_of_peers(params: &mut WindowFunctionParams, schema: &DFSchema) -> bool {
     let is_bytes = |by: &SortExpr| {
         let ty = by.expr.get_type(schema);

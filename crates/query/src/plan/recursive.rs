@@ -1,8 +1,8 @@
 //! Recursive queries whose terms are of different columns.
 //!
-//! - RQ1. After [`with_alike_terms`], the columns of the recursive term say of themselves what those
-//!   of the query do, such as the name and the type that they are stored under: DataFusion takes a
-//!   column of a table and what is calculated from it for different ones.
+//! - RQ1. After [`with_alike_terms`], the columns of the recursive term say of themselves what
+//!   those of the query do, such as the name and the type that they are stored under: DataFusion
+//!   takes a column of a table and what is calculated from it for different ones.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -13,7 +13,9 @@ use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder};
 
+use super::cast_names::unnamed;
 use super::float_keys;
+use super::named_casts::plain_cast;
 use crate::timeseries::OURS;
 
 /// Which keys move.
@@ -65,7 +67,7 @@ fn below(
     let columns = schema.columns().into_iter().map(Expr::Column);
     let input = LogicalPlanBuilder::from(aggregate.input.as_ref().clone());
     let input = input.project(columns.chain(made).collect::<Vec<_>>())?.build()?;
-    let column = |key: &Expr| match keys.iter().position(|it| it == key) {
+    let column = |key: &Expr| match keys.iter().position(|it| plain(it) == plain(key)) {
         Some(at) => names[at].clone(),
         None => key.clone(),
     };
@@ -96,6 +98,21 @@ fn below(
     let groups = Aggregate::try_new(Arc::new(input), vec![Expr::GroupingSet(sets)], calls)?;
     let plan = LogicalPlanBuilder::from(LogicalPlan::Aggregate(groups)).project(listed)?.build()?;
     Ok(Transformed::yes(plan))
+}
+
+/// The expression with casts that have no name (`cast_names`, `named_casts`).
+fn plain(expr: &Expr) -> Expr {
+    let changed = expr.clone().transform_up(|expr| {
+        Ok(match expr {
+            Expr::ScalarFunction(call) => match plain_cast(call).or_else(unnamed) {
+                Ok(cast) => Transformed::yes(cast),
+                Err(call) => Transformed::no(Expr::ScalarFunction(call)),
+            },
+            expr => Transformed::no(expr),
+        })
+    });
+    // The closure never fails.
+    changed.map_or_else(|_| expr.clone(), |changed| changed.data)
 }
 
 /// `grouping(key)`, which is asked of the columns.

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod world;
+mod reasons;
 mod usage;
 mod user;
 mod round_trip;

@@ -17,4 +17,5 @@ mod clients;
 mod files;
 mod postgres;
 mod functions;
+mod docs;
 mod console;

@@ -19,8 +19,9 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use self::calls::{Call, calls};
 use self::cluster::Cluster;
-use self::differences::{Differences, Outcome};
+use self::differences::{Outcome, differences};
 use super::server::Server;
+use crate::reasons::Reasons;
 use crate::world::World;
 
 /// The statements in flight, each on a connection of its own.
@@ -89,9 +90,9 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 }
 
 fn check(peer: &str, calls: &[Call], theirs: &[Outcome]) {
-    let found = Differences::found(calls, theirs, &ours(calls));
+    let found = differences(calls, theirs, &ours(calls));
     let path = folder().join(format!("{peer}.differences.txt"));
-    let listed = Differences::parse(&fs::read_to_string(&path).unwrap_or_default());
+    let listed = Reasons::parse(&fs::read_to_string(&path).unwrap_or_default());
     if env::var_os("TIDEGATE_FUNCTIONS_COMPLETE").is_some_and(|value| value == "1") {
         fs::write(&path, found.with_reasons_of(&listed)).expect("the list is written");
         return;

@@ -6,83 +6,41 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::calls::Call;
+use crate::reasons::Reasons;
 
 /// Rows, or an error.
 pub(super) type Outcome = Result<String, String>;
 
-const NEW: &str = "NEW";
 /// Of numbers that are the same.
 const PRECISION: f64 = 4e-15;
 
-/// Differences, each with its reason.
-#[derive(Debug, Default)]
-pub(super) struct Differences(BTreeMap<String, String>);
-
-impl Differences {
-    pub(super) fn found(calls: &[Call], theirs: &[Outcome], ours: &[Outcome]) -> Differences {
-        let mut found = BTreeSet::new();
-        let mut refused = BTreeMap::<&str, (usize, usize, String)>::new();
-        for ((call, theirs), ours) in calls.iter().zip(theirs).zip(ours) {
-            let counts = refused.entry(&call.template).or_default();
-            counts.1 += 1;
-            let line = match (theirs, ours) {
-                (Ok(theirs), Ok(ours)) if are_same(theirs, ours) => continue,
-                (Err(_), Err(_)) => continue,
-                (Ok(theirs), Ok(ours)) => format!("{} | {theirs} | {ours}", call.sql),
-                (Err(_), Ok(ours)) => format!("{} | error | {ours}", call.sql),
-                (Ok(_), Err(error)) => {
-                    counts.0 += 1;
-                    if counts.2.is_empty() {
-                        error.clone_into(&mut counts.2);
-                    }
-                    continue;
+/// The lines of what differs.
+pub(super) fn differences(calls: &[Call], theirs: &[Outcome], ours: &[Outcome]) -> Reasons {
+    let mut found = BTreeSet::new();
+    let mut refused = BTreeMap::<&str, (usize, usize, String)>::new();
+    for ((call, theirs), ours) in calls.iter().zip(theirs).zip(ours) {
+        let counts = refused.entry(&call.template).or_default();
+        counts.1 += 1;
+        let line = match (theirs, ours) {
+            (Ok(theirs), Ok(ours)) if are_same(theirs, ours) => continue,
+            (Err(_), Err(_)) => continue,
+            (Ok(theirs), Ok(ours)) => format!("{} | {theirs} | {ours}", call.sql),
+            (Err(_), Ok(ours)) => format!("{} | error | {ours}", call.sql),
+            (Ok(_), Err(error)) => {
+                counts.0 += 1;
+                if counts.2.is_empty() {
+                    error.clone_into(&mut counts.2);
                 }
-            };
-            found.insert(line.replace('\\', "\\\\").replace('\n', "\\n"));
-        }
-        for (template, (count, all, error)) in refused.iter().filter(|(_, it)| it.0 != 0) {
-            let line = format!("refused {count} of {all}: {template} | {error}");
-            found.insert(line.replace('\n', " "));
-        }
-        Differences(found.into_iter().map(|line| (line, String::new())).collect())
-    }
-
-    pub(super) fn parse(text: &str) -> Differences {
-        let mut reason = String::new();
-        let mut all = BTreeMap::new();
-        for line in text.lines().filter(|line| !line.is_empty()) {
-            match line.strip_prefix("# ") {
-                Some(told) => told.clone_into(&mut reason),
-                None => drop(all.insert(line.to_owned(), reason.clone())),
+                continue;
             }
-        }
-        Differences(all)
+        };
+        found.insert(line.replace('\\', "\\\\").replace('\n', "\\n"));
     }
-
-    /// What is wrong with a list.
-    pub(super) fn compare(&self, found: &Differences) -> Vec<String> {
-        let unlisted = found.0.keys().filter(|line| !self.0.contains_key(*line));
-        let gone = self.0.keys().filter(|line| !found.0.contains_key(*line));
-        let unreasoned = self.0.iter().filter(|(_, reason)| reason.is_empty() || *reason == NEW);
-        let unlisted = unlisted.map(|line| format!("differs, and is not listed: {line}"));
-        let gone = gone.map(|line| format!("is listed, and does not differ: {line}"));
-        let unreasoned = unreasoned.map(|(line, _)| format!("has no reason: {line}"));
-        unlisted.chain(gone).chain(unreasoned).collect()
+    for (template, (count, all, error)) in refused.iter().filter(|(_, it)| it.0 != 0) {
+        let line = format!("refused {count} of {all}: {template} | {error}");
+        found.insert(line.replace('\n', " "));
     }
-
-    /// The text of the list, with the reasons that an older one has.
-    pub(super) fn with_reasons_of(&self, older: &Differences) -> String {
-        let mut reasons = BTreeMap::<&str, Vec<&str>>::new();
-        for line in self.0.keys() {
-            let reason = older.0.get(line).map_or(NEW, String::as_str);
-            reasons.entry(reason).or_default().push(line);
-        }
-        let mut text = String::new();
-        for (reason, lines) in reasons {
-            text.push_str(&format!("# {reason}\n{}\n\n", lines.join("\n")));
-        }
-        text
-    }
+    Reasons::found(found)
 }
 
 fn are_same(theirs: &str, ours: &str) -> bool {

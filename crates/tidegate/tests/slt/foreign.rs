@@ -1,0 +1,386 @@
+//! The tests that DataFusion has of its SQL, in a database of ours: the files of the crate
+//! `datafusion-sqllogictest`, in the version of the DataFusion that is linked.
+//!
+//! The crate is not a dependency: `cargo info datafusion-sqllogictest@VERSION` lays its files into
+//! the registry's folder, as `.ci/run` does; where they are missing, the test says that it was
+//! skipped. Each file has a database of its own. Of a query, rows are compared; of one that should
+//! fail, that it does; plans are not.
+//!
+//! `foreign.differences.txt` has what differs, with the reason. A difference that is not listed
+//! fails the test, and so does a listed one that is gone: the list only shrinks. With
+//! `TIDEGATE_FOREIGN_COMPLETE=1` in the environment it is written anew; what has no reason then
+//! stands under `NEW`, and fails the test until it has one.
+
+#[path = "foreign/portable.rs"]
+mod portable;
+#[path = "foreign/compare.rs"]
+mod compare;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use libtest_mimic::Failed;
+use sqllogictest::{
+    ColumnType, Condition as RecordCondition, QueryExpect, Record, SortMode, StatementExpect,
+};
+use tidegate_query::{Answer, Condition, Error, STACK_BYTES, StatementOptions, Timeout};
+
+use self::compare::{Rows, shown_rows};
+use self::portable::ours_of;
+use super::{MEMORY_MAX, TestDatabase, TestError, WORKERS};
+use crate::reasons::Reasons;
+
+/// Files that work at a time.
+const FILES: usize = 2;
+/// The shortest of all statements that should end.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Characters of a statement, and of a row, that a line of the list shows.
+const SQL_MAX: usize = 160;
+const ROW_MAX: usize = 60;
+
+/// Folders and files that are not about the rows of queries: functions of Spark, files, plans,
+/// settings and catalogs of DataFusion, and types that only Arrow has.
+const LEFT_OUT: [&str; 42] = [
+    "spark/",
+    "tpch/",
+    "avro",
+    "arrow_",
+    "parquet",
+    "encrypted_parquet",
+    "csv_files",
+    "json",
+    "copy",
+    "create_external",
+    "insert_to_external",
+    "explain",
+    "metadata",
+    "options",
+    "information_schema",
+    "set_variable",
+    "describe",
+    "listing_",
+    "run_end",
+    "union_function",
+    "map",
+    "struct",
+    "dictionary_struct",
+    "range_partitioning",
+    "repartition",
+    "sort_pushdown",
+    "projection_pushdown",
+    "push_down_filter_parquet",
+    "preserve_file",
+    "schema_evolution",
+    "file_row_index",
+    "input_file_name",
+    "dynamic_",
+    "imdb",
+    "clickbench",
+    "array/arrays_zip",
+    "prepare",
+    "cast_extension",
+    "slt_features",
+    "create_function",
+    "float16",
+    "to_timestamp_timezone",
+];
+
+/// What statements name that are about types of Arrow, the catalog of DataFusion, and what its
+/// test runner shows in place of rows.
+const NOT_OURS: [&str; 4] = ["arrow_typeof", "arrow_cast", "arrow_metadata", "information_schema"];
+
+/// The type of a column, which does not matter: values tell it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct AnyType(char);
+
+impl ColumnType for AnyType {
+    fn from_char(value: char) -> Option<AnyType> {
+        Some(AnyType(value))
+    }
+
+    fn to_char(&self) -> char {
+        self.0
+    }
+}
+
+/// What all files together found.
+#[derive(Debug, Default)]
+struct Found {
+    queries: usize,
+    same: usize,
+    /// That read tables which no statement of ours could make.
+    unreachable: usize,
+    /// Lines of the list.
+    differences: BTreeSet<String>,
+    /// How often a query is refused, by what it is refused with, and the first of these queries.
+    refused: BTreeMap<String, (usize, String)>,
+}
+
+/// The version of DataFusion that `Cargo.lock` has.
+fn version() -> &'static str {
+    let lock = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock"));
+    let (_, rest) = lock.split_once("name = \"datafusion\"\nversion = \"").expect("it is locked");
+    rest.split('"').next().expect("a version")
+}
+
+/// The folder of the files, if the registry has laid it.
+fn suite() -> Option<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))?;
+    let registries = std::fs::read_dir(home.join("registry/src")).ok()?;
+    let name = format!("datafusion-sqllogictest-{}/test_files", version());
+    registries.flatten().map(|entry| entry.path().join(&name)).find(|path| path.is_dir())
+}
+
+fn files_of(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(from) = folders.pop() {
+        for entry in std::fs::read_dir(&from).expect("it can be listed").flatten() {
+            let path = entry.path();
+            let name = path.strip_prefix(folder).expect("it is inside").to_string_lossy();
+            let is_left_out = LEFT_OUT.iter().any(|left_out| {
+                name.starts_with(left_out) || format!("{name}/").starts_with(left_out)
+            });
+            match (is_left_out, path.is_dir()) {
+                (true, _) => {}
+                (false, true) => folders.push(path),
+                (false, false) if name.ends_with(".slt") => files.push(path),
+                (false, false) => {}
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Whether a suite of others differs only where the list says so.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+pub(super) fn the_suite_of_datafusion_differs_only_as_listed() -> Result<(), Failed> {
+    let Some(folder) = suite() else {
+        let version = version();
+        eprintln!("skipped: run `cargo info datafusion-sqllogictest@{version}` outside of here");
+        return Ok(());
+    };
+    let files = Mutex::new(files_of(&folder));
+    let found = Mutex::new(Found::default());
+    std::thread::scope(|scope| {
+        for _ in 0..FILES {
+            scope.spawn(|| {
+                loop {
+                    let Some(file) = files.lock().expect("no panic").pop() else { break };
+                    run_file(&folder, &file, &found);
+                }
+            });
+        }
+    });
+    let found = found.into_inner().expect("no panic");
+    let Found { queries, same, unreachable, .. } = found;
+    eprintln!("{queries} queries of others: {same} as expected, {unreachable} without tables");
+    let refused = found.refused.iter();
+    let refused = refused.map(|(why, (count, sql))| format!("refused {count}: {why} | {sql}"));
+    let found = Reasons::found(found.differences.into_iter().chain(refused));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt/foreign.differences.txt");
+    let listed = Reasons::parse(&std::fs::read_to_string(&path).unwrap_or_default());
+    if std::env::var_os("TIDEGATE_FOREIGN_COMPLETE").is_some_and(|value| value == "1") {
+        std::fs::write(&path, found.with_reasons_of(&listed))?;
+        return Ok(());
+    }
+    let problems = listed.compare(&found);
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(format!("{}:\n{}", path.display(), problems.join("\n")).into()),
+    }
+}
+
+/// A file, on a database of its own.
+fn run_file(folder: &Path, file: &Path, found: &Mutex<Found>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .thread_stack_size(STACK_BYTES)
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    let name = file.strip_prefix(folder).expect("it is inside").display().to_string();
+    let records = sqllogictest::parse_file::<AnyType>(file);
+    let records = records.unwrap_or_else(|error| panic!("{name}: {error}"));
+    runtime.block_on(async {
+        let mut test = Foreign { database: TestDatabase::new(MEMORY_MAX).expect("it opens"), name };
+        for record in records {
+            test.run(record, found).await;
+        }
+    });
+}
+
+/// The records of a file.
+struct Foreign {
+    database: TestDatabase,
+    name: String,
+}
+
+impl Foreign {
+    async fn run(&mut self, record: Record<AnyType>, found: &Mutex<Found>) {
+        match record {
+            Record::Statement { conditions, sql, expected, .. } if is_theirs(&conditions) => {
+                let is_error = matches!(expected, StatementExpect::Error(_));
+                let mut outcome = Ok(Vec::new());
+                for sql in ours_of(&sql) {
+                    if outcome.is_ok() {
+                        outcome = self.ask(&sql).await;
+                    }
+                }
+                match outcome {
+                    Ok(rows) if is_error && is_query(&sql) => {
+                        self.add(found, &sql, "error", &first(&rows));
+                    }
+                    Err(_) if !is_error => self.forget(&sql).await,
+                    _ => {}
+                }
+            }
+            Record::Query { conditions, sql, expected, .. }
+                if is_theirs(&conditions) && is_query(&sql) =>
+            {
+                let [sql] = &ours_of(&sql)[..] else { return };
+                let outcome = self.ask(sql).await;
+                if outcome.is_err() {
+                    self.forget(sql).await;
+                }
+                self.judge(sql, expected, outcome, found);
+            }
+            _ => {}
+        }
+    }
+
+    /// Rows; of what changes rows, their count.
+    async fn ask(&self, sql: &str) -> Result<Vec<String>, Error> {
+        let session = self.database.session.clone();
+        let options =
+            StatementOptions { timeout: Some(Timeout::After(TIMEOUT)), session, canceler: None };
+        match self.database.engine().execute_with(sql, &options).await? {
+            Answer::Rows { stream, .. } => Ok(shown_rows(&stream.try_collect::<Vec<_>>().await?)),
+            Answer::Done { rows, .. } => Ok(rows.iter().map(ToString::to_string).collect()),
+        }
+    }
+
+    /// Drops the table or the view of a statement that is refused: what reads it would say nothing.
+    async fn forget(&self, sql: &str) {
+        let words = sql.split(|c: char| c.is_whitespace() || c == '(');
+        let words = words.filter(|word| !word.is_empty()).collect::<Vec<_>>();
+        let known = ["if", "not", "exists", "or", "replace"];
+        let is_before = |word: &str| ["table", "view", "into"].contains(&word);
+        let Some(at) = words.iter().position(|word| is_before(&word.to_lowercase())) else {
+            return;
+        };
+        let mut names = words[at + 1..].iter();
+        if let Some(name) = names.find(|word| !known.contains(&word.to_lowercase().as_str())) {
+            for kind in ["VIEW", "TABLE"] {
+                let _ = self.ask(&format!("DROP {kind} IF EXISTS {name}")).await;
+            }
+        }
+    }
+
+    fn judge(
+        &self,
+        sql: &str,
+        expected: QueryExpect<AnyType>,
+        outcome: Result<Vec<String>, Error>,
+        found: &Mutex<Found>,
+    ) {
+        found.lock().expect("no panic").queries += 1;
+        let (results, sort_mode) = match expected {
+            QueryExpect::Results { results, sort_mode, .. } => (results, sort_mode),
+            QueryExpect::Error(_) => match outcome {
+                Ok(rows) => return self.add(found, sql, "error", &first(&rows)),
+                Err(error) if error.condition() == Condition::Internal => {
+                    return self.add(found, sql, "error", &TestError::of(&error).to_string());
+                }
+                Err(_) => return found.lock().expect("no panic").same += 1,
+            },
+        };
+        let rows = match outcome {
+            Ok(rows) => rows,
+            Err(error) => return self.refused(sql, &error, found),
+        };
+        if results.first().is_some_and(|row| row.contains(" values hashing to ")) {
+            return;
+        }
+        let theirs = Rows::of(results, sort_mode.unwrap_or(SortMode::NoSort));
+        match theirs.difference(rows) {
+            None => found.lock().expect("no panic").same += 1,
+            Some((theirs, ours)) => self.add(found, sql, &theirs, &ours),
+        }
+    }
+
+    fn refused(&self, sql: &str, error: &Error, found: &Mutex<Found>) {
+        let condition = error.condition();
+        let text = TestError::of(error).to_string();
+        if condition == Condition::Internal || condition == Condition::QueryCanceled {
+            return self.add(found, sql, "rows", &text);
+        }
+        let mut found = found.lock().expect("no panic");
+        if condition == Condition::UndefinedTable {
+            found.unreachable += 1;
+            return;
+        }
+        let query = format!("{} | {}", self.name, short(sql, SQL_MAX));
+        let (count, least) = found.refused.entry(kind_of_error(&text)).or_default();
+        *count += 1;
+        if least.is_empty() || query < *least {
+            *least = query;
+        }
+    }
+
+    fn add(&self, found: &Mutex<Found>, sql: &str, theirs: &str, ours: &str) {
+        let (theirs, ours) = (short(theirs, ROW_MAX), short(ours, ROW_MAX));
+        let line = format!("{} | {} | {theirs} | {ours}", self.name, short(sql, SQL_MAX));
+        found.lock().expect("no panic").differences.insert(line);
+    }
+}
+
+/// The first characters of a text, in one line.
+fn short(text: &str, max: usize) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(max) {
+        Some((end, _)) => format!("{}..", &words[..end]),
+        None => words,
+    }
+}
+
+/// Whether a record is one of DataFusion.
+fn is_theirs(conditions: &[RecordCondition]) -> bool {
+    conditions.iter().all(|condition| match condition {
+        RecordCondition::OnlyIf { label } => label.eq_ignore_ascii_case("datafusion"),
+        RecordCondition::SkipIf { label } => !label.eq_ignore_ascii_case("datafusion"),
+    })
+}
+
+/// Whether a statement is about rows rather than plans, settings and what tables there are.
+fn is_query(sql: &str) -> bool {
+    let first = sql.trim_start().split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+    let words = ["explain", "describe", "show", "set", "copy", "create", "drop", "prepare"];
+    let sql = sql.to_lowercase();
+    !words.contains(&first.to_lowercase().as_str())
+        && !NOT_OURS.iter().any(|name| sql.contains(name))
+}
+
+/// The least row, as they may come in any order.
+fn first(rows: &[String]) -> String {
+    rows.iter().min().map_or("no row".to_owned(), Clone::clone)
+}
+
+/// The message of an error without the names and numbers in it, except that of a function.
+fn kind_of_error(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let line = line.split(" Did you mean").next().unwrap_or_default();
+    let mut kind = String::new();
+    for (at, part) in line.split(['`', '\'']).enumerate() {
+        match at % 2 == 0 || kind.ends_with("function ") {
+            true => kind.push_str(part),
+            false => kind.push_str(".."),
+        }
+    }
+    kind.chars().filter(|c| !c.is_ascii_digit()).take(SQL_MAX).collect()
+}
