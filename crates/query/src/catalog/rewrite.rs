@@ -12,8 +12,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SelectItem,
-    SetExpr, TableFactor, TimezoneInfo, Value, ValueWithSpan, VisitMut, VisitorMut,
+    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query,
+    SelectItem, SetExpr, TableFactor, TimezoneInfo, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -33,6 +33,36 @@ pub(crate) fn rewrite(query: &mut Query) {
         select.projection.iter_mut().for_each(show_function);
     }
     let _ = query.visit(&mut rewriter);
+    if rewriter.is_catalog {
+        order_columns(query);
+    }
+}
+
+/// Columns of tables come in their order, as PostgreSQL's plans have it for queries that ask for
+/// none: clients make tables of them.
+fn order_columns(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    let aggregates = ["count(", "max(", "min(", "sum(", "avg(", "_agg(", "bool_or(", "bool_and("];
+    let is_aggregate = |item: &SelectItem| {
+        let text = item.to_string().to_lowercase();
+        aggregates.iter().any(|call| text.contains(call))
+    };
+    let is_plain = select.distinct.is_none()
+        && matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty())
+        && !select.projection.iter().any(is_aggregate);
+    let Some(from) = select.from.first().filter(|_| is_plain && query.order_by.is_none()) else {
+        return;
+    };
+    let TableFactor::Table { name, alias, args: None, .. } = &from.relation else { return };
+    if parts(name).1 != "pg_attribute" || from.joins.is_empty() && select.from.len() == 1 {
+        return;
+    }
+    let called = alias.as_ref().map_or_else(|| name.to_string(), |alias| alias.name.to_string());
+    let sql = format!("SELECT 1 ORDER BY {called}.attrelid, {called}.attnum");
+    let parser = Parser::new(&GenericDialect {}).try_with_sql(&sql);
+    if let Ok(ordered) = parser.and_then(|mut parser| parser.parse_query()) {
+        query.order_by = ordered.order_by;
+    }
 }
 
 /// Columns of `pg_type` whose functions are shown by their names.
@@ -580,10 +610,7 @@ fn escape_texts(pattern: &mut Expr, sign: char) -> bool {
 /// `(SELECT x FROM ..)` is `(SELECT max(x) FROM ..)`: there is one row, or none.
 fn one_row(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_mut() else { return };
-    let is_grouped = !matches!(
-        &select.group_by,
-        datafusion::sql::sqlparser::ast::GroupByExpr::Expressions(by, _) if by.is_empty()
-    );
+    let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
     let [item] = select.projection.as_mut_slice() else { return };
     if is_grouped || select.from.is_empty() {
         return;

@@ -65,10 +65,10 @@ impl Engine {
             }
             Statement::AlterTable {
                 table,
-                change:
-                    TableChange::Default { column, default: Some(DefaultClause::Expression(bytes)) },
+                change: TableChange::Default { column, default },
                 ..
             } => {
+                let Some(DefaultClause::Expression(bytes)) = default else { return Vec::new() };
                 let seen = session.seen();
                 let own = seen.as_ref().and_then(|seen| seen.named(table));
                 let own = own.map(|table| Arc::clone(&table.schema));

@@ -1,8 +1,8 @@
 //! `ALTER TABLE`.
 //!
-//! What other databases need and this one does not is accepted with a notice: constraints, NOT NULL,
-//! owners, triggers. Several changes may stand in one statement as long as one of them has an
-//! effect: each statement is one commit.
+//! What other databases need and this one does not is accepted with a notice: constraints, NOT
+//! NULL, owners, triggers. Several changes may stand in one statement as long as one of them has
+//! an effect: each statement is one commit.
 
 use tidegate_model::ColumnType;
 

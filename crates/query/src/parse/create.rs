@@ -1,8 +1,8 @@
 //! `CREATE TABLE`.
 //!
 //! Clauses of QuestDB that change nothing here (`WAL`, `CAPACITY`, `INDEX`, ...) are accepted with
-//! a notice, and so are constraints, which tools write into every table: they would refuse rows, and
-//! change none. What else would change something and is not there yet is an error at its place.
+//! a notice, and so are constraints, which tools write into every table: they would refuse rows,
+//! and change none. What else would change something and is not there yet is an error at its place.
 
 use std::ops::Range;
 
@@ -782,8 +782,8 @@ mod tests {
     #[test]
     fn constraints_of_orms_have_no_effect() {
         check(
-            "CREATE TABLE t (a INT NOT NULL CHECK (a >= 0), b BIGINT CONSTRAINT f REFERENCES u (id) \
-             ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED, CONSTRAINT g FOREIGN KEY (b) \
+            "CREATE TABLE t (a INT NOT NULL CHECK (a >= 0), b BIGINT CONSTRAINT f REFERENCES u \
+             (id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED, CONSTRAINT g FOREIGN KEY (b) \
              REFERENCES u, CHECK (a < b))",
             "t(a INT, b BIGINT) NONE; column `a`: NOT NULL has no effect, it takes NULL; \
              column `a`: CHECK has no effect: values are not checked; \
@@ -859,7 +859,8 @@ mod tests {
         );
         check(
             "CREATE TABLE t (a VARCHAR COLLATE \"de_DE\")",
-            "error: line 1, column 27: COLLATE of another collation than \"C\" is not supported yet",
+            "error: line 1, column 27: COLLATE of another collation than \"C\" is not supported \
+             yet",
         );
         check(
             "CREATE TABLE t (ts TIMESTAMP) TIMESTAMP(ts) PARTITION BY DAY TTL DAYS",

@@ -1,7 +1,7 @@
 //! What columns are filled with where an INSERT gives no value.
 //!
-//! - DF1. An expression is planned anew for each statement, as if it stood in it: `now()` is that of
-//!   the statement. It reads no rows and no columns.
+//! - DF1. An expression is planned anew for each statement, as if it stood in it: `now()` is that
+//!   of the statement. It reads no rows and no columns.
 //! - DF2. What is filled stands behind the columns that are given.
 
 use std::sync::Arc;

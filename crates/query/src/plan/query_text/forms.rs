@@ -303,6 +303,20 @@ fn rewrite_operator(left: &mut Expr, op: &BinaryOperator, right: &mut Expr) -> O
     }
 }
 
+/// `rnd_ipv4()`: four numbers by chance, with points between them.
+fn address_by_chance() -> Expr {
+    let part = || call_of("rnd_int", [number("0"), number("255"), number("0")]);
+    let point = Expr::Value(Value::SingleQuotedString(".".to_owned()).into());
+    let name = ObjectNamePart::Identifier(Ident::new("ipv4"));
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(call_of("concat_ws", [point, part(), part(), part(), part()])),
+        data_type: DataType::Custom(ObjectName(vec![name]), Vec::new()),
+        array: false,
+        format: None,
+    }
+}
+
 /// A call in other words, if there are any.
 fn other_call(call: &Function) -> Option<Expr> {
     if call.over.is_some() || call.filter.is_some() {
@@ -355,19 +369,7 @@ fn other_call(call: &Function) -> Option<Expr> {
             array: false,
             format: None,
         }),
-        ("rnd_ipv4", []) => {
-            let number = |value: &str| Expr::Value(Value::Number(value.to_owned(), false).into());
-            let part = || call_of("rnd_int", [number("0"), number("255"), number("0")]);
-            let point = Expr::Value(Value::SingleQuotedString(".".to_owned()).into());
-            let name = ObjectNamePart::Identifier(Ident::new("ipv4"));
-            Some(Expr::Cast {
-                kind: CastKind::Cast,
-                expr: Box::new(call_of("concat_ws", [point, part(), part(), part(), part()])),
-                data_type: DataType::Custom(ObjectName(vec![name]), Vec::new()),
-                array: false,
-                format: None,
-            })
-        }
+        ("rnd_ipv4", []) => Some(address_by_chance()),
         ("ceiling", [x]) => Some(call_of("ceil", [x.clone()])),
         ("regexp_matches", [_, _, ..]) => Some(call_of("unnest", [call_of(name, args)])),
         ("regexp_split_to_table", [_, _, ..]) => {

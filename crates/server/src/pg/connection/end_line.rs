@@ -1,8 +1,8 @@
 //! The line `\.` at the end of the rows of a COPY: psql ends its own input with it, and sends it
 //! along, whatever the format is. PostgreSQL up to version 16 takes it for the end of CSV, too.
 //!
-//! - EL1. Only a line of its own at the very end is one. What may become one waits for what follows;
-//!   all else goes on as it came.
+//! - EL1. Only a line of its own at the very end is one. What may become one waits for what
+//!   follows; all else goes on as it came.
 
 /// Bytes of the longest one, with the end of the line before it.
 const LONGEST: usize = b"\n\\.\r\n".len();

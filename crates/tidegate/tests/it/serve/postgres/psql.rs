@@ -178,7 +178,7 @@ c\t3
     for expected in [
         "COPY 2",
         "k|n\na|1\nb|2\nc|3\n|4\n(4 rows)",
-        "2025-01-01T00:00:00.000000Z,a,1",
+        "2025-01-01 00:00:00,a,1",
         "s\n10",
         "pg_temp|side|table|admin",
         "pg_temp|of_side|view|admin",
