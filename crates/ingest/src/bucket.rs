@@ -20,8 +20,8 @@ use crate::error::Result;
 use crate::layout::{RowLayout, Slab, TextPages};
 use crate::packed::PackedSlab;
 
-pub(crate) use plan::{BucketPlan, PlanOptions};
-pub(crate) use spill::{SpillFile, SpilledSlab};
+pub(crate) use plan::{BUCKETS_MAX, BucketPlan, PlanOptions};
+pub(crate) use spill::{SpillFile, SpillOptions, SpilledSlab};
 
 /// All buckets of an import, shared by its workers.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Buckets {
     slots: Vec<Mutex<Bucket>>,
     /// Bytes in memory of each bucket, to find the largest without its lock.
     sizes: Vec<AtomicU64>,
-    slab_rows: usize,
+    pub(crate) options: BucketOptions,
     /// One a column.
     pub(crate) compressors: Arc<[StringCompressor]>,
     pool: BufferPool,
@@ -50,11 +50,39 @@ pub(crate) enum BucketKey {
     Input,
 }
 
+/// Bounds of buckets and slabs, by the memory that there is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BucketOptions {
+    pub(crate) slab_rows: usize,
+    /// A slab with so many bytes of text is full.
+    pub(crate) slab_text_max: usize,
+    /// Larger buffers are not kept.
+    pub(crate) kept_max: usize,
+    /// Each worker can fill a slab of so many buckets at the same time.
+    pub(crate) count_max: usize,
+}
+
 /// The full slabs of a bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Bucket {
     pub(crate) slabs: Vec<StoredSlab>,
     pub(crate) rows: u64,
+    /// What they take in memory, also those that are spilled.
+    pub(crate) bytes: u64,
+    /// The bytes of its longest text.
+    pub(crate) longest: u64,
+}
+
+/// What a row takes beside its slab while its bucket is sorted and gathered: its place, its time,
+/// and a value that is unpacked.
+pub(crate) const SORTED_ROW_BYTES: u64 = 20;
+
+impl Bucket {
+    /// The memory that it takes to seal it.
+    pub(crate) fn cost(&self, layout: &RowLayout) -> u64 {
+        // A page frame of a column is not packed.
+        self.bytes.max(self.rows * layout.row_bytes as u64) + self.rows * SORTED_ROW_BYTES
+    }
 }
 
 /// A slab in memory or in the spill file.
@@ -87,6 +115,14 @@ impl StoredSlab {
         }
     }
 
+    /// What it takes in memory, or did.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            StoredSlab::Here(held) => held.held.bytes(),
+            StoredSlab::Spilled(spilled) => spilled.bytes,
+        }
+    }
+
     /// How many slabs its worker had begun before it.
     pub(crate) fn sequence(&self) -> u64 {
         match self {
@@ -100,14 +136,14 @@ impl Buckets {
     pub(crate) fn new(
         plan: BucketPlan,
         layout: RowLayout,
-        slab_rows: usize,
+        options: &BucketOptions,
         budget: Arc<MemoryBudget>,
     ) -> Buckets {
         let count = plan.count();
-        let piece_bytes = (slab_rows * layout.row_bytes).next_multiple_of(4_096);
+        let piece_bytes = (options.slab_rows * layout.row_bytes).next_multiple_of(4_096);
         // A full slab's memory is soon wanted for the next one.
-        let vacant_max = 64;
-        let options = BufferPoolOptions { headroom: 0, piece_bytes, tailroom: 0, vacant_max };
+        let vacant_max = (options.kept_max / piece_bytes).clamp(2, 64);
+        let pool = BufferPoolOptions { headroom: 0, piece_bytes, tailroom: 0, vacant_max };
         let key = BucketKey::Time;
         let compressors = layout.columns.iter().map(|_| StringCompressor::default()).collect();
         Buckets {
@@ -116,9 +152,9 @@ impl Buckets {
             layout,
             slots: (0..count).map(|_| Mutex::default()).collect(),
             sizes: (0..count).map(|_| AtomicU64::new(0)).collect(),
-            slab_rows,
+            options: *options,
             compressors,
-            pool: BufferPool::new(options),
+            pool: BufferPool::new(pool),
             budget,
             symbols: AtomicU64::new(0),
         }
@@ -139,8 +175,8 @@ impl Buckets {
     /// Empty buckets of another plan, with the same layout and budget.
     pub(crate) fn like(&self, plan: BucketPlan, key: BucketKey) -> Buckets {
         // Slabs are smaller if there are more buckets to fill at the same time.
-        let rows = self.slab_rows * self.count().min(plan.count()) / plan.count();
-        let slab_rows = 1 << rows.max(64).ilog2();
+        let rows = self.options.slab_rows * self.count().min(plan.count()) / plan.count();
+        let options = BucketOptions { slab_rows: 1 << rows.max(64).ilog2(), ..self.options };
         let budget = Arc::clone(&self.budget);
         let compressors = Arc::clone(&self.compressors);
         let symbols = AtomicU64::new(self.symbols.load(Relaxed));
@@ -148,7 +184,7 @@ impl Buckets {
             key,
             compressors,
             symbols,
-            ..Buckets::new(plan, self.layout.clone(), slab_rows, budget)
+            ..Buckets::new(plan, self.layout.clone(), &options, budget)
         }
     }
 
@@ -173,6 +209,8 @@ impl Buckets {
         let held = HeldSlab { slab, held: self.budget.reserve_unchecked(bytes) };
         let mut slot = self.lock(bucket);
         slot.rows += held.slab.rows as u64;
+        slot.bytes += bytes;
+        slot.longest = slot.longest.max(held.slab.longest_text() as u64);
         slot.slabs.push(StoredSlab::Here(held));
         drop(slot);
         self.sizes[bucket].fetch_add(bytes, Relaxed);
@@ -201,22 +239,10 @@ impl Buckets {
         }
         self.sizes[bucket].store(0, Relaxed);
         let mut slot = self.lock(bucket);
-        let slabs = std::mem::take(&mut slot.slabs);
+        let mut slabs = std::mem::take(&mut slot.slabs);
         drop(slot);
-        // The slabs stay readable in `rest` until they are written: an error loses the import, not
-        // rows that anybody counts on.
-        let (here, mut rest): (Vec<_>, Vec<_>) =
-            slabs.into_iter().partition(|slab| matches!(slab, StoredSlab::Here(_)));
-        let mut held = Vec::with_capacity(here.len());
-        for slab in here {
-            if let StoredSlab::Here(slab) = slab {
-                held.push(slab);
-            }
-        }
-        let written = spill.write(&held)?;
-        drop(held);
-        rest.extend(written.into_iter().map(StoredSlab::Spilled));
-        self.lock(bucket).slabs.append(&mut rest);
+        spill_slabs(&mut slabs, spill)?;
+        self.lock(bucket).slabs.append(&mut slabs);
         Ok(true)
     }
 
@@ -229,4 +255,19 @@ impl Buckets {
     fn lock(&self, bucket: usize) -> std::sync::MutexGuard<'_, Bucket> {
         self.slots[bucket].lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Spills those of the slabs that are in memory, and forgets each as soon as it is written.
+///
+/// # Errors
+/// If the spill file cannot be written.
+pub(crate) fn spill_slabs(slabs: &mut Vec<StoredSlab>, spill: &SpillFile) -> Result<()> {
+    for stored in std::mem::take(slabs) {
+        // An error loses the import, not rows that anybody counts on.
+        slabs.push(match stored {
+            StoredSlab::Here(held) => StoredSlab::Spilled(spill.write(held)?),
+            spilled @ StoredSlab::Spilled(_) => spilled,
+        });
+    }
+    Ok(())
 }

@@ -100,6 +100,8 @@ enum Parser {
 #[derive(Debug)]
 pub(crate) struct TextColumn {
     pub(crate) interner: Interner,
+    /// The memory that it may take, unless texts are symbols.
+    interned_max: usize,
     policy: Interning,
     bytes_max: usize,
     /// A text of so many bytes is short enough.
@@ -145,7 +147,7 @@ impl Converter {
             .zip(sources.iter().zip(formats))
             .map(|(column, (&source, format))| {
                 let format = format.as_ref().unwrap_or(&TimestampFormat::Detect);
-                let kind = Parser::new(column, format);
+                let kind = Parser::new(column, format, layout.interned_max);
                 ColumnParser { layout: column.clone(), source, kind, is_guess: false }
             })
             .collect();
@@ -229,24 +231,32 @@ impl Converter {
 }
 
 impl Parser {
-    fn new(column: &ColumnLayout, format: &TimestampFormat) -> Parser {
+    fn new(column: &ColumnLayout, format: &TimestampFormat, interned_max: usize) -> Parser {
         match column.column.ty {
             ColumnType::Timestamp(unit) => Parser::Timestamp(TimestampParser::new(format, unit)),
             ColumnType::Date => Parser::Date(DateParser::new(format)),
-            ColumnType::Symbol => Parser::text(Interning::Always, limits::SYMBOL_BYTES, column),
+            ColumnType::Symbol => {
+                Parser::text(Interning::Always, limits::SYMBOL_BYTES, column, interned_max)
+            }
             ColumnType::Varchar | ColumnType::Binary => {
-                Parser::text(Interning::TRYING, limits::VALUE_BYTES, column)
+                Parser::text(Interning::TRYING, limits::VALUE_BYTES, column, interned_max)
             }
             _ => Parser::Value,
         }
     }
 
-    fn text(policy: Interning, bytes_max: usize, column: &ColumnLayout) -> Parser {
+    fn text(
+        policy: Interning,
+        bytes_max: usize,
+        column: &ColumnLayout,
+        interned_max: usize,
+    ) -> Parser {
         let interner = Interner::default();
         let (length, is_binary) = (column.length, column.column.ty == ColumnType::Binary);
         // No text has more characters than bytes.
         let bytes_fine = length.map_or(bytes_max, |length| bytes_max.min(length.max as usize));
-        let column = TextColumn { interner, policy, bytes_max, bytes_fine, length, is_binary };
+        let column =
+            TextColumn { interner, interned_max, policy, bytes_max, bytes_fine, length, is_binary };
         Parser::Text(Box::new(column))
     }
 }
@@ -282,7 +292,8 @@ impl TextColumn {
                     };
                 }
                 let has_room = self.interner.len() < INTERNED_MAX
-                    && self.interner.text_bytes() < INTERNED_TEXT_MAX;
+                    && self.interner.text_bytes() < INTERNED_TEXT_MAX
+                    && self.interner.memory_bytes() < self.interned_max / 2;
                 if found.is_none() && has_room { self.interner.intern(text) } else { found }
             }
             Interning::Paused { left } => {

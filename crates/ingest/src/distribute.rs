@@ -12,9 +12,7 @@ use tidegate_platform::Reservation;
 
 use crate::bucket::{BucketKey, Buckets, OpenSlab, SpillFile};
 use crate::error::Result;
-use crate::layout::{
-    ColumnLayout, INTERNED, NULL_SLOT, SLAB_TEXT_MAX, Slab, TEXT_PAGES_MAX, TextPages,
-};
+use crate::layout::{ColumnLayout, INTERNED, NULL_SLOT, Slab, TEXT_PAGES_MAX, TextPages};
 use crate::packed::SlabPacker;
 use crate::progress::Progress;
 use crate::strip::{Cell, CellKind, Place, STRIP_ROWS, Strip, Values};
@@ -47,8 +45,9 @@ pub(crate) struct Distributor {
     /// The group of every live row.
     group_of_row: Vec<u32>,
     packer: SlabPacker,
-    /// Text pages of slabs that are packed.
+    /// Text pages of slabs that are packed, and the bytes of their empty pages.
     pages: Vec<TextPages>,
+    pages_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -88,6 +87,7 @@ impl Distributor {
             group_of_row: Vec::with_capacity(STRIP_ROWS),
             packer: SlabPacker::default(),
             pages: Vec::new(),
+            pages_bytes: 0,
         }
     }
 
@@ -130,7 +130,8 @@ impl Distributor {
             let text = held.slab.text_bytes();
             held.held.grow(text.saturating_sub(filling.counted) as u64);
             filling.counted = filling.counted.max(text);
-            if held.slab.texts.pages.len() > TEXT_PAGES_MAX || text > SLAB_TEXT_MAX {
+            let text_max = self.buckets.options.slab_text_max;
+            if held.slab.texts.pages.len() > TEXT_PAGES_MAX || text > text_max {
                 self.retire(index);
             }
         }
@@ -252,7 +253,9 @@ impl Distributor {
 
     #[cold]
     fn open(&mut self, bucket: usize) -> usize {
-        let mut held = self.buckets.new_slab(self.worker, self.pages.pop().unwrap_or_default());
+        let pages = self.pages.pop().unwrap_or_default();
+        self.pages_bytes -= pages.spare_bytes();
+        let mut held = self.buckets.new_slab(self.worker, pages);
         held.slab.sequence = self.begun;
         self.begun += 1;
         let filling = Filling { bucket, held: Some(held), counted: 0, group: None };
@@ -330,10 +333,15 @@ impl Distributor {
         if slab.rows > 0 {
             let Buckets { layout, compressors, .. } = &*self.buckets;
             let packed = self.packer.pack(&mut slab, layout, compressors);
+            self.packer.keep_at_most(self.buckets.options.kept_max);
             self.buckets.add(bucket, packed);
         }
         slab.texts.clear();
-        self.pages.push(slab.texts);
+        let bytes = self.pages_bytes + slab.texts.spare_bytes();
+        if bytes <= self.buckets.options.kept_max {
+            self.pages_bytes = bytes;
+            self.pages.push(slab.texts);
+        }
         self.buckets.recycle(slab.fixed);
         drop(held);
     }

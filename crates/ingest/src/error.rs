@@ -57,6 +57,19 @@ pub enum Error {
     )]
     RecordTooLong { path: PathBuf, line: u64, quote_line: u64, offset: u64 },
     #[error(
+        "{}, {}: the record has more than {}, which is a quarter of --memory {memory}{}: \
+         give the import more memory",
+        .path.display(), shown_place(.place), ByteCount(*.max), shown_open(*.is_open)
+    )]
+    RecordOverMemory {
+        path: PathBuf,
+        place: RejectPlace,
+        max: u64,
+        memory: ByteCount,
+        // A quote is open at the end of what was read.
+        is_open: bool,
+    },
+    #[error(
         "{}: the quote that opens in line {line} at byte {offset} is not closed within the first \
          {bytes} bytes: say with --quote none that quotes are text, or with --quote which byte \
          quotes",
@@ -165,10 +178,11 @@ pub enum Error {
     #[error("{}: damaged {kind} stream after {offset} decompressed bytes", .path.display())]
     Compression { path: PathBuf, kind: &'static str, offset: u64, source: std::io::Error },
     #[error(
-        "{}: its zstd window is larger than 128 MiB: unpack it first, with zstd -d --long=31",
+        "{}: its zstd window is larger than {max}, for which it takes four times as much --memory, \
+         and 128 MiB are the most: unpack it first, with zstd -d --long=31",
         .path.display()
     )]
-    ZstdWindow { path: PathBuf },
+    ZstdWindow { path: PathBuf, max: ByteCount },
     #[error(
         "{} is {kind}, and no delimited text: convert it to CSV or Parquet first; \
          with --format csv or --delimiter it is read as it is",
@@ -229,6 +243,12 @@ pub enum Error {
         column: Option<String>,
         flaw: Flaw,
     },
+    #[error(
+        "{}, row group {group}: its pages take {} while they are decoded, and --memory is \
+         {memory}: give the import at least {}",
+        .path.display(), ByteCount(*.bytes), ByteCount(.bytes.saturating_mul(4).div_ceil(3))
+    )]
+    ParquetOverMemory { path: PathBuf, group: usize, bytes: u64, memory: ByteCount },
     #[error(
         "{}: column `{column}` has type {ty}, which no column of a table holds: \
          --skip-columns '{column}' leaves it out",
@@ -306,6 +326,7 @@ impl Error {
             | Error::Binary { .. }
             | Error::UnclosedQuote { .. }
             | Error::RecordTooLong { .. }
+            | Error::RecordOverMemory { .. }
             | Error::OpenQuote { .. }
             | Error::GuessContradicted { .. }
             | Error::QuotesContradicted { .. }
@@ -333,6 +354,7 @@ impl Error {
             | Error::NotASymbol { .. }
             | Error::Parquet { .. }
             | Error::ParquetRows { .. }
+            | Error::ParquetOverMemory { .. }
             | Error::ParquetType { .. }
             | Error::ParquetTypesDiffer { .. }
             | Error::AmbiguousTimes { .. }
@@ -373,6 +395,13 @@ fn shown_change(before: u64, after: u64) -> String {
     match before == after {
         true => "it has the same size, but was written to".to_owned(),
         false => format!("it had {before} bytes, and has {after} now"),
+    }
+}
+
+fn shown_open(is_open: bool) -> &'static str {
+    match is_open {
+        true => ", and a quote is open there that may never be closed",
+        false => "",
     }
 }
 

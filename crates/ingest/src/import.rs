@@ -18,11 +18,11 @@ pub(crate) use setup::{TargetSchema, existing_schema, given_unit, new_schema, re
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use tidegate_model::time::IsoTimestamp;
-use tidegate_model::{ByteCount, RowCount, Schema, Timestamp, is_system_table, limits};
+use tidegate_model::{ByteCount, Schema, Timestamp, is_system_table, limits};
 use tidegate_platform::{
     Clock, Disk, IoChoice, MemoryBudget, Reservation, SystemClock, available_memory_bytes,
     detect_io,
@@ -30,7 +30,8 @@ use tidegate_platform::{
 use tidegate_storage::segment::intern::Interner;
 use tidegate_storage::{Database, ImportTarget, ImportTxn, WrittenSegment};
 
-use crate::bucket::{BucketPlan, Buckets, SpillFile};
+use crate::bucket::{BUCKETS_MAX, BucketOptions, BucketPlan, Buckets, SpillFile, SpillOptions};
+use crate::distribute::Room;
 use crate::error::{Error, Result};
 use crate::layout::RowLayout;
 use crate::options::{Existing, ImportOptions, RowsTo, Source};
@@ -39,6 +40,8 @@ use crate::progress::{Phase, Progress};
 use crate::refine::{RefineJob, refine};
 use crate::reject::{Reason, RejectLog};
 use crate::seal::{self, SealJob, TextHistory};
+use crate::shares::Shares;
+use crate::source;
 use crate::tally::Tallies;
 use crate::timestamp::TimestampFormat;
 
@@ -109,13 +112,16 @@ pub fn import(
     let disk = Arc::clone(database.disk());
     let rejects = RejectLog::new(disk, &options.rejects, options.errors_max);
     rejects.check_folder()?;
-    let context = ImportContext { database, options, progress, cancel, io, rejects: &rejects };
+    let shares = Shares::new(options.memory_max, options.workers);
+    let context =
+        ImportContext { database, options, progress, cancel, io, rejects: &rejects, shares };
     let parsed = match inputs {
         setup::Inputs::Text(inputs) => text::read(&context, inputs, &mut phases)?,
         setup::Inputs::Parquet(files) => parquet_file::read(&context, &files, &mut phases)?,
     };
     let mut summary = context.finish(parsed, phases)?;
     summary.notes.extend(fewer_workers.clone());
+    summary.notes.extend(folders_left_out(&context.paths(), &summary.schema));
     if let Err(error) = rejects.remove_stale() {
         // The rows are in: that is no reason to fail.
         summary
@@ -123,6 +129,19 @@ pub fn import(
             .push(format!("{} is of an earlier import: {error}", options.rejects.name().display()));
     }
     Ok(summary)
+}
+
+/// The note on folders that say the value of a column, as other programs write partitions.
+fn folders_left_out(paths: &[PathBuf], schema: &Schema) -> Option<String> {
+    let is_there =
+        |name: &str| schema.columns().iter().any(|column| column.name.eq_ignore_ascii_case(name));
+    let mut names = source::folder_names(paths);
+    names.retain(|name| !is_there(name));
+    let first = *names.first()?;
+    let all = names.join("`, `");
+    Some(format!(
+        "folders are called `{first}=...`, but names of folders are no columns: `{all}` left out"
+    ))
 }
 
 /// The options with as many workers as there is memory for, and what to say if those are fewer.
@@ -154,6 +173,7 @@ pub(crate) struct ImportContext<'a> {
     pub(crate) cancel: &'a AtomicBool,
     pub(crate) io: IoChoice,
     pub(crate) rejects: &'a RejectLog,
+    pub(crate) shares: Shares,
 }
 
 /// All rows of an import, parsed and in buckets.
@@ -200,6 +220,18 @@ pub(crate) struct BucketSetup {
 }
 
 impl ImportContext<'_> {
+    /// How rows of a table lie in memory.
+    pub(crate) fn layout(&self, schema: &Schema) -> RowLayout {
+        let layout = RowLayout::new(schema);
+        let interned_max = self.shares.interned_max(layout.text_columns());
+        RowLayout { interned_max, ..layout }
+    }
+
+    /// What workers hold their memory against.
+    pub(crate) fn room<'b>(&'b self, spill: &'b SpillFile) -> Room<'b> {
+        Room { spill, spill_from: self.shares.spill_from(), progress: self.progress }
+    }
+
     /// Begins the transaction: on the existing table, or one of this schema.
     pub(crate) fn begin(&self, existing: bool, schema: &Schema) -> Result<ImportTxn> {
         let name = &self.options.table;
@@ -224,23 +256,33 @@ impl ImportContext<'_> {
     ) -> Result<(Arc<Buckets>, SpillFile)> {
         let BucketSetup { plan, layout } = setup;
         let workers = self.options.workers.get();
-        let memory = self.options.memory_max.0;
-        // All slabs that are being filled take at most a quarter of the budget.
+        let open_slabs = self.shares.open_slabs();
+        // Each worker fills a slab of each bucket at the same time: where rows are wide, or there
+        // are texts, whose pages are larger than most, there are fewer buckets.
+        let least = layout.slab_bytes_min() as u64;
+        let count_max = (open_slabs / workers as u64 / least).max(1);
+        let count_max = usize::try_from(count_max).unwrap_or(usize::MAX).min(BUCKETS_MAX);
+        let plan = plan.thinned(count_max);
         let slabs = (workers * plan.count()) as u64;
-        let slab_bytes = memory / 4 / slabs;
+        let slab_bytes = open_slabs / slabs;
         let rows = slab_bytes / (layout.row_bytes as u64 + TEXT_GUESS_BYTES);
         let rows = usize::try_from(rows).unwrap_or(usize::MAX).clamp(64, SLAB_ROWS_MAX);
         let slab_rows = 1 << rows.ilog2();
-        let budget = Arc::new(MemoryBudget::new(memory));
+        let budget = Arc::new(MemoryBudget::new(self.shares.memory().0));
         let disk: &dyn Disk = &**self.database.disk();
-        let spill = SpillFile::create(disk, txn.scratch_dir(), self.io, self.is_large())?;
-        Ok((Arc::new(Buckets::new(plan, layout, slab_rows, budget)), spill))
-    }
-
-    /// Memory from which on buckets are spilled: what is left is for pieces, sealing and the slack
-    /// of allocators.
-    pub(crate) fn spill_from(&self) -> u64 {
-        self.options.memory_max.0 / 4 * 3
+        let spill = SpillOptions {
+            io: self.io,
+            is_large: self.is_large(),
+            in_flight_max: self.shares.in_flight_max(),
+        };
+        let spill = SpillFile::create(disk, txn.scratch_dir(), &spill)?;
+        let options = BucketOptions {
+            slab_rows,
+            slab_text_max: self.shares.slab_text_max(),
+            kept_max: self.shares.kept_max(),
+            count_max,
+        };
+        Ok((Arc::new(Buckets::new(plan, layout, &options, budget)), spill))
     }
 
     fn check_cancelled(&self) -> Result<()> {
@@ -351,39 +393,40 @@ impl ImportContext<'_> {
     ) -> Result<Vec<WrittenSegment>> {
         let columns = buckets.layout.columns.len();
         let histories: Vec<_> = (0..columns).map(|_| TextHistory::default()).collect();
-        let sample = self.progress.sample();
-        let rows = (sample.rows_read - sample.rows_rejected).max(1);
-        // What a row takes in memory, by what all rows take in memory and in the spill file.
-        let bytes = buckets.budget.used_bytes().saturating_sub(texts.bytes) + spill.bytes();
-        let row_bytes = (bytes / rows).max(buckets.layout.row_bytes as u64).max(1);
-        let open_bytes = open_bytes(self.options.memory_max.0, texts.bytes);
-        let open_rows = (open_bytes / row_bytes).max(OPEN_ROWS_MIN);
-        let open_rows_max = usize::try_from(open_rows).unwrap_or(usize::MAX);
-        let segment_rows_max = RowCount(open_rows / 2).min(limits::SEGMENT_ROWS);
+        let open_max = self.shares.open_max(texts.bytes);
         let refined = refine(&RefineJob {
             buckets,
             spill,
-            spill_from: buckets.spill_from(self.spill_from()),
+            spill_from: buckets.spill_from(self.shares.spill_from()),
             rows_max: match buckets.layout.timestamp {
-                Some(_) => SPLIT_ROWS.min(open_rows / 4),
-                None => open_rows / 4,
+                Some(_) => SPLIT_ROWS,
+                None => u64::MAX,
             },
+            bytes_max: open_max / 4,
+            large: Mutex::new(()),
+            large_from: self.shares.slab_text_max(),
             partition_by: txn.schema().partition_by(),
             unit: txn.schema().time_unit(),
             progress: self.progress,
             cancel: self.cancel,
         })?;
+        let sizes = refined.iter().map(|bucket| bucket.cost(&buckets.layout)).collect();
+        let queue: Vec<_> = refined.into_iter().map(Mutex::new).collect();
         let job = SealJob {
             txn,
             buckets,
-            queue: &refined,
+            queue: &queue,
+            sizes,
             spill,
             interners: texts.interners,
             histories: &histories,
             partition_by: txn.schema().partition_by(),
             unit: txn.schema().time_unit(),
-            segment_rows_max: whole_frames(segment_rows_max),
-            open_rows_max,
+            segment_rows_max: limits::SEGMENT_ROWS.as_len(),
+            segment_bytes_max: open_max / 3,
+            open: Arc::new(MemoryBudget::new(open_max)),
+            read_back_max: self.shares.read_back_max(texts.bytes) + texts.bytes,
+            shares: self.shares,
             io: self.io,
             is_large: self.is_large(),
             progress: self.progress,
@@ -397,6 +440,15 @@ impl ImportContext<'_> {
     fn is_large(&self) -> bool {
         let bytes = self.progress.sample().bytes_total;
         bytes.is_some_and(|bytes| bytes > available_memory_bytes())
+    }
+
+    /// The paths of files, as far as they have some.
+    fn paths(&self) -> Vec<PathBuf> {
+        match &self.options.source {
+            Source::Files(paths) => paths.clone(),
+            Source::Opened(files) => files.iter().map(|file| file.path().to_path_buf()).collect(),
+            Source::Stdin | Source::Stream(_) => Vec::new(),
+        }
     }
 
     /// What messages call the input.
@@ -420,32 +472,16 @@ const SLAB_ROWS_MAX: usize = 2_048;
 /// Buckets of more rows are split before they are sealed: a column of one would not stay in cache.
 /// Rows in the order of the input are gathered front to back, and may be more.
 const SPLIT_ROWS: u64 = 1 << 20;
-/// However large rows are: a file a row would be no better.
-const OPEN_ROWS_MIN: u64 = 256;
 
 /// Years since 1970 between which the latest timestamp is expected where integers count from then:
 /// seconds that are taken for milliseconds are all in January 1970, and milliseconds that are taken
 /// for seconds some ten thousand years ahead.
 const PLAUSIBLE_YEARS: [i64; 2] = [2, 230];
 
-/// Memory for rows that are sorted and encoded at the same time. Symbols stay in memory until rows
-/// are sealed and cannot be spilled; rows have the rest, and half of all in any case: with less,
-/// segments would have a few rows each.
-fn open_bytes(memory: u64, symbols: u64) -> u64 {
-    memory.saturating_sub(symbols).max(memory / 2) / 2
-}
-
 /// What the workers' interners hold.
 struct InternedTexts<'a> {
     interners: &'a [Vec<Interner>],
     bytes: u64,
-}
-
-/// Segments end with a whole page frame, unless their partition does before, or rows are so large
-/// that not even one frame of them fits.
-fn whole_frames(rows: RowCount) -> usize {
-    let frame = limits::FRAME_ROWS.0;
-    if rows.0 < frame { rows.as_len() } else { RowCount(rows.0 / frame * frame).as_len() }
 }
 
 /// The outcome of several workers: the first error that is not only "somebody else has failed".
@@ -461,21 +497,4 @@ pub(crate) fn first_error<T>(outcomes: Vec<std::thread::Result<Result<T>>>) -> R
         }
     }
     failed.map_or(Ok(results), Err)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A million symbols took all of a small budget: segments had 128 rows, and three million
-    /// needed more open files than a process may have.
-    #[test]
-    fn symbols_leave_room_for_rows() {
-        let mib = |count: u64| count << 20;
-        assert_eq!(open_bytes(mib(64), 0), mib(32));
-        assert_eq!(open_bytes(mib(64), mib(16)), mib(24));
-        for symbols in [mib(32), mib(64), mib(600)] {
-            assert_eq!(open_bytes(mib(64), symbols), mib(16));
-        }
-    }
 }

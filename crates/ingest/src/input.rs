@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use flate2::bufread::GzDecoder;
+use tidegate_model::ByteCount;
 #[cfg(target_os = "linux")]
 use tidegate_platform::PageWatch;
 use tidegate_platform::{
@@ -139,13 +140,14 @@ pub(crate) struct PieceReader {
     sender: SyncSender<Result<InputPiece>>,
     pool: Arc<BufferPool>,
     next: u64,
+    window_log_max: u32,
     /// An import is mostly fresh memory.
     #[cfg(target_os = "linux")]
     pages: PageWatch,
 }
 
 /// Both ends of the queue.
-pub(crate) fn piece_queue(workers: usize) -> (PieceReader, PieceQueue) {
+pub(crate) fn piece_queue(workers: usize, window_log_max: u32) -> (PieceReader, PieceQueue) {
     let options = BufferPoolOptions {
         headroom: 0,
         piece_bytes: READ_BYTES,
@@ -158,6 +160,7 @@ pub(crate) fn piece_queue(workers: usize) -> (PieceReader, PieceQueue) {
         sender,
         pool: Arc::clone(&pool),
         next: 0,
+        window_log_max,
         #[cfg(target_os = "linux")]
         pages: PageWatch::new(),
     };
@@ -242,15 +245,18 @@ impl PieceReader {
                     progress: Some(Arc::clone(progress)),
                 };
                 let kind = kind_of(*magic);
-                let stream = decompressor(source, *magic)
-                    .map_err(|source| place.damaged(kind, 0, source))?;
-                let fail = |offset, error| place.damaged(kind, offset, error);
+                let window = self.window_log_max;
+                let fail = |offset, error| place.damaged((kind, window), offset, error);
+                let stream =
+                    decompressor(source, *magic, window).map_err(|error| fail(0, error))?;
                 self.send_stream(stream, &place, queue, fail)
             }
             InputBytes::Stream { stream, magic } => {
                 let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
                 let counted = Counted { stream: &mut **stream, progress };
-                let fail = |offset, source| broken_stream(&input.path, *magic, offset, source);
+                let window = self.window_log_max;
+                let fail =
+                    |offset, source| broken_stream(&input.path, (*magic, window), offset, source);
                 self.send_stream(counted, &place, queue, fail)
             }
         }
@@ -374,14 +380,19 @@ struct FilePlace<'a> {
 }
 
 impl FilePlace<'_> {
-    fn damaged(&self, kind: &'static str, offset: u64, source: std::io::Error) -> Error {
+    fn damaged(
+        &self,
+        (kind, window): (&'static str, u32),
+        offset: u64,
+        source: std::io::Error,
+    ) -> Error {
         // A reader of a file wraps what `platform` says, which names the file and the call.
         if source.get_ref().is_some_and(|inner| inner.is::<tidegate_platform::Error>()) {
             let inner = source.into_inner().expect("just seen");
             let inner = inner.downcast::<tidegate_platform::Error>().expect("just seen");
             return Error::Input(*inner);
         }
-        damaged(self.path.to_owned(), kind, offset, source)
+        damaged(self.path.to_owned(), (kind, window), offset, source)
     }
 }
 
@@ -433,13 +444,14 @@ impl Read for Counted<'_> {
 pub(crate) fn open_pipe(
     path: &Path,
     mut pipe: Box<dyn Read + Send>,
+    window_log_max: u32,
 ) -> Result<(Magic, Box<dyn Read + Send>)> {
     let fail = |source| Error::Pipe { path: path.to_owned(), source };
     let mut head = Vec::new();
     (&mut pipe).take(Magic::BYTES as u64).read_to_end(&mut head).map_err(fail)?;
     let magic = checked_magic(path, &head)?;
-    let stream = decompressor(Cursor::new(head).chain(pipe), magic)
-        .map_err(|source| broken_stream(path, magic, 0, source))?;
+    let stream = decompressor(Cursor::new(head).chain(pipe), magic, window_log_max)
+        .map_err(|source| broken_stream(path, (magic, window_log_max), 0, source))?;
     Ok((magic, stream))
 }
 
@@ -453,34 +465,47 @@ fn checked_magic(path: &Path, head: &[u8]) -> Result<Magic> {
 /// Why a pipe cannot be read on: what it brings is damaged, or it is itself broken.
 pub(crate) fn broken_stream(
     path: &Path,
-    magic: Magic,
+    (magic, window_log_max): (Magic, u32),
     offset: u64,
     source: std::io::Error,
 ) -> Error {
     let path = path.to_owned();
     match magic {
-        Magic::Gzip | Magic::Zstd => damaged(path, kind_of(magic), offset, source),
+        Magic::Gzip | Magic::Zstd => {
+            damaged(path, (kind_of(magic), window_log_max), offset, source)
+        }
         Magic::Plain | Magic::Utf16 | Magic::Parquet => Error::Pipe { path, source },
     }
 }
 
 /// A compressed stream that cannot be read.
-fn damaged(path: PathBuf, kind: &'static str, offset: u64, source: std::io::Error) -> Error {
+fn damaged(
+    path: PathBuf,
+    (kind, window_log_max): (&'static str, u32),
+    offset: u64,
+    source: std::io::Error,
+) -> Error {
     // The library has no other way to say it.
     if source.to_string().contains("too much memory") {
-        return Error::ZstdWindow { path };
+        return Error::ZstdWindow { path, max: ByteCount(1 << window_log_max) };
     }
     Error::Compression { path, kind, offset, source }
 }
 
-/// The decompressed bytes of a stream, all its members or frames, as UTF-8 if they are UTF-16.
+/// The decompressed bytes of a stream, all its members or frames, as UTF-8 if they are UTF-16. A
+/// frame may refer back to at most `1 << window_log_max` bytes.
 pub(crate) fn decompressor(
     stream: impl Read + Send + 'static,
     magic: Magic,
+    window_log_max: u32,
 ) -> std::io::Result<Box<dyn Read + Send>> {
     Ok(match magic {
         Magic::Gzip => without_utf16(GzipMembers::new(stream))?,
-        Magic::Zstd => without_utf16(zstd::stream::read::Decoder::new(stream)?)?,
+        Magic::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::new(stream)?;
+            decoder.window_log_max(window_log_max)?;
+            without_utf16(decoder)?
+        }
         Magic::Utf16 => Box::new(Utf16Reader::new(stream)),
         Magic::Plain | Magic::Parquet => Box::new(stream),
     })
@@ -579,15 +604,16 @@ pub(crate) fn open_input(
 pub(crate) fn head_of(
     file: &Arc<dyn DiskFile>,
     bytes: u64,
-    magic: Magic,
+    (magic, window_log_max): (Magic, u32),
     bytes_max: u64,
 ) -> Result<Vec<u8>> {
     let path = file.path().to_owned();
     let place = FilePlace { index: 0, path: &path, skip: 0, bytes: 0 };
-    let damaged = |offset, source| place.damaged(kind_of(magic), offset, source);
+    let damaged = |offset, source| place.damaged((kind_of(magic), window_log_max), offset, source);
     let source = SizedFile { file: Arc::clone(file), offset: 0, bytes, progress: None };
     let mut head = Vec::new();
-    let stream = decompressor(source, magic).map_err(|source| damaged(0, source))?;
+    let stream =
+        decompressor(source, magic, window_log_max).map_err(|source| damaged(0, source))?;
     let read = stream.take(bytes_max).read_to_end(&mut head);
     read.map_err(|source| damaged(head.len() as u64, source))?;
     Ok(head)

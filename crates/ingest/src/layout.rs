@@ -25,6 +25,8 @@ pub(crate) struct RowLayout {
     pub(crate) row_bytes: usize,
     /// The designated timestamp's place in `columns`.
     pub(crate) timestamp: Option<usize>,
+    /// The memory that the texts of a column may take which are told apart while they are parsed.
+    pub(crate) interned_max: usize,
 }
 
 /// A column as slabs have it.
@@ -88,9 +90,24 @@ impl RowLayout {
         }
         let timestamp = schema.designated();
         let timestamp = columns.iter().position(|column| Some(column.column.id) == timestamp);
-        RowLayout { columns, row_bytes, timestamp }
+        RowLayout { columns, row_bytes, timestamp, interned_max: usize::MAX }
     }
 }
+
+impl RowLayout {
+    /// The least that a slab with rows takes.
+    pub(crate) fn slab_bytes_min(&self) -> usize {
+        let has_text = self.columns.iter().any(|column| column.text.is_some());
+        SLAB_ROWS_MIN * self.row_bytes + if has_text { TEXT_PAGE_BYTES } else { 0 }
+    }
+
+    pub(crate) fn text_columns(&self) -> usize {
+        self.columns.iter().filter(|column| column.text.is_some()).count()
+    }
+}
+
+/// Rows of a slab, at least (Y1).
+const SLAB_ROWS_MIN: usize = 64;
 
 fn width_of(physical: Physical) -> usize {
     match physical {
@@ -170,7 +187,7 @@ impl Slab {
     /// The memory held beside `fixed`.
     pub(crate) fn text_bytes(&self) -> usize {
         let nulls = self.nulls.iter().flatten().map(|bits| bits.len() * 8).sum::<usize>();
-        self.texts.bytes + nulls
+        self.texts.bytes + self.texts.spare_bytes() + nulls
     }
 }
 
@@ -217,6 +234,11 @@ impl TextPages {
         }
         page.extend_from_slice(text);
         slot
+    }
+
+    /// The bytes of empty pages.
+    pub(crate) fn spare_bytes(&self) -> usize {
+        self.spare.len() * TEXT_PAGE_BYTES
     }
 
     /// Forgets all texts and keeps pages for others.

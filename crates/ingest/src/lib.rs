@@ -27,6 +27,7 @@ mod backslashed;
 mod input;
 mod sample;
 mod layout;
+mod shares;
 mod packed;
 mod strip;
 mod convert;

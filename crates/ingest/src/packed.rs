@@ -92,6 +92,25 @@ impl PackedTexts {
         &self.bytes[start..self.ends[index] as usize]
     }
 
+    /// The same texts as they were before they were compressed.
+    pub(crate) fn raw(&self, compressor: &StringCompressor) -> PackedTexts {
+        assert_eq!(self.form, TextForm::Compressed, "texts are decompressed once");
+        let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(self.ends.len()));
+        for index in 0..u32::try_from(self.ends.len()).expect("a slab is small") {
+            compressor.decompress(self.text(index), &mut bytes);
+            ends.push(bytes.len() as u64);
+        }
+        PackedTexts { bytes, ends: narrow_ends(&ends), form: TextForm::Raw }
+    }
+
+    /// The bytes of the texts, uncompressed.
+    pub(crate) fn plain_bytes(&self, compressor: &StringCompressor) -> usize {
+        match self.form {
+            TextForm::Raw => self.bytes.len(),
+            TextForm::Compressed => compressor.plain_bytes(&self.bytes),
+        }
+    }
+
     /// The same texts, compressed.
     pub(crate) fn compressed(&self, compressor: &StringCompressor) -> PackedTexts {
         assert_eq!(self.form, TextForm::Raw, "texts are compressed once");
@@ -150,6 +169,14 @@ impl SlabPacker {
         }
     }
 
+    /// Lets go of memory beyond this: one text may have been a large part of all that there is.
+    pub(crate) fn keep_at_most(&mut self, bytes: usize) {
+        self.codes.clear();
+        self.compressed.clear();
+        self.codes.shrink_to(bytes);
+        self.compressed.shrink_to(bytes);
+    }
+
     /// Leaves the column's slot codes in `slots`.
     fn pack_texts(
         &mut self,
@@ -175,7 +202,8 @@ impl SlabPacker {
             return PackedTexts::NONE;
         }
         // Symbols are looked up by their text when the segment is sealed.
-        if column.column.ty != ColumnType::Symbol && compressor.is_worthwhile(&own) {
+        let is_symbol = column.column.ty == ColumnType::Symbol;
+        if !is_symbol && compressor.is_worthwhile(&own) && compressor.shrinks(&own) {
             compressed.clear();
             ends.clear();
             compressor.compress(&own, compressed, ends);
@@ -198,7 +226,40 @@ impl PackedSlab {
         let texts = self.texts.iter().map(|texts| texts.bytes.len() + texts.ends.len() * 4);
         let column_bytes = size_of::<PackedColumn>() + size_of::<Option<Box<[u64]>>>();
         let columns = self.columns.len() * column_bytes;
-        self.codes.len() + nulls + columns + texts.sum::<usize>()
+        let text_columns = self.texts.len() * size_of::<PackedTexts>();
+        let marks = self.marks.len() * size_of::<Mark>();
+        self.codes.len() + nulls + columns + text_columns + marks + texts.sum::<usize>()
+    }
+
+    /// The bytes of the longest text that is the slab's own, as it is packed.
+    pub(crate) fn longest_text(&self) -> usize {
+        let longest = |texts: &PackedTexts| {
+            let starts = std::iter::once(0).chain(texts.ends.iter().copied());
+            starts.zip(&texts.ends).map(|(start, end)| end - start).max().unwrap_or(0)
+        };
+        self.texts.iter().map(longest).max().unwrap_or(0) as usize
+    }
+
+    /// The bytes of the texts of each row that are the slab's own, as they are packed; empty if it
+    /// has none.
+    pub(crate) fn row_texts(&self, layout: &RowLayout) -> Vec<u64> {
+        let mut bytes = Vec::new();
+        let mut codes = Vec::new();
+        for (index, column) in layout.columns.iter().enumerate() {
+            let Some(texts) = column.text.map(|text| &self.texts[text]) else { continue };
+            if texts.ends.is_empty() {
+                continue;
+            }
+            bytes.resize(self.rows, 0);
+            codes.clear();
+            self.unpack(index, column, &mut codes);
+            for (sum, &code) in bytes.iter_mut().zip(codes.as_chunks::<4>().0) {
+                if let SlotCode::Own(own) = SlotCode::decode(u32::from_le_bytes(code)) {
+                    *sum += texts.text(own).len() as u64;
+                }
+            }
+        }
+        bytes
     }
 
     /// The values of a column as they were, appended to `out`.

@@ -2,7 +2,7 @@
 //! and commit as text.
 //!
 //! - PQ1. Rows stand in the order of files, row groups and rows: a row group's rows are marked with
-//!   its number among all.
+//!   its number among all, and that of their batch in it.
 //! - PQ2. A value that its column cannot hold is a fault, as a bad cell of text is (`cast`).
 //! - PQ3. Whatever the bytes of a file are, they give rows or an error that names the file, and the
 //!   row group and the column where there is one; and they cost no more memory than a small
@@ -26,8 +26,8 @@ pub use flaw::{Flaw, LibraryMessage};
 pub use group::is_decoding_guarded;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use arrow::array::ArrayRef;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
@@ -35,7 +35,7 @@ use tidegate_model::Schema;
 use tidegate_platform::{DiskFile, Reservation};
 use tidegate_storage::segment::intern::Interner;
 
-use crate::bucket::{BucketPlan, Buckets, PlanOptions};
+use crate::bucket::{BUCKETS_MAX, BucketPlan, Buckets, PlanOptions};
 use crate::convert::{Converter, Fault};
 use crate::distribute::{Distributor, Room};
 use crate::error::{Error, Result};
@@ -43,6 +43,8 @@ use crate::faults::{FaultContext, RowOrigin, shown};
 use crate::import::{BucketSetup, ImportContext, Parsed, PhaseClock, Remarks, first_error};
 use crate::layout::RowLayout;
 use crate::progress::{Phase, Progress};
+use crate::reject::RejectPlace;
+use crate::shares::{LARGE_RECORD_BYTES, Shares};
 use crate::strip::Strip;
 use crate::tally::Tallies;
 
@@ -50,9 +52,6 @@ use columns::PreparedBatch;
 use group::{GroupBatch, ParquetFile, guarded};
 use open::Opened;
 use times::{TimeFormats, is_month_first};
-
-/// Memory is counted after every batch, and after so much text.
-const SETTLE_TEXT_BYTES: usize = 32 << 20;
 
 /// The state that all workers share.
 struct ParquetJob<'a> {
@@ -64,6 +63,8 @@ struct ParquetJob<'a> {
     times: &'a TimeFormats,
     buckets: &'a Arc<Buckets>,
     room: Room<'a>,
+    shares: Shares,
+    gate: DecodeGate,
     faults: FaultContext<'a>,
     progress: &'a Progress,
     cancel: &'a AtomicBool,
@@ -79,7 +80,7 @@ pub(crate) fn read(
     let Opened { target, files, mut notes } = open::open(context, opened)?;
     let paths: Vec<PathBuf> = files.iter().map(|file| file.path.clone()).collect();
     let tallies = Tallies::new(&paths);
-    let layout = RowLayout::new(&target.schema);
+    let layout = context.layout(&target.schema);
     let tasks: Vec<(usize, usize)> = files
         .iter()
         .enumerate()
@@ -102,7 +103,9 @@ pub(crate) fn read(
         layout: &layout,
         times: &times,
         buckets: &buckets,
-        room: Room { spill: &spill, spill_from: context.spill_from(), progress: context.progress },
+        room: context.room(&spill),
+        shares: context.shares,
+        gate: DecodeGate::new(context.shares.decoded_max()),
         faults: FaultContext {
             on_error: context.options.on_error,
             layout: &layout,
@@ -161,7 +164,8 @@ fn plan(files: &[ParquetFile], layout: &RowLayout, schema: &Schema) -> BucketPla
         }
     }
     let (partition_by, unit) = (schema.partition_by(), schema.time_unit());
-    let options = PlanOptions { partition_by, unit, rows, bucket_rows_max: u64::MAX };
+    let (bucket_rows_max, count_max) = (u64::MAX, BUCKETS_MAX);
+    let options = PlanOptions { partition_by, unit, rows, bucket_rows_max, count_max };
     BucketPlan::from_sample(sample, options)
 }
 
@@ -199,6 +203,48 @@ fn group_times(file: &ParquetFile, column: usize) -> Vec<GroupTimes> {
             Some(GroupTimes { min: min?, max: max?, rows })
         })
         .collect()
+}
+
+/// The place of a batch among all: rows of a row group may be split where one batch ends.
+fn order_of(task: usize, batch: u64) -> u64 {
+    2 * ((task as u64) << BATCH_BITS | batch.min((1 << BATCH_BITS) - 1))
+}
+
+/// Batches of a row group that are told apart.
+const BATCH_BITS: u32 = 20;
+
+/// Row groups wait here until there is memory for their pages, or no other is decoded.
+struct DecodeGate {
+    bytes_max: u64,
+    bytes: Mutex<u64>,
+    changed: Condvar,
+}
+
+/// A row group that is decoded.
+struct Turn<'a> {
+    gate: &'a DecodeGate,
+    bytes: u64,
+}
+
+impl DecodeGate {
+    fn new(bytes_max: u64) -> DecodeGate {
+        DecodeGate { bytes_max, bytes: Mutex::new(0), changed: Condvar::new() }
+    }
+
+    fn enter(&self, bytes: u64) -> Turn<'_> {
+        let used = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |used: &mut u64| 0 < *used && self.bytes_max < *used + bytes;
+        let used = self.changed.wait_while(used, is_full);
+        *used.unwrap_or_else(PoisonError::into_inner) += bytes;
+        Turn { gate: self, bytes }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.gate.bytes.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        self.gate.changed.notify_all();
+    }
 }
 
 /// One worker.
@@ -242,13 +288,24 @@ impl<'a> Worker<'a> {
         job.faults.tallies.of(file).seen.fetch_add(rows, Relaxed); // tally-1
         let all: Vec<usize> = (0..open.columns.len()).collect();
         let flawed = |flaw| flawed(open, group, flaw);
+        let bytes = open.memory_of(group, &all).bytes;
+        let (max, memory) = (job.shares.spill_from(), job.shares.memory());
+        if bytes > max {
+            let (path, group) = (open.path.clone(), group + 1);
+            return Err(Error::ParquetOverMemory { path, group, bytes, memory });
+        }
+        let _turn = job.gate.enter(bytes);
+        let _held = job.buckets.budget.reserve_unchecked(bytes);
+        self.settle()?;
         let mut reader = open.group(group, &all).map_err(flawed)?;
+        let mut batches = 0;
         while let Some(batch) = reader.next().map_err(flawed)? {
             if job.cancel.load(Relaxed) || job.stop.load(Relaxed) {
                 return Err(Error::Cancelled);
             }
             let rows = batch.rows;
-            self.batch(batch, task, file, first_row)?;
+            self.batch(batch, order_of(task, batches), file, first_row)?;
+            batches += 1;
             first_row = first_row.saturating_add(rows as u64);
             job.progress.add_rows_read(rows as u64);
             self.settle()?;
@@ -256,29 +313,45 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn batch(&mut self, batch: GroupBatch, task: usize, file: usize, first: u64) -> Result<()> {
+    fn batch(&mut self, batch: GroupBatch, order: u64, file: usize, first: u64) -> Result<()> {
         let job = self.job;
+        let text_max = job.shares.slab_text_max();
         let casts = job.files[file].columns.iter();
         let columns = batch.arrays.into_iter().zip(casts);
         let columns = columns.map(|(array, own)| Some((array?, &own.as_ref()?.cast))).collect();
         let prepared = PreparedBatch { rows: batch.rows, columns };
         let mut text_bytes = 0;
-        for rows in prepared.stretches() {
+        for rows in prepared.stretches(text_max) {
+            let bytes = prepared.text_bytes(&rows);
+            if rows.len() == 1 {
+                self.check_size(bytes, file, first + rows.start as u64)?;
+            }
             self.strip.clear();
-            self.strip.order = 2 * task as u64;
+            self.strip.order = order;
             prepared.fill(rows.clone(), &mut self.converter, &mut self.strip);
             let origin = prepared.origin(file, first + rows.start as u64, rows.start);
             self.check_ambiguous(file, &origin)?;
             job.faults.resolve(&mut self.converter.faults, &origin, &mut self.strip)?;
             job.faults.tallies.of(file).add_strip(&self.strip);
             self.distributor.distribute(&self.strip, &[]);
-            text_bytes += prepared.text_bytes(&rows);
-            if text_bytes > SETTLE_TEXT_BYTES {
+            text_bytes += bytes;
+            if text_bytes > text_max {
                 text_bytes = 0;
                 self.settle()?;
             }
         }
         Ok(())
+    }
+
+    /// A row whose texts do not fit the memory.
+    fn check_size(&self, bytes: usize, file: usize, row: u64) -> Result<()> {
+        let max = self.job.shares.record_max();
+        if bytes <= max.max(LARGE_RECORD_BYTES) {
+            return Ok(());
+        }
+        let path = self.job.files[file].path.clone();
+        let (place, memory) = (RejectPlace::Row(row), self.job.shares.memory());
+        Err(Error::RecordOverMemory { path, place, max: max as u64, memory, is_open: false })
     }
 
     /// A date that is only one month first, where all before it could be either: they may all have

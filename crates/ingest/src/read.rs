@@ -26,7 +26,8 @@ use crate::multiline::LineShape;
 use crate::options::{ExtraFields, MissingFields};
 use crate::progress::Progress;
 use crate::reject::{Reason, RejectPlace};
-use crate::split::{Fragment, Joints, Origin, PieceCounts, PieceStart, SplitChain};
+use crate::shares::{LARGE_RECORD_BYTES, Shares};
+use crate::split::{Fragment, Joints, Origin, PieceCounts, PieceStart, SplitChain, WholeRecord};
 use crate::strip::{STRIP_ROWS, Strip};
 use crate::tally::Joined;
 use crate::timestamp::TimestampFormat;
@@ -47,6 +48,7 @@ pub(crate) struct ReadJob<'a> {
     pub(crate) queue: &'a PieceQueue,
     pub(crate) chain: SplitChain,
     pub(crate) joints: Joints,
+    pub(crate) shares: Shares,
     pub(crate) buckets: &'a Arc<Buckets>,
     pub(crate) room: Room<'a>,
     pub(crate) faults: FaultContext<'a>,
@@ -180,8 +182,7 @@ impl<'a> Worker<'a> {
             }
             self.piece(&piece)?;
             job.queue.recycle(piece);
-            let interned = self.converter.memory_bytes();
-            self.distributor.settle_in(&job.room, &mut self.interners, interned)?;
+            self.settle()?;
         }
         self.distributor.finish();
         Ok((self.converter.into_interners(), self.interners))
@@ -314,12 +315,18 @@ impl<'a> Worker<'a> {
     }
 
     /// Converts a record that lay in several pieces, or had no line end at the end of its file.
-    fn record(&mut self, record: Fragment, file: usize) -> Result<()> {
-        let (is_open, is_too_long) = (record.is_open, record.is_open_too_long());
-        let Fragment { mut bytes, origin, is_cut, .. } = record;
+    fn record(&mut self, mut whole: WholeRecord<'_>, file: usize) -> Result<()> {
         let job = self.job;
+        let record = &mut whole.record;
+        let (is_open, is_too_long) = (record.is_open, record.is_open_too_long());
+        let is_over = job.joints.is_over(record);
+        let (mut bytes, origin, is_cut) =
+            (std::mem::take(&mut record.bytes), record.origin, record.is_cut);
         let structure = &job.files[file].structure;
         let place = TextPlace { file, line: origin.line, offset: origin.offset };
+        if is_over {
+            return Err(self.record_over_memory(&place, is_open));
+        }
         if is_too_long {
             return Err(job.faults.record_too_long(&place, &bytes, structure));
         }
@@ -338,13 +345,52 @@ impl<'a> Worker<'a> {
             job.faults.tallies.of(file).headers.fetch_add(1, Relaxed);
             return Ok(());
         }
+        let is_large = bytes.len() >= LARGE_RECORD_BYTES;
+        let held = if is_large { Some(self.make_room(&bytes, &place)?) } else { None };
         let outcome = Kernel::Scalar.index(&bytes, OUTSIDE, structure, &mut self.index);
         assert!(outcome.end.state == QuoteState::Outside, "T1: a record is whole");
         let is_checked = is_clean_text(&bytes);
         let (text, order) = (bytes.as_slice(), origin.piece * 2 + 1);
         let lines = Lines::new(text, structure.line_end, place);
         let stretch = Stretch { text, lines, order, first_row: 0, is_checked, has_lines: true };
-        self.stretch(&stretch)
+        self.stretch(&stretch)?;
+        if held.is_some() {
+            // The row is in its slab. Packed and spilled, it is there twice again.
+            drop(bytes);
+            self.index = FieldIndex::default();
+            self.strip.clear();
+            self.settle()?;
+            drop(held);
+        }
+        Ok(())
+    }
+
+    /// Reserves memory for a large record, its index, and its fields without doubled quotes; spills
+    /// rows if there is too little.
+    fn make_room(&mut self, bytes: &[u8], place: &TextPlace) -> Result<Reservation> {
+        let job = self.job;
+        let delimiters = memchr::memchr_iter(self.structure().delimiter, bytes).count();
+        let index_bytes = delimiters * size_of::<u32>();
+        if index_bytes > job.shares.record_max() {
+            return Err(self.record_over_memory(place, false));
+        }
+        let held = job.buckets.budget.reserve_unchecked((2 * bytes.len() + index_bytes) as u64);
+        self.settle()?;
+        Ok(held)
+    }
+
+    #[cold]
+    fn record_over_memory(&self, place: &TextPlace, is_open: bool) -> Error {
+        let path = self.job.faults.paths[place.file].clone();
+        let (max, memory) = (self.job.shares.record_max() as u64, self.job.shares.memory());
+        let place = RejectPlace::Line { line: place.line, byte: place.offset };
+        Error::RecordOverMemory { path, place, max, memory, is_open }
+    }
+
+    /// Counts what this worker's memory has grown by, and spills what is too much.
+    fn settle(&mut self) -> Result<()> {
+        let interned = self.converter.memory_bytes();
+        self.distributor.settle_in(&self.job.room, &mut self.interners, interned)
     }
 
     /// Converts the records of a stretch that is indexed, a strip at a time.

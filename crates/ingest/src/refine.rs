@@ -2,19 +2,23 @@
 //!
 //! - RF1. Splitting moves rows, it does not change them: every row keeps its piece and its place in
 //!   it, so the order of equal timestamps stays that of the input.
+//! - RF2. What takes more memory than it may is one record, or rows of one piece at one instant.
 //!
 //! It happens when the sample did not show the times of most rows (a pipe shows only its
-//! beginning), when there are more rows than `BUCKETS_MAX` buckets should hold, and when a table
-//! has no designated timestamp: then rows are split by where they stand in the input.
+//! beginning), when there are more rows than `BUCKETS_MAX` buckets should hold, when a few rows are
+//! much larger than the others, and when a table has no designated timestamp: then rows are split
+//! by where they stand in the input, as are those of one instant.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_model::{PartitionUnit, TimeUnit};
 use tidegate_storage::segment::strings::TextForm;
 
-use crate::bucket::{Bucket, BucketKey, BucketPlan, Buckets, PlanOptions, SpillFile, StoredSlab};
+use crate::bucket::{
+    Bucket, BucketKey, BucketPlan, Buckets, PlanOptions, SORTED_ROW_BYTES, SpillFile, StoredSlab,
+};
 use crate::distribute::{Distributor, order_key};
 use crate::error::{Error, Result};
 use crate::import::first_error;
@@ -24,13 +28,18 @@ use crate::progress::Progress;
 use crate::strip::{Cell, Place, STRIP_ROWS, Strip, Values};
 
 /// What splitting needs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct RefineJob<'a> {
     pub(crate) buckets: &'a Buckets,
     pub(crate) spill: &'a SpillFile,
     pub(crate) spill_from: u64,
     /// Buckets of more rows are split.
     pub(crate) rows_max: u64,
+    /// Buckets that take more memory are split, down to single records.
+    pub(crate) bytes_max: u64,
+    /// One slab with so much text is unpacked at a time.
+    pub(crate) large: Mutex<()>,
+    pub(crate) large_from: usize,
     pub(crate) partition_by: PartitionUnit,
     pub(crate) unit: TimeUnit,
     pub(crate) progress: &'a Progress,
@@ -38,38 +47,38 @@ pub(crate) struct RefineJob<'a> {
 }
 
 /// All buckets in the order of time, the large ones split.
-pub(crate) fn refine(job: &RefineJob<'_>) -> Result<Vec<Mutex<Bucket>>> {
+pub(crate) fn refine(job: &RefineJob<'_>) -> Result<Vec<Bucket>> {
     let mut refined = Vec::with_capacity(job.buckets.count());
     for number in 0..job.buckets.count() {
-        let bucket = job.buckets.take(number);
-        if bucket.rows <= job.rows_max {
-            refined.push(Mutex::new(bucket));
-        } else {
-            refined.extend(split(job, bucket)?.into_iter().map(Mutex::new));
+        // Those that are still to be looked at, the first of them at the end.
+        let mut open = vec![job.buckets.take(number)];
+        while let Some(bucket) = open.pop() {
+            // Beside one large record there may be a few small ones.
+            let cost = bucket.cost(&job.buckets.layout);
+            let is_large = cost > job.bytes_max.max(bucket.longest + job.bytes_max / 4);
+            if !is_large && bucket.rows <= job.rows_max {
+                refined.push(bucket);
+                continue;
+            }
+            match split(job, bucket, is_large)? {
+                Split::Whole(bucket) => refined.push(bucket),
+                Split::Parts(parts) => open.extend(parts.into_iter().rev()),
+            }
         }
     }
     Ok(refined)
 }
 
-fn split(job: &RefineJob<'_>, bucket: Bucket) -> Result<Vec<Bucket>> {
-    let timestamp = job.buckets.layout.timestamp;
-    let (key, partition_by) = match timestamp {
-        Some(_) => (BucketKey::Time, job.partition_by),
-        None => (BucketKey::Input, PartitionUnit::None),
+enum Split {
+    /// One record, or one piece of text at one instant: there is nothing to split by.
+    Whole(Bucket),
+    Parts(Vec<Bucket>),
+}
+
+fn split(job: &RefineJob<'_>, bucket: Bucket, is_large: bool) -> Result<Split> {
+    let Some((key, plan)) = plan(job, &bucket, is_large)? else {
+        return Ok(Split::Whole(bucket));
     };
-    let plan = BucketPlan::from_sample(
-        sample(job, &bucket)?,
-        PlanOptions {
-            partition_by,
-            unit: job.unit,
-            rows: bucket.rows,
-            bucket_rows_max: job.rows_max,
-        },
-    );
-    if plan.count() == 1 {
-        // One instant or one piece, over and over: there is nothing to split by.
-        return Ok(vec![bucket]);
-    }
     let parts = Arc::new(job.buckets.like(plan, key));
     // Rows of a piece are in slabs of one worker, so workers' slabs can be moved side by side.
     let mut by_worker: BTreeMap<u32, Vec<StoredSlab>> = BTreeMap::new();
@@ -85,38 +94,137 @@ fn split(job: &RefineJob<'_>, bucket: Bucket) -> Result<Vec<Bucket>> {
         threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
     });
     first_error(outcomes)?;
-    Ok((0..parts.count()).map(|part| parts.take(part)).collect())
+    let parts = (0..parts.count()).map(|part| parts.take(part));
+    Ok(Split::Parts(parts.filter(|part| part.rows > 0).collect()))
 }
 
-/// Timestamps of rows of some slabs, spread over all; or their pieces, if there are none.
-fn sample(job: &RefineJob<'_>, bucket: &Bucket) -> Result<Vec<i64>> {
-    let layout = &job.buckets.layout;
-    let column = layout.timestamp.map(|column| (column, &layout.columns[column]));
-    let mut sample = Vec::new();
-    let mut values = Vec::new();
-    let mut add = |slab: &PackedSlab| match column {
-        Some((index, column)) => {
-            values.clear();
-            slab.unpack(index, column, &mut values);
-            let instants = values.as_chunks::<8>().0.iter().step_by(SAMPLED_STEP);
-            sample.extend(instants.map(|bytes| i64::from_le_bytes(*bytes)));
-        }
-        None => {
-            for (index, mark) in slab.marks.iter().enumerate() {
-                let end = slab.marks.get(index + 1).map_or(slab.rows, |next| next.start as usize);
-                let rows = (mark.start as usize..end).step_by(SAMPLED_STEP);
-                sample.extend(rows.map(|_| order_key(mark.order)));
-            }
-        }
+/// What a bucket is split by; `None` if it cannot be.
+fn plan(
+    job: &RefineJob<'_>,
+    bucket: &Bucket,
+    is_large: bool,
+) -> Result<Option<(BucketKey, BucketPlan)>> {
+    let count_max = job.buckets.options.count_max;
+    let by_bytes = |sample| {
+        // What is between two samples may be more than it seems.
+        let plan = BucketPlan::by_bytes(sample, job.bytes_max / 4 * 3, count_max);
+        (plan.count() > 1).then_some(plan)
     };
-    let stride = (bucket.slabs.len() / SAMPLED_SLABS).max(1);
-    for slab in bucket.slabs.iter().step_by(stride) {
+    let by_input = || -> Result<Option<(BucketKey, BucketPlan)>> {
+        Ok(by_bytes(sample(job, bucket, None)?).map(|plan| (BucketKey::Input, plan)))
+    };
+    let Some(column) = job.buckets.layout.timestamp else { return by_input() };
+    let sampled = sample(job, bucket, Some(column))?;
+    let plan = if is_large {
+        by_bytes(sampled)
+    } else {
+        let plan = BucketPlan::from_sample(
+            sampled.into_iter().map(|(ts, _)| ts).collect(),
+            PlanOptions {
+                partition_by: job.partition_by,
+                unit: job.unit,
+                rows: bucket.rows,
+                bucket_rows_max: job.rows_max,
+                count_max,
+            },
+        );
+        (plan.count() > 1).then_some(plan)
+    };
+    if let Some(plan) = plan {
+        return Ok(Some((BucketKey::Time, plan)));
+    }
+    match bounds(job, bucket, column)? {
+        // Rows of one instant stand as in the input.
+        (min, max) if min == max => by_input(),
+        (_, max) => Ok(Some((BucketKey::Time, BucketPlan::cut_at(max)))),
+    }
+}
+
+/// Calls `step` with slabs of a bucket, those of the spill file read back one by one.
+fn each_slab<'a>(
+    job: &RefineJob<'_>,
+    slabs: impl Iterator<Item = &'a StoredSlab>,
+    mut step: impl FnMut(&PackedSlab),
+) -> Result<()> {
+    for slab in slabs {
+        if job.cancel.load(Relaxed) {
+            return Err(Error::Cancelled);
+        }
         match slab {
-            StoredSlab::Here(held) => add(&held.slab),
+            StoredSlab::Here(held) => step(&held.slab),
             StoredSlab::Spilled(spilled) => {
-                add(&job.spill.read(*spilled, &job.buckets.layout, job.progress)?);
+                step(&job.spill.read(*spilled, &job.buckets.layout, job.progress)?);
             }
         }
+    }
+    Ok(())
+}
+
+/// The first and the last instant.
+fn bounds(job: &RefineJob<'_>, bucket: &Bucket, column: usize) -> Result<(i64, i64)> {
+    let layout = &job.buckets.layout.columns[column];
+    let (mut values, mut bounds) = (Vec::new(), (i64::MAX, i64::MIN));
+    each_slab(job, bucket.slabs.iter(), |slab| {
+        values.clear();
+        slab.unpack(column, layout, &mut values);
+        bounds = values.as_chunks::<8>().0.iter().fold(bounds, |(min, max), &bytes| {
+            let instant = i64::from_le_bytes(bytes);
+            (min.min(instant), max.max(instant))
+        });
+    })?;
+    Ok(bounds)
+}
+
+/// The times of rows, or the pieces that they come from, and the bytes that each stands for: all
+/// rows that are large, and others spread over the bucket.
+fn sample(job: &RefineJob<'_>, bucket: &Bucket, time: Option<usize>) -> Result<Vec<(i64, u64)>> {
+    let layout = &job.buckets.layout;
+    let mut sample = Vec::new();
+    let (mut values, mut keys) = (Vec::new(), Vec::new());
+    let stride = (bucket.slabs.len() / SAMPLED_SLABS).max(1);
+    let is_sampled = |(number, slab): &(usize, &StoredSlab)| {
+        number % stride == 0 || slab.bytes() > job.large_from as u64
+    };
+    let slabs = bucket.slabs.iter().enumerate().filter(is_sampled).map(|(_, slab)| slab);
+    each_slab(job, slabs, |slab| {
+        keys.clear();
+        match time {
+            Some(column) => {
+                values.clear();
+                slab.unpack(column, &layout.columns[column], &mut values);
+                let instants = values.as_chunks::<8>().0.iter();
+                keys.extend(instants.map(|&bytes| i64::from_le_bytes(bytes)));
+            }
+            None => {
+                for (index, mark) in slab.marks.iter().enumerate() {
+                    let next = slab.marks.get(index + 1).map(|next| next.start as usize);
+                    keys.resize(next.unwrap_or(slab.rows), order_key(mark.order));
+                }
+            }
+        }
+        let texts = slab.row_texts(layout);
+        let large_from = (texts.iter().sum::<u64>() / slab.rows.max(1) as u64 * 4).max(LARGE_TEXT);
+        let fixed = layout.row_bytes as u64 + SORTED_ROW_BYTES;
+        let mut since = 0;
+        for (row, &key) in keys.iter().enumerate() {
+            let text = texts.get(row).copied().unwrap_or(0);
+            let is_large = text >= large_from;
+            since += fixed + if is_large { 0 } else { text };
+            if is_large {
+                sample.push((key, text));
+            } else if row % SAMPLED_STEP == 0 {
+                // It stands for those before it, and those of slabs that are passed over.
+                sample.push((key, since * stride as u64));
+                since = 0;
+            }
+        }
+    })?;
+    // What slabs take beside their rows, and what was passed over, is spread over all.
+    let found: u64 = sample.iter().map(|(_, bytes)| bytes).sum();
+    let all = u128::from(bucket.cost(layout).max(found));
+    for (_, bytes) in &mut sample {
+        let share = u128::from(*bytes) * all / u128::from(found.max(1));
+        *bytes = u64::try_from(share).unwrap_or(u64::MAX);
     }
     Ok(sample)
 }
@@ -124,6 +232,8 @@ fn sample(job: &RefineJob<'_>, bucket: &Bucket) -> Result<Vec<i64>> {
 const SAMPLED_SLABS: usize = 256;
 /// Every so manyth row of those is looked at.
 const SAMPLED_STEP: usize = 16;
+/// Texts of a row from which on it stands for itself.
+const LARGE_TEXT: u64 = 64 << 10;
 
 fn redistribute(
     job: &RefineJob<'_>,
@@ -140,9 +250,16 @@ fn redistribute(
         if job.cancel.load(Relaxed) {
             return Err(Error::Cancelled);
         }
+        let is_large = stored.bytes() > job.large_from as u64;
+        let _turn = is_large.then(|| job.large.lock().unwrap_or_else(PoisonError::into_inner));
         let (slab, _held) = match stored {
-            StoredSlab::Here(held) => (held.slab, Some(held.held)),
-            StoredSlab::Spilled(spilled) => (job.spill.read(spilled, layout, job.progress)?, None),
+            StoredSlab::Here(held) => (held.slab, held.held),
+            StoredSlab::Spilled(spilled) => {
+                // Its texts are there twice: as they were, and in the slabs that they go to.
+                let held = parts.budget.reserve_unchecked(2 * spilled.bytes);
+                distributor.spill_down_to(job.spill_from, job.spill)?;
+                (job.spill.read(spilled, layout, job.progress)?, held)
+            }
         };
         for (index, values) in unpacked.iter_mut().enumerate() {
             values.clear();
@@ -158,6 +275,7 @@ fn redistribute(
                 distributor.distribute(&strip, &[]);
             }
         }
+        strip.clear();
         drop(slab);
         distributor.settle();
         distributor.spill_down_to(job.spill_from, job.spill)?;

@@ -6,6 +6,8 @@
 //!   a segment are encoded in any order, by all workers at once.
 //! - A4. Few files are open: a segment has its file from its first column on, and is synced and
 //!   closed when many are written and each worker has flushed what it wrote of them.
+//! - A5. A bucket that is opened, and a column that is encoded, fit the memory that there is for
+//!   them, by their own bytes, or nothing else is opened or encoded.
 //!
 //! Not here: commit (`import`).
 
@@ -19,14 +21,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tidegate_model::{PartitionKey, PartitionUnit, RowCount, TimeUnit, Timestamp};
-use tidegate_platform::{IoChoice, WriteQueue};
+use tidegate_platform::{IoChoice, MemoryBudget, Reservation, WriteQueue};
 use tidegate_storage::segment::intern::Interner;
 use tidegate_storage::segment::{RegionSink, Writer, WriterSpec};
 use tidegate_storage::{ImportTxn, WrittenSegment};
 
-use crate::bucket::{Bucket, Buckets, SpillFile, StoredSlab};
+use crate::bucket::{Bucket, Buckets, SpillFile, StoredSlab, spill_slabs};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
+use crate::shares::Shares;
 
 pub(crate) use sort::SortedBucket;
 pub(crate) use text::TextHistory;
@@ -37,6 +40,8 @@ pub(crate) struct SealJob<'a> {
     pub(crate) buckets: &'a Buckets,
     /// The buckets in the order of time.
     pub(crate) queue: &'a [Mutex<Bucket>],
+    /// What it takes to seal each.
+    pub(crate) sizes: Vec<u64>,
     pub(crate) spill: &'a SpillFile,
     /// For each worker that parsed, its interners in the order of the text columns.
     pub(crate) interners: &'a [Vec<Interner>],
@@ -45,8 +50,13 @@ pub(crate) struct SealJob<'a> {
     pub(crate) partition_by: PartitionUnit,
     pub(crate) unit: TimeUnit,
     pub(crate) segment_rows_max: usize,
-    /// Rows of open segments and sorted buckets, from which on no bucket is opened.
-    pub(crate) open_rows_max: usize,
+    /// Rows of a segment end before they take more memory, unless one takes more by itself.
+    pub(crate) segment_bytes_max: u64,
+    /// The memory of open segments and sorted buckets (A5).
+    pub(crate) open: Arc<MemoryBudget>,
+    /// Memory from which on buckets that wait are spilled before another is read back.
+    pub(crate) read_back_max: u64,
+    pub(crate) shares: Shares,
     pub(crate) io: IoChoice,
     /// Whether the input is larger than the memory free for the page cache.
     pub(crate) is_large: bool,
@@ -57,6 +67,9 @@ pub(crate) struct SealJob<'a> {
 /// Segments that are written and open at a time, from which on they are synced and closed. More of
 /// them sync no faster, and a process may have few files.
 const OPEN_SEGMENTS_MAX: usize = 64;
+
+/// Of a bucket that is such a part of a segment at most, all rows count as equally large.
+const EVEN_PARTS: u64 = 32;
 
 /// Rows of a sorted bucket that go to one segment.
 #[derive(Debug, Clone)]
@@ -74,6 +87,8 @@ struct SegmentJob {
     writer: Mutex<Option<Writer>>,
     parts: Vec<Part>,
     rows: usize,
+    /// The memory that its rows take.
+    bytes: u64,
     next_column: AtomicUsize,
     columns_left: AtomicUsize,
 }
@@ -88,9 +103,10 @@ struct Schedule {
     /// Parts of the segment that is being put together, all of one partition.
     pending: Vec<Part>,
     pending_rows: usize,
+    pending_bytes: u64,
     open: VecDeque<Arc<SegmentJob>>,
-    /// Rows of buckets that were opened and are not encoded.
-    open_rows: usize,
+    /// The memory of columns that are being encoded (A5).
+    encoded_bytes: u64,
     unfinished: usize,
     written: Written,
     failed: bool,
@@ -150,8 +166,10 @@ struct Sealer<'a, 'b> {
 enum Task {
     /// Its own writes, for the round of this number.
     Flush(u64),
-    Sort(usize),
-    Encode(Arc<SegmentJob>, usize),
+    /// A bucket, and the memory that it takes.
+    Sort(usize, Reservation),
+    /// A column, and the memory that it takes.
+    Encode(Arc<SegmentJob>, usize, u64),
     Done,
 }
 
@@ -166,8 +184,9 @@ pub(crate) fn seal(job: &SealJob<'_>, workers: usize) -> Result<Vec<WrittenSegme
             next_cut: 0,
             pending: Vec::new(),
             pending_rows: 0,
+            pending_bytes: 0,
             open: VecDeque::new(),
-            open_rows: 0,
+            encoded_bytes: 0,
             unfinished: 0,
             written: Written::default(),
             failed: false,
@@ -218,7 +237,8 @@ impl Sealer<'_, '_> {
         } else {
             WriteQueue::new(self.job.io, depth)
         };
-        let mut queue = queue.map_err(Error::disk("write segments"))?;
+        let queue = queue.map_err(Error::disk("write segments"))?;
+        let mut queue = queue.with_bytes_max(self.job.shares.in_flight_max());
         let mut encoder = gather::Encoder::new(self.job);
         let mut flushed = 0;
         loop {
@@ -228,12 +248,16 @@ impl Sealer<'_, '_> {
                     flushed = round;
                     self.settle()?;
                 }
-                Task::Sort(bucket) => {
-                    let sorted = self.open_bucket(bucket)?;
+                Task::Sort(bucket, held) => {
+                    let sorted = self.open_bucket(bucket, held)?;
                     self.add_sorted(bucket, sorted)?;
                 }
-                Task::Encode(segment, column) => {
+                Task::Encode(segment, column, bytes) => {
                     self.encode(&segment, column, &mut encoder, &mut queue)?;
+                    // The last column lets go of the rows.
+                    drop(segment);
+                    self.lock().encoded_bytes -= bytes;
+                    self.changed.notify_all();
                 }
                 Task::Done => break,
             }
@@ -275,20 +299,27 @@ impl Sealer<'_, '_> {
             if flushed < schedule.written.round {
                 return Ok(Task::Flush(schedule.written.round));
             }
-            if let Some(task) = schedule.encode_task(self.job.buckets.layout.columns.len()) {
+            if let Some(task) = schedule.encode_task(self.job) {
                 return Ok(task);
             }
             let count = self.job.queue.len();
             if schedule.next_sort < count {
                 let bucket = schedule.next_sort;
-                let rows = usize::try_from(self.bucket(bucket).rows).expect("in memory soon");
-                // When nothing else goes on, a bucket must be opened, however large.
                 let is_idle = schedule.unfinished == 0 && schedule.next_cut == bucket;
-                if is_idle || schedule.open_rows + rows <= self.job.open_rows_max {
+                let bytes = self.job.sizes[bucket];
+                let used = self.job.open.used_bytes() + schedule.encoded_bytes;
+                let has_room = used + bytes <= self.job.open.max_bytes();
+                if is_idle && !has_room && !schedule.pending.is_empty() {
+                    // Rows that wait for more are in the way of those.
+                    self.open_segment(&mut schedule)?;
+                    continue;
+                }
+                // When nothing else goes on, a bucket must be opened, however large.
+                if is_idle || has_room {
                     schedule.next_sort += 1;
-                    schedule.open_rows += rows;
                     schedule.sorted.push_back(None);
-                    return Ok(Task::Sort(bucket));
+                    let held = self.job.open.reserve_unchecked(bytes);
+                    return Ok(Task::Sort(bucket, held));
                 }
             } else if schedule.is_done(count) {
                 return Ok(Task::Done);
@@ -298,20 +329,40 @@ impl Sealer<'_, '_> {
     }
 
     /// Takes a bucket's slabs, from memory or the spill file, and sorts its rows.
-    fn open_bucket(&self, bucket: usize) -> Result<SortedBucket> {
+    fn open_bucket(&self, bucket: usize, held: Reservation) -> Result<SortedBucket> {
         let SealJob { buckets, spill, progress, .. } = self.job;
         let mut slabs = Vec::new();
-        for stored in std::mem::take(&mut self.bucket(bucket).slabs) {
+        let stored = std::mem::take(&mut self.bucket(bucket).slabs);
+        let spilled = stored.iter().filter(|slab| matches!(slab, StoredSlab::Spilled(_)));
+        self.make_room(spilled.map(StoredSlab::bytes).sum(), bucket)?;
+        for stored in stored {
             slabs.push(match stored {
-                StoredSlab::Here(held) => (held.slab, Some(held.held)),
+                StoredSlab::Here(held) => (held.slab, held.held),
                 StoredSlab::Spilled(spilled) => {
                     let held = buckets.budget.reserve_unchecked(spilled.bytes);
-                    (spill.read(spilled, &buckets.layout, progress)?, Some(held))
+                    progress.set_memory(buckets.budget.used_bytes());
+                    (spill.read(spilled, &buckets.layout, progress)?, held)
                 }
             });
         }
         progress.set_memory(buckets.budget.used_bytes());
-        Ok(SortedBucket::new(slabs, &buckets.layout))
+        Ok(SortedBucket::new(slabs, &buckets.layout, held))
+    }
+
+    /// Spills buckets that wait, the last of them first, until there is room to read `bytes` back.
+    fn make_room(&self, bytes: u64, opened: usize) -> Result<()> {
+        let SealJob { buckets, spill, read_back_max, .. } = self.job;
+        if bytes == 0 {
+            return Ok(());
+        }
+        for number in (opened + 1..self.job.queue.len()).rev() {
+            if buckets.budget.used_bytes() + bytes <= *read_back_max {
+                break;
+            }
+            // Whoever opens it waits: its slabs are nowhere else.
+            spill_slabs(&mut self.bucket(number).slabs, spill)?;
+        }
+        Ok(())
     }
 
     /// Cuts every sorted bucket whose predecessors are cut (A3).
@@ -335,6 +386,7 @@ impl Sealer<'_, '_> {
     /// Appends a bucket's rows to the pending segment, which ends where its partition does.
     fn cut(&self, schedule: &mut Schedule, sorted: SortedBucket) -> Result<()> {
         let (rows, bucket) = (sorted.rows(), Arc::new(sorted));
+        let mut ends = None;
         let mut start = 0;
         while start < rows {
             let partition = self.partition_of(&bucket, start);
@@ -348,14 +400,56 @@ impl Sealer<'_, '_> {
             let end_of_partition = bucket.first_at(start, next);
             let room = self.job.segment_rows_max - schedule.pending_rows;
             let end = end_of_partition.min(start + room);
+            let (end, bytes) = self.fitting(schedule, &bucket, (start, end), &mut ends);
+            if end == start {
+                self.open_segment(schedule)?;
+                continue;
+            }
+            let is_full = end < end_of_partition;
             schedule.pending.push(Part { bucket: Arc::clone(&bucket), start, end });
             schedule.pending_rows += end - start;
-            if schedule.pending_rows == self.job.segment_rows_max {
+            schedule.pending_bytes += bytes;
+            if is_full {
                 self.open_segment(schedule)?;
             }
             start = end;
         }
         Ok(())
+    }
+
+    /// How far rows of a bucket fit the pending segment, and the memory that they take: whole page
+    /// frames, if there is one, and at least one row if it is empty.
+    fn fitting(
+        &self,
+        schedule: &Schedule,
+        bucket: &SortedBucket,
+        (start, end): (usize, usize),
+        ends: &mut Option<Vec<u64>>,
+    ) -> (usize, u64) {
+        let bytes_max = self.job.segment_bytes_max;
+        let room = bytes_max.saturating_sub(schedule.pending_bytes);
+        let is_all = start == 0 && end == bucket.rows();
+        if is_all && bucket.bytes() <= room || bucket.bytes() <= bytes_max / EVEN_PARTS {
+            let share = u128::from(bucket.bytes()) * (end - start) as u128;
+            let share = u64::try_from(share / bucket.rows() as u128).expect("a part of it");
+            if share <= room {
+                return (end, share);
+            }
+        }
+        let ends = ends.get_or_insert_with(|| bucket.row_ends(&self.job.buckets.layout));
+        let before = if start == 0 { 0 } else { ends[start - 1] };
+        let mut fitting = start + ends[start..end].partition_point(|end| end - before <= room);
+        if fitting < end {
+            let rows = schedule.pending_rows + fitting - start;
+            let whole = rows / gather::FRAME_ROWS * gather::FRAME_ROWS;
+            if schedule.pending_rows < whole {
+                fitting = start + whole - schedule.pending_rows;
+            }
+        }
+        if fitting == start && schedule.pending_rows == 0 {
+            fitting = start + 1;
+        }
+        (fitting, if fitting == start { 0 } else { ends[fitting - 1] - before })
     }
 
     fn partition_of(&self, bucket: &SortedBucket, row: usize) -> PartitionKey {
@@ -366,6 +460,7 @@ impl Sealer<'_, '_> {
     fn open_segment(&self, schedule: &mut Schedule) -> Result<()> {
         let parts = std::mem::take(&mut schedule.pending);
         let rows = std::mem::take(&mut schedule.pending_rows);
+        let bytes = std::mem::take(&mut schedule.pending_bytes);
         let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(()) };
         let partition = self.partition_of(&first.bucket, first.start);
         let (min_ts, max_ts) =
@@ -385,6 +480,7 @@ impl Sealer<'_, '_> {
             writer: Mutex::new(None),
             parts,
             rows,
+            bytes,
             next_column: AtomicUsize::new(0),
             columns_left: AtomicUsize::new(columns),
         }));
@@ -421,10 +517,21 @@ impl Sealer<'_, '_> {
         let mut schedule = self.lock();
         schedule.written.push(written, self.workers);
         schedule.unfinished -= 1;
-        schedule.open_rows -= segment.rows;
         drop(schedule);
         self.changed.notify_all();
         Ok(())
+    }
+}
+
+impl SegmentJob {
+    /// The memory that a column takes while it is encoded: its texts, and what becomes of them.
+    fn column_bytes(&self, job: &SealJob<'_>, column: usize) -> u64 {
+        let layout = &job.buckets.layout.columns[column];
+        let fixed = (self.rows * layout.width) as u64;
+        let Some(text) = layout.text else { return fixed };
+        let slabs = self.parts.iter().flat_map(|part| part.bucket.slabs());
+        let texts: u64 = slabs.map(|slab| slab.texts[text].bytes.len() as u64).sum();
+        fixed + 2 * texts.min(self.bytes)
     }
 }
 
@@ -435,15 +542,23 @@ impl Schedule {
         self.next_cut == buckets && self.unfinished == 0 && is_settled
     }
 
-    fn encode_task(&mut self, columns: usize) -> Option<Task> {
+    fn encode_task(&mut self, job: &SealJob<'_>) -> Option<Task> {
+        let columns = job.buckets.layout.columns.len();
         while let Some(segment) = self.open.front() {
             let is_begun = segment.next_column.load(Ordering::Acquire) > 0;
             if !is_begun && self.written.is_full() {
                 return None;
             }
-            let column = segment.next_column.fetch_add(1, Ordering::AcqRel);
+            let column = segment.next_column.load(Ordering::Acquire);
             if column < columns {
-                return Some(Task::Encode(Arc::clone(segment), column));
+                let bytes = segment.column_bytes(job, column);
+                let is_free = self.encoded_bytes == 0;
+                if !is_free && self.encoded_bytes + bytes > job.shares.encoded_max() {
+                    return None; // A5
+                }
+                self.encoded_bytes += bytes;
+                segment.next_column.store(column + 1, Ordering::Release);
+                return Some(Task::Encode(Arc::clone(segment), column, bytes));
             }
             self.open.pop_front();
         }

@@ -170,6 +170,21 @@ impl Walk<'_> {
     }
 }
 
+/// The names in paths such as `year=2024/a.csv`, in which other programs write columns that all
+/// rows of a file share; each once.
+pub(crate) fn folder_names(paths: &[PathBuf]) -> Vec<&str> {
+    let mut names = Vec::new();
+    for folder in paths.iter().filter_map(|path| path.parent()) {
+        for part in folder.components().filter_map(|part| part.as_os_str().to_str()) {
+            let Some((name, _)) = part.split_once('=') else { continue };
+            if !name.is_empty() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
 /// What a file is by its first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Magic {
@@ -211,6 +226,7 @@ impl Magic {
             [b'7', b'z', 0xBC, 0xAF, 0x27, 0x1C, ..] => "a 7z archive",
             [4, 0x22, 0x4D, 0x18, ..] => "LZ4",
             [0xFF, 6, 0, 0, b's', b'N', b'a', b'P', ..] => "framed Snappy",
+            [b'P', b'G', b'D', b'M', b'P', ..] => "a dump of PostgreSQL in its own format",
             [b'P', b'A', b'R', b'E', ..] => "encrypted Parquet",
             [b'A', b'R', b'R', b'O', b'W', b'1', 0, 0, ..] => "Arrow IPC",
             [b'O', b'b', b'j', 1, ..] => "Avro",
@@ -245,9 +261,33 @@ pub fn undelimited(text: &[u8]) -> Option<&'static str> {
         b'<' if begins(b"<?xml") => "XML",
         b'<' if begins(b"<!doctype html") || begins(b"<html") => "HTML",
         b'{' if begins(b"{\\rtf") => "RTF",
+        _ if is_sql(text) => "SQL",
         _ if text.get(TAR_AT..TAR_AT + 5) == Some(b"ustar") => "a tar archive",
         _ => return None,
     })
+}
+
+/// True if the text begins as a dump of a database does, or with a statement of one.
+fn is_sql(text: &[u8]) -> bool {
+    /// Comments and blank lines before the first statement.
+    const LINES: usize = 32;
+    let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let is_comment = |line: &&[u8]| line.is_empty() || line.starts_with(b"--");
+    let mut comments = 0;
+    for line in lines.take(LINES) {
+        if is_comment(&line) {
+            comments += 1;
+            continue;
+        }
+        let begins = |words: &[u8]| {
+            line.get(..words.len()).is_some_and(|start| start.eq_ignore_ascii_case(words))
+        };
+        let statements: [&[u8]; 3] = [b"INSERT INTO ", b"CREATE TABLE ", b"DROP TABLE "];
+        let of_dumps: [&[u8]; 3] = [b"SET ", b"/*!", b"BEGIN;"];
+        let is_statement = statements.iter().any(|words| begins(words));
+        return is_statement || 0 < comments && of_dumps.iter().any(|words| begins(words));
+    }
+    false
 }
 
 /// True if the first line is an array of JSON with nothing but numbers, words and texts.
@@ -297,6 +337,12 @@ mod tests {
     }
 
     #[test]
+    fn folders_have_names() {
+        let paths = ["a=b/year=2024/m=1/x=y.csv", "year=2025/=/c.csv", "d.csv"].map(PathBuf::from);
+        assert_eq!(folder_names(&paths), ["a", "year", "m"]);
+    }
+
+    #[test]
     fn magic_bytes() {
         assert_eq!(Magic::of(b"\x1F\x8B\x08\x00"), Magic::Gzip);
         assert_eq!(Magic::of(b"\x28\xB5\x2F\xFD"), Magic::Zstd);
@@ -317,6 +363,12 @@ mod tests {
             ("<?xml version='1.0'?>", Some("XML")),
             ("<!DOCTYPE html>", Some("HTML")),
             ("{\\rtf1", Some("RTF")),
+            ("--\n-- PostgreSQL database dump\n--\n\nSET statement_timeout = 0;\n", Some("SQL")),
+            ("-- MySQL dump 10.13\n/*!40101 SET NAMES utf8 */;\n", Some("SQL")),
+            ("insert into t values (1, 'a');\ninsert", Some("SQL")),
+            ("--,note\nSET x,1\n", Some("SQL")),
+            ("SET a,1\n", None),
+            ("inserted,into\n", None),
             ("<DATE>,<OPEN>\n", None),
             ("[2024-01-01 10:00:00] begun\n", None),
             ("{x},1\n", None),

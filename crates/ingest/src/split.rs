@@ -17,6 +17,7 @@ use tidegate_model::limits;
 
 use crate::error::{Error, Result};
 use crate::index::{Before, MarkCounts, QuoteState, Start};
+use crate::shares::LARGE_RECORD_BYTES;
 
 /// The start of a file.
 const FILE_START: Start = Start { state: QuoteState::Outside, after: Before::FieldStart };
@@ -150,13 +151,23 @@ impl ChainState {
 ///
 /// - W1. Joint `i` lies between pieces `i` and `i + 1`. A fragment reaches from one joint to
 ///   another, or begins or ends a record.
-#[derive(Debug, Default)]
+/// - W2. Records that wait for parts, and whole ones that a worker has, take at most `bytes_max`
+///   together, but for one of them; parts in hand are a few pieces. Nobody who has a whole record
+///   waits for one who has not.
+#[derive(Debug)]
 pub(crate) struct Joints {
     state: Mutex<JointState>,
+    /// A record was given back.
+    changed: Condvar,
+    bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
 struct JointState {
+    /// The bytes of all fragments that wait.
+    waiting_bytes: usize,
+    /// The bytes of large records that workers have.
+    whole_bytes: usize,
     /// Fragments that begin a record and end at the joint.
     open_right: BTreeMap<u64, Fragment>,
     /// Fragments that begin at the joint.
@@ -164,7 +175,7 @@ struct JointState {
 }
 
 /// A part of a record.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Fragment {
     /// The joint it begins at; `None`: it begins its record.
     pub(crate) from: Option<u64>,
@@ -196,17 +207,33 @@ pub(crate) struct Origin {
 impl Joints {
     /// Adds a fragment; gives the whole record if it was the last part missing, or what there is
     /// of it if a quote was open when it grew too long.
-    pub(crate) fn add(&self, fragment: Fragment) -> Option<Fragment> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    /// It may wait for large records that others have (W2).
+    pub(crate) fn add(&self, fragment: Fragment) -> Option<WholeRecord<'_>> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |state: &mut JointState| {
+            0 < state.whole_bytes && self.bytes_max < state.waiting_bytes + state.whole_bytes
+        };
+        let state = self.changed.wait_while(state, is_full);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        state.waiting_bytes += fragment.bytes.len();
+        let whole = self.joined(&mut state, fragment)?;
+        let held_bytes = whole.bytes.len();
+        state.waiting_bytes = state.waiting_bytes.saturating_sub(whole.length);
+        state.whole_bytes += held_bytes;
+        Some(WholeRecord { record: whole, held_bytes, joints: self })
+    }
+
+    fn joined(&self, state: &mut JointState, fragment: Fragment) -> Option<Fragment> {
         let mut whole = fragment;
         if let Some(mut left) = whole.from.and_then(|joint| state.open_right.remove(&joint)) {
-            left.append(whole);
+            left.append(whole, self.bytes_max);
             whole = left;
         }
         while let Some(right) = whole.to.and_then(|joint| state.open_left.remove(&joint)) {
-            whole.append(right);
+            whole.append(right, self.bytes_max);
         }
-        if whole.from.is_none() && whole.is_open_too_long() {
+        let is_over = self.is_over(&whole);
+        if whole.from.is_none() && (is_over || whole.is_open_too_long()) {
             return Some(whole);
         }
         match (whole.from, whole.to) {
@@ -219,7 +246,33 @@ impl Joints {
     }
 }
 
+/// A whole record in the hands of a worker, or what there is of one that is too long.
+#[derive(Debug)]
+pub(crate) struct WholeRecord<'a> {
+    pub(crate) record: Fragment,
+    held_bytes: usize,
+    joints: &'a Joints,
+}
+
+impl Drop for WholeRecord<'_> {
+    fn drop(&mut self) {
+        let state = self.joints.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner).whole_bytes -= self.held_bytes;
+        self.joints.changed.notify_all();
+    }
+}
+
 impl Joints {
+    /// None yet; a record has at most `bytes_max`, which is what memory allows.
+    pub(crate) fn new(bytes_max: usize) -> Joints {
+        Joints { state: Mutex::default(), changed: Condvar::new(), bytes_max }
+    }
+
+    /// Whether a record has more bytes than there is memory for one.
+    pub(crate) fn is_over(&self, record: &Fragment) -> bool {
+        self.bytes_max < limits::CSV_ROW_BYTES && self.bytes_max < record.length
+    }
+
     /// Whether no part of a record waits for another.
     pub(crate) fn is_empty(&self) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -234,7 +287,8 @@ impl Fragment {
         self.open_at > limits::CSV_ROW_BYTES
     }
 
-    fn append(&mut self, mut right: Fragment) {
+    /// `bytes_max` is what a record may have.
+    fn append(&mut self, mut right: Fragment, bytes_max: usize) {
         if right.open_at > 0 {
             self.open_at = self.length + right.open_at;
         }
@@ -243,6 +297,12 @@ impl Fragment {
             self.is_cut = true;
         }
         if !self.is_cut {
+            // A large one is not copied again while it grows: what is not written costs nothing.
+            let has_room = right.bytes.len() <= self.bytes.capacity() - self.bytes.len();
+            if !has_room && LARGE_RECORD_BYTES <= self.bytes.len() {
+                let most = bytes_max.min(limits::CSV_ROW_BYTES).max(self.bytes.len());
+                self.bytes.reserve_exact(most - self.bytes.len() + 2 * right.bytes.len());
+            }
             self.bytes.append(&mut right.bytes);
         }
         self.to = right.to;
@@ -296,7 +356,7 @@ mod tests {
         }
         assert_eq!(orders.len(), 24);
         for order in orders {
-            let joints = Joints::default();
+            let joints = Joints::new(usize::MAX);
             let mut whole = None;
             for part in order {
                 let (from, to) = parts[part];
@@ -306,7 +366,7 @@ mod tests {
                 let part = Fragment { from, to, bytes, origin, is_open, is_cut, length, open_at };
                 let joined = joints.add(part);
                 assert!(whole.is_none());
-                whole = joined;
+                whole = joined.map(|whole| whole.record.clone());
             }
             let whole = whole.expect("all parts are there");
             assert_eq!(

@@ -5,6 +5,7 @@
 //! - Z2. `nulls` and `dead` ascend.
 
 use crate::layout::RowLayout;
+use crate::shares::LARGE_RECORD_BYTES;
 
 /// The most rows of a strip.
 pub(crate) const STRIP_ROWS: usize = 128;
@@ -124,6 +125,7 @@ impl Strip {
         self.rows = 0;
         self.dead.clear();
         self.unescaped.clear();
+        self.unescaped.shrink_to(LARGE_RECORD_BYTES);
         for column in &mut self.columns {
             column.nulls.clear();
             match &mut column.values {

@@ -3,10 +3,11 @@
 //! - Q1. `flush` returns `Ok` only if every byte handed over since the queue was made is written.
 //!   Written is not durable: that is `sync_data`, after it.
 //! - Q2. A queue that has failed stays failed: each later call returns the first error again.
-//!
 //! - Q3. A queue that writes around the page cache does so for large writes of whole pages, where
 //!   the file can do that: through chunks of its own. What is much larger than memory would only
 //!   push out of the cache what others need.
+//! - Q4. Buffers in flight have no more bytes together than the queue was told, but for one that
+//!   has more by itself and waits alone; what is kept for later writes is small.
 //!
 //! Writes in flight at the same time must not overlap, and share no page: nothing is said about
 //! their order.
@@ -27,6 +28,9 @@ const DIRECT_BYTES_MIN: usize = 64 << 10;
 /// What a write that goes around the page cache is cut into.
 #[cfg(target_os = "linux")]
 const CHUNK_BYTES: usize = 2 << 20;
+/// Larger buffers are not kept when they are written (Q4).
+#[cfg(target_os = "linux")]
+const VACANT_BYTES_MAX: usize = 8 << 20;
 /// What all of its bounds are multiples of.
 #[cfg(target_os = "linux")]
 const PAGE_BYTES: usize = 4096;
@@ -37,6 +41,10 @@ pub struct WriteQueue {
     /// Buffers whose writes are done, empty; at most as many as can be in flight.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is in flight"))]
     vacant: Vec<Vec<u8>>,
+    /// Bytes of buffers that may be in flight, and that are (Q4).
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is in flight"))]
+    bytes_max: usize,
+    bytes_in_flight: usize,
     #[cfg(target_os = "linux")]
     around: AroundCache,
     first_error: Option<Error>,
@@ -146,10 +154,23 @@ impl WriteQueue {
         Ok(WriteQueue {
             engine,
             vacant: Vec::new(),
+            bytes_max: usize::MAX,
+            bytes_in_flight: 0,
             #[cfg(target_os = "linux")]
             around: AroundCache { is_off: is_cached, ..AroundCache::default() },
             first_error: None,
         })
+    }
+
+    /// The same queue with at most so many bytes in flight (Q4).
+    #[must_use]
+    pub fn with_bytes_max(self, bytes_max: usize) -> WriteQueue {
+        WriteQueue { bytes_max, ..self }
+    }
+
+    /// Bytes of buffers that are in flight.
+    pub fn bytes_in_flight(&self) -> usize {
+        self.bytes_in_flight
     }
 
     /// Writes all of `bytes` to `file`, now or later, and returns a buffer whose write is done,
@@ -204,9 +225,27 @@ impl WriteQueue {
             return self.submit_around(file, &around, bytes, offset).map(Some);
         }
         let range = 0..bytes.len();
+        while 0 < self.bytes_in_flight
+            && self.bytes_max.saturating_sub(self.bytes_in_flight) < bytes.len()
+        {
+            self.wait_for_one()?;
+        }
+        self.bytes_in_flight += bytes.len();
         let (file, buffer) = (Arc::clone(file), WriteBytes::Given(bytes));
         self.send(Transfer { ticket: 0, file, buffer, range, offset })?;
+        while self.bytes_max < self.bytes_in_flight {
+            self.wait_for_one()?;
+        }
         Ok(self.vacant.pop())
+    }
+
+    /// Waits until a write is done.
+    #[cfg(target_os = "linux")]
+    fn wait_for_one(&mut self) -> Result<()> {
+        let Engine::Uring(ring) = &mut self.engine else { unreachable!("the caller looked") };
+        let finished = ring.wait()?.expect("bytes are in flight");
+        self.settle(finished);
+        self.check()
     }
 
     /// Writes around the page cache, and what is no whole page through it (Q3). The bytes are on
@@ -265,7 +304,10 @@ impl WriteQueue {
     fn settle(&mut self, finished: Finished<WriteBytes>) {
         let outcome = match finished.buffer {
             WriteBytes::Given(bytes) => {
-                self.vacant.push(emptied(bytes));
+                self.bytes_in_flight -= bytes.len();
+                if bytes.capacity() <= VACANT_BYTES_MAX {
+                    self.vacant.push(emptied(bytes));
+                }
                 finished.outcome.map(drop)
             }
             WriteBytes::Chunk(chunk) => {

@@ -29,6 +29,8 @@ pub(crate) struct PlanOptions {
     pub(crate) rows: u64,
     /// A bucket should have no more, if there can be so many.
     pub(crate) bucket_rows_max: u64,
+    /// At most so many buckets.
+    pub(crate) count_max: usize,
 }
 
 impl BucketPlan {
@@ -47,7 +49,8 @@ impl BucketPlan {
         sample.sort_unstable();
         let rows_per_sample = (options.rows as f64 / sample.len() as f64).max(1.0);
         // With more rows than `BUCKETS_MAX` buckets should hold, buckets grow.
-        let least = options.rows.div_ceil(BUCKETS_MAX as u64 * 3 / 4);
+        let count_max = options.count_max.min(BUCKETS_MAX);
+        let least = options.rows.div_ceil((count_max as u64 * 3 / 4).max(1));
         let bucket_rows = BUCKET_ROWS.min(options.bucket_rows_max).max(least);
         let samples = |rows: u64| ((rows as f64 / rows_per_sample).ceil()).max(1.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1")]
@@ -74,7 +77,45 @@ impl BucketPlan {
         bounds.dedup();
         bounds.retain(|&bound| bound > sample[0]);
         bounds.truncate(BUCKETS_MAX - 1);
-        BucketPlan { bounds }
+        BucketPlan { bounds }.thinned(count_max)
+    }
+
+    /// Instants or pieces, in any order, and the bytes of rows that each stands for: a bucket has
+    /// at most `bytes_max`, unless one of them has more, or there are `count_max` buckets.
+    pub(crate) fn by_bytes(
+        mut sample: Vec<(i64, u64)>,
+        bytes_max: u64,
+        count_max: usize,
+    ) -> BucketPlan {
+        sample.sort_unstable();
+        let all: u64 = sample.iter().map(|(_, bytes)| bytes).sum();
+        let bytes_max = bytes_max.max(all.div_ceil((count_max as u64 * 3 / 4).max(1)));
+        let (mut bounds, mut open) = (Vec::new(), 0);
+        for same in sample.chunk_by(|a, b| a.0 == b.0) {
+            let bytes: u64 = same.iter().map(|(_, bytes)| bytes).sum();
+            if open > 0 && open + bytes > bytes_max {
+                bounds.push(same[0].0);
+                open = 0;
+            }
+            open += bytes;
+        }
+        BucketPlan { bounds }.thinned(count_max)
+    }
+
+    /// Two buckets: what is before `bound`, and the rest.
+    pub(crate) fn cut_at(bound: i64) -> BucketPlan {
+        BucketPlan { bounds: vec![bound] }
+    }
+
+    /// At most so many buckets: neighbours become one.
+    pub(crate) fn thinned(self, count_max: usize) -> BucketPlan {
+        if self.count() <= count_max {
+            return self;
+        }
+        let step = self.count().div_ceil(count_max.max(1));
+        // The first bucket has `step` of those that there were, as all but the last have.
+        let bounds = self.bounds.into_iter().skip(step - 1).step_by(step);
+        BucketPlan { bounds: bounds.collect() }
     }
 
     /// How many buckets.
@@ -104,7 +145,9 @@ mod tests {
     fn plan(days: i64, per_day: i64, rows: u64) -> BucketPlan {
         let sample = (0..days * per_day).map(|i| i * DAY / per_day).collect();
         let (partition_by, unit) = (PartitionUnit::Day, TimeUnit::Micros);
-        let options = PlanOptions { partition_by, unit, rows, bucket_rows_max: u64::MAX };
+        let count_max = BUCKETS_MAX;
+        let bucket_rows_max = u64::MAX;
+        let options = PlanOptions { partition_by, unit, rows, bucket_rows_max, count_max };
         BucketPlan::from_sample(sample, options)
     }
 
@@ -125,6 +168,20 @@ mod tests {
         assert!((16..=20).contains(&cut.count()), "{}", cut.count());
         assert!(plan(50, 1_000, 4_000_000_000).count() <= BUCKETS_MAX);
         assert_eq!(plan(0, 0, 5).count(), 1);
+    }
+
+    #[test]
+    fn a_few_large_rows_have_buckets_of_their_own() {
+        let small = (0..100).map(|ts| (ts, 10));
+        let sample: Vec<_> = small.chain([(50, 5_000), (51, 5_000), (99, 700)]).collect();
+        let plan = BucketPlan::by_bytes(sample.clone(), 1_000, BUCKETS_MAX);
+        assert_eq!(plan.bounds, [50, 51, 52, 99]);
+        assert_eq!(BucketPlan::by_bytes(sample, 1_000, 2).count(), 2);
+        assert_eq!(BucketPlan::by_bytes(vec![(7, 10), (7, 1 << 40)], 5, 9).count(), 1);
+        for count in 1..9 {
+            let thinned = plan.clone().thinned(count);
+            assert!(thinned.count() <= count, "{count}: {thinned:?}");
+        }
     }
 
     #[test]

@@ -28,7 +28,14 @@ pub(crate) struct SpillFile {
     queue: Mutex<SpillQueue>,
 }
 
-struct SpillQueue(WriteQueue);
+struct SpillQueue {
+    queue: WriteQueue,
+    /// A buffer that is written, empty.
+    spare: Option<Vec<u8>>,
+}
+
+/// A larger buffer is not kept.
+const SPARE_BYTES_MAX: usize = 1 << 20;
 
 impl std::fmt::Debug for SpillQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -45,59 +52,64 @@ pub(crate) struct SpilledSlab {
     pub(crate) sequence: u64,
 }
 
-/// Slabs are written in operations of about this size.
-const WRITE_BYTES: usize = 4 << 20;
+/// What slabs in the file begin at multiples of.
+const PAGE_BYTES: usize = 4_096;
+/// About what the counts of a slab take.
+const SLACK_BYTES: usize = 1 << 10;
+
+/// How a spill file is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SpillOptions {
+    pub(crate) io: IoChoice,
+    /// It may become larger than memory.
+    pub(crate) is_large: bool,
+    /// Bytes on their way to the file.
+    pub(crate) in_flight_max: usize,
+}
 
 impl SpillFile {
-    /// An empty one; `is_large` if it may become larger than memory.
-    pub(crate) fn create(
-        disk: &dyn Disk,
-        dir: &Path,
-        io: IoChoice,
-        is_large: bool,
-    ) -> Result<SpillFile> {
+    /// An empty one.
+    pub(crate) fn create(disk: &dyn Disk, dir: &Path, options: &SpillOptions) -> Result<SpillFile> {
+        let &SpillOptions { io, is_large, in_flight_max } = options;
         let file = disk
             .open(&dir.join("spill"), OpenMode::CreateOrTruncate)
             .map_err(Error::disk("create spill file"))?;
         let queue = if is_large { WriteQueue::around_cache(io, 8) } else { WriteQueue::new(io, 8) };
         let queue = queue.map_err(Error::disk("create spill file"))?;
-        let queue = Mutex::new(SpillQueue(queue));
+        let queue = queue.with_bytes_max(in_flight_max);
+        let queue = Mutex::new(SpillQueue { queue, spare: None });
         Ok(SpillFile { file, end: AtomicU64::new(0), queue })
     }
 
-    /// Writes slabs behind each other.
-    pub(crate) fn write(&self, slabs: &[HeldSlab]) -> Result<Vec<SpilledSlab>> {
-        let mut spilled = Vec::with_capacity(slabs.len());
-        let mut buffer = ByteWriter(Vec::with_capacity(WRITE_BYTES));
-        for held in slabs {
-            buffer.0.clear();
-            encode(&held.slab, &mut buffer);
-            let bytes = buffer.0.len() as u64;
-            let offset = self.end.fetch_add(bytes.next_multiple_of(4_096), Relaxed);
-            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut full = std::mem::take(&mut buffer.0);
-            full.resize(full.len().next_multiple_of(4_096), 0);
-            let spare = queue.0.write(&self.file, full, offset).map_err(Error::disk("spill"))?;
-            buffer.0 = spare.unwrap_or_default();
-            spilled.push(SpilledSlab {
-                offset,
-                bytes,
-                worker: held.slab.worker,
-                sequence: held.slab.sequence,
-            });
-        }
-        Ok(spilled)
+    /// Writes a slab behind the others, whose memory is free afterwards.
+    pub(crate) fn write(&self, held: HeldSlab) -> Result<SpilledSlab> {
+        let HeldSlab { slab, held } = held;
+        let (worker, sequence) = (slab.worker, slab.sequence);
+        // A slab may be as large as the largest record: before it is gone, there are two of it.
+        let mut buffer = self.spare();
+        buffer.0.reserve_exact(slab.memory_bytes() + PAGE_BYTES + SLACK_BYTES);
+        encode(&slab, &mut buffer);
+        drop(slab);
+        let bytes = buffer.0.len() as u64;
+        let offset = self.end.fetch_add(bytes.next_multiple_of(PAGE_BYTES as u64), Relaxed);
+        let mut full = buffer.0;
+        full.resize(full.len().next_multiple_of(PAGE_BYTES), 0);
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.spare = queue.queue.write(&self.file, full, offset).map_err(Error::disk("spill"))?;
+        queue.spare.take_if(|spare| spare.capacity() > SPARE_BYTES_MAX);
+        drop(held);
+        Ok(SpilledSlab { offset, bytes, worker, sequence })
     }
 
-    /// How many bytes were written, with the gaps between slabs.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.end.load(Relaxed)
+    fn spare(&self) -> ByteWriter {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        ByteWriter(queue.spare.take().unwrap_or_default())
     }
 
     /// Waits until everything is written.
     pub(crate) fn flush(&self) -> Result<()> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.0.flush().map_err(Error::disk("spill"))
+        queue.queue.flush().map_err(Error::disk("spill"))
     }
 
     /// Reads a slab back.
@@ -113,7 +125,7 @@ impl SpillFile {
             .read_exact_at(&mut bytes, spilled.offset)
             .map_err(Error::disk("read spilled rows"))?;
         progress.add_spilled(spilled.bytes);
-        Ok(decode(&bytes, layout).expect("J1: these bytes were written by this process"))
+        Ok(decode(bytes, layout).expect("J1: these bytes were written by this process"))
     }
 }
 
@@ -143,8 +155,9 @@ fn encode(slab: &PackedSlab, out: &mut ByteWriter) {
     }
 }
 
-fn decode(bytes: &[u8], layout: &RowLayout) -> std::result::Result<PackedSlab, Truncated> {
-    let mut r = ByteReader::new(bytes);
+/// The longest of the texts stay where they were read: they may be most of the memory there is.
+fn decode(mut bytes: Vec<u8>, layout: &RowLayout) -> std::result::Result<PackedSlab, Truncated> {
+    let mut r = ByteReader::new(&bytes);
     let (rows, worker) = (r.u32()? as usize, r.u32()?);
     let (sequence, mark_count) = (r.u64()?, r.u32()?);
     let mut marks = Vec::new();
@@ -163,11 +176,28 @@ fn decode(bytes: &[u8], layout: &RowLayout) -> std::result::Result<PackedSlab, T
         columns.push(PackedColumn { start: r.u32()?, width: r.u8()?, base: r.u64()? });
     }
     let codes = r.counted()?.to_vec();
-    let mut texts = Vec::new();
+    let (mut texts, mut places) = (Vec::new(), Vec::new());
     for _ in layout.columns.iter().filter(|column| column.text.is_some()) {
         let form = if r.u8()? == 1 { TextForm::Compressed } else { TextForm::Raw };
         let ends = (0..r.u32()?).map(|_| r.u32()).collect::<std::result::Result<_, _>>()?;
-        texts.push(PackedTexts { form, ends, bytes: r.counted()?.to_vec() });
+        let own = r.counted()?;
+        let end = r.offset();
+        places.push(end - own.len()..end);
+        texts.push(PackedTexts { form, ends, bytes: Vec::new() });
+    }
+    let longest = (0..places.len()).max_by_key(|&text| places[text].len());
+    for (text, place) in places.iter().enumerate() {
+        if Some(text) != longest {
+            texts[text].bytes = bytes[place.clone()].to_vec();
+        }
+    }
+    if let Some(longest) = longest {
+        bytes.truncate(places[longest].end);
+        bytes.drain(..places[longest].start);
+        if bytes.len() < bytes.capacity() / 2 {
+            bytes.shrink_to_fit();
+        }
+        texts[longest].bytes = bytes;
     }
     Ok(PackedSlab { rows, columns, codes, nulls, texts, marks, worker, sequence })
 }

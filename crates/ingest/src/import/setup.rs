@@ -16,6 +16,7 @@ use crate::input::{
 };
 use crate::options::{ColumnSource, Existing, FileFormat, ImportOptions, Source};
 use crate::sample::Sample;
+use crate::shares::Shares;
 use crate::sniff::{self, LineEnd};
 use crate::source::{Magic, undelimited};
 use crate::timestamp::TimestampFormat;
@@ -179,7 +180,8 @@ impl Opened<'_> {
         }
         let is_first = self.is_first();
         let head_bytes = self.head_bytes(is_first);
-        let sample = sample_of(&input, is_first, head_bytes)?;
+        let window = window_log_max(self.options);
+        let sample = sample_of(&input, is_first, (head_bytes, window))?;
         self.text.push(skipped(SampledFile::new(input, sample), self.options, head_bytes)?);
         Ok(())
     }
@@ -194,7 +196,15 @@ impl Opened<'_> {
     }
 }
 
-fn sample_of(input: &InputFile, is_first: bool, head_bytes: u64) -> Result<Sample> {
+fn window_log_max(options: &ImportOptions) -> u32 {
+    Shares::new(options.memory_max, options.workers).window_log_max()
+}
+
+fn sample_of(
+    input: &InputFile,
+    is_first: bool,
+    (head_bytes, window): (u64, u32),
+) -> Result<Sample> {
     let InputBytes::File { file, stamp, magic } = &input.bytes else {
         unreachable!("pipes are sampled where they are opened")
     };
@@ -202,7 +212,7 @@ fn sample_of(input: &InputFile, is_first: bool, head_bytes: u64) -> Result<Sampl
         Magic::Plain | Magic::Parquet if is_first => Sample::of_file(&**file, stamp.bytes),
         Magic::Plain | Magic::Parquet => Sample::of_ends(&**file, stamp.bytes, head_bytes),
         magic => {
-            let head = head_of(file, stamp.bytes, *magic, head_bytes)?;
+            let head = head_of(file, stamp.bytes, (*magic, window), head_bytes)?;
             Ok(Sample::of_head(head, head_bytes))
         }
     }
@@ -218,7 +228,8 @@ fn pipe(
     if options.format == FileFormat::Parquet {
         return Err(Error::ParquetFromPipe { path });
     }
-    let (magic, mut stream) = open_pipe(&path, pipe)?;
+    let window = window_log_max(options);
+    let (magic, mut stream) = open_pipe(&path, pipe, window)?;
     if magic == Magic::Parquet && options.format == FileFormat::Auto {
         return Err(Error::ParquetFromPipe { path });
     }
@@ -229,7 +240,7 @@ fn pipe(
     }
     let mut head = Vec::new();
     let read = (&mut stream).take(head_bytes).read_to_end(&mut head);
-    read.map_err(|source| broken_stream(&path, magic, head.len() as u64, source))?;
+    read.map_err(|source| broken_stream(&path, (magic, window), head.len() as u64, source))?;
     let rest = Cursor::new(head.clone()).chain(stream);
     let bytes = InputBytes::Stream { stream: Mutex::new(Box::new(rest)), magic };
     let input = InputFile { path, bytes, skip_bytes: 0, skip_lines: 0 };

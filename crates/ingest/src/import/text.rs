@@ -11,8 +11,7 @@ use tidegate_storage::segment::intern::Interner;
 use super::files::{self, Reading, sniff_options};
 use super::setup::{QuoteEnd, SampledFile};
 use super::{BucketSetup, ImportContext, Parsed, PhaseClock, Remarks, first_error};
-use crate::bucket::{BucketPlan, PlanOptions};
-use crate::distribute::Room;
+use crate::bucket::{BUCKETS_MAX, BucketPlan, PlanOptions};
 use crate::error::{Error, Result};
 use crate::faults::{FaultContext, Lines, TextPlace, place_of_quote};
 use crate::index::Structure;
@@ -33,7 +32,7 @@ pub(super) fn read(
 ) -> Result<Parsed> {
     let Reading { target, mut files, formats, guesses, ambiguous, null_text, header, notes } =
         files::prepare(context, &inputs).map_err(|error| explained(context, &inputs, error))?;
-    let layout = RowLayout::new(&target.schema);
+    let layout = context.layout(&target.schema);
     let plan = plan(&inputs, &files, &layout, &formats, &target.schema);
     let txn = context.begin(target.exists, &target.schema)?;
     let (buckets, spill) = context.buckets(&txn, BucketSetup { plan, layout: layout.clone() })?;
@@ -41,7 +40,7 @@ pub(super) fn read(
     phases.end(Phase::Setup);
     context.progress.enter(Phase::Read);
     let workers = context.options.workers.get();
-    let (reader, queue) = piece_queue(workers);
+    let (reader, queue) = piece_queue(workers, context.shares.window_log_max());
     let queue = Arc::new(queue);
     step_back(&mut inputs, &mut files);
     let paths: Vec<PathBuf> = inputs.iter().map(|file| file.input.path.clone()).collect();
@@ -59,9 +58,10 @@ pub(super) fn read(
         extra_fields: context.options.dialect.extra_fields,
         queue: &queue,
         chain: SplitChain::new(),
-        joints: Joints::default(),
+        joints: Joints::new(context.shares.record_max()),
+        shares: context.shares,
         buckets: &buckets,
-        room: Room { spill: &spill, spill_from: context.spill_from(), progress: context.progress },
+        room: context.room(&spill),
         faults: FaultContext {
             on_error: context.options.on_error,
             layout: &layout,
@@ -325,6 +325,7 @@ fn plan(
         timestamps.extend(found.timestamps);
     }
     let partition_by = schema.partition_by();
-    let options = PlanOptions { partition_by, unit, rows, bucket_rows_max: u64::MAX };
+    let (bucket_rows_max, count_max) = (u64::MAX, BUCKETS_MAX);
+    let options = PlanOptions { partition_by, unit, rows, bucket_rows_max, count_max };
     BucketPlan::from_sample(timestamps, options)
 }

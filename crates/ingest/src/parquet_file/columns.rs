@@ -174,20 +174,21 @@ const STRIP_TEXT_MAX: usize = 512 << 20;
 const KNOWN_TEXTS_MAX: usize = 32 * STRIP_ROWS;
 
 impl PreparedBatch<'_> {
-    /// Ranges of rows that make a strip each.
-    pub(super) fn stretches(&self) -> Vec<Range<usize>> {
+    /// Ranges of rows that make a strip each, of at most so many bytes of text, or one row.
+    pub(super) fn stretches(&self, text_max: usize) -> Vec<Range<usize>> {
         let mut ranges = Vec::new();
         for start in (0..self.rows).step_by(STRIP_ROWS) {
-            self.split(start..(start + STRIP_ROWS).min(self.rows), &mut ranges);
+            let rows = start..(start + STRIP_ROWS).min(self.rows);
+            self.split(rows, text_max.min(STRIP_TEXT_MAX), &mut ranges);
         }
         ranges
     }
 
-    fn split(&self, rows: Range<usize>, ranges: &mut Vec<Range<usize>>) {
-        if rows.len() > 1 && self.text_bytes(&rows) > STRIP_TEXT_MAX {
+    fn split(&self, rows: Range<usize>, text_max: usize, ranges: &mut Vec<Range<usize>>) {
+        if rows.len() > 1 && self.text_bytes(&rows) > text_max {
             let middle = usize::midpoint(rows.start, rows.end);
-            self.split(rows.start..middle, ranges);
-            self.split(middle..rows.end, ranges);
+            self.split(rows.start..middle, text_max, ranges);
+            self.split(middle..rows.end, text_max, ranges);
         } else {
             ranges.push(rows);
         }

@@ -26,7 +26,7 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 use super::cast::Kind;
 use super::columns::{ColumnCast, plain_type};
 use super::flaw::Flaw;
-use super::pages::GroupPages;
+use super::pages::{GroupMemory, GroupPages, MeasuredColumn};
 use super::source::ParquetSource;
 
 /// An open file.
@@ -44,6 +44,8 @@ pub(super) struct ParquetFile {
     pub(super) batch_rows: usize,
     /// Bytes of a page at most.
     pub(super) page_bytes_max: u64,
+    /// Bytes of pages that a batch may need beside those that are there anyway.
+    pub(super) batch_bytes_max: u64,
 }
 
 /// A column of a file that goes into one of the table.
@@ -70,6 +72,7 @@ pub(super) struct GroupReader<'a> {
     in_batches: Vec<usize>,
     batches: ParquetRecordBatchReader,
     int96: Vec<(usize, ColumnReaderImpl<Int96Type>)>,
+    batch_rows: usize,
     /// The rows that the metadata declares, and those of them that are still to come.
     rows: u64,
     rows_left: u64,
@@ -91,6 +94,25 @@ impl ParquetFile {
     pub(super) fn name_of(&self, column: usize) -> Option<&str> {
         let own = self.columns[column].as_ref()?;
         Some(self.fields[own.field].name())
+    }
+
+    /// What it takes to decode these columns of the table in a row group.
+    pub(super) fn memory_of(&self, group: usize, columns: &[usize]) -> GroupMemory {
+        let own = columns.iter().filter_map(|&column| self.columns[column].as_ref());
+        let measured = own.map(|own| MeasuredColumn {
+            leaf: own.leaf,
+            is_text: own.read_as == ReadAs::Arrow(DataType::BinaryView),
+        });
+        let bounds = (self.batch_rows, self.batch_bytes_max);
+        let measure = || Ok(self.pages(group).memory(measured, bounds));
+        // What is damaged is found when it is decoded.
+        let none = GroupMemory { bytes: 0, batch_rows: self.batch_rows };
+        guarded(measure).unwrap_or(none)
+    }
+
+    fn pages(&self, group: usize) -> GroupPages {
+        let (source, metadata) = (self.source.clone(), Arc::clone(&self.metadata));
+        GroupPages { source, metadata, group, page_bytes_max: self.page_bytes_max }
     }
 
     /// Starts to read a row group, only these columns of the table.
@@ -135,11 +157,10 @@ impl ParquetFile {
 
 impl<'a> GroupReader<'a> {
     fn new(file: &'a ParquetFile, group: usize, columns: &[usize]) -> Result<GroupReader<'a>> {
-        let (source, metadata) = (file.source.clone(), Arc::clone(&file.metadata));
-        let pages = GroupPages { source, metadata, group, page_bytes_max: file.page_bytes_max };
+        let pages = file.pages(group);
         let rows = u64::try_from(file.rows_of(group)).map_err(|_| Flaw::Metadata)?;
         let levels = file.levels(columns)?;
-        let batch_rows = file.batch_rows;
+        let batch_rows = file.memory_of(group, columns).batch_rows;
         let batches =
             ParquetRecordBatchReader::try_new_with_row_groups(&levels, &pages, batch_rows, None)?;
         let (mut in_batches, mut int96) = (Vec::new(), Vec::new());
@@ -152,7 +173,7 @@ impl<'a> GroupReader<'a> {
         }
         in_batches.sort_unstable();
         let in_batches = in_batches.into_iter().map(|(_, column)| column).collect();
-        Ok(GroupReader { file, in_batches, batches, int96, rows, rows_left: rows })
+        Ok(GroupReader { file, in_batches, batches, int96, batch_rows, rows, rows_left: rows })
     }
 
     /// The next rows; `None` when all that were declared were read (GR2).
@@ -163,7 +184,7 @@ impl<'a> GroupReader<'a> {
     fn read(&mut self) -> Result<Option<GroupBatch>> {
         let mut arrays = vec![None; self.file.columns.len()];
         let rows = if self.in_batches.is_empty() {
-            usize::try_from(self.rows_left).unwrap_or(usize::MAX).min(self.file.batch_rows)
+            usize::try_from(self.rows_left).unwrap_or(usize::MAX).min(self.batch_rows)
         } else {
             match self.batches.next().transpose()? {
                 Some(batch) => {

@@ -21,6 +21,7 @@ use crate::import::{
     ImportContext, TargetSchema, existing_schema, given_unit, new_schema, require_designated,
 };
 use crate::options::{ColumnSource, DialectOptions, ImportOptions, Quote};
+use crate::shares::Shares;
 use crate::sniff::{self, Dialect, FirstLine, Header, LineEnd, SniffOptions, Sniffed, map_columns};
 use crate::timestamp::{EpochUnit, TimestampFormat};
 
@@ -290,8 +291,17 @@ fn with_columns(
     let plain = without_texts(metadata.parquet_schema(), &fields)
         .map_err(|error| damaged(Flaw::of_library(&error)))?;
     let metadata = Arc::clone(metadata.metadata());
-    let page_bytes_max = page_bytes_max(options.memory_max);
-    Ok(ParquetFile { path, source, metadata, fields, columns, plain, batch_rows, page_bytes_max })
+    Ok(ParquetFile {
+        path,
+        source,
+        metadata,
+        fields,
+        columns,
+        plain,
+        batch_rows,
+        page_bytes_max: page_bytes_max(options.memory_max),
+        batch_bytes_max: Shares::new(options.memory_max, options.workers).batch_max(),
+    })
 }
 
 /// The way of one column into the table.

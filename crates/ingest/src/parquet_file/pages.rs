@@ -20,7 +20,7 @@ use tidegate_model::{ByteCount, limits};
 
 use super::flaw::Flaw;
 use super::source::ParquetSource;
-use super::thrift::{INDEX_PAGE, page_sizes};
+use super::thrift::{DICTIONARY_PAGE, INDEX_PAGE, page_sizes};
 
 /// One row group of an open file.
 #[derive(Debug, Clone)]
@@ -141,6 +141,37 @@ impl CheckedPages {
         Ok(())
     }
 
+    /// The bytes of the dictionary and of two of the largest pages, and the rows and the bytes of
+    /// all pages, as far as their headers can be read.
+    fn measure(mut self) -> (u64, Vec<PageRows>) {
+        let (mut dictionary, mut largest, mut pages) = (0, 0, Vec::new());
+        while self.at < self.end {
+            let Ok(sizes) = self.header() else { break };
+            let (Ok(bytes), Ok(compressed), Ok(rows)) = (
+                u64::try_from(sizes.uncompressed),
+                u64::try_from(sizes.compressed),
+                u64::try_from(sizes.values),
+            ) else {
+                break;
+            };
+            // What is refused when it is decoded takes no memory.
+            let is_refused =
+                bytes > self.bytes_max || bytes > inflated_max(self.compression, compressed);
+            let bytes = if is_refused { 0 } else { bytes };
+            match sizes.kind {
+                DICTIONARY_PAGE => dictionary = bytes.saturating_add(compressed),
+                INDEX_PAGE => {}
+                _ => {
+                    largest = largest.max(bytes.saturating_add(compressed.min(self.bytes_max)));
+                    pages.push((rows, bytes));
+                }
+            }
+            self.at = self.at.saturating_add(sizes.header as u64).saturating_add(compressed);
+        }
+        let two = if pages.len() > 1 { largest.saturating_mul(2) } else { largest };
+        (two.saturating_add(dictionary), pages)
+    }
+
     /// The header at `at`: most have a few dozen bytes, but statistics in it may be long.
     fn header(&self) -> Result<super::thrift::PageSizes> {
         let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
@@ -203,6 +234,90 @@ impl CheckedPages {
         };
         usize::try_from(levels).ok().and_then(|levels| bytes.get(levels..)).unwrap_or_default()
     }
+}
+
+/// What it takes to decode a row group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct GroupMemory {
+    /// Its pages: of each column its dictionary, and two pages, since rows of a batch may be in
+    /// both; and what a batch needs beside them.
+    pub(super) bytes: u64,
+    /// Rows that are decoded at a time.
+    pub(super) batch_rows: usize,
+}
+
+/// A column chunk whose pages are measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MeasuredColumn {
+    pub(super) leaf: usize,
+    /// Texts of a batch stay where they were decoded, until the batch is through.
+    pub(super) is_text: bool,
+}
+
+/// The rows and the bytes of a page.
+type PageRows = (u64, u64);
+
+impl GroupPages {
+    /// What it takes to decode these columns with batches of at most `rows_max` rows, whose texts
+    /// lie in pages of `batch_max` bytes beside those that are there anyway. Whoever wrote the file
+    /// says how large its pages are; what is wrong with them is found when they are decoded.
+    pub(super) fn memory(
+        &self,
+        columns: impl Iterator<Item = MeasuredColumn>,
+        (rows_max, batch_max): (usize, u64),
+    ) -> GroupMemory {
+        let (mut bytes, mut texts, mut rows_max) = (0_u64, Vec::new(), rows_max);
+        for column in columns {
+            let Ok(pages) = self.pages(column.leaf) else { continue };
+            let (own, least) = pages.measure();
+            bytes = bytes.saturating_add(own);
+            let chunk = self.own().column(column.leaf);
+            if chunk.encodings().any(|encoding| encoding == Encoding::DELTA_BYTE_ARRAY) {
+                // A few bytes of a page may be any number of the value before them.
+                rows_max = rows_max.min(DELTA_BATCH_ROWS);
+            }
+            if column.is_text {
+                let two = window(&least, 1).saturating_mul(2);
+                texts.push((least, two));
+            }
+        }
+        let extra = |rows: usize| {
+            let of = |(pages, two): &(Vec<PageRows>, u64)| {
+                window(pages, rows as u64).saturating_sub(*two)
+            };
+            texts.iter().map(of).fold(0, u64::saturating_add)
+        };
+        let mut batch_rows = rows_max;
+        while batch_rows > 1 && extra(batch_rows) > batch_max {
+            batch_rows /= 2;
+        }
+        let bytes = bytes.saturating_add(extra(batch_rows));
+        GroupMemory { bytes, batch_rows }
+    }
+}
+
+/// Rows of a batch where values begin like others.
+const DELTA_BATCH_ROWS: usize = 512;
+
+/// The most bytes of pages that so many rows next to each other lie in.
+fn window(pages: &[PageRows], rows: u64) -> u64 {
+    let (mut most, mut first) = (0, 0);
+    // Bytes of the pages `first..=last`, and the rows of those between them.
+    let (mut bytes, mut between) = (0_u64, 0_u64);
+    for last in 0..pages.len() {
+        bytes = bytes.saturating_add(pages[last].1);
+        if first + 1 < last {
+            between = between.saturating_add(pages[last - 1].0);
+        }
+        // A row of each end, and all between them.
+        while first < last && rows < between.saturating_add(2) {
+            bytes = bytes.saturating_sub(pages[first].1);
+            first += 1;
+            between = if first < last { between.saturating_sub(pages[first].0) } else { 0 };
+        }
+        most = most.max(bytes);
+    }
+    most
 }
 
 /// Bytes in which most headers of pages fit.
@@ -330,6 +445,17 @@ impl PageReader for CheckedPages {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_next_to_each_other_lie_in_these_pages() {
+        let pages = [(10, 5), (1, 900), (1, 800), (1, 7), (20, 6)];
+        for (rows, expected) in [(1, 900), (2, 1_700), (3, 1_707), (4, 1_713), (5, 1_718)] {
+            assert_eq!(window(&pages, rows), expected, "{rows}");
+        }
+        assert_eq!(window(&pages, 1_000), 1_718);
+        assert_eq!(window(&[], 7), 0);
+        assert_eq!(window(&[(4_000, 3)], 4_096), 3);
+    }
 
     #[test]
     fn lists_of_deltas_are_as_long_as_the_page_says() {

@@ -23,11 +23,14 @@ pub(super) struct PageSizes {
     pub(super) compressed: i64,
     /// The bytes of levels, which version 2 never compresses.
     pub(super) levels: i64,
+    /// Rows of a flat column, or values of its dictionary.
+    pub(super) values: i64,
     /// The bytes of the header itself.
     pub(super) header: usize,
 }
 
 pub(super) const INDEX_PAGE: i64 = 1;
+pub(super) const DICTIONARY_PAGE: i64 = 2;
 
 /// Checks the footer of a file (TH2).
 pub(super) fn check_footer(bytes: &[u8]) -> Result<(), Flaw> {
@@ -49,10 +52,15 @@ pub(super) fn page_sizes(bytes: &[u8]) -> Result<Option<PageSizes>, Flaw> {
             (1, I32) => sizes.kind = walk.integer()?,
             (2, I32) => sizes.uncompressed = walk.integer()?,
             (3, I32) => sizes.compressed = walk.integer()?,
-            (8, STRUCT) => {
-                let levels = &mut sizes.levels;
-                walk.fields(depth, &mut |walk, id, ty, depth| match (id, ty) {
-                    (5 | 6, I32) => {
+            (5 | 7 | 8, STRUCT) => {
+                let (values, levels) = (&mut sizes.values, &mut sizes.levels);
+                let kind = id;
+                walk.fields(depth, &mut |walk, id, ty, depth| match (kind, id, ty) {
+                    (_, 1, I32) => {
+                        *values = walk.integer()?;
+                        Ok(())
+                    }
+                    (8, 5 | 6, I32) => {
                         *levels = levels.saturating_add(walk.integer()?);
                         Ok(())
                     }
@@ -331,11 +339,14 @@ mod tests {
 
     #[test]
     fn the_sizes_of_a_page_are_read() {
-        // A data page of version 2: 200 bytes, 100 of them stored, levels of 3 and 4.
-        let bytes =
-            [0x15, 6, 0x15, 0x90, 0x03, 0x15, 0xC8, 0x01, 0x5C, 0x55, 6, 0x15, 8, 0, 0, 0xFF];
+        // A data page of version 2: 200 bytes, 100 of them stored, 9 values, levels of 3 and 4.
+        let bytes = [
+            0x15, 6, 0x15, 0x90, 0x03, 0x15, 0xC8, 0x01, 0x5C, 0x15, 18, 0x45, 6, 0x15, 8, 0, 0,
+            0xFF,
+        ];
+        let (uncompressed, compressed) = (200, 100);
         let wanted =
-            PageSizes { kind: 3, uncompressed: 200, compressed: 100, levels: 7, header: 15 };
+            PageSizes { kind: 3, uncompressed, compressed, levels: 7, values: 9, header: 17 };
         assert_eq!(page_sizes(&bytes), Ok(Some(wanted)));
         assert_eq!(page_sizes(&bytes[..10]), Ok(None));
     }

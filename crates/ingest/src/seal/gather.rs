@@ -54,7 +54,7 @@ impl Unpacked {
     }
 }
 
-const FRAME_ROWS: usize = 65_536;
+pub(super) const FRAME_ROWS: usize = 65_536;
 const _: () = assert!(FRAME_ROWS as u64 == limits::FRAME_ROWS.0);
 
 impl<'a> Encoder<'a> {
@@ -82,6 +82,7 @@ impl<'a> Encoder<'a> {
         if layout.text.is_some() {
             self.text_column(parts, rows, column, &mut encoder)?;
             self.unpacked.clear();
+            self.found.keep_at_most(self.job.shares.kept_max());
             return Ok(encoder.finish());
         }
         let has_nulls = parts
@@ -106,7 +107,7 @@ impl<'a> Encoder<'a> {
     /// Memory for another column.
     pub(super) fn recycle(&mut self, bytes: Vec<u8>) {
         // A column of unusual size should not be kept for ever.
-        if bytes.capacity() <= 64 << 20 {
+        if bytes.capacity() <= self.job.shares.kept_max() {
             self.spare.push(bytes);
         }
     }

@@ -9,7 +9,9 @@ use crate::packed::PackedSlab;
 /// The slabs of a bucket, and its rows in the order of time.
 #[derive(Debug)]
 pub(crate) struct SortedBucket {
-    slabs: Vec<(PackedSlab, Option<Reservation>)>,
+    slabs: Vec<(PackedSlab, Reservation)>,
+    /// Its part of the memory of open buckets.
+    held: Reservation,
     /// Slab and row of every row, packed: `slab << row_bits | row`.
     order: Vec<u32>,
     row_bits: u32,
@@ -19,18 +21,19 @@ pub(crate) struct SortedBucket {
 
 impl SortedBucket {
     pub(crate) fn new(
-        mut slabs: Vec<(PackedSlab, Option<Reservation>)>,
+        mut slabs: Vec<(PackedSlab, Reservation)>,
         layout: &RowLayout,
+        held: Reservation,
     ) -> SortedBucket {
         slabs.retain(|(slab, _)| slab.rows > 0);
         let capacity = slabs.iter().map(|(slab, _)| slab.rows).max().unwrap_or(1);
         let row_bits = capacity.next_power_of_two().trailing_zeros();
         let order = input_order(&slabs, row_bits);
         let Some(column) = layout.timestamp else {
-            return SortedBucket { slabs, order, row_bits, timestamps: Vec::new() };
+            return SortedBucket { slabs, held, order, row_bits, timestamps: Vec::new() };
         };
         let mut bucket =
-            SortedBucket { slabs, order: Vec::new(), row_bits, timestamps: Vec::new() };
+            SortedBucket { slabs, held, order: Vec::new(), row_bits, timestamps: Vec::new() };
         let mut values = Vec::new();
         bucket.unpack(column, &layout.columns[column], &mut values);
         let values = values.as_chunks::<8>().0;
@@ -48,6 +51,27 @@ impl SortedBucket {
             out.resize((number << self.row_bits) * column.width, 0);
             slab.unpack(index, column, out);
         }
+    }
+
+    /// The memory that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.held.bytes()
+    }
+
+    /// For each row in order, the memory that it and all before it take.
+    pub(crate) fn row_ends(&self, layout: &RowLayout) -> Vec<u64> {
+        let texts: Vec<Vec<u64>> = self.slabs().map(|slab| slab.row_texts(layout)).collect();
+        let all: u64 = texts.iter().flatten().sum();
+        let fixed = self.bytes().saturating_sub(all) / self.rows().max(1) as u64;
+        let mask = (1_usize << self.row_bits) - 1;
+        let mut end = 0;
+        let of_row = |&place: &u32| {
+            let place = place as usize;
+            let text = texts[place >> self.row_bits].get(place & mask).copied().unwrap_or(0);
+            end += fixed + text;
+            end
+        };
+        self.order.iter().map(of_row).collect()
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -87,7 +111,7 @@ impl SortedBucket {
 }
 
 /// All rows as they stand in the input: by the marks of their slabs (Y3).
-fn input_order(slabs: &[(PackedSlab, Option<Reservation>)], row_bits: u32) -> Vec<u32> {
+fn input_order(slabs: &[(PackedSlab, Reservation)], row_bits: u32) -> Vec<u32> {
     let mut runs = Vec::new();
     for (index, (slab, _)) in slabs.iter().enumerate() {
         assert!(index < 1 << (32 - row_bits), "slabs and rows fit 32 bits together");

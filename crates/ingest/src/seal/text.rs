@@ -1,8 +1,9 @@
 //! Text columns of a segment: numbers of the workers' interners and texts of slabs become either
 //! codes of the segment's own distinct values or the texts one after the other.
 //!
-//! - TX1. All texts of a column of a segment are of one form: compressed, if those of one slab are.
-//!   Equal texts are equal in either form, so they are told apart without being decompressed.
+//! - TX1. All texts of a column of a segment are of one form: compressed, if those of one slab are
+//!   and most of the bytes are not in slabs that would not shrink. Equal texts are equal in either
+//!   form, so they are told apart without being decompressed.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -72,7 +73,10 @@ impl Encoder<'_> {
                 let validity = validity.as_deref();
                 DictionaryRows { ids, values: &values, form, validity }
             });
-            let wanted = rows.filter(|rows| is_symbol || rows.pays_off());
+            // Its values are sorted as the texts that they were.
+            let bytes_max = self.job.shares.distinct_max();
+            let fits = || form == TextForm::Raw || compressor.has_at_most(&values, bytes_max);
+            let wanted = rows.filter(|rows| is_symbol || rows.pays_off() && fits());
             history.is_plain.store(wanted.is_none(), Relaxed);
             if let Some(rows) = wanted {
                 if is_symbol {
@@ -119,14 +123,24 @@ struct InternedTexts {
 impl<'a> TextRows<'a> {
     fn new(job: &'a SealJob<'a>, parts: &'a [Part], rows: usize, column: usize) -> TextRows<'a> {
         let text = text_index(&job.buckets.layout.columns[column]);
-        let all = parts.iter().flat_map(|part| part.bucket.slabs());
-        let is_compressed =
-            all.map(|slab| slab.texts[text].form).any(|f| f == TextForm::Compressed);
-        let form = if is_compressed { TextForm::Compressed } else { TextForm::Raw };
         let compressor = &job.buckets.compressors[column];
-        let in_form = |texts: &'a PackedTexts| match form == texts.form || texts.ends.is_empty() {
-            true => Cow::Borrowed(texts),
-            false => Cow::Owned(texts.compressed(compressor)),
+        let all = || parts.iter().flat_map(|part| part.bucket.slabs()).map(|s| &s.texts[text]);
+        let bytes_in = |form: TextForm| {
+            let slabs = all().filter(|texts| texts.form == form && !texts.ends.is_empty());
+            slabs.map(|texts| texts.plain_bytes(compressor)).sum::<usize>()
+        };
+        let is_compressed = all().any(|texts| texts.form == TextForm::Compressed);
+        let form = match is_compressed {
+            true if bytes_in(TextForm::Raw) <= bytes_in(TextForm::Compressed) => {
+                TextForm::Compressed
+            }
+            _ => TextForm::Raw,
+        };
+        let in_form = |texts: &'a PackedTexts| match (form == texts.form, form) {
+            _ if texts.ends.is_empty() => Cow::Borrowed(texts),
+            (true, _) => Cow::Borrowed(texts),
+            (_, TextForm::Compressed) => Cow::Owned(texts.compressed(compressor)),
+            (_, TextForm::Raw) => Cow::Owned(texts.raw(compressor)),
         };
         let slabs_of = |part: &'a Part| {
             let slabs = part.bucket.slabs();
@@ -235,7 +249,10 @@ impl<'a> TextRows<'a> {
         found.clear();
         // For each worker, what its interner's numbers are here.
         let known = self.known(&UNKNOWN);
-        let mut search = Search { texts: self, found, known, text: Vec::new(), own: 0, rows: 0 };
+        let bytes_max = if always { usize::MAX } else { self.job.shares.distinct_max() };
+        let (text, own, rows) = (Vec::new(), 0, 0);
+        let is_over = false;
+        let mut search = Search { texts: self, found, known, text, own, rows, bytes_max, is_over };
         let layout = &self.job.buckets.layout.columns[self.column];
         let mut validity = Validity::new(self.rows);
         let mut ids = Vec::with_capacity(self.rows);
@@ -255,7 +272,7 @@ impl<'a> TextRows<'a> {
                     (places.len() < part.bucket.rows()).then(|| wanted(places, first, rows));
                 search.slab(slab, &codes[first..first + rows], ids, wanted.as_deref());
                 let is_many = search.own >= TRIAL_ROWS && search.found.len() * 10 > search.rows * 9;
-                if search.is_full() || !always && is_many {
+                if search.is_full() || !always && (is_many || search.is_over) {
                     return None;
                 }
             }
@@ -298,6 +315,9 @@ struct Search<'a, 'b> {
     /// Texts that were not interned before.
     own: usize,
     rows: usize,
+    /// More bytes of texts are no dictionary, unless they are symbols.
+    bytes_max: usize,
+    is_over: bool,
 }
 
 impl Search<'_, '_> {
@@ -309,7 +329,7 @@ impl Search<'_, '_> {
         ids: &mut [u32],
         wanted: Option<&[bool]>,
     ) {
-        let Search { texts, found, known, text, own, rows } = self;
+        let Search { texts, found, known, text, own, rows, bytes_max, is_over } = self;
         let known = &mut known[slab.worker];
         for (row, (id, code)) in ids.iter_mut().zip(codes).enumerate() {
             if wanted.is_some_and(|wanted| !wanted[row]) {
@@ -329,7 +349,9 @@ impl Search<'_, '_> {
                 }
                 SlotCode::Own(index) => {
                     *own += 1;
-                    found.intern(slab.texts.text(index)).unwrap_or(UNKNOWN)
+                    let text = slab.texts.text(index);
+                    *is_over |= text.len() > bytes_max.saturating_sub(found.text_bytes());
+                    if *is_over { UNKNOWN } else { found.intern(text).unwrap_or(UNKNOWN) }
                 }
             };
         }

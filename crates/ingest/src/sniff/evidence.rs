@@ -243,6 +243,13 @@ impl Evidence {
         self.shape.merge(&other.shape);
     }
 
+    /// Whether all cells but so many are numbers, or all are times, and there are some.
+    pub(super) fn is_text_because_of(&self, count: u64) -> bool {
+        let others = self.cells.saturating_sub(count);
+        let are_times = self.formats.iter().any(|format| format.fitting == others);
+        0 < others && (self.numbers == others || are_times)
+    }
+
     pub(super) fn notation(&self) -> &Notation {
         &self.notation
     }

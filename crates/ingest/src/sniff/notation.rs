@@ -4,6 +4,8 @@
 //! - NO1. `1.000` is a thousand in files with decimal commas, and one in others: where a sample has
 //!   decimal commas, a column in which every point may part thousands stays text (decision 0007).
 
+use std::cmp::Reverse;
+
 use tidegate_model::ColumnType;
 
 use super::evidence::{Evidence, Inferred};
@@ -22,9 +24,13 @@ pub(super) struct Notation {
     continental: u64,
     /// Timestamps that have an offset.
     offsets: u64,
-    /// Texts that are `\N`.
-    escaped_nulls: u64,
+    /// Texts with which other programs write NULL, by their places in `NULL_TEXTS`.
+    nulls: [u64; NULL_TEXTS.len()],
 }
+
+/// What other programs write for NULL. Some of them are words as well: so they stay text, and a
+/// note tells of them where nothing but text stands beside numbers or times.
+const NULL_TEXTS: [&str; 8] = ["\\N", "null", "NULL", "NA", "N/A", "NaT", "None", "-"];
 
 /// What is known of all columns.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +57,8 @@ impl Notation {
     /// A cell that is no number.
     pub(super) fn add_other(&mut self, text: &[u8]) {
         self.continental += u64::from(is_continental(text));
-        self.escaped_nulls += u64::from(text == b"\\N");
+        let null = NULL_TEXTS.iter().position(|null| null.as_bytes() == text);
+        self.nulls[null.unwrap_or(0)] += u64::from(null.is_some());
     }
 
     /// A timestamp with a time of day.
@@ -64,7 +71,9 @@ impl Notation {
         self.grouped += other.grouped;
         self.continental += other.continental;
         self.offsets += other.offsets;
-        self.escaped_nulls += other.escaped_nulls;
+        for (own, other) in self.nulls.iter_mut().zip(other.nulls) {
+            *own += other;
+        }
         if self.grouped_example.is_none() {
             self.grouped_example.clone_from(&other.grouped_example);
         }
@@ -91,6 +100,21 @@ pub(crate) fn inferred(evidence: &Evidence, has_commas: bool) -> Inferred {
     }
 }
 
+/// The note on texts that may be NULL: `\N` is hardly ever anything else, and others are told of
+/// where they alone make the column text.
+fn nulls(name: &str, evidence: &Evidence) -> Option<String> {
+    let counts = &evidence.notation().nulls;
+    let at = (0..counts.len()).max_by_key(|&at| (counts[at], Reverse(at)))?;
+    let (text, count) = (NULL_TEXTS[at], counts[at]);
+    let is_all = at == 0 || evidence.is_text_because_of(count);
+    (0 < count && is_all).then(|| {
+        format!(
+            "column `{name}` has the text `{text}`, sampled values: {count}; where that is NULL, \
+             say --null '{text}'"
+        )
+    })
+}
+
 /// The notes on a column whose values may mean something else to their writer.
 pub(crate) fn remarks(
     (name, column): (&str, &Inferred),
@@ -101,12 +125,8 @@ pub(crate) fn remarks(
     let mut remarks = Vec::new();
     remarks.extend(thousands((name, column.ty), evidence, surroundings));
     let is_text = matches!(column.ty, ColumnType::Varchar | ColumnType::Symbol);
-    if is_text && 0 < notation.escaped_nulls {
-        let count = notation.escaped_nulls;
-        remarks.push(format!(
-            "column `{name}` has the text `\\N`, sampled values: {count}; where that is NULL, say \
-             --null '\\N'"
-        ));
+    if is_text {
+        remarks.extend(nulls(name, evidence));
     }
     let without = evidence.times() - notation.offsets.min(evidence.times());
     let is_found = column.format.as_ref().is_some_and(|format| format.may_have_offset());

@@ -255,6 +255,30 @@ fn buffers_come_back_once_the_queue_is_full() {
     }
 }
 
+/// Four writes of 30 MiB each, and the buffers that they left, were 120 MiB that nobody counted.
+#[test]
+fn bytes_in_flight_have_a_bound() {
+    const BYTES_MAX: usize = 1 << 20;
+    let file = put(&SimDisk::new(1), Path::new("/f"), &[]);
+    let simulated = IoChoice::Simulated { seed: 5 };
+    let mut queue = WriteQueue::new(simulated, 8).unwrap().with_bytes_max(BYTES_MAX);
+    let mut expected = Vec::new();
+    for (number, len) in [400_000, 600_000, 9 << 20, 1, 12 << 20, 900_000].into_iter().enumerate() {
+        let bytes = vec![u8::try_from(number).unwrap() + 1; len];
+        let offset = expected.len() as u64;
+        expected.extend_from_slice(&bytes);
+        expected.resize(expected.len().next_multiple_of(4096), 0);
+        let vacant = queue.write(&file, bytes, offset).unwrap();
+        assert!(queue.bytes_in_flight() <= BYTES_MAX, "Q4");
+        assert!(vacant.is_none_or(|vacant| vacant.capacity() <= 8 << 20), "Q4");
+    }
+    queue.flush().unwrap();
+    assert_eq!(queue.bytes_in_flight(), 0);
+    let mut found = vec![0; expected.len() - 4096];
+    file.read_exact_at(&mut found, 0).unwrap();
+    assert!(found == expected[..found.len()]);
+}
+
 #[test]
 fn a_failed_queue_stays_failed() {
     let dir = tempfile::tempdir().unwrap();

@@ -52,7 +52,8 @@ impl CopyFault {
             ImportError::AmbiguousDates { place, column, .. } => {
                 (line(place), Some(column.clone()))
             }
-            ImportError::MixedLineEnds { place, .. } => (line(place), None),
+            ImportError::MixedLineEnds { place, .. }
+            | ImportError::RecordOverMemory { place, .. } => (line(place), None),
             _ => (None, None),
         };
         fault

@@ -17,17 +17,18 @@ const OF_COPY: [(&str, &str); 17] = [
     ("--symbols", "a table made before, with SYMBOL,"),
     ("--header", "HEADER true"),
     ("--schema", "a table made before"),
-    ("--memory", "memory.limit"),
+    ("--memory", "copy.memory_limit"),
     ("--quote", "QUOTE"),
     ("--null", "NULL"),
 ];
 
-const OF_IMP: [(&str, &str); 5] = [
+const OF_IMP: [(&str, &str); 6] = [
     ("TIMESTAMP_FORMAT", "a `pattern` in the part `schema`"),
     ("a table made before", "the part `schema`"),
     ("HEADER true", "forceHeader=true"),
     ("SKIP_COLUMNS", "skipColumns"),
     ("DELIMITER", "delimiter"),
+    ("say NULL", "COPY takes NULL"),
 ];
 
 /// A message with the options of COPY.
@@ -61,5 +62,10 @@ mod tests {
         );
         assert!(of_imp(&copy).contains("delimiter and QUOTE how"), "{}", of_imp(&copy));
         assert_eq!(of_copy("with --timestamp-format"), "with TIMESTAMP_FORMAT");
+        let null = of_copy("where that is NULL, say --null 'NA'");
+        assert_eq!(null, "where that is NULL, say NULL 'NA'");
+        assert_eq!(of_imp(&null), "where that is NULL, COPY takes NULL 'NA'");
+        let memory = of_copy("a quarter of --memory 64.0 MiB");
+        assert_eq!(memory, "a quarter of copy.memory_limit 64.0 MiB");
     }
 }

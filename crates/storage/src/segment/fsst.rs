@@ -58,6 +58,9 @@ impl Encoder {
     }
 }
 
+/// The most bytes that a code stands for.
+pub(super) const SYMBOL_BYTES: usize = 8;
+
 /// A table, ready to decompress.
 #[derive(Debug)]
 pub(super) struct Decoder {
@@ -104,6 +107,19 @@ impl Decoder {
             }
         }
         word.swap_bytes()
+    }
+
+    /// The bytes of a compressed string's text.
+    pub(super) fn plain_bytes(&self, compressed: &[u8]) -> usize {
+        let mut codes = compressed.iter();
+        let mut bytes = 0;
+        while let Some(&code) = codes.next() {
+            bytes += match code {
+                255 => codes.next().map_or(0, |_| 1),
+                code => usize::from(self.lengths[code as usize]),
+            };
+        }
+        bytes
     }
 
     /// Appends the text of a compressed string.

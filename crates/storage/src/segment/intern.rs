@@ -73,6 +73,13 @@ impl Interner {
         self.bytes.clear();
     }
 
+    /// Forgets all strings, and the memory if it is more than this.
+    pub fn keep_at_most(&mut self, bytes: usize) {
+        if self.memory_bytes() > bytes {
+            *self = Interner::default();
+        }
+    }
+
     /// How many strings.
     #[must_use]
     pub fn len(&self) -> usize {

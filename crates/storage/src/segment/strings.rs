@@ -15,7 +15,7 @@ use tidegate_model::{SymbolId, limits};
 use super::encode::kernels::{append_codes_by, code_width, frame_footer, has_null, is_valid};
 use super::encode::zones::{code_zone, prefix, string_zone};
 use super::encode::{ColumnEncoder, FRAME_ROWS, Validity, ZONE_ROWS};
-use super::fsst::{Decoder, Encoder};
+use super::fsst::{Decoder, Encoder, SYMBOL_BYTES};
 
 /// Fewer bytes than this are not worth a table of two kilobytes.
 const COMPRESSED_FROM_BYTES: usize = 16 << 10;
@@ -122,7 +122,9 @@ impl StringCompressor {
         let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: usize = texts.iter().map(|text| text.len()).sum();
         let step = (bytes / COLLECTED_AT_ONCE_BYTES).max(1);
-        collected.extend(texts.iter().step_by(step).map(|text| text.to_vec()));
+        // One text may be longer than all that is wanted.
+        let begun = |text: &&[u8]| text[..text.len().min(COLLECTED_BYTES)].to_vec();
+        collected.extend(texts.iter().step_by(step).map(begun));
         let bytes: usize = collected.iter().map(Vec::len).sum();
         if bytes < COLLECTED_BYTES {
             return false;
@@ -130,6 +132,16 @@ impl StringCompressor {
         let texts = std::mem::take(&mut *collected);
         let views: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
         self.trained.get_or_init(|| Trained::new(&views)).is_worthwhile
+    }
+
+    /// Whether these texts shrink: the table was trained on others, which they may be nothing like,
+    /// and then they get up to twice as large. Of many bytes some are looked at, spread over all.
+    ///
+    /// # Panics
+    /// As `compress`.
+    #[must_use]
+    pub fn shrinks(&self, texts: &[&[u8]]) -> bool {
+        self.table().shrinks(texts)
     }
 
     /// Appends the compressed form of every text, and where each ends in `out`.
@@ -146,6 +158,30 @@ impl StringCompressor {
     /// As `compress`.
     pub fn decompress(&self, compressed: &[u8], out: &mut Vec<u8>) {
         self.table().decoder.decompress(compressed, out);
+    }
+
+    /// The bytes of the texts of compressed strings that stand one after the other.
+    ///
+    /// # Panics
+    /// As `compress`.
+    #[must_use]
+    pub fn plain_bytes(&self, compressed: &[u8]) -> usize {
+        self.table().decoder.plain_bytes(compressed)
+    }
+
+    /// Whether compressed strings have at most so many bytes together when they are decompressed.
+    ///
+    /// # Panics
+    /// As `compress`.
+    #[must_use]
+    pub fn has_at_most(&self, compressed: &[&[u8]], bytes_max: usize) -> bool {
+        let all: usize = compressed.iter().map(|text| text.len()).sum();
+        if all.saturating_mul(SYMBOL_BYTES) <= bytes_max {
+            return true;
+        }
+        let decoder = &self.table().decoder;
+        let plain: usize = compressed.iter().map(|text| decoder.plain_bytes(text)).sum();
+        plain <= bytes_max
     }
 
     /// The table, trained on these texts if there is none yet and they are enough.
@@ -174,7 +210,7 @@ const CANDIDATES: usize = 4;
 impl Trained {
     fn new(texts: &[&[u8]]) -> Trained {
         // What repeats will be in a dictionary, once.
-        let mut distinct = texts.to_vec();
+        let mut distinct = trained_on(texts);
         distinct.sort_unstable();
         distinct.dedup();
         let plain_bytes: usize = distinct.iter().map(|text| text.len()).sum();
@@ -197,10 +233,51 @@ impl Trained {
         Trained { encoder: Some(encoder), decoder, table, is_worthwhile }
     }
 
+    /// As `StringCompressor::shrinks`; of few bytes the answer is yes.
+    fn shrinks(&self, texts: &[&[u8]]) -> bool {
+        let bytes: usize = texts.iter().map(|text| text.len()).sum();
+        if bytes < SHRUNK_FROM_BYTES {
+            return true;
+        }
+        let stride = bytes / SHRUNK_SAMPLES;
+        let (mut sample, mut start, mut next) = (Vec::new(), 0, 0);
+        for text in texts {
+            while next < start + text.len() {
+                let at = next - start;
+                sample.push(&text[at..text.len().min(at + SHRUNK_SAMPLE_BYTES)]);
+                next += stride;
+            }
+            start += text.len();
+        }
+        let plain_bytes: usize = sample.iter().map(|text| text.len()).sum();
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        self.encoder().compress(&sample, &mut bytes, &mut ends);
+        bytes.len() <= plain_bytes - plain_bytes / 10
+    }
+
     fn encoder(&self) -> &Encoder {
         self.encoder.as_ref().expect("the table was trained here")
     }
 }
+
+/// Texts that a table is trained on: all of them, or so many bytes spread over them.
+fn trained_on<'a>(texts: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let bytes: usize = texts.iter().map(|text| text.len()).sum();
+    let step = bytes.div_ceil(TRAINED_BYTES_MAX).clamp(1, texts.len().max(1));
+    let begun = |text: &&'a [u8]| match bytes <= TRAINED_BYTES_MAX {
+        true => *text,
+        false => &text[..text.len().min(COLLECTED_BYTES)],
+    };
+    texts.iter().step_by(step).map(begun).collect()
+}
+
+/// Texts of so many bytes are tried before they are compressed, with so many pieces.
+const SHRUNK_FROM_BYTES: usize = 1 << 20;
+const SHRUNK_SAMPLES: usize = 64;
+const SHRUNK_SAMPLE_BYTES: usize = 1 << 10;
+
+/// Each candidate compresses them once, for its size.
+const TRAINED_BYTES_MAX: usize = 16 << 20;
 
 /// A compressed or plain list of strings.
 struct Packed {
@@ -318,19 +395,18 @@ impl ColumnEncoder {
                 }
             });
         }
-        let packed = match form {
-            TextForm::Raw => pack(texts, compressor),
+        let start = self.begin_frame(texts.len(), validity);
+        let is_compressed = match form {
+            TextForm::Raw => append_compressed(texts, compressor, &mut self.bytes),
             TextForm::Compressed => {
-                let bytes = texts.iter().map(|text| text.len()).sum();
-                Packed { compressed: true, ..Packed::of(texts.iter().copied(), texts.len(), bytes) }
+                append_texts(texts, &mut self.bytes);
+                true
             }
         };
-        let start = self.begin_frame(texts.len(), validity);
-        packed.append(&mut self.bytes);
         let frame = FrameFooter {
             has_validity: validity.is_some(),
             // The scale of a string frame says whether its strings are compressed.
-            scale: packed.compressed.into(),
+            scale: is_compressed.into(),
             ..frame_footer(Encoding::Strings)
         };
         self.end_frame(start, frame)
@@ -469,6 +545,54 @@ impl RawTexts {
     }
 }
 
+/// Appends texts as `Packed` has them, without a copy in between: they may be most of the memory
+/// that there is.
+fn append_texts(texts: &[&[u8]], out: &mut Vec<u8>) {
+    let bytes: usize = texts.iter().map(|text| text.len()).sum();
+    // What follows is small: large ones should not be copied for it.
+    out.reserve_exact((texts.len() + 1) * 4 + bytes + BEHIND_TEXTS_BYTES);
+    let mut end = 0;
+    out.extend_from_slice(&offset(end).to_le_bytes());
+    for text in texts {
+        end += text.len();
+        out.extend_from_slice(&offset(end).to_le_bytes());
+    }
+    for text in texts {
+        out.extend_from_slice(text);
+    }
+}
+
+/// About what a column has behind the texts of a page frame.
+const BEHIND_TEXTS_BYTES: usize = 64 << 10;
+
+/// Appends texts, compressed where that is worth it (D2), and says whether they are.
+fn append_compressed(texts: &[&[u8]], compressor: &StringCompressor, out: &mut Vec<u8>) -> bool {
+    let plain_bytes: usize = texts.iter().map(|text| text.len()).sum();
+    let trained = compressor.trained(texts).filter(|trained| trained.is_worthwhile);
+    let is_enough = plain_bytes >= COMPRESSED_FROM_BYTES;
+    if let Some(trained) = trained.filter(|trained| is_enough && trained.shrinks(texts)) {
+        let start = out.len();
+        let first = start + (texts.len() + 1) * 4;
+        out.resize(first, 0);
+        let mut ends = Vec::with_capacity(texts.len());
+        trained.encoder().compress(texts, out, &mut ends);
+        if out.len() - first <= plain_bytes - plain_bytes / 10 {
+            for (place, end) in out[start + 4..first].chunks_exact_mut(4).zip(ends) {
+                let end = usize::try_from(end).expect("a place in `out`");
+                place.copy_from_slice(&offset(end - first).to_le_bytes());
+            }
+            return true;
+        }
+        out.truncate(start);
+    }
+    append_texts(texts, out);
+    false
+}
+
+fn offset(end: usize) -> u32 {
+    u32::try_from(end).expect("a page frame has below 4 GiB of text")
+}
+
 /// D2.
 fn pack(texts: &[&[u8]], compressor: &StringCompressor) -> Packed {
     let plain_bytes: usize = texts.iter().map(|text| text.len()).sum();
@@ -478,8 +602,9 @@ fn pack(texts: &[&[u8]], compressor: &StringCompressor) -> Packed {
         ends.push(0);
         trained.encoder().compress(texts, &mut bytes, &mut ends);
         if bytes.len() <= plain_bytes - plain_bytes / 10 {
-            let offset = |end| u32::try_from(end).expect("a page frame has below 4 GiB of text");
-            let offsets = ends.into_iter().map(offset).collect();
+            let offsets =
+                ends.into_iter().map(|end| offset(usize::try_from(end).expect("in memory")));
+            let offsets = offsets.collect();
             return Packed { offsets, bytes, compressed: true };
         }
     }
@@ -500,8 +625,7 @@ impl Packed {
     }
 
     fn end_string(&mut self) {
-        let end = u32::try_from(self.bytes.len()).expect("a page frame has below 4 GiB of text");
-        self.offsets.push(end);
+        self.offsets.push(offset(self.bytes.len()));
     }
 
     fn append(&self, out: &mut Vec<u8>) {

@@ -92,3 +92,42 @@ fn a_header_of_other_names_than_those_before_fails_the_import() {
     assert_eq!((summary.rows_imported, summary.headers), (2, 2));
     assert!(summary.notes[0].contains("none of the table's names"), "{:?}", summary.notes);
 }
+
+/// Hive and others write a column that all rows of a file share as the name of a folder: it was
+/// left out without a word.
+#[test]
+fn folders_that_say_a_column_are_noted() {
+    for (column, noted) in [("n", true), ("YEAR", false)] {
+        let world = World::on(Arc::new(SimDisk::new(1)), Path::new("/"));
+        let text = format!("{column},s\n1,a\n2,b\n");
+        let paths = ["year=2024/a.csv", "year=2025/a.csv"];
+        let paths = paths.map(|path| world.put(path, text.as_bytes()));
+        let summary = world.import(&guessed(&world, &paths)).unwrap();
+        let note = "folders are called `year=...`, but names of folders are no columns: `year` \
+                    left out";
+        assert_eq!(summary.notes.iter().any(|own| own == note), noted, "{:?}", summary.notes);
+    }
+}
+
+/// `null` and its like made text of a column of numbers, and nothing said why.
+#[test]
+fn texts_that_other_programs_write_for_null_are_noted() {
+    let note = |column: &str, text: &str, count: u64| {
+        format!(
+            "column `{column}` has the text `{text}`, sampled values: {count}; where that is NULL, \
+             say --null '{text}'"
+        )
+    };
+    for (file, expected) in [
+        ("k,n,s\n1,1,a\n2,null,b\n3,null,null\n4,3,c\n", vec![note("n", "null", 2)]),
+        ("k,t,s\n1,2024-01-01,a\n2,NA,b\n3,2024-01-02,NA\n", vec![note("t", "NA", 1)]),
+        ("k,n,s\n1,1,a\n2,NA,b\n3,x,c\n", vec![]),
+        ("k,s\n1,NA\n2,NA\n", vec![]),
+    ] {
+        let world = World::on(Arc::new(SimDisk::new(1)), Path::new("/"));
+        let path = world.put("a.csv", file.as_bytes());
+        let summary = world.import(&guessed(&world, &[path])).unwrap();
+        let found = summary.notes.iter().filter(|note| note.contains("--null"));
+        assert_eq!(found.cloned().collect::<Vec<_>>(), expected, "{file}");
+    }
+}
