@@ -34,6 +34,7 @@ mod copied;
 mod join_filter;
 mod kept;
 mod sort_keys;
+mod windows;
 mod rows;
 
 use std::fmt;
@@ -49,8 +50,10 @@ use tokio::time::{Instant, timeout_at};
 use crate::error::Error;
 use crate::session::Session;
 
+pub(crate) use copied::widest_bytes;
 pub(crate) use guard::{guarded, without_guards};
 pub(crate) use rows::{Reader, Took, finish_in_time, panicked, plan_apart, run, run_here};
+pub(crate) use windows::{charge_value, is_wide, rows_of_window};
 
 /// How long a statement may work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
