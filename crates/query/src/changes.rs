@@ -7,7 +7,7 @@
 //!   all that is kept because of them, and are counted in the memory of queries as long as a
 //!   savepoint or a statement has them.
 //! - CG3. A clone is what it was at a moment: a savepoint is one, and a statement works on one, so
-//!   that it is done as a whole or not at all.
+//!   that it is done as a whole or not at all. It costs nothing until one of the two is changed.
 //! - CG4. Rows are for the table that had the name when they were inserted: if that is dropped,
 //!   COMMIT fails, and a new table of the same name gets none of them.
 //!
@@ -38,15 +38,20 @@ const FIRST_TABLE: u64 = 3 << 30;
 /// How many there are before numbers come again.
 const TABLE_NUMBERS: u64 = 1 << 29;
 
+/// What a table of a session takes without its columns, about, and what a column does besides its
+/// name.
+const TABLE_BYTES: usize = 2 << 10;
+const COLUMN_BYTES: usize = 256;
+
 /// What one session has changed; clones share what they have in common (CG3).
 #[derive(Debug, Clone)]
 pub(crate) struct Changes {
     /// By the tables' numbers; private tables are among them.
-    tables: BTreeMap<TableId, Arc<TableChanges>>,
+    tables: Arc<BTreeMap<TableId, Arc<TableChanges>>>,
     /// Tables that COMMIT makes, by their folded names.
-    created: BTreeMap<String, Arc<PrivateTable>>,
+    created: Arc<BTreeMap<String, Arc<PrivateTable>>>,
     /// Temporary tables, by their folded names.
-    temporary: BTreeMap<String, Arc<PrivateTable>>,
+    temporary: Arc<BTreeMap<String, Arc<PrivateTable>>>,
     rows: Arc<RowAccount>,
     temporary_rows: Arc<RowAccount>,
     /// Of which transaction it is: that of another one is not put in its place.
@@ -63,6 +68,8 @@ pub(crate) struct PrivateTable {
     on_commit: Option<OnCommit>,
     /// Without its rows.
     empty: Arc<Snapshot>,
+    /// What its name and its columns take.
+    _charge: Charge,
 }
 
 /// What becomes of a temporary table at the end of a transaction.
@@ -176,10 +183,17 @@ impl TableChanges {
 }
 
 impl PrivateTable {
-    fn new(name: &str, schema: Schema, on_commit: Option<OnCommit>) -> PrivateTable {
+    fn new(
+        name: &str,
+        schema: Schema,
+        on_commit: Option<OnCommit>,
+        account: &Arc<RowAccount>,
+    ) -> Result<PrivateTable> {
+        let names = schema.columns().iter().map(|column| column.name.len() + COLUMN_BYTES);
+        let _charge = account.charge(TABLE_BYTES + name.len() + names.sum::<usize>())?;
         let (id, schema) = (TableId(FIRST_TABLE + next_number() % TABLE_NUMBERS), Arc::new(schema));
         let empty = Arc::new(Snapshot::of_no_rows(id, name, &schema));
-        PrivateTable { id, name: name.to_owned(), schema, on_commit, empty }
+        Ok(PrivateTable { id, name: name.to_owned(), schema, on_commit, empty, _charge })
     }
 
     /// Whether it ends with its session.
@@ -203,9 +217,9 @@ fn of_temporary(name: &str) -> Option<&str> {
 impl Changes {
     pub(crate) fn new() -> Changes {
         Changes {
-            tables: BTreeMap::new(),
-            created: BTreeMap::new(),
-            temporary: BTreeMap::new(),
+            tables: Arc::default(),
+            created: Arc::default(),
+            temporary: Arc::default(),
             rows: Arc::new(RowAccount::of_transaction()),
             temporary_rows: Arc::new(RowAccount::of_temporary_tables()),
             epoch: next_number(),
@@ -249,11 +263,11 @@ impl Changes {
     }
 
     /// Makes a table that COMMIT makes for all.
-    pub(crate) fn create(&mut self, name: &str, schema: Schema) -> TableRef {
-        let table = Arc::new(PrivateTable::new(name, schema, None));
+    pub(crate) fn create(&mut self, name: &str, schema: Schema) -> Result<TableRef> {
+        let table = Arc::new(PrivateTable::new(name, schema, None, &self.rows)?);
         let made = TableRef { id: table.id, name: name.to_owned() };
-        self.created.insert(fold(name), table);
-        made
+        Arc::make_mut(&mut self.created).insert(fold(name), table);
+        Ok(made)
     }
 
     /// Makes a temporary table.
@@ -267,24 +281,26 @@ impl Changes {
         if limits::TEMP_TABLES <= self.temporary.len() {
             return Err(Error::TooManyTemporaryTables);
         }
-        let table = Arc::new(PrivateTable::new(name, schema, Some(on_commit)));
+        let account = &self.temporary_rows;
+        let table = Arc::new(PrivateTable::new(name, schema, Some(on_commit), account)?);
         let made = TableRef { id: table.id, name: name.to_owned() };
-        self.temporary.insert(fold(name), table);
+        Arc::make_mut(&mut self.temporary).insert(fold(name), table);
         Ok(made)
     }
 
     /// Drops a table that only this session has; false if it has none of this name.
     pub(crate) fn drop_private(&mut self, name: &str) -> bool {
         let Some(table) = self.find(name).map(Arc::clone) else { return false };
-        self.tables.remove(&table.id);
+        Arc::make_mut(&mut self.tables).remove(&table.id);
         let tables = if table.is_temporary() { &mut self.temporary } else { &mut self.created };
-        tables.remove(&fold(&table.name)).is_some()
+        Arc::make_mut(tables).remove(&fold(&table.name)).is_some()
     }
 
     /// Drops all temporary tables.
     pub(crate) fn drop_temporary(&mut self) {
         let dropped = std::mem::take(&mut self.temporary);
-        self.tables.retain(|id, _| dropped.values().all(|table| table.id != *id));
+        Arc::make_mut(&mut self.tables)
+            .retain(|id, _| dropped.values().all(|table| table.id != *id));
     }
 
     /// Rows that are to come to a table, of which there are none yet.
@@ -329,7 +345,8 @@ impl Changes {
     fn table_mut(&mut self, table: &TableRef) -> &mut TableChanges {
         let account = Arc::clone(self.account_of(table));
         let new = || Arc::new(TableChanges::new(table, &account));
-        Arc::make_mut(self.tables.entry(table.id).or_insert_with(new))
+        let tables = Arc::make_mut(&mut self.tables);
+        Arc::make_mut(tables.entry(table.id).or_insert_with(new))
     }
 }
 
@@ -366,7 +383,7 @@ mod tests {
         let columns = [column("n", ColumnType::Int64), column("text", ColumnType::Varchar)];
         let schema = Schema::new(&columns, None, PartitionUnit::None).unwrap();
         let mut changes = Changes::new();
-        let table = changes.create("t", schema);
+        let table = changes.create("t", schema).unwrap();
         let schema = Arc::clone(&changes.find("T").unwrap().schema);
         (changes, table, schema)
     }
@@ -463,5 +480,22 @@ mod tests {
         }
         let refused = changes.create_temporary("y", schema, OnCommit::PreserveRows);
         assert!(matches!(refused, Err(Error::TooManyTemporaryTables)));
+    }
+
+    // A table of 2,000 columns took a megabyte that was nobody's, a hundred of them a session.
+    #[test]
+    fn tables_of_a_session_are_counted_with_their_columns() {
+        let (mut changes, _, schema) = table();
+        let schema = Schema::clone(&schema);
+        let least = TABLE_BYTES + schema.columns().len() * COLUMN_BYTES;
+        let before = changes.temporary_rows.used();
+        changes.create_temporary("x", schema.clone(), OnCommit::PreserveRows).unwrap();
+        assert!(before + least <= changes.temporary_rows.used(), "CG2");
+        assert!(changes.drop_private("x"));
+        assert_eq!(changes.temporary_rows.used(), before, "CG2");
+        let most = HELD_BYTES_MAX / least + 1;
+        let mut made =
+            (0..most).map(|number| changes.create(&format!("y{number}"), schema.clone()));
+        assert!(made.any(|made| matches!(made, Err(Error::TransactionTooLarge))), "CG2");
     }
 }

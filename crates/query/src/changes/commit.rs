@@ -23,7 +23,7 @@ impl Changes {
             if !schema.dedup().is_empty() {
                 self.fold(*id, empty)?;
             }
-            let rows = match self.tables.remove(id) {
+            let rows = match Arc::make_mut(&mut self.tables).remove(id) {
                 Some(changes) => changes.gathered()?,
                 None => RowBatch::default(),
             };
@@ -47,14 +47,14 @@ impl Changes {
     /// committed, they are as it has left them.
     pub(crate) fn into_temporary(self) -> Changes {
         let Changes { mut tables, mut temporary, rows, temporary_rows, epoch, .. } = self;
-        temporary.retain(|_, table| table.on_commit != Some(OnCommit::Drop));
+        Arc::make_mut(&mut temporary).retain(|_, table| table.on_commit != Some(OnCommit::Drop));
         let keeps = |id: &TableId| {
             let kept = |table: &&Arc<PrivateTable>| {
                 table.id == *id && table.on_commit == Some(OnCommit::PreserveRows)
             };
             temporary.values().any(|table| kept(&table))
         };
-        tables.retain(|id, _| keeps(id));
+        Arc::make_mut(&mut tables).retain(|id, _| keeps(id));
         Changes { tables, created: Default::default(), temporary, rows, temporary_rows, epoch }
     }
 }

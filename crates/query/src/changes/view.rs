@@ -71,7 +71,7 @@ impl Changes {
 
     /// The private rows of a table that replace each other by its keys become one of each (CV3).
     pub(super) fn fold(&mut self, table: TableId, committed: &Arc<Snapshot>) -> Result<()> {
-        let Some(changes) = self.tables.get_mut(&table) else { return Ok(()) };
+        let Some(changes) = Arc::make_mut(&mut self.tables).get_mut(&table) else { return Ok(()) };
         let changes = Arc::make_mut(changes);
         let overlay = changes.overlay(committed)?;
         changes.remove(&overlay.snapshot, std::iter::empty(), None)

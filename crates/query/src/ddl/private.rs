@@ -125,12 +125,10 @@ pub(crate) fn make_private(
     if exists {
         return Err(StorageError::TableExists { table: name.to_owned() }.into());
     }
+    tidegate_storage::catalog::check_name(name.strip_prefix("pg_temp.").unwrap_or(name))?;
     match temporary {
         Some(on_commit) => changes.create_temporary(name, schema, on_commit),
-        None => {
-            tidegate_storage::catalog::check_name(name)?;
-            Ok(changes.create(name, schema))
-        }
+        None => changes.create(name, schema),
     }
     .map(drop)
 }
