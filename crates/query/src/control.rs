@@ -101,10 +101,11 @@ impl Canceler {
         }
     }
 
-    /// Whether somebody has wanted it to end.
+    /// Whether somebody has wanted it to end: with this, by its id, or for the sake of the process.
     #[must_use]
     pub fn is_canceled(&self) -> bool {
-        self.0.is_canceled.load(SeqCst)
+        let stop = self.0.stop.get();
+        self.0.is_canceled.load(SeqCst) || stop.is_some_and(|stop| stop.is_canceled())
     }
 
     /// Why it is to end, for those who know that it is.
