@@ -481,7 +481,7 @@ fn a_cancelled_statement_keeps_no_rows_for_a_client_that_does_not_ask() {
 #[test]
 fn sockets_that_say_nothing_keep_nobody_out() {
     let world = World::new();
-    let keys = [SECRET, "pg.max_connections=2", "pg.startup_timeout=60s"];
+    let keys = [SECRET, "http.auth=off", "pg.max_connections=2", "pg.startup_timeout=60s"];
     let server = Server::start_with(&world, &keys);
     let mut silent = (0..200).map(|_| open(&server)).collect::<Vec<_>>();
     let before_proof = start("admin");
