@@ -54,7 +54,7 @@ pub use pages::PageWatch;
 pub use read_ahead::{Piece, ReadAhead};
 pub use real::{RealDisk, disk_bytes, drop_caches, free_disk_bytes};
 pub use root::{Opened, Root, RootEntry, RootError, RootFile};
-pub use sentence::{printable, sentence};
+pub use sentence::{brief, printable, sentence};
 pub use sim::{SimCall, SimDisk, SimErrno};
 pub use thread::ThreadId;
 pub use write_queue::WriteQueue;

@@ -3,12 +3,20 @@
 //!
 //! - SN1. A sentence says each thing once, although every level of errors adds its own part, and
 //!   speaks of the machine in plain words, without numbers of errors.
+//! - SN2. It has at most `SENTENCE_BYTES`, whatever it quotes: a name or a value of megabytes is
+//!   cut in its middle, so that what is said of it stands behind it.
 
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::Write as _;
 
-/// The message of an error and of its causes (SN1).
+/// Bytes of a sentence (SN2), and of them those that stand behind a cut.
+const SENTENCE_BYTES: usize = 4 << 10;
+const TAIL_BYTES: usize = 1 << 10;
+/// What stands in the place of what was cut out.
+const CUT: &str = " \u{2026} ";
+
+/// The message of an error and of its causes (SN1, SN2).
 pub fn sentence(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     let mut next = Some(error);
@@ -23,7 +31,18 @@ pub fn sentence(error: &(dyn Error + 'static)) -> String {
         }
         text.push_str(&message);
     }
-    text
+    brief(text)
+}
+
+/// The text, without its middle if it is longer than a sentence (SN2).
+#[must_use]
+pub fn brief(text: String) -> String {
+    if text.len() <= SENTENCE_BYTES {
+        return text;
+    }
+    let head = text.floor_char_boundary(SENTENCE_BYTES - TAIL_BYTES - CUT.len());
+    let tail = text.ceil_char_boundary(text.len() - TAIL_BYTES);
+    [&text[..head], CUT, &text[tail..]].concat()
 }
 
 /// `No such file or directory (os error 2)` without the number, and in our own case.
@@ -108,6 +127,19 @@ mod tests {
             assert_eq!(printable(text), expected);
             assert!(!printable(text).contains(is_hidden));
         }
+    }
+
+    /// `table `<10 MB>` does not exist` was sent and logged as a whole.
+    #[test]
+    fn a_long_name_is_cut_in_its_middle() {
+        for name in ["x".repeat(10 << 20), "\u{4e2d}".repeat(1 << 20)] {
+            let said = sentence(&io::Error::other(format!("table `{name}` does not exist")));
+            assert!(said.len() <= SENTENCE_BYTES, "SN2: {}", said.len());
+            assert!(said.starts_with("table `") && said.ends_with("` does not exist"), "{said}");
+            assert!(said.contains(CUT), "{said}");
+        }
+        let exact = "x".repeat(SENTENCE_BYTES);
+        assert_eq!(brief(exact.clone()), exact, "SN2");
     }
 
     #[test]

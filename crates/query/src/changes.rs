@@ -7,7 +7,7 @@
 //!   all that is kept because of them, and are counted in the memory of queries as long as a
 //!   savepoint or a statement has them.
 //! - CG3. A clone is what it was at a moment: a savepoint is one, and a statement works on one, so
-//!   that it is done as a whole or not at all.
+//!   that it is done as a whole or not at all. It costs nothing until one of the two is changed.
 //! - CG4. Rows are for the table that had the name when they were inserted: if that is dropped,
 //!   COMMIT fails, and a new table of the same name gets none of them.
 //!
@@ -25,8 +25,8 @@ use std::sync::{Arc, Mutex};
 use datafusion::arrow::array::RecordBatch;
 use tidegate_model::{Schema, SchemaVersion, SegmentId, TableId, limits};
 use tidegate_storage::{
-    Database, Error as StorageError, MaskedRows, PendingDdl, RowMask, SegmentPin, Snapshot,
-    TableDdl,
+    Database, Error as StorageError, MaskedRows, NewColumns, PendingDdl, RowMask, SchemaEdit,
+    SegmentPin, Snapshot, TableDdl,
 };
 
 use crate::error::{Error, Result};
@@ -42,15 +42,22 @@ const FIRST_TABLE: u64 = 3 << 30;
 /// How many there are before numbers come again.
 const TABLE_NUMBERS: u64 = 1 << 29;
 
+/// What a table of a session takes without its columns, about, and what a column does besides its
+/// name.
+const TABLE_BYTES: usize = 2 << 10;
+const COLUMN_BYTES: usize = 256;
+
 /// What one session has changed; clones share what they have in common (CG3).
 #[derive(Debug, Clone)]
 pub(crate) struct Changes {
     /// By the tables' numbers; temporary tables are among them.
-    tables: BTreeMap<TableId, Arc<TableChanges>>,
+    tables: Arc<BTreeMap<TableId, Arc<TableChanges>>>,
     /// What becomes of tables at COMMIT.
     ddl: PendingDdl,
+    /// What that takes.
+    ddl_charges: Vec<Arc<Charge>>,
     /// Temporary tables, by their folded names.
-    temporary: BTreeMap<String, Arc<TemporaryTable>>,
+    temporary: Arc<BTreeMap<String, Arc<TemporaryTable>>>,
     rows: Arc<RowAccount>,
     temporary_rows: Arc<RowAccount>,
     /// Of which transaction it is: that of another one is not put in its place.
@@ -66,6 +73,8 @@ pub(crate) struct TemporaryTable {
     on_commit: OnCommit,
     /// Without its rows.
     empty: Arc<Snapshot>,
+    /// What its name and its columns take.
+    _charge: Charge,
 }
 
 /// What becomes of a temporary table at the end of a transaction.
@@ -194,11 +203,41 @@ impl TableChanges {
     }
 }
 
+/// What a table of a session takes, about, without its rows.
+fn table_bytes(name: &str, schema: &Schema) -> usize {
+    let names = schema.columns().iter().map(|column| column.name.len() + COLUMN_BYTES);
+    let query = schema.view().map_or(0, |view| view.query.len());
+    TABLE_BYTES + name.len() + query + names.sum::<usize>()
+}
+
+/// What a change of tables takes until COMMIT, about.
+fn ddl_bytes(ddl: &TableDdl) -> usize {
+    match ddl {
+        TableDdl::CreateTable { name, schema } | TableDdl::CreateView { name, schema, .. } => {
+            table_bytes(name, schema)
+        }
+        TableDdl::Alter { edit: SchemaEdit::Add(NewColumns { columns, .. }), .. } => {
+            TABLE_BYTES + columns.iter().map(|(name, _)| name.len() + COLUMN_BYTES).sum::<usize>()
+        }
+        TableDdl::Alter { edit: SchemaEdit::Comment { text: Some(text), .. }, .. } => {
+            TABLE_BYTES + text.len()
+        }
+        TableDdl::Drop { names, .. } => TABLE_BYTES + names.len() * COLUMN_BYTES,
+        TableDdl::Rename { .. } | TableDdl::Alter { .. } => TABLE_BYTES,
+    }
+}
+
 impl TemporaryTable {
-    fn new(name: &str, schema: Schema, on_commit: OnCommit) -> TemporaryTable {
+    fn new(
+        name: &str,
+        schema: Schema,
+        on_commit: OnCommit,
+        account: &Arc<RowAccount>,
+    ) -> Result<TemporaryTable> {
+        let _charge = account.charge(table_bytes(name, &schema))?;
         let (id, schema) = (TableId(FIRST_TABLE + next_number() % TABLE_NUMBERS), Arc::new(schema));
         let empty = Arc::new(Snapshot::of_no_rows(id, name, &schema));
-        TemporaryTable { id, name: name.to_owned(), schema, on_commit, empty }
+        Ok(TemporaryTable { id, name: name.to_owned(), schema, on_commit, empty, _charge })
     }
 
     pub(crate) fn is_view(&self) -> bool {
@@ -221,9 +260,10 @@ fn of_temporary(name: &str) -> Option<&str> {
 impl Changes {
     pub(crate) fn new() -> Changes {
         Changes {
-            tables: BTreeMap::new(),
+            tables: Arc::default(),
             ddl: PendingDdl::default(),
-            temporary: BTreeMap::new(),
+            ddl_charges: Vec::new(),
+            temporary: Arc::default(),
             rows: Arc::new(RowAccount::of_transaction()),
             temporary_rows: Arc::new(RowAccount::of_temporary_tables()),
             epoch: next_number(),
@@ -267,14 +307,16 @@ impl Changes {
 
     /// Changes tables at COMMIT. Rows that wait for a table get its new columns.
     pub(crate) fn define(&mut self, database: &Database, ddl: TableDdl) -> Result<()> {
+        let charge = self.rows.charge(ddl_bytes(&ddl))?;
         let before = database.visible(&self.ddl);
         let mut pending = self.ddl.clone();
         let about = pending.push(database, ddl)?;
         let now = database.visible(&pending);
         for id in about {
-            let Some(changes) = self.tables.get_mut(&id) else { continue };
+            let tables = Arc::make_mut(&mut self.tables);
+            let Some(changes) = tables.get_mut(&id) else { continue };
             match (before.schema_of_id(id), now.schema_of_id(id)) {
-                (_, None) => drop(self.tables.remove(&id)),
+                (_, None) => drop(tables.remove(&id)),
                 (Some(old), Some(new)) if old.version() != new.version() => {
                     Arc::make_mut(changes).alter(&old, &new)?;
                 }
@@ -282,6 +324,7 @@ impl Changes {
             }
         }
         self.ddl = pending;
+        self.ddl_charges.push(Arc::new(charge));
         Ok(())
     }
 
@@ -303,28 +346,31 @@ impl Changes {
         on_commit: OnCommit,
     ) -> Result<TableRef> {
         let name = of_temporary(name).unwrap_or(name);
+        tidegate_storage::catalog::check_name(name)?;
         if self.temporary.contains_key(&fold(name)) {
             return Err(StorageError::TableExists { table: name.to_owned() }.into());
         }
         if limits::TEMP_TABLES <= self.temporary.len() {
             return Err(Error::TooManyTemporaryTables);
         }
-        let table = Arc::new(TemporaryTable::new(name, schema, on_commit));
+        let account = &self.temporary_rows;
+        let table = Arc::new(TemporaryTable::new(name, schema, on_commit, account)?);
         let made = TableRef { id: table.id, name: name.to_owned() };
-        self.temporary.insert(fold(name), table);
+        Arc::make_mut(&mut self.temporary).insert(fold(name), table);
         Ok(made)
     }
 
     /// Drops a temporary table or view.
     pub(crate) fn drop_table(&mut self, table: &TemporaryTable) {
-        self.tables.remove(&table.id);
-        self.temporary.remove(&fold(&table.name));
+        Arc::make_mut(&mut self.tables).remove(&table.id);
+        Arc::make_mut(&mut self.temporary).remove(&fold(&table.name));
     }
 
     /// Drops all temporary tables.
     pub(crate) fn drop_temporary(&mut self) {
         let dropped = std::mem::take(&mut self.temporary);
-        self.tables.retain(|id, _| dropped.values().all(|table| table.id != *id));
+        Arc::make_mut(&mut self.tables)
+            .retain(|id, _| dropped.values().all(|table| table.id != *id));
     }
 
     /// Rows that are to come to a table, of which there are none yet.
@@ -369,7 +415,8 @@ impl Changes {
     fn table_mut(&mut self, table: &TableRef) -> &mut TableChanges {
         let account = Arc::clone(self.account_of(table));
         let new = || Arc::new(TableChanges::new(table, &account));
-        Arc::make_mut(self.tables.entry(table.id).or_insert_with(new))
+        let tables = Arc::make_mut(&mut self.tables);
+        Arc::make_mut(tables.entry(table.id).or_insert_with(new))
     }
 }
 
@@ -504,5 +551,24 @@ mod tests {
         }
         let refused = changes.create_temporary("y", schema, OnCommit::PreserveRows);
         assert!(matches!(refused, Err(Error::TooManyTemporaryTables)));
+    }
+
+    // A table of 2,000 columns took a megabyte that was nobody's, a hundred of them a session.
+    #[test]
+    fn tables_of_a_session_are_counted_with_their_columns() {
+        let (mut changes, _, schema) = table();
+        let schema = Schema::clone(&schema);
+        let least = TABLE_BYTES + schema.columns().len() * COLUMN_BYTES;
+        let before = changes.temporary_rows.used();
+        changes.create_temporary("x", schema.clone(), OnCommit::PreserveRows).unwrap();
+        assert!(before + least <= changes.temporary_rows.used(), "CG2");
+        let made = changes.find("x").map(Arc::clone).unwrap();
+        changes.drop_table(&made);
+        drop(made);
+        assert_eq!(changes.temporary_rows.used(), before, "CG2");
+        let most = HELD_BYTES_MAX / least + 1;
+        let mut made =
+            (0..most).map(|number| changes.create(&format!("y{number}"), schema.clone()));
+        assert!(made.any(|made| matches!(made, Err(Error::TransactionTooLarge))), "CG2");
     }
 }

@@ -34,6 +34,7 @@ mod copied;
 mod join_filter;
 mod kept;
 mod sort_keys;
+mod windows;
 mod rows;
 
 use std::fmt;
@@ -49,8 +50,10 @@ use tokio::time::{Instant, timeout_at};
 use crate::error::Error;
 use crate::session::Session;
 
+pub(crate) use copied::widest_bytes;
 pub(crate) use guard::{guarded, without_guards};
 pub(crate) use rows::{Reader, Took, finish_in_time, panicked, plan_apart, run, run_here};
+pub(crate) use windows::{charge_value, is_wide, rows_of_window};
 
 /// How long a statement may work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,10 +101,11 @@ impl Canceler {
         }
     }
 
-    /// Whether somebody has wanted it to end.
+    /// Whether somebody has wanted it to end: with this, by its id, or for the sake of the process.
     #[must_use]
     pub fn is_canceled(&self) -> bool {
-        self.0.is_canceled.load(SeqCst)
+        let stop = self.0.stop.get();
+        self.0.is_canceled.load(SeqCst) || stop.is_some_and(|stop| stop.is_canceled())
     }
 
     /// Why it is to end, for those who know that it is.

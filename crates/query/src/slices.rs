@@ -4,9 +4,14 @@
 //!   and of so few rows that its large constants have no more once each row has its own.
 //! - SL2. A projection whose values would be more than `SLICE_BYTES` makes them for a part of the
 //!   rows at a time; the values of one row have the limit of the account (`account` AC2).
+//! - SL3. Filters, and what divides rows among streams, gather no more than a few wide rows
+//!   (`filter` SF1, `repartition` SR1).
 //!
 //! Users see nothing of it: the pieces have the name of guards (`control::guard` U2), and the
 //! projections that of their own.
+
+mod filter;
+mod repartition;
 
 use std::fmt;
 use std::pin::Pin;
@@ -33,6 +38,8 @@ use tidegate_model::limits::{FRAME_VALUES, SLICE_BYTES, VALUES_BYTES};
 use crate::account::{forget_values, with_values_bytes_max};
 use crate::error::{ClauseProblem, Error, innermost};
 use crate::plan::{bytes_of, constant_bytes, keeps_values, makes_values};
+use filter::parted;
+use repartition::narrow;
 
 /// The beginning is the name of guards, which are not shown.
 const NAME: &str = "GuardExec (slices)";
@@ -129,7 +136,7 @@ pub(crate) fn sliced(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
     if plan.children().is_empty() {
         return Ok(plan);
     }
-    let Some(cut) = Made::by(plan.as_ref())?.cut() else { return Ok(plan) };
+    let Some(cut) = Made::by(plan.as_ref())?.cut() else { return narrow(parted(plan)?) };
     let piece = |input: &Arc<dyn ExecutionPlan>| -> Arc<dyn ExecutionPlan> {
         Arc::new(SliceExec { input: Arc::clone(input), cut })
     };
@@ -139,7 +146,7 @@ pub(crate) fn sliced(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
         let metrics = ExecutionPlanMetricsSet::new();
         return Ok(Arc::new(SlicedProjection { inner: plan, metrics }));
     }
-    Ok(plan)
+    narrow(parted(plan)?)
 }
 
 /// Cuts batches (SL1).

@@ -20,6 +20,7 @@ mod fault;
 mod out;
 mod wire;
 mod backends;
+mod arriving;
 mod login;
 mod value;
 mod copy_frame;
@@ -50,6 +51,7 @@ use fault::Fault;
 use login::{Arrival, PARTING, arrive};
 use wire::Wire;
 
+pub(crate) use arriving::{Arrived, Arriving};
 pub(crate) use backends::{ADMIN_SLOTS, Backends};
 pub(crate) use wire::Spinning;
 
@@ -60,22 +62,28 @@ pub(crate) const ARRIVING_MAX: usize = 128;
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     stream: TcpStream,
-    peer: SocketAddr,
+    (peer, arrived): (SocketAddr, Arrived),
     tracker: Tracker,
 ) {
     // Without it an answer may wait for the client to acknowledge the one before.
     let _ = stream.set_nodelay(true);
     let mut ending = shared.phase.clone();
     tokio::select! {
-        () = Box::pin(attend(&shared, Wire::new(stream), peer)) => {}
+        () = Box::pin(attend(&shared, Wire::new(stream), (peer, arrived))) => {}
         // Whatever still works is given up.
         _ = async { ending.wait_for(|phase| *phase == Phase::Ending).await.map(drop) } => {}
     }
     drop(tracker);
 }
 
-async fn attend(shared: &Arc<Shared>, wire: Wire, peer: SocketAddr) {
-    let (mut wire, guest) = match Box::pin(arrive(shared, wire, peer)).await {
+async fn attend(shared: &Arc<Shared>, wire: Wire, (peer, arrived): (SocketAddr, Arrived)) {
+    let arrival = tokio::select! {
+        biased;
+        arrival = Box::pin(arrive(shared, wire, peer)) => arrival,
+        () = arrived.given_up() => return,
+    };
+    drop(arrived);
+    let (mut wire, guest) = match arrival {
         Arrival::Guest(wire, guest) => (wire, guest),
         Arrival::Cancel { process, secret } => return shared.backends.cancel(process, &secret),
         Arrival::Refused(wire) => return part(wire).await,

@@ -539,12 +539,19 @@ async fn accept_pg(
     loop {
         let Some((stream, peer)) = accept(&listener, &shared).await else { continue };
         let (task, tracker) = (Arc::clone(&shared), tracker.clone());
-        let Some(counted) = Counted::one_more(&shared, Transport::Pg, max) else {
+        let counted = Counted::one_more(&shared, Transport::Pg, max).or_else(|| {
+            // Its place is that of another one, who goes.
+            let gone = shared.arriving.give_up_oldest();
+            gone.then(|| Counted::in_place_of_another(&shared, Transport::Pg))
+        });
+        let Some(counted) = counted else {
             tokio::spawn(pg::refuse_connection(task, stream));
             continue;
         };
+        // From here on, so that the next one finds it.
+        let arrived = shared.arriving.enter();
         let given = backends.give((stream, peer), async move |stream, peer| {
-            pg::serve(task, stream, peer, tracker).await;
+            pg::serve(task, stream, (peer, arrived), tracker).await;
             drop(counted);
         });
         if let Err(error) = given {
@@ -598,6 +605,11 @@ impl Counted {
             return None;
         }
         Some(Counted(Arc::clone(shared), transport))
+    }
+
+    fn in_place_of_another(shared: &Arc<Shared>, transport: Transport) -> Counted {
+        shared.metrics.of(transport).connections.add(1);
+        Counted(Arc::clone(shared), transport)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::ilp::{Ingest, Keys};
 use crate::lanes::Lanes;
 use crate::log::Log;
 use crate::metrics::{Metrics, Shown};
-use crate::pg::{Backends, Spinning};
+use crate::pg::{Arriving, Backends, Spinning};
 use crate::tls::Tls;
 use crate::turns::Turns;
 
@@ -74,6 +74,8 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Tls>,
     /// Those who are logged in over PostgreSQL's protocol.
     pub(crate) backends: Arc<Backends>,
+    /// Those who are not yet.
+    pub(crate) arriving: Arriving,
     pub(crate) spinning: Spinning,
     /// Memory that connections hold.
     pub(crate) budget: Arc<Budget>,
@@ -203,6 +205,7 @@ impl Shared {
             users,
             tls,
             backends,
+            arriving: Arriving::default(),
             spinning: Spinning::default(),
             budget,
             readers: Semaphore::new(READERS_MAX),

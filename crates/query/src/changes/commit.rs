@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_model::TableId;
 use tidegate_storage::{
-    Database, Error as StorageError, MaskedRows, RemovedRows, RowBatch, TableAppend,
+    Database, Error as StorageError, MaskedRows, PendingDdl, RemovedRows, RowBatch, TableAppend,
     TransactionCommit, VisibleTables,
 };
 
@@ -33,15 +33,16 @@ impl Changes {
     /// committed, they are as it has left them.
     pub(crate) fn into_temporary(self) -> Changes {
         let Changes { mut tables, mut temporary, rows, temporary_rows, epoch, .. } = self;
-        temporary.retain(|_, table| table.on_commit != OnCommit::Drop);
+        Arc::make_mut(&mut temporary).retain(|_, table| table.on_commit != OnCommit::Drop);
         let keeps = |id: &TableId| {
             let kept = |table: &&Arc<TemporaryTable>| {
                 table.id == *id && table.on_commit == OnCommit::PreserveRows
             };
             temporary.values().any(|table| kept(&table))
         };
-        tables.retain(|id, _| keeps(id));
-        Changes { tables, ddl: Default::default(), temporary, rows, temporary_rows, epoch }
+        Arc::make_mut(&mut tables).retain(|id, _| keeps(id));
+        let (ddl, ddl_charges) = (PendingDdl::default(), Vec::new());
+        Changes { tables, ddl, ddl_charges, temporary, rows, temporary_rows, epoch }
     }
 }
 

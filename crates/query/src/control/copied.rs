@@ -40,7 +40,7 @@ const NAME: &str = "GuardExec (copied)";
 const VIEW_BYTES: u64 = 16;
 
 /// Rows that are not looked at one by one: so many bytes of them do no harm in any batch.
-const NARROW_BYTES: u64 = 4 << 10;
+pub(super) const NARROW_BYTES: u64 = 4 << 10;
 
 /// The operator, whose inputs are measured if it copies their rows (CP1, CP2).
 pub(super) fn with_bounded_copies(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -150,7 +150,7 @@ fn row_bytes(values: &dyn Array, row: usize) -> u64 {
 }
 
 /// The bytes of a copy of the widest row, or more where no row is wide.
-fn widest_bytes(values: &dyn Array) -> u64 {
+pub(crate) fn widest_bytes(values: &dyn Array) -> u64 {
     fn longest<T: ArrowNativeType>(offsets: &[T]) -> u64 {
         let lengths = offsets.windows(2).map(|ends| ends[1].as_usize() - ends[0].as_usize());
         (lengths.max().unwrap_or(0) as u64).saturating_add(VIEW_BYTES)
@@ -219,7 +219,7 @@ impl Sides {
     }
 }
 
-fn too_large<T>(operator: &str) -> Result<T> {
+pub(super) fn too_large<T>(operator: &str) -> Result<T> {
     let (function, mebibytes) = (operator.to_owned(), VALUES_BYTES >> 20);
     let what = ClauseProblem::ValuesTooLarge { function, mebibytes };
     Err(Error::Clause { position: None, what }.into())

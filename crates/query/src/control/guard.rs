@@ -32,6 +32,7 @@ use super::copied::with_bounded_copies;
 use super::join_filter::with_asking_filter;
 use super::kept::with_charged_values;
 use super::sort_keys::with_asking_keys;
+use super::windows::with_charged_windows;
 use crate::account::Account;
 use crate::error::Error;
 use crate::slices::sliced;
@@ -56,6 +57,7 @@ pub(crate) fn guarded(
         let properties = Arc::clone(input.properties());
         let input = with_asking_keys(with_asking_filter(input, stop)?, stop)?;
         let input = sliced(with_bounded_copies(with_charged_values(input))?)?;
+        let input = with_charged_windows(input)?;
         Ok(Transformed::yes(Arc::new(GuardExec { input, properties, stop: Arc::clone(stop) })))
     };
     Ok(plan.transform_up(guard)?.data)

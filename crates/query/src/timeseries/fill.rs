@@ -3,6 +3,8 @@
 //! - F1. The result has one row for each bucket from the first to the last, and each key.
 //! - F2. More rows than the engine allows are refused before the first one is made.
 //! - F3. Rows that are there stay as they are.
+//! - F4. A batch of the result has as few rows as make `SLICE_BYTES` if each has the widest texts
+//!   and lists that there are: a row is copied for each bucket that it fills.
 //!
 //! The rows that come in, which are those of an aggregate, are held until all keys are known; the
 //! result is made a batch at a time.
@@ -34,17 +36,19 @@ use datafusion::physical_plan::{
     InputDistributionRequirements, PlanProperties,
 };
 use futures::{StreamExt, stream};
+use tidegate_model::limits::SLICE_BYTES;
 use tidegate_model::{ColumnType, TimeUnit};
 
 use super::bucket::{Grid, Origin, Stride};
 use super::keys::KeyMaker;
 use super::pick::bytes;
+use crate::control::widest_bytes;
 use crate::engine::FILL_ROWS_MAX;
 use crate::error::{ClauseProblem, Error};
-use crate::plan::time_value;
+use crate::plan::{constant_bytes, time_value};
 use crate::system::Caller;
 
-/// Rows of a batch of the result.
+/// Rows of a batch of the result, at most (F4).
 const BATCH_ROWS: usize = 8_192;
 /// What a row takes besides its values, about: its places in the tables of rows and keys.
 const ROW_BYTES: usize = 80;
@@ -334,7 +338,20 @@ struct Gaps {
     bucket: i128,
     key: usize,
     end: i128,
+    /// How many rows a batch of the result has (F4).
+    batch_rows: usize,
     _memory: MemoryReservation,
+}
+
+/// F4.
+fn batch_rows(filling: &Filling, rows: &RecordBatch) -> usize {
+    let widest = rows.columns().iter().map(|column| widest_bytes(column.as_ref()));
+    let fills = filling.roles.iter().map(|role| match role {
+        Role::Value(Fill::Value(value)) => constant_bytes(value),
+        _ => 0,
+    });
+    let bytes = widest.chain(fills).fold(1, u64::saturating_add);
+    usize::try_from(SLICE_BYTES / bytes).unwrap_or(BATCH_ROWS).clamp(1, BATCH_ROWS)
 }
 
 impl Gaps {
@@ -383,7 +400,9 @@ impl Gaps {
             let what = ClauseProblem::FillRows { rows: total, most: room.rows_max };
             return Err(Error::Clause { position: None, what }.into());
         }
+        let batch_rows = batch_rows(&filling, &rows);
         Ok(Gaps {
+            batch_rows,
             last_rows: vec![None; first_rows.len()],
             filling,
             schema,
@@ -409,11 +428,11 @@ impl Gaps {
 
     /// The rows of the result, in order.
     fn next_cells(&mut self) -> Vec<Cell> {
-        let mut cells = Vec::with_capacity(BATCH_ROWS);
+        let mut cells = Vec::with_capacity(self.batch_rows);
         let mut instant = self.start(self.bucket);
         // Of this bucket, the row of each key, as far as it is given out in this batch.
         let mut present = self.present();
-        while self.bucket < self.end && cells.len() < BATCH_ROWS {
+        while self.bucket < self.end && cells.len() < self.batch_rows {
             if self.key == self.first_rows.len() {
                 self.key = 0;
                 self.bucket += 1;

@@ -4,7 +4,7 @@ use tidegate_ingest::Error as ImportError;
 use tidegate_ingest::reject::{RejectError, RejectPlace};
 use tidegate_ingest::source::SourceError;
 use tidegate_model::SchemaError;
-use tidegate_platform::{Class, Error as DiskError, sentence};
+use tidegate_platform::{Class, Error as DiskError, brief, sentence};
 use tidegate_query::{BulkError, Error as QueryError};
 use tidegate_storage::Error as StorageError;
 
@@ -27,7 +27,7 @@ impl CopyFault {
             "XX001" => Class::Corruption,
             _ => Class::Caller,
         };
-        let error = BulkError { code, message: message.into(), offset: None, class };
+        let error = BulkError { code, message: brief(message.into()), offset: None, class };
         CopyFault { error, line: None, column: None }
     }
 

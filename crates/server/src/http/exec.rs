@@ -22,7 +22,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use futures::StreamExt;
-use tidegate_platform::{Clock, sentence};
+use tidegate_platform::{Clock, brief, sentence};
 use tidegate_query::{
     Answer, CancelReason, Canceler, Engine, Error as QueryError, Origin, Session, StatementOptions,
     Timeout,
@@ -68,12 +68,13 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Refusal {
-        let (status, message) = (sqlstate::status(code), message.into());
+        let (status, message) = (sqlstate::status(code), brief(message.into()));
         Refusal { status, code, message, position: None, sql: String::new() }
     }
 
+    /// Quotes the statement, but for the middle of a long one.
     pub(super) fn of(mut self, sql: &str) -> Refusal {
-        sql.clone_into(&mut self.sql);
+        self.sql = brief(sql.to_owned());
         self
     }
 

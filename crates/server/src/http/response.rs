@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use tidegate_model::time::CivilDate;
+use tidegate_platform::brief;
 
 use crate::json::push_string;
 
@@ -36,7 +37,7 @@ impl Response {
     /// The form of routes that have no form of their own.
     pub(crate) fn error(status: u16, message: &str, code: Option<&str>, id: &str) -> Response {
         let mut body = String::from("{\"error\":");
-        push_string(message, &mut body);
+        push_string(&brief(message.to_owned()), &mut body);
         if let Some(code) = code {
             write!(body, ",\"code\":\"{code}\"").expect("a String takes everything");
         }

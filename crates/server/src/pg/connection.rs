@@ -12,6 +12,8 @@
 //! - CO4. When the client has gone, what works for it ends, and an open transaction is rolled back.
 //! - CO5. Large messages (`LARGE_BYTES`) and rows are read and written on blocking threads, and
 //!   hold up no other connection of this one.
+//! - CO6. A statement that is ended while the client is waited for lets go of its rows at once; the
+//!   client learns of it when it asks for more.
 //!
 //! Not here: the statements about the connection itself (`session`), single rows (`portal`).
 
@@ -27,8 +29,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_query::Session;
-use tokio::time::timeout;
+use tidegate_query::{Canceler, Session};
+use tokio::time::{sleep, timeout};
 
 use super::backends::{Backend, EndedBy};
 use super::fault::{Fault, Severity};
@@ -58,6 +60,8 @@ const TOLD_ONCE: [&str; 2] = ["is_superuser", "tidegate_version"];
 
 /// Bytes of a statement, or of values, that are read in less than a millisecond (CO5).
 const LARGE_BYTES: usize = 64 << 10;
+/// How often a connection with open portals asks whether their statements were ended (CO6).
+const CANCEL_TICK: Duration = Duration::from_millis(250);
 /// As good as never.
 const FOR_EVER: Duration = Duration::from_hours(24 * 365);
 
@@ -119,6 +123,17 @@ impl From<std::io::Error> for Stopped {
 /// A time, of which zero is none.
 fn or_for_ever(limit: Duration) -> Duration {
     if limit.is_zero() { FOR_EVER } else { limit }
+}
+
+/// Returns when somebody has ended one of these statements, whose portals wait for their client
+/// (CO6).
+async fn any_canceled(working: Vec<Canceler>) {
+    if working.is_empty() {
+        return std::future::pending().await;
+    }
+    while !working.iter().any(Canceler::is_canceled) {
+        sleep(CANCEL_TICK).await;
+    }
 }
 
 /// The last error of a connection that the server ends.
@@ -218,6 +233,7 @@ impl Connection {
                 by = self.backend.ended() => return Err(self.part(&ended(by))),
             }
             self.out_held = None;
+            let working = self.portals.values().filter_map(Portal::working).collect();
             tokio::select! {
                 biased;
                 read = timeout(patience, self.wire.fill_next(&self.shared.spinning)) => match read {
@@ -226,6 +242,9 @@ impl Connection {
                     Err(_) => return Err(self.part(&self.too_slow())),
                 },
                 by = self.backend.ended() => return Err(self.part(&ended(by))),
+                () = any_canceled(working) => {
+                    self.portals.values_mut().for_each(Portal::end_canceled);
+                }
                 () = stopping(&mut phase) => {
                     return Err(self.part(&Fault::fatal("57P01", "the server is stopping")));
                 }

@@ -1,6 +1,6 @@
 //! What a client is told of an error: its SQLSTATE, a sentence, and where in the statement it is.
 
-use tidegate_platform::sentence;
+use tidegate_platform::{brief, sentence};
 use tidegate_query::Error as QueryError;
 
 use super::frame::Breach;
@@ -50,7 +50,7 @@ impl From<OverBudget> for Fault {
 
 impl Fault {
     pub(super) fn new(code: &'static str, message: impl Into<String>) -> Fault {
-        let (severity, message) = (Severity::Error, message.into());
+        let (severity, message) = (Severity::Error, brief(message.into()));
         Fault { severity, code, message, position: None, routine: None, more: None }
     }
 
@@ -117,16 +117,16 @@ impl Fault {
 fn more_of(error: &QueryError) -> Option<More> {
     match error {
         QueryError::NoSuchTable { table, .. } => {
-            Some(More { table: Some(table.clone()), ..More::default() })
+            Some(More { table: Some(brief(table.clone())), ..More::default() })
         }
         QueryError::NoSuchColumn { column, similar, .. } => {
-            let hint = similar.as_ref().map(|it| format!("perhaps `{it}` was meant"));
-            Some(More { column: Some(column.clone()), hint, ..More::default() })
+            let hint = similar.as_ref().map(|it| brief(format!("perhaps `{it}` was meant")));
+            Some(More { column: Some(brief(column.clone())), hint, ..More::default() })
         }
         QueryError::AmbiguousColumn { column, .. }
         | QueryError::ColumnTwice { column, .. }
         | QueryError::TimestampMissing { column, .. } => {
-            Some(More { column: Some(column.clone()), ..More::default() })
+            Some(More { column: Some(brief(column.clone())), ..More::default() })
         }
         _ => None,
     }

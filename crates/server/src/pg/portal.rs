@@ -9,6 +9,7 @@
 //!   for another (`tidegate_query::Engine::known`).
 //! - PO4. Rows that may take long to write are written on a blocking thread, a part at a time, and
 //!   hold up no other connection.
+//! - PO5. A statement that somebody has ended while nobody asks for its rows keeps none of them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,8 +20,8 @@ use arrow::error::ArrowError;
 use bytes::BytesMut;
 use futures::StreamExt;
 use tidegate_query::{
-    Answer, Canceler, Error as QueryError, Parameter, SendableRecordBatchStream, Session,
-    StatementOptions,
+    Answer, CancelReason, Canceler, Error as QueryError, Parameter, SendableRecordBatchStream,
+    Session, StatementOptions,
 };
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -66,6 +67,8 @@ pub(super) enum Running {
     },
     /// Here, as its rows are asked for (PO3).
     Here(SendableRecordBatchStream),
+    /// Not any more (PO5).
+    Ended(CancelReason),
 }
 
 /// Ends a task.
@@ -82,6 +85,7 @@ impl fmt::Debug for Running {
         f.write_str(match self {
             Running::Apart { .. } => "Apart",
             Running::Here(_) => "Here",
+            Running::Ended(_) => "Ended",
         })
     }
 }
@@ -123,6 +127,9 @@ impl Running {
                 Some(Err(error)) => Event::Failed(Box::new(QueryError::from(error))),
                 None => Event::End,
             }),
+            Running::Ended(reason) => {
+                Some(Event::Failed(Box::new(QueryError::Canceled { reason: *reason })))
+            }
         }
     }
 }
@@ -290,6 +297,21 @@ impl Rows {
     pub(super) fn wait(&mut self) {
         self.admitted.seat.iter_mut().for_each(Seat::pause);
         self.admitted.counted.note("00000");
+    }
+
+    /// Lets go of all rows if somebody has ended the statement (PO5).
+    pub(super) fn end_canceled(&mut self) {
+        if self.canceler.is_canceled() && self.is_working() {
+            self.running = Running::Ended(self.canceler.reason());
+            self.pending = None;
+            self.admitted.seat = None;
+            self.admitted.counted.note("57014");
+        }
+    }
+
+    /// Whether its rows are still there.
+    pub(super) fn is_working(&self) -> bool {
+        !matches!(self.running, Running::Ended(_))
     }
 
     /// Whether rows wait that can be taken at once.

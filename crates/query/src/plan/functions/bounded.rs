@@ -17,6 +17,8 @@ mod growth;
 mod work;
 mod regex;
 mod operators;
+mod spread;
+mod windows;
 mod kept;
 #[cfg(test)]
 mod tests;

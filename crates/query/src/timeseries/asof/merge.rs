@@ -4,6 +4,8 @@
 //!   may count for it are noted, so that the last one noted of its key is the one.
 //! - M2. Of the right side, held are the rows that were noted last, one a key, and at most as many
 //!   others and `spare_rows`: beyond that, what is needed is copied and the rest let go.
+//! - M3. A batch of the result has as few rows as make `SLICE_BYTES` if each has the widest texts
+//!   and lists of the right side: a row is copied for each left row that it is joined with.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +21,9 @@ use datafusion::common::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use futures::StreamExt;
+use tidegate_model::limits::SLICE_BYTES;
 
+use crate::control::widest_bytes;
 use crate::timeseries::keys::KeyMaker;
 use crate::timeseries::pick::bytes;
 
@@ -98,6 +102,8 @@ pub(super) struct Merge {
     /// For the left rows that are done and not yet given out: batch and row of the right side.
     places: Vec<(usize, usize)>,
     key_bytes: usize,
+    /// The bytes of the widest row of the right side (M3).
+    widest: u64,
     memory: MemoryReservation,
 }
 
@@ -133,6 +139,7 @@ impl Merge {
             last: HashMap::new(),
             places: Vec::new(),
             key_bytes: 0,
+            widest: 1,
             memory,
         })
     }
@@ -162,7 +169,7 @@ impl Merge {
     async fn advance(&mut self) -> Result<()> {
         let Some(mut left) = self.left_rows.take() else { return Ok(()) };
         let is_strict = self.join.0.is_strict;
-        while left.row < left.batch.num_rows() {
+        while left.row < left.batch.num_rows() && self.has_room() {
             let time = left.times[left.row];
             // With whole nanoseconds, before is the same as at or before one earlier.
             let until = if is_strict { time.saturating_sub(1) } else { time };
@@ -215,6 +222,8 @@ impl Merge {
                 return Ok(true);
             };
             self.memory.try_grow(bytes(&batch))?;
+            let widest = batch.columns().iter().map(|column| widest_bytes(column.as_ref()));
+            self.widest = self.widest.max(widest.fold(1, u64::saturating_add));
             self.held_rows += batch.num_rows();
             self.held.push(batch.clone());
             let (sides, keys) = self.join.as_ref();
@@ -244,6 +253,11 @@ impl Merge {
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         let schema = Arc::clone(&self.schema);
         Ok(Some(RecordBatch::try_new_with_options(schema, columns, &options)?))
+    }
+
+    /// Whether one more row is joined before rows are given out (M3).
+    fn has_room(&self) -> bool {
+        (self.places.len() as u64).saturating_mul(self.widest) < SLICE_BYTES
     }
 
     fn is_full(&self) -> bool {

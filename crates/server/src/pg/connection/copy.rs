@@ -158,7 +158,7 @@ impl Connection {
             let message = tokio::select! {
                 biased;
                 message = self.next() => message,
-                () = canceled(canceler) => return Err(Fault::canceled().into()),
+                fault = canceled(canceler) => return Err(fault.into()),
             };
             let message = match message {
                 Ok(message) => message,

@@ -76,6 +76,19 @@ pub(super) struct Portal {
 }
 
 impl Portal {
+    /// What ends the statement that works for it.
+    pub(super) fn working(&self) -> Option<Canceler> {
+        let State::Rows(rows) = &self.state else { return None };
+        rows.is_working().then(|| rows.canceler.clone())
+    }
+
+    /// Lets go of the rows of a statement that was ended.
+    pub(super) fn end_canceled(&mut self) {
+        if let State::Rows(rows) = &mut self.state {
+            rows.end_canceled();
+        }
+    }
+
     /// With values, and what counts them.
     pub(super) fn new(
         prepared: &Arc<Prepared>,

@@ -191,7 +191,7 @@ impl Connection {
         tokio::select! {
             biased;
             seat = Seat::new(&services, &claimant) => Ok(seat.map_err(|it| no_seat(&it))?),
-            () = canceled(canceler) => Err(Fault::canceled().into()),
+            fault = canceled(canceler) => Err(fault.into()),
             () = self.wire.closed() => Err(Stopped::Gone),
         }
     }
@@ -208,7 +208,7 @@ impl Connection {
             resumed = seat.resume() => {
                 Ok(resumed.map_err(|no_turn| no_seat(&NoSeat::Turn(no_turn)))?)
             }
-            () = canceled(canceler) => Err(Fault::canceled().into()),
+            fault = canceled(canceler) => Err(fault.into()),
             () = self.wire.closed() => Err(Stopped::Gone),
         }
     }
@@ -353,7 +353,7 @@ impl Connection {
         tokio::select! {
             biased;
             sent = self.wire.flush() => sent?,
-            () = canceled(canceler) => return Err(Fault::canceled().into()),
+            fault = canceled(canceler) => return Err(fault.into()),
         }
         self.out_held = None;
         self.resume(seat, canceler).await
@@ -364,11 +364,13 @@ fn no_seat(no_seat: &NoSeat) -> Fault {
     Fault::new(no_seat.code(), no_seat.to_string())
 }
 
-/// Returns when somebody has ended the statement.
-pub(super) async fn canceled(canceler: &Canceler) {
+/// Returns when somebody has ended the statement, and says why.
+pub(super) async fn canceled(canceler: &Canceler) -> Fault {
     while !canceler.is_canceled() {
         sleep(TICK).await;
     }
+    let error = QueryError::Canceled { reason: canceler.reason() };
+    Fault::of_query(&error, "", 0)
 }
 
 /// The columns of an answer, and in which format each is sent.

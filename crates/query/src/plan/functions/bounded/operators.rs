@@ -7,23 +7,30 @@
 //!   becomes a function behind all other rules, which know what a cast and what LIKE is.
 //! - OP3. So are LIKE, ILIKE and regular expressions, but for LIKE that takes no longer than its
 //!   text is (`matching::is_linear`).
+//! - OP4. Behind all other rules, constants that each row of a batch gets are calls that charge
+//!   them (`spread` SP1), and functions of windows charge their values (`windows` WV1).
 
 use std::cell::OnceCell;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeIterator, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DFSchemaRef, Result, TableReference};
-use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Cast, InList, ScalarFunction, TryCast, WindowFunction,
+};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, TableScan, TableSource,
+    Expr, ExprSchemable, GroupingSet, LogicalPlan, Operator, ScalarUDF, TableScan, TableSource,
 };
 
 use super::super::matching::{is_linear, is_regex, like, regex};
 use super::super::text_concat::{operands, text_concat};
 use super::super::value_cast::{OnFailure, ValueCast};
 use super::bounded;
+use super::spread::{is_spread, spread};
+use super::windows::charged;
+use crate::control::is_wide;
 
 /// The progress of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,19 +47,29 @@ pub(crate) fn bound_functions_of(
     stage: Stage,
 ) -> Result<Transformed<LogicalPlan>> {
     let columns = Columns::of(&node);
-    if !matches!(node, LogicalPlan::Window(_) | LogicalPlan::Aggregate(_)) {
-        return node
-            .map_expressions(|expr| expr.transform_up(|part| bound_part(part, &columns, stage)));
-    }
+    // Whose expressions are arrays of all rows.
+    let spreads = stage == Stage::Final
+        && matches!(
+            node,
+            LogicalPlan::Aggregate(_)
+                | LogicalPlan::Sort(_)
+                | LogicalPlan::Join(_)
+                | LogicalPlan::Distinct(_)
+                | LogicalPlan::Repartition(_)
+        );
+    let is_of_names = matches!(node, LogicalPlan::Window(_) | LogicalPlan::Aggregate(_));
     // What they sort by stands in their names as it is displayed.
     let names = NamePreserver::new(&node);
     node.map_expressions(|expr| {
-        let saved = names.save(&expr);
-        let bound = expr.transform_up(|part| bound_part(part, &columns, stage))?;
+        let saved = is_of_names.then(|| names.save(&expr));
+        let mut bound = expr.transform_up(|part| bound_part(part, &columns, stage))?;
+        if spreads {
+            bound = bound.transform_data(|expr| columns.spread(expr))?;
+        }
         let is_named = !matches!(bound.data, Expr::GroupingSet(_));
-        Ok(match bound.transformed && is_named {
-            true => bound.update_data(|expr| saved.restore(expr)),
-            false => bound,
+        Ok(match saved.filter(|_| bound.transformed && is_named) {
+            Some(saved) => bound.update_data(|expr| saved.restore(expr)),
+            None => bound,
         })
     })
 }
@@ -103,6 +120,80 @@ impl Columns {
         });
         expr.get_type(merged).ok()
     }
+
+    /// Charges an expression that is one value for all rows (OP4).
+    fn spread(&self, expr: Expr) -> Result<Transformed<Expr>> {
+        if !is_spread(&expr) || !self.type_of(&expr).is_some_and(|ty| is_wide(&ty)) {
+            return Ok(Transformed::no(expr));
+        }
+        Ok(Transformed::yes(spread(expr)))
+    }
+
+    fn spread_all(&self, exprs: Vec<Expr>) -> Result<Transformed<Vec<Expr>>> {
+        exprs.into_iter().map_until_stop_and_collect(|expr| self.spread(expr))
+    }
+
+    /// The same for those of an expression that are arrays of all its rows.
+    fn spread_inside(&self, expr: Expr) -> Result<Transformed<Expr>> {
+        let boxed = |expr: Box<Expr>| -> Result<Transformed<Box<Expr>>> {
+            Ok(self.spread(*expr)?.update_data(Box::new))
+        };
+        Ok(match expr {
+            Expr::Case(mut case) => {
+                let mut is_new = false;
+                let mut spread_in = |place: &mut Box<Expr>| -> Result<()> {
+                    let spread = boxed(std::mem::take(place))?;
+                    is_new |= spread.transformed;
+                    *place = spread.data;
+                    Ok(())
+                };
+                case.expr.iter_mut().try_for_each(&mut spread_in)?;
+                case.when_then_expr.iter_mut().try_for_each(|(when, then)| {
+                    spread_in(when)?;
+                    spread_in(then)
+                })?;
+                case.else_expr.iter_mut().try_for_each(&mut spread_in)?;
+                Transformed::new(Expr::Case(case), is_new, TreeNodeRecursion::Continue)
+            }
+            Expr::InList(InList { expr, list, negated }) => {
+                boxed(expr)?.update_data(|expr| Expr::InList(InList { expr, list, negated }))
+            }
+            Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
+                let args = self.spread_all(std::mem::take(&mut params.args))?;
+                args.update_data(|args| {
+                    params.args = args;
+                    Expr::AggregateFunction(AggregateFunction { func, params })
+                })
+            }
+            Expr::GroupingSet(GroupingSet::Rollup(exprs)) => self
+                .spread_all(exprs)?
+                .update_data(|exprs| Expr::GroupingSet(GroupingSet::Rollup(exprs))),
+            Expr::GroupingSet(GroupingSet::Cube(exprs)) => self
+                .spread_all(exprs)?
+                .update_data(|exprs| Expr::GroupingSet(GroupingSet::Cube(exprs))),
+            Expr::GroupingSet(GroupingSet::GroupingSets(sets)) => sets
+                .into_iter()
+                .map_until_stop_and_collect(|set| self.spread_all(set))?
+                .update_data(|sets| Expr::GroupingSet(GroupingSet::GroupingSets(sets))),
+            Expr::WindowFunction(call) => self.spread_window(call)?,
+            other => Transformed::no(other),
+        })
+    }
+
+    fn spread_window(&self, call: Box<WindowFunction>) -> Result<Transformed<Expr>> {
+        let expr = Expr::WindowFunction(call);
+        let is_wide = self.type_of(&expr).is_some_and(|ty| is_wide(&ty));
+        let Expr::WindowFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
+        let args = self.spread_all(std::mem::take(&mut call.params.args))?;
+        call.params.args = args.data;
+        let by = self.spread_all(std::mem::take(&mut call.params.partition_by))?;
+        call.params.partition_by = by.data;
+        if is_wide {
+            *call = charged(*call);
+        }
+        let is_new = is_wide || args.transformed || by.transformed;
+        Ok(Transformed::new(Expr::WindowFunction(call), is_new, TreeNodeRecursion::Continue))
+    }
 }
 
 fn bound_part(expr: Expr, columns: &Columns, stage: Stage) -> Result<Transformed<Expr>> {
@@ -139,6 +230,10 @@ fn bound_part(expr: Expr, columns: &Columns, stage: Stage) -> Result<Transformed
         Expr::TryCast(TryCast { expr, field }) => match kind(&expr, field.data_type()) {
             Some(kind) => guarded_call(kind.function(&field, OnFailure::Null), vec![*expr]),
             None => Ok(Transformed::no(Expr::TryCast(TryCast { expr, field }))),
+        },
+        expr if stage == Stage::Final => match bound_call(expr)? {
+            done @ Transformed { transformed: true, .. } => Ok(done),
+            left => columns.spread_inside(left.data),
         },
         expr => bound_call(expr),
     }

@@ -1,0 +1,350 @@
+//! Filters that give out what they have gathered before it is large.
+//!
+//! - SF1. A filter gathers the rows that are left until they are as many as a batch has, and
+//!   charges nothing for them: 8,192 texts of a megabyte. So it gets its input in parts of
+//!   `SLICE_BYTES`, as if each was all there is, and gives out what is left of it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::{Stream, StreamExt};
+use tidegate_model::limits::SLICE_BYTES;
+
+use crate::plan::bytes_of;
+
+/// The beginning is the name of guards, which are not shown.
+const NAME: &str = "GuardExec (filter)";
+
+/// The operator, which gets its input in parts if it is a filter of wide rows (SF1).
+pub(super) fn parted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let Some(filter) = plan.downcast_ref::<FilterExec>() else { return Ok(plan) };
+    let is_wide = |ty: &DataType| ty.is_string() || ty.is_binary() || ty.is_nested();
+    if !plan.schema().fields().iter().any(|field| is_wide(field.data_type())) {
+        return Ok(plan);
+    }
+    let (fetch, input) = (filter.fetch(), Arc::clone(filter.input()));
+    let inputs = Arc::new(Inputs::default());
+    let part = Arc::new(PartExec { input, inputs: Arc::clone(&inputs) });
+    let filter = replace_children_if_necessary(plan, vec![part])?;
+    Ok(Arc::new(PartsExec { filter, inputs, fetch }))
+}
+
+/// The inputs of the filter's streams, by their numbers.
+#[derive(Default)]
+struct Inputs(Mutex<HashMap<usize, Shared>>);
+
+type Shared = Arc<Mutex<Input>>;
+
+impl fmt::Debug for Inputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Inputs")
+    }
+}
+
+/// The input of a stream, which is there from its first part to its last.
+#[derive(Default)]
+struct Input {
+    stream: Option<SendableRecordBatchStream>,
+    /// Set when the last part was read.
+    is_over: bool,
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn one(children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    let Ok([input]) = <[Arc<dyn ExecutionPlan>; 1]>::try_from(children) else {
+        return internal_err!("{NAME} has one input");
+    };
+    Ok(input)
+}
+
+/// A filter that works on one part of its input after the other.
+#[derive(Debug)]
+struct PartsExec {
+    filter: Arc<dyn ExecutionPlan>,
+    inputs: Arc<Inputs>,
+    /// How many rows the filter gives out at most.
+    fetch: Option<usize>,
+}
+
+/// The input of such a filter.
+#[derive(Debug)]
+struct PartExec {
+    input: Arc<dyn ExecutionPlan>,
+    inputs: Arc<Inputs>,
+}
+
+impl DisplayAs for PartsExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(NAME)
+    }
+}
+
+impl DisplayAs for PartExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(NAME)
+    }
+}
+
+impl ExecutionPlan for PartsExec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.filter.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.filter]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (filter, inputs) = (one(children)?, Arc::clone(&self.inputs));
+        Ok(Arc::new(PartsExec { filter, inputs, fetch: self.fetch }))
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let input = Shared::default();
+        lock(&self.inputs.0).insert(partition, Arc::clone(&input));
+        let part = self.filter.execute(partition, Arc::clone(&context))?;
+        let (filter, left) = (Arc::clone(&self.filter), self.fetch.unwrap_or(usize::MAX));
+        Ok(Box::pin(Parts { part, filter, input, of: (partition, context), left }))
+    }
+}
+
+impl ExecutionPlan for PartExec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (input, inputs) = (one(children)?, Arc::clone(&self.inputs));
+        Ok(Arc::new(PartExec { input, inputs }))
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let Some(input) = lock(&self.inputs.0).get(&partition).cloned() else {
+            return internal_err!("the filter of {NAME} is executed first");
+        };
+        if lock(&input).stream.is_none() {
+            let stream = self.input.execute(partition, context)?;
+            lock(&input).stream = Some(stream);
+        }
+        Ok(Box::pin(Part { schema: self.schema(), input, left: SLICE_BYTES }))
+    }
+}
+
+/// The rows of a [`PartsExec`].
+struct Parts {
+    part: SendableRecordBatchStream,
+    filter: Arc<dyn ExecutionPlan>,
+    input: Shared,
+    /// The number of the stream, and what it is executed with.
+    of: (usize, Arc<TaskContext>),
+    /// How many rows may still come.
+    left: usize,
+}
+
+impl Stream for Parts {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<RecordBatch>>> {
+        while 0 < self.left {
+            match ready!(self.part.poll_next_unpin(context)) {
+                Some(Ok(batch)) => {
+                    let rows = batch.num_rows().min(self.left);
+                    self.left -= rows;
+                    let batch = if rows < batch.num_rows() { batch.slice(0, rows) } else { batch };
+                    return Poll::Ready(Some(Ok(batch)));
+                }
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None if lock(&self.input).is_over => break,
+                None => {
+                    let (partition, context) = &self.of;
+                    self.part = self.filter.execute(*partition, Arc::clone(context))?;
+                }
+            }
+        }
+        // What is below ends now.
+        lock(&self.input).stream = None;
+        lock(&self.input).is_over = true;
+        self.left = 0;
+        Poll::Ready(None)
+    }
+}
+
+impl RecordBatchStream for Parts {
+    fn schema(&self) -> SchemaRef {
+        self.part.schema()
+    }
+}
+
+/// One part of the rows of a [`PartExec`].
+struct Part {
+    schema: SchemaRef,
+    input: Shared,
+    /// How many bytes it may still have.
+    left: u64,
+}
+
+impl Stream for Part {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<RecordBatch>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        let mut input = lock(&self.input);
+        let polled = match input.stream.as_mut() {
+            Some(stream) => ready!(stream.poll_next_unpin(context)),
+            None => None,
+        };
+        if !matches!(polled, Some(Ok(_))) {
+            input.is_over = true;
+        }
+        drop(input);
+        if let Some(Ok(batch)) = &polled {
+            let bytes = batch.columns().iter().map(|column| bytes_of(column.as_ref()));
+            self.left = self.left.saturating_sub(bytes.fold(0, u64::saturating_add));
+        }
+        Poll::Ready(polled)
+    }
+}
+
+impl RecordBatchStream for Part {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{Int64Array, StringArray};
+    use datafusion::catalog::memory::MemorySourceConfig;
+    use datafusion::common::ScalarValue;
+    use datafusion::logical_expr::Operator;
+    use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+    use datafusion::physical_plan::collect;
+    use futures::executor::block_on;
+
+    use super::*;
+
+    const ROWS: i64 = 100;
+    const TEXT_BYTES: usize = 1 << 20;
+
+    /// Rows of a number and a text, of which those below a number are left.
+    fn filtered(below: i64, text_bytes: usize, fetch: Option<usize>) -> Vec<RecordBatch> {
+        let batch = |row: i64| {
+            let numbers = Arc::new(Int64Array::from(vec![row]));
+            let texts = Arc::new(StringArray::from(vec!["x".repeat(text_bytes)]));
+            RecordBatch::try_from_iter([("n", numbers as _), ("text", texts as _)]).unwrap()
+        };
+        let batches = (0..ROWS).map(batch).collect::<Vec<_>>();
+        let schema = batches[0].schema();
+        let input = MemorySourceConfig::try_new_exec(&[batches], schema, None).unwrap();
+        let literal = Arc::new(Literal::new(ScalarValue::Int64(Some(below))));
+        let number = Arc::new(Column::new("n", 0));
+        let condition = Arc::new(BinaryExpr::new(number, Operator::Lt, literal));
+        let filter = FilterExec::try_new(condition, input).unwrap();
+        let filter = filter.with_fetch(fetch).unwrap();
+        let plan = parted(filter).unwrap();
+        assert_eq!(plan.name(), NAME);
+        block_on(collect(plan, Arc::new(TaskContext::default()))).unwrap()
+    }
+
+    #[track_caller]
+    fn check(batches: &[RecordBatch], rows: usize) {
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), rows);
+        let numbers = batches.iter().flat_map(|batch| {
+            let numbers = batch.column(0).as_any().downcast_ref::<Int64Array>().unwrap();
+            numbers.values().iter().copied().collect::<Vec<_>>()
+        });
+        assert_eq!(numbers.collect::<Vec<_>>(), (0..).take(rows).collect::<Vec<_>>());
+    }
+
+    /// A filter over a table of documents held 8,192 of them, and charged nothing.
+    #[test]
+    fn a_filter_gathers_no_more_than_its_bound() {
+        let batches = filtered(80, TEXT_BYTES, None);
+        check(&batches, 80);
+        let most = batches.iter().map(|batch| bytes_of(batch.column(1).as_ref())).max();
+        assert!(most.unwrap() <= SLICE_BYTES + 2 * TEXT_BYTES as u64, "SF1: {most:?}");
+        let small = filtered(80, 10, None);
+        assert_eq!(small.len(), 1, "SF1: narrow rows are gathered");
+        check(&small, 80);
+    }
+
+    #[test]
+    fn a_filter_gives_out_as_many_rows_as_are_asked_for() {
+        for rows in [1, 17, 40] {
+            check(&filtered(80, TEXT_BYTES, Some(rows)), rows);
+        }
+        check(&filtered(5, TEXT_BYTES, Some(40)), 5);
+        check(&filtered(0, TEXT_BYTES, Some(40)), 0);
+    }
+}

@@ -1,0 +1,194 @@
+//! Rows that are divided among streams, which gather few of them if they may be wide.
+//!
+//! - SR1. For each stream that it divides rows among, DataFusion gathers as many as a batch has,
+//!   and charges nothing until they are: 8,192 texts of a megabyte for each. Where rows have texts
+//!   or lists, `WIDE_ROWS` are gathered; batches that have half as many go on as they are.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+/// The beginning is the name of guards, which are not shown.
+const NAME: &str = "GuardExec (repartition)";
+
+/// Rows that are gathered (SR1): those of a whole batch are more for each of dozens of streams.
+const WIDE_ROWS: usize = 64;
+
+/// The operator, which gathers few rows if it divides wide ones (SR1).
+pub(super) fn narrow(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let Some(repartition) = plan.downcast_ref::<RepartitionExec>() else { return Ok(plan) };
+    let is_wide = |ty: &DataType| ty.is_string() || ty.is_binary() || ty.is_nested();
+    if !plan.schema().fields().iter().any(|field| is_wide(field.data_type())) {
+        return Ok(plan);
+    }
+    let (input, outer) = (Arc::clone(repartition.input()), Arc::<Outer>::default());
+    let below = Arc::new(BelowExec { input, outer: Arc::clone(&outer) });
+    let inner = replace_children_if_necessary(plan, vec![below])?;
+    Ok(Arc::new(FewRowsExec { inner, outer }))
+}
+
+/// What all operators but this one are executed with.
+#[derive(Debug, Default)]
+struct Outer(Mutex<Option<Arc<TaskContext>>>);
+
+/// A division with a small batch size.
+#[derive(Debug)]
+struct FewRowsExec {
+    inner: Arc<dyn ExecutionPlan>,
+    outer: Arc<Outer>,
+}
+
+/// What is below it, with the usual one.
+#[derive(Debug)]
+struct BelowExec {
+    input: Arc<dyn ExecutionPlan>,
+    outer: Arc<Outer>,
+}
+
+fn one(children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    let Ok([input]) = <[Arc<dyn ExecutionPlan>; 1]>::try_from(children) else {
+        return internal_err!("{NAME} has one input");
+    };
+    Ok(input)
+}
+
+impl DisplayAs for FewRowsExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(NAME)
+    }
+}
+
+impl DisplayAs for BelowExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(NAME)
+    }
+}
+
+impl ExecutionPlan for FewRowsExec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.inner.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.inner]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(FewRowsExec { inner: one(children)?, outer: Arc::clone(&self.outer) }))
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let config = context.session_config().clone();
+        let config = config.with_batch_size(WIDE_ROWS.min(context.session_config().batch_size()));
+        // It calls no functions.
+        let few =
+            TaskContext::default().with_session_config(config).with_runtime(context.runtime_env());
+        *self.outer.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(context);
+        self.inner.execute(partition, Arc::new(few))
+    }
+}
+
+impl ExecutionPlan for BelowExec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(BelowExec { input: one(children)?, outer: Arc::clone(&self.outer) }))
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let outer = self.outer.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.input.execute(partition, outer.unwrap_or(context))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{Int64Array, RecordBatch, StringArray};
+    use datafusion::catalog::memory::MemorySourceConfig;
+    use datafusion::physical_expr::Partitioning;
+    use datafusion::physical_expr::expressions::Column;
+    use datafusion::physical_plan::collect_partitioned;
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    /// Both streams of a division gathered all rows of a table of documents.
+    #[test]
+    fn streams_gather_few_rows_that_may_be_wide() {
+        let batch = |row: i64| {
+            let numbers = Arc::new(Int64Array::from(vec![row]));
+            let texts = Arc::new(StringArray::from(vec!["x"]));
+            RecordBatch::try_from_iter([("n", numbers as _), ("text", texts as _)]).unwrap()
+        };
+        let batches = (0..1_000).map(batch).collect::<Vec<_>>();
+        let schema = batches[0].schema();
+        let input = MemorySourceConfig::try_new_exec(&[batches], schema, None).unwrap();
+        let by = Partitioning::Hash(vec![Arc::new(Column::new("n", 0))], 2);
+        let plan = narrow(Arc::new(RepartitionExec::try_new(input, by).unwrap())).unwrap();
+        assert_eq!(plan.name(), NAME);
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let streams = collect_partitioned(plan, Arc::new(TaskContext::default()));
+        let batches = runtime.block_on(streams).unwrap().concat();
+        let rows = batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>();
+        assert_eq!(rows.iter().sum::<usize>(), 1_000);
+        assert!(rows.iter().all(|&rows| rows <= WIDE_ROWS), "SR1: {rows:?}");
+    }
+}
