@@ -150,8 +150,6 @@ impl Error {
             Error::CopyOption { .. } => Condition::InvalidParameter,
             // Whoever numbers errors has numbered it.
             Error::Bulk { .. } => Condition::InvalidStatement,
-            Error::NoNumbersLeft { .. } => Condition::OutOfRange,
-            Error::NoSuchSequence { .. } => Condition::UndefinedTable,
             Error::NoSuchColumn { .. } => Condition::UndefinedColumn,
             Error::AmbiguousColumn { .. } => Condition::AmbiguousName,
             Error::Clause { what, .. } => clause_condition(what),
@@ -164,6 +162,7 @@ impl Error {
             Error::ValueTooLong { .. }
             | Error::TransactionTooLarge
             | Error::TemporaryTooLarge
+            | Error::NoNumbersLeft { .. }
             | Error::TooManyTemporaryTables => Condition::LimitExceeded,
             Error::Schema(source) => schema_condition(source),
             Error::Canceled { reason } => match reason {
@@ -180,7 +179,9 @@ impl Error {
                 other if other.class() == FilterClass::Corruption => Condition::Corruption,
                 _ => Condition::InvalidStatement,
             },
-            Error::Storage(StorageError::NoSuchTable { .. }) => Condition::UndefinedTable,
+            Error::NoSuchSequence { .. } | Error::Storage(StorageError::NoSuchTable { .. }) => {
+                Condition::UndefinedTable
+            }
             Error::View { what, .. } => view_condition(what),
             Error::Storage(StorageError::TableExists { .. } | StorageError::ViewExists { .. }) => {
                 Condition::DuplicateTable

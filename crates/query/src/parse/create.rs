@@ -549,9 +549,10 @@ fn identity_option(cursor: &mut Cursor<'_>) -> Result<()> {
         }
     };
     let mut one = None;
-    if is_said(cursor, "START", "WITH") || is_said(cursor, "INCREMENT", "BY") {
-        one = Some(cursor.expect_integer("1")?);
-    } else if cursor.take_word("MINVALUE") {
+    let is_number = is_said(cursor, "START", "WITH")
+        || is_said(cursor, "INCREMENT", "BY")
+        || cursor.take_word("MINVALUE");
+    if is_number {
         one = Some(cursor.expect_integer("1")?);
     } else if cursor.take_word("MAXVALUE") || cursor.take_word("CACHE") {
         cursor.expect_integer("a number")?;
