@@ -22,8 +22,8 @@ pub const NAME_BYTES: usize = 127;
 /// Tables of a database: the catalog is one file that is written whole.
 pub const TABLES: usize = 100_000;
 
-/// Changes of tables in one transaction: each of its statements does them again on top of the tables
-/// as they are then.
+/// Changes of tables in one transaction: each of its statements does them again on top of the
+/// tables as they are then.
 pub const TRANSACTION_DDL: usize = 1_000;
 
 /// Views of a database: their texts are in memory, and lists of relations name them all.

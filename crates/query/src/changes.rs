@@ -1,5 +1,5 @@
-//! What a session has changed and others do not see: rows and tables of its open transaction, and its
-//! temporary tables.
+//! What a session has changed and others do not see: rows and tables of its open transaction, and
+//! its temporary tables.
 //!
 //! - CG1. It is in memory only. COMMIT makes all of it durable and visible with one record of the
 //!   log, or none; temporary tables end with their session.

@@ -46,8 +46,8 @@ impl PendingDdl {
     /// Adds a change, and gives the tables that it is about.
     ///
     /// # Errors
-    /// As [`Database::define`]; [`Error::TooManyChanges`]; and if one of the changes so far does not
-    /// fit the tables any more (PD2). Then it is as it was.
+    /// As [`Database::define`]; [`Error::TooManyChanges`]; and if one of the changes so far does
+    /// not fit the tables any more (PD2). Then it is as it was.
     pub fn push(&mut self, database: &Database, ddl: TableDdl) -> Result<Vec<TableId>> {
         database.begin_writing()?;
         if limits::TRANSACTION_DDL <= self.0.len() {

@@ -4,8 +4,8 @@
 //! - P1. A wish is planned on top of all that were planned before it in the same group, and of
 //!   nothing that is not durable or in that group.
 //! - P2. A wish that is refused changes nothing.
-//! - P3. All changes of a table by one record have one number (W1), also those of a transaction that
-//!   are planned one on top of the other.
+//! - P3. All changes of a table by one record have one number (W1), also those of a transaction
+//!   that are planned one on top of the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The changes of a transaction: rows that come and go in several tables, and changes of tables, with
-//! one commit.
+//! The changes of a transaction: rows that come and go in several tables, and changes of tables,
+//! with one commit.
 //!
 //! - TX1. All of it is durable and visible when `commit_transaction` returns, or none.
 //! - TX2. While a table is pinned, upkeep leaves its segments as they are: rows that a transaction
