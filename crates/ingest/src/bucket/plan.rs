@@ -176,7 +176,7 @@ mod tests {
         let sample: Vec<_> = small.chain([(50, 5_000), (51, 5_000), (99, 700)]).collect();
         let plan = BucketPlan::by_bytes(sample.clone(), 1_000, BUCKETS_MAX);
         assert_eq!(plan.bounds, [50, 51, 52, 99]);
-        assert_eq!(BucketPlan::by_bytes(sample, 1_000, 2).count(), 2);
+        assert_eq!(BucketPlan::by_bytes(sample, 1_000, 4).bounds, [50, 51, 52]);
         assert_eq!(BucketPlan::by_bytes(vec![(7, 10), (7, 1 << 40)], 5, 9).count(), 1);
         for count in 1..9 {
             let thinned = plan.clone().thinned(count);

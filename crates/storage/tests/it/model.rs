@@ -223,12 +223,7 @@ impl Step {
                     table.append_with(rows, *extra);
                 }
             }
-            Step::Transaction(changes, appends) => {
-                changes.iter().for_each(|change| change.apply(tables));
-                for (name, rows) in appends {
-                    tables.get_mut(*name).unwrap().append_with(rows, None);
-                }
-            }
+            Step::Transaction(changes, appends) => commit(tables, changes, appends),
             Step::Update(table, value) => tables.get_mut(*table).unwrap().update(*value),
             Step::DropPartition(table, day) => {
                 let table = tables.get_mut(*table).unwrap();
@@ -364,6 +359,13 @@ fn transaction(
     let appends = appends.iter().map(append);
     let appends = appends.map(|append| TableAppend { add_columns: false, ..append }).collect();
     database.commit_transaction(&TransactionCommit { ddl, appends, removed: Vec::new() })
+}
+
+fn commit(tables: &mut Tables, changes: &[Step], appends: &[(&'static str, Vec<Row>)]) {
+    changes.iter().for_each(|change| change.apply(tables));
+    for (name, rows) in appends {
+        tables.get_mut(*name).unwrap().append_with(rows, None);
+    }
 }
 
 /// Where the rows with this value are.
