@@ -157,8 +157,7 @@ impl Error {
             Error::NotOfPartitions { .. } => Condition::InvalidObjectDefinition,
             Error::ColumnTwice { .. } => Condition::DuplicateColumn,
             Error::ValueCount { .. } => Condition::SyntaxError,
-            Error::TimestampMissing { .. }
-            | Error::Storage(StorageError::TimestampMissing { .. }) => Condition::NotNull,
+            Error::TimestampMissing { .. } => Condition::NotNull,
             Error::ValueTooLong { .. }
             | Error::TransactionTooLarge
             | Error::TemporaryTooLarge
@@ -171,46 +170,48 @@ impl Error {
                 CancelReason::Stopping => Condition::Stopping,
                 _ => Condition::QueryCanceled,
             },
-            Error::Filter(source) => match source {
-                FilterError::DivideByZero => Condition::DivisionByZero,
-                FilterError::Overflow { .. } | FilterError::CastRange { .. } => {
-                    Condition::OutOfRange
-                }
-                other if other.class() == FilterClass::Corruption => Condition::Corruption,
-                _ => Condition::InvalidStatement,
-            },
-            Error::NoSuchSequence { .. } | Error::Storage(StorageError::NoSuchTable { .. }) => {
-                Condition::UndefinedTable
-            }
+            Error::Filter(source) => filter_condition(source),
+            Error::NoSuchSequence { .. } => Condition::UndefinedTable,
             Error::View { what, .. } => view_condition(what),
-            Error::Storage(StorageError::TableExists { .. } | StorageError::ViewExists { .. }) => {
-                Condition::DuplicateTable
-            }
-            Error::Storage(StorageError::IsView { .. } | StorageError::NotAView { .. }) => {
-                Condition::WrongObjectType
-            }
-            Error::Storage(
-                StorageError::TooManyTables
-                | StorageError::TooManyViews
-                | StorageError::TooManyChanges,
-            ) => Condition::LimitExceeded,
-            Error::Storage(
-                StorageError::SegmentChanged { .. }
-                | StorageError::RowsChanged { .. }
-                | StorageError::TablesChanged { .. }
-                | StorageError::SchemaChanged { .. }
-                | StorageError::TableTruncated { .. }
-                | StorageError::ColumnDropped { .. },
-            ) => Condition::Conflict,
-            Error::Storage(StorageError::TimestampOutOfRange { .. }) => Condition::OutOfRange,
-            Error::Storage(StorageError::Schema(source)) => schema_condition(source),
-            Error::Storage(source) => match source.class() {
-                Class::Caller => Condition::InvalidStatement,
-                Class::Environment => Condition::Environment,
-                Class::Corruption => Condition::Corruption,
-            },
+            Error::Storage(source) => storage_condition(source),
             Error::Engine { foreign, .. } => engine_condition(innermost(foreign)),
         }
+    }
+}
+
+fn filter_condition(source: &FilterError) -> Condition {
+    match source {
+        FilterError::DivideByZero => Condition::DivisionByZero,
+        FilterError::Overflow { .. } | FilterError::CastRange { .. } => Condition::OutOfRange,
+        other if other.class() == FilterClass::Corruption => Condition::Corruption,
+        _ => Condition::InvalidStatement,
+    }
+}
+
+fn storage_condition(source: &StorageError) -> Condition {
+    match source {
+        StorageError::NoSuchTable { .. } => Condition::UndefinedTable,
+        StorageError::TableExists { .. } | StorageError::ViewExists { .. } => {
+            Condition::DuplicateTable
+        }
+        StorageError::IsView { .. } | StorageError::NotAView { .. } => Condition::WrongObjectType,
+        StorageError::TooManyTables | StorageError::TooManyViews | StorageError::TooManyChanges => {
+            Condition::LimitExceeded
+        }
+        StorageError::SegmentChanged { .. }
+        | StorageError::RowsChanged { .. }
+        | StorageError::TablesChanged { .. }
+        | StorageError::SchemaChanged { .. }
+        | StorageError::TableTruncated { .. }
+        | StorageError::ColumnDropped { .. } => Condition::Conflict,
+        StorageError::TimestampMissing { .. } => Condition::NotNull,
+        StorageError::TimestampOutOfRange { .. } => Condition::OutOfRange,
+        StorageError::Schema(source) => schema_condition(source),
+        source => match source.class() {
+            Class::Caller => Condition::InvalidStatement,
+            Class::Environment => Condition::Environment,
+            Class::Corruption => Condition::Corruption,
+        },
     }
 }
 

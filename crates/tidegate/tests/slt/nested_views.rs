@@ -13,14 +13,15 @@ use super::{MEMORY_MAX, THREADS, TestError, cells};
 
 fn engine() -> Engine {
     let options = OpenOptions::new(Arc::new(SimClock::new(1)));
-    let database = Database::open(Arc::new(SimDisk::new(7)), Path::new("/db"), &options).unwrap();
+    let database =
+        Database::open(Arc::new(SimDisk::new(7)), Path::new("/db"), &options).expect("opens");
     let options = EngineOptions::standard(THREADS, MEMORY_MAX, PathBuf::from("/spill"));
-    Engine::new(database, &options).unwrap()
+    Engine::new(database, &options).expect("begins")
 }
 
 /// Makes views that each read the one before, until one is refused; which that is, and why.
 async fn refused(engine: &Engine, query: impl Fn(&str) -> String) -> (usize, String) {
-    engine.execute("CREATE OR REPLACE VIEW v0 AS SELECT 2 AS x").await.unwrap();
+    engine.execute("CREATE OR REPLACE VIEW v0 AS SELECT 2 AS x").await.expect("is made");
     for at in 1..100 {
         let query = query(&format!("v{}", at - 1));
         let made = engine.execute(&format!("CREATE OR REPLACE VIEW v{at} AS {query}")).await;
@@ -55,7 +56,7 @@ pub(super) async fn views_read_views_to_a_bounded_depth() -> Result<(), TestErro
     // One more below makes all of it too deep, and is named by those that read it.
     engine.execute("CREATE VIEW below AS SELECT 2 AS x").await?;
     engine.execute("CREATE OR REPLACE VIEW v0 AS SELECT x FROM below").await?;
-    let error = engine.execute(&last).await.unwrap_err().to_string();
+    let error = engine.execute(&last).await.expect_err("is refused").to_string();
     assert_eq!(error, "view `below`: views read views more than 16 deep");
     Ok(())
 }

@@ -1,3 +1,5 @@
+//! The forms of queries on the catalog, each with what is planned for it.
+
 use super::*;
 
 #[track_caller]

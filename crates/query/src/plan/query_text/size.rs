@@ -450,7 +450,7 @@ mod tests {
             format!("{} WITH CUBE", list(64)),
             format!("GROUPING SETS ({})", list(limits::GROUPING_SETS + 1)),
             format!("GROUPING SETS ({})", vec![format!("({})", list(100)); 100].join(", ")),
-            vec!["CUBE (a, b, c, d)"; 3].join(", "),
+            ["CUBE (a, b, c, d)"; 3].join(", "),
         ] {
             let error = of(&by).expect_err(&by).to_string();
             assert!(error.contains("at most 512 sets"), "SZ5: {error}");

@@ -33,9 +33,9 @@ use crate::control::{charge_value, rows_of_window};
 pub(super) fn charged(mut call: WindowFunction) -> WindowFunction {
     let params = &call.params;
     let frame = match is_partition(&params.window_frame, params.order_by.is_empty()) {
-        false => Frame::OfARow,
-        true if params.filter.is_some() => Frame::OfSome,
-        true => Frame::OfAll,
+        false => Frame::Row,
+        true if params.filter.is_some() => Frame::Filtered,
+        true => Frame::Partition,
     };
     call.fun = match call.fun {
         WindowFunctionDefinition::AggregateUDF(inner) if !inner.inner().is::<Aggregate>() => {
@@ -63,11 +63,11 @@ fn is_partition(frame: &WindowFrame, is_unordered: bool) -> bool {
 /// The rows that one value of an aggregate is given to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Frame {
-    OfARow,
+    Row,
     /// Those of the partition.
-    OfAll,
+    Partition,
     /// The same, but the aggregate sees those only that a condition holds for.
-    OfSome,
+    Filtered,
 }
 
 /// An aggregate over windows.
@@ -199,9 +199,9 @@ impl Accumulator for Accumulated {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let value = self.inner.evaluate()?;
         let rows = match self.frame {
-            Frame::OfARow => 1,
-            Frame::OfAll => self.rows,
-            Frame::OfSome => rows_of_window(),
+            Frame::Row => 1,
+            Frame::Partition => self.rows,
+            Frame::Filtered => rows_of_window(),
         };
         charge_value(&self.function, (constant_bytes(&value), rows))?;
         Ok(value)
