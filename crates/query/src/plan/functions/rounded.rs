@@ -4,16 +4,20 @@
 //!   than it has give 0: never NaN, which DataFusion's own give where the scale overflows.
 //! - RD2. `round(x)` of a DOUBLE is the even one of two integers that are as near, as in PostgreSQL
 //!   and in casts; to digits, half is rounded away from zero.
+//! - RD3. Digits that are a BIGINT stay one. As a cast they would be no constant until it is worked
+//!   out, and the scale of a DECIMAL, which follows from them, another one after operands were
+//!   made alike: a join by `round(n, 2)` found nothing.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Float64Type, Int64Type};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int64Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions::math::{round, trunc};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature,
@@ -28,7 +32,10 @@ pub(super) fn rounded_functions() -> Vec<ScalarUDF> {
     let whole: [fn(f64) -> f64; 2] = [f64::round_ties_even, f64::trunc];
     let cut: [fn(f64) -> f64; 2] = [f64::round, f64::trunc];
     let functions = [(round(), whole[0], cut[0]), (trunc(), whole[1], cut[1])];
-    let function = |(inner, whole, cut)| ScalarUDF::new_from_impl(Rounded { inner, whole, cut });
+    let function = |(inner, whole, cut): (Arc<ScalarUDF>, _, _)| {
+        let signature = Signature::user_defined(inner.signature().volatility);
+        ScalarUDF::new_from_impl(Rounded { inner, signature, whole, cut })
+    };
     functions.map(function).into()
 }
 
@@ -36,6 +43,7 @@ pub(super) fn rounded_functions() -> Vec<ScalarUDF> {
 struct Rounded {
     /// DataFusion's.
     inner: Arc<ScalarUDF>,
+    signature: Signature,
     /// To integers (RD2).
     whole: fn(f64) -> f64,
     cut: fn(f64) -> f64,
@@ -61,7 +69,7 @@ impl ScalarUDFImpl for Rounded {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
     }
 
     fn return_type(&self, args: &[DataType]) -> Result<DataType> {
@@ -72,8 +80,13 @@ impl ScalarUDFImpl for Rounded {
         self.inner.return_field_from_args(args)
     }
 
+    /// RD3.
     fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(args)
+        let mut types = self.inner_types(args)?;
+        if let (Some(digits), Some(DataType::Int64)) = (types.get_mut(1), args.get(1)) {
+            *digits = DataType::Int64;
+        }
+        Ok(types)
     }
 
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
@@ -88,7 +101,7 @@ impl ScalarUDFImpl for Rounded {
         self.inner.documentation()
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_float = matches!(
             args.args[0].data_type(),
             DataType::Float16 | DataType::Float32 | DataType::Float64
@@ -100,6 +113,11 @@ impl ScalarUDFImpl for Rounded {
             };
         };
         if !is_float || !digits.data_type().is_integer() {
+            let given = args.arg_fields.iter().map(|field| field.data_type().clone());
+            let wanted = self.inner_types(&given.collect::<Vec<_>>())?;
+            let digits = digits.cast_to(&wanted[1], None)?;
+            args.arg_fields[1] = Arc::new(Field::new("digits", wanted[1].clone(), true));
+            args.args[1] = digits;
             return self.inner.invoke_with_args(args);
         }
         let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
@@ -114,6 +132,14 @@ impl ScalarUDFImpl for Rounded {
 }
 
 impl Rounded {
+    /// The types that DataFusion's own takes for these.
+    fn inner_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        let field = |ty: &DataType| Arc::new(Field::new("argument", ty.clone(), true));
+        let fields = given.iter().map(field).collect::<Vec<_>>();
+        let taken = fields_with_udf(&fields, self.inner.as_ref())?;
+        Ok(taken.iter().map(|field| field.data_type().clone()).collect())
+    }
+
     /// RD2.
     fn whole(&self, value: &ColumnarValue, rows: usize) -> Result<ColumnarValue> {
         let is_scalar = matches!(value, ColumnarValue::Scalar(_));
