@@ -18,6 +18,7 @@ mod changes;
 mod rights;
 mod control;
 mod account;
+mod pass_through;
 mod slices;
 mod activity;
 mod parse;

@@ -101,7 +101,9 @@ pub(crate) use functions::{
     LISTED, Listed, TimeStep, dateadd_step, floor_grid, is_of_filters, is_rewritten, months_later,
     our_functions, rewrite_aggregate, table_functions,
 };
-pub(crate) use functions::{bound_expr, bytes_of, constant_bytes, keeps_values, makes_values};
+pub(crate) use functions::{
+    bound_expr, bytes_of, bytes_of_rows, constant_bytes, keeps_values, makes_values,
+};
 pub(crate) use literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 pub(crate) use locate::locate_running;
 pub(crate) use named_columns::insert_columns;

@@ -37,7 +37,8 @@ use tidegate_model::limits::{FRAME_VALUES, SLICE_BYTES, VALUES_BYTES};
 
 use crate::account::{forget_values, with_values_bytes_max};
 use crate::error::{ClauseProblem, Error, innermost};
-use crate::plan::{bytes_of, constant_bytes, keeps_values, makes_values};
+use crate::pass_through::{PassThrough, through};
+use crate::plan::{bytes_of_rows, constant_bytes, keeps_values, makes_values};
 use filter::parted;
 use repartition::narrow;
 
@@ -123,9 +124,8 @@ impl Cut {
     /// How many rows of a batch a piece has.
     fn rows_of(self, batch: &RecordBatch) -> usize {
         let rows = batch.num_rows();
-        let bytes = batch.columns().iter().map(|column| bytes_of(column.as_ref()));
-        let bytes = bytes.fold(0, u64::saturating_add);
-        let pieces = usize::try_from(bytes.div_ceil(self.bytes_max)).unwrap_or(usize::MAX);
+        let pieces =
+            usize::try_from(bytes_of_rows(batch).div_ceil(self.bytes_max)).unwrap_or(usize::MAX);
         // A piece of rows that are larger than others has somewhat more.
         (rows / pieces.max(1)).min(self.rows_max).max(1)
     }
@@ -137,9 +137,7 @@ pub(crate) fn sliced(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
         return Ok(plan);
     }
     let Some(cut) = Made::by(plan.as_ref())?.cut() else { return narrow(parted(plan)?) };
-    let piece = |input: &Arc<dyn ExecutionPlan>| -> Arc<dyn ExecutionPlan> {
-        Arc::new(SliceExec { input: Arc::clone(input), cut })
-    };
+    let piece = |input: &Arc<dyn ExecutionPlan>| through(Arc::clone(input), SliceExec { cut });
     let children = plan.children().into_iter().map(piece).collect();
     let plan = replace_children_if_necessary(plan, children)?;
     if plan.is::<ProjectionExec>() {
@@ -152,56 +150,19 @@ pub(crate) fn sliced(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
 /// Cuts batches (SL1).
 #[derive(Debug)]
 struct SliceExec {
-    input: Arc<dyn ExecutionPlan>,
     cut: Cut,
 }
 
-impl DisplayAs for SliceExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(NAME)
-    }
-}
-
-impl ExecutionPlan for SliceExec {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(input) = children.pop().filter(|_| children.is_empty()) else {
-            return internal_err!("{NAME} has one input");
-        };
-        Ok(Arc::new(SliceExec { input, cut: self.cut }))
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+impl PassThrough for SliceExec {
+    const NAME: &'static str = NAME;
 
     fn execute(
         &self,
+        input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, context)?;
+        let input = input.execute(partition, context)?;
         Ok(Box::pin(Slices { input, cut: self.cut, rest: None }))
     }
 }
@@ -440,6 +401,7 @@ mod tests {
     use super::*;
     use crate::control::{Stop, Timeout, guarded, without_guards};
     use crate::plan::bounded;
+    use crate::plan::bytes_of;
 
     const ROWS: usize = 150;
     const LARGE: i64 = 1 << 20;

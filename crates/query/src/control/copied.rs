@@ -10,7 +10,6 @@
 //! - CP2. UNNEST gets rows of which it makes `SLICE_BYTES` at a time, and fails at a row of which
 //!   it would make more than `VALUES_BYTES`.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,20 +17,19 @@ use std::task::{Context, Poll, ready};
 
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{ArrowNativeType, DataType, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{JoinType, Result, internal_err};
+use datafusion::common::{JoinType, Result};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec,
 };
 use datafusion::physical_plan::unnest::UnnestExec;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
 use tidegate_model::limits::{SLICE_BYTES, VALUES_BYTES};
 
 use crate::error::{ClauseProblem, Error};
+use crate::pass_through::{PassThrough, through};
 
 /// The beginning is the name of guards, which are not shown.
 const NAME: &str = "GuardExec (copied)";
@@ -58,8 +56,8 @@ pub(super) fn with_bounded_copies(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dy
         return Ok(plan);
     }
     let copier = Arc::new(copier);
-    let measured = |(side, input): (usize, &Arc<dyn ExecutionPlan>)| -> Arc<dyn ExecutionPlan> {
-        Arc::new(Measured { input: Arc::clone(input), side, copier: Arc::clone(&copier) })
+    let measured = |(side, input): (usize, &Arc<dyn ExecutionPlan>)| {
+        through(Arc::clone(input), Measured { side, copier: Arc::clone(&copier) })
     };
     let children = plan.children().into_iter().enumerate().map(measured).collect();
     replace_children_if_necessary(plan, children)
@@ -255,59 +253,21 @@ fn unnested_rows(batch: &RecordBatch, lists: &[usize], start: usize) -> Result<u
 /// An input of an operator that copies rows.
 #[derive(Debug)]
 struct Measured {
-    input: Arc<dyn ExecutionPlan>,
     side: usize,
     copier: Arc<Copier>,
 }
 
-impl DisplayAs for Measured {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(NAME)
-    }
-}
-
-impl ExecutionPlan for Measured {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(input) = children.pop().filter(|_| children.is_empty()) else {
-            return internal_err!("{NAME} has one input");
-        };
-        let (side, copier) = (self.side, Arc::clone(&self.copier));
-        Ok(Arc::new(Measured { input, side, copier }))
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+impl PassThrough for Measured {
+    const NAME: &'static str = NAME;
 
     fn execute(
         &self,
+        input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let batch_rows = context.session_config().batch_size() as u64;
-        let input = self.input.execute(partition, context)?;
+        let input = input.execute(partition, context)?;
         let (side, copier) = (self.side, Arc::clone(&self.copier));
         Ok(Box::pin(Looking { input, side, copier, batch_rows, rest: None }))
     }

@@ -31,7 +31,7 @@ use super::guard::begin_turn;
 use super::{CancelReason, Stop};
 use crate::account::Account;
 use crate::error::{Error, Result};
-use crate::plan::bytes_of;
+use crate::plan::bytes_of_rows;
 
 /// One that is being written while the next one is made.
 const BATCHES_WAITING: usize = 1;
@@ -165,8 +165,7 @@ impl Timed {
     /// Charges the statement for a large batch (P5).
     fn charged(&self, rows: RecordBatch) -> PlanResult<Batch> {
         // Values may share what they are made of, and arrays may be parts of larger ones.
-        let values = rows.columns().iter().map(|column| bytes_of(column.as_ref()));
-        let values = values.fold(0, u64::saturating_add);
+        let values = bytes_of_rows(&rows);
         if values < COUNTED_VALUE_BYTES {
             return Ok(Batch { rows, charged: None });
         }

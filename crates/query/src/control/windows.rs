@@ -18,28 +18,27 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::window::WindowExpr;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
 use tidegate_model::limits::{COUNTED_VALUE_BYTES, SLICE_BYTES, VALUES_BYTES};
 
 use super::copied::{NARROW_BYTES, too_large, widest_bytes};
-use crate::plan::{bytes_of, constant_bytes};
+use crate::pass_through::{PassThrough, through};
+use crate::plan::{bytes_of, bytes_of_rows, constant_bytes};
 
 /// The beginning is the name of guards, which are not shown.
 const NAME: &str = "GuardExec (windows)";
@@ -70,14 +69,14 @@ pub(super) fn with_charged_windows(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<d
         if is_wide { call.expressions() } else { Vec::new() }
     };
     let fed = FedExec {
-        input: Arc::clone(input),
         streams: Arc::default(),
         wide: calls.iter().flat_map(wide).collect(),
         is_streamed,
     };
     let (streams, columns) = (Arc::clone(&fed.streams), input.schema().fields().len());
-    let inner = replace_children_if_necessary(plan, vec![Arc::new(fed)])?;
-    Ok(Arc::new(WindowsExec { inner, streams, columns }))
+    let fed = through(Arc::clone(input), fed);
+    let inner = replace_children_if_necessary(plan, vec![fed])?;
+    Ok(through(inner, WindowsExec { streams, columns }))
 }
 
 /// True for types whose values are copied for each row: texts that are views, too.
@@ -166,8 +165,7 @@ impl Holding {
 
     /// WI1.
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let bytes = batch.columns().iter().map(|column| bytes_of(column.as_ref()));
-        let bytes = usize::try_from(bytes.fold(0, u64::saturating_add)).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(bytes_of_rows(batch)).unwrap_or(usize::MAX);
         // Arrays may share what they are made of, and may be parts of larger ones.
         let bytes = bytes.min(batch.get_array_memory_size());
         self.batches.push_back((batch.num_rows(), bytes));
@@ -243,7 +241,6 @@ pub(crate) fn rows_of_window() -> u64 {
 /// A window whose rows are charged.
 #[derive(Debug)]
 struct WindowsExec {
-    inner: Arc<dyn ExecutionPlan>,
     streams: Arc<Streams>,
     /// How many columns its input has: behind them are the values.
     columns: usize,
@@ -252,7 +249,6 @@ struct WindowsExec {
 /// Its input.
 #[derive(Debug)]
 struct FedExec {
-    input: Arc<dyn ExecutionPlan>,
     streams: Arc<Streams>,
     /// The arguments of calls whose values may be wide.
     wide: Vec<Arc<dyn PhysicalExpr>>,
@@ -260,110 +256,34 @@ struct FedExec {
     is_streamed: bool,
 }
 
-fn one(children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-    let Ok([input]) = <[Arc<dyn ExecutionPlan>; 1]>::try_from(children) else {
-        return internal_err!("{NAME} has one input");
-    };
-    Ok(input)
-}
-
-impl DisplayAs for WindowsExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(NAME)
-    }
-}
-
-impl DisplayAs for FedExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(NAME)
-    }
-}
-
-impl ExecutionPlan for WindowsExec {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.inner.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.inner]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (inner, streams) = (one(children)?, Arc::clone(&self.streams));
-        Ok(Arc::new(WindowsExec { inner, streams, columns: self.columns }))
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+impl PassThrough for WindowsExec {
+    const NAME: &'static str = NAME;
 
     fn execute(
         &self,
+        input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let reservation = MemoryConsumer::new(CONSUMER).register(context.memory_pool());
         let held = Held::new(reservation);
         self.streams.lock().insert(partition, Arc::clone(&held));
-        let inner = self.inner.execute(partition, context)?;
+        let inner = input.execute(partition, context)?;
         let (columns, given) = (self.columns, Given::default());
         Ok(Box::pin(Windows { inner, held, columns, given }))
     }
 }
 
-impl ExecutionPlan for FedExec {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (input, streams) = (one(children)?, Arc::clone(&self.streams));
-        let (wide, is_streamed) = (self.wide.clone(), self.is_streamed);
-        Ok(Arc::new(FedExec { input, streams, wide, is_streamed }))
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+impl PassThrough for FedExec {
+    const NAME: &'static str = NAME;
 
     fn execute(
         &self,
+        input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, context)?;
+        let input = input.execute(partition, context)?;
         let Some(held) = self.streams.lock().get(&partition).cloned() else {
             return internal_err!("the window of {NAME} is executed first");
         };

@@ -12,17 +12,16 @@ use std::task::{Context, Poll, ready};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
 use tidegate_model::limits::SLICE_BYTES;
 
-use crate::plan::bytes_of;
+use crate::pass_through::{PassThrough, through};
+use crate::plan::bytes_of_rows;
 
 /// The beginning is the name of guards, which are not shown.
 const NAME: &str = "GuardExec (filter)";
@@ -36,9 +35,9 @@ pub(super) fn parted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
     }
     let (fetch, input) = (filter.fetch(), Arc::clone(filter.input()));
     let inputs = Arc::new(Inputs::default());
-    let part = Arc::new(PartExec { input, inputs: Arc::clone(&inputs) });
+    let part = through(input, PartExec { inputs: Arc::clone(&inputs) });
     let filter = replace_children_if_necessary(plan, vec![part])?;
-    Ok(Arc::new(PartsExec { filter, inputs, fetch }))
+    Ok(through(filter, PartsExec { inputs, fetch }))
 }
 
 /// The inputs of the filter's streams, by their numbers.
@@ -65,17 +64,9 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn one(children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-    let Ok([input]) = <[Arc<dyn ExecutionPlan>; 1]>::try_from(children) else {
-        return internal_err!("{NAME} has one input");
-    };
-    Ok(input)
-}
-
 /// A filter that works on one part of its input after the other.
 #[derive(Debug)]
 struct PartsExec {
-    filter: Arc<dyn ExecutionPlan>,
     inputs: Arc<Inputs>,
     /// How many rows the filter gives out at most.
     fetch: Option<usize>,
@@ -84,112 +75,43 @@ struct PartsExec {
 /// The input of such a filter.
 #[derive(Debug)]
 struct PartExec {
-    input: Arc<dyn ExecutionPlan>,
     inputs: Arc<Inputs>,
 }
 
-impl DisplayAs for PartsExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(NAME)
-    }
-}
-
-impl DisplayAs for PartExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(NAME)
-    }
-}
-
-impl ExecutionPlan for PartsExec {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.filter.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.filter]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (filter, inputs) = (one(children)?, Arc::clone(&self.inputs));
-        Ok(Arc::new(PartsExec { filter, inputs, fetch: self.fetch }))
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+impl PassThrough for PartsExec {
+    const NAME: &'static str = NAME;
 
     fn execute(
         &self,
+        input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let input = Shared::default();
-        lock(&self.inputs.0).insert(partition, Arc::clone(&input));
-        let part = self.filter.execute(partition, Arc::clone(&context))?;
-        let (filter, left) = (Arc::clone(&self.filter), self.fetch.unwrap_or(usize::MAX));
-        Ok(Box::pin(Parts { part, filter, input, of: (partition, context), left }))
+        let shared = Shared::default();
+        lock(&self.inputs.0).insert(partition, Arc::clone(&shared));
+        let part = input.execute(partition, Arc::clone(&context))?;
+        let (filter, left) = (Arc::clone(input), self.fetch.unwrap_or(usize::MAX));
+        Ok(Box::pin(Parts { part, filter, input: shared, of: (partition, context), left }))
     }
 }
 
-impl ExecutionPlan for PartExec {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (input, inputs) = (one(children)?, Arc::clone(&self.inputs));
-        Ok(Arc::new(PartExec { input, inputs }))
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+impl PassThrough for PartExec {
+    const NAME: &'static str = NAME;
 
     fn execute(
         &self,
+        input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let Some(input) = lock(&self.inputs.0).get(&partition).cloned() else {
+        let Some(shared) = lock(&self.inputs.0).get(&partition).cloned() else {
             return internal_err!("the filter of {NAME} is executed first");
         };
-        if lock(&input).stream.is_none() {
-            let stream = self.input.execute(partition, context)?;
-            lock(&input).stream = Some(stream);
+        if lock(&shared).stream.is_none() {
+            let stream = input.execute(partition, context)?;
+            lock(&shared).stream = Some(stream);
         }
-        Ok(Box::pin(Part { schema: self.schema(), input, left: SLICE_BYTES }))
+        Ok(Box::pin(Part { schema: input.schema(), input: shared, left: SLICE_BYTES }))
     }
 }
 
@@ -269,8 +191,7 @@ impl Stream for Part {
         }
         drop(input);
         if let Some(Ok(batch)) = &polled {
-            let bytes = batch.columns().iter().map(|column| bytes_of(column.as_ref()));
-            self.left = self.left.saturating_sub(bytes.fold(0, u64::saturating_add));
+            self.left = self.left.saturating_sub(bytes_of_rows(batch));
         }
         Poll::Ready(polled)
     }
@@ -293,6 +214,7 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
+    use crate::plan::bytes_of;
 
     const ROWS: i64 = 100;
     const TEXT_BYTES: usize = 1 << 20;

@@ -4,17 +4,16 @@
 //!   and charges nothing until they are: 8,192 texts of a megabyte for each. Where rows have texts
 //!   or lists, `WIDE_ROWS` are gathered; batches that have half as many go on as they are.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+use crate::pass_through::{PassThrough, through};
 
 /// The beginning is the name of guards, which are not shown.
 const NAME: &str = "GuardExec (repartition)";
@@ -30,9 +29,9 @@ pub(super) fn narrow(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
         return Ok(plan);
     }
     let (input, outer) = (Arc::clone(repartition.input()), Arc::<Outer>::default());
-    let below = Arc::new(BelowExec { input, outer: Arc::clone(&outer) });
+    let below = through(input, BelowExec { outer: Arc::clone(&outer) });
     let inner = replace_children_if_necessary(plan, vec![below])?;
-    Ok(Arc::new(FewRowsExec { inner, outer }))
+    Ok(through(inner, FewRowsExec { outer }))
 }
 
 /// What all operators but this one are executed with.
@@ -42,69 +41,21 @@ struct Outer(Mutex<Option<Arc<TaskContext>>>);
 /// A division with a small batch size.
 #[derive(Debug)]
 struct FewRowsExec {
-    inner: Arc<dyn ExecutionPlan>,
     outer: Arc<Outer>,
 }
 
 /// What is below it, with the usual one.
 #[derive(Debug)]
 struct BelowExec {
-    input: Arc<dyn ExecutionPlan>,
     outer: Arc<Outer>,
 }
 
-fn one(children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-    let Ok([input]) = <[Arc<dyn ExecutionPlan>; 1]>::try_from(children) else {
-        return internal_err!("{NAME} has one input");
-    };
-    Ok(input)
-}
-
-impl DisplayAs for FewRowsExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(NAME)
-    }
-}
-
-impl DisplayAs for BelowExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(NAME)
-    }
-}
-
-impl ExecutionPlan for FewRowsExec {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.inner.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.inner]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(FewRowsExec { inner: one(children)?, outer: Arc::clone(&self.outer) }))
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+impl PassThrough for FewRowsExec {
+    const NAME: &'static str = NAME;
 
     fn execute(
         &self,
+        input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
@@ -114,48 +65,21 @@ impl ExecutionPlan for FewRowsExec {
         let few =
             TaskContext::default().with_session_config(config).with_runtime(context.runtime_env());
         *self.outer.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(context);
-        self.inner.execute(partition, Arc::new(few))
+        input.execute(partition, Arc::new(few))
     }
 }
 
-impl ExecutionPlan for BelowExec {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(BelowExec { input: one(children)?, outer: Arc::clone(&self.outer) }))
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+impl PassThrough for BelowExec {
+    const NAME: &'static str = NAME;
 
     fn execute(
         &self,
+        input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let outer = self.outer.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.input.execute(partition, outer.unwrap_or(context))
+        input.execute(partition, outer.unwrap_or(context))
     }
 }
 

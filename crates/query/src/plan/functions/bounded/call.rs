@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result, ScalarValue};
@@ -193,6 +193,12 @@ pub(crate) fn constant_bytes(value: &ScalarValue) -> u64 {
         ScalarValue::Map(values) => bytes_of(values.as_ref()),
         _ => VALUE_BYTES,
     }
+}
+
+/// The bytes of all values of some rows.
+pub(crate) fn bytes_of_rows(rows: &RecordBatch) -> u64 {
+    let columns = rows.columns().iter().map(|column| bytes_of(column.as_ref()));
+    columns.fold(0, u64::saturating_add)
 }
 
 /// The bytes of all values of an array (CL1).

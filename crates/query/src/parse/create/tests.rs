@@ -1,0 +1,174 @@
+//! Statements that make tables.
+
+use super::*;
+
+#[track_caller]
+fn check(sql: &str, expected: &str) {
+    let shown = match parse_create_table(sql) {
+        Ok(table) => {
+            let columns = table.columns.iter().map(|(name, ty)| format!("{name} {}", ty.sql()));
+            let columns = columns.collect::<Vec<_>>().join(", ");
+            let mut shown = format!("{}({columns})", table.name);
+            if table.if_not_exists {
+                shown += " if not exists";
+            }
+            if let Some(timestamp) = table.timestamp {
+                shown += &format!(" by {timestamp}");
+            }
+            shown += &format!(" {}", table.partition_by.sql());
+            for notice in table.notices {
+                shown += &format!("; {notice}");
+            }
+            shown
+        }
+        Err(error) => format!("error: {error}"),
+    };
+    assert_eq!(shown, expected, "{sql}");
+}
+
+#[test]
+fn columns_timestamp_and_partitions_are_read() {
+    check(
+        "CREATE TABLE Hits (WatchID BIGINT, \"Event Time\" timestamp, p DECIMAL(10, 2) NULL) \
+         TIMESTAMP(\"Event Time\") PARTITION BY day;",
+        "Hits(WatchID BIGINT, Event Time TIMESTAMP, p DECIMAL(10,2)) by Event Time DAY",
+    );
+    check("create table if not exists public.t (a int)", "t(a INT) if not exists NONE");
+    check(
+        "CREATE TABLE 't' (index INT, timestamp TIMESTAMP)",
+        "t(index INT, timestamp TIMESTAMP) NONE",
+    );
+}
+
+#[test]
+fn clauses_without_effect_give_notices() {
+    check(
+        "CREATE ATOMIC TABLE t (s SYMBOL CAPACITY 256 NOCACHE INDEX CAPACITY 8, ts TIMESTAMP, \
+         INDEX(s)) TIMESTAMP(ts) PARTITION BY HOUR BYPASS WAL WITH o3MaxLag = 5s",
+        "t(s SYMBOL, ts TIMESTAMP) by ts HOUR; ATOMIC has no effect: every statement is; \
+         column `s`: CAPACITY has no effect, dictionaries size themselves; \
+         column `s`: CACHE and NOCACHE have no effect; \
+         column `s`: INDEX has no effect, every column has min/max zones; \
+         column `s`: INDEX has no effect, every column has min/max zones; \
+         WAL and BYPASS WAL have no effect: every commit is in the log; o3MaxLag has no effect",
+    );
+    check(
+        "CREATE TABLE t (a CHAR(255), b VARCHAR(9))",
+        "t(a VARCHAR, b VARCHAR) NONE; column `a`: CHAR(255) is kept as VARCHAR, without \
+         length check",
+    );
+}
+
+// Tools for any database write these into every table that they make.
+#[test]
+fn what_tools_say_of_columns_has_no_effect() {
+    check(
+        "CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY, b FLOAT(53) DEFAULT NULL NULL, \
+         c TIMESTAMP WITH TIME ZONE, CONSTRAINT k PRIMARY KEY (a, b))",
+        "t(a BIGINT, b DOUBLE, c TIMESTAMP) NONE; \
+         column `a`: NOT NULL has no effect, it takes NULL; \
+         column `a`: PRIMARY KEY has no effect: DEDUP UPSERT KEYS(..) replaces rows with the \
+         same keys; column `c`: a time WITH TIME ZONE is kept as TIMESTAMP, in UTC; \
+         PRIMARY KEY has no effect: DEDUP UPSERT KEYS(..) replaces rows with the same keys",
+    );
+    check("CREATE TABLE t (primary INT, key INT)", "t(primary INT, key INT) NONE");
+    check(
+        "CREATE TABLE t (check INT, unique INT, constraint INT)",
+        "t(check INT, unique INT, constraint INT) NONE",
+    );
+}
+
+#[test]
+fn constraints_of_orms_have_no_effect() {
+    check(
+        "CREATE TABLE t (a INT NOT NULL CHECK (a >= 0), b BIGINT CONSTRAINT f REFERENCES u \
+         (id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED, CONSTRAINT g FOREIGN KEY (b) \
+         REFERENCES u, CHECK (a < b))",
+        "t(a INT, b BIGINT) NONE; column `a`: NOT NULL has no effect, it takes NULL; \
+         column `a`: CHECK has no effect: values are not checked; \
+         column `b`: FOREIGN KEY has no effect: rows that it names are neither looked for nor \
+         removed; FOREIGN KEY has no effect: rows that it names are neither looked for nor \
+         removed; CHECK has no effect: values are not checked",
+    );
+}
+
+#[test]
+fn defaults_end_where_the_next_option_begins() {
+    let defaults = |sql: &str| {
+        let table = parse_create_table(sql).unwrap();
+        let text = |(name, default): &(String, DefaultClause)| match default {
+            DefaultClause::NextNumber => format!("{name} identity"),
+            DefaultClause::Expression(range) => format!("{name} [{}]", &sql[range.clone()]),
+        };
+        table.defaults.iter().map(text).collect::<Vec<_>>().join(", ")
+    };
+    for (sql, expected) in [
+        ("CREATE TABLE t (a INT DEFAULT 1)", "a [1]"),
+        (
+            "CREATE TABLE t (a VARCHAR(9) DEFAULT 'x, y'::varchar NOT NULL, ts TIMESTAMP \
+             DEFAULT now() + INTERVAL '1 day', c INT DEFAULT (1 + 2) UNIQUE)",
+            "a ['x, y'::varchar], ts [now() + INTERVAL '1 day'], c [(1 + 2)]",
+        ),
+        (
+            "CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY, \
+             b SERIAL, c INT GENERATED ALWAYS AS IDENTITY (START WITH 1 INCREMENT BY 1), \
+             d INT DEFAULT NULL)",
+            "a identity, b identity, c identity",
+        ),
+    ] {
+        assert_eq!(defaults(sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn errors_stand_at_their_token() {
+    check(
+        "CREATE TABLE t (a INT,)",
+        "error: line 1, column 23: expected the name of a column, found `)`",
+    );
+    check("CREATE TABLE t (a FOO)", "error: line 1, column 19: type `FOO` does not exist");
+    check("CREATE TABLE t\n(a INT", "error: line 2, column 7: expected `)`, found the end");
+    check(
+        "CREATE TABLE t (a INT) PARTITION BY FORTNIGHT",
+        "error: line 1, column 37: expected NONE, HOUR, DAY, WEEK, MONTH or YEAR, \
+         found `FORTNIGHT`",
+    );
+    check(
+        "CREATE TABLE t (a DECIMAL(39))",
+        "error: line 1, column 27: the precision of DECIMAL must be 1 to 38, not 39",
+    );
+    check("DROP TABLE t", "error: line 1, column 1: expected CREATE, found `DROP`");
+}
+
+#[test]
+fn what_is_not_there_yet_says_so() {
+    check(
+        "CREATE TABLE t AS (SELECT 1)",
+        "error: line 1, column 16: CREATE TABLE AS where a list of columns is needed is not \
+         supported yet",
+    );
+    check(
+        "CREATE TABLE t (a INT, b INT GENERATED ALWAYS AS (a + 1) STORED)",
+        "error: line 1, column 30: a column that is computed from others is not supported yet",
+    );
+    check(
+        "CREATE TABLE t (a INT GENERATED BY DEFAULT AS IDENTITY (START WITH 100))",
+        "error: line 1, column 57: numbers of an identity that do not begin at 1 and rise by \
+         1 is not supported yet",
+    );
+    check(
+        "CREATE TABLE t (a VARCHAR COLLATE \"de_DE\")",
+        "error: line 1, column 27: COLLATE of another collation than \"C\" is not supported \
+         yet",
+    );
+    check(
+        "CREATE TABLE t (ts TIMESTAMP) TIMESTAMP(ts) PARTITION BY DAY TTL DAYS",
+        "error: line 1, column 66: expected a number of hours, days, weeks, months or years, \
+         found `DAYS`",
+    );
+    check(
+        "CREATE TABLE t (a INT) IN VOLUME 'x'",
+        "error: line 1, column 24: IN VOLUME is not supported: a table is kept in its \
+         database's directory",
+    );
+}
