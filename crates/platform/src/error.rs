@@ -82,7 +82,7 @@ impl Error {
     }
 
     /// Returns true if the file system takes no writes.
-    pub(crate) fn is_read_only(&self) -> bool {
+    pub fn is_read_only(&self) -> bool {
         self.kind() == Some(io::ErrorKind::ReadOnlyFilesystem)
     }
 

@@ -244,8 +244,8 @@ impl Engine {
     pub fn new(database: Arc<Database>, options: &EngineOptions) -> Result<Engine> {
         let made = database.disk().create_dir_all(&options.spill_dir);
         match made {
-            // What frees space needs none: only a statement that spills will fail.
-            Err(error) if error.is_no_space() => {}
+            // Reading and freeing space need no room: only a statement that spills will fail.
+            Err(error) if error.is_no_space() || error.is_read_only() => {}
             made => {
                 let purpose = "make the spill folder";
                 made.map_err(|source| StorageError::Disk { purpose, source })?;

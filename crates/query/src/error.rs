@@ -20,7 +20,7 @@ use crate::parse::Position;
 use message::{At, FilterMessage, Innermost, Similar};
 
 pub use condition::Condition;
-pub(crate) use condition::{is_about_arguments, is_no_space};
+pub(crate) use condition::is_about_arguments;
 pub use problem::{
     ClauseProblem, PatternProblem, SettingProblem, SyntaxError, TextProblem, ViewProblem,
 };

@@ -1,7 +1,8 @@
-//! The place that queries spill to: a folder that is made with the engine or, where the disk is
-//! full then, by the first query that spills.
+//! The directory that queries spill to, made with the engine or, where that fails, by the first
+//! query that spills.
 //!
-//! - SP1. A full disk keeps no engine from reading: what spills fails until there is room.
+//! - SP1. An engine reads from a disk that is full or read-only; statements that spill fail there,
+//!   with the reason.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,8 +14,6 @@ use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SpillFile, TempFileFactory};
 use tidegate_model::ByteCount;
-
-use crate::error::is_no_space;
 
 /// A folder, and how much may be in it.
 #[derive(Debug, Clone)]
@@ -39,14 +38,11 @@ impl SpillFolder {
             let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(memory));
             runtime.with_disk_manager_builder(disk).build_arc()
         };
-        match build(self.builder()) {
-            Err(error) if is_no_space(&error) => {
-                let late = LateFolder { folder: self, made: Mutex::default() };
-                let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::new(late));
-                build(disk)
-            }
-            built => built.map_err(|error| self.failed(error)),
+        if let Ok(runtime) = build(self.builder()) {
+            return Ok(runtime);
         }
+        let late = LateFolder { folder: self, made: Mutex::default() };
+        build(DiskManagerBuilder::default().with_temp_file_factory(Arc::new(late)))
     }
 
     fn builder(&self) -> DiskManagerBuilder {

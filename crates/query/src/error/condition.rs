@@ -297,7 +297,7 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
 }
 
 /// The disk, or the quota on it, is full.
-pub(crate) fn is_no_space(error: &DataFusionError) -> bool {
+fn is_no_space(error: &DataFusionError) -> bool {
     let DataFusionError::IoError(error) = error else { return false };
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }

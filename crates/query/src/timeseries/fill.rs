@@ -5,6 +5,8 @@
 //! - F3. Rows that are there stay as they are.
 //! - F4. A batch of the result has as few rows as make `SLICE_BYTES` if each has the widest texts
 //!   and lists that there are: a row is copied for each bucket that it fills.
+//! - F5. The values around a gap are looked up, not searched for: FILL(LINEAR) takes time in
+//!   proportion to the rows of its input and its result, however many of them are NULL.
 //!
 //! The rows that come in, which are those of an aggregate, are held until all keys are known; the
 //! result is made a batch at a time.
@@ -328,14 +330,15 @@ struct Gaps {
     keys: Vec<usize>,
     /// Of each key, its first row; `None` for the one key of no rows.
     first_rows: Vec<Option<u64>>,
-    /// Of each row, the next one of its key, and the one before.
-    next_rows: Vec<Option<u64>>,
-    previous_rows: Vec<Option<u64>>,
+    /// Of each column that is filled by lines, the rows between which its lines run.
+    neighbours: HashMap<usize, Neighbours>,
     /// For each key, the last row given out.
     last_rows: Vec<Option<u64>>,
     /// The next row of the input to be given out.
     row: usize,
     bucket: i128,
+    /// The rows of the bucket at hand by their keys, once they are asked for.
+    present: Option<HashMap<usize, u64>>,
     key: usize,
     end: i128,
     /// How many rows a batch of the result has (F4).
@@ -401,6 +404,7 @@ impl Gaps {
             return Err(Error::Clause { position: None, what }.into());
         }
         let batch_rows = batch_rows(&filling, &rows);
+        let neighbours = Neighbours::of_columns(&filling, &rows, &next_rows, &room.memory)?;
         Ok(Gaps {
             batch_rows,
             last_rows: vec![None; first_rows.len()],
@@ -411,10 +415,10 @@ impl Gaps {
             buckets,
             keys,
             first_rows,
-            previous_rows: reversed(&next_rows),
-            next_rows,
+            neighbours,
             row: 0,
             bucket,
+            present: None,
             key: 0,
             end,
             _memory: room.memory,
@@ -430,18 +434,19 @@ impl Gaps {
     fn next_cells(&mut self) -> Vec<Cell> {
         let mut cells = Vec::with_capacity(self.batch_rows);
         let mut instant = self.start(self.bucket);
-        // Of this bucket, the row of each key, as far as it is given out in this batch.
-        let mut present = self.present();
+        if self.present.is_none() {
+            self.present = Some(self.rows_of_bucket());
+        }
         while self.bucket < self.end && cells.len() < self.batch_rows {
             if self.key == self.first_rows.len() {
                 self.key = 0;
                 self.bucket += 1;
                 instant = self.start(self.bucket);
-                present = self.present();
+                self.present = Some(self.rows_of_bucket());
                 continue;
             }
             let key = self.key;
-            let source = match present.get(&key) {
+            let source = match self.present.as_ref().and_then(|rows| rows.get(&key)) {
                 Some(&row) => {
                     self.last_rows[key] = Some(row);
                     Source::Row(row)
@@ -455,7 +460,7 @@ impl Gaps {
     }
 
     /// The rows of the bucket at hand by their keys. Goes past them once the bucket is done.
-    fn present(&mut self) -> HashMap<usize, u64> {
+    fn rows_of_bucket(&mut self) -> HashMap<usize, u64> {
         while self.row < self.buckets.len() && self.buckets[self.row] < self.bucket {
             self.row += 1;
         }
@@ -479,6 +484,7 @@ impl Gaps {
                     let rows = cells.iter().map(|cell| cell.of_key).collect::<UInt64Array>();
                     take(column, &rows, None)?
                 }
+                Role::Value(Fill::Linear) => self.linear(column, &self.neighbours[&at], &cells)?,
                 Role::Value(fill) => self.filled(column, fill, &cells)?,
             });
         }
@@ -501,7 +507,7 @@ impl Gaps {
             cells.iter().map(row).collect::<UInt64Array>()
         };
         Ok(match fill {
-            Fill::Null => take(column, &row_or(|_| None), None)?,
+            Fill::Null | Fill::Linear => take(column, &row_or(|_| None), None)?,
             Fill::Prev => take(column, &row_or(|before| before), None)?,
             Fill::Value(value) => {
                 let value = value.to_array()?;
@@ -514,13 +520,17 @@ impl Gaps {
                 let places = places.expect("rows are counted in usize");
                 interleave(&[column.as_ref(), value.as_ref()], &places)?
             }
-            Fill::Linear => self.linear(column, cells)?,
         })
     }
 
     /// Straight lines between the values around a gap, and NULL where there is none on one side.
-    fn linear(&self, column: &ArrayRef, cells: &[Cell]) -> Result<ArrayRef> {
-        let line = |cell: &Cell| self.ends(column, cell);
+    fn linear(
+        &self,
+        column: &ArrayRef,
+        neighbours: &Neighbours,
+        cells: &[Cell],
+    ) -> Result<ArrayRef> {
+        let line = |cell: &Cell| self.line(neighbours, cell);
         if column.data_type().is_floating() {
             let values = cast(column, &DataType::Float64)?;
             let values = values.as_primitive::<Float64Type>();
@@ -552,33 +562,62 @@ impl Gaps {
         Ok(cast(&filled, column.data_type())?)
     }
 
-    /// The rows with values around a gap.
-    fn ends(&self, column: &ArrayRef, cell: &Cell) -> Option<Line> {
+    /// The line through a gap, between the rows with values around it.
+    fn line(&self, neighbours: &Neighbours, cell: &Cell) -> Option<Line> {
         let Source::Gap { before: Some(before) } = cell.source else { return None };
-        let to_usize = |row: u64| usize::try_from(row).expect("rows are counted in usize");
-        let with_value = |mut row: Option<u64>, beyond: &[Option<u64>]| {
-            while let Some(empty) = row.map(to_usize).filter(|&row| column.is_null(row)) {
-                row = beyond[empty];
-            }
-            row.map(to_usize)
-        };
-        let to = with_value(self.next_rows[to_usize(before)], &self.next_rows)?;
-        let from = with_value(Some(before), &self.previous_rows)?;
+        let before = to_usize(before);
+        let (from, to) = (neighbours.at_or_before[before]?, neighbours.behind[before]?);
+        let (from, to) = (to_usize(from), to_usize(to));
         let start = |row: usize| i128::from(self.start(self.buckets[row]));
         let (passed, whole) = (i128::from(cell.instant) - start(from), start(to) - start(from));
         Some(Line { from, to, passed, whole })
     }
 }
 
-/// From each row to the next one, the other way round.
-fn reversed(next_rows: &[Option<u64>]) -> Vec<Option<u64>> {
-    let mut previous = vec![None; next_rows.len()];
-    for (row, next) in next_rows.iter().enumerate() {
-        if let Some(next) = next.and_then(|next| usize::try_from(next).ok()) {
-            previous[next] = Some(row as u64);
-        }
+/// The nearest rows of the same key with a value in one column (F5).
+struct Neighbours {
+    /// Of each row: itself, or the last one before it.
+    at_or_before: Vec<Option<u64>>,
+    /// Of each row: the first one behind it.
+    behind: Vec<Option<u64>>,
+}
+
+impl Neighbours {
+    /// The neighbours in each column that is filled by lines.
+    fn of_columns(
+        filling: &Filling,
+        rows: &RecordBatch,
+        next_rows: &[Option<u64>],
+        memory: &MemoryReservation,
+    ) -> Result<HashMap<usize, Neighbours>> {
+        let roles = filling.roles.iter().enumerate();
+        let linear = roles.filter(|(_, role)| **role == Role::Value(Fill::Linear));
+        let linear = linear.map(|(at, _)| at).collect::<Vec<_>>();
+        memory.try_grow(linear.len() * 2 * size_of_val(next_rows))?;
+        let neighbours = |at: usize| (at, Neighbours::new(rows.column(at).as_ref(), next_rows));
+        Ok(linear.into_iter().map(neighbours).collect())
     }
-    previous
+
+    fn new(column: &dyn Array, next_rows: &[Option<u64>]) -> Neighbours {
+        let valid = |row: usize| column.is_valid(row).then_some(row as u64);
+        let mut at_or_before = (0..next_rows.len()).map(valid).collect::<Vec<_>>();
+        for (row, next) in next_rows.iter().enumerate() {
+            if let Some(next) = next.map(to_usize) {
+                at_or_before[next] = at_or_before[next].or(at_or_before[row]);
+            }
+        }
+        let mut behind = vec![None; next_rows.len()];
+        for row in (0..next_rows.len()).rev() {
+            if let Some(next) = next_rows[row].map(to_usize) {
+                behind[row] = valid(next).or(behind[next]);
+            }
+        }
+        Neighbours { at_or_before, behind }
+    }
+}
+
+fn to_usize(row: u64) -> usize {
+    usize::try_from(row).expect("rows are counted in usize")
 }
 
 /// Two rows, and how far it is from the one to the other.
@@ -590,7 +629,7 @@ struct Line {
 }
 
 fn value_at(values: &dyn Array, row: u64) -> Option<usize> {
-    let row = usize::try_from(row).expect("rows are counted in usize");
+    let row = to_usize(row);
     values.is_valid(row).then_some(row)
 }
 
@@ -695,6 +734,17 @@ impl ReadRows {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn neighbours_are_the_nearest_rows_with_a_value_of_the_same_key() {
+        // Two keys take turns: rows 0, 2, 4, 6 and rows 1, 3, 5, 7.
+        let next = (0..8).map(|row: u64| (row < 6).then_some(row + 2)).collect::<Vec<_>>();
+        let values = [None, Some(1.0), Some(2.0), None, None, None, Some(3.0), None];
+        let neighbours = Neighbours::new(&Float64Array::from_iter(values), &next);
+        let before = [None, Some(1), Some(2), Some(1), Some(2), Some(1), Some(6), Some(1)];
+        assert_eq!(neighbours.at_or_before, before);
+        assert_eq!(neighbours.behind, [Some(2), None, Some(6), None, Some(6), None, None, None]);
+    }
 
     #[test]
     fn parts_are_rounded_half_away_from_zero() {

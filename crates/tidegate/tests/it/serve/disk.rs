@@ -50,6 +50,15 @@ impl<'a> SmallDisk<'a> {
         command
     }
 
+    /// Lets nothing be written to it any more.
+    fn make_read_only(&self) {
+        let id = self.keeper.id().to_string();
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &id, "-U", "-m", "--preserve-credentials"]);
+        command.args(["mount", "-o", "remount,ro"]).arg(self.world.path("db"));
+        assert!(command.status().expect("nsenter is there").success(), "it can be read-only");
+    }
+
     /// A file of it, for us.
     fn path(&self, name: &str) -> PathBuf {
         let inside = self.world.path("db").join(name);
@@ -143,4 +152,25 @@ fn writing_goes_on_when_there_is_room_again_and_nothing_is_lost() {
     let expected = format!("{requests},{requests},2000,2000");
     assert_eq!(found.succeeds().lines().nth(1), Some(expected.as_str()));
     Run::of(disk.command(&["verify"]).output().expect("it runs")).succeeds();
+}
+
+#[test]
+fn a_database_on_a_read_only_file_system_is_read() {
+    let world = World::new();
+    let Some(disk) = SmallDisk::new(&world, 48) else { return };
+    let run = |sql: &str| {
+        let mut command = disk.command(&["sql", sql, "--format", "csv"]);
+        Run::of(command.output().expect("it runs"))
+    };
+    run("create table t (ts timestamp, v bigint) timestamp(ts)").succeeds();
+    run("insert into t values (0, 1), (1, 2)").succeeds();
+    fs::remove_dir_all(disk.path("scratch")).expect("it is there");
+    disk.make_read_only();
+    assert_eq!(run("select sum(v) from t").succeeds(), "sum(v)\n3\n");
+    run("insert into t values (2, 3)").fails(1, &["read-only file system"]);
+
+    let server = Server::spawn(&mut disk.command(&["serve", "--http", "127.0.0.1:0"]));
+    assert_eq!(server.rows("select sum(v) from t"), "[[3]]");
+    let refused = server.post("/write", "", "t v=4i 3\n".to_owned());
+    assert!(refused.body.contains("read-only file system"), "{}", refused.body);
 }
