@@ -325,7 +325,8 @@ impl Engine {
     }
 
     /// As [`execute`](Self::execute), with options. The runtime must have timers if there is a
-    /// timeout, which counts for queries and for rows that others search for: DDL runs to its end.
+    /// timeout. The timeout counts for queries, and for other statements while they search for
+    /// rows: DDL runs to its end.
     ///
     /// # Errors
     /// As `execute`, and [`Error::Canceled`] when the time is over, or the statement was cancelled.
