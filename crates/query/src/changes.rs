@@ -143,7 +143,7 @@ impl TableChanges {
         }
     }
 
-    /// Adds a batch after the present ones.
+    /// Adds a batch after the existing ones.
     fn push(&mut self, batch: &Arc<HeldBatch>) -> Result<()> {
         self.stamp = next_number();
         let mut next = Arc::clone(batch);
@@ -171,7 +171,7 @@ impl TableChanges {
         Ok(())
     }
 
-    /// Deletes rows of `seen`, which `overlay` or `remove` was called with.
+    /// Deletes rows of `seen`, a snapshot from `overlay`, or of the table without changes.
     fn remove(
         &mut self,
         seen: &Arc<Snapshot>,
@@ -381,7 +381,7 @@ impl Changes {
         NewRows { account: Arc::clone(self.account_of(&table)), table, schema, batches: Vec::new() }
     }
 
-    /// Adds rows after the present ones.
+    /// Adds rows after the existing ones.
     pub(crate) fn add(&mut self, rows: &NewRows) -> Result<()> {
         match rows.batches.is_empty() {
             true => Ok(()),

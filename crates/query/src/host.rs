@@ -64,7 +64,7 @@ pub struct LineConnection {
     pub peer: String,
     /// The name of the user, if authentication was required.
     pub user: Option<String>,
-    /// The time of the connect, in microseconds since 1970.
+    /// The start of the connection, in microseconds since 1970.
     pub since: i64,
     /// Bytes received.
     pub bytes: u64,

@@ -114,7 +114,7 @@ pub(crate) fn next_number(table: TableId, column: ColumnId) -> String {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
-    /// Takes the numbers of a table and of a column.
+    /// Takes the id of a table and that of a column.
     NextNumber,
     /// Takes the name of a sequence.
     NextVal,

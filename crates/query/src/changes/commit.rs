@@ -29,7 +29,8 @@ impl Changes {
         Ok(())
     }
 
-    /// The temporary tables as the next transaction finds them, if this one is committed.
+    /// The temporary tables at the beginning of the next transaction, after their ON COMMIT action.
+    /// If this transaction is committed, they are as it has left them.
     pub(crate) fn into_temporary(self) -> Changes {
         let Changes { mut tables, mut temporary, rows, temporary_rows, epoch, .. } = self;
         Arc::make_mut(&mut temporary).retain(|_, table| table.on_commit != OnCommit::Drop);

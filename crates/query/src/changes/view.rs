@@ -3,8 +3,8 @@
 //! - CV1. A statement sees what was committed before it began, and all changes of its session
 //!   before it.
 //! - CV2. Rows are encoded once, unless other sessions have added symbols in the meantime.
-//! - CV3. When rows of a table with DEDUP keys are deleted, the rows that it had replaced are
-//!   deleted for good: otherwise the row that a deleted row has replaced would reappear.
+//! - CV3. When rows of a table with DEDUP keys are deleted, all rows that the session's rows have
+//!   replaced are deleted for good: otherwise a row that a deleted one has replaced would reappear.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, MutexGuard, PoisonError};

@@ -45,7 +45,7 @@ pub(super) fn with_charged_values(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn Execu
     Arc::new(aggregate.with_new_aggr_exprs(calls.collect::<Vec<_>>()))
 }
 
-/// The aggregate with charged arguments; `None` if DataFusion does not allow to replace them.
+/// The aggregate with charged arguments; `None` if DataFusion cannot replace them.
 fn charged(call: &AggregateFunctionExpr) -> Option<AggregateFunctionExpr> {
     if call.is_reversed() {
         // The new call would lose the reversal.

@@ -5,6 +5,7 @@
 //!   sorted.
 //! - SK2. Such a sort displays its original keys, and the operators above it see the original order
 //!   (`guard` U1): only the evaluated expression differs.
+//!
 //! A sort with a limit keeps few rows, and sorts them with each batch: it needs no such keys.
 
 use std::sync::Arc;

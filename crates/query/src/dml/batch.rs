@@ -198,7 +198,7 @@ impl ColumnBuilder {
                     });
                     codes.push(code);
                 }
-                // Each text is stored twice, in `texts` and in `codes`.
+                // Each text is stored twice, in `texts` and in `self.codes`.
                 count * 4 + 2 * (texts.bytes.len() - before)
             }
         })

@@ -81,7 +81,7 @@ pub(super) async fn write_and_look(
     let task = SpawnedTask::spawn_blocking(move || work.run(receiver, Some(Vec::new())));
     let looked = async {
         send(stream, &sender).await?;
-        // The stream was read to its end, and dropped; the statement goes on.
+        // The end of the stream abandons the statement, but RETURNING continues it.
         stop.begin_again();
         let (seen, rows) = oneshot::channel();
         // A send error means that the writer has failed; `finished` returns its error.

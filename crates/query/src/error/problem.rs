@@ -182,7 +182,7 @@ pub enum ClauseProblem {
     /// A bound of LIMIT is not a constant integer.
     #[error("LIMIT takes constant integers")]
     LimitBound,
-    /// `LIMIT -m, n`, which would count from the end to the start.
+    /// `LIMIT -m, n`: its lower bound counts from the end, its upper one from the start.
     #[error("LIMIT counts from the end first, and from the start then")]
     LimitFromEndToStart,
     /// A clause needs a designated timestamp, and the rows have none.
@@ -202,8 +202,8 @@ pub enum ClauseProblem {
         /// The limit in MiB.
         mebibytes: u64,
     },
-    /// An aggregate that keeps all its values has a window frame that is too large, since it
-    /// computes it for each row.
+    /// The window frame of an aggregate that keeps all its values is too large: the values are
+    /// collected for each row.
     #[error(
         "`{function}` OVER takes a frame ROWS BETWEEN .. PRECEDING AND .. FOLLOWING of at most \
          {rows} rows"
