@@ -1,15 +1,15 @@
 //! The account of the statement that a thread works for: its stop flag, and the memory of the
-//! values that its expressions make.
+//! values that its expressions produce.
 //!
 //! - AC1. Every poll of an operator (`control::guard`) and all planning (`control::plan_apart`)
-//!   happens inside an account, so that functions find it without being told: those that fold a
+//!   happens inside an account, so that functions find it without an argument: those that fold a
 //!   constant while a query is planned as well as those that run.
-//! - AC2. Large values that are alive at a time inside one operator have together at most
-//!   `VALUES_BYTES_MAX`, and are charged to the memory of the statement. A value is known to be
-//!   gone when nothing else holds its buffers; a constant, when a function has taken it as its
-//!   argument, or the operator gets its next batch.
-//! - AC3. A charge is made before the value is. Functions make most values twice: once as they
-//!   grow, and once as they are kept; so twice their size is charged until they are made.
+//! - AC2. Large values that are alive at the same time inside one operator have together at most
+//!   `VALUES_BYTES`, and are charged to the memory of the statement. A value counts as freed when
+//!   nothing else holds its buffers; a constant, when a function has taken it as its argument, or
+//!   the operator gets its next batch.
+//! - AC3. A value is charged before it is built. Functions build most values twice: once as they
+//!   grow, and once as they are kept; so twice their size is charged until they are complete.
 //!
 //! Not here: the sizes of values (`plan::functions::bounded`), and the memory of operators, which
 //! they reserve themselves (`memory`).
@@ -27,20 +27,20 @@ use tidegate_model::limits::{COUNTED_VALUE_BYTES, FOLDED_BYTES, VALUES_BYTES};
 use crate::control::Stop;
 use crate::error::{ClauseProblem, Error};
 
-/// The name of the memory of values in messages.
+/// The consumer name of the memory of values in messages.
 const CONSUMER: &str = "ExpressionValues";
 
 thread_local! {
-    /// The account of the operator at work, or of planning.
+    /// The account of the current operator, or of planning.
     static CURRENT: RefCell<Option<Frame>> = const { RefCell::new(None) };
 }
 
-/// What an account is entered for.
+/// The reason why an account is entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Constants are folded: a large one stays a call, as plans are copied often.
+    /// Constants are folded. A large one stays a call, because plans are copied often.
     Planning,
-    /// Rows are made.
+    /// Rows are computed.
     Running,
 }
 
@@ -51,14 +51,14 @@ pub(crate) struct Account {
     memory: Arc<dyn MemoryPool>,
 }
 
-/// What is alive inside one poll of an operator.
+/// The values that are alive inside one poll of an operator.
 #[derive(Debug)]
 struct Frame {
     account: Arc<Account>,
     phase: Phase,
     live: Vec<Live>,
     reservation: Option<MemoryReservation>,
-    /// What values may have together, if that is less than for all (AC2).
+    /// The limit of all values together (AC2); `with_values_bytes_max` lowers it.
     bytes_max: u64,
 }
 
@@ -67,7 +67,7 @@ struct Frame {
 enum Live {
     /// A part of an array.
     Array(Buffer),
-    /// A constant of so many bytes.
+    /// A constant, with its size in bytes.
     Constant(u64),
 }
 
@@ -82,12 +82,13 @@ impl Account {
         Arc::new(Account { stop: Arc::clone(stop), memory: Arc::clone(memory) })
     }
 
-    /// This thread works on a plan's rows until the result is dropped (AC1).
+    /// Enters the account to compute a plan's rows, on this thread until the result is dropped
+    /// (AC1).
     pub(crate) fn enter(self: &Arc<Account>) -> Entered {
         self.enter_for(Phase::Running)
     }
 
-    /// This thread plans until the result is dropped (AC1).
+    /// Enters the account to plan, on this thread until the result is dropped (AC1).
     pub(crate) fn enter_planning(self: &Arc<Account>) -> Entered {
         self.enter_for(Phase::Planning)
     }
@@ -108,7 +109,8 @@ impl Drop for Entered {
     fn drop(&mut self) {
         let mut outer = self.outer.take();
         if let Some(outer) = &mut outer {
-            // Its next batch has come: what it made of the last one is its result (AC2).
+            // The outer operator has got its next batch: the values made from the last one are in
+            // its result (AC2).
             outer.clear();
         }
         CURRENT.set(outer);
@@ -121,7 +123,7 @@ impl Frame {
         self.reservation = None;
     }
 
-    /// The bytes that are still held by others.
+    /// The bytes of the values that others still hold.
     fn live_bytes(&mut self) -> u64 {
         self.live.retain(|value| match value {
             Live::Array(buffer) => 1 < buffer.strong_count(),
@@ -146,10 +148,10 @@ impl Frame {
     }
 }
 
-/// Whether the statement of this thread is to go on.
+/// Checks that the statement of this thread has not been stopped.
 ///
 /// # Errors
-/// The reason why not.
+/// The reason why it was stopped.
 pub(crate) fn check_stop() -> Result<()> {
     CURRENT.with_borrow(|frame| match frame.as_ref().and_then(|it| it.account.stop.reason()) {
         Some(reason) => Err(Error::from(reason).into()),
@@ -157,11 +159,11 @@ pub(crate) fn check_stop() -> Result<()> {
     })
 }
 
-/// Refuses a call of so many bytes while a query is planned, so that it stays a call: `bytes` is
-/// asked for only then.
+/// Refuses a function call with a result of `bytes` bytes while a query is planned, so that it
+/// stays a call. `bytes` is evaluated only during planning.
 ///
 /// # Errors
-/// If it is larger than a constant that planning makes.
+/// If the result is larger than a constant that planning may fold.
 pub(crate) fn check_folded(function: &str, bytes: impl FnOnce() -> u64) -> Result<()> {
     let is_planning = CURRENT
         .with_borrow(|frame| frame.as_ref().is_some_and(|frame| frame.phase == Phase::Planning));
@@ -177,7 +179,7 @@ fn too_large(function: &str, most: u64) -> DataFusionError {
     Error::Clause { position: None, what }.into()
 }
 
-/// Does some work with a smaller limit of values.
+/// Runs `work` with a lower limit for values.
 pub(crate) fn with_values_bytes_max<T>(bytes: u64, work: impl FnOnce() -> T) -> T {
     let set = |bytes: u64| {
         CURRENT.with_borrow_mut(|frame| {
@@ -192,7 +194,7 @@ pub(crate) fn with_values_bytes_max<T>(bytes: u64, work: impl FnOnce() -> T) -> 
     done
 }
 
-/// The values of the operator are in its result, or gone.
+/// Forgets the values of the operator: they are in its result, or freed.
 pub(crate) fn forget_values() {
     CURRENT.with_borrow_mut(|frame| {
         if let Some(frame) = frame {
@@ -201,10 +203,11 @@ pub(crate) fn forget_values() {
     });
 }
 
-/// Charges what a function is about to make (AC3).
+/// Charges a value that a function is about to build (AC3).
 ///
 /// # Errors
-/// If that is more than values may have together (AC2), or than is left of the statement's memory.
+/// If it is more than values may have together (AC2), or more than is left of the statement's
+/// memory.
 pub(crate) fn charge(function: &str, bytes: u64) -> Result<()> {
     if bytes < COUNTED_VALUE_BYTES {
         return Ok(());
@@ -225,11 +228,11 @@ pub(crate) fn charge(function: &str, bytes: u64) -> Result<()> {
     })
 }
 
-/// Charges what an operator keeps of the values that its expressions make, as long as the
-/// reservation holds.
+/// Charges the values of expressions that an operator keeps, for as long as the reservation is
+/// held.
 ///
 /// # Errors
-/// If that is more than is left of the statement's memory.
+/// If it is more than is left of the statement's memory.
 pub(crate) fn grow(
     reservation: &mut Option<MemoryReservation>,
     consumer: &str,
@@ -243,7 +246,8 @@ pub(crate) fn grow(
     })
 }
 
-/// Counts an array that a function has made of others, as far as it does not share theirs.
+/// Counts an array that a function has built, except for the buffers that it shares with its
+/// arguments.
 pub(crate) fn made_array(values: &ArrayData, given: &[ArrayData]) {
     CURRENT.with_borrow_mut(|frame| {
         let Some(frame) = frame else { return };
@@ -254,7 +258,8 @@ pub(crate) fn made_array(values: &ArrayData, given: &[ArrayData]) {
     });
 }
 
-/// Counts a constant of so many bytes that a function has made, of constants of so many.
+/// Counts a constant of `bytes` bytes that a function has built from constants of the sizes
+/// `taken`.
 pub(crate) fn made_constant(bytes: u64, taken: impl Iterator<Item = u64>) {
     CURRENT.with_borrow_mut(|frame| {
         let Some(frame) = frame else { return };
@@ -271,12 +276,11 @@ pub(crate) fn made_constant(bytes: u64, taken: impl Iterator<Item = u64>) {
     });
 }
 
-/// What was charged before becomes what there is.
+/// Replaces the estimate that was charged by the bytes that are alive.
 fn settle(frame: &mut Frame) {
     if frame.reservation.is_some() {
         let bytes = frame.live_bytes();
-        // It is less than before, or there is more than was foreseen, and then the next charge says
-        // so.
+        // This shrinks the charge, or the estimate was too low, and then the next charge fails.
         let _ = frame.charge(bytes);
     }
 }
@@ -311,9 +315,9 @@ mod tests {
     use super::*;
     use crate::control::{Timeout, plan_apart};
 
-    /// The rest of a statement that was ended keeps its turn, as long as its threads have a
-    /// task. A thread that plans is none of these: sixteen clients that planned and left in a loop
-    /// had ninety threads at work.
+    /// A stopped statement keeps its admission until its threads have no task left. A thread that
+    /// plans was not a task: sixteen clients that planned and disconnected in a loop had ninety
+    /// threads at work.
     #[test]
     fn planning_is_a_task_until_it_has_stopped() {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();

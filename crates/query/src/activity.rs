@@ -1,10 +1,9 @@
-//! The statements that an engine works on: who they are, how far they are, and how one is ended.
+//! The running statements of an engine: their ids, sessions, progress and cancellation.
 //!
 //! - QA1. An id is given once. Ids rise from the microsecond in which the engine was made, so that
-//!   one that somebody has noted before a restart names nothing behind it, unless the clock was
-//!   set back.
-//! - QA2. A statement is here from before it is planned until its last row was taken, its rows were
-//!   dropped, or it has failed, and no longer: nothing here grows with what has ended.
+//!   an id noted before a restart names no statement after it, unless the clock was set back.
+//! - QA2. A statement is listed from before it is planned until its last row was taken, its rows
+//!   were dropped, or it has failed, and no longer: nothing here grows with finished statements.
 //! - QA3. A cancel goes to the `Stop` of the statement with its id, which no other statement has.
 
 use std::collections::{BTreeMap, HashMap};
@@ -26,25 +25,26 @@ use crate::control::{CancelReason, Stop};
 use crate::memory::StatementMemory;
 use crate::session::Session;
 
-/// All statements of an engine that work.
+/// All running statements of an engine.
 #[derive(Debug)]
 pub(crate) struct Activity {
-    /// It has the clock.
+    /// Provides the clock.
     database: Arc<Database>,
     next_id: AtomicU64,
     running: Mutex<BTreeMap<u64, Arc<Running>>>,
 }
 
-/// From here on are the numbers of statements whose sessions have none: connections are counted.
+/// The first process number of statements whose session has none; connections count from 1 and do
+/// not reach it.
 const OTHERS_FROM: u32 = 1 << 30;
 
-/// A statement that works.
+/// A running statement.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) id: u64,
     pub(crate) sql: Arc<str>,
     pub(crate) session: Session,
-    /// When it began, in microseconds since 1970.
+    /// The start, in microseconds since 1970.
     pub(crate) start: i64,
     pub(crate) memory: Arc<StatementMemory>,
     stop: Arc<Stop>,
@@ -52,25 +52,25 @@ pub(crate) struct Running {
     stage: Mutex<Stage>,
 }
 
-/// How far a statement is.
+/// The progress of a statement.
 #[derive(Debug)]
 struct Stage {
     state: State,
     since: i64,
-    /// What works, once it is planned.
+    /// The plan, once the statement is planned.
     plan: Option<Arc<dyn ExecutionPlan>>,
 }
 
-/// What a statement does.
+/// The state of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It is being planned.
+    /// The statement is being planned.
     Planning,
-    /// Its rows are being found.
+    /// Rows are being computed.
     Running,
-    /// Rows wait for whoever takes them.
+    /// Rows wait for the client.
     Waiting,
-    /// Somebody has ended it.
+    /// The statement was cancelled.
     Canceled,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Listing {
 
 impl Activity {
     pub(crate) fn new(database: &Arc<Database>) -> Activity {
-        // QA1. A statement takes longer than a microsecond.
+        // QA1. A statement takes longer than a microsecond, so ids do not run ahead of the clock.
         let first = u64::try_from(database.now_micros()).unwrap_or(0);
         Activity {
             database: Arc::clone(database),
@@ -103,7 +103,7 @@ impl Activity {
         }
     }
 
-    /// A statement begins.
+    /// Lists a new statement, in planning.
     pub(crate) fn begin(
         self: &Arc<Self>,
         (sql, session): (&Arc<str>, &Session),
@@ -126,12 +126,12 @@ impl Activity {
         Listing { activity: Arc::clone(self), running }
     }
 
-    /// Those that work now, by their ids.
+    /// The running statements, by their ids.
     pub(crate) fn list(&self) -> Vec<Arc<Running>> {
         self.running().values().cloned().collect()
     }
 
-    /// Ends a statement (QA3), if there is one of this id that `session` may end.
+    /// Cancels a statement (QA3) and returns true, if one has this id and `session` may cancel it.
     pub(crate) fn cancel(&self, id: u64, session: &Session) -> bool {
         let Some(running) = self.running().get(&id).cloned() else { return false };
         if !session.reaches(&running.session) {
@@ -142,8 +142,8 @@ impl Activity {
         true
     }
 
-    /// Ends the largest statement of the user whose statements have most memory, because the
-    /// process has more than it may have; its id, and how much that was.
+    /// Cancels the largest statement of the user whose statements have most memory, because the
+    /// process is over its limit. Returns its id and its bytes.
     pub(crate) fn end_largest(&self, limit: ByteCount) -> Option<(u64, ByteCount)> {
         let now = self.database.now_micros();
         let statements = self.list().into_iter();
@@ -154,7 +154,7 @@ impl Activity {
         for (bytes, running) in &sized {
             *users.entry(running.user()).or_default() += bytes;
         }
-        // Many small statements of one user are no reason to end a large one of another.
+        // Many small statements of one user must not cause the cancel of a large one of another.
         let most = |(bytes, running): &(u64, Arc<Running>)| (users[&running.user()], *bytes);
         let (bytes, largest) = sized.iter().max_by_key(|it| most(it))?;
         let bytes = *bytes;
@@ -163,8 +163,8 @@ impl Activity {
         Some((largest.id, ByteCount(bytes)))
     }
 
-    /// Ends the statement that has spilled most, because the disk has little room left; its id, and
-    /// the bytes of all that it has spilled so far.
+    /// Cancels the statement that has spilled most, because the disk is nearly full. Returns its id
+    /// and all bytes that it has spilled so far.
     pub(crate) fn end_largest_spill(&self) -> Option<(u64, ByteCount)> {
         let now = self.database.now_micros();
         let statements = self.list().into_iter();
@@ -176,7 +176,7 @@ impl Activity {
         Some((largest.id, ByteCount(bytes)))
     }
 
-    /// Ends all statements, because the process ends.
+    /// Cancels all statements, because the process ends.
     pub(crate) fn end_all(&self) {
         let now = self.database.now_micros();
         for running in self.list() {
@@ -186,7 +186,7 @@ impl Activity {
     }
 
     fn running(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Running>>> {
-        // Nothing that can panic is done with it.
+        // No code that can panic runs while it is locked.
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -196,7 +196,7 @@ impl Running {
         self.session.origin().user.as_deref()
     }
 
-    /// What it does, and since when, in microseconds since 1970.
+    /// The state, and its start in microseconds since 1970.
     pub(crate) fn state(&self, now: i64) -> (State, i64) {
         let stage = self.stage();
         match self.stop.waiting() {
@@ -208,9 +208,9 @@ impl Running {
         }
     }
 
-    /// The number that PostgreSQL's clients know it by: that of their connection, so that none is
-    /// `pg_backend_pid()` but one's own; statements of others have numbers that connections do not
-    /// reach.
+    /// The process number for PostgreSQL's clients: that of the connection, so that
+    /// `pg_backend_pid()` matches only the session's own statements. Statements of sessions without
+    /// a connection have numbers that connections do not reach.
     pub(crate) fn process(&self) -> u32 {
         match self.session.process() {
             0 => OTHERS_FROM | u32::try_from(self.id % u64::from(OTHERS_FROM)).expect("30 bits"),
@@ -218,17 +218,17 @@ impl Running {
         }
     }
 
-    /// Rows that were given.
+    /// The rows that were returned.
     pub(crate) fn rows_out(&self) -> u64 {
         self.rows_out.load(Relaxed)
     }
 
-    /// What works, once it is planned.
+    /// The plan, once the statement is planned.
     pub(crate) fn plan(&self) -> Option<Arc<dyn ExecutionPlan>> {
         self.stage().plan.clone()
     }
 
-    /// Bytes that were written because there was not enough memory.
+    /// Bytes that were spilled to disk for lack of memory.
     pub(crate) fn spill_bytes(&self) -> u64 {
         self.plan().map_or(0, |plan| spill_bytes(plan.as_ref()))
     }
@@ -240,7 +240,7 @@ impl Running {
 
 impl Stage {
     fn enter(&mut self, state: State, now: i64) {
-        // A cancel is the last that happens to a statement.
+        // A cancelled statement stays cancelled.
         if self.state != State::Canceled {
             (self.state, self.since) = (state, now);
         }
@@ -258,14 +258,14 @@ impl Listing {
         &self.running
     }
 
-    /// From now on this plan works.
+    /// Sets the plan; the statement runs from now on.
     pub(crate) fn runs(&self, plan: &Arc<dyn ExecutionPlan>) {
         let mut stage = self.running.stage();
         stage.plan = Some(Arc::clone(plan));
         stage.enter(State::Running, self.activity.database.now_micros());
     }
 
-    /// The rows of a statement, which is listed until their end.
+    /// The rows of a statement, which stays listed until their end.
     pub(crate) fn until_the_end_of(
         self,
         stream: SendableRecordBatchStream,
@@ -280,10 +280,10 @@ impl Drop for Listing {
     }
 }
 
-/// Rows of a statement that is listed until their end.
+/// The rows of a statement that stays listed until their end.
 struct Listed {
     stream: SendableRecordBatchStream,
-    /// Gone once the rows have ended (QA2).
+    /// `None` once the rows have ended (QA2).
     listing: Option<Listing>,
 }
 

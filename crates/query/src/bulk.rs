@@ -1,11 +1,11 @@
-//! What COPY needs of a program that can read and write files: the engine says what is wanted, and
-//! knows nothing of who does it.
+//! The interface through which COPY reads and writes files: the engine says what to copy, and a
+//! program around it implements `BulkIo`.
 //!
-//! - BK1. A job that was begun goes on without whoever has asked for it, once it is detached;
-//!   until then, dropping it ends it.
-//! - BK2. A sink that is dropped before it is finished leaves the table as it was.
+//! - BK1. Once a job is detached, it runs to its end without the statement that started it; until
+//!   then, dropping it cancels it.
+//! - BK2. A sink that is dropped before it is finished leaves the table unchanged.
 //!
-//! Not here: what COPY says as a text (`parse`), and doing it (`server`, over `ingest`).
+//! Not here: parsing COPY (`parse`), and the implementation (`server`, over `ingest`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use tidegate_storage::Class;
 use crate::dml::KeptRows;
 use crate::session::Session;
 
-/// The result of what others do.
+/// The result of a method of `BulkIo`.
 pub type BulkResult<T> = std::result::Result<T, BulkError>;
 
-/// Who moves many rows at once.
+/// Imports and exports of many rows.
 #[async_trait]
 pub trait BulkIo: fmt::Debug + Send + Sync {
-    /// Begins to import files, or has it wait for its turn.
+    /// Starts to import files, or queues the job.
     async fn import(&self, import: BulkImport, session: &Session) -> BulkResult<Box<dyn BulkJob>>;
 
-    /// Begins to import bytes that are handed over. Waits for its turn. If somebody keeps the rows,
-    /// nothing is committed.
+    /// Starts to import bytes that the caller hands over; waits while other jobs are before it. If
+    /// there is a `keeper`, it gets the rows, and nothing is committed.
     async fn import_bytes(
         &self,
         import: BulkImport,
@@ -37,7 +37,7 @@ pub trait BulkIo: fmt::Debug + Send + Sync {
         session: &Session,
     ) -> BulkResult<Box<dyn BulkSink>>;
 
-    /// Begins to write rows to a file, or has it wait for its turn.
+    /// Starts to write rows to a file, or queues the job.
     async fn export(
         &self,
         export: BulkExport,
@@ -45,48 +45,49 @@ pub trait BulkIo: fmt::Debug + Send + Sync {
         session: &Session,
     ) -> BulkResult<Box<dyn BulkJob>>;
 
-    /// Ends a job, if there is one of this id that `session` may end, and says what it is then.
+    /// Cancels a job, if one has this id and `session` may cancel it, and returns its status.
     fn cancel(&self, id: &str, session: &Session) -> &'static str;
 
-    /// The jobs that are not over.
+    /// The jobs that are queued or running.
     fn jobs(&self) -> Vec<BulkProgress>;
 
     /// The files that can be imported.
     fn files(&self) -> BulkResult<Vec<BulkFile>>;
 
-    /// Whether nobody is there any more when a statement has ended: then every COPY waits.
+    /// True if jobs cannot outlive the statement, because the program ends with it: then every COPY
+    /// waits.
     fn ends_with_its_statement(&self) -> bool;
 }
 
-/// A job that was begun (BK1).
+/// A job that was started (BK1).
 #[async_trait]
 pub trait BulkJob: Send {
     /// 16 hex digits.
     fn id(&self) -> &str;
 
-    /// Waits for its end.
+    /// Waits for the end of the job.
     async fn ended(&mut self) -> BulkResult<BulkOutcome>;
 
-    /// From now on it needs nobody.
+    /// Lets the job run to its end without this handle.
     fn detach(self: Box<Self>);
 }
 
-/// Takes the bytes of an import (BK2).
+/// Receives the bytes of an import (BK2).
 #[async_trait]
 pub trait BulkSink: Send {
-    /// Takes what comes next; waits while the import has enough.
+    /// Takes the next bytes; waits while the import has enough of them.
     async fn push(&mut self, bytes: &[u8]) -> BulkResult<()>;
 
-    /// That was all: commits.
+    /// Ends the input, and commits.
     async fn finish(self: Box<Self>) -> BulkResult<BulkOutcome>;
 }
 
-/// A text of a statement, and where it stands.
+/// A text in a statement, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Without quotes.
+    /// The text, without quotes.
     pub text: String,
-    /// Bytes of the statement before it.
+    /// Its byte offset in the statement.
     pub offset: usize,
 }
 
@@ -95,100 +96,101 @@ pub struct Placed {
 pub struct BulkImport {
     /// The table.
     pub table: Placed,
-    /// The columns that fields are, in order; none: by the header, or all.
+    /// The columns of the fields, in order; if empty, the header names them, or they are all of the
+    /// table's.
     pub columns: Vec<String>,
-    /// A path or a pattern; what stands for the bytes if those are handed over.
+    /// A path or a pattern; for bytes that are handed over, a name for them.
     pub path: Placed,
-    /// What is said about it.
+    /// The options.
     pub options: CopyOptions,
 }
 
 /// `COPY ... TO 'file'`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkExport {
-    /// What is written: a table's name, or `query`.
+    /// The source of the rows: a table's name, or `query`.
     pub what: String,
     /// The file.
     pub path: Placed,
-    /// What is said about it.
+    /// The options.
     pub options: CopyOptions,
 }
 
-/// What stands behind WITH.
+/// The options behind WITH.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyOptions {
-    /// `None`: by the first bytes of a file; there is none for an export.
+    /// `None`: detected from the first bytes of a file; an export always has one.
     pub format: Option<CopyFormat>,
-    /// `None`: nothing was said.
+    /// `None`: not given.
     pub header: Option<CopyHeader>,
     /// One ASCII byte.
     pub delimiter: Option<u8>,
     /// One ASCII byte.
     pub quote: Option<u8>,
-    /// What stands for NULL.
+    /// The text that means NULL.
     pub null: Option<String>,
     /// The designated timestamp.
     pub timestamp: Option<Placed>,
-    /// How it is written.
+    /// The format of the designated timestamp.
     pub timestamp_format: Option<Placed>,
-    /// Of a table that COPY makes.
+    /// The partitioning of a table that COPY creates.
     pub partition_by: Option<PartitionUnit>,
-    /// What a bad value does.
+    /// The treatment of a bad value.
     pub on_error: Option<CopyPolicy>,
-    /// More bad values than that are a failure.
+    /// The number of bad values above which the import fails.
     pub max_errors: Option<u64>,
-    /// Whether the statement waits for the end.
+    /// True if the statement waits for the end of the job.
     pub wait: bool,
-    /// Lines before the header.
+    /// The number of lines before the header.
     pub skip_lines: u64,
-    /// Columns of the input that are left out.
+    /// Columns of the input that are skipped.
     pub skip_columns: Vec<String>,
-    /// Whether fields count that are too many.
+    /// True if surplus fields of a record are ignored.
     pub ignores_extra_fields: bool,
-    /// Whether a record that lacks fields is a bad one.
+    /// True if a record that lacks fields is rejected.
     pub rejects_missing_fields: bool,
-    /// Of an export: how it is compressed.
+    /// The compression of an export.
     pub codec: Option<Placed>,
-    /// How much.
+    /// The level of the compression.
     pub codec_level: Option<u32>,
-    /// Rows of a row group.
+    /// The rows of a row group.
     pub row_group_size: Option<u64>,
 }
 
-/// How a file is written.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyFormat {
     /// Comma-separated values, by RFC 4180.
     Csv,
-    /// Text with backslashes, as PostgreSQL has it.
+    /// Tab-separated text with backslash escapes, as PostgreSQL's.
     Text,
     /// Apache Parquet.
     Parquet,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Jsonl,
     /// Arrow IPC.
     Arrow,
-    /// PostgreSQL's own, over a connection.
+    /// PostgreSQL's binary format, over a connection.
     Binary,
 }
 
-/// Whether the first record has names.
+/// The treatment of the first record as a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyHeader {
-    /// It is found out.
+    /// It is detected.
     Auto,
-    /// It has.
+    /// There is a header.
     Present,
-    /// It has none.
+    /// There is no header.
     Absent,
-    /// It has, and they are the table's, in its order.
+    /// There is a header, with the table's columns in their order.
     Match,
 }
 
-/// What a bad value does.
+/// The treatment of a bad value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyPolicy {
-    /// Its row is left out.
+    /// Its row is skipped.
     SkipRow,
     /// It becomes NULL.
     SkipColumn,
@@ -196,20 +198,20 @@ pub enum CopyPolicy {
     Abort,
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BulkOutcome {
-    /// Records that were met.
+    /// Records that were read.
     pub rows_handled: u64,
     /// Rows that were committed, or written.
     pub rows_imported: u64,
-    /// Rows left out, and values that became NULL.
+    /// Rows skipped, and values that became NULL.
     pub errors: u64,
-    /// Choices that were made, which a client should know of.
+    /// Decisions of the import that the client should know of.
     pub notes: Vec<String>,
 }
 
-/// How far a job is.
+/// The progress of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "as the columns of copy_progress() in docs/sql.md")]
 pub struct BulkProgress {
@@ -217,9 +219,9 @@ pub struct BulkProgress {
     pub kind: &'static str,
     pub table_name: String,
     pub file: String,
-    /// What it does; `None` while it waits for its turn.
+    /// The current phase; `None` while the job is queued.
     pub phase: Option<&'static str>,
-    /// How many are before it.
+    /// The number of jobs before it.
     pub queue_position: Option<u64>,
     pub bytes_read: u64,
     pub bytes_total: Option<u64>,
@@ -227,7 +229,7 @@ pub struct BulkProgress {
     pub rows_rejected: u64,
     pub rows_per_second: u64,
     pub bytes_per_second: u64,
-    /// In microseconds since 1970; `None` while it waits.
+    /// The start in microseconds since 1970; `None` while the job is queued.
     pub started: Option<i64>,
     pub eta_seconds: Option<u64>,
 }
@@ -235,29 +237,29 @@ pub struct BulkProgress {
 /// A file that can be imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkFile {
-    /// As COPY names it.
+    /// The path as COPY takes it.
     pub path: String,
-    /// Its length.
+    /// The size in bytes.
     pub bytes: u64,
-    /// When it was written to last, in microseconds since 1970.
+    /// The last modification, in microseconds since 1970.
     pub modified: i64,
 }
 
-/// Why others could not do it.
+/// The error of a method of `BulkIo`.
 #[derive(Clone, Debug, ThisError)]
 #[error("{message}")]
 pub struct BulkError {
     /// The SQLSTATE.
     pub code: &'static str,
-    /// A sentence.
+    /// The message, a sentence.
     pub message: String,
-    /// Where in the statement it is asked for, if that is known.
+    /// The byte offset in the statement of the part that failed, if that is known.
     pub offset: Option<usize>,
-    /// Whose fault it is.
+    /// The class of the error.
     pub class: Class,
 }
 
-/// Who copies nothing.
+/// A `BulkIo` that refuses every copy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoBulk;
 

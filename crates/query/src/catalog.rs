@@ -1,14 +1,14 @@
-//! PostgreSQL's catalog, as far as its clients ask for it: relations of `pg_catalog` and
-//! `information_schema`, functions beside them, and forms of SQL that only queries on them have.
+//! The pg_catalog emulation: relations of `pg_catalog` and `information_schema`, their functions,
+//! and rewrites of SQL that only queries on them use, as far as PostgreSQL's clients need them.
 //!
-//! - CA1. What is shown is what there is at the moment of the query: tables, columns, settings,
-//!   connections. A relation of something that Tidegate does not have has no rows.
-//! - CA2. A table of ours goes before a relation of the catalog of the same name, unless the query
-//!   names the schema.
-//! - CA3. Plans of queries on the catalog are not kept: they would be out of date.
+//! - CA1. Rows show the state at the moment of the query: tables, columns, settings, connections. A
+//!   relation for a feature that Tidegate does not have is empty.
+//! - CA2. A user's table takes precedence over a catalog relation of the same name, unless the
+//!   query names the schema.
+//! - CA3. Plans of queries on the catalog are not cached: they would be out of date.
 //!
-//! Tables are in the schema `public`, and the system's own in `sys`. Not here: what of it is bytes
-//! on the wire (`server::pg`).
+//! Tables are in the schema `public`, and the system's own in `sys`. Not here: the bytes on the
+//! wire (`server::pg`).
 
 mod relations;
 mod types;
@@ -44,10 +44,10 @@ pub(crate) use locks::Locks;
 pub(crate) use objects::table_oid;
 pub(crate) use rewrite::{names_catalog, rewrite};
 
-/// The key of metadata that says which type of PostgreSQL a column has.
+/// The metadata key for the PostgreSQL type of a column.
 pub(crate) const PG_TYPE_KEY: &str = "tidegate.pg";
 
-/// A relation of the catalog that a query names, if it is one.
+/// The catalog relation that a query names, if it is one.
 fn named(reference: &TableReference) -> Option<&'static Relation> {
     relations::find(reference.schema(), reference.table())
 }
@@ -79,7 +79,7 @@ fn batch(relation: &Relation, rows: &[Row]) -> Result<RecordBatch> {
     Ok(batch.map_err(DataFusionError::from)?)
 }
 
-/// The type of Arrow that has the values of a type of the catalog.
+/// The Arrow type for values of a PostgreSQL type.
 fn arrow_type(ty: &str) -> DataType {
     match ty.trim_end_matches('?') {
         "bool" => DataType::Boolean,
@@ -111,9 +111,9 @@ fn column_of(name: &str, ty: &str, rows: &[Row]) -> ArrayRef {
             _ => (!is_nullable).then_some(0),
         })
     };
-    // What is there fits: these are numbers of our own.
+    // The casts below do not lose values: these are numbers of our own.
     match arrow_type(ty) {
-        // There are none.
+        // No row has a value of these types.
         ty @ (DataType::List(_) | DataType::Timestamp(..)) => new_null_array(&ty, rows.len()),
         DataType::Boolean => {
             let flag = |cell: Option<&Cell>| Some(matches!(cell, Some(Cell::Flag(true))));

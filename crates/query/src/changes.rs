@@ -1,17 +1,19 @@
-//! What a session has changed and others do not see: rows and tables of its open transaction, and
-//! its temporary tables.
+//! The uncommitted changes of a session, which others do not see: rows and tables of its open
+//! transaction, and its temporary tables.
 //!
-//! - CG1. It is in memory only. COMMIT makes all of it durable and visible with one record of the
-//!   log, or none; temporary tables end with their session.
-//! - CG2. Its rows take at most `HELD_BYTES_MAX`, those of temporary tables `TEMP_BYTES`, with
-//!   all that is kept because of them, and are counted in the memory of queries as long as a
-//!   savepoint or a statement has them.
-//! - CG3. A clone is what it was at a moment: a savepoint is one, and a statement works on one, so
-//!   that it is done as a whole or not at all. It costs nothing until one of the two is changed.
-//! - CG4. Rows are for the table that had the name when they were inserted: if that is dropped,
+//! - CG1. They are in memory only. COMMIT makes all of them durable and visible with one WAL
+//!   record, or none of them; temporary tables end with their session.
+//! - CG2. Their rows take at most `HELD_BYTES_MAX`, those of temporary tables `TEMP_BYTES`,
+//!   together with all that is kept because of them, and are counted in the memory of queries as
+//!   long as a savepoint or a statement refers to them.
+//! - CG3. A clone keeps its state: a savepoint is a clone, and a statement works on one, so that
+//!   the statement is applied as a whole or not at all. A clone costs nothing until one of the two
+//!   is changed.
+//! - CG4. Rows are for the table that had the name when they were inserted: if it is dropped,
 //!   COMMIT fails, and a new table of the same name gets none of them.
 //!
-//! How its own statements see it is in `changes::view`, the batches in `changes::batch`.
+//! Not here: a table as statements of its session see it (`changes::view`), and the batches
+//! (`changes::batch`).
 
 mod account;
 mod batch;
@@ -37,30 +39,30 @@ use view::View;
 
 pub(crate) use account::{HELD_BYTES_MAX, RowAccount};
 
-/// Numbers of temporary tables begin here: they are far from those of a database, and have an OID.
+/// The first number of temporary tables: far from those of a database, and still an OID.
 const FIRST_TABLE: u64 = 3 << 30;
-/// How many there are before numbers come again.
+/// The number of table numbers before they repeat.
 const TABLE_NUMBERS: u64 = 1 << 29;
 
-/// What a table of a session takes without its columns, about, and what a column does besides its
+/// Approximate bytes of a session's table without its columns, and below of a column besides its
 /// name.
 const TABLE_BYTES: usize = 2 << 10;
 const COLUMN_BYTES: usize = 256;
 
-/// What one session has changed; clones share what they have in common (CG3).
+/// The changes of one session; clones share their unchanged parts (CG3).
 #[derive(Debug, Clone)]
 pub(crate) struct Changes {
-    /// By the tables' numbers; temporary tables are among them.
+    /// The changes by table number; temporary tables are among them.
     tables: Arc<BTreeMap<TableId, Arc<TableChanges>>>,
-    /// What becomes of tables at COMMIT.
+    /// DDL that COMMIT executes.
     ddl: PendingDdl,
-    /// What that takes.
+    /// The memory of that DDL.
     ddl_charges: Vec<Arc<Charge>>,
     /// Temporary tables, by their folded names.
     temporary: Arc<BTreeMap<String, Arc<TemporaryTable>>>,
     rows: Arc<RowAccount>,
     temporary_rows: Arc<RowAccount>,
-    /// Of which transaction it is: that of another one is not put in its place.
+    /// The number of the transaction: the changes of another one never replace these.
     epoch: u64,
 }
 
@@ -71,13 +73,13 @@ pub(crate) struct TemporaryTable {
     pub(crate) name: String,
     pub(crate) schema: Arc<Schema>,
     on_commit: OnCommit,
-    /// Without its rows.
+    /// A snapshot without rows.
     empty: Arc<Snapshot>,
-    /// What its name and its columns take.
+    /// The memory of its name and its columns.
     _charge: Charge,
 }
 
-/// What becomes of a temporary table at the end of a transaction.
+/// The end of a temporary table's life: the argument of ON COMMIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum OnCommit {
     #[default]
@@ -94,14 +96,14 @@ struct TableChanges {
     account: Arc<RowAccount>,
     /// In the order of statements.
     batches: Vec<Arc<HeldBatch>>,
-    /// What is left of segments that are files.
+    /// The rows that are left of segments that are files.
     gone: BTreeMap<SegmentId, Arc<RowMask>>,
     gone_charge: Option<Arc<Charge>>,
-    /// The columns of the table when rows were first removed.
+    /// The schema version when rows were first deleted.
     found_in: Option<SchemaVersion>,
-    /// Keeps segments with removed rows where they are.
+    /// Keeps segments with deleted rows where they are.
     pin: Option<Arc<SegmentPin>>,
-    /// Another one after each change.
+    /// A number that every change replaces.
     stamp: u64,
     view: Arc<Mutex<View>>,
 }
@@ -112,7 +114,7 @@ fn next_number() -> u64 {
     NEXT.fetch_add(1, Relaxed)
 }
 
-/// A table, for rows that come to it.
+/// A table that rows are added to.
 #[derive(Debug, Clone)]
 pub(crate) struct TableRef {
     pub(crate) id: TableId,
@@ -141,7 +143,7 @@ impl TableChanges {
         }
     }
 
-    /// Adds a batch behind those that are there.
+    /// Adds a batch after the existing ones.
     fn push(&mut self, batch: &Arc<HeldBatch>) -> Result<()> {
         self.stamp = next_number();
         let mut next = Arc::clone(batch);
@@ -153,11 +155,11 @@ impl TableChanges {
         Ok(())
     }
 
-    /// Gives rows the columns that the table has now: what is new is NULL.
+    /// Gives rows the columns that the table has now: new columns are NULL.
     fn alter(&mut self, old: &Schema, new: &Arc<Schema>) -> Result<()> {
         let altered = |batch: &Arc<HeldBatch>| match batch.schema.version() == old.version() {
             true => batch.altered(new, &self.account).map(Arc::new),
-            // COMMIT says that others have altered the table.
+            // COMMIT reports that another session has altered the table.
             false => Ok(Arc::clone(batch)),
         };
         self.batches = self.batches.iter().map(altered).collect::<Result<_>>()?;
@@ -169,7 +171,7 @@ impl TableChanges {
         Ok(())
     }
 
-    /// Forgets rows of `seen`, which `overlay` or `remove` were asked for.
+    /// Deletes rows of `seen`, a snapshot from `overlay`, or of the table without changes.
     fn remove(
         &mut self,
         seen: &Arc<Snapshot>,
@@ -203,14 +205,14 @@ impl TableChanges {
     }
 }
 
-/// What a table of a session takes, about, without its rows.
+/// Approximate bytes of a session's table, without its rows.
 fn table_bytes(name: &str, schema: &Schema) -> usize {
     let names = schema.columns().iter().map(|column| column.name.len() + COLUMN_BYTES);
     let query = schema.view().map_or(0, |view| view.query.len());
     TABLE_BYTES + name.len() + query + names.sum::<usize>()
 }
 
-/// What a change of tables takes until COMMIT, about.
+/// Approximate bytes of a DDL change until COMMIT.
 fn ddl_bytes(ddl: &TableDdl) -> usize {
     match ddl {
         TableDdl::CreateTable { name, schema } | TableDdl::CreateView { name, schema, .. } => {
@@ -245,14 +247,14 @@ impl TemporaryTable {
     }
 }
 
-/// The name of a temporary table, if it was said that it is one.
+/// The schema name of temporary tables.
 pub(crate) const TEMPORARY_SCHEMA: &str = "pg_temp";
 
 fn fold(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// The rest of a name behind the schema of temporary tables.
+/// The rest of a name after the schema of temporary tables.
 fn of_temporary(name: &str) -> Option<&str> {
     name.strip_prefix(TEMPORARY_SCHEMA)?.strip_prefix('.')
 }
@@ -270,17 +272,17 @@ impl Changes {
         }
     }
 
-    /// The same at the beginning of another transaction.
+    /// The same changes at the beginning of another transaction.
     pub(crate) fn begun(&self) -> Changes {
         Changes { epoch: next_number(), ..self.clone() }
     }
 
-    /// Whether both are of one transaction.
+    /// True if both belong to one transaction.
     pub(crate) fn is_of_same(&self, other: &Changes) -> bool {
         self.epoch == other.epoch
     }
 
-    /// Whether the session sees what others see.
+    /// True if the session sees what others see.
     pub(crate) fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.ddl.is_empty() && self.temporary.is_empty()
     }
@@ -290,7 +292,7 @@ impl Changes {
         [&self.rows, &self.temporary_rows]
     }
 
-    /// What becomes of tables at COMMIT.
+    /// DDL that COMMIT executes.
     pub(crate) fn ddl(&self) -> &PendingDdl {
         &self.ddl
     }
@@ -305,7 +307,7 @@ impl Changes {
         self.temporary.values()
     }
 
-    /// Changes tables at COMMIT. Rows that wait for a table get its new columns.
+    /// Adds DDL that COMMIT executes. Pending rows of a table get its new columns.
     pub(crate) fn define(&mut self, database: &Database, ddl: TableDdl) -> Result<()> {
         let charge = self.rows.charge(ddl_bytes(&ddl))?;
         let before = database.visible(&self.ddl);
@@ -328,7 +330,7 @@ impl Changes {
         Ok(())
     }
 
-    /// The temporary table that a name of a statement means.
+    /// The temporary table that a name in a statement refers to.
     pub(crate) fn named(&self, name: &Name) -> Option<&Arc<TemporaryTable>> {
         self.find(&name.text).filter(|_| !name.is_public)
     }
@@ -373,13 +375,13 @@ impl Changes {
             .retain(|id, _| dropped.values().all(|table| table.id != *id));
     }
 
-    /// Rows that are to come to a table, of which there are none yet.
+    /// An empty collection of new rows for a table.
     pub(crate) fn gather(&self, table: &TableRef, schema: &Arc<Schema>) -> NewRows {
         let (table, schema) = (table.clone(), Arc::clone(schema));
         NewRows { account: Arc::clone(self.account_of(&table)), table, schema, batches: Vec::new() }
     }
 
-    /// Adds rows behind those that are there.
+    /// Adds rows after the existing ones.
     pub(crate) fn add(&mut self, rows: &NewRows) -> Result<()> {
         match rows.batches.is_empty() {
             true => Ok(()),
@@ -390,7 +392,7 @@ impl Changes {
         }
     }
 
-    /// Removes rows of a table as this session has seen it. The table is pinned, unless only this
+    /// Deletes rows of a table as this session has seen it. The table is pinned, unless only this
     /// session has it.
     pub(crate) fn remove(
         &mut self,
@@ -432,7 +434,7 @@ pub(crate) struct NewRows {
 impl NewRows {
     /// Adds rows with all columns of the table.
     pub(crate) fn push(&mut self, rows: RecordBatch) -> Result<()> {
-        // What cannot be stored is said of the statement, and not of COMMIT.
+        // A value that cannot be stored fails the statement, and not COMMIT.
         batch::builder(&self.schema).push(&rows)?;
         let batch = HeldBatch::new(&self.account, &self.schema, (rows, next_number()))?;
         self.batches.push(Arc::new(batch));
@@ -483,8 +485,8 @@ mod tests {
         batches(changes, table).iter().flat_map(of_batch).collect()
     }
 
-    // Only the content of texts was counted. A NULL of a VARCHAR cost nothing and several hundred
-    // bytes of memory, so that one transaction could take all there is, a row at a time.
+    // Only the content of strings was counted. A NULL of a VARCHAR counted as nothing but took
+    // several hundred bytes, so that one transaction could use up the memory, a row at a time.
     #[test]
     fn what_is_held_is_counted_and_rows_that_come_alone_are_put_together() {
         let (mut changes, table, schema) = table();
@@ -553,7 +555,7 @@ mod tests {
         assert!(matches!(refused, Err(Error::TooManyTemporaryTables)));
     }
 
-    // A table of 2,000 columns took a megabyte that was nobody's, a hundred of them a session.
+    // A table of 2,000 columns took a megabyte that was not counted, and a session had a hundred.
     #[test]
     fn tables_of_a_session_are_counted_with_their_columns() {
         let (mut changes, _, schema) = table();

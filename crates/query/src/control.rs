@@ -1,32 +1,34 @@
-//! How long a statement may work, and how it is ended before it is done.
+//! Timeout and cancellation: the running time of a statement, and its end before it is done.
 //!
-//! - K1. Between any two operators of a running plan stands a guard (`guard`), which asks before
-//!   each batch whether the statement is to go on. So whatever ends it (its timeout, or a stream
-//!   that was dropped), every operator ends with the batch it is at: nothing is read any more.
-//! - K2. A wait for rows, or for a plan, ends with the timeout or a cancel (`rows`). A client on
-//!   another thread than those of the statement sees the end whatever they are doing
+//! - K1. Between any two operators of a running plan there is a guard (`guard`), which checks
+//!   before each batch that the statement may continue. So after a timeout, or the drop of its
+//!   stream, every operator ends with its current batch: nothing more is read.
+//! - K2. A wait for rows, or for a plan, ends with the timeout or a cancel (`rows`). A client on a
+//!   thread outside the statement sees the end at once, whatever the statement's threads do
 //!   (`Canceler::ended`).
-//! - K3. Time in which rows wait for whoever takes them is not counted: a slow reader is no slow
-//!   statement. Our own writers are no readers: an INSERT that is slow to write is a slow one.
-//! - K4. However long a statement works, other tasks have their turn on its threads after
-//!   milliseconds and one step of an operator (`guard` U3). A step can last seconds: a server gives
-//!   each statement threads of its own, so that only tasks of the same statement wait for it.
+//! - K3. Time in which rows wait for the client is not counted: a slow reader does not make a slow
+//!   statement. Our own writers are not readers: an INSERT that is slow to write is a slow
+//!   statement.
+//! - K4. However long a statement works, other tasks on its threads run after milliseconds and one
+//!   step of an operator (`guard` U3). A step can last seconds: a server gives each statement
+//!   threads of its own, so that only tasks of the same statement wait for it.
 //!
 //! One step of an operator is not interrupted, with these exceptions:
 //!
-//! - Conditions on stored rows ask before each zone, or each pass of a kernel over a page frame
+//! - Conditions on stored rows check before each zone, or each pass of a kernel over a page frame
 //!   (`scan::row_filter`). A scan's step is at most 8 page frames without a match (`scan::stream`
 //!   W3), that of a fused aggregate one page frame.
-//! - Conditions of joins ask before each evaluation (`join_filter`): a batch of one side would be
+//! - Conditions of joins check before each evaluation (`join_filter`): a batch of one side would be
 //!   compared with all rows of the other in one step.
-//! - Sorts ask before each run of what they have gathered (`sort_keys`), a megabyte at most.
+//! - Sorts check before each run of the rows that they have gathered (`sort_keys`), a megabyte at
+//!   most.
 //!
-//! Steps that stay long: a hash table that grows or is written out, joining up the build side of a
+//! Steps that stay long: a hash table that grows or is spilled, concatenating the build side of a
 //! hash join, a window over a partition, and planning. They end by themselves, and no client waits
 //! for them (K2).
 //!
 //! The clock is that of the runtime's timers. Not here: statements that change tables, which are
-//! done or not done, but not half.
+//! applied as a whole or not at all.
 
 mod guard;
 mod asking;
@@ -55,17 +57,17 @@ pub(crate) use guard::{guarded, without_guards};
 pub(crate) use rows::{Reader, Took, finish_in_time, panicked, plan_apart, run, run_here};
 pub(crate) use windows::{charge_value, is_wide, rows_of_window};
 
-/// How long a statement may work.
+/// The time limit of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
-    /// As long as it takes.
+    /// No limit.
     Never,
-    /// From its text to its last row.
+    /// A limit from the arrival of the text to the last row.
     After(Duration),
 }
 
 impl Timeout {
-    /// Long enough for what people wait for, short enough for what nobody waits for any more.
+    /// The default: long enough for interactive queries, short enough for abandoned ones.
     pub const STANDARD: Timeout = Timeout::After(Duration::from_mins(1));
 
     /// The shorter one.
@@ -78,8 +80,8 @@ impl Timeout {
     }
 }
 
-/// Ends a statement from elsewhere, whether it has begun, will begin, or is over (QA3 is for those
-/// who know its id only). Clones are of the same statement.
+/// Cancels a statement from outside, whether it has begun, will begin, or is over. (QA3 is the way
+/// to cancel it by its id alone.) Clones belong to the same statement.
 #[derive(Clone, Debug, Default)]
 pub struct Canceler(Arc<CancelerState>);
 
@@ -87,35 +89,36 @@ pub struct Canceler(Arc<CancelerState>);
 struct CancelerState {
     is_canceled: AtomicBool,
     stop: OnceLock<Arc<Stop>>,
-    /// Wakes those who wait for `stop`.
+    /// Wakes tasks that wait for `stop`.
     notify_begun: Notify,
 }
 
 impl Canceler {
-    /// The statement does not go on, or does not begin.
+    /// Cancels the statement: it stops, or does not begin.
     pub fn cancel(&self) {
-        // Whoever comes second sees what the other has done.
+        // Sequentially consistent with `of`: the later of the two sees the other.
         self.0.is_canceled.store(true, SeqCst);
         if let Some(stop) = self.0.stop.get() {
             stop.cancel();
         }
     }
 
-    /// Whether somebody has wanted it to end: with this, by its id, or for the sake of the process.
+    /// True if the statement was cancelled: by this handle, by its id, or because of a limit of the
+    /// process.
     #[must_use]
     pub fn is_canceled(&self) -> bool {
         let stop = self.0.stop.get();
         self.0.is_canceled.load(SeqCst) || stop.is_some_and(|stop| stop.is_canceled())
     }
 
-    /// Why it is to end, for those who know that it is.
+    /// The reason of the cancel, for callers that know of it.
     #[must_use]
     pub fn reason(&self) -> CancelReason {
         let stop = self.0.stop.get();
         stop.and_then(|stop| stop.reason()).unwrap_or(CancelReason::Requested)
     }
 
-    /// Waits until somebody, whoever it is, wants the statement to end; for ever before it has
+    /// Waits until the statement is cancelled, by this handle or otherwise; for ever if it has not
     /// begun.
     pub async fn canceled(&self) {
         match self.0.stop.get() {
@@ -124,8 +127,8 @@ impl Canceler {
         }
     }
 
-    /// Waits until the statement is not to go on: its time is over, or it was cancelled. The
-    /// client need not wait for the threads of the statement then (K2). Needs timers.
+    /// Waits until the statement must stop: its time is over, or it was cancelled. The client need
+    /// not wait for the threads of the statement then (K2). Needs timers.
     pub async fn ended(&self) -> CancelReason {
         self.begun().await.ended().await
     }
@@ -133,7 +136,7 @@ impl Canceler {
     async fn begun(&self) -> &Stop {
         loop {
             let mut notified = pin!(self.0.notify_begun.notified());
-            // From here on no beginning is missed.
+            // From here on, a begin is not missed.
             notified.as_mut().enable();
             if let Some(stop) = self.0.stop.get() {
                 return stop;
@@ -142,7 +145,7 @@ impl Canceler {
         }
     }
 
-    /// From now on the statement can be ended.
+    /// Binds the handle to a statement, which can be cancelled from now on.
     pub(crate) fn of(&self, stop: &Arc<Stop>) {
         let stop = self.0.stop.get_or_init(|| Arc::clone(stop));
         self.0.notify_begun.notify_waiters();
@@ -152,41 +155,41 @@ impl Canceler {
     }
 }
 
-/// What holds for one statement.
+/// The options of one statement.
 #[derive(Clone, Debug, Default)]
 pub struct StatementOptions {
-    /// How long it may work; `None` is as the session has it, or else the engine.
+    /// The time limit; `None` takes that of the session, or else that of the engine.
     pub timeout: Option<Timeout>,
-    /// Who gives it, and what he has set before.
+    /// The session that executes it, with its settings.
     pub session: Session,
-    /// Who else can end it.
+    /// A handle that can cancel it.
     pub canceler: Option<Canceler>,
 }
 
-/// Why a statement was ended before it was done.
+/// The reason why a statement was stopped before it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CancelReason {
-    /// Its time is over.
+    /// The time limit has passed.
     Timeout {
-        /// How long it has worked.
+        /// The time that counted.
         worked: Duration,
-        /// How long it may.
+        /// The time limit.
         limit: Duration,
     },
-    /// Somebody has asked for it.
+    /// A user or client has cancelled it.
     Requested,
-    /// Nobody takes its rows any more.
+    /// No reader takes its rows any more.
     Abandoned,
     /// The process ends.
     Stopping,
-    /// The process has more memory than it may have, and of the statements of the user who has most
-    /// this one is the largest.
+    /// The process has exceeded its memory limit, and this statement is the largest of the user
+    /// whose statements have most memory.
     Memory {
-        /// How much it may have.
+        /// The memory limit of the process.
         limit: ByteCount,
     },
-    /// The disk has little room left, and of the statements this one has spilled most.
+    /// The disk is nearly full, and this statement has spilled most.
     Disk,
 }
 
@@ -213,26 +216,26 @@ impl fmt::Display for CancelReason {
     }
 }
 
-/// Whether a running statement is to go on: all who work on it share one.
+/// The stop flag of a running statement, shared by everything that works on it.
 #[derive(Debug)]
 pub(crate) struct Stop {
     start: Instant,
     timeout: Timeout,
     is_abandoned: AtomicBool,
     is_canceled: AtomicBool,
-    /// What the cancel is for, if nobody has asked for it.
+    /// The reason of the cancel, unless a user has requested it.
     cause: OnceLock<CancelReason>,
-    /// Wakes those who wait, when it is canceled.
+    /// Wakes waiting tasks when the statement is cancelled.
     notify_canceled: Notify,
-    /// When the wait for the reader began that still lasts, in nanoseconds from `start` and never
-    /// 0; 0 if none does (K3).
+    /// The start of the present wait for the reader, in nanoseconds from `start` and never 0; 0 if
+    /// there is none (K3).
     wait_start: AtomicU64,
     /// Nanoseconds of the waits that are over.
     waited: AtomicU64,
 }
 
 impl Stop {
-    /// From now on the time counts.
+    /// Starts the time of a statement.
     pub(crate) fn new(timeout: Timeout) -> Stop {
         Stop {
             start: Instant::now(),
@@ -246,30 +249,30 @@ impl Stop {
         }
     }
 
-    /// The statement begins again: who did not take all rows was an attempt of its own.
+    /// Begins the statement again: the reader that dropped its rows belonged to an earlier attempt.
     pub(crate) fn begin_again(&self) {
         self.is_abandoned.store(false, Relaxed);
     }
 
-    /// Somebody wants it to end. It does not go on after that, however often it begins again.
+    /// Cancels the statement. It stays cancelled, however often it begins again.
     pub(crate) fn cancel(&self) {
         self.is_canceled.store(true, SeqCst);
         self.notify_canceled.notify_waiters();
     }
 
-    /// The same for the sake of the process.
+    /// Cancels the statement because of a limit, or the end, of the process.
     pub(crate) fn cancel_for(&self, cause: CancelReason) {
-        // Whoever sees the cancel sees what it is for: the first that it was.
+        // Set before the flag, so that a task that sees the cancel sees its cause: the first one.
         let _ = self.cause.set(cause);
         self.cancel();
     }
 
-    /// Whether somebody has wanted it to end.
+    /// True if the statement was cancelled.
     pub(crate) fn is_canceled(&self) -> bool {
         self.is_canceled.load(SeqCst)
     }
 
-    /// Why the statement is not to go on, if it is not.
+    /// The reason why the statement must stop, if it must.
     pub(crate) fn reason(&self) -> Option<CancelReason> {
         if self.is_abandoned.load(Relaxed) && !self.is_canceled() {
             return Some(CancelReason::Abandoned);
@@ -277,7 +280,7 @@ impl Stop {
         self.end()
     }
 
-    /// The same for those who still want its rows.
+    /// The same, for a caller that still wants the rows.
     fn end(&self) -> Option<CancelReason> {
         if self.is_canceled() {
             return Some(self.cause.get().copied().unwrap_or(CancelReason::Requested));
@@ -287,7 +290,7 @@ impl Stop {
         (limit <= worked).then_some(CancelReason::Timeout { worked, limit })
     }
 
-    /// Waits until the statement is not to go on (K2). Needs timers if there is a timeout.
+    /// Waits until the statement must stop (K2). Needs timers if there is a timeout.
     pub(crate) async fn ended(&self) -> CancelReason {
         loop {
             if let Some(reason) = self.end() {
@@ -295,41 +298,41 @@ impl Stop {
             }
             match self.deadline() {
                 None => self.canceled().await,
-                // A reader may have been waited for, and then there is time left (K3).
+                // The statement may have waited for its reader, and then there is time left (K3).
                 Some(deadline) => drop(timeout_at(deadline, self.canceled()).await),
             }
         }
     }
 
-    /// Waits until somebody wants it to end.
+    /// Waits until the statement is cancelled.
     pub(crate) async fn canceled(&self) {
         let mut notified = pin!(self.notify_canceled.notified());
-        // From here on no cancel is missed.
+        // From here on, a cancel is not missed.
         notified.as_mut().enable();
         if !self.is_canceled() {
             notified.await;
         }
     }
 
-    /// For how long rows have been waiting for their reader, if they do.
+    /// The duration of the present wait for the reader, if there is one.
     pub(crate) fn waiting(&self) -> Option<Duration> {
         let wait_start = self.wait_start.load(Relaxed);
         let waiting = self.elapsed_nanos().saturating_sub(wait_start);
         (wait_start != 0).then(|| Duration::from_nanos(waiting))
     }
 
-    /// When the time will be over if no reader is waited for; `None` if it has no end.
+    /// The end of the time limit if there are no more waits for the reader; `None` without a limit.
     fn deadline(&self) -> Option<Instant> {
         match self.timeout {
             Timeout::Never => None,
-            // One that no clock will ever show is none.
+            // A deadline that the clock cannot represent is none.
             Timeout::After(timeout) => {
                 Instant::now().checked_add(timeout.saturating_sub(self.worked()))
             }
         }
     }
 
-    /// Nobody waits any more.
+    /// Records that no reader is left.
     fn abandon(&self) {
         self.is_abandoned.store(true, Relaxed);
     }
@@ -344,7 +347,7 @@ impl Stop {
         self.wait_start.store(self.elapsed_nanos().max(1), Relaxed);
     }
 
-    /// The wait is over, if there was one.
+    /// Ends the wait for the reader, if there is one.
     fn end_wait(&self) {
         let wait_start = self.wait_start.load(Relaxed);
         if wait_start == 0 {
@@ -365,7 +368,8 @@ impl From<CancelReason> for Error {
     }
 }
 
-/// What counts of the time since the start, less the waits (K3): see [`Stop`] for the three.
+/// The time since the start that counts, without the waits (K3): see [`Stop`] for the three
+/// arguments.
 fn working_nanos(elapsed: u64, wait_start: u64, waited: u64) -> u64 {
     let end = if wait_start == 0 { elapsed } else { wait_start };
     end.saturating_sub(waited)

@@ -1,11 +1,12 @@
-//! How COPY is done: others read and write files (`bulk`), and queries are planned as any are.
+//! COPY: files are read and written through `bulk`, and queries are planned as all others are.
 //!
-//! - CP1. Rows of a table or a query are as of the moment in which the statement was planned, also
+//! - CP1. Rows of a table or a query are as of the moment in which the statement was planned, even
 //!   if they are written later.
-//! - CP2. A statement that waits ends its job with itself: by its timeout, a cancel, or a client
-//!   that goes away. One that does not wait has nothing to do with the job any more.
-//! - CP3. Rows that come over a connection in a transaction, or for a temporary table, are held
-//!   back, as those of INSERT are (`dml::held`); what is imported from a file is committed at once.
+//! - CP2. A statement that waits for its job ends the job with itself: by its timeout, a cancel, or
+//!   the disconnect of its client. A statement that does not wait has no further effect on the job.
+//! - CP3. Rows that come over a connection in a transaction, or for a temporary table, are
+//!   buffered, as those of INSERT are (`dml::held`); rows imported from a file are committed at
+//!   once.
 
 use std::sync::Arc;
 
@@ -34,30 +35,31 @@ use crate::parse::{
 use crate::session::Session;
 use crate::show::{copied, copy_canceled, copy_queued, snapshot};
 
-/// A COPY whose rows go over the connection that it came by.
+/// A COPY whose rows go over the connection of its client.
 pub enum CopyStream {
     /// `COPY ... FROM STDIN`.
     In {
-        /// Takes the bytes, as they are.
+        /// Takes the bytes of the text or csv format.
         sink: Box<dyn BulkSink>,
-        /// How they are written. What is binary is for the caller to read: `sink` takes text then.
+        /// The format of the client. The caller decodes the binary format: `sink` takes text then.
         format: CopyFormat,
-        /// How many columns a row has; 0 if a table is to be made of what comes.
+        /// The number of columns of a row; 0 if the import creates the table.
         columns: usize,
-        /// These columns, unless a table is to be made.
+        /// The columns; empty if the import creates the table.
         fields: SchemaRef,
-        /// In a transaction, what is told to hold the rows back when `sink` has finished.
+        /// In a transaction or for a temporary table, the buffer that gets the rows when `sink` has
+        /// finished.
         keeper: Option<Arc<KeptRows>>,
     },
     /// `COPY ... TO STDOUT`.
     Out {
-        /// What the columns are called, and their types.
+        /// The names and types of the columns.
         schema: SchemaRef,
-        /// The rows, as they are found. Dropping it ends the work.
+        /// The rows, as they are computed. Dropping it stops the statement.
         stream: SendableRecordBatchStream,
-        /// How they are to be written; csv, text or binary.
+        /// The format: csv, text or binary.
         format: CopyFormat,
-        /// What else is said about that.
+        /// The other options of the format.
         options: Box<CopyOptions>,
     },
 }
@@ -74,8 +76,8 @@ impl std::fmt::Debug for CopyStream {
 }
 
 impl Engine {
-    /// Begins a COPY over a connection: FROM STDIN or TO STDOUT. `None` if the statement is
-    /// another one, which [`execute_with`](Self::execute_with) does.
+    /// Starts a COPY over a connection: FROM STDIN or TO STDOUT. `None` for any other statement,
+    /// which [`execute_with`](Self::execute_with) executes.
     ///
     /// # Errors
     /// As those of `execute_with`.
@@ -147,7 +149,8 @@ impl Engine {
             None => visible.schema_of(&table.text),
         };
         let is_held = temporary.is_some() || session.is_in_transaction();
-        // Only text says what the columns of a new table are, and a table is not held back.
+        // Only the text formats can create a table, and a table that does not exist cannot be
+        // buffered for.
         if known.is_none() && (is_held || format == CopyFormat::Binary) {
             let position = Some(Position::at(sql, table.offset));
             return Err(Error::NoSuchTable { position, table: table.text });
@@ -176,7 +179,7 @@ impl Engine {
         Ok(CopyStream::In { sink, format, columns: count, fields, keeper })
     }
 
-    /// Does a COPY that needs no connection.
+    /// Executes a COPY that needs no connection.
     pub(crate) async fn copy(
         &self,
         sql: &str,
@@ -189,7 +192,7 @@ impl Engine {
                 check_id(sql, &id)?;
                 let (bulk, text, session) =
                     (Arc::clone(self.bulk()), id.text.clone(), session.clone());
-                // It writes what has come of the job.
+                // Blocking, because cancelling writes the outcome of the job.
                 let canceled = SpawnedTask::spawn_blocking(move || bulk.cancel(&text, &session));
                 let status = canceled.join_unwind().await.map_err(|error| {
                     Error::from(DataFusionError::ExecutionJoin(Box::new(error)))
@@ -217,7 +220,7 @@ impl Engine {
             Copy::Export { what, to: CopyPlace::File(path), options: said } => {
                 let waits = said.wait;
                 let (query, name) = self.query_of((sql, session), &what)?;
-                // CP2.
+                // CP2: without `wait`, the rows have no timeout.
                 let timeout = if waits { options.timeout } else { Some(Timeout::Never) };
                 let of_rows = StatementOptions { timeout, ..options.clone() };
                 let answer = Box::pin(self.execute_with(&query, &of_rows)).await?;
@@ -238,14 +241,14 @@ impl Engine {
         copied(&id, &outcome.map_err(|error| placed(sql, error))?)
     }
 
-    /// The query that gives the rows of an export, and what it is called.
+    /// The query for the rows of an export, and its name for messages.
     fn query_of(
         &self,
         (sql, session): (&str, &Session),
         what: &CopySource,
     ) -> Result<(String, String)> {
         match what {
-            // Places stay where they are.
+            // Blanks keep the positions in errors.
             CopySource::Query(query) => {
                 Ok((blanked(&sql[..query.end], query.start), "query".to_owned()))
             }
@@ -277,7 +280,7 @@ impl Engine {
     }
 }
 
-/// COPY fills no columns: those that an INSERT would fill must be among those that it names.
+/// Refuses COPY FROM with a column list that lacks a column with a default: COPY fills no columns.
 fn check_filled(sql: &str, (table, columns): (&Name, &[Name]), schema: &Schema) -> Result<()> {
     let is_given = |name: &str| columns.iter().any(|it| same_name(&it.text, name));
     let filled = schema.defaults().iter().filter_map(|(id, _)| schema.column(*id));
@@ -291,7 +294,7 @@ fn check_filled(sql: &str, (table, columns): (&Name, &[Name]), schema: &Schema) 
     }
 }
 
-/// The columns of the rows of an import.
+/// The Arrow fields of the columns of an import.
 fn fields_of(sql: &str, schema: &Schema, columns: &[Name]) -> Result<Vec<Field>> {
     if columns.is_empty() {
         return Ok(schema.columns().iter().map(arrow_field).collect());

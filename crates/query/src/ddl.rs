@@ -1,7 +1,8 @@
-//! Statements that change tables, done.
+//! Executes DDL.
 //!
-//! Each is one commit, or part of a transaction: it is durable and visible when it returns, or when
-//! that is committed, or nothing has changed. What they say is read by `parse`.
+//! Each statement is one commit, or part of a transaction: when it returns, or the transaction is
+//! committed, it is durable and visible, or nothing has changed. The statements are parsed by
+//! `parse`.
 
 mod temporary;
 mod views;
@@ -26,7 +27,8 @@ use views::{Dropped, comment, drop_tables, drop_views};
 
 pub(crate) use views::{create_view, exists};
 
-/// Who changes tables, and where: for all, or within a transaction (DP1).
+/// The database and session of a DDL statement: it changes tables for all, or within a transaction
+/// (DP1).
 #[derive(Clone, Copy)]
 pub(crate) struct Definer<'a> {
     pub(crate) database: &'a Arc<Database>,
@@ -38,7 +40,7 @@ impl<'a> Definer<'a> {
         self.session.visible(self.database)
     }
 
-    /// What the session reads of a table.
+    /// The session's snapshot of a table.
     fn snapshot(&self, name: &Name) -> Result<Arc<Snapshot>> {
         let seen = self.session.seen();
         match seen.as_ref().and_then(|seen| Some((seen, seen.named(name)?))) {
@@ -60,8 +62,8 @@ impl<'a> Definer<'a> {
     }
 }
 
-/// Does a statement; `None` if it changes no table. Waits for the disk. `sql` is its text, for
-/// places in errors.
+/// Executes a statement; `None` if it changes no table. Blocks on disk I/O. `sql` is its text, for
+/// positions in errors.
 pub(crate) fn execute(
     definer: Definer<'_>,
     sql: &str,
@@ -78,8 +80,8 @@ pub(crate) fn execute(
     done.map_err(|error| placed(error, sql, &names))
 }
 
-/// The tables that a statement makes, drops or makes other ones of, with their places, if known.
-/// TRUNCATE is not among them: it only removes rows.
+/// The tables that a statement creates, drops or alters, with their offsets, if known. TRUNCATE is
+/// not among them: it only deletes rows.
 fn made_or_changed(statement: &Statement) -> Vec<(&str, Option<usize>)> {
     fn of_name(name: &Name) -> (&str, Option<usize>) {
         (name.text.as_str(), Some(name.offset))
@@ -110,7 +112,7 @@ pub(crate) fn check_not_system(sql: &str, table: &str, offset: Option<usize>) ->
     Err(Error::SystemTable { position, table: table.to_owned() })
 }
 
-/// The tables and columns that a statement wants to be there.
+/// The tables and columns that a statement requires to exist.
 fn named(statement: &Statement) -> Vec<Name> {
     match statement {
         Statement::CreateTable(definition) => definition.keys.clone(),
@@ -144,7 +146,7 @@ fn named(statement: &Statement) -> Vec<Name> {
     }
 }
 
-/// The error with the place of the name that it is about.
+/// The error with the position of the name that it is about.
 fn placed(error: Error, sql: &str, names: &[Name]) -> Error {
     let place = |text: &str| {
         let name = names.iter().rev().find(|name| name.text.eq_ignore_ascii_case(text))?;
@@ -218,7 +220,7 @@ fn change(definer: Definer<'_>, sql: &str, statement: Statement) -> Result<Optio
     Ok(Some(done))
 }
 
-/// The schema of a table that has the columns of another one, under numbers of its own.
+/// A schema with the columns of another table, with column ids of its own.
 fn schema_like(like: &Schema) -> Result<Schema> {
     let columns = like.columns().iter();
     let columns = columns.map(|column| (column.name.clone(), column.ty)).collect::<Vec<_>>();
@@ -229,7 +231,7 @@ fn schema_like(like: &Schema) -> Result<Schema> {
     let schema = Schema::new(&columns, time, like.partition_by())?;
     let length = |column: &Column| Some((column.name.clone(), like.length(column.id)?.max));
     let lengths = like.columns().iter().filter_map(length).collect::<Vec<_>>();
-    // As in PostgreSQL, what fills columns is not among what LIKE takes.
+    // As in PostgreSQL, LIKE does not copy defaults.
     Ok(schema.with_lengths(&lengths)?.with_dedup(&keys)?.with_ttl(like.ttl())?)
 }
 
@@ -239,7 +241,7 @@ fn create_table(definer: Definer<'_>, sql: &str, definition: TableDefinition) ->
     create_with(definer, (&name, schema), if_not_exists, notices)
 }
 
-/// The schema of a table that is to be made.
+/// The schema of a table that is to be created.
 pub(crate) fn schema_of(sql: &str, definition: &TableDefinition) -> Result<Schema> {
     let TableDefinition { columns, lengths, timestamp, partition_by, ttl, keys, .. } = definition;
     let schema = Schema::new(columns, timestamp.as_deref(), *partition_by)?;
@@ -250,7 +252,7 @@ pub(crate) fn schema_of(sql: &str, definition: &TableDefinition) -> Result<Schem
     Ok(schema.with_dedup(&keys)?.with_ttl(ttl)?)
 }
 
-/// What columns are filled with, as their schema has it.
+/// The defaults of columns, as the schema stores them.
 fn defaults_of(sql: &str, defaults: &[(String, DefaultClause)]) -> Vec<(String, ColumnDefault)> {
     let default = |(name, clause): &(String, DefaultClause)| (name.clone(), clause.stored(sql));
     defaults.iter().map(default).collect()
@@ -342,7 +344,7 @@ fn alter_table(
     Ok(Done::with_notices("ALTER TABLE", notices))
 }
 
-/// Another type of a column: only the most characters of its texts can be others, and more.
+/// Changes the type of a column: only the maximal length of a VARCHAR can change, and only grow.
 fn retype(
     (definer, sql): (Definer<'_>, &str),
     table: &str,

@@ -1,21 +1,22 @@
-//! Statements that change rows, done: `INSERT`, `UPDATE`, `DELETE`, `CREATE TABLE AS`.
+//! Executes statements that change rows: `INSERT`, `UPDATE`, `DELETE`, `CREATE TABLE AS`.
 //!
-//! - DM1. Each is one commit, of the rows that it writes and of those that it removes: durable and
+//! - DM1. Each is one commit, of the rows that it inserts and of those that it deletes: durable and
 //!   visible when it returns, or nothing has changed.
-//! - DM2. UPDATE and DELETE see a snapshot, as of a seal of the table's tail; what is committed
-//!   meanwhile stays as it is. If the rows that they found were changed or moved meanwhile, they
-//!   begin again, `ATTEMPTS` times.
+//! - DM2. UPDATE and DELETE see a snapshot, as of a seal of the table's tail; rows committed in the
+//!   meantime stay as they are. If the rows that they found were changed or moved in the meantime,
+//!   they begin again, up to `ATTEMPTS` times.
 //! - DM3. Memory: the rows of one segment at a time (`batch::BATCH_BYTES_MAX`), and a bit for each
 //!   row of every segment that loses some.
-//! - DM4. A statement is ended by its timeout until its last row is found; then it is done.
-//! - DM5. A statement is planned and done for the columns of one snapshot. Others may come and go
-//!   meanwhile: what it writes is as if it had been done before; an INSERT that names none begins
-//!   again.
-//! - DM6. Within a transaction, and in tables that only the session has, rows come and go in what
-//!   the session alone sees (`changes`), of which the end of the transaction makes one commit.
+//! - DM4. The timeout can stop a statement until its last row is found; then the statement is
+//!   completed.
+//! - DM5. A statement is planned and executed for the columns of one snapshot. Columns may be added
+//!   and dropped in the meantime: the result is as if the statement had been executed before; an
+//!   INSERT without a column list begins again.
+//! - DM6. Within a transaction, and in temporary tables, rows are inserted and deleted in the
+//!   session's own changes (`changes`), which COMMIT makes one commit.
 //!
-//! What a statement says is read by `parse`, and planned as a query by `plan::rows`. Rows are
-//! written on a thread that may wait for the disk.
+//! Not here: parsing the statements (`parse`), and planning them as queries (`plan::rows`). Rows
+//! are written on a thread that may block on the disk.
 
 mod batch;
 mod create;
@@ -55,50 +56,50 @@ pub(crate) use batch::{BATCH_BYTES_MAX, BatchBuilder, batch_bytes};
 pub use held::KeptRows;
 pub(crate) use held::widened;
 
-/// DM2. Whoever changes the same rows all the time is not waited for.
+/// DM2. The number of attempts while others change the same rows again and again.
 const ATTEMPTS: usize = 8;
 
-/// What a statement that changes rows works with.
+/// The context of a statement that changes rows.
 pub(crate) struct RowChanges<'a> {
     pub(crate) database: Arc<Database>,
     pub(crate) state: SessionState,
     pub(crate) context: Arc<TaskContext>,
     pub(crate) stop: Arc<Stop>,
-    /// Who has it done: in a transaction, rows that are inserted are held back.
+    /// The session: within a transaction, its changes stay uncommitted.
     pub(crate) session: Session,
     /// Values for `$1`, `$2`, ...
     pub(crate) parameters: Vec<Parameter>,
-    /// Where others see how far it is.
+    /// The entry in the list of running statements.
     pub(crate) listing: &'a Listing,
 }
 
-/// A statement whose rows are being found.
+/// A statement whose rows are being computed.
 struct Running {
     stream: SendableRecordBatchStream,
-    /// The table that is changed, and the columns that rows are written for.
+    /// The table that is changed, and below the columns of the computed rows.
     snapshot: Option<Arc<Snapshot>>,
     columns: Vec<Column>,
     notices: Vec<String>,
 }
 
-/// What has come of a statement.
+/// The result of a statement.
 pub(crate) struct Changed {
     pub(crate) done: Done,
-    /// Rows that it was to return, and their columns.
+    /// The rows of RETURNING, with their columns.
     pub(crate) returned: Option<(SchemaRef, ReturnedRows)>,
 }
 
-/// What is to be planned.
+/// A statement to be planned.
 enum Statement {
     Insert(Insert),
-    /// Into a table of these columns that is not there yet.
+    /// Inserts into a new table of these columns.
     Fill(Vec<Column>),
     Update(Update),
     Delete(Delete),
 }
 
 impl RowChanges<'_> {
-    /// Does a statement. `sql` is its text.
+    /// Executes a statement. `sql` is its text.
     pub(crate) async fn execute(&self, sql: &str, change: RowChange) -> Result<Changed> {
         check_allowed(sql, &change)?;
         if let RowChange::DropPartitions(delete) = change {
@@ -123,7 +124,7 @@ impl RowChanges<'_> {
         }
     }
 
-    /// What the parameters of a statement are, which is not done.
+    /// The parameter types of a statement, which is not executed.
     async fn parameters_of(&self, sql: &str, change: RowChange) -> Result<ParameterTypes> {
         let schema = self.schema(sql, table_of(&change))?;
         let (sql, columns) = match &change {
@@ -143,7 +144,7 @@ impl RowChanges<'_> {
         finish_in_time(task, &self.stop).await
     }
 
-    /// What finds the rows of a statement, which is not done.
+    /// The plan for the rows of a statement, which is not executed.
     pub(crate) async fn plan(
         &self,
         sql: &str,
@@ -160,7 +161,7 @@ impl RowChanges<'_> {
         Ok(self.planned(sql, query, TargetRows::All).await?.plan)
     }
 
-    /// A line that says what a statement changes.
+    /// The line of EXPLAIN for the change.
     pub(crate) fn describe(&self, change: &RowChange) -> String {
         let table = &table_of(change).text;
         match change {
@@ -240,7 +241,7 @@ impl RowChanges<'_> {
         Ok(Changed { done: Done::of_rows("DELETE", rows, running.notices), returned })
     }
 
-    /// Drops the partitions all of whose instants pass a condition.
+    /// Drops the partitions that lie entirely within the times of a condition.
     async fn drop_partitions(&self, sql: &str, delete: Delete) -> Result<Done> {
         let name = delete.target.table.clone();
         let schema = self.schema(sql, &name)?;
@@ -274,7 +275,7 @@ impl RowChanges<'_> {
         Ok(Done::new("ALTER TABLE"))
     }
 
-    /// Whether only the session sees what becomes of a table: within a transaction, and where the
+    /// True if only the session sees the changes of a table: within a transaction, and where the
     /// table is temporary.
     fn is_held(&self, table: &Name) -> bool {
         self.session.is_in_transaction() || self.temporary_table(table).is_some()
@@ -284,8 +285,8 @@ impl RowChanges<'_> {
         self.session.seen()?.named(table).map(Arc::clone)
     }
 
-    /// Rows that are in no file yet get into one, where masks can take them out. Those that a
-    /// transaction finds are to stay where they are until its end.
+    /// Seals the tail of a table: its rows get into files, from which row masks can delete them.
+    /// Within a transaction, returns a pin that keeps the segments in place until its end.
     async fn seal(&self, table: &Name) -> Result<Option<Arc<SegmentPin>>> {
         if self.temporary_table(table).is_some() {
             return Ok(None);
@@ -295,7 +296,7 @@ impl RowChanges<'_> {
         let id = self.session.visible(&database).table_id(&table).filter(|_| is_held);
         let task = SpawnedTask::spawn_blocking(move || {
             let pin = id.and_then(|id| database.pin_segments(id));
-            // The transaction may have given it another name, or have made it.
+            // The transaction may have renamed or created the table.
             let table = id.map_or(Some(table), |id| database.table_name(id));
             table.map_or(Ok(()), |table| database.seal_table(&table)).map(|()| pin.map(Arc::new))
         });
@@ -304,7 +305,7 @@ impl RowChanges<'_> {
         Ok(sealed.map_err(failed)??)
     }
 
-    /// The columns of a table now.
+    /// The current columns of a table.
     fn schema(&self, sql: &str, table: &Name) -> Result<Arc<Schema>> {
         if let Some(table) = self.temporary_table(table) {
             return Ok(Arc::clone(&table.schema));
@@ -360,7 +361,7 @@ impl RowChanges<'_> {
     }
 }
 
-/// Whether a statement failed because others were quicker, and may succeed when it begins again
+/// True if a statement failed because of concurrent changes, and may succeed when it begins again
 /// (DM2, DM5).
 fn is_overtaken(error: &StorageError, change: &RowChange) -> bool {
     match error {
@@ -383,7 +384,7 @@ pub(crate) fn table_of(change: &RowChange) -> &Name {
     }
 }
 
-/// Rows of the system's tables can be removed, and not be others.
+/// Refuses changes of the system's tables, except for DELETE.
 fn check_allowed(sql: &str, change: &RowChange) -> Result<()> {
     match change {
         RowChange::Delete(_) => Ok(()),

@@ -1,14 +1,14 @@
-//! The engine: statements in, answers out.
+//! The engine: executes SQL statements on a database.
 //!
 //! - H1. A statement sees the tables as they are when it is planned, all as of one moment.
-//! - H2. Dropping an answer's stream ends its work, and so do the end of its time and a cancel
+//! - H2. Dropping an answer's stream stops its statement, and so do its timeout and a cancel
 //!   (`control` K1).
 //! - H3. Every statement is listed from its beginning to its end (`activity` QA2).
 //!
 //! The methods are `async` and belong on a runtime whose threads may compute: planning, decoding
 //! and DataFusion's operators run there. A poll of an operator can last seconds (`control` K4), so
 //! statements that must not wait for each other belong on runtimes of their own. Statements that
-//! change tables wait for the disk on a thread of their own.
+//! change tables block on the disk on a thread of their own.
 
 mod changing;
 mod known;
@@ -67,47 +67,47 @@ use changing::changing;
 pub use known::KnownAnswer;
 use reading::reserve_reading;
 
-/// Of a thread's share of memory, a batch has a row for each of so many bytes: what spills holds
-/// several batches, of rows that may be wide, at a time.
+/// Bytes of a thread's share of memory for each row of a batch: an operator that spills holds
+/// several batches at a time, of rows that may be wide.
 const SHARE_PER_ROW: usize = 16 << 10;
-/// With fewer rows in a batch, most time would go into what is done once a batch.
+/// The least rows of a batch: with fewer, most time would go into the overhead of a batch.
 const BATCH_ROWS_MIN: usize = 256;
 
-/// What queries may have spilled at a time: more than any sort needs whose rows fit on the disk
-/// twice.
+/// The limit of spilled bytes: more than any sort needs if its rows fit on the disk twice.
 pub const SPILL_MAX: ByteCount = ByteCount(100 << 30);
-/// Rows that a FILL makes at most: more are rather a mistake in its bounds or its unit.
+/// The limit of rows that a FILL makes: more are probably a mistake in its bounds or its unit.
 pub const FILL_ROWS_MAX: u64 = 10_000_000;
 
-/// Less than what it costs to hand work to another thread and back, when that is busy.
+/// The limit for quick queries: less than the cost of handing work to a busy thread and back.
 const QUICK_MAX: Duration = Duration::from_micros(500);
 
-/// What an engine may use of the machine.
+/// The resources and limits of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Threads that work on a query at a time.
+    /// The number of threads that work on a query.
     pub threads: NonZeroUsize,
-    /// Memory of all queries together, beyond which they spill, or fail if they cannot.
+    /// The memory of all queries together, beyond which they spill, or fail if they cannot.
     pub memory_max: ByteCount,
-    /// What one of them may have of it: what is beyond spills, or fails if it cannot (ME3).
+    /// The part of it that one statement may have: beyond it the statement spills, or fails (ME3).
     pub statement_memory_max: ByteCount,
-    /// Where queries spill to; made if it is not there.
+    /// The directory for spill files; created if it is missing.
     pub spill_dir: PathBuf,
-    /// How long a query may work, unless its own options say otherwise.
+    /// The time limit of a statement, unless its own options set one.
     pub timeout: Timeout,
-    /// How long it may work, whatever they say.
+    /// The upper bound of every time limit.
     pub timeout_max: Timeout,
-    /// Bytes on disk of what all queries have spilled, beyond which they fail.
+    /// The disk space of all spill files, beyond which queries fail.
     pub spill_max: ByteCount,
-    /// Rows that a FILL may make.
+    /// The limit of rows that a FILL may make.
     pub fill_rows_max: u64,
-    /// What took no longer than this is answered by whoever asks for it again ([`Engine::known`]).
+    /// The time up to which a query counts as quick and is answered on the caller's thread
+    /// ([`Engine::known`]).
     pub quick_max: Duration,
 }
 
 impl EngineOptions {
-    /// What an engine has that may use so many threads and so much memory, and spills to this
-    /// folder, if nobody says otherwise.
+    /// The default options of an engine with so many threads, so much memory, and this directory
+    /// for spill files.
     #[must_use]
     pub fn standard(
         threads: NonZeroUsize,
@@ -128,26 +128,26 @@ impl EngineOptions {
     }
 }
 
-/// What came of a statement.
+/// The result of a statement.
 pub enum Answer {
-    /// Rows.
+    /// A query's rows.
     Rows {
-        /// What they are called, and their types.
+        /// The names and types of the columns.
         schema: SchemaRef,
-        /// Which of them is the designated timestamp.
+        /// The position of the designated timestamp among them.
         designated: Option<usize>,
-        /// The rows, as they are found. Dropping it ends the work.
+        /// The rows, as they are computed. Dropping the stream stops the statement.
         stream: SendableRecordBatchStream,
-        /// What the user should know, a sentence each.
+        /// Notices for the user, a sentence each.
         notices: Vec<String>,
     },
-    /// Something was changed.
+    /// A statement without rows.
     Done {
-        /// What was done: `CREATE TABLE`, or with a count `DELETE 3`.
+        /// The command tag: `CREATE TABLE`, or with a count `DELETE 3`.
         tag: String,
-        /// How many rows were changed; `None` if it was not about rows.
+        /// The number of changed rows; `None` if the statement does not count rows.
         rows: Option<u64>,
-        /// What the user should know, a sentence each.
+        /// Notices for the user, a sentence each.
         notices: Vec<String>,
     },
 }
@@ -163,14 +163,14 @@ impl std::fmt::Debug for Answer {
     }
 }
 
-/// What a statement needs and gives.
+/// The parameters and result columns of a statement.
 #[derive(Debug, Clone)]
 pub struct Described {
     /// The columns of its answer; `None` if it has none.
     pub columns: Option<SchemaRef>,
-    /// Which of them is the designated timestamp, if that is known.
+    /// The position of the designated timestamp among them, if that is known.
     pub designated: Option<usize>,
-    /// Its parameters, as far as their types follow from the statement.
+    /// The parameter types, as far as they follow from the statement.
     pub parameters: Vec<Option<FieldRef>>,
 }
 
@@ -180,7 +180,7 @@ impl Described {
     }
 }
 
-/// A change that was made.
+/// The result of a statement without rows.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Done {
     pub(crate) tag: &'static str,
@@ -208,7 +208,7 @@ impl Done {
     }
 }
 
-/// A query and values for its parameters.
+/// A query with values for its parameters.
 struct Bound {
     sql: Arc<str>,
     parameters: Vec<Parameter>,
@@ -228,7 +228,7 @@ impl Begun {
     }
 }
 
-/// Runs SQL on a database.
+/// Executes SQL on a database.
 #[derive(Debug)]
 pub struct Engine {
     state: SessionState,
@@ -237,14 +237,15 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine on a database.
+    /// Creates an engine on a database.
     ///
     /// # Errors
-    /// If the folder for spilling cannot be made.
+    /// If the directory for spilling cannot be created.
     pub fn new(database: Arc<Database>, options: &EngineOptions) -> Result<Engine> {
         let made = database.disk().create_dir_all(&options.spill_dir);
         match made {
-            // Reading and freeing space need no room: only a statement that spills will fail.
+            // A disk that is full or read-only must not prevent the start, since reading needs no
+            // room and deleting frees it: only statements that spill will fail.
             Err(error) if error.is_no_space() || error.is_read_only() => {}
             made => {
                 let purpose = "make the spill folder";
@@ -284,21 +285,21 @@ impl Engine {
         Ok(Engine { state, plans, system: Arc::new(system) })
     }
 
-    /// The engine of a program that its statements can ask for what it does.
+    /// Sets the program that statements can ask for its state.
     #[must_use]
     pub fn with_host(mut self, host: Arc<dyn Host>) -> Engine {
         self.system = Arc::new(System { host, ..self.system.as_ref().clone() });
         self
     }
 
-    /// The engine of a program that reads and writes files for its statements.
+    /// Sets the reader and writer of files for COPY.
     #[must_use]
     pub fn with_bulk(mut self, bulk: Arc<dyn BulkIo>) -> Engine {
         self.system = Arc::new(System { bulk, ..self.system.as_ref().clone() });
         self
     }
 
-    /// Ends all statements: the program does.
+    /// Cancels all statements, because the program ends.
     pub fn end_statements(&self) {
         self.system.activity.end_all();
     }
@@ -307,35 +308,36 @@ impl Engine {
         &self.system
     }
 
-    /// The database it runs on.
+    /// The database that it runs on.
     #[must_use]
     pub fn database(&self) -> &Arc<Database> {
         &self.system.database
     }
 
-    /// Does one statement. The rows of a query are still to be found when this returns.
+    /// Executes one statement. The rows of a query are computed after this returns.
     ///
     /// # Errors
-    /// If the text is no statement, names what is not there, or could not be done; then nothing has
-    /// changed. Errors of finding the rows come from the stream, where [`Error::from`] takes them.
+    /// If the text is no statement, names an object that does not exist, or could not be executed;
+    /// then nothing has changed. Errors in computing the rows come from the stream, where
+    /// [`Error::from`] takes them.
     pub async fn execute(&self, sql: &str) -> Result<Answer> {
         self.execute_with(sql, &StatementOptions::default()).await
     }
 
-    /// As [`execute`](Self::execute), with options of its own. The runtime must have timers, if
-    /// there is a timeout; it counts for queries and for the rows that others look for: what
-    /// changes tables is done to its end.
+    /// As [`execute`](Self::execute), with options. The runtime must have timers if there is a
+    /// timeout. The timeout counts for queries, and for other statements while they search for
+    /// rows: DDL runs to its end.
     ///
     /// # Errors
-    /// As there, and [`Error::Canceled`] when its time is over, or somebody has cancelled it.
+    /// As `execute`, and [`Error::Canceled`] when the time is over, or the statement was cancelled.
     pub async fn execute_with(&self, sql: &str, options: &StatementOptions) -> Result<Answer> {
         self.execute_bound(sql, &[], options).await
     }
 
-    /// As [`execute_with`](Self::execute_with), a query with values for `$1`, `$2`, ...
+    /// As [`execute_with`](Self::execute_with), for a query with values for `$1`, `$2`, ...
     ///
     /// # Errors
-    /// As there, and if a parameter has no value.
+    /// As `execute_with`, and if a parameter has no value.
     pub async fn execute_bound(
         &self,
         sql: &str,
@@ -432,11 +434,11 @@ impl Engine {
         }
     }
 
-    /// Says what a statement needs and gives, and does not do it. Values that are not known are
+    /// Returns the parameters and columns of a statement, without executing it. Unknown values are
     /// [`Parameter::Open`], or left out.
     ///
     /// # Errors
-    /// If it is no statement, or names what is not there.
+    /// If the text is no statement, or names an object that does not exist.
     pub async fn describe(
         &self,
         sql: &str,
@@ -510,14 +512,14 @@ impl Engine {
         Ok(Described { columns, designated: None, parameters })
     }
 
-    /// Whether only the session sees what becomes of a table.
+    /// True if only the session sees the changes of a table.
     fn is_held(session: &Session, table: &Name) -> bool {
         session.is_in_transaction()
             || session.seen().is_some_and(|seen| seen.named(table).is_some())
     }
 
-    /// Makes what the open transaction of a session holds back durable and visible, all or none;
-    /// then none is open.
+    /// Commits the open transaction of a session: makes all its changes durable and visible, or
+    /// none. No transaction is open afterwards.
     ///
     /// # Errors
     /// As [`execute`](Self::execute); nothing has changed then.
@@ -532,7 +534,7 @@ impl Engine {
         Ok(())
     }
 
-    /// From now on the time of a statement counts, and others can see it (H3).
+    /// Starts the time of a statement, and lists it (H3).
     fn begin(&self, sql: &Arc<str>, options: &StatementOptions) -> Begun {
         let StatementOptions { timeout, session, canceler } = options;
         let timeout = timeout.or(session.timeout()).unwrap_or(self.system.timeout);
@@ -555,8 +557,8 @@ impl Engine {
         Begun { stop, caller: Arc::new(caller), listing }
     }
 
-    /// DataFusion's session for one statement, for which `now()` stands still, and whose scans know
-    /// when to end; and where its plan runs, with memory that is counted for it.
+    /// The DataFusion session and task context of one statement: `now()` is constant, scans have
+    /// its stop flag, and its memory is counted.
     fn statement_state(&self, begun: &Begun) -> (SessionState, Arc<TaskContext>) {
         let mut state = self.state.clone();
         state.mark_start_execution();
@@ -643,7 +645,7 @@ impl Engine {
         explained(&text)
     }
 
-    /// A line of its own for what is changed, and the plan for the rows below.
+    /// Puts a line for the change first, and below it the plan for its rows.
     async fn explain_change(
         &self,
         sql: &str,
@@ -671,7 +673,7 @@ impl Engine {
     }
 }
 
-/// Types in the order of the parameters.
+/// The types in the order of the parameters.
 fn parameter_types(values: &[Parameter], types: &ParameterTypes) -> Vec<Option<FieldRef>> {
     let field = |ty| Some(Arc::new(Field::new("", ty, true)));
     let of = |(at, value): (usize, &Parameter)| match value {
@@ -682,7 +684,7 @@ fn parameter_types(values: &[Parameter], types: &ParameterTypes) -> Vec<Option<F
     values.iter().enumerate().map(of).collect()
 }
 
-/// What a statement that changes rows gives: those that it returns, or that it is done.
+/// The answer of a statement that changes rows: its RETURNING rows, or its command tag.
 fn changed(changed: Changed, begun: Begun, sql: Arc<str>) -> Answer {
     let Changed { done, returned } = changed;
     let Some((schema, batches)) = returned else { return done.answer() };
@@ -693,7 +695,7 @@ fn changed(changed: Changed, begun: Begun, sql: Arc<str>) -> Answer {
     Answer::Rows { schema, designated: None, stream, notices: done.notices }
 }
 
-/// One row a line.
+/// The answer of EXPLAIN, one row per line.
 fn explained(text: &str) -> Result<Answer> {
     Ok(rows_of(explained_batch(text)?))
 }
@@ -722,21 +724,21 @@ fn session_config(engine: &EngineOptions) -> SessionConfig {
     let options = config.options_mut();
     // Scans share their work out themselves, and an ordered one has a single partition on purpose.
     options.optimizer.enable_round_robin_repartition = false;
-    // LIMIT, LATEST ON and joins in time look at the order of subqueries.
+    // LIMIT, LATEST ON and joins in time use the order of subqueries.
     options.sql_parser.enable_subquery_sort_elimination = false;
-    // Of `b IS TRUE` the two plans say otherwise whether it is NULL, and of a union whose empty
-    // input was left out, under which name a column is stored.
+    // The logical and the physical plan differ in the nullability of `b IS TRUE`, and, for a union
+    // whose empty input was removed, in the name of a column.
     options.execution.skip_physical_aggregate_schema_check = true;
-    // For places in errors.
+    // Positions in errors need the spans.
     options.sql_parser.collect_spans = true;
-    // Each thread's sort keeps so much back for merging what it has spilled; together they must
+    // Each thread's sort reserves this to merge what it has spilled; together the reserves must
     // leave most of the memory to the rows.
     options.execution.sort_spill_reservation_bytes = merge_bytes(engine);
     let batch_rows = (share(engine) / SHARE_PER_ROW).clamp(BATCH_ROWS_MIN, config.batch_size());
     config.with_batch_size(batch_rows)
 }
 
-/// An answer of rows that are there already.
+/// An answer of rows that are already there.
 fn rows_of(batch: RecordBatch) -> Answer {
     let schema = batch.schema();
     let batches = stream::once(async move { PlanResult::Ok(batch) });
@@ -744,7 +746,7 @@ fn rows_of(batch: RecordBatch) -> Answer {
     Answer::Rows { schema, designated: None, stream, notices: Vec::new() }
 }
 
-/// The rows of a plan under the names that users see; errors have their place in `sql`.
+/// The rows of a plan under the names that users see; errors get their position in `sql`.
 fn renamed(
     stream: SendableRecordBatchStream,
     schema: &SchemaRef,

@@ -1,8 +1,8 @@
-//! What can be wrong with a statement, or with running it, as facts.
+//! The error type of the crate: problems of a statement and of its execution, as facts.
 //!
-//! DataFusion's errors are kept as they are, with the place in the statement where one is known;
-//! what is shown of them is their innermost message on one line (`message`). Not here: SQLSTATEs
-//! and HTTP codes, which `server` makes of [`Error::condition`] and [`Error::class`].
+//! DataFusion's errors are kept as they are, with the position in the statement where one is known;
+//! their message is the innermost one, on one line (`message`). Not here: SQLSTATEs and HTTP codes,
+//! which `server` derives from [`Error::condition`] and [`Error::class`].
 
 mod problem;
 mod condition;
@@ -28,133 +28,133 @@ pub use problem::{
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a statement was not done, or not to its end.
+/// The reason why a statement was not executed, or not to its end.
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
     /// The text is no statement.
     #[error("{position}: {what}")]
     Syntax {
-        /// Where.
+        /// The position of the error.
         position: Position,
-        /// What is wrong there.
+        /// The problem.
         what: SyntaxError,
     },
-    /// The rows around its subqueries are planned too often.
+    /// A plan with nested correlated subqueries has too many steps.
     #[error(
         "a plan has at most {most} steps, and subqueries within subqueries that read the rows \
          around them double it: write some of them as joins"
     )]
     LargeSubqueries {
-        /// The most steps.
+        /// The limit of steps.
         most: usize,
     },
-    /// The statement is understood, but cannot be done yet.
+    /// The statement is understood, but not supported yet.
     #[error("{}{feature} is not supported yet", At(*.position))]
     NotSupported {
-        /// Where it is asked for.
+        /// The position of the feature.
         position: Option<Position>,
-        /// What is asked for.
+        /// The feature.
         feature: &'static str,
     },
-    /// The statement is understood and will never be done.
+    /// The statement is understood, and will not be supported.
     #[error("{position}: {feature} is not supported: {instead}")]
     Refused {
-        /// Where it is asked for.
+        /// The position of the feature.
         position: Position,
-        /// What is asked for.
+        /// The feature.
         feature: &'static str,
-        /// What to do in its place.
+        /// An alternative.
         instead: &'static str,
     },
-    /// A text that stands for a value of a type is none.
+    /// A text is not a valid value of its type.
     #[error("{}'{text}' is not a valid {}: {reason}", At(*.position), .ty.sql())]
     BadText {
-        /// Where the text stands.
+        /// The position of the text.
         position: Option<Position>,
         /// The text.
         text: String,
-        /// What it should be.
+        /// The type.
         ty: ColumnType,
-        /// Why it is not.
+        /// The problem.
         reason: TextProblem,
     },
-    /// A statement names a table that is not there.
+    /// A statement names a table that does not exist.
     #[error("{}table `{table}` does not exist", At(*.position))]
     NoSuchTable {
-        /// Where it is named.
+        /// The position of the name.
         position: Option<Position>,
-        /// As it is written.
+        /// The name as written.
         table: String,
     },
-    /// A statement would change a table that the system itself keeps.
+    /// A statement would change a table that the system itself maintains.
     #[error("{}permission denied: table `{table}` is one of the system's", At(*.position))]
     SystemTable {
-        /// Where it is named.
+        /// The position of the name.
         position: Option<Position>,
-        /// As it is written.
+        /// The name as written.
         table: String,
     },
     /// A view cannot be read as it is.
     #[error("view `{view}`: {what}")]
     View {
-        /// Its name.
+        /// The name of the view.
         view: String,
-        /// What is wrong with it.
+        /// The problem.
         what: ViewProblem,
     },
-    /// A column of a query that is to be a table's has values that no column can have.
+    /// A column of a query that creates a table has a type that no column can have.
     #[error("{position}: column `{column}` has type {ty}, which no column can have: cast it")]
     NoColumnType {
-        /// Where the query begins.
+        /// The start of the query.
         position: Position,
-        /// What it is called.
+        /// The name of the column.
         column: String,
-        /// Arrow's name of it.
+        /// Arrow's name of the type.
         ty: String,
     },
-    /// Somebody has no right to do this.
+    /// The user lacks the privilege for a statement.
     #[error("permission denied: a {role} may not do {deed}")]
     Denied {
-        /// What he is.
+        /// The role of the user.
         role: &'static str,
-        /// What he wanted to do.
+        /// The action that was denied.
         deed: &'static str,
     },
-    /// A session that wants to change nothing has a statement change something.
+    /// A read-only session executes a statement that changes something.
     #[error("cannot execute {statement} in a read-only transaction")]
     ReadOnly {
-        /// What it would do.
+        /// The statement.
         statement: &'static str,
     },
-    /// A statement that can be no part of a transaction.
+    /// A statement cannot be part of a transaction.
     #[error("{}cannot do {statement} within a transaction: {instead}", At(*.position))]
     InTransaction {
-        /// Where the table is named.
+        /// The position of the table's name.
         position: Option<Position>,
-        /// What it would do.
+        /// The statement.
         statement: &'static str,
-        /// What to do in its place.
+        /// An alternative.
         instead: &'static str,
     },
-    /// ON CONFLICT names columns by which rows of the table are not the same.
+    /// ON CONFLICT names columns that are not the keys of the table.
     #[error(
         "{position}: table `{table}` has no such keys, by which rows would be in conflict: make it \
          with DEDUP UPSERT KEYS(..)"
     )]
     NoKeys {
-        /// Where it is asked for.
+        /// The position of the clause.
         position: Position,
         /// The table.
         table: String,
     },
-    /// A transaction has more rows than are held back.
+    /// The uncommitted rows of a transaction exceed the limit.
     #[error(
         "a transaction holds back at most {} MiB of rows: do it in several, or without BEGIN",
         crate::changes::HELD_BYTES_MAX >> 20
     )]
     TransactionTooLarge,
-    /// The temporary tables of a session have too many rows.
+    /// The temporary tables of a session exceed the limit of bytes.
     #[error(
         "the temporary tables of a session take at most {} MiB: drop some, or make a table",
         limits::TEMP_BYTES >> 20
@@ -163,16 +163,16 @@ pub enum Error {
     /// A session has too many temporary tables.
     #[error("a session has at most {} temporary tables: drop some", limits::TEMP_TABLES)]
     TooManyTemporaryTables,
-    /// A column that is filled with numbers has had the last one.
+    /// An identity column has used its last number.
     #[error("the identity of table `{table}` has no numbers left")]
     NoNumbersLeft {
         /// The table.
         table: String,
     },
-    /// No identity is called so.
+    /// No identity column has a sequence of this name.
     #[error("sequence `{name}` does not exist: there are those of identities, `table_column_seq`")]
     NoSuchSequence {
-        /// Of the sequence.
+        /// The name of the sequence.
         name: String,
     },
     /// A temporary table would end with its statement.
@@ -181,31 +181,31 @@ pub enum Error {
          have it: a request of HTTP ends with its statement"
     )]
     NoLastingSession {
-        /// Where it is named.
+        /// The position of the name.
         position: Position,
     },
-    /// A setting is not there, or not what it should be.
+    /// A setting does not exist, or does not take its value.
     #[error("{position}: {what}")]
     Setting {
-        /// Where it is named.
+        /// The position of the name.
         position: Position,
-        /// What is wrong with it.
+        /// The problem.
         what: SettingProblem,
     },
-    /// A statement is to be ended that is not working.
+    /// A statement to be cancelled is not running.
     #[error("{position}: there is no statement {id} that could be cancelled")]
     NoSuchStatement {
-        /// Where it is named.
+        /// The position of the id.
         position: Position,
         /// Its id.
         id: u64,
     },
-    /// A statement names a column that is not there.
+    /// A statement names a column that does not exist.
     #[error("{}column `{column}` does not exist{}", At(*.position), Similar(.similar))]
     NoSuchColumn {
-        /// Where it is named.
+        /// The position of the name.
         position: Option<Position>,
-        /// As it is written.
+        /// The name as written.
         column: String,
         /// A column that may have been meant.
         similar: Option<String>,
@@ -213,110 +213,110 @@ pub enum Error {
     /// A statement names a column that several tables have.
     #[error("{}column `{column}` could be that of several tables", At(*.position))]
     AmbiguousColumn {
-        /// Where it is named.
+        /// The position of the name.
         position: Option<Position>,
-        /// As it is written.
+        /// The name as written.
         column: String,
     },
-    /// A clause says something that has no meaning.
+    /// A clause has no meaning.
     #[error("{}{what}", At(*.position))]
     Clause {
-        /// Where it stands.
+        /// The position of the clause.
         position: Option<Position>,
-        /// What is wrong with it.
+        /// The problem.
         what: ClauseProblem,
     },
-    /// A statement names a partition that is not there.
+    /// A statement names a partition that does not exist.
     #[error("{position}: partition `{partition}` does not exist")]
     NoSuchPartition {
-        /// Where it is named.
+        /// The position of the name.
         position: Position,
-        /// As it is written.
+        /// The name as written.
         partition: String,
     },
-    /// A condition on whole partitions asks of more than their times.
+    /// A condition on whole partitions uses more than the designated timestamp.
     #[error("{}DROP PARTITION WHERE takes conditions on the designated timestamp only",
         At(*.position))]
     NotOfPartitions {
-        /// Where the condition stands.
+        /// The position of the condition.
         position: Option<Position>,
     },
-    /// A statement gives a column two values.
+    /// A statement names a column twice.
     #[error("{position}: column `{column}` comes twice")]
     ColumnTwice {
-        /// The second time.
+        /// The position of the second one.
         position: Position,
-        /// As it is written.
+        /// The name as written.
         column: String,
     },
-    /// A row to be inserted has not as many values as there are columns.
+    /// A row to be inserted has more or fewer values than there are columns.
     #[error("{}{values} values for {columns} columns", At(*.position))]
     ValueCount {
-        /// Where the row is.
+        /// The position of the row.
         position: Option<Position>,
-        /// How many columns there are.
+        /// The number of columns.
         columns: usize,
-        /// How many values.
+        /// The number of values.
         values: usize,
     },
-    /// A row has no designated timestamp.
+    /// A row lacks the designated timestamp.
     #[error("{}column `{column}` is the designated timestamp, and cannot be NULL", At(*.position))]
     TimestampMissing {
-        /// Where the columns are named that it is not among.
+        /// The position of the column list that lacks it.
         position: Option<Position>,
-        /// Its name.
+        /// The name of the column.
         column: String,
     },
-    /// A text is too long to be stored.
+    /// A value is too long to be stored.
     #[error(
         "a value for column `{column}` has {bytes} bytes, more than {} are not stored",
         limits::VALUE_BYTES
     )]
     ValueTooLong {
-        /// Where it was to be stored.
+        /// The column.
         column: String,
-        /// How long it is.
+        /// The length in bytes.
         bytes: usize,
     },
-    /// The columns of a CREATE TABLE make no table.
+    /// The columns of a CREATE TABLE do not form a valid schema.
     #[error(transparent)]
     Schema(#[from] BadSchema),
-    /// The storage could not do it.
+    /// The storage failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// A condition has no answer for some row.
+    /// A condition has no result for some row.
     #[error("{}", FilterMessage(.0))]
     Filter(FilterError),
-    /// An option of COPY is not what it should be.
+    /// An option of COPY has an invalid value.
     #[error("{position}: {option} takes {expected}")]
     CopyOption {
-        /// Where its value stands.
+        /// The position of the value.
         position: Position,
-        /// Its name.
+        /// The name of the option.
         option: &'static str,
-        /// What it takes.
+        /// The values that it takes.
         expected: String,
     },
-    /// Others could not do what COPY wants.
+    /// The implementation of `BulkIo` failed.
     #[error("{}{source}", At(*.position))]
     Bulk {
-        /// Where it is asked for, if that is known.
+        /// The position in the statement, if that is known.
         position: Option<Position>,
-        /// Why. Its message is this error's own.
+        /// The cause. Its message is this error's own.
         source: Box<BulkError>,
     },
-    /// It was ended before it was done.
+    /// The statement was stopped before it was done.
     #[error("{reason}")]
     Canceled {
-        /// Why.
+        /// The reason.
         reason: CancelReason,
     },
-    /// DataFusion could not plan or run it.
+    /// DataFusion could not plan or execute the statement.
     #[error("{}{}", At(*.position), Innermost(.foreign))]
     Engine {
-        /// Where in the statement, if known.
+        /// The position in the statement, if that is known.
         position: Option<Position>,
-        /// What it said. Not a `source`: its message is this error's own.
+        /// DataFusion's error. Not a `source`: its message is this error's own.
         foreign: Box<DataFusionError>,
     },
 }
@@ -326,17 +326,17 @@ impl Error {
         Error::Syntax { position: Position::at(sql, offset), what }
     }
 
-    /// What went wrong in the query of a view.
+    /// An error in the query of a view.
     pub(crate) fn in_view(view: &str, error: Error) -> Error {
         Error::View { view: view.to_owned(), what: ViewProblem::Query(Box::new(error)) }
     }
 
-    /// Whether neither a text nor what it names is the reason.
+    /// True if the cause is neither the text of a statement nor an object that it names.
     pub(crate) fn is_from_outside(&self) -> bool {
         matches!(self, Error::Canceled { .. }) || self.class() != Class::Caller
     }
 
-    /// Whose fault it is.
+    /// The class of the error: caller, environment or corruption.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
@@ -393,7 +393,7 @@ impl Error {
         }
     }
 
-    /// Where in the statement it went wrong, if that is known.
+    /// The position in the statement, if that is known.
     #[must_use]
     pub fn position(&self) -> Option<Position> {
         match self {
@@ -439,7 +439,7 @@ impl Error {
 }
 
 impl From<DataFusionError> for Error {
-    /// Our own errors come back as they went in, as far as nobody else holds them too.
+    /// Our own errors come back unchanged, unless they are shared with others.
     fn from(source: DataFusionError) -> Error {
         match source {
             DataFusionError::External(inner) => match inner.downcast::<Error>() {
@@ -451,7 +451,7 @@ impl From<DataFusionError> for Error {
             },
             DataFusionError::Context(_, inner) => Error::from(*inner),
             DataFusionError::Diagnostic(diagnostic, inner) => {
-                // The position is filled in by whoever knows the text.
+                // The position is set later, where the text is known.
                 match Error::from(*inner) {
                     Error::Engine { position: None, foreign } => Error::Engine {
                         position: None,

@@ -1,7 +1,7 @@
-//! What a program that runs an engine lets its statements see of itself: a server its configuration
-//! and its connections, say.
+//! The interface through which a program that runs an engine shows its own state to statements: a
+//! server its configuration and its connections, for example.
 //!
-//! The engine asks when a statement wants to know, and knows nothing of who answers.
+//! The engine calls it when a statement asks for that state, and does not know the implementation.
 
 use std::fmt;
 
@@ -10,20 +10,21 @@ use crate::session::Session;
 
 /// A program that runs an engine.
 pub trait Host: fmt::Debug + Send + Sync {
-    /// Its configuration, for `SHOW PARAMETERS`.
+    /// The configuration, for `SHOW PARAMETERS`.
     fn parameters(&self) -> Vec<ConfigEntry>;
 
-    /// Who takes how much memory, besides queries and tails, for `memory_metrics()`.
+    /// The memory of each part of the program, besides queries and tails, for `memory_metrics()`.
     fn memory(&self) -> Vec<MemoryUse>;
 
-    /// Somebody has changed a table or used a file of the server, has tried to, or had no right to
-    /// do something.
+    /// Records in the audit log that a session has changed a table or used a file of the server,
+    /// has tried to, or had no right to do something.
     fn audit(&self, _session: &Session, _sql: &str, _error: Option<&Error>) {}
 
-    /// Who is connected and sends lines, for `ilp_connections()`.
+    /// The clients connected by line protocol, for `ilp_connections()`.
     fn line_connections(&self) -> Vec<LineConnection>;
 
-    /// Ends the connection of this number, and what it works on; false if there is none.
+    /// Ends the connection of this number and its running statement; returns false if there is
+    /// none.
     fn end_connection(&self, process: u32) -> bool {
         let _ = process;
         false
@@ -33,51 +34,51 @@ pub trait Host: fmt::Debug + Send + Sync {
 /// A key of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigEntry {
-    /// Its name: `http.listen`.
+    /// The name, such as `http.listen`.
     pub property_path: String,
-    /// The variable of the environment that sets it, if one does.
+    /// The environment variable that sets it, if there is one.
     pub env_var_name: Option<String>,
-    /// What it is.
+    /// The value.
     pub value: String,
-    /// Who has said so.
+    /// The source of the value.
     pub value_source: &'static str,
-    /// Whether it is a secret, which is not shown.
+    /// True for a secret, which is not shown.
     pub is_sensitive: bool,
-    /// Whether it can change without a restart.
+    /// True if it can change without a restart.
     pub is_reloadable: bool,
 }
 
-/// Memory, or a bound of it.
+/// An amount of memory, or a limit of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Whose.
+    /// The part of the program that has it.
     pub tag: &'static str,
-    /// How much.
+    /// The amount, in bytes.
     pub bytes: u64,
 }
 
-/// A connection that lines come by.
+/// A connection that sends line protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineConnection {
-    /// The other side.
+    /// The address of the client.
     pub peer: String,
-    /// Who it says to be, if it was asked.
+    /// The name of the user, if authentication was required.
     pub user: Option<String>,
-    /// Since when, in microseconds since 1970.
+    /// The start of the connection, in microseconds since 1970.
     pub since: i64,
-    /// Bytes that came.
+    /// Bytes received.
     pub bytes: u64,
     /// Rows that are durable.
     pub rows_committed: u64,
-    /// Rows that were read and are not.
+    /// Rows that were parsed and are not durable yet.
     pub rows_pending: u64,
-    /// Lines and rows that were not taken.
+    /// Lines and rows that were rejected.
     pub rows_rejected: u64,
-    /// Why the last of them was not.
+    /// The error of the last rejected one.
     pub last_error: Option<String>,
 }
 
-/// A program with nothing to show.
+/// A program without state to show.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoHost;
 

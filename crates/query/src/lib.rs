@@ -1,14 +1,14 @@
 //! SQL on a database: DataFusion with our catalog, our scan and our statements.
 //!
-//! - Rows of a table come in time order, and nothing is sorted for it (`plan::order`).
+//! - Rows of a table come in time order, and are not sorted for it (`plan::order`).
 //! - Only partitions, segments and rows whose time can matter are read (`scan`).
 //! - Names keep their case and are found without regard to it (`plan::query_text`).
-//! - Every error says where in the statement it arose, if that can be known (`error`).
+//! - Every error gives its position in the statement, if that can be known (`error`).
 //!
-//! The way of a statement: `engine` asks `parse` what it is; tables are changed by `ddl`, their
+//! The path of a statement: `engine` asks `parse` for its kind; tables are changed by `ddl`, their
 //! rows by `dml` and `copy`, and shown by `show`; a query is planned by `plan`, reads through
-//! `scan`, and ends when `control` says so. Meanwhile it is listed by `activity`, where others can
-//! end it. Not here: storing rows (`storage`), importing them (`ingest`), the wire (`server`).
+//! `scan`, and is stopped by `control`. Meanwhile `activity` lists it, and other sessions can
+//! cancel it. Not here: storing rows (`storage`), importing them (`ingest`), the wire (`server`).
 
 #![forbid(unsafe_code)]
 

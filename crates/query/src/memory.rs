@@ -1,23 +1,25 @@
-//! The memory of all queries of an engine.
+//! The memory of all queries of an engine: a pool for all, and one for each statement.
 //!
-//! - ME1. Who can spill (sorts, hash tables of aggregates) has a fair share of what the others
-//!   leave, and never more than three quarters of all together. So those who cannot, above all the
-//!   merge of what was spilled, find a quarter even when all who can have taken their share.
-//! - ME2. Each merge of a sort has at most a thread's share of three quarters: it would take
-//!   whatever there is, to read as many files at a time as it can, and does with less. So the merge
-//!   of the threads' rows above finds memory, too.
+//! - ME1. A consumer that can spill (a sort, the hash table of an aggregate) has a fair share of
+//!   what the others leave, and all of them together at most three quarters of the pool. So those
+//!   that cannot, above all the merge of spilled rows, find a quarter even when the others have
+//!   taken their shares.
+//! - ME2. Each merge of a sort has at most one thread's share of three quarters. A merge would take
+//!   all free memory, to read as many files at a time as it can, but works with less; so the merge
+//!   above it, of the rows of all threads, finds memory, too.
 //!
-//! - ME4. Of the memory of all, a sharer may have its share, or more if that is no more than half
-//!   of what is free: sharers that have little and want nothing more (cursors that wait for their
-//!   clients) leave the memory to the others.
-//! - ME5. The statements of one user have seven eighths of the memory of all together at most, so
-//!   that those of others find some.
+//! - ME4. In the pool of all queries a consumer may have its share, or more if that is at most half
+//!   of the free memory: consumers that have little and want nothing more (cursors that wait for
+//!   their clients) leave the memory to the others.
+//! - ME5. The statements of one user have at most seven eighths of the memory of all together, so
+//!   that those of other users find some.
 //!
-//! DataFusion's own fair pool lets sorts take everything, and then has nothing for their merges.
+//! DataFusion's own fair pool lets sorts take everything, and leaves nothing for their merges.
 //!
-//! - ME3. What one statement takes of it is counted by a pool of its own (`StatementMemory`), which
-//!   has a limit, and shares it among the statement's operators as this one shares everything among
-//!   all. So one statement alone spills, or fails, at its limit, and others go on.
+//! - ME3. The memory of one statement is counted by a pool of its own (`StatementMemory`), which
+//!   has a limit, and shares it among the statement's operators as the pool of all shares
+//!   everything among all. So one statement alone spills, or fails, at its limit, and others
+//!   continue.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -32,46 +34,47 @@ use tidegate_model::ByteCount;
 
 use crate::engine::EngineOptions;
 
-/// The stack of threads on which statements are planned and run: plans that nest deeply are worked
-/// on by recursion. Only what is used is memory.
+/// The stack size of threads on which statements are planned and run: deeply nested plans are
+/// processed by recursion. Only the used part takes memory.
 pub const STACK_BYTES: usize = 64 << 20;
 
-/// ME1. What part is kept for those who cannot spill.
+/// ME1. The divisor of the part that is kept for consumers that cannot spill.
 const KEPT: usize = 4;
 
-/// What part of a thread's share of memory its sorts keep back for merging.
+/// The divisor of a thread's share of memory that its sorts keep back for merging.
 const SORT_RESERVES: usize = 8;
-/// With more, no merge is quicker: so much reads dozens of files at a time.
+/// More than this makes no merge faster: it is enough to read dozens of files at a time.
 const MERGE_BYTES_MAX: usize = 10 << 20;
 
-/// What DataFusion calls the merge of a sort.
+/// The prefix of DataFusion's name for the merge of a sort.
 const MERGE: &str = "ExternalSorterMerge";
 
-/// Whose memory a pool is.
+/// The level of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// That of all queries.
+    /// The pool of all queries.
     All,
-    /// What one statement may have of it (ME3).
+    /// The pool of one statement, a part of that of all (ME3).
     Statement,
 }
 
-/// How much there is, and among how many it is shared.
+/// The size of a pool, and the number of threads that share it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) bytes_max: usize,
     pub(crate) threads: usize,
-    /// What a merge keeps back from the start, however many there are (ME2).
+    /// The least share of a merge, however many there are (ME2): as much as its sort reserves from
+    /// the start.
     pub(crate) merge_bytes_min: usize,
 }
 
 impl Shape {
-    /// For all queries of an engine.
+    /// The shape for all queries of an engine.
     pub(crate) fn of_all(engine: &EngineOptions) -> Shape {
         Shape::of(engine, engine.memory_max)
     }
 
-    /// For one of its statements.
+    /// The shape for one of its statements.
     pub(crate) fn of_one(engine: &EngineOptions) -> Shape {
         Shape::of(engine, engine.statement_memory_max)
     }
@@ -89,12 +92,12 @@ pub(crate) fn share(engine: &EngineOptions) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX) / engine.threads.get()
 }
 
-/// What a sort keeps back for merging what it spills.
+/// The bytes that a sort keeps back for merging its spilled rows.
 pub(crate) fn merge_bytes(engine: &EngineOptions) -> usize {
     (share(engine) / SORT_RESERVES).min(MERGE_BYTES_MAX)
 }
 
-/// A pool of so many bytes.
+/// A pool of `bytes_max` bytes.
 #[derive(Debug)]
 pub(crate) struct QueryMemory {
     scope: Scope,
@@ -106,13 +109,13 @@ pub(crate) struct QueryMemory {
 
 #[derive(Debug, Default)]
 struct Used {
-    /// How many there are who can spill.
+    /// The number of consumers that can spill.
     spillers: usize,
-    /// How many merges there are.
+    /// The number of merges.
     merges: usize,
-    /// Bytes of theirs.
+    /// Bytes of consumers that can spill.
     spillable: usize,
-    /// Bytes of the others.
+    /// Bytes of the other consumers.
     fixed: usize,
 }
 
@@ -122,7 +125,7 @@ impl QueryMemory {
         QueryMemory { scope, bytes_max, threads, merge_bytes_min, used: Mutex::default() }
     }
 
-    /// The part of the free memory for sharers that have more than their share (ME4). Operators of
+    /// The part of the free memory for a consumer that has more than its share (ME4). Operators of
     /// one statement have their shares only.
     fn unclaimed(&self, free: usize) -> usize {
         match self.scope {
@@ -143,7 +146,7 @@ pub(crate) struct UserMemories {
     users: Mutex<HashMap<String, Weak<UserMemory>>>,
 }
 
-/// The same of one user.
+/// The memory that the statements of one user have together.
 #[derive(Debug)]
 pub(crate) struct UserMemory {
     bytes_max: usize,
@@ -151,9 +154,9 @@ pub(crate) struct UserMemory {
 }
 
 impl UserMemories {
-    /// The part of the memory of all that is left to other users.
+    /// The divisor of the part of the memory of all that is left to other users.
     const OTHERS: usize = 8;
-    /// Users without statements are forgotten when there are so many.
+    /// The number of users from which on those without statements are removed.
     const KNOWN: usize = 64;
 
     pub(crate) fn new(engine: &EngineOptions) -> UserMemories {
@@ -300,11 +303,11 @@ impl MemoryPool for QueryMemory {
     }
 }
 
-/// What a statement takes of the memory of all, and how much it may (ME3).
+/// The memory of one statement: a part of that of all, with its own limit (ME3).
 #[derive(Debug)]
 pub(crate) struct StatementMemory {
     all: Arc<dyn MemoryPool>,
-    /// That of its user; `None` if it has no name.
+    /// The memory of its user; `None` if the user has no name.
     user: Option<Arc<UserMemory>>,
     own: QueryMemory,
 }
@@ -319,7 +322,7 @@ impl StatementMemory {
         StatementMemory { all: Arc::clone(all), user, own }
     }
 
-    /// How much it has.
+    /// The bytes that it has reserved.
     pub(crate) fn bytes(&self) -> u64 {
         self.own.reserved() as u64
     }
@@ -436,8 +439,8 @@ mod tests {
         assert!(others[0].try_grow(60).is_ok());
     }
 
-    /// Four cursors that waited for their clients, and had next to nothing, made the merges of any
-    /// other sort fail.
+    /// Four cursors that waited for their clients, and had next to nothing, made the merges of all
+    /// other sorts fail.
     #[test]
     fn sharers_that_want_nothing_leave_the_memory_to_others() {
         let all: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(Scope::All, shape(1_600, 2, 1)));
@@ -511,7 +514,8 @@ mod tests {
         let expected = "HashJoinInput has 400.0 B and wants 1.0 B more";
         assert!(error.contains(expected) && error.contains("query.memory_limit"), "ME3: {error}");
         assert_eq!((first.reserved(), all.reserved()), (400, 400));
-        // Who can spill has its share of the statement's, and not of all.
+        // A consumer that can spill has its share of the statement's memory, and not of that of
+        // all.
         let sorts = [0, 1].map(|number| {
             MemoryConsumer::new(format!("sort {number}")).with_can_spill(true).register(&second)
         });
@@ -519,7 +523,7 @@ mod tests {
             sort.try_grow(150).expect("half of three quarters");
             assert!(sort.try_grow(1).is_err(), "ME3");
         }
-        // What all together have not is not counted either.
+        // A reservation that the pool of all refuses is not counted in the statement's either.
         let third = statement();
         let late = MemoryConsumer::new("late").register(&third);
         assert!(late.try_grow(350).is_err());

@@ -1,12 +1,13 @@
-//! The numbers that columns are filled with: those of GENERATED AS IDENTITY and SERIAL.
+//! The numbers that fill GENERATED AS IDENTITY and SERIAL columns.
 //!
-//! - NU1. A number is given once, and is above all that stand in the column, whoever has put them
-//!   there: an INSERT that gives one, COPY, an import. One that a transaction has got and that is
-//!   rolled back leaves a gap.
-//! - NU2. Nothing of them is kept on disk: what comes next follows from the bounds of the column in
-//!   the table's segments. Rows that were removed count as long as their segments are there.
+//! - NU1. A number is given once, and is greater than all in the column, whatever has written
+//!   those: an INSERT with an explicit number, COPY, an import. A number that a transaction has
+//!   taken leaves a gap if the transaction is rolled back.
+//! - NU2. Nothing is kept on disk: the next number follows from the bounds of the column in the
+//!   table's segments. Deleted rows count as long as their segments exist.
 //!
-//! Not here: which columns are filled (`model::view`), and where (`plan::defaults`).
+//! Not here: the choice of the columns that are filled (`model::view`), and filling them
+//! (`plan::defaults`).
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -25,24 +26,24 @@ use tidegate_storage::{Error as StorageError, Snapshot, is_private};
 use crate::error::{Error, Result};
 use crate::system::Caller;
 
-/// What gives the next number of a column, in the text of what fills it.
+/// The function that gives the next number of a column, in the text of the column's default.
 const NEXT_NUMBER: &str = "tidegate_next_number";
 
-/// The numbers of all columns that have some.
+/// The counters of all columns that have one.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers(Mutex<HashMap<(TableId, ColumnId), Counter>>);
 
-/// What is known of the numbers of one column.
+/// The state of one column's numbers.
 #[derive(Debug, Clone, Copy)]
 struct Counter {
     next: i64,
-    /// Segments up to this one were looked at.
+    /// The newest segment that was read.
     seen: Option<SegmentId>,
 }
 
 impl Numbers {
-    /// Takes so many numbers of a column, and gives the first one (NU1). The snapshot is the table
-    /// as it is now.
+    /// Takes `count` numbers of a column, and returns the first one (NU1). `snapshot` is the
+    /// current state of the table.
     fn take(&self, snapshot: &Snapshot, column: ColumnId, count: usize) -> Result<i64> {
         let mut counters = self.counters();
         let new = Counter { next: 1, seen: None };
@@ -56,24 +57,24 @@ impl Numbers {
         Ok(first)
     }
 
-    /// The next number of a column is this one, unless a greater one is there.
+    /// Sets the next number of a column; a greater number in the segments takes precedence.
     fn set(&self, table: TableId, column: ColumnId, next: i64) {
         self.counters().insert((table, column), Counter { next, seen: None });
     }
 
-    /// The numbers of a table begin anew, as its rows say.
+    /// Forgets the numbers of a table: they follow from its rows again.
     pub(crate) fn forget(&self, table: TableId) {
         self.counters().retain(|(known, _), _| *known != table);
     }
 
     fn counters(&self) -> MutexGuard<'_, HashMap<(TableId, ColumnId), Counter>> {
-        // Whole values are put in.
+        // Only whole values are inserted, so a panic leaves nothing half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Counter {
-    /// Goes on above all numbers in segments that were not looked at (NU2).
+    /// Moves above all numbers in segments that were not read yet (NU2).
     fn look_at(&mut self, snapshot: &Snapshot, column: ColumnId) -> Result<()> {
         let is_new = |id: SegmentId| is_private(id) || self.seen.is_none_or(|seen| seen < id);
         let new = snapshot.segments().filter(|run| is_new(run.meta.id)).collect::<Vec<_>>();
@@ -81,7 +82,7 @@ impl Counter {
             let reader = run.reader()?;
             let footer = reader.footer().columns.iter().find(|footer| footer.id == column);
             if let Some(bounds) = footer.map(|it| it.bounds).filter(|bounds| bounds.has_value) {
-                // Words are sign-extended; a UBIGINT may be above all numbers that are given.
+                // Words are sign-extended; a UBIGINT may be above all numbers that can be given.
                 let greatest = match bounds.max.cast_signed() {
                     below if below < 0 && column_is_unsigned(snapshot, column) => i64::MAX,
                     word => word,
@@ -101,31 +102,31 @@ fn column_is_unsigned(snapshot: &Snapshot, column: ColumnId) -> bool {
     snapshot.schema.column(column).is_some_and(|column| column.ty == ColumnType::UInt64)
 }
 
-/// The name of the sequence that PostgreSQL would have for a column.
+/// The name that PostgreSQL would give to the sequence of a column.
 pub(crate) fn sequence_name(table: &str, column: &str) -> String {
     format!("{table}_{column}_seq")
 }
 
-/// The text of what gives the next number of a column.
+/// The SQL text that gives the next number of a column.
 pub(crate) fn next_number(table: TableId, column: ColumnId) -> String {
     format!("{NEXT_NUMBER}({}, {})", table.0, column.0)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
-    /// Of a table and a column, by their numbers.
+    /// Takes the id of a table and that of a column.
     NextNumber,
-    /// Of the name of a sequence.
+    /// Takes the name of a sequence.
     NextVal,
     SetVal,
 }
 
-/// The functions that users call.
+/// The functions on numbers that users can call.
 pub(crate) fn number_functions() -> impl Iterator<Item = &'static str> {
     ["nextval", "setval"].into_iter()
 }
 
-/// A function on numbers, for whoever has a statement done.
+/// A function on numbers, for the session that runs the statement.
 pub(crate) fn number_function(state: &SessionState, name: &str) -> Option<Arc<ScalarUDF>> {
     let (name, kind, signature) = match name {
         NEXT_NUMBER => (NEXT_NUMBER, Kind::NextNumber, Signature::any(2, Volatility::Volatile)),
@@ -233,7 +234,7 @@ impl NumberFunction {
         }
     }
 
-    /// The column whose numbers a sequence gives that PostgreSQL would call so.
+    /// The column with numbers whose sequence would have this name in PostgreSQL.
     fn sequence(&self, name: &ScalarValue) -> PlanResult<(TableId, ColumnId)> {
         let Some(name) = name.try_as_str().flatten() else {
             return plan_err!("the name of a sequence is a text");
@@ -260,7 +261,7 @@ impl NumberFunction {
         Err(Error::NoSuchSequence { name: name.to_owned() }.into())
     }
 
-    /// `setval(sequence, number[, was given])`
+    /// `setval(sequence, number[, was given])`.
     fn set(&self, given: &[ScalarValue]) -> PlanResult<Option<i64>> {
         let (Some(name), Some(value)) = (given.first(), given.get(1)) else {
             return plan_err!("setval takes the name of a sequence, and a number");

@@ -1,8 +1,9 @@
-//! Functions that PostgreSQL's clients call on its catalog.
+//! Functions of PostgreSQL's catalog that its clients call.
 //!
-//! - CF1. They look at the engine when they run, and are made for each statement: their plans are
-//!   not kept (`plan::cache` PC2).
-//! - CF2. What Tidegate does not have (constraints, triggers, rules) has no definition: NULL.
+//! - CF1. They read the state of the engine when they run, and are created for each statement:
+//!   their plans are not cached (`plan::cache` PC2).
+//! - CF2. Objects that Tidegate does not have (constraints, triggers, rules) have no definition:
+//!   NULL.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use crate::session::shown;
 use crate::show::parameter;
 use crate::system::Caller;
 
-/// What a function gives.
+/// The result type of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gives {
     Text,
@@ -41,13 +42,13 @@ enum Gives {
     Oid,
     Int,
     Long,
-    /// A list of rights, of which there are none.
+    /// A list of privileges, always empty.
     Rights,
-    /// A list of elements with their numbers, of which there are none.
+    /// A list of numbered elements, always empty.
     Elements,
 }
 
-/// The values of a call.
+/// The arguments of a call, with the session that made it.
 struct Call<'a> {
     caller: &'a Caller,
     args: &'a [ScalarValue],
@@ -55,7 +56,7 @@ struct Call<'a> {
 
 type Work = fn(&Call<'_>) -> Result<ScalarValue>;
 
-/// A function: its name, what it gives, how.
+/// A function: its name, its result type, its implementation.
 struct Function(&'static str, Gives, Work);
 
 const FUNCTIONS: &[Function] = &[
@@ -219,7 +220,7 @@ const FUNCTIONS: &[Function] = &[
     Function("has_language_privilege", Gives::Flag, |_| flag(true)),
     Function("parse_ident", Gives::Texts, parse_ident),
     Function("bpchar", Gives::Text, |it| Ok(ScalarValue::Utf8View(it.text(0)))),
-    // Nothing waits for locks.
+    // There is no waiting for locks.
     Function("pg_blocking_pids", Gives::Oids, |_| ScalarValue::try_from(&Gives::Oids.data_type())),
     Function("tidegate_no_acl", Gives::Rights, |_| {
         ScalarValue::try_from(&Gives::Rights.data_type())
@@ -231,7 +232,7 @@ const FUNCTIONS: &[Function] = &[
     Function("getdatabaseencoding", Gives::Text, |_| text("UTF8")),
     Function("host", Gives::Text, |it| Ok(ScalarValue::Utf8View(it.text(0)))),
     Function("tidegate_no_oids", Gives::Oids, |_| ScalarValue::try_from(&Gives::Oids.data_type())),
-    // What casts to and from names of objects are made of (`rewrite`).
+    // Casts to and from names of objects become calls of these (`rewrite`).
     Function("tidegate_regclass", Gives::Oid, regclass),
     Function("tidegate_regclass_name", Gives::Text, regclass_name),
     Function("tidegate_regtype", Gives::Oid, regtype),
@@ -265,7 +266,7 @@ const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// Functions that do something: each call does it once, and not when the query is planned.
+/// Functions with an effect: each call runs once, and not when the query is planned.
 const DOING: [&str; 7] = [
     "pg_try_advisory_lock",
     "pg_advisory_lock",
@@ -276,20 +277,20 @@ const DOING: [&str; 7] = [
     "set_config",
 ];
 
-/// The number of a lock, or both.
+/// The key of a lock, of one or two numbers.
 fn lock_key(call: &Call<'_>) -> Option<(i64, i64)> {
     let first = call.number(0)?;
-    // One number of 64 bits is another lock than two of 32.
+    // One number of 64 bits is a different lock from two of 32.
     if call.args.len() < 2 { Some((i64::MAX, first)) } else { Some((first, call.number(1)?)) }
 }
 
-/// The names of functions.
+/// The names of the functions that users can call.
 pub(crate) fn catalog_functions() -> impl Iterator<Item = &'static str> {
     let is_ours = |name: &&str| !name.starts_with("tidegate_");
     FUNCTIONS.iter().map(|function| function.0).filter(is_ours)
 }
 
-/// A function, for whoever has a statement done (CF1).
+/// A function, for the session that runs the statement (CF1).
 pub(crate) fn catalog_function(state: &SessionState, name: &str) -> Option<Arc<ScalarUDF>> {
     let function = FUNCTIONS.iter().find(|function| function.0 == name)?;
     let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
@@ -334,7 +335,7 @@ impl Gives {
                 let field = Field::new_list_field(DataType::Utf8View, true);
                 DataType::List(Arc::new(field))
             }
-            // By its name it is known that they are numbers of types (`server::pg::types`).
+            // The field's name tells `server::pg::types` that the elements are OIDs.
             Gives::Oids => {
                 let field = Field::new("oid", DataType::UInt32, true);
                 DataType::List(Arc::new(field))
@@ -354,7 +355,7 @@ impl Gives {
     }
 }
 
-/// Lists of rows with these columns.
+/// The type of lists of rows with these columns.
 fn rows_of(columns: Vec<(&str, DataType)>) -> DataType {
     let fields = columns.into_iter().map(|(name, ty)| Field::new(name, ty, true));
     let row = DataType::Struct(fields.collect());
@@ -420,7 +421,7 @@ impl Call<'_> {
         matches!(self.args.get(at), Some(ScalarValue::Boolean(Some(true))))
     }
 
-    /// The table of the first argument, which is its number or its name.
+    /// The table of the first argument, which is its OID or its name.
     fn table(&self) -> Result<Option<Table>> {
         let by_name = || match self.text(0) {
             Some(name) => find_table(self.caller, &name),
@@ -434,7 +435,7 @@ impl Call<'_> {
         Ok(ScalarValue::Utf8View(self.text(0).map(|text| map(&text))))
     }
 
-    /// How many elements a list has.
+    /// The number of elements of a list.
     fn length(&self) -> Option<usize> {
         match self.args.first()? {
             ScalarValue::List(list) if !list.is_null(0) => Some(list.value(0).len()),
@@ -481,8 +482,8 @@ fn column_right(call: &Call<'_>) -> Result<ScalarValue> {
     right(call, call.args.len().saturating_sub(3), call.args.len().checked_sub(1))
 }
 
-/// True if the user has one of the privileges at a table. What is not known is NULL, as is a
-/// privilege of another user: roles are those of the session.
+/// True if the user has one of the privileges on a table. Without a name or a privilege the result
+/// is NULL. The user argument is ignored: the role is that of the session.
 fn right(call: &Call<'_>, table: usize, privileges: Option<usize>) -> Result<ScalarValue> {
     let name = call.text(table);
     let (Some(name), Some(privileges)) = (name, privileges.and_then(|at| call.text(at))) else {
@@ -494,7 +495,7 @@ fn right(call: &Call<'_>, table: usize, privileges: Option<usize>) -> Result<Sca
     };
     let of_system = match found {
         Some(table) => table.schema == "sys",
-        // A relation of the catalog.
+        // A table that is not found is a relation of the catalog.
         None => true,
     };
     let session = &call.caller.session;
@@ -525,7 +526,7 @@ fn right(call: &Call<'_>, table: usize, privileges: Option<usize>) -> Result<Sca
     flag(any)
 }
 
-/// `has_schema_privilege(.., privileges)`, and of a database: only administrators make tables.
+/// `has_schema_privilege(.., privileges)`, also for databases: only administrators create tables.
 fn schema_right(call: &Call<'_>) -> Result<ScalarValue> {
     let Some(privileges) = call.args.len().checked_sub(1).and_then(|at| call.text(at)) else {
         return Ok(ScalarValue::Boolean(None));
@@ -542,7 +543,7 @@ fn schema_right(call: &Call<'_>) -> Result<ScalarValue> {
     flag(privileges.split(',').any(may))
 }
 
-/// `t`, `public.t`, `"T"`.
+/// Finds a table by `t`, `public.t` or `"T"`.
 fn find_table(caller: &Caller, name: &str) -> Result<Option<Table>> {
     let parts = name_parts(name);
     let seen = SeenTables::of(caller);
@@ -553,15 +554,15 @@ fn find_table(caller: &Caller, name: &str) -> Result<Option<Table>> {
     }
 }
 
-/// A part of a name as it is written.
+/// A part of a name as written.
 #[derive(Default)]
 struct NamePart {
     text: String,
     is_quoted: bool,
 }
 
-/// The parts of a name, which points stand between, without the white space around them: within
-/// quotes anything is text, and two quotes are one.
+/// The parts of a name, separated by points, without the white space around them. In quotes any
+/// character is text, and a doubled quote is one quote.
 fn name_parts(name: &str) -> Vec<NamePart> {
     let (mut parts, mut within) = (vec![NamePart::default()], false);
     let mut chars = name.chars().peekable();
@@ -591,7 +592,7 @@ fn current_schemas(call: &Call<'_>) -> Result<ScalarValue> {
     Ok(ScalarValue::List(ScalarValue::new_list_nullable(&values, &DataType::Utf8View)))
 }
 
-/// The parts of a name as it is written: in lower case, unless they are in quotes.
+/// The parts of a name: in lower case, unless they are quoted.
 fn parse_ident(call: &Call<'_>) -> Result<ScalarValue> {
     let Some(name) = call.text(0) else {
         return ScalarValue::try_from(&Gives::Texts.data_type());
@@ -613,14 +614,15 @@ fn describe_column(call: &Call<'_>) -> Result<ScalarValue> {
     Ok(ScalarValue::Utf8View(said))
 }
 
-/// `obj_description(oid[, catalog])`: numbers of other catalogs than that of tables are not known.
+/// `obj_description(oid[, catalog])`: only comments of tables are known, not those of other
+/// catalogs.
 fn describe_object(call: &Call<'_>) -> Result<ScalarValue> {
     let is_of_tables = call.text(1).is_none_or(|catalog| catalog == "pg_class");
     let table = if is_of_tables { call.table()? } else { None };
     Ok(ScalarValue::Utf8View(table.and_then(|table| table.comment())))
 }
 
-/// `pg_get_viewdef(view[, pretty])`
+/// `pg_get_viewdef(view[, pretty])`.
 fn view_definition(call: &Call<'_>) -> Result<ScalarValue> {
     let definition = call.table()?.and_then(|table| table.definition());
     Ok(ScalarValue::Utf8View(definition))
@@ -636,7 +638,7 @@ fn bytes_of(snapshot: &Snapshot) -> i64 {
     i64::try_from(on_disk.map(|run| run.meta.bytes.0).sum::<u64>()).unwrap_or(i64::MAX)
 }
 
-/// As PostgreSQL rounds: in the first unit in which it is below 10,240, or in the last.
+/// Formats a size as PostgreSQL: in the first unit in which it is below 10,240, or in the last.
 fn pretty(bytes: i64) -> String {
     const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
     let (mut value, mut unit) = (i128::from(bytes), 0);
@@ -677,7 +679,7 @@ fn setting_error(what: SettingProblem) -> datafusion::common::DataFusionError {
     Error::Setting { position, what }.into()
 }
 
-/// Ends a connection by the number that its client knows; only administrators can.
+/// Ends a connection by its process number; only administrators can.
 fn terminate(call: &Call<'_>) -> Result<bool> {
     let Caller { system, session } = call.caller;
     session.check_effect("pg_terminate_backend()")?;
@@ -686,7 +688,7 @@ fn terminate(call: &Call<'_>) -> Result<bool> {
     Ok(number.is_some_and(|number| may && system.host.end_connection(number)))
 }
 
-/// A statement by the number that `pg_stat_activity` has for it.
+/// Cancels a statement by its number in `pg_stat_activity`.
 fn cancel(call: &Call<'_>) -> Result<bool> {
     let Caller { system, session } = call.caller;
     session.check_effect("pg_cancel_backend()")?;
@@ -696,7 +698,7 @@ fn cancel(call: &Call<'_>) -> Result<bool> {
     Ok(found.is_some_and(|running| system.activity.cancel(running.id, session)))
 }
 
-/// The number of a table that a text names.
+/// The OID of a table that a text names.
 fn regclass(call: &Call<'_>) -> Result<ScalarValue> {
     let Some(name) = call.text(0) else { return oid(None) };
     if let Ok(number) = name.parse() {
@@ -744,7 +746,7 @@ fn regtype(call: &Call<'_>) -> Result<ScalarValue> {
     }
 }
 
-/// The type of PostgreSQL that values of a type of Arrow have.
+/// PostgreSQL's type for values of an Arrow type.
 fn typeof_name(ty: &DataType) -> &'static str {
     match ty {
         DataType::Null => "unknown",

@@ -1,13 +1,13 @@
-//! Arrays in SQL as PostgreSQL's clients write them, as DataFusion knows lists.
+//! Rewrites arrays in SQL as PostgreSQL's clients write them into lists that DataFusion knows.
 //!
-//! - LI1. `x = ANY(list)` of a list that is written out is `x IN (..)`, with what follows from it:
-//!   indexes of time, symbols as codes. Of an empty list it is false.
-//! - LI2. A cast of a list that is written out is one of each of its elements: so times, decimals
-//!   and UUIDs are read as anywhere else.
-//! - LI3. A parameter that is the list of `x = ANY($1)` is described as a list of what `x` is: it
-//!   is called `$1[]` until its type is known (`plan::describe`).
-//! - LI4. A list that is found when the query runs, and has no element that is meant, leaves the
-//!   answer open if one of them is NULL.
+//! - LI1. `x = ANY(list)` with a literal list becomes `x IN (..)`, and so benefits from the same
+//!   optimizations: time indexes, comparisons by symbol codes. With an empty list it is false.
+//! - LI2. A cast of a literal list becomes a cast of each element: so times, decimals and UUIDs are
+//!   parsed as anywhere else.
+//! - LI3. A parameter that is the list of `x = ANY($1)` is described as a list of the type of `x`:
+//!   its name is `$1[]` until its type is known (`plan::describe`).
+//! - LI4. If a list that is computed when the query runs has no matching element but a NULL, the
+//!   result of the comparison is NULL.
 //!
 //! Lists have one dimension.
 
@@ -18,17 +18,17 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::rewrite::{call, catalog_type, custom_name, null};
 
-/// Behind the name of a parameter that is a list (LI3).
+/// The suffix of the name of a parameter that is a list (LI3).
 pub(crate) const LIST_MARK: &str = "[]";
 
-/// What stands between two values and has either.
+/// The keyword between a value and a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Joined {
     Any,
     All,
 }
 
-/// `x = ANY(list)`, `x <> ALL(list)` and their like.
+/// Rewrites `x = ANY(list)`, `x <> ALL(list)` and similar comparisons.
 pub(super) fn rewrite_comparison(expr: &mut Expr) {
     let (joined, left, op, right) = match expr {
         Expr::AnyOp { left, compare_op, right, .. } => (Joined::Any, left, compare_op, right),
@@ -79,7 +79,7 @@ fn with_elements(left: Expr, (joined, op): (Joined, BinaryOperator), list: Vec<E
     Expr::Nested(Box::new(all.expect("there is an element")))
 }
 
-/// Of a list that is found when the query runs.
+/// The comparison with a list that is computed when the query runs.
 fn with_list(left: Expr, (joined, op): (Joined, BinaryOperator), list: Expr) -> Expr {
     match (joined, &op) {
         (Joined::Any, BinaryOperator::Eq) => {
@@ -92,7 +92,7 @@ fn with_list(left: Expr, (joined, op): (Joined, BinaryOperator), list: Expr) -> 
                 expr: Box::new(has),
             }))
         }
-        // DataFusion says what it does not know.
+        // DataFusion reports operators that it does not support.
         (Joined::Any, _) => {
             let right = Box::new(list.clone());
             let any = Expr::AnyOp { left: Box::new(left), compare_op: op, right, is_some: false };
@@ -104,8 +104,7 @@ fn with_list(left: Expr, (joined, op): (Joined, BinaryOperator), list: Expr) -> 
     }
 }
 
-/// Whether any element of a list is meant (LI4): none among those that are no NULL says nothing if
-/// there is a NULL.
+/// Makes `any` NULL if it is false and the list contains a NULL (LI4).
 fn open_with_null(any: Expr, list: Expr) -> Expr {
     let when = |condition, result| CaseWhen { condition, result };
     let has_null = Expr::IsNotNull(Box::new(call("array_position", vec![list, null()])));
@@ -120,7 +119,7 @@ fn open_with_null(any: Expr, list: Expr) -> Expr {
     Expr::Nested(Box::new(case))
 }
 
-/// An element of a parameter whose value is not known yet, in place of the list that it is (LI3).
+/// An element in place of a list that is a parameter without a known value (LI3).
 fn element_of(list: &Expr) -> Option<Expr> {
     match list {
         Expr::Nested(inner) => element_of(inner),
@@ -141,12 +140,12 @@ fn element_of(list: &Expr) -> Option<Expr> {
     }
 }
 
-/// A cast to a type of lists (LI2).
+/// Rewrites a cast to a list type (LI2).
 pub(super) fn rewrite_cast(expr: &mut Expr) {
     let Expr::Cast { kind, expr: inner, data_type, .. } = expr else { return };
     let Some(element) = element_type(data_type) else { return };
     let Some(list) = list_of(inner).filter(|list| !list.is_empty()) else {
-        // DataFusion reads no list from a text.
+        // DataFusion does not parse a list from a text.
         if matches!(inside(inner), Expr::Value(value) if list_text(&value.value).is_some()) {
             **inner = array_of(Vec::new());
         }
@@ -170,7 +169,7 @@ fn array_of(elem: Vec<Expr>) -> Expr {
     Expr::Array(Array { elem, named: true })
 }
 
-/// What lists of a type are made of.
+/// The element type of a list type.
 pub(crate) fn element_type(ty: &DataType) -> Option<&DataType> {
     match ty {
         DataType::Array(ArrayElemTypeDef::SquareBracket(element, _))
@@ -189,8 +188,8 @@ fn inside(expr: &Expr) -> &Expr {
     }
 }
 
-/// The elements of `ARRAY[..]`, or of a text `'{a,b}'`; casts around them say nothing that their
-/// elements do not say.
+/// The elements of `ARRAY[..]`, or of a text `'{a,b}'`; casts around them are ignored, because the
+/// elements are cast themselves.
 pub(super) fn list_of(expr: &Expr) -> Option<Vec<Expr>> {
     match inside(expr) {
         Expr::Array(array) => Some(array.elem.clone()),
@@ -212,8 +211,8 @@ fn list_text(value: &Value) -> Option<Vec<Option<String>>> {
     }
 }
 
-/// The elements of an array as PostgreSQL writes it: `{a,"b,c",NULL}`. `None` if it is none of one
-/// dimension.
+/// The elements of an array as PostgreSQL writes it: `{a,"b,c",NULL}`. `None` if the text is not an
+/// array of one dimension.
 #[must_use]
 pub fn parse_list(text: &str) -> Option<Vec<Option<String>>> {
     let inside = text.trim().strip_prefix('{')?.strip_suffix('}')?;

@@ -1,16 +1,16 @@
-//! Locks that clients agree on by numbers: `pg_try_advisory_lock` and its like. Migrations of Rails
-//! and others take one, so that no two run at a time.
+//! Advisory locks: `pg_try_advisory_lock` and the like. Migrations of Rails and others take one, so
+//! that no two of them run at a time.
 //!
-//! - AL1. A lock is held by one session, as often as it has taken it, until it gives it back as
-//!   often, or ends.
-//! - AL2. Nobody waits for one: what another session holds is refused at once.
+//! - AL1. A lock is held by one session until it has been released as often as it was taken, or the
+//!   session ends.
+//! - AL2. There is no waiting: a lock that another session holds is refused at once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::session::{Session, SessionRef};
 
-/// All locks that are held, by their numbers.
+/// All locks that are held, by their keys.
 #[derive(Debug, Default)]
 pub(crate) struct Locks(Mutex<HashMap<(i64, i64), Held>>);
 
@@ -20,7 +20,8 @@ struct Held {
     count: usize,
 }
 
-/// The most locks that are held: each has a few bytes, and none goes by itself.
+/// The limit of held locks: each takes a few bytes, and those of ended sessions are removed when
+/// it is reached.
 const LOCKS_MAX: usize = 100_000;
 
 impl Locks {
@@ -40,7 +41,7 @@ impl Locks {
         true
     }
 
-    /// Gives a lock back; false if the session does not have it.
+    /// Releases a lock once; false if the session does not hold it.
     pub(crate) fn give(&self, session: &Session, key: (i64, i64)) -> bool {
         let mut held = self.held();
         let Some(known) = held.get_mut(&key).filter(|known| known.by.is(session)) else {
@@ -53,13 +54,13 @@ impl Locks {
         true
     }
 
-    /// Gives back all locks of a session.
+    /// Releases all locks of a session.
     pub(crate) fn give_all(&self, session: &Session) {
         self.held().retain(|_, held| !held.by.is(session));
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<(i64, i64), Held>> {
-        // Whole values are put in.
+        // Only whole values are inserted, so a panic leaves nothing half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

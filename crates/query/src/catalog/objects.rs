@@ -1,7 +1,7 @@
-//! What there is of everything that the catalog shows.
+//! The rows of the pg_catalog and information_schema relations.
 //!
-//! - OB1. A table has the number `FIRST_TABLE` and its own; so it has the same one always, and no
-//!   two have one. Numbers of everything else are PostgreSQL's own, where it has them.
+//! - OB1. The OID of a table is `FIRST_TABLE` plus its own number; so it never changes, and no two
+//!   tables have the same. Other OIDs are PostgreSQL's own, where it has them.
 
 use std::sync::Arc;
 
@@ -20,22 +20,22 @@ use crate::rights::Role;
 use crate::session::{Shown, all_settings};
 use crate::system::Caller;
 
-/// OB1. What PostgreSQL itself makes has lower numbers.
+/// OB1. Objects of PostgreSQL itself have lower OIDs.
 const FIRST_TABLE: u32 = 16_384;
 pub(super) const PG_CATALOG: u32 = 11;
 pub(super) const PUBLIC: u32 = 2_200;
 const INFORMATION_SCHEMA: u32 = 13_000;
 const SYS: u32 = 13_001;
-/// Of temporary tables; it is listed where there are some.
+/// The schema of temporary tables; it is listed if there are some.
 const TEMPORARY: u32 = 13_002;
 const DATABASE: u32 = 5;
 pub(super) const OWNER: u32 = 10;
 const HEAP: u32 = 2;
 const BTREE: u32 = 403;
 const TABLESPACE: u32 = 1_663;
-/// Numbers of objects in `pg_class`, as `pg_description` names it.
+/// The OID of `pg_class`, the catalog of tables in `pg_description`.
 const CLASS_OF_TABLES: u32 = 1_259;
-/// The same for those in `pg_rewrite`.
+/// The OID of `pg_rewrite`, the catalog of rules.
 const CLASS_OF_RULES: u32 = 2_618;
 const UTF8: i64 = 6;
 
@@ -56,7 +56,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// The query of a view, as a statement ends; `None` for a table.
+    /// The query of a view, ended as a statement; `None` for a table.
     pub(super) fn definition(&self) -> Option<String> {
         self.snapshot.schema.view().map(|view| format!("{};", view.query))
     }
@@ -65,13 +65,13 @@ impl Table {
         self.snapshot.schema.view().is_some()
     }
 
-    /// What is said of it; `None` if nothing is.
+    /// The comment on it, if there is one.
     pub(super) fn comment(&self) -> Option<String> {
         self.snapshot.schema.comments().table.clone()
     }
 }
 
-/// All tables as they are now, without those that are dropped meanwhile. One that is damaged is
+/// All tables as they are now, without those that are dropped in the meantime. A damaged table is
 /// listed like the others, with its columns.
 pub(super) fn tables(seen: &SeenTables<'_>) -> Result<Vec<Table>> {
     let mut tables = Vec::new();
@@ -90,7 +90,7 @@ pub(super) fn tables(seen: &SeenTables<'_>) -> Result<Vec<Table>> {
     Ok(tables)
 }
 
-/// OB1.
+/// The OID of a table (OB1).
 pub(crate) fn table_oid(table: TableId) -> u32 {
     FIRST_TABLE.saturating_add(u32::try_from(table.0).unwrap_or(u32::MAX))
 }
@@ -126,7 +126,7 @@ fn shown(snapshot: Arc<Snapshot>) -> Table {
     Table { oid: table_oid(snapshot.table), schema, name, snapshot }
 }
 
-/// A table by its number. Functions are called for each row of a relation: no other is looked at.
+/// A table by its OID. Functions call it for each row of a relation, so it reads no other table.
 pub(super) fn table(seen: &SeenTables<'_>, oid: u32) -> Result<Option<Table>> {
     if let (Some(changes), Some(table)) = (&seen.changes, seen.temporary_of(oid)) {
         return shown_temporary(changes, table).map(Some);
@@ -137,7 +137,7 @@ pub(super) fn table(seen: &SeenTables<'_>, oid: u32) -> Result<Option<Table>> {
     }
 }
 
-/// A table by the name that it is stored with.
+/// A table by the name that it is stored under.
 fn table_called(visible: &VisibleTables<'_>, name: &str) -> Result<Option<Table>> {
     match visible.describe(name) {
         Ok(table) => Ok(Some(shown(table.snapshot))),
@@ -146,7 +146,7 @@ fn table_called(visible: &VisibleTables<'_>, name: &str) -> Result<Option<Table>
     }
 }
 
-/// A table by its schema and its name there, in whichever case.
+/// A table by its schema and its name there, regardless of case.
 pub(super) fn table_of(seen: &SeenTables<'_>, schema: &str, name: &str) -> Result<Option<Table>> {
     if schema == TEMPORARY_SCHEMA {
         let changes = seen.changes.as_ref();
@@ -160,13 +160,13 @@ pub(super) fn table_of(seen: &SeenTables<'_>, schema: &str, name: &str) -> Resul
     }
 }
 
-/// A table by its name alone: a temporary one before those that all see.
+/// A table by its name alone: a temporary one before those that all sessions see.
 pub(super) fn visible_table(seen: &SeenTables<'_>, name: &str) -> Result<Option<Table>> {
     let hiding = seen.changes.as_ref().is_some_and(|changes| changes.find(name).is_some());
     table_of(seen, if hiding { TEMPORARY_SCHEMA } else { "public" }, name)
 }
 
-/// Whether a table is the one that its name alone means.
+/// True if the table's name alone refers to it.
 pub(super) fn is_visible(seen: &SeenTables<'_>, table: &Table) -> bool {
     match table.schema {
         TEMPORARY_SCHEMA => true,
@@ -175,12 +175,12 @@ pub(super) fn is_visible(seen: &SeenTables<'_>, table: &Table) -> bool {
     }
 }
 
-/// The number of the schema of temporary tables, where there are some.
+/// The OID of the schema of temporary tables, if there are some.
 pub(super) fn temporary_schema(seen: &SeenTables<'_>) -> Option<u32> {
     seen.changes.as_ref()?.temporary_tables().next().map(|_| TEMPORARY)
 }
 
-/// The name of a table by its number, with its schema unless that is `public`: as it is stored.
+/// The name of a table by its OID as it is stored: with its schema, unless that is `public`.
 pub(super) fn table_name(seen: &SeenTables<'_>, oid: u32) -> Option<String> {
     if let Some(table) = seen.temporary_of(oid) {
         return Some(format!("{TEMPORARY_SCHEMA}.{}", table.name));
@@ -258,7 +258,7 @@ pub(super) fn rows(caller: &Caller, relation: &str, schema: &str) -> Result<Vec<
     })
 }
 
-/// Whose everything is.
+/// The owner of everything: the user of the session.
 pub(super) fn owner(caller: &Caller) -> String {
     caller.session.origin().user.clone().unwrap_or_else(|| "admin".to_owned())
 }
@@ -315,7 +315,7 @@ fn attribute(table: &Table, (at, column): (usize, &Column)) -> Row {
         .with("attcollation", if is_text { 100_u32 } else { 0 })
 }
 
-/// The expressions that columns are filled with, as their texts.
+/// The default expressions of columns.
 fn expressions(table: &Table) -> Vec<Row> {
     let schema = &table.snapshot.schema;
     let row = |(at, column): (usize, &Column)| {
@@ -328,7 +328,7 @@ fn expressions(table: &Table) -> Vec<Row> {
     schema.columns().iter().enumerate().filter_map(row).collect()
 }
 
-/// The type of a column, with the most characters of its texts.
+/// The type of a column, with its maximal length.
 fn column_type(schema: &Schema, column: &Column) -> (&'static types::PgType, i32) {
     let (ty, modifier) = types::of_column(column.ty);
     let length = schema.lengths().iter().find(|length| length.column == column.id);
@@ -336,15 +336,15 @@ fn column_type(schema: &Schema, column: &Column) -> (&'static types::PgType, i32
     (ty, longest.map_or(modifier, |longest| longest.saturating_add(4)))
 }
 
-/// A view is the rule that reading it reads its query, as PostgreSQL has it.
+/// The rule of a view, as PostgreSQL has it: reading the view reads its query.
 fn rule(view: &Table) -> Option<Row> {
     let row = Row::new().with("oid", rule_oid(view)).with("rulename", "_RETURN");
     let row = row.with("ev_class", view.oid).with("ev_type", "1").with("ev_enabled", "O");
     view.is_view().then(|| row.with("is_instead", true))
 }
 
-/// What the rule of a view depends on: the view itself, and all that its query reads, as its names
-/// mean tables now.
+/// The dependencies of a view's rule: the view itself, and all that its query reads, by the tables
+/// that its names refer to now.
 fn dependencies(view: &Table, tables: &[Table]) -> Vec<Row> {
     let Some(query) = view.snapshot.schema.view() else { return Vec::new() };
     let row = |oid: u32, kind: &str| {
@@ -364,12 +364,12 @@ fn dependencies(view: &Table, tables: &[Table]) -> Vec<Row> {
     [own].into_iter().chain(query.reads.iter().filter_map(read)).collect()
 }
 
-/// Numbers of rules are those of their views, far from those of tables.
+/// The OID of a rule: that of its view, moved far from those of tables.
 fn rule_oid(view: &Table) -> u32 {
     view.oid ^ 1 << 30
 }
 
-/// The comments on a table and its columns. Of a designated timestamp without one, that it is.
+/// The comments on a table and its columns. A designated timestamp without one gets a description.
 fn descriptions(table: &Table) -> Vec<Row> {
     let columns = table.snapshot.schema.columns().iter().enumerate();
     let of_columns = columns.filter_map(|(at, column)| {
@@ -442,7 +442,7 @@ fn collations() -> Vec<Row> {
     [(100, "default", "d"), (950, "C", "c"), (951, "POSIX", "c")].map(collation).into()
 }
 
-/// The one role that a user sees: its own, with the rights that it has.
+/// The only role that a user sees: its own, with its privileges.
 fn role(caller: &Caller) -> Row {
     let is_admin = caller.session.origin().role == Role::Admin;
     Row::new()
@@ -521,7 +521,7 @@ fn pg_view(caller: &Caller, view: &Table) -> Option<Row> {
     Some(row.with("viewowner", owner(caller)).with("definition", definition))
 }
 
-/// A type, and the arrays of it.
+/// The rows of a type and of its array type.
 fn type_rows(ty: &types::PgType) -> Vec<Row> {
     let row = |oid: u32, name: String| {
         Row::new()
@@ -560,7 +560,7 @@ fn with_functions(row: Row, functions: &types::TypeFunctions) -> Row {
         .with("typsend", functions.send)
 }
 
-/// The type of a table's rows: `pg_class.reltype` names it. There is no value of it.
+/// The type of a table's rows, which `pg_class.reltype` refers to. No value has this type.
 fn row_type(table: &Table) -> Row {
     let row = Row::new()
         .with("oid", row_type_oid(table))
@@ -579,12 +579,12 @@ fn row_type(table: &Table) -> Row {
     with_functions(row, &types::ROW_FUNCTIONS)
 }
 
-/// Numbers of row types are those of their tables with the highest bit, which no table reaches.
+/// The OID of a row type: that of its table with the highest bit, which no table reaches.
 fn row_type_oid(table: &Table) -> u32 {
     table.oid | 1 << 31
 }
 
-/// A function that reads or writes values of a type.
+/// The row of a function that reads or writes values of a type.
 fn function_row((oid, name): (u32, String)) -> Row {
     Row::new()
         .with("oid", oid)
@@ -600,7 +600,8 @@ fn function_row((oid, name): (u32, String)) -> Row {
         .with("prosrc", name)
 }
 
-/// A table in `pg_stat_user_tables`. Reads and changes are not counted by table: they are 0.
+/// The row of a table in `pg_stat_user_tables`. Reads and changes are not counted by table: they
+/// are 0.
 fn statistics(table: &Table) -> Row {
     Row::new()
         .with("relid", table.oid)

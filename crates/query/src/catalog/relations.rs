@@ -1,11 +1,12 @@
 //! The relations of PostgreSQL's catalog and of the information schema, with their columns.
 //!
-//! - RE1. Columns are those of PostgreSQL 16, in its order, under its names and types.
-//! - RE2. Every relation of PostgreSQL is there, so that no query on the catalog fails for one: of
-//!   what Tidegate does not have there are no rows. Those are in `others.txt`, a line each.
+//! - RE1. Columns are those of PostgreSQL 16, in its order, with its names and types.
+//! - RE2. Every relation of PostgreSQL exists, so that no query on the catalog fails for a missing
+//!   one; relations for features that Tidegate does not have are empty, and listed in `others.txt`,
+//!   one per line.
 //!
-//! A column is written as `name type`. A type with `?` is NULL where a row does not say otherwise;
-//! others are false, 0 or an empty text then.
+//! A column is written as `name type`. The default of a type with `?` is NULL; that of others is
+//! false, 0 or an empty text.
 
 use std::sync::LazyLock;
 
@@ -34,7 +35,7 @@ static OTHERS: LazyLock<Vec<Relation>> = LazyLock::new(|| {
     include_str!("others.txt").lines().map(relation).collect()
 });
 
-/// The numbers that PostgreSQL's own tables have in `pg_class`.
+/// The OIDs of PostgreSQL's own tables in `pg_class`.
 const NUMBERS: [(&str, u32); 64] = [
     ("pg_aggregate", 2_600),
     ("pg_am", 2_601),
@@ -102,12 +103,12 @@ const NUMBERS: [(&str, u32); 64] = [
     ("pg_user_mapping", 1_418),
 ];
 
-/// The number of a relation of `pg_catalog`; 0 if it is a view, which has none of its own.
+/// The OID of a relation of `pg_catalog`; 0 for a view, which has none of its own.
 pub(super) fn number(name: &str) -> u32 {
     NUMBERS.iter().find(|(known, _)| *known == name).map_or(0, |(_, number)| *number)
 }
 
-/// The relation of `pg_catalog` that has a number.
+/// The relation of `pg_catalog` that has an OID.
 pub(super) fn numbered(oid: u32) -> Option<&'static str> {
     NUMBERS.iter().find(|(_, number)| *number == oid).map(|(name, _)| *name)
 }

@@ -1,10 +1,10 @@
-//! Forms of SQL that queries on the catalog have, as DataFusion knows them.
+//! Rewrites SQL that queries on the catalog use into forms that DataFusion knows.
 //!
-//! - RW1. A query that has none of these forms is left as it is, and none of them means anything
-//!   else in a query on tables.
-//! - RW2. Names of objects are numbers where a text is cast to them, and texts where a number is:
-//!   `'t'::regclass` is a number, `c.oid::regclass` the name that is shown. A column of the answer
-//!   that is `'t'::regclass` and nothing else shows the name.
+//! - RW1. A query without any of these forms stays as it is, and none of them has another meaning
+//!   in a query on tables.
+//! - RW2. Casts between names of objects and OIDs are calls: `'t'::regclass` is a number, and
+//!   `c.oid::regclass` the name that is shown. A column of the answer that is only `'t'::regclass`
+//!   shows the name.
 //!
 //! Not here: positions in errors, which stay those of the text.
 
@@ -38,8 +38,8 @@ pub(crate) fn rewrite(query: &mut Query) {
     }
 }
 
-/// Columns of tables come in their order, as PostgreSQL's plans have it for queries that ask for
-/// none: clients make tables of them.
+/// Sorts columns by table and position where the query has no order, as PostgreSQL's plans return
+/// them: clients build tables from them.
 fn order_columns(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_ref() else { return };
     let aggregates = ["count(", "max(", "min(", "sum(", "avg(", "_agg(", "bool_or(", "bool_and("];
@@ -65,10 +65,10 @@ fn order_columns(query: &mut Query) {
     }
 }
 
-/// Columns of `pg_type` whose functions are shown by their names.
+/// Columns of `pg_type` with functions, which are shown by name.
 const OF_FUNCTIONS: [&str; 4] = ["typinput", "typoutput", "typreceive", "typsend"];
 
-/// The column of functions that an expression is, if it is one.
+/// The column of functions that an expression names, if it does.
 fn function_column(expr: &Expr) -> Option<&str> {
     let name = match expr {
         Expr::Identifier(name) => name,
@@ -78,7 +78,7 @@ fn function_column(expr: &Expr) -> Option<&str> {
     OF_FUNCTIONS.contains(&name.value.as_str()).then_some(name.value.as_str())
 }
 
-/// A function of a type is shown as its name, not as its number.
+/// Shows a function of a type as its name, not as its OID.
 fn show_function(item: &mut SelectItem) {
     let SelectItem::UnnamedExpr(expr) = &mut *item else { return };
     let Some(name) = function_column(expr) else { return };
@@ -87,7 +87,7 @@ fn show_function(item: &mut SelectItem) {
     *item = SelectItem::ExprWithAlias { expr, alias };
 }
 
-/// A text that is cast to the name of a table or type is shown as that name, not as its number.
+/// Shows a text that is cast to a table or type as that name, not as its OID.
 fn show_name(item: &mut SelectItem) {
     let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = &mut *item
     else {
@@ -108,8 +108,8 @@ fn show_name(item: &mut SelectItem) {
     }
 }
 
-/// What `to_regtype` and `to_regclass` give is a number where it is compared, and so is what was
-/// cast to a name.
+/// Makes results of `to_regtype` and `to_regclass` numbers in a comparison, and also texts that are
+/// cast to names.
 fn compare_number(side: &mut Expr) {
     let Expr::Function(function) = side else { return };
     let number = match parts(&function.name).1.as_str() {
@@ -123,14 +123,14 @@ fn compare_number(side: &mut Expr) {
 }
 
 struct Rewriter {
-    /// Whether the query is on the catalog at all.
+    /// True if the query reads the catalog.
     is_catalog: bool,
-    /// What relations of the catalog are called in the query, with their numbers.
+    /// The names and aliases of catalog relations in the query, with their OIDs.
     numbers: Vec<(String, u32)>,
 }
 
 impl Rewriter {
-    /// What stands for an expression about rows of the catalog that only PostgreSQL has.
+    /// The replacement of an expression on columns that only PostgreSQL's catalog rows have.
     fn of_rows(&self, expr: &mut Expr) -> Option<Expr> {
         if let Some(none) = no_elements(expr) {
             return Some(none);
@@ -141,8 +141,8 @@ impl Rewriter {
         field_of_row(expr)
     }
 
-    /// The number of the relation that `tableoid` is of, if an expression is that; 0 for the other
-    /// columns that every relation of PostgreSQL has.
+    /// The OID of the relation whose `tableoid` an expression is, if it is one; 0 for the other
+    /// system columns of PostgreSQL.
     fn tableoid(&self, expr: &Expr) -> Option<u32> {
         let (relation, name) = match expr {
             Expr::Identifier(name) => (None, name),
@@ -153,7 +153,7 @@ impl Rewriter {
             _ => return None,
         };
         let is_tableoid = name.value.eq_ignore_ascii_case("tableoid");
-        // Rows of the catalog have no versions.
+        // Catalog rows have no versions.
         let is_other = ["xmin", "xmax", "cmin", "cmax"].contains(&name.value.as_str());
         if !is_tableoid && !is_other {
             return None;
@@ -165,7 +165,7 @@ impl Rewriter {
         if is_other { found.map(|_| 0) } else { found }
     }
 
-    /// Learns what relations of the catalog are called in a query.
+    /// Collects the names and aliases of catalog relations in a query.
     fn number_relations(&mut self, body: &SetExpr) {
         match body {
             SetExpr::Select(select) => {
@@ -191,7 +191,7 @@ impl Rewriter {
         }
     }
 
-    /// Columns of a list keep their name where they become numbers.
+    /// Keeps the column names of `tableoid` expressions, which become numbers.
     fn name_tableoids(&self, body: &mut SetExpr) {
         match body {
             SetExpr::Select(select) => {
@@ -270,7 +270,7 @@ impl VisitorMut for Rewriter {
                 let inside = std::mem::replace(inside, Box::new(null()));
                 *expr = Expr::InList { expr: inside, list, negated };
             }
-            // Arrays of the catalog are not there, and equal to nothing.
+            // Arrays of the catalog are NULL, and equal to nothing.
             Expr::BinaryOp { op: BinaryOperator::Eq, right, .. }
                 if self.is_catalog && list_of(right).is_some_and(|it| !it.is_empty()) =>
             {
@@ -301,7 +301,7 @@ impl VisitorMut for Rewriter {
             Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
                 escape_by_backslash(pattern, escape_char);
             }
-            // It is asked for one row, which DataFusion wants to be certain of.
+            // The subquery returns one row, but DataFusion must be able to prove it.
             Expr::Subquery(query) if self.is_catalog && lists_types(query) => {
                 *expr = call("tidegate_no_oids", Vec::new());
             }
@@ -317,7 +317,7 @@ impl VisitorMut for Rewriter {
     }
 }
 
-/// What a column of a list is called.
+/// The name of a column in a select list.
 fn column_name(expr: &Expr) -> Option<Ident> {
     match expr {
         Expr::Identifier(name) => Some(name.clone()),
@@ -326,7 +326,7 @@ fn column_name(expr: &Expr) -> Option<Ident> {
     }
 }
 
-/// Functions in place of tables that give the rows of a relation.
+/// Table functions that return the rows of a relation.
 const OF_RELATIONS: [(&str, &str); 6] = [
     ("pg_available_extensions", "pg_available_extensions"),
     ("pg_show_all_settings", "pg_settings"),
@@ -341,8 +341,8 @@ fn of_function(name: &ObjectName) -> Option<&'static str> {
     OF_RELATIONS.iter().find(|(function, _)| *function == name).map(|(_, relation)| *relation)
 }
 
-/// `unnest(column) WITH ORDINALITY AS t(..)`, and the rights in a list: arrays of the catalog are
-/// not there, and neither are their elements.
+/// Replaces `unnest(column) WITH ORDINALITY AS t(..)`, and the privileges of a list, by no rows:
+/// arrays of the catalog are NULL.
 fn numbered_elements(factor: &mut TableFactor) {
     let (alias, list) = match factor {
         TableFactor::UNNEST { alias: Some(alias), array_exprs, with_ordinality: true, .. }
@@ -379,7 +379,7 @@ fn is_column(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 
-/// What gives no rows in place of functions that give one for each element of a list of the
+/// Replacements without rows of functions that return a row for each element of a list of the
 /// catalog: there are no such lists.
 const OF_LISTS: [(&str, &str); 2] =
     [("aclexplode", "tidegate_no_acl"), ("_pg_expandarray", "tidegate_no_elements")];
@@ -391,7 +391,7 @@ fn no_elements(expr: &Expr) -> Option<Expr> {
     Some(call("unnest", vec![call(list, Vec::new())]))
 }
 
-/// `(x).name` of a row.
+/// Rewrites the field access `(x).name` of a row.
 fn field_of_row(expr: &mut Expr) -> Option<Expr> {
     let Expr::CompoundFieldAccess { root, access_chain } = expr else { return None };
     let [AccessExpr::Dot(Expr::Identifier(name))] = access_chain.as_slice() else { return None };
@@ -407,19 +407,19 @@ fn string(text: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(text.to_owned()).into())
 }
 
-/// `ARRAY(SELECT ..)`. In queries on the catalog it is over members, roles and columns of things
-/// that there are none of here.
+/// True for `ARRAY(SELECT ..)`. In catalog queries it is over members, roles and columns of objects
+/// that do not exist here.
 fn is_array_of_query(call: &Function) -> bool {
     matches!(call.args, FunctionArguments::Subquery(_)) && parts(&call.name).1 == "array"
 }
 
-/// A list that is not there.
+/// A NULL list.
 fn no_list() -> Expr {
     call("string_to_array", vec![null(), string(",")])
 }
 
-/// Relations without rows, as subqueries of one row read them. Columns have the collation of their
-/// type, so that nothing is to be said of it.
+/// Relations without rows in scalar subqueries. `pg_collation` counts as empty: columns have the
+/// collation of their type, and clients show only other ones.
 const EMPTY: [&str; 11] = [
     "pg_collation",
     "pg_constraint",
@@ -434,9 +434,8 @@ const EMPTY: [&str; 11] = [
     "pg_trigger",
 ];
 
-/// Whether a subquery of one row has none, whatever is around it: it reads an empty relation,
-/// or the elements of an array of the catalog, of which there are none, or goes from domain to
-/// domain, of which there are none.
+/// True if a scalar subquery has no row: it reads an empty relation, or the elements of an array of
+/// the catalog (there are none), or is recursive over domains (there are none).
 fn has_no_row(query: &Query) -> bool {
     if query.with.as_ref().is_some_and(|with| with.recursive) {
         return true;
@@ -460,8 +459,8 @@ fn has_no_row(query: &Query) -> bool {
     !counts && select.from.iter().any(|from| is_empty(&from.relation))
 }
 
-/// Whether a subquery lists the types of what a type is made of: there are no such types, and
-/// clients know the list by its own.
+/// True if a subquery lists the column types of a composite type: there are none, and clients
+/// expect a list of OIDs.
 fn lists_types(query: &Query) -> bool {
     let SetExpr::Select(select) = query.body.as_ref() else { return false };
     let [SelectItem::UnnamedExpr(Expr::Function(call))] = select.projection.as_slice() else {
@@ -470,7 +469,7 @@ fn lists_types(query: &Query) -> bool {
     parts(&call.name).1 == "array_agg" && call.args.to_string().contains(".atttypid")
 }
 
-/// Whether a subquery gives the schemas in which names are looked for: that is one.
+/// True if a subquery returns the schemas of the search path: there is one.
 fn reads_search_path(query: &Query) -> bool {
     let SetExpr::Select(select) = query.body.as_ref() else { return false };
     let is_it = |factor: &TableFactor| {
@@ -498,7 +497,7 @@ pub(crate) fn names_catalog(query: &mut impl VisitMut) -> bool {
     finder.0
 }
 
-/// Schema and name; a database before them says nothing.
+/// The schema and the name; a database before them is ignored.
 fn parts(name: &ObjectName) -> (Option<String>, String) {
     let text = |part: &ObjectNamePart| match part {
         ObjectNamePart::Identifier(ident) => ident.value.to_lowercase(),
@@ -512,14 +511,14 @@ fn parts(name: &ObjectName) -> (Option<String>, String) {
     }
 }
 
-/// `database.schema.table` is a table of the schema.
+/// Removes the database of `database.schema.table`.
 fn qualify(name: &mut ObjectName) {
     if name.0.len() == 3 {
         name.0.remove(0);
     }
 }
 
-/// `pg_catalog.f` is `f`.
+/// Removes the schema of `pg_catalog.f`.
 fn strip_schema(name: &mut ObjectName) {
     let is_catalog = |part: &ObjectNamePart| match part {
         ObjectNamePart::Identifier(ident) => {
@@ -555,7 +554,7 @@ fn operator(name: &str) -> Option<BinaryOperator> {
     })
 }
 
-/// `generate_subscripts(list, 1)` is a row for each element, as `unnest` gives them.
+/// Rewrites `generate_subscripts(list, 1)` into a row for each element, by `unnest`.
 fn number_elements(expr: &mut Expr) {
     let Expr::Function(function) = expr else { return };
     let FunctionArguments::List(list) = &mut function.args else { return };
@@ -567,8 +566,8 @@ fn number_elements(expr: &mut Expr) {
     *expr = call("unnest", vec![call("generate_series", vec![one, length])]);
 }
 
-/// `x LIKE 'a/_b' ESCAPE '/'`, with the sign that DataFusion knows. What is no text that is written
-/// out stays, and is refused.
+/// Rewrites `x LIKE 'a/_b' ESCAPE '/'` with a backslash, as DataFusion needs it. A pattern that is
+/// not a literal stays, and is refused.
 fn escape_by_backslash(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) {
     let Some(Value::SingleQuotedString(sign)) = escape.as_ref().map(|it| &it.value) else { return };
     let mut signs = sign.chars();
@@ -578,7 +577,7 @@ fn escape_by_backslash(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) {
     }
 }
 
-/// Whether all of a pattern is written out; then its signs are backslashes.
+/// Escapes a pattern by backslashes; false if it is not made of literals only.
 fn escape_texts(pattern: &mut Expr, sign: char) -> bool {
     match pattern {
         Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => escape_texts(inner, sign),
@@ -607,7 +606,7 @@ fn escape_texts(pattern: &mut Expr, sign: char) -> bool {
     }
 }
 
-/// `(SELECT x FROM ..)` is `(SELECT max(x) FROM ..)`: there is one row, or none.
+/// Rewrites `(SELECT x FROM ..)` into `(SELECT max(x) FROM ..)`: there is at most one row.
 fn one_row(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_mut() else { return };
     let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
@@ -625,7 +624,7 @@ fn one_row(query: &mut Query) {
         let inside = std::mem::replace(expr, null());
         *expr = call("max", vec![inside]);
     }
-    // Of one row there is no first.
+    // A single row needs no order and no limit.
     (query.order_by, query.limit_clause) = (None, None);
 }
 
@@ -633,7 +632,7 @@ fn is_string(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
 }
 
-/// Casts to names of objects (RW2), and to types of the catalog.
+/// Rewrites casts to names of objects (RW2), and to types of the catalog.
 fn rewrite_cast(expr: &mut Expr) {
     let Expr::Cast { expr: inner, data_type, .. } = expr else { return };
     if is_number_type(data_type) {
@@ -666,7 +665,7 @@ fn rewrite_cast(expr: &mut Expr) {
         }
     };
     let inside = std::mem::replace(inner.as_mut(), null());
-    // A number that was made of a text is not made a text again.
+    // A number that comes from a text does not become a text again.
     let is_number = matches!(&inside, Expr::Function(call)
         if parts(&call.name).1.starts_with("tidegate_reg"));
     *expr = if is_number { inside } else { call(function, vec![inside]) };

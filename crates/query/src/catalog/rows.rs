@@ -1,4 +1,4 @@
-//! Rows of the catalog before they are arrays: only what differs from the default is said.
+//! Catalog rows before they become arrays: they contain only values that differ from the default.
 
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]

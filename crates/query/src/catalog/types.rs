@@ -1,6 +1,6 @@
-//! PostgreSQL's types: their numbers, their names, and which of them a column of ours has.
+//! PostgreSQL's types: their OIDs, their names, and the type of each of our column types.
 //!
-//! The numbers are those of the protocol too; `server::pg::types` has them for values.
+//! The OIDs are those of the wire protocol too; `server::pg::types` has them for values.
 
 use tidegate_model::ColumnType;
 
@@ -8,11 +8,11 @@ use tidegate_model::ColumnType;
 pub(super) struct PgType {
     pub(super) oid: u32,
     pub(super) name: &'static str,
-    /// As `format_type` writes it.
+    /// The name as `format_type` writes it.
     pub(super) sql: &'static str,
     pub(super) size: i16,
     pub(super) category: char,
-    /// Of arrays of it; 0 if there are none.
+    /// The OID of its array type; 0 if there is none.
     pub(super) array: u32,
 }
 
@@ -25,7 +25,7 @@ const fn ty(
     PgType { oid, name, sql, size, category, array }
 }
 
-/// Those that values can have, and those that the catalog's columns have.
+/// The types of values, and of the catalog's columns.
 pub(super) const TYPES: &[PgType] = &[
     ty((16, 1000), ("bool", "boolean"), 1, 'B'),
     ty((17, 1001), ("bytea", "bytea"), -1, 'U'),
@@ -60,8 +60,8 @@ pub(super) const TYPES: &[PgType] = &[
     ty((2950, 2951), ("uuid", "uuid"), 16, 'U'),
 ];
 
-/// The functions that read and write a type's text and its binary form, by their numbers in
-/// PostgreSQL: clients know types by them.
+/// The OIDs in PostgreSQL of the functions that read and write a type's text and its binary form:
+/// clients recognize types by them.
 pub(super) struct TypeFunctions {
     pub(super) input: u32,
     pub(super) output: u32,
@@ -76,10 +76,10 @@ const fn io(input: u32, output: u32, receive: u32, send: u32) -> TypeFunctions {
 /// The functions of arrays.
 pub(super) const ARRAY_FUNCTIONS: TypeFunctions = io(750, 751, 2400, 2401);
 
-/// The functions of the types of tables' rows.
+/// The functions of tables' row types.
 pub(super) const ROW_FUNCTIONS: TypeFunctions = io(2290, 2291, 2402, 2403);
 
-/// The functions of types by the types' numbers, in the order of `TYPES`.
+/// The functions of types by the types' OIDs, in the order of `TYPES`.
 pub(super) const TYPE_FUNCTIONS: [(u32, TypeFunctions); 31] = [
     (16, io(1242, 1243, 2436, 2437)),
     (17, io(1244, 31, 2412, 2413)),
@@ -120,7 +120,7 @@ pub(super) fn functions_of(ty: &PgType) -> &'static TypeFunctions {
     &found.expect("every type has functions").1
 }
 
-/// All functions of types: their numbers and names.
+/// All functions of types: their OIDs and names.
 pub(super) fn all_functions() -> impl Iterator<Item = (u32, String)> {
     let named = |prefix: String, functions: &'static TypeFunctions| {
         let TypeFunctions { input, output, receive, send } = *functions;
@@ -128,7 +128,7 @@ pub(super) fn all_functions() -> impl Iterator<Item = (u32, String)> {
             .map(|(oid, suffix)| (oid, format!("{prefix}{suffix}")))
     };
     let of_type = move |ty: &PgType| {
-        // As PostgreSQL calls them: the older ones have no underscore.
+        // PostgreSQL's names: the older ones have no underscore.
         const UNDERSCORED: [u32; 10] = [114, 194, 869, 1082, 1083, 1114, 1184, 1186, 1700, 2950];
         let underscore = if UNDERSCORED.contains(&ty.oid) { "_" } else { "" };
         named(format!("{}{underscore}", ty.name), functions_of(ty))
@@ -138,7 +138,7 @@ pub(super) fn all_functions() -> impl Iterator<Item = (u32, String)> {
     TYPES.iter().flat_map(of_type).chain(of_arrays).chain(of_rows).filter(|(oid, _)| *oid != 0)
 }
 
-/// The name of a function of a type, `-` for none, and its number if it is none of these.
+/// The name of a type's function; `-` for OID 0, and the OID itself if it is unknown.
 pub(super) fn function_name(oid: u32) -> String {
     if oid == 0 {
         return "-".to_owned();
@@ -147,7 +147,7 @@ pub(super) fn function_name(oid: u32) -> String {
     found.map_or_else(|| oid.to_string(), |(_, name)| name)
 }
 
-/// The type of a column of ours, and what modifies it.
+/// The type of a column of ours, and its type modifier.
 pub(super) fn of_column(ty: ColumnType) -> (&'static PgType, i32) {
     let (oid, modifier) = match ty {
         ColumnType::Boolean => (16, -1),
@@ -173,13 +173,13 @@ pub(super) fn by_oid(oid: u32) -> Option<&'static PgType> {
     TYPES.iter().find(|ty| ty.oid == oid)
 }
 
-/// A type by its name, or by how it is written in SQL.
+/// A type by its name, or by its spelling in SQL.
 pub(super) fn by_name(name: &str) -> Option<&'static PgType> {
     let name = name.trim().trim_start_matches("pg_catalog.").trim_matches('"').to_lowercase();
     TYPES.iter().find(|ty| ty.name == name || ty.sql.trim_matches('"') == name)
 }
 
-/// How a type is written: `numeric(10,2)`.
+/// The spelling of a type in SQL: `numeric(10,2)`.
 pub(super) fn format_type(oid: u32, modifier: Option<i32>) -> String {
     if let Some(element) = TYPES.iter().find(|ty| ty.array != 0 && ty.array == oid) {
         return format!("{}[]", element.sql);

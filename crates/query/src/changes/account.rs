@@ -1,4 +1,4 @@
-//! The memory of rows that one session has.
+//! The memory of the uncommitted rows of one session.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -9,20 +9,20 @@ use tidegate_model::limits;
 use crate::dml::BATCH_BYTES_MAX;
 use crate::error::{Error, Result};
 
-/// Bytes of the rows of a transaction: as many as a statement writes as one record of the log.
+/// The limit of a transaction's rows: as many bytes as a statement writes as one WAL record.
 pub(crate) const HELD_BYTES_MAX: usize = BATCH_BYTES_MAX;
 
-/// The rows of a transaction, or of the temporary tables of a session.
+/// The memory of the rows of a transaction, or of the temporary tables of a session.
 #[derive(Debug)]
 pub(crate) struct RowAccount {
     used: AtomicUsize,
     max: usize,
     is_temporary: bool,
-    /// The memory of all queries, which an engine says.
+    /// The memory of all queries, set by the engine.
     pool: OnceLock<Arc<dyn MemoryPool>>,
 }
 
-/// Bytes of an account, as long as it is there.
+/// Bytes charged to an account; dropping it gives them back.
 #[derive(Debug)]
 pub(crate) struct Charge {
     account: Arc<RowAccount>,
@@ -43,12 +43,12 @@ impl RowAccount {
         RowAccount { used: AtomicUsize::new(0), max, is_temporary, pool: OnceLock::new() }
     }
 
-    /// Says which memory the rows are a part of; the first time counts.
+    /// Sets the pool that the rows are charged to; only the first call has an effect.
     pub(crate) fn set_pool(&self, pool: &Arc<dyn MemoryPool>) {
         self.pool.get_or_init(|| Arc::clone(pool));
     }
 
-    /// Counts bytes of rows.
+    /// Charges bytes of rows.
     pub(super) fn charge(self: &Arc<Self>, bytes: usize) -> Result<Charge> {
         let counted = self.used.fetch_update(Relaxed, Relaxed, |used| {
             used.checked_add(bytes).filter(|used| *used <= self.max)
@@ -59,13 +59,13 @@ impl RowAccount {
                 false => Error::TransactionTooLarge,
             });
         }
-        // From here on dropping it gives them back.
+        // From here on, dropping `charge` gives the bytes back.
         let mut charge = Charge { account: Arc::clone(self), bytes, reservation: None };
         charge.reservation = self.reserve(bytes)?;
         Ok(charge)
     }
 
-    /// Counts bytes of what was made of rows, in the memory of queries alone.
+    /// Charges bytes of an encoded copy of rows, to the memory of queries alone.
     pub(super) fn charge_copy(self: &Arc<Self>, bytes: usize) -> Result<Charge> {
         let reservation = self.reserve(bytes)?;
         Ok(Charge { account: Arc::clone(self), bytes: 0, reservation })

@@ -1,10 +1,9 @@
-//! Rows that wait, batch by batch.
+//! The batches of uncommitted rows.
 //!
-//! - HB1. Arrays hold no more than their own values, and what a batch costs besides them is counted
-//!   too.
-//! - HB2. Small batches that follow each other become one, so that rows that come one at a time
-//!   cost little more than those that come together.
-//! - HB3. A batch never changes: without some of its rows, or with others, it is another one.
+//! - HB1. Arrays hold no more than their own values, and the overhead of a batch is counted too.
+//! - HB2. Small consecutive batches are merged, so that rows inserted one at a time cost little
+//!   more than rows inserted together.
+//! - HB3. A batch never changes: deleting or adding rows makes a new one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -24,11 +23,11 @@ use super::account::{Charge, RowAccount};
 use crate::dml::{BatchBuilder, batch_bytes, widened};
 use crate::error::{Error, Result};
 
-/// What a column of a batch costs besides its values: a field with its name, an array and its
-/// buffers, each with what the allocator adds.
+/// The overhead of a column of a batch: a field with its name, an array and its buffers, each with
+/// the overhead of the allocator.
 const COLUMN_BYTES: usize = 256;
-/// Bytes of a batch that is not put together with others any more (HB2): next to so many, what a
-/// batch costs is little.
+/// The size from which on a batch is not merged any more (HB2): beside so many bytes, its overhead
+/// is small.
 const MERGED_BYTES_MAX: usize = 512 << 10;
 
 /// Rows of a table, with all columns that it had then.
@@ -43,10 +42,10 @@ pub(super) struct HeldBatch {
     _charge: Charge,
 }
 
-/// The runs of a batch.
+/// The rows of a batch, encoded as sorted runs.
 #[derive(Debug)]
 struct Encoded {
-    /// Of the symbols that they were encoded with.
+    /// The generation of the symbols that they were encoded with.
     generation: u64,
     runs: Vec<Arc<SegmentRun>>,
     _charge: Charge,
@@ -66,8 +65,8 @@ impl HeldBatch {
         Ok(HeldBatch { schema, rows, bytes, order, encoded, _charge })
     }
 
-    /// Whether the rows of `next` may become part of this batch (HB2). The larger one is never
-    /// copied for the smaller, so that a row is copied a few times only.
+    /// True if the rows of `next` may be merged into this batch (HB2). The larger one is never
+    /// copied for the smaller, so that a row is copied only a few times.
     pub(super) fn takes(&self, next: &HeldBatch) -> bool {
         self.rows.num_rows() <= next.rows.num_rows()
             && self.bytes.saturating_add(next.bytes) <= MERGED_BYTES_MAX
@@ -91,7 +90,7 @@ impl HeldBatch {
         HeldBatch::new(account, &self.schema, (rows.map_err(arrow)?, self.order))
     }
 
-    /// What is left without these rows of its runs; `None` if nothing is.
+    /// The batch without these rows of its runs; `None` if no row is left.
     pub(super) fn without(
         self: Arc<Self>,
         gone: &BTreeMap<SegmentId, Vec<u64>>,
@@ -118,7 +117,8 @@ impl HeldBatch {
         HeldBatch::new(account, &self.schema, (left, self.order)).map(|left| Some(Arc::new(left)))
     }
 
-    /// Where the rows of its runs are in it, one run after the other; empty if they are in order.
+    /// The positions in the batch of the rows of its runs, one run after the other; empty if the
+    /// batch is sorted.
     fn places(&self) -> Vec<usize> {
         let Some(id) = self.schema.designated() else { return Vec::new() };
         let at = self.schema.columns().iter().position(|column| column.id == id);
@@ -138,7 +138,7 @@ impl HeldBatch {
         encoded.as_ref().map(|encoded| encoded.runs.clone()).unwrap_or_default()
     }
 
-    /// Its rows as runs, whose symbols are `symbols` of this generation.
+    /// Its rows as sorted runs, encoded with `symbols` of this generation.
     pub(super) fn runs(
         &self,
         table: TableId,
@@ -146,7 +146,7 @@ impl HeldBatch {
         account: &Arc<RowAccount>,
     ) -> Result<Vec<Arc<SegmentRun>>> {
         static SEGMENTS: AtomicU64 = AtomicU64::new(0);
-        // Whole values are put in.
+        // Only whole values are inserted, so a panic leaves nothing half done.
         let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = encoded.as_ref().filter(|it| it.generation == generation) {
             return Ok(known.runs.clone());
@@ -165,7 +165,7 @@ fn arrow(error: ArrowError) -> Error {
     DataFusionError::from(error).into()
 }
 
-/// The rows in buffers of their own: those of a query may be a few of many (HB1).
+/// The rows in buffers of their own: those of a query may be a few out of many (HB1).
 fn compact(rows: &RecordBatch) -> Result<RecordBatch> {
     let own = |array: &ArrayRef| -> std::result::Result<ArrayRef, ArrowError> {
         Ok(match array.data_type() {

@@ -1,4 +1,4 @@
-//! The end of a transaction.
+//! COMMIT of a transaction, and its temporary tables afterwards.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::dml::BatchBuilder;
 use crate::error::Result;
 
 impl Changes {
-    /// Makes all changes durable and visible, or none (CG1), but for temporary tables.
+    /// Makes all changes durable and visible, or none (CG1), except those of temporary tables.
     pub(crate) fn commit(self, database: &Arc<Database>) -> Result<()> {
         let visible = database.visible(&self.ddl);
         let is_temporary = |id: &TableId| self.temporary.values().any(|table| table.id == *id);
@@ -29,8 +29,8 @@ impl Changes {
         Ok(())
     }
 
-    /// The temporary tables as they are at the beginning of the next transaction. If this one is
-    /// committed, they are as it has left them.
+    /// The temporary tables at the beginning of the next transaction, after their ON COMMIT action.
+    /// If this transaction is committed, they are as it has left them.
     pub(crate) fn into_temporary(self) -> Changes {
         let Changes { mut tables, mut temporary, rows, temporary_rows, epoch, .. } = self;
         Arc::make_mut(&mut temporary).retain(|_, table| table.on_commit != OnCommit::Drop);

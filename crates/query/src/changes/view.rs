@@ -1,11 +1,10 @@
-//! How the statements of a session see its changes: a snapshot of each table, with the rows that
-//! others do not see.
+//! The session's view of a table: a snapshot that includes the session's uncommitted changes.
 //!
 //! - CV1. A statement sees what was committed before it began, and all changes of its session
 //!   before it.
-//! - CV2. Rows are encoded once, unless symbols of others have come between.
-//! - CV3. What rows of a table with keys of DEDUP replace goes for good when rows of that table are
-//!   removed: otherwise what a removed row has replaced would be there again.
+//! - CV2. Rows are encoded once, unless other sessions have added symbols in the meantime.
+//! - CV3. When rows of a table with DEDUP keys are deleted, all rows that the session's rows have
+//!   replaced are deleted for good: otherwise a row that a deleted one has replaced would reappear.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -19,17 +18,17 @@ use tidegate_storage::{
 use super::{Changes, TableChanges, TemporaryTable, next_number};
 use crate::error::Result;
 
-/// Snapshots that are kept: a statement may read a table with and without its tail, and be planned
-/// twice.
+/// The number of cached snapshots: a statement may read a table with and without its tail, and be
+/// planned twice.
 const OVERLAYS: usize = 4;
 
-/// What was made for reading the changes of a table.
+/// The cached state for reading the changes of a table.
 #[derive(Debug, Default)]
 pub(super) struct View {
     generation: u64,
-    /// Those of the table when the symbols were begun.
+    /// The table's symbols when this generation began.
     base: SymbolTables,
-    /// With those of the session's rows.
+    /// The same, with those of the session's rows.
     symbols: SymbolTables,
     overlays: VecDeque<Arc<Overlay>>,
 }
@@ -37,17 +36,17 @@ pub(super) struct View {
 /// A table as its session sees it.
 #[derive(Debug)]
 struct Overlay {
-    /// The changes that it has.
+    /// The stamp of the changes that it contains.
     stamp: u64,
     committed: Arc<Snapshot>,
-    /// The session's runs.
+    /// The session's sorted runs.
     runs: Vec<Arc<SegmentRun>>,
     snapshot: Arc<Snapshot>,
     doubled: BTreeMap<usize, Vec<u64>>,
     replaced: Vec<MaskedRows>,
 }
 
-/// Rows by their segments.
+/// Row positions by segment.
 type Rows = BTreeMap<SegmentId, Vec<u64>>;
 
 impl Changes {
@@ -72,7 +71,7 @@ impl Changes {
 
 impl TableChanges {
     fn view(&self) -> MutexGuard<'_, View> {
-        // It is made anew from what is there, whatever a panic has left.
+        // The state is rebuilt from the changes, so a panic leaves nothing inconsistent.
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -101,7 +100,7 @@ impl TableChanges {
         Ok(overlay)
     }
 
-    /// The session's rows as runs for a snapshot (CV2).
+    /// The session's rows as sorted runs for a snapshot (CV2).
     fn encode(&self, view: &mut View, committed: &Snapshot) -> Result<Vec<Arc<SegmentRun>>> {
         let has_others = !view.base.is_as_long_as(&committed.symbols);
         let has_own = !view.symbols.is_as_long_as(&view.base);
@@ -120,7 +119,7 @@ impl TableChanges {
         Ok(runs)
     }
 
-    /// What goes of the session's own rows, and of those of the table (CV3).
+    /// Splits deleted rows into the session's own and those of the table (CV3).
     pub(super) fn split(
         &self,
         seen: &Arc<Snapshot>,

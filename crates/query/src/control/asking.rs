@@ -1,11 +1,11 @@
-//! Expressions that ask whether the statement is to go on.
+//! Expressions that check, at each evaluation, that the statement may continue.
 //!
-//! - AS1. Before each evaluation an expression of this kind asks; it is an error once the statement
-//!   has ended. So an operator ends within a step of its own that evaluates it often.
+//! - AS1. Such an expression checks before each evaluation, and fails once the statement has been
+//!   stopped. So an operator that evaluates it often ends within one of its steps.
 //! - AS2. Once a step has lasted for a turn (`guard` U3), a long evaluation blocks none of the
-//!   runtime's workers: another thread takes over what waits for this one.
+//!   runtime's workers: another thread takes over the tasks that wait for this one.
 //!
-//! Users see no such expressions: they come when planning is over, and show what they ask for.
+//! Users do not see these expressions: they are added after planning, and display as the inner one.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -23,12 +23,12 @@ use super::Stop;
 use super::guard::turn_is_over;
 use crate::error::Error;
 
-/// True if the runtime can give the work of this thread to another one.
+/// True if the runtime can move the tasks of this thread to another one.
 fn has_other_threads() -> bool {
     Handle::try_current().is_ok_and(|it| it.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
-/// An expression that is an error once the statement is not to go on.
+/// An expression that fails once the statement has been stopped.
 #[derive(Debug)]
 pub(super) struct Asking {
     inner: Arc<dyn PhysicalExpr>,
@@ -36,7 +36,7 @@ pub(super) struct Asking {
     pace: Pace,
 }
 
-/// How long an evaluation takes.
+/// The duration of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
     /// It may be long (AS2).
@@ -45,7 +45,7 @@ enum Pace {
 }
 
 impl Asking {
-    /// A condition each evaluation of which may be long.
+    /// A condition whose evaluation may take long.
     pub(super) fn long(inner: &Arc<dyn PhysicalExpr>, stop: &Arc<Stop>) -> Asking {
         Asking { inner: Arc::clone(inner), stop: Arc::clone(stop), pace: Pace::Long }
     }

@@ -1,13 +1,13 @@
 //! The guard between two operators (K1).
 //!
-//! - U1. A guard changes nothing of a plan but when it ends: its properties are those of its input,
-//!   the very same, so that no operator above computes its own anew or loses what it shares with
-//!   another (a dynamic filter, say).
-//! - U2. Users see no guards: they come when planning is over, and `EXPLAIN ANALYZE` leaves them
+//! - U1. A guard changes nothing in a plan except when it ends: its properties are those of its
+//!   input, the same object, so that no operator above computes its own again or loses state that
+//!   it shares with another (a dynamic filter, for example).
+//! - U2. Users do not see guards: they are added after planning, and `EXPLAIN ANALYZE` leaves them
 //!   out.
-//! - U3. A task that has worked for `TURN` gives way to those that wait for its thread, when it
-//!   comes to a guard again (K4). Operators that have their rows in memory would not: a cross join
-//!   has batches for hours and waits for nothing.
+//! - U3. A task that has worked for `TURN` yields to those that wait for its thread, the next time
+//!   it reaches a guard (K4). Operators with their rows in memory would not yield: a cross join has
+//!   batches for hours and waits for nothing.
 
 use std::cell::Cell;
 use std::fmt;
@@ -39,12 +39,12 @@ use crate::slices::sliced;
 
 const NAME: &str = "GuardExec";
 
-/// Long beside the microsecond that giving way takes, and short beside what somebody waits for.
+/// Long compared with the microsecond of a yield, and short compared with waits that users notice.
 const TURN: Duration = Duration::from_millis(5);
 
 thread_local! {
-    /// Which task works on this thread, and since when. Guards of a task share it, so that it gives
-    /// way once and not once for each of them.
+    /// The task that works on this thread, and its start. Guards of a task share it, so that the
+    /// task yields once and not once for each of them.
     static WORKING: Cell<Option<(Option<task::Id>, Instant)>> = const { Cell::new(None) };
 }
 
@@ -63,11 +63,11 @@ pub(crate) fn guarded(
     Ok(plan.transform_up(guard)?.data)
 }
 
-/// The text of a plan without the lines of guards (U2). Each operator has a line of its own, two
-/// blanks further in than the one above it.
+/// The text of a plan without the lines of guards (U2). Each operator has a line of its own,
+/// indented by two blanks more than the one above it.
 pub(crate) fn without_guards(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
-    // How far in the guards stand that the line is below of.
+    // The indents of the guards above the line.
     let mut guards = Vec::new();
     for line in text.lines() {
         let operator = line.trim_start_matches(' ');
@@ -85,11 +85,11 @@ pub(crate) fn without_guards(text: &str) -> String {
     kept
 }
 
-/// Hands batches through as long as the statement is to go on.
+/// Passes batches on as long as the statement may continue.
 #[derive(Debug)]
 struct GuardExec {
     input: Arc<dyn ExecutionPlan>,
-    /// Those of the operator as it was planned (U1).
+    /// The properties of the operator as it was planned (U1).
     properties: Arc<PlanProperties>,
     stop: Arc<Stop>,
 }
@@ -149,11 +149,12 @@ impl ExecutionPlan for GuardExec {
 
 /// A stream that ends with the statement.
 struct Guarded {
-    /// Gone once it has ended, so that its work goes at once and not when all above it goes.
+    /// `None` once it has ended, so that its resources are freed at once and not with those above
+    /// it.
     input: Option<SendableRecordBatchStream>,
     schema: SchemaRef,
     stop: Arc<Stop>,
-    /// What its functions charge.
+    /// The account that its functions charge.
     account: Arc<Account>,
 }
 
@@ -182,13 +183,13 @@ impl Stream for Guarded {
     }
 }
 
-/// What this thread does from now on is another piece of work of its task: a connection's next
-/// statement, say.
+/// Begins a new turn on this thread, for another piece of work of its task: the next statement of a
+/// connection, for example.
 pub(super) fn begin_turn() {
     WORKING.with(|working| working.set(None));
 }
 
-/// Pending, and soon asked again, for a task whose turn is over (U3).
+/// Returns pending, and wakes the task at once, if its turn is over (U3).
 fn give_way(context: &Context<'_>) -> Poll<()> {
     let (task, now) = (task::try_id(), Instant::now());
     WORKING.with(|working| match working.get() {
@@ -198,7 +199,7 @@ fn give_way(context: &Context<'_>) -> Poll<()> {
             Poll::Pending
         }
         Some((known, _)) if known == task => Poll::Ready(()),
-        // A task that has waited and comes back to its thread may give way once too often.
+        // A task that has waited and comes back to its thread may yield once too often.
         _ => {
             working.set(Some((task, now)));
             Poll::Ready(())
@@ -206,7 +207,7 @@ fn give_way(context: &Context<'_>) -> Poll<()> {
     })
 }
 
-/// Whether the task that works on this thread has had its turn, and others wait for the thread.
+/// True if the task on this thread has used its turn, and must yield at the next guard.
 pub(super) fn turn_is_over() -> bool {
     let is_over = |(known, since): (Option<task::Id>, Instant)| {
         known == task::try_id() && TURN <= since.elapsed()

@@ -1,8 +1,8 @@
-//! Conditions of joins that ask whether the statement is to go on.
+//! Join conditions that check that the statement may continue.
 //!
-//! - JF1. Before each part of a batch that a join's condition is evaluated for, it asks (`asking`).
-//!   A join without equality compares a batch of one side with all rows of the other in one step,
-//!   which can be hours; it ends with the row of that side it is at.
+//! - JF1. The check comes before each part of a batch that a join's condition is evaluated for
+//!   (`asking`). A join without equality compares a batch of one side with all rows of the other in
+//!   one step, which can take hours; it ends with its current row of that side.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use datafusion::physical_plan::joins::{
 use super::Stop;
 use super::asking::Asking;
 
-/// The operator, with a condition that asks if it is a join that has one (JF1).
+/// The operator; if it is a join with a condition, with a condition that checks (JF1).
 pub(super) fn with_asking_filter(
     plan: Arc<dyn ExecutionPlan>,
     stop: &Arc<Stop>,
@@ -64,17 +64,17 @@ mod tests {
     use crate::control::{CancelReason, Timeout, guarded};
     use crate::error::Error;
 
-    /// When the statement is ended.
+    /// The evaluation that stops the statement.
     const LAST: u64 = 5;
 
-    /// False, always.
+    /// A condition that is always false.
     #[derive(Debug)]
     struct Counted {
         evaluations: Arc<AtomicU64>,
         stop: Arc<Stop>,
-        /// The evaluation that ends the statement.
+        /// The evaluation that stops the statement.
         last: u64,
-        /// How long each evaluation takes.
+        /// The duration of each evaluation.
         pace: Duration,
     }
 
@@ -129,7 +129,7 @@ mod tests {
     }
 
     impl Counted {
-        /// As the condition of a join of two tables with a column each.
+        /// The condition of a join of two tables with a column each.
         fn filter(self) -> JoinFilter {
             let fields = ["left", "right"].map(|name| Field::new(name, DataType::Int64, false));
             let columns = JoinFilter::build_column_indices(vec![0], vec![0]);
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// Rows that are all alike, so that each of one side has all of the other for partners.
+    /// Rows that are all equal, so that each row of one side matches all of the other.
     fn rows() -> Arc<dyn ExecutionPlan> {
         let column = Arc::new(Int64Array::from(vec![7; 4_000]));
         let batch = RecordBatch::try_from_iter([("n", column as _)]).unwrap();
@@ -205,7 +205,7 @@ mod tests {
                 collect(plan, Arc::new(TaskContext::default())).await
             });
             begun.await.unwrap();
-            // It waits for the only worker, which the join keeps for four seconds.
+            // The task waits for the only worker, which the join keeps for four seconds.
             tokio::spawn(async move { stop.abandon() }).await.unwrap();
             let error = join.await.unwrap().unwrap_err();
             assert!(matches!(Error::from(error), Error::Canceled { .. }), "AS2");

@@ -1,12 +1,13 @@
-//! The memory of what `array_agg` and `string_agg` keep.
+//! The memory that `array_agg` and `string_agg` keep.
 //!
-//! - kept-1. DataFusion counts what such an aggregate holds as if texts were nothing but views of
-//!   16 bytes: neither the texts behind them, which a view holds, nor the result, which is a copy.
-//!   So the values of its arguments are charged to the statement once more, with their texts, and
-//!   with the whole buffers that their views hold.
-//! - kept-2. The charge holds as long as the plan, for the result goes up from the aggregate.
+//! - kept-1. DataFusion counts the state of such an aggregate as if texts were only views of 16
+//!   bytes: neither the texts behind them, which a view holds, nor the result, which is a copy. So
+//!   the values of its arguments are charged to the statement once more, with their texts, and with
+//!   the whole buffers that their views hold.
+//! - kept-2. The charge lasts as long as the plan, because the result goes up from the aggregate.
 //!
-//! Not here: how large one value may be (`account`), and what operators count themselves.
+//! Not here: the size of a single value (`account`), and the memory that operators count
+//! themselves.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -28,8 +29,8 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 use crate::account;
 use crate::plan::{bytes_of, keeps_values};
 
-/// The operator, whose aggregates that keep all values are charged for them (kept-1). Their states,
-/// which later stages merge, hold the same texts.
+/// The operator; aggregates that keep all their values are charged for them (kept-1). Only the
+/// first stage is charged: the states that later stages merge hold the same texts.
 pub(super) fn with_charged_values(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else { return plan };
     let keeps = |call: &Arc<AggregateFunctionExpr>| keeps_values(call.fun().name());
@@ -44,10 +45,10 @@ pub(super) fn with_charged_values(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn Execu
     Arc::new(aggregate.with_new_aggr_exprs(calls.collect::<Vec<_>>()))
 }
 
-/// `None` if DataFusion does not let its arguments be others.
+/// The aggregate with charged arguments; `None` if DataFusion cannot replace them.
 fn charged(call: &AggregateFunctionExpr) -> Option<AggregateFunctionExpr> {
     if call.is_reversed() {
-        // It would not be afterwards.
+        // The new call would lose the reversal.
         return None;
     }
     let expressions = call.all_expressions();
@@ -60,7 +61,7 @@ fn charged(call: &AggregateFunctionExpr) -> Option<AggregateFunctionExpr> {
         Arc::new(Kept { inner: Arc::clone(inner), charge }) as Arc<dyn PhysicalExpr>
     };
     let args = expressions.args.iter().map(charged).collect::<Vec<_>>();
-    // With DISTINCT, what they are sorted by must be an argument.
+    // With DISTINCT, the sort keys must be among the arguments.
     let key = |key: &Arc<dyn PhysicalExpr>| {
         let at = expressions.args.iter().position(|arg| call.is_distinct() && arg.eq(key));
         at.map_or_else(|| Arc::clone(key), |at| Arc::clone(&args[at]))
@@ -69,7 +70,7 @@ fn charged(call: &AggregateFunctionExpr) -> Option<AggregateFunctionExpr> {
     call.with_new_expressions(args.clone(), keys)
 }
 
-/// An argument whose values are charged when they are made.
+/// An argument whose values are charged when they are computed.
 #[derive(Debug)]
 struct Kept {
     inner: Arc<dyn PhysicalExpr>,
@@ -111,7 +112,7 @@ impl PhysicalExpr for Kept {
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let value = self.inner.evaluate(batch)?;
         if let ColumnarValue::Array(values) = &value {
-            // A charge that failed has changed nothing.
+            // A failed charge has changed nothing, so a panic leaves nothing inconsistent.
             let mut charge = self.charge.lock().unwrap_or_else(PoisonError::into_inner);
             let Charge { held, reservation } = &mut *charge;
             account::grow(reservation, "array_agg, string_agg", held.add(values))?;
@@ -141,7 +142,7 @@ impl PhysicalExpr for Kept {
 /// The buffers that the texts of rows hold.
 #[derive(Debug, Default)]
 struct Held {
-    /// Their addresses.
+    /// The addresses of the buffers.
     known: HashSet<NonZeroUsize>,
 }
 
@@ -152,7 +153,7 @@ impl Held {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// The bytes of buffers behind views that are held for the first time.
+    /// The bytes of buffers behind views that were not counted yet.
     fn texts(&mut self, values: &ArrayData) -> u64 {
         let texts = match values.data_type() {
             DataType::Utf8View | DataType::BinaryView => &values.buffers()[1..],
@@ -176,7 +177,8 @@ mod tests {
         let texts = StringViewArray::from_iter_values(std::iter::repeat_n(&long, 1_000));
         let all = Held::default().add(&(Arc::new(texts.clone()) as ArrayRef));
         assert!(1_000 * long.len() <= all && all <= 3 * 1_000 * long.len(), "kept-1: {all}");
-        // One row of them holds the buffer of all; a second one of the same buffer only itself.
+        // A single row holds the buffer of all rows; a second row of the same buffer adds only
+        // itself.
         let mut held = Held::default();
         let one = held.add(&(Arc::new(texts.slice(7, 1)) as ArrayRef));
         assert!(1_000 * long.len() <= one, "kept-1: {one}");

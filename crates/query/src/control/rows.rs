@@ -2,10 +2,11 @@
 //!
 //! - P1. The plan runs on a task of its own; at most `BATCHES_WAITING` batches wait for the reader.
 //! - P2. Dropping the rows, their end and their error all end the task.
-//! - P3. A cancel ends the work also while its rows wait for a reader; he learns of it behind them.
-//! - P4. What is known to be quick has no task at first: whoever asks for rows works on them, until
-//!   something has to be waited for. He works no longer than an operator before it gives way (K4),
-//!   and what is left of it then is done on a task as anything else.
+//! - P3. A cancel stops the work even while its rows wait for a reader, which gets the error after
+//!   them.
+//! - P4. A query known to be quick has no task at first: the reader's thread works on it with each
+//!   poll, until something has to be waited for. It works until an operator would yield (K4) at the
+//!   latest; the rest is then done on a task, as for any other query.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,10 +44,10 @@ const LARGE_BATCH_BYTES: usize = 8 << 20;
 /// The name of the memory of batches in messages (P5).
 const CONSUMER: &str = "ResultRows";
 
-/// Who takes the rows of a plan.
+/// The reader of a plan's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// Whoever has given the statement: time in which he takes none is not counted (K3).
+    /// The client of the statement: time in which it takes no rows is not counted (K3).
     Client,
     /// The statement itself.
     Writer,
@@ -130,8 +131,8 @@ pub(crate) fn run_here(
     Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), work, held: None }))
 }
 
-/// What is said of work that has panicked on the thread of whoever asked for it; what it has said
-/// itself is on standard error.
+/// The error for work that has panicked on the caller's thread; the message of the panic itself is
+/// on standard error.
 pub(crate) fn panicked() -> DataFusionError {
     DataFusionError::Internal("the statement has panicked".to_owned())
 }
@@ -195,7 +196,7 @@ impl Stream for Timed {
     }
 }
 
-/// Sends the batches of a stream, until nobody takes them any more.
+/// Sends the batches of a stream, until the receiver is dropped.
 async fn hand_over(
     mut stream: Timed,
     sender: mpsc::Sender<PlanResult<Batch>>,
@@ -256,7 +257,7 @@ async fn end(stream: Timed, sender: &mpsc::Sender<PlanResult<Batch>>, stop: &Sto
     let _ = sender.send(Err(Error::from(reason).into())).await;
 }
 
-/// What there is until the last row.
+/// The state of a task that runs a plan, until its last row.
 struct Running {
     batches: mpsc::Receiver<PlanResult<Batch>>,
     /// Dropping it ends it.
@@ -293,13 +294,13 @@ impl Running {
     }
 }
 
-/// Who works on rows.
+/// The thread or task that works on rows.
 enum Work {
-    /// Whoever asks for them (P4).
+    /// The reader's thread (P4).
     Here { stream: Timed, threads: Handle },
     /// A task of its own (P1).
     Apart(Running),
-    /// Nobody any more (P2).
+    /// None: the rows have ended (P2).
     Over,
 }
 
@@ -308,7 +309,7 @@ struct Rows {
     schema: SchemaRef,
     stop: Arc<Stop>,
     work: Work,
-    /// What is charged for the batch that its reader has (P5).
+    /// The charge of the batch that the reader has (P5).
     held: Option<MemoryReservation>,
 }
 
@@ -324,7 +325,7 @@ impl Rows {
         let _entered = threads.enter();
         self.stop.end_wait();
         begin_turn();
-        // Whoever asks has others to ask for: a panic is the end of this statement only.
+        // The caller also serves others: a panic ends this statement only.
         let polled = catch_unwind(AssertUnwindSafe(|| stream.poll_next_unpin(context)));
         let polled = polled.unwrap_or_else(|_| Poll::Ready(Some(Err(panicked()))));
         if polled.is_ready() {
@@ -560,8 +561,8 @@ mod tests {
         }
     }
 
-    /// Twenty clients that read nothing of large rows had 250 MB each, charged to nobody: the
-    /// process ended.
+    /// Twenty clients that read nothing of large rows had 250 MB each, which were not charged: the
+    /// process was killed.
     #[tokio::test(flavor = "current_thread")]
     async fn large_batches_are_charged_until_the_reader_has_taken_them() {
         for (rows, batches) in [(1 << 20, 2), (1 << 17, 3), (1 << 15, 0)] {

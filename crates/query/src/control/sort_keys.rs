@@ -1,10 +1,10 @@
-//! Sort keys that ask whether the statement is to go on.
+//! Sort keys that check that the statement may continue.
 //!
 //! - SK1. A sort evaluates its keys for each run of rows that it sorts, and its merge for each
-//!   batch of a run: so it ends within one of them (`asking`), and not when all that it has
-//!   gathered is sorted.
-//! - SK2. A sort that asks shows what it sorts by, and the operators above it see the order that it
-//!   had (`guard` U1): only what it evaluates is another expression.
+//!   batch of a run: so it ends within one of them (`asking`), and not when all gathered rows are
+//!   sorted.
+//! - SK2. Such a sort displays its original keys, and the operators above it see the original order
+//!   (`guard` U1): only the evaluated expression differs.
 //!
 //! A sort with a limit keeps few rows, and sorts them with each batch: it needs no such keys.
 
@@ -18,7 +18,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use super::Stop;
 use super::asking::Asking;
 
-/// The operator, with keys that ask if it is a sort of all rows (SK1).
+/// The operator; if it sorts all rows, with keys that check (SK1).
 pub(super) fn with_asking_keys(
     plan: Arc<dyn ExecutionPlan>,
     stop: &Arc<Stop>,
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::control::{Timeout, guarded, without_guards};
 
-    /// The evaluation of a key in which the statement is ended.
+    /// The evaluation of a key in which the statement is stopped.
     const LAST: u64 = 5;
 
     /// A column whose evaluations are counted.
@@ -111,8 +111,8 @@ mod tests {
         }
     }
 
-    // A sort of 20 million rows used up to a second of CPU time for sorting what it had gathered,
-    // after its client had gone.
+    // A sort of 20 million rows used up to a second of CPU time to sort the rows that it had
+    // gathered, after its client had disconnected.
     #[tokio::test]
     async fn a_sort_ends_within_a_run() {
         let stop = Arc::new(Stop::new(Timeout::Never));

@@ -14,7 +14,7 @@
 //!   each has the widest value there was.
 //!
 //! The functions that charge their values are those that `plan::functions::bounded::windows` wraps.
-//! Not here: how many values a frame of `array_agg` may have (`plan::check_window`).
+//! Not here: the number of values of a frame of `array_agg` (`plan::check_window`).
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -46,12 +46,12 @@ const NAME: &str = "GuardExec (windows)";
 /// The name of the memory of windows in messages (WI1).
 const CONSUMER: &str = "WindowRows";
 
-/// How often rows are charged (WI1).
+/// The number of times that rows are charged (WI1).
 const COPIES: usize = 2;
 
 thread_local! {
-    /// What the window holds that this thread works on: its functions are those of all streams of
-    /// its plan.
+    /// The memory of the window that this thread works on: its functions are shared by all streams
+    /// of its plan.
     static WORKING: RefCell<Option<Arc<Held>>> = const { RefCell::new(None) };
 }
 
@@ -100,7 +100,7 @@ fn widest(values: &dyn Array) -> u64 {
     }
 }
 
-/// What the streams of a window hold, by their numbers.
+/// The memory of a window's streams, by their partitions.
 #[derive(Debug, Default)]
 struct Streams(Mutex<HashMap<usize, Arc<Held>>>);
 
@@ -110,7 +110,7 @@ impl Streams {
     }
 }
 
-/// What one stream of a window holds.
+/// The memory of one stream of a window.
 #[derive(Debug)]
 struct Held(Mutex<Holding>);
 
@@ -215,7 +215,7 @@ impl Holding {
     }
 }
 
-/// What a window has given out last, and its reader may still have.
+/// The rows that a window has returned last, and its reader may still have.
 #[derive(Clone, Copy, Debug, Default)]
 struct Given {
     rows: usize,
@@ -233,7 +233,7 @@ pub(crate) fn charge_value(function: &str, (value, rows): (u64, u64)) -> Result<
     })
 }
 
-/// How many rows the window has that this thread works on: those of one partition are no more.
+/// The number of rows of the window that this thread works on: one partition has at most as many.
 pub(crate) fn rows_of_window() -> u64 {
     WORKING.with_borrow(|held| held.as_ref().map_or(0, |held| held.lock().rows as u64))
 }
@@ -242,7 +242,7 @@ pub(crate) fn rows_of_window() -> u64 {
 #[derive(Debug)]
 struct WindowsExec {
     streams: Arc<Streams>,
-    /// How many columns its input has: behind them are the values.
+    /// The number of columns of the input: the values of the window come after them.
     columns: usize,
 }
 
@@ -252,7 +252,7 @@ struct FedExec {
     streams: Arc<Streams>,
     /// The arguments of calls whose values may be wide.
     wide: Vec<Arc<dyn PhysicalExpr>>,
-    /// Whether rows are worked on as they come (WI3).
+    /// True if rows are processed as they come (WI3).
     is_streamed: bool,
 }
 
@@ -356,7 +356,7 @@ struct Fed {
     held: Arc<Held>,
     wide: Vec<Arc<dyn PhysicalExpr>>,
     is_streamed: bool,
-    /// What is left of a batch (WI3).
+    /// The rest of a batch (WI3).
     rest: Option<RecordBatch>,
 }
 

@@ -1,8 +1,8 @@
-//! Statements about temporary tables, which only their session has.
+//! DDL on temporary tables, which only their session sees, and DDL in transactions.
 //!
-//! - DP1. Within a transaction, what changes tables is part of it; what would be a commit by itself
-//!   is refused.
-//! - DP2. A temporary table stands before a table of the same name.
+//! - DP1. DDL within a transaction is part of it; a statement that would be a commit by itself is
+//!   refused.
+//! - DP2. A temporary table hides a table of the same name.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::error::{Error, Result, ViewProblem};
 use crate::parse::{Copy, CopyPlace, Name, Position, Readers, RowChange, Statement, TableChange};
 use crate::session::Session;
 
-/// Does a statement that is about temporary tables; `None` if it is about others.
+/// Executes a statement on temporary tables; `None` if it is on others.
 pub(super) fn change(
     definer: Definer<'_>,
     sql: &str,
@@ -59,7 +59,7 @@ pub(super) fn change(
     }
 }
 
-/// An ALTER TABLE of a temporary table, which changes nothing.
+/// Executes an ALTER TABLE of a temporary table that has no effect, and refuses all others.
 fn alter(
     (session, sql): (&Session, &str),
     table: &Name,
@@ -86,7 +86,7 @@ fn unsupported(sql: &str, table: &Name, feature: &'static str) -> Error {
     Error::NotSupported { position: Some(Position::at(sql, table.offset)), feature }
 }
 
-/// A temporary table that is to be made.
+/// A temporary table that is to be created.
 struct Made<'a> {
     name: &'a str,
     schema: Schema,
@@ -111,14 +111,14 @@ fn create(
     Ok(Done::with_notices("CREATE TABLE", notices))
 }
 
-/// A kind of what is dropped: the tag of the statement, and the word for it.
+/// The kind of a DROP: the tag of the statement, and the word for the object.
 type Kind = (&'static str, &'static str);
 
 const DROP_TABLE: Kind = ("DROP TABLE", "table");
 const DROP_VIEW: Kind = ("DROP VIEW", "view");
 
-/// Drops tables or views, if some of them are temporary. Others of its views that
-/// read them stay, as those of the database do, unless CASCADE is said.
+/// Drops tables or views, if some of them are temporary. Other views of the session that read them
+/// stay, as those of the database do, unless CASCADE is given.
 fn drop_all(
     definer: Definer<'_>,
     dropped: &Dropped<'_>,
@@ -193,7 +193,7 @@ fn drop_own(
     Ok(())
 }
 
-/// Refuses a temporary table where it would end with its statement.
+/// Refuses a temporary table in a session that would end with its statement.
 pub(crate) fn check_lasting(session: &Session, sql: &str, statement: &Statement) -> Result<()> {
     let temporary = match statement {
         Statement::CreateTable(table) => table.temporary,
@@ -210,7 +210,7 @@ pub(crate) fn check_lasting(session: &Session, sql: &str, statement: &Statement)
     }
 }
 
-/// Refuses what can be no part of the open transaction, if one is (DP1).
+/// Refuses a statement that cannot be part of the open transaction, if there is one (DP1).
 pub(crate) fn check_in_transaction(
     session: &Session,
     sql: &str,

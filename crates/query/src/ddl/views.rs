@@ -1,8 +1,9 @@
-//! Views made and dropped, what reads what, and comments.
+//! Executes CREATE VIEW, DROP TABLE, DROP VIEW and COMMENT, and finds the views that read a table.
 //!
-//! - DV1. What is dropped goes with one commit, and so do the views that CASCADE drops with it.
-//! - DV2. Views stay that read what is dropped, unless the statement says otherwise: they can be
-//!   read again when it is made anew. A notice names them.
+//! - DV1. All objects of a DROP go with one commit, and so do the views that CASCADE drops with
+//!   them.
+//! - DV2. Views that read a dropped object stay, unless the statement says otherwise: they can be
+//!   read again when it is created anew. A notice names them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,10 +23,10 @@ use crate::parse::{Comment, Commented, CreateView, IfExists, Name, Readers, blan
 use crate::plan::{NewView, ViewPlan, parameter_count, plan_view};
 use crate::session::Session;
 
-/// The tag of statements that make views.
+/// The tag of statements that create views.
 const TAG: &str = "CREATE VIEW";
 
-/// Makes a view. `sql` is the text of the statement.
+/// Creates a view. `sql` is the text of the statement.
 pub(crate) async fn create_view(
     changes: RowChanges<'_>,
     sql: &str,
@@ -51,7 +52,7 @@ pub(crate) async fn create_view(
         true => own.map(|own| own.id),
         false => visible.table_id(&name.text),
     };
-    // Places in errors are those in the statement.
+    // Blanks keep the positions in errors.
     let text = blanked(&sql[..query.end], query.start);
     if parameter_count(&text)? > 0 {
         return Err(Error::View { view: name.text, what: ViewProblem::Parameter });
@@ -87,8 +88,8 @@ fn own_of(session: &Session, name: &Name) -> Option<Arc<TemporaryTable>> {
     session.seen()?.find(&name.text).map(Arc::clone)
 }
 
-/// Makes a view that ends with the session. One that reads a temporary table is one, too, although
-/// that was not said.
+/// Creates a view that ends with the session. A view that reads a temporary table is temporary too,
+/// even if the statement does not say so.
 fn make_own(
     session: &Session,
     name: &Name,
@@ -122,7 +123,7 @@ fn own_exists(own: &TemporaryTable) -> StorageError {
     }
 }
 
-/// What comes of a statement that finds a table or a view of its name.
+/// The result of a CREATE VIEW that finds a table or a view of its name.
 fn there_already(error: StorageError, name: &str, if_exists: IfExists) -> Result<Done> {
     match error {
         StorageError::ViewExists { .. } if if_exists == IfExists::Stays => {
@@ -144,7 +145,7 @@ fn is_view(visible: &VisibleTables<'_>, name: &str) -> bool {
     visible.schema_of(name).is_some_and(|schema| schema.view().is_some())
 }
 
-/// What is to be dropped.
+/// The objects that are to be dropped.
 pub(super) struct Dropped<'a> {
     pub(super) names: &'a [Name],
     pub(super) if_exists: bool,
@@ -202,7 +203,7 @@ fn drop_all(
             return Err(Error::View { view: view.clone(), what });
         }
         Readers::AreDropped => {
-            // Each is to be what the statement says.
+            // Each object must be of the kind that the statement drops.
             let is_other = |name: &&&str| {
                 visible.table_id(name).is_some()
                     && is_view(&visible, name) != (kind == Relations::Views)
@@ -220,11 +221,11 @@ fn drop_all(
     Ok(done)
 }
 
-/// A view that reads what is to be dropped.
+/// A view that reads an object that is to be dropped.
 struct Reader {
     view: String,
     id: TableId,
-    /// The name of what it reads.
+    /// The name of that object.
     read: String,
 }
 
@@ -255,7 +256,7 @@ fn readers_of(visible: &VisibleTables<'_>, names: &[&str]) -> Vec<Reader> {
     readers
 }
 
-/// Whether a view reads a table, as its names mean tables now.
+/// True if a view reads a table, by the tables that its names refer to now.
 fn reads(visible: &VisibleTables<'_>, schema: &Schema, table: TableId) -> bool {
     let Some(view) = schema.view() else { return false };
     view.reads.iter().any(|read| {

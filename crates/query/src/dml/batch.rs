@@ -1,4 +1,4 @@
-//! Arrow's batches become rows for the storage.
+//! Converts Arrow batches to rows for the storage.
 //!
 //! - BB1. Arrays have the types of the columns that they are stored in: `plan::rows` casts them.
 
@@ -17,16 +17,16 @@ use tidegate_storage::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 
 use crate::error::{Error, Result, TextProblem};
 
-/// Bytes of values from which on rows are written into segments: a statement with fewer is a record
-/// of the log. Large enough for segments that need no merge soon, small next to the memory of a
-/// query.
+/// The size of buffered values from which on rows are written into segments; a statement with fewer
+/// is one WAL record. Large enough for segments that need no merge soon, small next to the memory
+/// of a query.
 pub(crate) const BATCH_BYTES_MAX: usize = 64 << 20;
 const _: () = assert!(2 * BATCH_BYTES_MAX < limits::WAL_RECORD_BYTES);
 
-/// Rows that are gathered.
+/// Buffered rows.
 #[derive(Debug)]
 pub(crate) struct BatchBuilder {
-    /// Which column has no NULL.
+    /// The column that must not be NULL.
     designated: Option<ColumnId>,
     lengths: Vec<TextLength>,
     columns: Vec<ColumnBuilder>,
@@ -38,7 +38,7 @@ pub(crate) struct BatchBuilder {
 struct ColumnBuilder {
     column: Column,
     values: BatchValues,
-    /// A bit a row, once a row has no value.
+    /// One bit per row; `None` until the first NULL.
     validity: Option<Vec<u64>>,
     /// Positions of the texts of a SYMBOL column.
     codes: HashMap<Box<[u8]>, u32>,
@@ -51,7 +51,7 @@ impl BatchBuilder {
         BatchBuilder { designated, lengths: Vec::new(), columns, rows: 0, bytes: 0 }
     }
 
-    /// For columns some of whose texts must not be longer.
+    /// Sets the maximal lengths of VARCHAR columns.
     pub(crate) fn with_lengths(self, lengths: &[TextLength]) -> BatchBuilder {
         BatchBuilder { lengths: lengths.to_vec(), ..self }
     }
@@ -60,7 +60,7 @@ impl BatchBuilder {
         self.rows
     }
 
-    /// Whether the rows are to be written before others are added.
+    /// True if the rows must be written before more are added.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= BATCH_BYTES_MAX || self.rows as u64 >= limits::SEGMENT_ROWS.0 / 4
     }
@@ -82,7 +82,7 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// The rows; none are left.
+    /// Takes the rows out.
     pub(crate) fn take(&mut self) -> RowBatch {
         let columns = self.columns.iter().map(|builder| builder.column.clone()).collect::<Vec<_>>();
         let empty = BatchBuilder::new(&columns, self.designated).with_lengths(&self.lengths);
@@ -92,7 +92,7 @@ impl BatchBuilder {
     }
 }
 
-/// How many bytes the arrays of a batch take, about.
+/// The approximate bytes of a batch's arrays.
 pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
     let texts = |array: &ArrayRef| match array.data_type() {
         ty if *ty == arrow_type(ColumnType::Varchar) => {
@@ -135,7 +135,7 @@ impl ColumnBuilder {
         BatchColumn { name: column.name, ty: column.ty, values, validity }
     }
 
-    /// Adds the values of an array behind `rows` others, and says how many bytes they take.
+    /// Adds the values of an array after the first `rows` rows, and returns their bytes.
     fn push(&mut self, array: &ArrayRef, rows: usize) -> Result<usize> {
         let ty = arrow_type(self.column.ty);
         let array = if *array.data_type() == ty {
@@ -185,7 +185,7 @@ impl ColumnBuilder {
             (BatchValues::Symbols { codes, texts }, _) => {
                 let (before, count) = (texts.bytes.len(), array.len());
                 for text in array.as_string_view() {
-                    // What stands under a NULL never counts.
+                    // The value under a NULL does not matter.
                     let Some(text) = text.map(str::as_bytes) else {
                         codes.push(0);
                         continue;
@@ -198,7 +198,7 @@ impl ColumnBuilder {
                     });
                     codes.push(code);
                 }
-                // Each text is there twice.
+                // Each text is stored twice, in `texts` and in `self.codes`.
                 count * 4 + 2 * (texts.bytes.len() - before)
             }
         })
@@ -241,7 +241,7 @@ fn check_length(array: &ArrayRef, length: TextLength) -> Result<()> {
     }
 }
 
-/// Adds texts, and says how many bytes they take.
+/// Adds texts, and returns their bytes.
 fn push_texts<'a>(
     texts: &mut BatchTexts,
     column: &Column,

@@ -1,16 +1,16 @@
-//! `ON CONFLICT`, where it says what the table does anyway.
+//! `ON CONFLICT`, accepted where it describes the behaviour that the table has anyway.
 //!
-//! - OC1. DO UPDATE is for tables with keys of DEDUP: it names the keys, and puts the new row's
-//!   value into every other column.
+//! - OC1. DO UPDATE is for tables with DEDUP keys: it names the keys, and sets every other column
+//!   to the new row's value.
 //! - OC2. DO NOTHING without columns is for tables without keys, where no two rows are in conflict.
-//!   With keys it would keep the row that is there, and the table replaces it.
+//!   With keys it would keep the existing row, which the table replaces.
 
 use tidegate_model::Schema;
 
 use crate::error::{Error, Result};
 use crate::parse::{Insert, Name, OnConflict, Position};
 
-/// Whether the clause of an INSERT says what its table does.
+/// Checks that the clause of an INSERT describes the behaviour of its table.
 pub(super) fn check_conflict(sql: &str, insert: &Insert, schema: &Schema) -> Result<()> {
     let Some(OnConflict { offset, columns, sets }) = &insert.conflict else { return Ok(()) };
     let position = Position::at(sql, *offset);

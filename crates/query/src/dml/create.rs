@@ -1,8 +1,8 @@
 //! `CREATE TABLE AS`: a table and its rows in one commit.
 //!
-//! - CT1. Columns are those of the query, with its names and types; what a CAST of the statement
-//!   says is done as a CAST in the query would do it.
-//! - CT2. Where no `TIMESTAMP(..)` names one, the designated timestamp is that of the query.
+//! - CT1. Columns are those of the query, with its names and types; a CAST of the statement works
+//!   like a CAST in the query.
+//! - CT2. Without `TIMESTAMP(..)`, the designated timestamp is that of the query.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::plan::{PlannedQuery, plan_query, type_of};
 const TAG: &str = "CREATE TABLE";
 
 impl RowChanges<'_> {
-    /// Makes a table of the rows of a query. `sql` is the text of the statement.
+    /// Creates a table from the rows of a query. `sql` is the text of the statement.
     pub(crate) async fn create(&self, sql: &str, mut create: CreateAs) -> Result<Done> {
         check_not_system(sql, &create.name.text, Some(create.name.offset))?;
         if self.is_taken(&create) {
@@ -32,7 +32,7 @@ impl RowChanges<'_> {
             }
             return Err(error.into());
         }
-        // Places in errors are those in the statement.
+        // Blanks keep the positions in errors.
         let query = blanked(&sql[..create.query.end], create.query.start);
         let schema = Arc::new(self.schema_for(sql, &query, &mut create).await?);
         let fill = Statement::Fill(schema.columns().to_vec());
@@ -61,7 +61,7 @@ impl RowChanges<'_> {
         Ok(Done::with_notices(TAG, notices))
     }
 
-    /// Whether there is a table of this name already, of this kind.
+    /// True if there is already a table of this name, temporary or not as `create` says.
     fn is_taken(&self, create: &CreateAs) -> bool {
         let name = &create.name.text;
         match create.table.temporary {

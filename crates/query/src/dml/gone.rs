@@ -1,7 +1,7 @@
-//! Which rows go.
+//! The rows that UPDATE and DELETE delete, by segment.
 //!
-//! - GO1. A row goes once, however often it is found: an UPDATE that joins may find it several
-//!   times, and takes the first.
+//! - GO1. A row is deleted once, however often it is found: an UPDATE with a join may find it
+//!   several times, and takes the first.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use tidegate_storage::{MaskedRows, Snapshot};
 
 use crate::scan::place_of;
 
-/// Rows by their segments.
+/// Deleted rows by segment.
 #[derive(Debug, Default)]
 pub(super) struct Gone {
-    /// A bit a row.
+    /// One bit per row.
     segments: BTreeMap<SegmentId, Vec<u64>>,
     pub(super) rows: u64,
 }
 
 impl Gone {
-    /// Adds rows of a snapshot by their ids, and says which were not there yet (GO1).
+    /// Adds rows of a snapshot by their ids, and returns a mask of those that are new (GO1).
     pub(super) fn add(&mut self, snapshot: &Snapshot, row_ids: &UInt64Array) -> BooleanArray {
         let mut last: Option<SegmentId> = None;
         let mut words: &mut Vec<u64> = &mut Vec::new();

@@ -1,9 +1,9 @@
-//! Rows that only their session sees: those of a transaction, and of temporary tables.
+//! Buffering of rows that only their session sees: those of a transaction, and of temporary tables.
 //!
-//! - HE4. Rows of a COPY are put to them when all of it has come: what ends it before, in whatever
-//!   way, leaves none.
+//! - HE4. Rows of a COPY are added only when all of them have come: a COPY that ends early, for any
+//!   reason, adds none.
 //!
-//! Where they wait is in `changes`.
+//! Not here: the buffers (`changes`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +19,7 @@ use crate::changes::{Changes, NewRows, TableRef};
 use crate::error::Result;
 use crate::session::Session;
 
-/// Rows of a COPY that only its session sees, which the import hands over (HE4).
+/// The buffer of a COPY whose rows only its session sees; the import fills it (HE4).
 #[derive(Debug)]
 pub struct KeptRows {
     session: Session,
@@ -39,16 +39,16 @@ impl KeptRows {
         KeptRows { session, table, schema, kept: Mutex::default() }
     }
 
-    /// The columns that rows have: the database may have others, or no such table.
+    /// The columns of the rows: the database may have others, or no such table.
     #[must_use]
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// Takes some: an array for each column of the table.
+    /// Takes some rows: an array for each column of the table.
     ///
     /// # Errors
-    /// If they cannot be stored, or are more than a session holds.
+    /// If they cannot be stored, or exceed the limit of a session.
     pub fn take(&self, columns: Vec<ArrayRef>) -> Result<()> {
         let batch = batch_of(&self.schema, columns)?;
         let mut rows = self.session.changes().gather(&self.table, &self.schema);
@@ -57,10 +57,10 @@ impl KeptRows {
         Ok(())
     }
 
-    /// All have come: they are part of what the session has changed.
+    /// Adds all rows to the session's changes.
     ///
     /// # Errors
-    /// If they are more than a session holds.
+    /// If they exceed the limit of a session.
     pub fn hold(&self) -> Result<()> {
         let kept = std::mem::take(&mut *self.kept());
         let mut changes = self.session.changes();
@@ -70,7 +70,7 @@ impl KeptRows {
     }
 
     fn kept(&self) -> MutexGuard<'_, Vec<NewRows>> {
-        // Whole batches are put in.
+        // Whole batches are pushed, so a panic leaves none half done.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -89,13 +89,13 @@ fn batch_of(schema: &Schema, arrays: Vec<ArrayRef>) -> Result<RecordBatch> {
     Ok(batch.map_err(DataFusionError::from)?)
 }
 
-/// Changes what a session has changed, for one statement.
+/// Applies the changes of one statement to those of its session.
 pub(super) struct Holder {
     session: Session,
     changes: Changes,
     /// The table as the statement sees it.
     snapshot: Arc<Snapshot>,
-    /// Keeps rows of the table where they were found; `None` if only this session has it.
+    /// Keeps rows of the table where they were found; `None` if the table is temporary.
     pin: Option<Arc<SegmentPin>>,
     columns: Vec<Column>,
     new: NewRows,
@@ -103,7 +103,7 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// For rows with these columns of a table.
+    /// A buffer for rows with these columns of a table.
     pub(super) fn new(
         session: &Session,
         snapshot: &Arc<Snapshot>,
@@ -112,7 +112,7 @@ impl Holder {
         Holder { pin, ..Holder::of(session, session.changes(), (snapshot, columns)) }
     }
 
-    /// For rows of a table, with other changes of the same statement.
+    /// A buffer for rows of a table, on top of other changes of the same statement.
     pub(super) fn of(
         session: &Session,
         changes: Changes,
@@ -136,7 +136,7 @@ impl Holder {
         self.new.push(batch)
     }
 
-    /// Rows go, and those that were pushed come. Says how many came.
+    /// Deletes `gone`, adds the rows that were pushed, and returns the number of those.
     pub(super) fn finish(mut self, gone: Gone) -> Result<u64> {
         self.changes.remove(&self.snapshot, gone.into_rows(), self.pin.as_ref())?;
         self.changes.add(&self.new)?;
@@ -145,7 +145,7 @@ impl Holder {
     }
 }
 
-/// Rows that begin with these columns, with all columns of a table: the others are NULL.
+/// Extends rows, which begin with these columns, to all columns of a table: the others are NULL.
 pub(crate) fn widened(
     schema: &Schema,
     columns: &[Column],

@@ -1,4 +1,4 @@
-//! What `RETURNING` gives, worked out before the commit: if it fails, nothing has changed.
+//! `RETURNING`: its rows are computed before the commit; if that fails, nothing has changed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::parse::{Insert, Name, RowChange, Target};
 use crate::plan::{ParameterTypes, Returning, describe_returning};
 
-/// Rows that a statement gives, with the memory that they take.
+/// The rows that a statement returns, with the memory that they take.
 pub(crate) struct ReturnedRows {
     batches: std::vec::IntoIter<RecordBatch>,
     _memory: MemoryReservation,
@@ -33,13 +33,13 @@ impl Iterator for ReturnedRows {
     }
 }
 
-/// What is to be returned of the rows of a statement.
+/// The RETURNING clause of a statement.
 pub(super) struct Wanted<'a> {
     pub(super) sql: &'a str,
     pub(super) list: &'a Range<usize>,
     pub(super) target: Target,
     pub(super) snapshot: Arc<Snapshot>,
-    /// The columns that its rows begin with.
+    /// The first columns of the statement's rows.
     pub(super) columns: Vec<Column>,
 }
 
@@ -50,7 +50,7 @@ impl Wanted<'_> {
 }
 
 impl RowChanges<'_> {
-    /// Does the work with all rows of a stream, and gives what is wanted of them.
+    /// Processes all rows of a stream, and returns their number and the rows of RETURNING.
     pub(super) async fn write_returning(
         &self,
         stream: SendableRecordBatchStream,
@@ -110,7 +110,7 @@ impl RowChanges<'_> {
         Ok((schema, ReturnedRows { batches, _memory: memory }))
     }
 
-    /// What a statement needs and gives, which is not done.
+    /// The result columns and parameter types of a statement, which is not executed.
     pub(crate) async fn described(
         &self,
         sql: &str,

@@ -1,9 +1,9 @@
-//! From a stream of rows to a commit.
+//! Writes a stream of rows, and commits them.
 //!
-//! - WR1. The stream runs where queries do, and rows are written on a thread of its own, a batch or
-//!   two behind. Only if the stream has ended without an error is anything committed.
-//! - WR2. Whoever waits is told at once when the statement is ended; the thread ends with what it
-//!   is at, and what it has written goes with it.
+//! - WR1. The stream runs where queries do, and rows are written on a thread of their own, a batch
+//!   or two behind. They are committed only if the stream has ended without an error.
+//! - WR2. The client is told at once when the statement is stopped; the thread ends with its
+//!   current batch, and its uncommitted rows are dropped.
 
 use std::sync::Arc;
 
@@ -28,32 +28,32 @@ use super::held::Holder;
 use crate::control::{CancelReason, Stop};
 use crate::error::{Error, Result};
 
-/// Batches between the two threads.
+/// The number of batches between the two threads.
 const QUEUE: usize = 2;
 
-/// What is done with rows.
+/// The destination of rows.
 pub(super) enum Work {
     Insert(Writer),
-    /// Only their session sees them.
+    /// As `Insert`, but only the session sees the rows.
     Hold(Holder),
-    /// As `Update`, and as `Hold`.
+    /// As `Update`, but only the session sees the rows.
     HoldUpdate(Holder),
-    /// As `Delete`, and as `Hold`.
+    /// As `Delete`, but only the session sees the rows.
     HoldDelete(Holder),
     /// The last column is the id of the row that each row replaces.
     Update(Writer, Arc<Snapshot>),
-    /// The only column is the id of the row that goes.
+    /// The only column is the id of the row that is deleted.
     Delete(Arc<Database>, Arc<Snapshot>),
 }
 
 enum Message {
     Rows(RecordBatch),
-    /// Who sends it wants to see all rows.
+    /// The sender asks for all rows.
     Look(oneshot::Sender<Vec<RecordBatch>>),
     End,
 }
 
-/// Does the work with all rows of a stream, and says how many they were.
+/// Processes all rows of a stream, and returns their number.
 pub(super) async fn write(
     stream: SendableRecordBatchStream,
     work: Work,
@@ -61,7 +61,7 @@ pub(super) async fn write(
 ) -> Result<u64> {
     let (sender, receiver) = channel(QUEUE);
     let task = SpawnedTask::spawn_blocking(move || work.run(receiver, None));
-    // Dropping the sender before the end of all rows ends the thread (WR1).
+    // Dropping the sender before the end of the rows ends the thread (WR1).
     let sent = tokio::select! {
         biased;
         sent = send(stream, &sender) => sent,
@@ -70,7 +70,7 @@ pub(super) async fn write(
     finished(task, sent.map(|()| sender)).await
 }
 
-/// As `write`, with a look at the rows before anything is committed: if that fails, nothing is.
+/// As `write`, but calls `look` with the rows before the commit: if it fails, nothing is committed.
 pub(super) async fn write_and_look(
     stream: SendableRecordBatchStream,
     work: Work,
@@ -81,10 +81,10 @@ pub(super) async fn write_and_look(
     let task = SpawnedTask::spawn_blocking(move || work.run(receiver, Some(Vec::new())));
     let looked = async {
         send(stream, &sender).await?;
-        // All rows were taken, and more is to be done.
+        // The end of the stream abandons the statement, but RETURNING continues it.
         stop.begin_again();
         let (seen, rows) = oneshot::channel();
-        // If nobody takes it, the writer has failed and says why.
+        // A send error means that the writer has failed; `finished` returns its error.
         if sender.send(Message::Look(seen)).await.is_ok()
             && let Ok(rows) = rows.await
         {
@@ -100,7 +100,7 @@ pub(super) async fn write_and_look(
     finished(task, sent.map(|()| sender)).await
 }
 
-/// Ends the work, unless it has failed, and says what has come of it.
+/// Ends the work, unless it has failed, and returns its result.
 async fn finished(task: SpawnedTask<Result<u64>>, sent: Result<Sender<Message>>) -> Result<u64> {
     let sent = match sent {
         Ok(sender) => {
@@ -117,7 +117,7 @@ async fn finished(task: SpawnedTask<Result<u64>>, sent: Result<Sender<Message>>)
 
 async fn send(mut stream: SendableRecordBatchStream, sender: &Sender<Message>) -> Result<()> {
     while let Some(batch) = stream.next().await {
-        // If nobody takes it, the writer has failed and says why.
+        // A send error means that the writer has failed; `finished` returns its error.
         if sender.send(Message::Rows(batch?)).await.is_err() {
             return Ok(());
         }
@@ -126,7 +126,7 @@ async fn send(mut stream: SendableRecordBatchStream, sender: &Sender<Message>) -
 }
 
 impl Work {
-    /// `seen` gathers the rows, if somebody wants to see them.
+    /// Processes messages to the end. `seen` collects the rows for `Message::Look`.
     fn run(
         mut self,
         mut receiver: Receiver<Message>,
@@ -142,7 +142,8 @@ impl Work {
                     }
                 }
                 Some(Message::Look(sender)) => {
-                    // If nobody waits for them, nobody ends the work either.
+                    // If the receiver is gone, the sender of the messages is too, and the loop ends
+                    // below.
                     let _ = sender.send(seen.take().unwrap_or_default());
                 }
                 Some(Message::End) => return self.finish(gone),
@@ -151,7 +152,7 @@ impl Work {
         }
     }
 
-    /// Does the work with rows, and gives those that it was done with.
+    /// Processes rows, and returns those that were not duplicates (`Gone` GO1).
     fn push(&mut self, batch: RecordBatch, gone: &mut Gone) -> Result<RecordBatch> {
         let row_ids = |batch: &RecordBatch| {
             let last = batch.columns().last().expect("the id of the row is the last column");
@@ -203,21 +204,21 @@ pub(super) struct Writer {
     database: Arc<Database>,
     into: Destination,
     batch: BatchBuilder,
-    /// There once rows were written.
+    /// The transaction, once rows were written.
     txn: Option<ChangeTxn>,
     rows: u64,
 }
 
-/// Where rows go.
+/// The table of the rows.
 enum Destination {
-    /// A table that the commit makes.
+    /// A table that the commit creates.
     New { name: String, schema: Arc<Schema> },
-    /// A table that is to have these columns when they are committed.
+    /// A table that must have these columns at the commit.
     Table { snapshot: Arc<Snapshot>, needed: Vec<Column> },
 }
 
 impl Writer {
-    /// For rows with these columns of a table, of which some must still be there at the end.
+    /// A writer for rows with these columns of a table; `needed` must still exist at the commit.
     pub(super) fn new(
         database: &Arc<Database>,
         snapshot: &Arc<Snapshot>,
@@ -227,7 +228,7 @@ impl Writer {
         Writer::of(database, into, (&snapshot.schema, columns))
     }
 
-    /// For all rows of a table that the commit makes.
+    /// A writer for all rows of a table that the commit creates.
     pub(super) fn of_new(database: &Arc<Database>, table: &str, schema: &Arc<Schema>) -> Writer {
         let into = Destination::New { name: table.to_owned(), schema: Arc::clone(schema) };
         Writer::of(database, into, (schema, schema.columns()))
@@ -254,7 +255,7 @@ impl Writer {
         if self.batch.is_full() { self.flush() } else { Ok(()) }
     }
 
-    /// Writes the rows that are gathered.
+    /// Writes the buffered rows.
     fn flush(&mut self) -> Result<()> {
         let rows = self.batch.take();
         self.txn()?.add(&rows)?;
@@ -277,7 +278,7 @@ impl Writer {
         Ok(self.txn.insert(txn))
     }
 
-    /// Commits all rows: those of one batch as a record of the log.
+    /// Commits all rows: those of a single batch as one WAL record.
     fn append(mut self) -> Result<u64> {
         if matches!(self.into, Destination::New { .. }) {
             self.txn()?;
@@ -312,7 +313,8 @@ impl Writer {
     }
 }
 
-/// A column that rows are made for was there when they were.
+/// Turns the error for a missing column into `ColumnDropped`: it existed when the rows were
+/// computed.
 fn dropped(error: StorageError, table: &str) -> Error {
     match error {
         StorageError::Schema(SchemaError::NoSuchColumn { name: column }) => {

@@ -1,8 +1,8 @@
-//! What statements change, as far as the engine must know before they are done.
+//! Detects statements that change data, before they are executed.
 
 use crate::parse::{Copy, RowChange, Statement};
 
-/// What a statement would change, if it would.
+/// The command name of a statement that changes data; `None` for all others.
 pub(super) fn changing(statement: &Statement) -> Option<&'static str> {
     let of_rows = |change: &RowChange| match change {
         RowChange::Insert(_) => "INSERT",

@@ -1,5 +1,4 @@
-//! Columns that get something to be filled with: whether it can fill them, and the rows that are
-//! there already.
+//! Column defaults: checks their expressions, and fills the existing rows of added columns.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,11 +19,11 @@ use crate::parse::{
 use crate::plan::check_default;
 use crate::session::Session;
 
-/// What stands before the expression in the query for its value.
+/// The keyword in front of the expression, in the query for its value.
 const SELECT: &str = "SELECT ";
 
 impl Engine {
-    /// Checks that the expressions of a statement can fill the columns that they are for.
+    /// Checks that the default expressions of a statement fit their columns.
     pub(super) async fn check_defaults(
         &self,
         statement: &Statement,
@@ -33,7 +32,7 @@ impl Engine {
     ) -> Result<()> {
         for (bytes, ty) in self.expressions(statement, &begun.caller.session) {
             refuse_subquery(sql, &bytes)?;
-            // Places stay those of the statement.
+            // Blanks keep the positions in errors.
             let mut text = blanked(&sql[..bytes.end], bytes.start);
             let start = bytes.start.saturating_sub(SELECT.len());
             text.replace_range(start..bytes.start, SELECT);
@@ -44,7 +43,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The expressions of a statement that are to fill columns, with the types of those.
+    /// The default expressions of a statement, with the types of their columns.
     fn expressions(
         &self,
         statement: &Statement,
@@ -81,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// Does a statement that changes tables.
+    /// Executes DDL.
     pub(super) async fn change_tables(
         &self,
         sql: Arc<str>,
@@ -99,8 +98,8 @@ impl Engine {
         }
     }
 
-    /// Adds columns that are filled. Rows that are there get what an INSERT would get now, as an
-    /// UPDATE gives it; if that fails, the columns are not added.
+    /// Adds columns with defaults. Existing rows get the default that an INSERT would give now, by
+    /// an UPDATE; if that fails, the columns are dropped again.
     async fn add_filled(
         &self,
         (sql, begun): (Arc<str>, &Begun),
@@ -130,7 +129,7 @@ impl Engine {
         Ok(done.answer())
     }
 
-    /// Does an UPDATE, as one commit or as part of the open transaction.
+    /// Executes an UPDATE, as one commit or as part of the open transaction.
     async fn fill(&self, sql: &str, begun: &Begun) -> Result<()> {
         let Statement::ChangeRows(change @ RowChange::Update(_)) = parse_statement(sql)? else {
             unreachable!("it is written as an UPDATE");
@@ -138,7 +137,7 @@ impl Engine {
         self.changes(begun).execute(sql, change).await.map(drop)
     }
 
-    /// Does a statement that changes tables, where the disk may be waited for.
+    /// Executes DDL on a thread that may block on the disk.
     pub(super) async fn define(
         &self,
         sql: Arc<str>,
@@ -158,7 +157,7 @@ impl Engine {
     }
 }
 
-/// What fills a column reads no rows.
+/// Refuses a default with a subquery: a default reads no rows.
 fn refuse_subquery(sql: &str, bytes: &Range<usize>) -> Result<()> {
     let text = blanked(&sql[..bytes.end], bytes.start);
     let mut cursor = Cursor::new(&text)?;

@@ -1,11 +1,12 @@
-//! Small queries that come again and again, as those of dashboards and applications do.
+//! Cached small queries that repeat, as those of dashboards and applications do.
 //!
-//! - KN1. A query that is known and quick is answered by whoever asks, on his own thread, without a
-//!   plan that others have to make: so no thread is waited for. What else it does (list, timeout,
-//!   cancel, memory) is as in any statement.
-//! - KN2. What took long the last time is not quick, and others work on it (`control` P4). What
-//!   calls functions whose time depends on the values of rows is never quick (`plan::cache` PC5): a
-//!   batch of it is one step, which others of the thread would wait for.
+//! - KN1. A query that is known and quick is answered on the caller's own thread, with its cached
+//!   plan: so it waits for no other thread. In all else (list, timeout, cancel, memory) it works
+//!   like any statement.
+//! - KN2. A query that took long the last time is not quick, and other threads work on it
+//!   (`control` P4). A query that calls functions whose time depends on the values of rows is never
+//!   quick (`plan::cache` PC5): a batch of it is one step, which would block the other tasks of the
+//!   thread.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,31 +24,32 @@ use crate::control::{StatementOptions, Took, guarded, panicked, run_here};
 use crate::error::{Error, Result};
 use crate::plan::{KnownQuery, Parameter, PlannedQuery, known_query};
 
-/// The answer of a query that was known.
+/// The answer of a known query.
 pub struct KnownAnswer {
-    /// What its columns are called, and their types.
+    /// The names and types of the columns.
     pub schema: SchemaRef,
-    /// Which of them is the designated timestamp.
+    /// The position of the designated timestamp among them.
     pub designated: Option<usize>,
-    /// The rows; whoever polls them works on them. Dropping it ends the work.
+    /// The rows; the thread that polls them computes them. Dropping the stream stops the query.
     pub stream: SendableRecordBatchStream,
-    /// What the user should know, a sentence each.
+    /// Notices for the user, a sentence each.
     pub notices: Vec<String>,
 }
 
 impl Engine {
-    /// The answer of a query, with these values of its parameters, that has been done before and
-    /// took little time (KN1). `None` if it is to be done as any other, by
-    /// [`execute_bound`](Self::execute_bound). On `threads` it works if it takes longer now.
+    /// The answer of a query, with these values of its parameters, that was executed before and
+    /// took little time (KN1). `None` if it must be executed by
+    /// [`execute_bound`](Self::execute_bound). If it takes longer this time, it continues on
+    /// `threads`.
     ///
     /// # Errors
-    /// As there.
+    /// As `execute_bound`.
     pub fn known(
         &self,
         (sql, parameters, options): (&Arc<str>, &[Parameter], &StatementOptions),
         threads: &Handle,
     ) -> Option<Result<KnownAnswer>> {
-        // A plan is for tables that all see.
+        // Cached plans are for tables that all sessions see.
         if options.session.seen().is_some() {
             return None;
         }
@@ -78,13 +80,14 @@ impl Engine {
         Ok(KnownAnswer { schema, designated, stream, notices })
     }
 
-    /// Remembers how long a query has worked, if its plan is kept; so long it took before.
+    /// Returns a callback that records the time of a query, if its plan is cached; `before` is
+    /// added to that time.
     pub(super) fn took(&self, planned: &PlannedQuery, before: Duration) -> Option<Took> {
         let (plans, kept) = (Arc::clone(&self.plans), planned.kept.clone()?);
         Some(Box::new(move |worked| plans.took(&kept, before + worked)))
     }
 
-    /// As `statement_state`, for plans that are there already: they need no functions by name.
+    /// As `statement_state`, for cached plans: they need no functions by name.
     fn known_context(&self, begun: &Begun) -> Arc<TaskContext> {
         let mut config = self.state.config().clone();
         config.set_extension(Arc::clone(&begun.stop));

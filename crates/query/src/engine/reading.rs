@@ -1,6 +1,6 @@
-//! The memory for reading a statement: its tokens, and the tree that is made of them.
+//! The memory for parsing a statement: its tokens and its syntax tree.
 //!
-//! - RD1. It is reserved before the text of a long statement is cut into tokens, as these take many
+//! - RD1. It is reserved before the text of a long statement is tokenized, because tokens take many
 //!   times the bytes of the text, and is held until the statement is planned.
 
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -10,13 +10,13 @@ use crate::error::Result;
 use crate::parse::count_tokens;
 use crate::system::System;
 
-/// Bytes for each token: its own, those of the tree, and of their copies.
+/// Bytes for each token: the token, its part of the tree, and copies of both.
 const TOKEN_BYTES: usize = 768;
 
-/// `None` if a statement is not long.
+/// Reserves the memory; `None` for a short statement.
 ///
 /// # Errors
-/// If there is not so much memory left for queries, or the text is none of a statement.
+/// If there is too little memory left for queries, or the text cannot be tokenized.
 pub(super) fn reserve_reading(sql: &str, system: &System) -> Result<Option<MemoryReservation>> {
     if sql.len() <= SQL_UNRESERVED_BYTES {
         return Ok(None);

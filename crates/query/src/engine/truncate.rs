@@ -1,4 +1,4 @@
-//! TRUNCATE: all rows of a table go, and its numbers may begin anew.
+//! TRUNCATE: deletes all rows of a table, and restarts its numbers if asked to.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::parse::{Delete, Name, RowChange, Statement, Target};
 
 impl Engine {
-    /// TRUNCATE, where only the session sees it or for all.
+    /// Executes a TRUNCATE, in the session's own changes or for all sessions.
     pub(super) async fn truncate(
         &self,
         (sql, table): (&Arc<str>, Name),
@@ -32,7 +32,7 @@ impl Engine {
         Ok(answer)
     }
 
-    /// TRUNCATE where only the session sees it: the rows go that are there now.
+    /// Executes a TRUNCATE that only the session sees: deletes the rows that it sees now.
     async fn empty(&self, sql: &str, table: Name, begun: &Begun) -> Result<Answer> {
         let target = Target { table, alias: None };
         let delete = RowChange::Delete(Delete { target, condition: None, returning: None });

@@ -1,6 +1,6 @@
-//! What kind of thing went wrong, for those who number errors.
+//! The condition of an error: its kind, from which callers derive error codes.
 //!
-//! Not here: the numbers (`server`).
+//! Not here: the codes (`server`).
 
 use std::io::ErrorKind;
 
@@ -16,93 +16,93 @@ use super::{
     innermost,
 };
 
-/// What kind of thing went wrong, for those who number errors.
+/// The kind of an error, from which callers derive error codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Condition {
-    /// The text is no statement.
+    /// The text is not a statement.
     SyntaxError,
-    /// Understood, and not possible here.
+    /// The statement is understood, but not supported.
     FeatureNotSupported,
-    /// A time that is none.
+    /// A text is not a valid time.
     InvalidDatetime,
-    /// A time where only a day can be.
+    /// A time of day is given for a date.
     DatetimeOverflow,
-    /// A text that is no value of its type.
+    /// A text is not a valid value of its type.
     InvalidText,
-    /// A text that is longer than its type lets it be.
+    /// A text is longer than its type permits.
     TextTooLong,
-    /// A value that its type cannot hold.
+    /// A value is out of the range of its type.
     OutOfRange,
-    /// No such table.
+    /// A table does not exist.
     UndefinedTable,
-    /// No such partition, setting, type or statement.
+    /// A partition, setting, type or statement does not exist.
     UndefinedObject,
-    /// The table is one of the system's, or the right is missing.
+    /// The table is one of the system's, or a privilege is missing.
     NotAllowed,
-    /// Nothing is to be changed.
+    /// The session or transaction is read-only.
     ReadOnly,
-    /// A transaction is in its way.
+    /// The statement cannot be part of a transaction.
     ActiveTransaction,
-    /// A setting that is as it is.
+    /// The setting cannot be changed.
     CannotChange,
-    /// No such column.
+    /// A column does not exist.
     UndefinedColumn,
-    /// No such function.
+    /// A function does not exist.
     UndefinedFunction,
-    /// There is such a table already.
+    /// The table exists already.
     DuplicateTable,
-    /// There is such a column already.
+    /// The column exists already.
     DuplicateColumn,
-    /// A name could mean several things.
+    /// A name is ambiguous.
     AmbiguousName,
-    /// The columns make no table.
+    /// The columns do not form a valid table.
     InvalidTableDefinition,
-    /// A table cannot be ordered, partitioned or kept as it is said.
+    /// A table cannot be ordered, partitioned or retained as specified.
     InvalidObjectDefinition,
-    /// A column is neither grouped by nor aggregated, or an aggregate stands where none can.
+    /// A column is neither grouped by nor aggregated, or an aggregate is not allowed there.
     Grouping,
-    /// A subquery that stands for a value has more than one row.
+    /// A scalar subquery has more than one row.
     Cardinality,
-    /// A pattern that is no regular expression.
+    /// A pattern is not a regular expression.
     InvalidPattern,
-    /// What the sign is that takes the meaning from others in a pattern.
+    /// The escape character of a pattern is invalid.
     InvalidEscape,
-    /// What is sorted, grouped or limited by is no column of the answer.
+    /// An expression of ORDER BY, GROUP BY or LIMIT is not a column of the answer.
     InvalidColumnReference,
     /// Two tables of a query have the same name.
     DuplicateAlias,
     /// The statement cannot be planned.
     InvalidStatement,
-    /// A value that must be there is NULL.
+    /// A value that must not be NULL is NULL.
     NotNull,
-    /// Somebody else has changed the same rows.
+    /// Another session has changed the same rows.
     Conflict,
-    /// A clause or a function is given something without meaning.
+    /// A clause or a function has an invalid argument.
     InvalidParameter,
-    /// What is named is of another kind.
+    /// The named object is of another kind.
     WrongObjectType,
-    /// Something else depends on it.
+    /// Another object depends on it.
     DependentObjects,
-    /// A parameter where there can be none.
+    /// A parameter is not allowed there.
     UndefinedParameter,
     /// Division by zero.
     DivisionByZero,
-    /// The memory of queries is used up.
+    /// The memory of queries is exhausted.
     OutOfMemory,
     /// The disk is full.
     DiskFull,
-    /// A limit of the system was passed.
+    /// A limit of the system is exceeded.
     LimitExceeded,
-    /// The machine failed.
+    /// The environment failed: the disk, or the machine.
     Environment,
-    /// The bytes are not what was written.
+    /// The bytes differ from what was written.
     Corruption,
-    /// It was ended before it was done.
+    /// The statement was cancelled.
     QueryCanceled,
-    /// The process ends.
+    /// The server is stopping.
     Stopping,
-    /// We are at fault.
+    /// A bug in Tidegate.
     Internal,
 }
 
@@ -123,7 +123,7 @@ impl SyntaxError {
 }
 
 impl Error {
-    /// What kind of thing went wrong.
+    /// The kind of the error.
     #[must_use]
     pub fn condition(&self) -> Condition {
         match self {
@@ -148,7 +148,7 @@ impl Error {
             Error::NoSuchStatement { .. } => Condition::UndefinedObject,
             Error::Setting { what, .. } => setting_condition(what),
             Error::CopyOption { .. } => Condition::InvalidParameter,
-            // Whoever numbers errors has numbered it.
+            // The error of `BulkIo` has a code of its own, which is used instead.
             Error::Bulk { .. } => Condition::InvalidStatement,
             Error::NoSuchColumn { .. } => Condition::UndefinedColumn,
             Error::AmbiguousColumn { .. } => Condition::AmbiguousName,
@@ -296,7 +296,7 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
     }
 }
 
-/// The disk, or the quota on it, is full.
+/// True if the disk, or the quota on it, is full.
 fn is_no_space(error: &DataFusionError) -> bool {
     let DataFusionError::IoError(error) = error else { return false };
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
@@ -357,7 +357,7 @@ fn engine_condition(error: &DataFusionError) -> Condition {
     }
 }
 
-/// What an error of planning is about: only its message tells it.
+/// The condition of a planning error, which only its message tells.
 fn planning_condition(message: &str) -> Condition {
     let begins = |texts: &[&str]| texts.iter().any(|text| message.starts_with(text));
     let grouping = [
@@ -384,7 +384,7 @@ fn planning_condition(message: &str) -> Condition {
     }
 }
 
-/// What an error of a library is about that nobody else knows.
+/// The condition of an unknown error of a library.
 fn foreign_condition(message: &str) -> Condition {
     match message.starts_with("regex parse error") {
         true => Condition::InvalidPattern,
@@ -392,8 +392,8 @@ fn foreign_condition(message: &str) -> Condition {
     }
 }
 
-/// Whether Arrow says that a number does not fit in a type: only its message tells that from a text
-/// that is no number.
+/// True if Arrow reports that a number does not fit its type. Only the message tells this from a
+/// text that is not a number.
 fn is_out_of_range(message: &str) -> bool {
     let number = message.strip_prefix("Cannot cast string '").and_then(|it| it.split('\'').next());
     message.starts_with("Can't cast value ")
@@ -403,7 +403,8 @@ fn is_out_of_range(message: &str) -> bool {
         || number.is_some_and(|number| number.trim().parse::<i128>().is_ok())
 }
 
-/// Whether DataFusion says that no function takes such arguments, which it takes for its own fault.
+/// True if DataFusion reports that no function takes such arguments, which it classifies as
+/// internal.
 pub(crate) fn is_about_arguments(message: &str) -> bool {
     let types = ["could not cast array of type ", "Min/Max accumulator not implemented for type "];
     message.contains("Function '") && message.contains("failed to match any signature")

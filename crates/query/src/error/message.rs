@@ -1,4 +1,4 @@
-//! What is shown of an error: on one line, without what only its makers can use.
+//! The messages of errors: on one line, without details for developers.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use tidegate_model::Value;
 use super::{TextProblem, innermost, is_about_arguments};
 use crate::parse::Position;
 
-/// What a filter says of a row, as the general path says it.
+/// The message of a filter's error, the same as that of the plan without the filter.
 pub(super) struct FilterMessage<'a>(pub(super) &'a FilterError);
 
 impl fmt::Display for FilterMessage<'_> {
@@ -25,7 +25,7 @@ impl fmt::Display for FilterMessage<'_> {
     }
 }
 
-/// `line 1, column 8: `, or nothing.
+/// The prefix `line 1, column 8: `, or nothing.
 pub(super) struct At(pub(super) Option<Position>);
 
 impl fmt::Display for At {
@@ -67,7 +67,7 @@ impl fmt::Display for Innermost<'_> {
         if let DataFusionError::ExecutionJoin(join) = error
             && join.is_panic()
         {
-            // What it has said itself is on standard error.
+            // The message of the panic itself is on standard error.
             return f.write_str("internal error: the statement has panicked");
         }
         if matches!(error, DataFusionError::Internal(_)) {
@@ -77,7 +77,7 @@ impl fmt::Display for Innermost<'_> {
     }
 }
 
-/// The message about values that a function or an operator does not take.
+/// Writes the message about types that a function or an operator does not take.
 fn write_arguments(message: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(rest) = message.strip_prefix("could not cast array of type ") {
         let ty = rest.split(" to arrow").next().unwrap_or_default();
@@ -97,7 +97,7 @@ fn write_arguments(message: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// The types of a call that no signature takes, by their names in SQL.
+/// The argument types of a call that no signature takes, by their names in SQL.
 fn argument_types(message: &str) -> Option<String> {
     let (_, call) = message.split_once("argument types '")?;
     let (call, _) = call.split_once('\'')?;
@@ -111,7 +111,7 @@ fn argument_types(message: &str) -> Option<String> {
         let word = &rest[start..end];
         rest = &rest[end..];
         named.push_str(type_in_sql(word));
-        // The unit and the zone of a time, and the fields of an interval.
+        // The unit and the zone of a timestamp, and the fields of an interval, are left out.
         if matches!(word, "Timestamp" | "Interval" | "Duration" | "Time64")
             && let Some(end) = rest.find(')').filter(|_| rest.starts_with('('))
         {
@@ -146,7 +146,7 @@ fn type_in_sql(arrow: &str) -> &str {
     }
 }
 
-/// The message of an error and of those that caused it.
+/// The message of an error and of its causes.
 fn with_sources(error: &(dyn std::error::Error + 'static)) -> String {
     let sources = std::iter::successors(Some(error), |error| error.source());
     sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
@@ -165,8 +165,8 @@ fn arrow_message(problem: &ArrowError) -> String {
     }
 }
 
-/// The lines of a message in one, without the backtrace and the plea for a bug report that
-/// DataFusion may have appended.
+/// The lines of a message joined into one, without the backtrace and the request for a bug report
+/// that DataFusion may have appended.
 fn one_line(message: &str) -> String {
     let text = message.split("\n\nbacktrace:").next().unwrap_or_default();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

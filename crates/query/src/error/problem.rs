@@ -1,4 +1,4 @@
-//! What can be wrong with a text: of a statement, of a clause, of a value.
+//! The problems of texts: of statements, clauses, patterns, settings and values.
 
 use std::fmt;
 
@@ -7,210 +7,211 @@ use tidegate_model::{ColumnType, limits};
 
 use super::Error;
 
-/// What is wrong with a view.
+/// The problem of a view.
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum ViewProblem {
-    /// Its query cannot be planned. Places are those in its text.
+    /// Its query cannot be planned. Positions are those in its text.
     #[error("{0}")]
     Query(Box<Error>),
     /// It is among the views that it reads.
     #[error("it reads itself")]
     ReadsItself,
-    /// It reads a view that reads a view, and so on.
+    /// Views read views at too many levels.
     #[error("views read views more than {} deep", limits::VIEW_NESTING)]
     TooDeep,
-    /// With the views that it reads, or is beside, it reads too many tables.
+    /// The views of a statement read too many tables in total.
     #[error("views of a statement read more than {} tables in all", limits::VIEW_TABLES)]
     TooManyTables,
-    /// Its query has more or fewer columns than it had.
+    /// Its query has other columns than at its creation.
     #[error("its query has other columns than it had: make it anew with CREATE OR REPLACE VIEW")]
     OtherColumns,
-    /// A column of its query has values of another type than it had.
+    /// A column of its query has another type than at its creation.
     #[error(
         "column `{column}` was {}, and is {is}: make it anew with CREATE OR REPLACE VIEW",
         .was.sql()
     )]
     OtherType {
-        /// Its name.
+        /// The name of the column.
         column: String,
-        /// What it was.
+        /// The type at the creation of the view.
         was: ColumnType,
-        /// Arrow's name of what it is.
+        /// Arrow's name of the present type.
         is: String,
     },
-    /// It has a parameter.
+    /// Its query has a parameter.
     #[error("a view has no parameters")]
     Parameter,
-    /// Views read it, and it is to go without them.
+    /// Other views read it, and the statement would not drop them too.
     #[error("it reads `{table}`: add CASCADE to drop it too")]
     Needed {
-        /// What was to be dropped.
+        /// The object that was to be dropped.
         table: String,
     },
 }
 
-/// What is wrong with the text of a statement.
+/// The problem of a statement's text.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum SyntaxError {
-    /// A quote is opened and not closed.
+    /// A quote is not closed.
     #[error("this {quote} is never closed")]
     OpenQuote {
-        /// Which.
+        /// The quote.
         quote: char,
     },
-    /// A comment is opened and not closed.
+    /// A comment is not closed.
     #[error("this comment is never closed")]
     OpenComment,
-    /// There is no statement in the text.
+    /// The text contains no statement.
     #[error("there is no statement")]
     Empty,
-    /// Something else stands where it must not.
+    /// Another token is expected.
     #[error("expected {expected}, found {}", Found(.found))]
     Unexpected {
-        /// What should stand here.
+        /// The expected token.
         expected: String,
-        /// What does; `None` for the end of the text.
+        /// The token found; `None` for the end of the text.
         found: Option<String>,
     },
-    /// An option comes twice.
+    /// An option is given twice.
     #[error("the option {option} comes twice")]
     OptionTwice {
-        /// Its name.
+        /// The name of the option.
         option: &'static str,
     },
-    /// What stands in each other, or is joined by operators, is too much.
+    /// Subqueries, brackets or operators are nested too deep.
     #[error("a query is nested more than {most} deep here")]
     TooDeep {
-        /// How deep it may be.
+        /// The limit of levels.
         most: usize,
     },
-    /// It has an error somewhere, which the parser does not find.
+    /// The parser does not finish, because of an error somewhere in the query.
     #[error(
         "a query cannot be parsed in {steps} steps: look for an error inside of its innermost \
          brackets"
     )]
     Unclear {
-        /// The steps that it has for a query of this length.
+        /// The limit of steps for a query of this length.
         steps: usize,
     },
-    /// It reads too many tables and queries.
+    /// A query reads too many tables and subqueries.
     #[error(
         "a query has at most {most} tables and queries, those of WITH as often as it reads them"
     )]
     TooManyParts {
-        /// How many it may have.
+        /// The limit.
         most: usize,
     },
-    /// It joins too many tables.
+    /// A statement joins too many tables.
     #[error("a statement has at most {most} joins")]
     TooManyJoins {
-        /// How many it may have.
+        /// The limit.
         most: usize,
     },
     /// A SELECT has too many items.
     #[error("a SELECT lists, groups by and sorts by at most {most} expressions each")]
     TooManyItems {
-        /// How many it may have.
+        /// The limit.
         most: usize,
     },
     /// A GROUP BY has too many sets.
     #[error("a GROUP BY has at most {sets} sets, with {items} expressions together")]
     TooManySets {
-        /// The number of sets that it may have.
+        /// The limit of sets.
         sets: usize,
-        /// The number of expressions that all of them may have.
+        /// The limit of expressions of all sets together.
         items: usize,
     },
     /// A window is named that is not defined.
     #[error("window `{name}` does not exist")]
     NoSuchWindow {
-        /// Its name.
+        /// The name of the window.
         name: String,
     },
     /// Two windows have one name.
     #[error("window `{name}` is defined twice")]
     WindowTwice {
-        /// Their name.
+        /// The name of the windows.
         name: String,
     },
-    /// A window that is made of another one has a clause that only one of them may have.
+    /// A window based on another one has a clause that it must not have.
     #[error("the {clause} of window `{name}` cannot be overridden")]
     WindowOverridden {
-        /// The name of the other one.
+        /// The name of the other window.
         name: String,
         /// The clause.
         clause: &'static str,
     },
-    /// A type that nobody knows.
+    /// A type does not exist.
     #[error("type `{name}` does not exist")]
     NoSuchType {
-        /// As it is written.
+        /// The name as written.
         name: String,
     },
     /// A number is out of its bounds.
     #[error("{what} must be {bounds}, not {found}")]
     OutOfBounds {
-        /// Of what.
+        /// The name of the quantity.
         what: &'static str,
-        /// What it may be.
+        /// The bounds.
         bounds: &'static str,
-        /// What it is.
+        /// The number found.
         found: String,
     },
     /// A parameter has no value.
     #[error("there is no value for {name}: {known} given")]
     NoParameter {
-        /// As it is written: `$3`.
+        /// The parameter as written: `$3`.
         name: String,
-        /// How many values there are.
+        /// The number of values.
         known: usize,
     },
-    /// What the parser of queries says.
+    /// An error of the parser of queries.
     #[error("{message}")]
     Query {
-        /// Its message.
+        /// The parser's message.
         message: String,
     },
 }
 
-/// What is wrong with a clause of a time-series query, or with a function of times.
+/// The problem of a time-series clause, or of a function's argument.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum ClauseProblem {
-    /// A bound of LIMIT is no constant integer.
+    /// A bound of LIMIT is not a constant integer.
     #[error("LIMIT takes constant integers")]
     LimitBound,
-    /// `LIMIT -m, n`.
+    /// `LIMIT -m, n`: its lower bound counts from the end, its upper one from the start.
     #[error("LIMIT counts from the end first, and from the start then")]
     LimitFromEndToStart,
     /// A clause needs a designated timestamp, and the rows have none.
     #[error("{clause} needs a designated timestamp: name one with (query) TIMESTAMP(column)")]
     NoDesignated {
-        /// Which clause.
+        /// The clause.
         clause: &'static str,
     },
-    /// LIMIT and OFFSET are the same for all rows.
+    /// LIMIT or OFFSET refers to a column, but must be the same for all rows.
     #[error("LIMIT and OFFSET take no columns")]
     LimitColumn,
-    /// A function would make more than memory is for.
+    /// A function would use too much memory for its values.
     #[error("`{function}` would make more than {mebibytes} MiB of values at a time")]
     ValuesTooLarge {
         /// The function.
         function: String,
-        /// How much it may make.
+        /// The limit in MiB.
         mebibytes: u64,
     },
-    /// An aggregate that keeps all values is asked for those of more rows than fit, for each row.
+    /// The window frame of an aggregate that keeps all its values is too large: the values are
+    /// collected for each row.
     #[error(
         "`{function}` OVER takes a frame ROWS BETWEEN .. PRECEDING AND .. FOLLOWING of at most \
          {rows} rows"
     )]
     FrameTooLarge {
-        /// Which aggregate.
+        /// The aggregate.
         function: String,
-        /// How many rows the frame may have.
+        /// The limit of rows in the frame.
         rows: u64,
     },
     /// Two texts are too long to be compared character by character.
@@ -221,7 +222,7 @@ pub enum ClauseProblem {
     TextsTooLong {
         /// The function.
         function: String,
-        /// The greatest product.
+        /// The limit of the product of the lengths.
         steps: u64,
     },
     /// A regular expression is too long for its text.
@@ -232,99 +233,99 @@ pub enum ClauseProblem {
     MatchTooLong {
         /// The function.
         function: String,
-        /// The greatest product.
+        /// The limit of the product of the lengths.
         steps: u64,
     },
-    /// A column that should be a designated timestamp is none.
+    /// A column that should be a designated timestamp is not a TIMESTAMP.
     #[error("column `{column}` is no TIMESTAMP")]
     NoTimestamp {
-        /// Which column.
+        /// The column.
         column: String,
     },
-    /// No such time zone.
+    /// A time zone does not exist.
     #[error("there is no time zone '{zone}'")]
     NoTimeZone {
-        /// As it is written.
+        /// The name as written.
         zone: String,
     },
-    /// An offset is not written as such.
+    /// A text is not an offset from UTC.
     #[error("'{offset}' is no offset like '+01:30'")]
     Offset {
-        /// As it is written.
+        /// The text as written.
         offset: String,
     },
-    /// A length of time that is none.
+    /// A text is not a length of time.
     #[error("'{stride}' is no length of time like '15m': units are n U T s m h d w M y")]
     Stride {
-        /// As it is written.
+        /// The text as written.
         stride: String,
     },
-    /// A unit that there is not.
+    /// A unit of time does not exist.
     #[error("'{unit}' is no unit of time: units are n u U T s m h d w M y")]
     Unit {
-        /// As it is written.
+        /// The unit as written.
         unit: String,
     },
-    /// FROM or TO is no instant.
+    /// FROM or TO is not a timestamp.
     #[error("{bound} of SAMPLE BY takes a constant timestamp")]
     SampleBound {
         /// FROM or TO.
         bound: &'static str,
     },
-    /// SAMPLE BY and GROUP BY.
+    /// A query has both SAMPLE BY and GROUP BY.
     #[error("SAMPLE BY groups by itself: leave GROUP BY out")]
     SampleGrouped,
-    /// No aggregate stands beside SAMPLE BY.
+    /// A query with SAMPLE BY has no aggregate.
     #[error("SAMPLE BY takes columns and aggregates, and at least one aggregate")]
     SampleItems,
-    /// FILL has one value for several aggregates, or the other way round.
+    /// FILL has one value for several aggregates, or the reverse.
     #[error("FILL has {values} values for {aggregates} aggregates")]
     FillCount {
-        /// Values in FILL.
+        /// The number of values in FILL.
         values: usize,
-        /// Aggregates in SELECT.
+        /// The number of aggregates in SELECT.
         aggregates: usize,
     },
-    /// FILL(LINEAR) for something else than a number.
+    /// FILL(LINEAR) is used for a column that is not a number.
     #[error("FILL(LINEAR) takes numbers, and `{column}` is none")]
     FillLinear {
-        /// Which column.
+        /// The column.
         column: String,
     },
     /// A value in FILL is not of the column's type.
     #[error("FILL takes constants of the aggregate's type, which is not so for `{column}`")]
     FillValue {
-        /// Which column.
+        /// The column.
         column: String,
     },
-    /// Keys of a join in time have types that are not compared.
+    /// Keys of a time join have types that cannot be compared.
     #[error("the keys of a join must be of one type, not {left} and {right}")]
     KeyTypes {
-        /// Of the left side.
+        /// The type on the left side.
         left: String,
-        /// Of the right side.
+        /// The type on the right side.
         right: String,
     },
-    /// A fill would make too many rows.
+    /// A FILL would make too many rows.
     #[error("FILL would make {rows} rows, more than {most} are not made")]
     FillRows {
-        /// How many; as far as they were counted.
+        /// The number of rows, as far as they were counted.
         rows: u64,
-        /// How many it may make.
+        /// The limit of rows.
         most: u64,
     },
     /// An operator has no meaning for values of these types.
     #[error("there is no {} {operator} {}", .types[0], .types[1])]
     Operands {
-        /// As it is written.
+        /// The operator as written.
         operator: String,
-        /// The types of its left and of its right side.
+        /// The types of the left and the right side.
         types: Box<[String; 2]>,
     },
     /// A function has no meaning for values of this type.
     #[error("{function} does not take {ty}")]
     Argument {
-        /// Its name, or an operator of one value.
+        /// The name of the function, or a unary operator.
         function: String,
         /// The type.
         ty: String,
@@ -332,31 +333,31 @@ pub enum ClauseProblem {
     /// A time is out of the range of its type.
     #[error("a time is out of the range of its type")]
     TimeRange,
-    /// A pattern of times that has percent signs.
+    /// A time pattern has percent signs.
     #[error(
         "'{pattern}' is no pattern of PostgreSQL: write %Y-%m-%d %H:%M:%S as \
          YYYY-MM-DD HH24:MI:SS"
     )]
     PercentPattern {
-        /// As it is written.
+        /// The pattern as written.
         pattern: String,
     },
-    /// A pattern of times that PostgreSQL reads otherwise than QuestDB.
+    /// A time pattern means one thing in PostgreSQL, and another in QuestDB.
     #[error(
         "'{pattern}' has minutes for QuestDB where PostgreSQL has months: write yyyy-MM-dd \
          HH:mm:ss for the one, YYYY-MM-DD HH24:MI:SS for the other"
     )]
     UnclearPattern {
-        /// As it is written.
+        /// The pattern as written.
         pattern: String,
     },
-    /// A pattern of PostgreSQL in a function of QuestDB.
+    /// A function of QuestDB has a time pattern of PostgreSQL.
     #[error("'{pattern}' is a pattern of PostgreSQL: write to_char(..), or yyyy-MM-dd HH:mm:ss")]
     PostgresPattern {
-        /// As it is written.
+        /// The pattern as written.
         pattern: String,
     },
-    /// A text is no time by its pattern.
+    /// A text does not match its time pattern.
     #[error("'{text}' is no time by the pattern '{pattern}'{reason}")]
     TimeByPattern {
         /// The text.
@@ -366,35 +367,35 @@ pub enum ClauseProblem {
         /// The reason.
         reason: PatternProblem,
     },
-    /// A regular expression cannot be read.
+    /// A regular expression is invalid.
     #[error("regex parse error: {reason}")]
     RegexpPattern {
-        /// As its reader says it.
+        /// The message of the regex parser.
         reason: String,
     },
-    /// An argument of a function for which it has no answer.
+    /// A function has no result for an argument.
     #[error("{function} does not take {value}: {what}")]
     ArgumentValue {
-        /// Its name.
+        /// The name of the function.
         function: String,
-        /// As it is written.
+        /// The argument as written.
         value: String,
-        /// What it takes.
+        /// The values that it takes.
         what: &'static str,
     },
-    /// A call of `width_bucket` has no answer.
+    /// A call of `width_bucket` has no result.
     #[error("width_bucket: {what}")]
     WidthBucket {
         /// The problem.
         what: &'static str,
     },
-    /// A call of `format` has no answer.
+    /// A call of `format` has no result.
     #[error("format: {what}")]
     FormatText {
         /// The problem.
         what: &'static str,
     },
-    /// A text is no INTERVAL.
+    /// A text is not an INTERVAL.
     #[error("'{text}' is not a valid INTERVAL: expected one like '1 day 02:30:00' or 'P1DT2H30M'")]
     IntervalText {
         /// The text.
@@ -402,23 +403,23 @@ pub enum ClauseProblem {
     },
 }
 
-/// Reasons that a text is no time by a pattern of PostgreSQL.
+/// The reason why a text does not match a time pattern of PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PatternProblem {
-    /// It is not written as the field wants it.
+    /// The field finds no value in the text.
     Form {
         /// The field.
         field: &'static str,
     },
-    /// Two fields say different things.
+    /// Two fields contradict each other.
     Conflict {
         /// The second one.
         field: &'static str,
     },
-    /// No calendar or clock has it.
+    /// The date or time does not exist.
     NotInCalendar,
-    /// A field that is written only.
+    /// The field can be formatted, but not parsed.
     NotRead {
         /// The field.
         field: &'static str,
@@ -438,81 +439,81 @@ impl fmt::Display for PatternProblem {
     }
 }
 
-/// What is wrong with SET, or with the name of a setting.
+/// The problem of SET, or of the name of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum SettingProblem {
-    /// There is none of this name.
+    /// There is no setting of this name.
     #[error("there is no setting `{name}`")]
     Unknown {
-        /// As it is written.
+        /// The name as written.
         name: String,
     },
-    /// It is as it is.
+    /// The setting cannot be changed.
     #[error("{name} cannot be changed")]
     Fixed {
-        /// Its name.
+        /// The name of the setting.
         name: String,
     },
-    /// It is a key of the configuration.
+    /// The name is a key of the configuration.
     #[error("{name} is a key of the configuration, and cannot be set by a statement")]
     OfConfiguration {
-        /// Its name.
+        /// The name of the key.
         name: String,
     },
-    /// It does not take the value.
+    /// The setting does not take the value.
     #[error("{name} cannot be '{value}': it takes {expected}")]
     Value {
-        /// Its name.
+        /// The name of the setting.
         name: String,
-        /// As it is given.
+        /// The value as written.
         value: String,
-        /// What it takes.
+        /// The values that it takes.
         expected: String,
     },
-    /// A time zone other than UTC.
+    /// The time zone is not UTC.
     #[error(
         "TimeZone cannot be '{zone}': times are read and shown in UTC, write ts AT TIME ZONE \
          '{zone}' or to_timezone(ts, '{zone}')"
     )]
     NotUtc {
-        /// As it is given.
+        /// The time zone as written.
         zone: String,
     },
-    /// It is longer than what is kept.
+    /// The name and the value of a setting are too long.
     #[error("{name} is longer than {} bytes, with its value", limits::SETTING_BYTES)]
     TooLong {
-        /// Its name.
+        /// The name of the setting.
         name: String,
     },
-    /// There are as many as are kept.
+    /// The session has too many settings.
     #[error("{} settings are set already, more are not kept", limits::SESSION_SETTINGS)]
     TooMany,
 }
 
-/// Why a text is no value of a type.
+/// The reason why a text is not a valid value of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum TextProblem {
-    /// It is not written as such values are.
+    /// The text does not have the form of such values.
     #[error("expected {expected}")]
     Form {
-        /// How it should be written.
+        /// The expected form.
         expected: &'static str,
     },
-    /// The calendar or the clock does not have it.
+    /// The date or time does not exist.
     #[error("no calendar or clock has it")]
     NotInCalendar,
-    /// The type cannot hold it.
+    /// The value is out of the range of the type.
     #[error("out of range")]
     OutOfRange,
-    /// It has more characters than are wanted.
+    /// The text has too many characters.
     #[error("it has more than {length} characters")]
     TooLong {
-        /// How many are wanted.
+        /// The limit of characters.
         length: u64,
     },
-    /// A day has no time of day.
+    /// A date has no time of day.
     #[error("a day has no time of day, cast the column to TIMESTAMP")]
     HasTimeOfDay,
     /// An interval has too many windows.

@@ -1,4 +1,4 @@
-//! The forms of queries on the catalog, each with what is planned for it.
+//! Tests of the rewriting: each form of a catalog query with its rewritten SQL.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn forms_of_the_catalog_become_known_ones() {
     check("SELECT tableoid FROM t", "SELECT tableoid FROM t");
 }
 
-/// Whether a list has `a`, or may have it where a NULL stands.
+/// The rewritten form of `a = ANY(list)`: NULL if there is no match, but a NULL in the list.
 fn any_of(list: &str) -> String {
     format!(
         "(CASE WHEN array_has({list}, a) THEN true WHEN array_position({list}, NULL) IS NOT NULL \
@@ -46,8 +46,8 @@ fn any_of(list: &str) -> String {
     )
 }
 
-// `'{}'` was a list of one empty text: rows with such a text were found, and no number could
-// be compared with it. What stood in quotes was cut at its commas, and NULL was a text.
+// `'{}'` was a list of one empty text: rows with such a text were found, and no number could be
+// compared with it. Quoted elements were split at their commas, and NULL was a text.
 #[test]
 fn a_text_of_a_list_has_the_elements_of_postgresql() {
     let any = |text: &str, expected: &str| {
@@ -60,7 +60,7 @@ fn a_text_of_a_list_has_the_elements_of_postgresql() {
     any(r#"'{"a,b",c}'"#, "a IN ('a,b', 'c')");
     any(r#"'{ a b , "", "NULL" , null}'"#, "a IN ('a b', '', 'NULL', NULL)");
     any(r#"'{"say \"x\"","\\",a\,b}'"#, r#"a IN ('say "x"', '\', 'a,b')"#);
-    // What is no list stays, and is refused by whoever plans it.
+    // A text that is not a list stays, and planning refuses it.
     for bad in [r#"'{"a}'"#, "'{a,}'", "'{,a}'", "'{{1},{2}}'", r#"'{"a"b}'"#, "'a'"] {
         any(bad, &any_of(bad));
     }
