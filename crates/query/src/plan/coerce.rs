@@ -235,7 +235,7 @@ fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option
     compared.or_else(|| compare_lengths_or_times(left, op, right, schema))
 }
 
-/// Does the same except for decimals, also for operands of a comparison with NULL.
+/// Does the same for lengths and times only, as IS DISTINCT FROM needs it: NULL is a value there.
 pub(super) fn compare_lengths_or_times(
     left: &Expr,
     op: Operator,
