@@ -77,7 +77,7 @@ fn one(children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> 
 struct PartsExec {
     filter: Arc<dyn ExecutionPlan>,
     inputs: Arc<Inputs>,
-    /// How many rows the filter gives out at most.
+    /// The maximal number of rows that the filter returns.
     fetch: Option<usize>,
 }
 
@@ -198,9 +198,9 @@ struct Parts {
     part: SendableRecordBatchStream,
     filter: Arc<dyn ExecutionPlan>,
     input: Shared,
-    /// The number of the stream, and what it is executed with.
+    /// The number of the stream, and its task context.
     of: (usize, Arc<TaskContext>),
-    /// How many rows may still come.
+    /// The number of rows that may still come.
     left: usize,
 }
 
@@ -245,7 +245,7 @@ impl RecordBatchStream for Parts {
 struct Part {
     schema: SchemaRef,
     input: Shared,
-    /// How many bytes it may still have.
+    /// The number of bytes that it may still have.
     left: u64,
 }
 

@@ -35,7 +35,7 @@ pub(super) fn narrow(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
     Ok(Arc::new(FewRowsExec { inner, outer }))
 }
 
-/// What all operators but this one are executed with.
+/// The task context of all operators but this one.
 #[derive(Debug, Default)]
 struct Outer(Mutex<Option<Arc<TaskContext>>>);
 
@@ -46,7 +46,7 @@ struct FewRowsExec {
     outer: Arc<Outer>,
 }
 
-/// What is below it, with the usual one.
+/// The input of the division, with the usual batch size.
 #[derive(Debug)]
 struct BelowExec {
     input: Arc<dyn ExecutionPlan>,
