@@ -154,7 +154,7 @@ impl PlannedQuery {
 }
 
 /// Finds a query that was planned before and took little time, if another plan can be made of that
-/// one (`cache`, `pattern`). Tables are not looked at for others.
+/// one (`cache`, `pattern`). No tables are looked up for other queries.
 pub(crate) fn known_query(
     (cache, database): (&PlanCache, &Database),
     (sql, parameters): (&str, &[Parameter]),

@@ -126,7 +126,7 @@ impl Cut {
         let bytes = batch.columns().iter().map(|column| bytes_of(column.as_ref()));
         let bytes = bytes.fold(0, u64::saturating_add);
         let pieces = usize::try_from(bytes.div_ceil(self.bytes_max)).unwrap_or(usize::MAX);
-        // A piece of rows that are larger than others has somewhat more.
+        // A slice of rows that are larger than others has somewhat more bytes.
         (rows / pieces.max(1)).min(self.rows_max).max(1)
     }
 }
@@ -337,7 +337,7 @@ struct Projected {
     exprs: Vec<ProjectionExpr>,
     schema: SchemaRef,
     input: SendableRecordBatchStream,
-    /// What is left of a batch.
+    /// The rest of a batch.
     rest: Option<RecordBatch>,
     /// The number of rows that are tried at a time.
     rows: usize,

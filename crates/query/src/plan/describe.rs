@@ -205,7 +205,7 @@ fn cast_types(query: &Query) -> ParameterTypes {
 mod tests {
     use super::*;
 
-    // A vector was made as long as the highest number in the text says. A description of
+    // A vector was made as long as the highest number in the text. A description of
     // `SELECT $1000000000000` asked for terabytes, and an allocation that fails ends the process:
     // one statement ended the server.
     #[test]

@@ -2,9 +2,9 @@
 //!
 //! - O1. A plain scan or filter of a table, with projections and limits above it, returns rows in
 //!   the order of the table: as an answer, and below any LIMIT.
-//! - O2. Where a sort, or an operator that requires sorted input, asks for the order of the
-//!   designated timestamp, up or down, and only operators that keep the order stand between it and
-//!   the scan, the scan delivers that order and nothing is sorted.
+//! - O2. If a sort, or an operator that requires sorted input, needs the order of the designated
+//!   timestamp, ascending or descending, and only operators that keep the order stand between it
+//!   and the scan, the scan delivers that order and nothing is sorted.
 //!
 //! O1 changes the logical plan, O2 is a physical rule that runs before all others, so that they see
 //! the order that the scan promises.

@@ -35,7 +35,7 @@ pub(crate) enum ScanOrder {
     Backward,
 }
 
-/// A piece of work.
+/// A task: a part of the work of a scan.
 #[derive(Debug, Clone)]
 pub(crate) enum ScanTask {
     /// Rows of one page frame of a segment.

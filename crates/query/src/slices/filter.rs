@@ -2,7 +2,7 @@
 //!
 //! - SF1. A filter gathers the rows that are left until they are as many as a batch has, and
 //!   charges nothing for them: 8,192 texts of a megabyte. So it gets its input in parts of
-//!   `SLICE_BYTES`, as if each was all there is, and gives out what is left of it.
+//!   `SLICE_BYTES`, as if each was its whole input, and returns the rows that are left of it.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Rows that are divided among streams, which gather few of them if they may be wide.
 //!
 //! - SR1. For each stream that it divides rows among, DataFusion gathers as many as a batch has,
-//!   and charges nothing until they are: 8,192 texts of a megabyte for each. Where rows have texts
+//!   and charges nothing until they are: 8,192 texts of a megabyte for each. Of rows with texts
 //!   or lists, `WIDE_ROWS` are gathered; batches that have half as many go on as they are.
 
 use std::fmt;

@@ -265,7 +265,7 @@ impl Merge {
         self.join.0.spare_rows + 2 * self.last.len() < self.held_rows
     }
 
-    /// Drops rows as M2 says. The current right batch stays, because more rows of it will be
+    /// Drops rows as M2 requires. The current right batch stays, because more rows of it will be
     /// recorded.
     fn compact(&mut self) -> Result<()> {
         let current = self.right_rows.as_ref().map(|_| self.held.len() - 1);

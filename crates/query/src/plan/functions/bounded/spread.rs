@@ -1,9 +1,9 @@
 //! Constants that are copied to each row of a batch: charged before they are copied.
 //!
 //! - SP1. A call of constants is one value for all rows of a batch, and so is a subquery of one
-//!   row. Where an operator, CASE or IN makes an array of it, it stands in a call of `spread`,
-//!   which charges all rows: otherwise they would be copied without a bound. A projection then
-//!   evaluates it for fewer rows at a time (`slices` SL2).
+//!   row. If an operator, CASE or IN makes an array of it, it stands in a call of `spread`, which
+//!   charges all rows: otherwise they would be copied without a bound. A projection then evaluates
+//!   it for fewer rows at a time (`slices` SL2).
 //! - SP2. Literals are no such calls: batches are cut for them (`slices` SL1).
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Parsing texts as times.
 //!
-//! - TR1. Where a pattern has a separator or a space, the text may have another one, or none; with
+//! - TR1. For a separator or a space in the pattern, the text may have another one, or none; with
 //!   FX it has exactly one character there. A text that is longer than its pattern, or shorter, is
 //!   read as far as both go, as in PostgreSQL.
 
