@@ -30,13 +30,13 @@ pub enum Role {
 /// The privilege that a statement needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// Read rows and settings, and cancel the user's own statements.
+    /// Reads rows and settings, and cancels the user's own statements.
     Look,
-    /// Add, change or remove rows.
+    /// Adds, changes or removes rows.
     Write(&'static str),
-    /// Create, change or drop tables.
+    /// Creates, changes or drops tables.
     Define(&'static str),
-    /// Read or write a file of the server.
+    /// Reads or writes a file of the server.
     File(&'static str),
 }
 

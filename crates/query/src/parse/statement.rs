@@ -84,7 +84,7 @@ pub(crate) enum Statement {
 }
 
 impl Statement {
-    /// Returns the name of a statement that has an effect besides reading, but changes no table.
+    /// Returns its name if it has an effect besides reading, but changes no table.
     pub(crate) fn deed(&self) -> Option<&'static str> {
         match self {
             Statement::Cancel { .. } => Some("CANCEL QUERY"),
@@ -358,7 +358,7 @@ fn explain(cursor: &mut Cursor<'_>) -> Result<Statement> {
         return Err(cursor.not_supported(feature));
     }
     let explained = |change| Explain { analyze, verbose, offset, change };
-    // Blanks keep the places those of the whole text.
+    // Blanks in place of EXPLAIN keep the places those of the whole text.
     match parse_statement(&blanked(cursor.sql(), offset)) {
         Ok(Statement::Query) => Ok(Statement::Explain(explained(None))),
         Ok(Statement::ChangeRows(RowChange::DropPartitions(_))) => {

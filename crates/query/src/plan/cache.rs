@@ -73,7 +73,7 @@ pub(crate) struct CachedPlan {
     tables: Vec<KnownTable>,
     /// Template of the first physical plan; `None` if others cannot be made of it.
     pattern: OnceLock<Option<PlanPattern>>,
-    /// True if its time for one run tells that of the next (PC5).
+    /// True if it calls only `STEADY` functions, so that a quick run promises the next one (PC5).
     is_steady: bool,
     /// True if it took little time when it last ran.
     is_quick: AtomicBool,
@@ -104,7 +104,7 @@ impl PlanCache {
     }
 
     /// Returns the plan of a text, and its tables as they are now; `None` if it is not known (PC1),
-    /// or is not accepted.
+    /// or `is_wanted` returns false.
     pub(crate) fn find(
         &self,
         sql: &str,

@@ -313,7 +313,7 @@ fn value_like(old: &ScalarValue, parameter: &Parameter) -> Option<ScalarValue> {
         (S::Utf8View(_), Parameter::Text(text)) => S::Utf8View(Some(text.clone())),
         (_, Parameter::Text(text)) => of_text(old, text)?,
         (_, Parameter::Typed(ty, Some(text))) if ty == "UUID" => of_text(old, text)?,
-        // It becomes one of microseconds first, for a column of any type.
+        // A TIMESTAMP becomes one of microseconds first, for a column of any type.
         (_, Parameter::Typed(ty, Some(text))) if ty == "TIMESTAMP" => {
             let micros = ColumnType::Timestamp(TimeUnit::Micros);
             value_of_text(text, micros)?.ok()?;

@@ -1,7 +1,7 @@
 //! Planning of `INSERT`, `UPDATE` and `DELETE` as queries: their answers are the rows to be
 //! written, and the ids of the rows to be removed.
 //!
-//! - RW1. Every token of the statement keeps its place, in any order of the query.
+//! - RW1. Every token of the statement keeps its place, although the query has another order.
 //! - RW2. Columns of the answer have the types of the table's: values are converted as by CAST.
 //!   Constants of VALUES and SET are cast one by one, before DataFusion looks for a common type of
 //!   all rows. But a value stored in a DATE has no time of day (`whole_day`).

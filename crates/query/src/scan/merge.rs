@@ -34,7 +34,7 @@ pub(crate) struct Merge {
 struct Input {
     /// As the output, with the timestamp behind it.
     plan: Arc<ReadPlan>,
-    /// The rows in the order they are read, the next ones last.
+    /// The rows that are left to read, the next ones last.
     pending: Vec<FrameRows>,
     reader: Option<TaskReader>,
     head: Option<Head>,

@@ -311,7 +311,7 @@ const GROWING: &[(&str, Growth)] = &[
     ("regexp_match", Grows(growth::matched_groups)),
     ("regexp_matches", Grows(growth::all_matched_groups)),
     ("regexp_replace", Grows(growth::replaced_by_pattern)),
-    // Returns the parts between matches, each a value of its own, as `string_to_array` does.
+    // The parts between matches, each a value of its own, as in `string_to_array`.
     ("regexp_split_to_array", Input(24)),
     ("regexp_substr", Input(1)),
     ("repeat", Grows(growth::repeated)),
