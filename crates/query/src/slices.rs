@@ -126,7 +126,7 @@ impl Cut {
         let bytes = batch.columns().iter().map(|column| bytes_of(column.as_ref()));
         let bytes = bytes.fold(0, u64::saturating_add);
         let pieces = usize::try_from(bytes.div_ceil(self.bytes_max)).unwrap_or(usize::MAX);
-        // A slice of rows that are larger than others has somewhat more bytes.
+        // A piece of rows that are larger than others has somewhat more.
         (rows / pieces.max(1)).min(self.rows_max).max(1)
     }
 }
