@@ -1,12 +1,12 @@
-//! Statements as text: where they are split, which of them are ours, and what those say.
+//! The text of statements: splitting it, telling our statements from queries, and parsing ours.
 //!
 //! - G1. Every error has the place of the token that caused it.
 //! - G2. A statement that is not one of ours is a query, and is left to sqlparser as it is.
 //!
-//! The grammar is that of `CREATE TABLE`, `ALTER TABLE`, `SHOW`, `SET` and their like, and of what
-//! stands around queries and expressions in `INSERT`, `UPDATE` and `DELETE`; QuestDB's clauses that
-//! change nothing here are accepted with a notice. Not here: doing what statements say (`ddl`,
-//! `dml`, `show`), and queries (`plan`).
+//! The grammar is that of `CREATE TABLE`, `ALTER TABLE`, `SHOW`, `SET` and similar statements, and
+//! of the parts of `INSERT`, `UPDATE` and `DELETE` around their queries and expressions; QuestDB's
+//! clauses that change nothing here are accepted with a notice. Not here: executing statements
+//! (`ddl`, `dml`, `show`), and queries (`plan`).
 
 mod token;
 mod cursor;

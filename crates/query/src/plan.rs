@@ -1,8 +1,8 @@
-//! From the text of a query to a plan that can run.
+//! Planning: from the text of a query to a physical plan.
 //!
 //! - Z1. All tables of a query are read as of one moment.
-//! - Z2. What is planned is a query and nothing else: DataFusion's own statements (COPY, CREATE
-//!   VIEW, SET, ...) never get as far as to be done.
+//! - Z2. Only queries are planned: DataFusion's own statements (COPY, CREATE VIEW, SET, ...) are
+//!   never executed.
 //!
 //! The steps: text to tree (`query_text`), tree to logical plan (DataFusion, with `tables`,
 //! `type_names` and `coerce`), time order (`order`), physical plan (DataFusion, with the scan).
@@ -122,29 +122,29 @@ pub(crate) use time_text::merged;
 pub(crate) use time_text::{TimeScale, parse_time};
 pub(crate) use views::{NewView, ViewPlan, plan_view};
 
-/// Windows of an interval: with more, the condition itself would be the work.
+/// The maximal number of windows of an interval: with more, the condition itself would be the work.
 pub(crate) const WINDOWS_MAX: usize = 10_000;
 
-/// The name of the table that a statement changes, in the query for its rows. No other can have it:
-/// a query that names it does not find it.
+/// The name of the table that a statement changes, in the query for its rows. No other table can
+/// have it, and a query that names it does not find it.
 const TARGET: &str = "tidegate.target";
 
-/// A query that can run.
+/// A query with its physical plan.
 #[derive(Debug)]
 pub(crate) struct PlannedQuery {
     pub(crate) plan: Arc<dyn ExecutionPlan>,
-    /// What the user should know, a sentence each.
+    /// Notices to the user, a sentence each.
     pub(crate) notices: Vec<String>,
-    /// Of the answer: the columns of the plan under the names that users see.
+    /// The schema of the answer: the columns of the plan under the names that users see.
     pub(crate) schema: SchemaRef,
-    /// Which of them is the designated timestamp.
+    /// The index of the designated timestamp among them.
     pub(crate) designated: Option<usize>,
-    /// The plan that is kept for the next time; `None` if none is.
+    /// The plan that the plan cache keeps; `None` if it keeps none.
     pub(crate) kept: Option<Arc<CachedPlan>>,
 }
 
 impl PlannedQuery {
-    /// The query of a plan that is kept.
+    /// Returns the query of a plan that is kept.
     fn of_known(cached: Arc<CachedPlan>, plan: Arc<dyn ExecutionPlan>) -> PlannedQuery {
         let schema = match cached.pattern() {
             Some(pattern) => Arc::clone(&pattern.schema),
@@ -155,8 +155,8 @@ impl PlannedQuery {
     }
 }
 
-/// A query that was planned before and took little time, if another plan can be made of that one
-/// (`cache`, `pattern`). Tables are not looked at for others.
+/// Finds a query that was planned before and took little time, if another plan can be made of that
+/// one (`cache`, `pattern`). No tables are looked up for other queries.
 pub(crate) fn known_query(
     (cache, database): (&PlanCache, &Database),
     (sql, parameters): (&str, &[Parameter]),
@@ -165,16 +165,16 @@ pub(crate) fn known_query(
     find_known((cache, database), (sql, parameters), is_wanted)
 }
 
-/// See [`known_query`].
+/// The result of [`known_query`].
 pub(crate) struct KnownQuery {
     cached: Arc<CachedPlan>,
     tables: TablesNow,
-    /// Of its one scan, if parameters have other values than in the plan.
+    /// The filters of its one scan, if parameters have other values than in the plan.
     filters: Option<Arc<[Expr]>>,
 }
 
 impl KnownQuery {
-    /// Its plan for a statement.
+    /// Returns its plan for a statement.
     pub(crate) fn planned(self, stop: &Arc<Stop>) -> Result<PlannedQuery> {
         let pattern = self.cached.pattern().expect("it was asked for");
         let plan = pattern.over(&self.tables, self.filters.as_ref(), stop)?;
@@ -190,7 +190,7 @@ pub(crate) async fn plan_query(
     sql: &str,
     parameters: &[Parameter],
 ) -> Result<PlannedQuery> {
-    // A plan is for tables that all see.
+    // Plans are shared for tables that all sessions see.
     let is_shared = Caller::of(state).session.seen().is_none();
     let cache = state.config().get_extension::<PlanCache>().filter(|_| is_shared);
     let asked = (sql, parameters);
@@ -217,13 +217,13 @@ pub(crate) async fn plan_query(
     }
 }
 
-/// A query that was planned before.
+/// Finds a query that was planned before.
 fn find_known(
     (cache, database): (&PlanCache, &Database),
     (sql, parameters): (&str, &[Parameter]),
     is_wanted: impl Fn(&CachedPlan) -> bool,
 ) -> Option<KnownQuery> {
-    // Keys are told apart by it, and it stands in no statement.
+    // Keys are separated by it, and no statement contains it.
     if sql.contains('\0') {
         return None;
     }
@@ -238,7 +238,7 @@ fn find_known(
     Some(KnownQuery { cached, tables, filters: None })
 }
 
-/// What a plan for any values of parameters of such types is kept under.
+/// Returns the key of a plan for any values of parameters of such types.
 fn key_for_any(sql: &str, parameters: &[Parameter]) -> String {
     let mut key = format!("{sql}\0\0");
     for parameter in parameters {
@@ -248,7 +248,7 @@ fn key_for_any(sql: &str, parameters: &[Parameter]) -> String {
     key
 }
 
-/// What a plan is kept under: a plan is one for these values.
+/// Returns the key of a plan for these values of parameters.
 fn cache_key<'s>(sql: &'s str, parameters: &[Parameter]) -> Cow<'s, str> {
     if parameters.is_empty() {
         return Cow::Borrowed(sql);
@@ -295,8 +295,8 @@ async fn plan_parsed(
     Ok(PlannedQuery { plan: physical, notices, schema, designated, kept })
 }
 
-/// The state for queries on the catalog: their rows are few, and come in the order of the relation
-/// that they are about, as clients without an ORDER BY expect them.
+/// Returns the state for queries on the catalog: their rows are few, and come in the order of the
+/// main relation, as clients without an ORDER BY expect them.
 fn in_one_part(state: &SessionState) -> SessionState {
     let mut state = state.clone();
     state.config_mut().options_mut().execution.target_partitions = 1;
@@ -416,8 +416,9 @@ fn plan_with(
     Ok(limits_in_table_order(plan)?)
 }
 
-/// The tables that a query names, with those that views among them read, as of one moment (Z1), and
-/// the one that is changed, as the session sees them. What is no table may be a function.
+/// Returns the tables that a query names, with those that views among them read, as of one moment
+/// (Z1), and the one that is changed, as the session sees them. A name that is no table may be a
+/// function.
 fn snapshots(
     (session, database): (&Session, &Database),
     references: &[TableReference],
@@ -431,7 +432,7 @@ fn snapshots(
         if let Some(changes) = &changes
             && let Some(table) = changes.find(&name)
         {
-            // What is said to be public is no temporary table.
+            // A name that is qualified with `public` is no temporary table.
             if reference.schema() == Some("public") {
                 key = public_name(&name).into();
             } else {
@@ -464,7 +465,8 @@ fn snapshots(
     let existing = existing.into_iter().map(|(key, _)| key.into_owned());
     let mut names = existing.chain(target.map(|_| TARGET.to_owned()));
     for mut snapshot in snapshots {
-        // Behind those that are named, those that views read: no table of the session hides them.
+        // The named tables come first, then those that views read: no table of the session hides
+        // these.
         let name = names.next().unwrap_or_else(|| public_name(&snapshot.name.to_lowercase()));
         if name == TARGET && snapshot.schema.view().is_some() {
             return Err(StorageError::IsView { view: snapshot.name.clone() }.into());
@@ -481,7 +483,7 @@ fn snapshots(
     Ok(found)
 }
 
-/// The table that is changed, if it is temporary.
+/// Returns the table that is changed, if it is temporary.
 fn temporary_target(
     changes: Option<&Changes>,
     target: Option<&Name>,
@@ -496,8 +498,8 @@ fn temporary_target(
     }
 }
 
-/// Adds what temporary views among them read of temporary tables, at any depth, and gives the
-/// names of what they read besides.
+/// Adds the temporary tables that temporary views among them read, at any depth, and returns the
+/// names of the other tables that they read.
 fn read_by_temporary_views(
     (changes, visible): (&Changes, &VisibleTables<'_>),
     found: &mut Snapshots,
@@ -518,7 +520,7 @@ fn read_by_temporary_views(
             if found.values().all(|known| known.table != own.id) {
                 let snapshot = changes.rows_of(own)?;
                 reading.push(Arc::clone(&snapshot));
-                // Under a name that no table of the statement has.
+                // A name that no table of the statement has.
                 found.insert(format!("{TARGET}.{}", own.id.0), snapshot);
             }
         }
@@ -526,7 +528,7 @@ fn read_by_temporary_views(
     Ok(others)
 }
 
-/// The names of a plan's columns, each with the name it is stored under.
+/// Returns the names of a plan's columns, each with the name it is stored under.
 fn planned_names(schema: &DFSchema) -> Vec<(String, Option<String>)> {
     let name_of = |field: &Arc<Field>| {
         let stored = field.metadata().get(NAME_KEY).cloned();
@@ -539,7 +541,7 @@ fn planned_names(schema: &DFSchema) -> Vec<(String, Option<String>)> {
     schema.fields().iter().map(name_of).collect()
 }
 
-/// Whether this is what a repeated name has behind it: `_2`.
+/// Returns true for the suffix of a repeated name: `_2`.
 fn is_repetition(text: &str) -> bool {
     text.strip_prefix('_').is_some_and(|number| number.parse::<u32>().is_ok())
 }

@@ -1,10 +1,10 @@
-//! Who may do what.
+//! Authorization: roles, privileges, and the check of each statement.
 //!
-//! - RT1. This is the one place that says so, for every protocol: an engine asks it for each
-//!   statement, and whoever takes rows without one asks it by [`Session::allow`].
-//! - RT2. A statement that nobody has thought of is for administrators.
+//! - RT1. This is the one place that decides, for every protocol: an engine asks it for each
+//!   statement, and code that takes rows without a statement asks it by [`Session::allow`].
+//! - RT2. A statement without a rule here is for administrators.
 //!
-//! Not here: who somebody is, and how he shows it (`server`).
+//! Not here: authentication (`server`).
 
 use tidegate_model::is_system_table;
 
@@ -16,35 +16,35 @@ use crate::parse::{
 };
 use crate::session::Session;
 
-/// What somebody is.
+/// The role of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// May do everything, and see and end the statements of others.
+    /// May do everything, and see and cancel the statements of others.
     Admin,
-    /// May add, change and remove rows; lines and files that it sends make tables and columns.
+    /// May add, change and remove rows; lines and files that it sends create tables and columns.
     Writer,
-    /// May look.
+    /// May only read.
     Reader,
 }
 
-/// What somebody wants to do.
+/// The privilege that a statement needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// Look at rows and settings, and end statements of his own.
+    /// Reads rows and settings, and cancels the user's own statements.
     Look,
-    /// Add, change or remove rows.
+    /// Adds, changes or removes rows.
     Write(&'static str),
-    /// Make, change or remove tables.
+    /// Creates, changes or drops tables.
     Define(&'static str),
-    /// Read or write a file of the server.
+    /// Reads or writes a file of the server.
     File(&'static str),
 }
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Role; 3] = [Role::Admin, Role::Writer, Role::Reader];
 
-    /// What it is called.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -54,13 +54,13 @@ impl Role {
         }
     }
 
-    /// The role of this name.
+    /// Returns the role of this name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Role> {
         Role::ALL.into_iter().find(|role| role.name() == name)
     }
 
-    /// Whether it may (RT1).
+    /// Returns true if it has a privilege (RT1).
     fn may(self, deed: Deed) -> bool {
         match (self, deed) {
             (Role::Admin, _) | (_, Deed::Look) => true,
@@ -72,7 +72,7 @@ impl Role {
 }
 
 impl Deed {
-    /// What a statement would do (RT2).
+    /// Returns the privilege that a statement needs (RT2).
     pub(crate) fn of(statement: &Statement) -> Deed {
         match statement {
             Statement::Query
@@ -129,14 +129,14 @@ impl Deed {
             Copy::Import { from: CopyPlace::Connection { .. }, .. } => Deed::Write("COPY FROM"),
             Copy::Import { from: CopyPlace::File(_), .. } => Deed::File("COPY FROM a file"),
             Copy::Export { to: CopyPlace::File(_), .. } => Deed::File("COPY TO a file"),
-            // Of jobs, those that it reaches.
+            // CANCEL ends only jobs that the session reaches.
             Copy::Export { to: CopyPlace::Connection { .. }, .. } | Copy::Cancel { .. } => {
                 Deed::Look
             }
         }
     }
 
-    /// What it is called; nothing if it only looks.
+    /// Returns its name; `None` for reading.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         match self {
@@ -145,7 +145,7 @@ impl Deed {
         }
     }
 
-    /// Whether somebody will ask one day who has done it.
+    /// Returns true if its use is written to the audit log.
     #[must_use]
     pub fn is_audited(self) -> bool {
         matches!(self, Deed::Define(_) | Deed::File(_))
@@ -153,17 +153,17 @@ impl Deed {
 }
 
 impl Session {
-    /// Whether all of these are temporary tables of its own.
+    /// Returns true if all of these are temporary tables of the session.
     fn has_temporary<'n>(&self, names: impl IntoIterator<Item = &'n Name>) -> bool {
         let Some(seen) = self.seen() else { return false };
         let is_own = |name: &Name| seen.named(name).is_some();
         names.into_iter().all(is_own)
     }
 
-    /// Whether whoever has this session may do this (RT1).
+    /// Checks that the session has a privilege (RT1).
     ///
     /// # Errors
-    /// If he may not.
+    /// If its role does not have it.
     pub fn allow(&self, deed: Deed) -> Result<()> {
         let role = self.origin().role;
         match deed.name().filter(|_| !role.may(deed)) {
@@ -174,7 +174,7 @@ impl Session {
 }
 
 impl Engine {
-    /// Whether a session may do a statement, and what it is then.
+    /// Checks that a session may execute a statement, and returns the privilege that it needs.
     pub(crate) fn admit(
         &self,
         session: &Session,
@@ -182,7 +182,7 @@ impl Engine {
         sql: &str,
     ) -> Result<Deed> {
         let deed = match statement {
-            // Of tables of its own a writer disposes.
+            // A writer may drop temporary tables of its own session.
             Statement::DropTables { names, .. } if session.has_temporary(names) => {
                 Deed::Write("DROP TABLE")
             }
@@ -219,7 +219,7 @@ mod tests {
     use crate::parse::parse_statement;
     use crate::session::Origin;
 
-    /// The roles that may do it.
+    /// Checks the roles that may execute a statement.
     #[track_caller]
     fn check(sql: &str, expected: &[Role]) {
         let deed = Deed::of(&parse_statement(sql).unwrap());

@@ -1,16 +1,16 @@
-//! The scan: rows of a snapshot for DataFusion.
+//! The scan: rows of a snapshot as an operator of DataFusion.
 //!
-//! - C1. Filters are exact: DataFusion does not look at them again, and limits come down to the
-//!   scan.
-//! - C2. A scan in table order has one partition and says so in its ordering; any other has as many
+//! - C1. Filters are exact: DataFusion does not evaluate them again, and limits are pushed down to
+//!   the scan.
+//! - C2. A scan in table order has one partition and declares its ordering; any other has as many
 //!   as there are threads and promises no order.
 //! - C3. Planning reads only metadata, segments that a time range ends in, and, where an aggregate
 //!   groups by integers or texts, the footers of the others (`fused::key`).
-//! - C4. The streams of a scan share its work, however many there are: operators above that were
-//!   planned for some number of them can have that again.
+//! - C4. The streams of a scan share its work, for any number of them: operators above that were
+//!   planned for some number of them can have the same number again.
 //!
-//! What a filter says of the designated timestamp becomes row ranges; the rest is evaluated where
-//! rows are decoded. Not here: which scans must be in order (`plan::order`).
+//! Conditions of a filter on the designated timestamp become row ranges; the others are evaluated
+//! where rows are decoded. Not here: the choice of scans that must be in order (`plan::order`).
 
 mod time_filter;
 mod prune;
@@ -73,16 +73,17 @@ use stream::{OrderedStream, QueueStream, TaskQueue};
 use task::{BATCH_ROWS, ROW_ID_BYTES, ScanTask, TaskShape, value_bytes};
 use time_filter::{TimeColumn, split_filters};
 
-/// Of how many rows one passes a condition, as long as nobody knows: joins go by it.
+/// Of so many rows, one is estimated to pass a condition whose selectivity is not known: joins are
+/// planned by it.
 const FILTERED_SHARE: usize = 5;
 
 /// The metadata key of the name that a column is stored under.
 pub(crate) const NAME_KEY: &str = "tidegate.name";
 
-/// The metadata key of the number of a column's table, and its own there from 1: `16385.2`.
+/// The metadata key of the id of a column's table, and the column's own there from 1: `16385.2`.
 pub(crate) const COLUMN_KEY: &str = "tidegate.column";
 
-/// The name of the column that says where a row is. Queries see tables without it.
+/// The name of the column with the ids of rows. Queries see tables without it.
 pub(crate) use tidegate_model::schema::ROW_ID;
 
 /// A table as of one moment, as DataFusion sees it: names in lower case.
@@ -110,40 +111,40 @@ impl ScanTable {
         ScanTable { snapshot, schema: Arc::new(Schema::new(fields)), order: ScanOrder::Any }
     }
 
-    /// The same table with one more column, which says where a row is (`read::row_id`).
+    /// Returns the same table with one more column, the ids of rows (`read::row_id`).
     pub(crate) fn with_row_ids(self) -> ScanTable {
         let row_id = Arc::new(Field::new(ROW_ID, DataType::UInt64, false));
         let fields = self.schema.fields().iter().cloned().chain([row_id]).collect::<Vec<_>>();
         ScanTable { schema: Arc::new(Schema::new(fields)), ..self }
     }
 
-    /// What it reads.
+    /// Returns the snapshot that it reads.
     pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
-    /// The same table as of another moment, at which it has the same columns.
+    /// Returns the same table as of another moment, at which it has the same columns.
     pub(crate) fn as_of(&self, snapshot: Arc<Snapshot>) -> ScanTable {
         ScanTable { snapshot, ..self.clone() }
     }
 
-    /// The same table read in this order.
+    /// Returns the same table read in this order.
     pub(crate) fn with_order(&self, order: ScanOrder) -> ScanTable {
         ScanTable { order, ..self.clone() }
     }
 
-    /// Whether it is read in an order.
+    /// Returns true if it is read in an order.
     pub(crate) fn is_ordered(&self) -> bool {
         self.order != ScanOrder::Any
     }
 
-    /// The name of the designated timestamp, in lower case.
+    /// Returns the name of the designated timestamp, in lower case.
     pub(crate) fn designated_name(&self) -> Option<String> {
         let (column, _) = self.snapshot.schema.designated_column()?;
         Some(column.name.to_lowercase())
     }
 
-    /// The ranges of the designated timestamp and the other conditions that filters say.
+    /// Splits filters into ranges of the designated timestamp and the other conditions.
     fn split<'a>(&self, filters: &'a [Expr]) -> (Option<Vec<TimeRange>>, Vec<&'a Expr>) {
         let Some((column, unit)) = self.snapshot.schema.designated_column() else {
             return (None, filters.iter().collect());
@@ -154,8 +155,8 @@ impl ScanTable {
         ((!is_all).then_some(ranges), rest)
     }
 
-    /// The instants that conditions let through, if they ask of nothing else. Filters name columns
-    /// as the table does.
+    /// Returns the time ranges of conditions, if they have no other terms. Filters name columns as
+    /// the table does.
     pub(crate) fn time_ranges(&self, filters: &[Expr]) -> Option<Vec<TimeRange>> {
         let (_, unit) = self.snapshot.schema.designated_column()?;
         match self.split(filters) {
@@ -166,7 +167,7 @@ impl ScanTable {
         }
     }
 
-    /// What of these conditions is worked on as rows are stored, and the others.
+    /// Splits conditions into those that are evaluated on encoded columns, and the others.
     fn filter<'a>(&self, filters: &[&'a Expr]) -> Result<(Option<Arc<RowFilter>>, Vec<&'a Expr>)> {
         let mut translator = Translator::new(&self.snapshot.schema, Arc::clone(&self.schema));
         let (mut conditions, mut rest) = (Vec::new(), Vec::new());
@@ -269,29 +270,29 @@ impl TableProvider for ScanTable {
     }
 }
 
-/// The rows that pass filters, as far as planning finds out.
+/// The rows that pass filters, as far as planning can tell.
 struct Passing<'a> {
     selected: Arc<Selected>,
     ranges: Option<Vec<TimeRange>>,
     filter: Option<Arc<RowFilter>>,
-    /// What only DataFusion knows.
+    /// Conditions that only DataFusion can evaluate.
     rest: Vec<&'a Expr>,
 }
 
-/// What a scan is held to, besides its columns.
+/// The parameters of a scan, besides its columns.
 #[derive(Debug, Clone)]
 struct ScanBounds {
-    /// Of the table.
+    /// The schema of the table.
     schema: SchemaRef,
-    /// As they were given.
+    /// The filters as they were given.
     filters: Arc<[Expr]>,
-    /// For EXPLAIN: what pruned.
+    /// The ranges that pruned, for EXPLAIN.
     ranges: Option<Vec<TimeRange>>,
     limit: Option<usize>,
     threads: usize,
 }
 
-/// A scan that is planned: what it reads, in what order and how it is shared out.
+/// A planned scan: the rows to read, their order and their distribution.
 #[derive(Debug, Clone)]
 pub(crate) struct ScanSource {
     read: Arc<ReadPlan>,
@@ -307,10 +308,11 @@ impl ScanSource {
         let columns = read.snapshot.schema.columns();
         let filtered = read.conjuncts.iter().flat_map(|conjunct| &conjunct.columns);
         let bytes_of = |&at: &usize| columns.get(at).map_or(ROW_ID_BYTES, |it| value_bytes(it.ty));
-        // Rows without columns look alike in any order.
+        // Rows without columns are the same in any order.
         let order = if read.output.is_empty() { ScanOrder::Any } else { read.order };
         let row_bytes = match order {
-            // Not decoded ahead. Or most rows do not pass, and those that do wait in few batches.
+            // These are not decoded ahead, or most rows do not pass, and the others wait in few
+            // batches.
             ScanOrder::Any => 0,
             _ if read.filter.is_some() => 0,
             _ => read.output.iter().chain(filtered).map(bytes_of).sum(),
@@ -324,13 +326,13 @@ impl ScanSource {
         ScanSource { read: Arc::new(read), selected, tasks, partitions, bounds, metrics }
     }
 
-    /// What is read.
+    /// Returns the snapshot that is read.
     pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
         &self.read.snapshot
     }
 
-    /// The same scan for another statement, of the table as of another moment, at which it has the
-    /// same columns. It has as many partitions as before (C4).
+    /// Returns the same scan for another statement, of the table as of another moment, at which it
+    /// has the same columns. It has as many partitions as before (C4).
     pub(crate) fn again(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -351,19 +353,20 @@ impl ScanSource {
         Ok(ScanSource { partitions, ..ScanSource::new(read, selected, bounds) })
     }
 
-    /// The conditions as they were given.
+    /// Returns the conditions as they were given.
     pub(crate) fn filters(&self) -> &Arc<[Expr]> {
         &self.bounds.filters
     }
 
-    /// Whether nothing of it changes while it runs, and another statement can have the same: one
-    /// with fewer streams than there are threads would have no more when there is more to read.
+    /// Returns true if it does not change while it runs, and another statement can have the same:
+    /// one with fewer streams than threads would have no more of them when there is more to read.
     pub(crate) fn is_lasting(&self) -> bool {
         let has_all_streams = self.partitions == self.bounds.threads.max(1);
         self.read.dynamic.is_none() && (self.read.order != ScanOrder::Any || has_all_streams)
     }
 
-    /// The same scan in this order. `None` if it has a limit: other rows would come out.
+    /// Returns the same scan in this order. `None` if it has a limit, which would return other
+    /// rows.
     pub(crate) fn with_order(&self, order: ScanOrder) -> Option<ScanSource> {
         if self.bounds.limit.is_some() {
             return None;
@@ -372,7 +375,7 @@ impl ScanSource {
         Some(ScanSource::new(read, Arc::clone(&self.selected), self.bounds.clone()))
     }
 
-    /// The same scan of these of its columns.
+    /// Returns the same scan of these of its columns.
     fn with_columns(&self, positions: &[usize]) -> Result<ScanSource> {
         let read = ReadPlan {
             output: positions.iter().map(|&at| self.read.output[at]).collect(),
@@ -382,7 +385,7 @@ impl ScanSource {
         Ok(ScanSource::new(read, Arc::clone(&self.selected), self.bounds.clone()))
     }
 
-    /// Rows that come out; exactly so many if the second value is true, else about as many.
+    /// Returns the number of rows that come out; it is exact if the second value is true.
     fn rows(&self) -> (usize, bool) {
         let Counts { rows, has_masked, .. } = self.selected.counts;
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
@@ -392,7 +395,7 @@ impl ScanSource {
         (rows.min(self.bounds.limit.unwrap_or(usize::MAX)), is_exact)
     }
 
-    /// For EXPLAIN.
+    /// Describes it for EXPLAIN.
     fn describe(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if matches!(format, DisplayFormatType::TreeRender) {
             return write!(f, "table={}", self.read.snapshot.name);
@@ -434,7 +437,8 @@ impl ScanSource {
         self.bounds.limit.map_or(Ok(()), |limit| write!(f, ", limit={limit}"))
     }
 
-    /// Bounds of the designated timestamp, where the metadata tell: if all rows are read.
+    /// Returns the bounds of the designated timestamp, if all rows are read and the metadata have
+    /// them.
     fn timestamp_bounds(&self) -> Option<(usize, ScalarValue, ScalarValue)> {
         let snapshot = &self.read.snapshot;
         let (column, _) = snapshot.schema.designated_column()?;
@@ -520,7 +524,7 @@ impl DataSource for ScanSource {
             return EquivalenceProperties::new(schema);
         };
         let column = ColumnExpr::new(schema.field(position).name(), position);
-        // The column is never NULL, so that it does not matter where NULLs would stand.
+        // The column is never NULL, so that the place of NULLs does not matter.
         let options = SortOptions { descending: is_descending, nulls_first: is_descending };
         let ordering = PhysicalSortExpr { expr: Arc::new(column), options };
         EquivalenceProperties::new_with_orderings(schema, [[ordering]])
@@ -565,13 +569,13 @@ impl DataSource for ScanSource {
         filters: Vec<Arc<dyn PhysicalExpr>>,
         _config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn DataSource>>> {
-        // Whoever gives them drops rows himself, too.
+        // The operator that pushes them filters its rows by itself, too.
         let answer = vec![PushedDown::No; filters.len()];
         let propagation = FilterPushdownPropagation::with_parent_pushdown_result(answer);
         let known = self.read.dynamic.iter().flat_map(|dynamic| dynamic.exprs()).cloned();
         let given = filters.into_iter().filter(is_dynamic);
         let exprs: Vec<_> = known.chain(given).collect();
-        // Rows that are spared would be missing from the first ones of a limit.
+        // Skipped rows would be missing from the first ones of a limit.
         if exprs.is_empty() || self.bounds.limit.is_some() {
             return Ok(propagation);
         }
@@ -610,7 +614,7 @@ impl DataSource for ScanSource {
     }
 }
 
-/// The metrics of a scan with what its conditions have found out about zones, for EXPLAIN ANALYZE.
+/// Returns the metrics of a scan with the counts of its conditions on zones, for EXPLAIN ANALYZE.
 fn with_zones(
     metrics: &ExecutionPlanMetricsSet,
     filter: Option<&RowFilter>,
@@ -632,7 +636,7 @@ fn with_zones(
     all
 }
 
-/// A time range for EXPLAIN.
+/// Formats a time range for EXPLAIN.
 fn shown(range: &TimeRange) -> String {
     let end = |instant: i64| match instant {
         i64::MIN | i64::MAX => String::new(),
@@ -641,7 +645,7 @@ fn shown(range: &TimeRange) -> String {
     format!("{}..{}", end(range.start), end(range.end))
 }
 
-/// Fields as the caller shall see them: without what only planning needs.
+/// Returns the metadata of a field for the client: without the keys that only planning needs.
 pub(crate) fn without_name(metadata: &HashMap<String, String>) -> HashMap<String, String> {
     let mut metadata = metadata.clone();
     metadata.remove(NAME_KEY);

@@ -1,9 +1,9 @@
-//! Who gives statements, and what he has set for those that follow.
+//! A client session: its origin, role, settings, temporary tables and open transaction.
 //!
-//! - SE1. A session is what its owner keeps: an engine forgets it with the statement. Statements
-//!   without one have a new one each.
+//! - SE1. The owner of a session keeps it: an engine forgets it with the statement. Each statement
+//!   without one gets a new one.
 //!
-//! Which settings there are, and which values they take, is in `settings`.
+//! The settings and their values are in `settings`.
 
 mod settings;
 
@@ -20,48 +20,48 @@ use crate::rights::Role;
 
 pub(crate) use settings::{SERVER_VERSION, Shown, all_settings, reset, set, shown};
 
-/// Savepoints of a transaction: a name each, and what the transaction had changed then.
+/// The maximal number of savepoints of a transaction: each is a name and the changes up to then.
 const SAVEPOINTS_MAX: usize = 1_000;
 
-/// Where statements come from.
+/// The origin of statements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// How they come: `http`, or `embedded`.
+    /// The protocol: `http`, or `embedded`.
     pub protocol: &'static str,
-    /// From which address.
+    /// The address of the client.
     pub peer: Option<String>,
-    /// Who says so, if anybody was asked.
+    /// The authenticated user, if there is one.
     pub user: Option<String>,
-    /// What he may do. An administrator sees and ends the statements of everybody, others those of
-    /// the same user.
+    /// The role. An administrator sees and cancels the statements of all users, others those of the
+    /// same user.
     pub role: Role,
 }
 
 impl Origin {
-    /// The program that the engine is a part of.
+    /// The origin in the program that embeds the engine.
     pub const EMBEDDED: Origin =
         Origin { protocol: "embedded", peer: None, user: None, role: Role::Admin };
 }
 
-/// What is the same from one statement to the next (SE1). Clones are the same session.
+/// The state that lasts from one statement to the next (SE1). Clones are the same session.
 #[derive(Clone, Debug)]
 pub struct Session(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     origin: Origin,
-    /// What was set, by names as `settings` has them.
+    /// The settings that were set, by their names in `settings`.
     values: Mutex<BTreeMap<String, String>>,
-    /// What was set when it began, which is what everything is at first.
+    /// The settings at its start, which RESET restores.
     first: OnceLock<BTreeMap<String, String>>,
     private: Mutex<Private>,
-    /// What it has asked to be connected to.
+    /// The name of the database that the client has asked for.
     database: OnceLock<String>,
-    /// What its client knows it by.
+    /// The number by which its client knows it.
     process: AtomicU32,
-    /// Whether it may change nothing, whatever it sets.
+    /// True if it may change nothing, independent of its settings.
     only_reads: AtomicBool,
-    /// Whether it lasts longer than a statement.
+    /// True if it lasts longer than a statement.
     lasts: AtomicBool,
 }
 
@@ -74,13 +74,13 @@ impl SessionRef {
         std::ptr::eq(self.0.as_ptr(), Arc::as_ptr(&session.0))
     }
 
-    /// Whether its owner has given it up.
+    /// Returns true if its owner has dropped it.
     pub(crate) fn is_gone(&self) -> bool {
         self.0.strong_count() == 0
     }
 }
 
-/// What only the session sees.
+/// The changes that only the session sees.
 #[derive(Debug)]
 struct Private {
     /// Its temporary tables, as of the last COMMIT.
@@ -88,27 +88,27 @@ struct Private {
     transaction: Option<Transaction>,
 }
 
-/// What is open between BEGIN and its end.
+/// The state of a transaction between BEGIN and its end.
 #[derive(Debug)]
 struct Transaction {
     access: Access,
-    /// With the temporary tables as they are now.
+    /// Its changes, with the present temporary tables.
     changes: Changes,
-    /// The latest is the last.
+    /// The savepoints in their order, the latest last.
     savepoints: Vec<(String, Changes)>,
 }
 
-/// What a transaction may do.
+/// The access mode of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Everything.
+    /// It may read and write.
     ReadWrite,
-    /// Change nothing.
+    /// It may change nothing.
     ReadOnly,
 }
 
 impl Session {
-    /// A session in which nothing is set.
+    /// Makes a session without settings.
     #[must_use]
     pub fn new(origin: Origin) -> Session {
         let private = Private { temporary: Changes::new(), transaction: None };
@@ -125,18 +125,18 @@ impl Session {
         }))
     }
 
-    /// Itself, for whoever is not to keep it.
+    /// Returns a weak reference, which does not keep the session alive.
     pub(crate) fn reference(&self) -> SessionRef {
         SessionRef(Arc::downgrade(&self.0))
     }
 
-    /// Where it comes from.
+    /// Returns its origin.
     #[must_use]
     pub fn origin(&self) -> &Origin {
         &self.0.origin
     }
 
-    /// Whether it may see and end what another one does.
+    /// Returns true if it may see and cancel the statements of another one.
     #[must_use]
     pub fn reaches(&self, other: &Session) -> bool {
         let is_same = Arc::ptr_eq(&self.0, &other.0);
@@ -146,19 +146,19 @@ impl Session {
             || user.is_some() && user == other.0.origin.user.as_ref()
     }
 
-    /// What `SET statement_timeout` has said.
+    /// Returns the timeout of `SET statement_timeout`.
     pub(crate) fn timeout(&self) -> Option<Timeout> {
         settings::timeout(&self.values())
     }
 
-    /// Whether it wants to change nothing.
+    /// Returns true if it is to change nothing.
     pub(crate) fn is_read_only(&self) -> bool {
         self.0.only_reads.load(Relaxed)
             || settings::is_read_only(&self.values())
             || self.private().transaction.as_ref().is_some_and(|it| it.access == Access::ReadOnly)
     }
 
-    /// True if it does nothing but read, whatever it sets.
+    /// Returns true if it only reads, independent of its settings.
     pub(crate) fn only_reads(&self) -> bool {
         self.0.only_reads.load(Relaxed)
     }
@@ -174,14 +174,14 @@ impl Session {
         }
     }
 
-    /// From now on it does nothing but read, whatever it sets: it changes nothing, writes no file
-    /// and ends no statement.
+    /// Makes it only read from now on, independent of its settings: it changes nothing, writes no
+    /// file and cancels no statement.
     pub fn keep_read_only(&self) {
         self.0.only_reads.store(true, Relaxed);
     }
 
-    /// Says what the database is called that it has asked for, and which number it has itself; the
-    /// first time counts.
+    /// Sets the name of the database that the client has asked for, of which the first one counts,
+    /// and the number of the session.
     pub fn connect_to(&self, database: &str, process: u32) {
         self.0.database.get_or_init(|| database.to_owned());
         self.0.process.store(process, Relaxed);
@@ -195,29 +195,29 @@ impl Session {
         self.0.database.get().map_or("tidegate", String::as_str)
     }
 
-    /// Makes what is set now what everything is at first; the first time counts.
+    /// Makes the present settings those that RESET restores; the first call counts.
     pub fn keep_first(&self) {
         let values = self.values().clone();
         self.0.first.get_or_init(|| values);
     }
 
-    /// Gives all settings what they were at first.
+    /// Resets all settings.
     pub fn reset(&self) {
         reset(self);
     }
 
-    /// From now on it lasts until its owner ends it, and may have temporary tables.
+    /// Makes it last until its owner ends it, so that it may have temporary tables.
     pub fn keep_lasting(&self) {
         self.0.lasts.store(true, Relaxed);
     }
 
-    /// Whether it may have what outlives a statement.
+    /// Returns true if it may have objects that outlive a statement.
     pub(crate) fn lasts(&self) -> bool {
         self.0.lasts.load(Relaxed)
     }
 
-    /// From now on only the session sees what it changes, until [`Engine::commit`](crate::Engine)
-    /// or [`roll_back`](Self::roll_back).
+    /// Begins a transaction: only the session sees its changes until
+    /// [`Engine::commit`](crate::Engine) or [`roll_back`](Self::roll_back).
     pub fn begin(&self, access: Access) {
         let mut private = self.private();
         let changes = private.temporary.begun();
@@ -225,15 +225,14 @@ impl Session {
         private.transaction.get_or_insert(begun);
     }
 
-    /// Says again what the open transaction may do, if there is one.
+    /// Sets the access mode of the open transaction, if there is one.
     pub fn set_access(&self, access: Access) {
         if let Some(transaction) = self.private().transaction.as_mut() {
             transaction.access = access;
         }
     }
 
-    /// Remembers what the open transaction has changed by now; false if it remembers too much
-    /// already.
+    /// Sets a savepoint with the changes of the open transaction; returns false if it has too many.
     #[must_use]
     pub fn set_savepoint(&self, name: &str) -> bool {
         let mut private = self.private();
@@ -245,14 +244,14 @@ impl Session {
         true
     }
 
-    /// Forgets a savepoint and those behind it; false if there is none of this name.
+    /// Forgets a savepoint and those behind it; returns false if there is none of this name.
     #[must_use]
     pub fn release_savepoint(&self, name: &str) -> bool {
         self.at_savepoint(name, |transaction, at| transaction.savepoints.truncate(at))
     }
 
-    /// Forgets what the transaction has changed since a savepoint, which stays; false if there is
-    /// none of this name.
+    /// Undoes the changes of the transaction since a savepoint, which stays; returns false if there
+    /// is none of this name.
     #[must_use]
     pub fn roll_back_to(&self, name: &str) -> bool {
         self.at_savepoint(name, |transaction, at| {
@@ -271,7 +270,7 @@ impl Session {
         found.is_some()
     }
 
-    /// Ends the transaction, if one is open: what it has changed is gone.
+    /// Ends the transaction, if one is open, and discards its changes.
     pub fn roll_back(&self) {
         drop(self.private().transaction.take());
     }
@@ -285,13 +284,13 @@ impl Session {
         }
     }
 
-    /// What a setting is now; `None` if there is none of this name.
+    /// Returns the value of a setting; `None` if there is none of this name.
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<String> {
         shown(self, Timeout::Never, name).map(|shown| shown.value)
     }
 
-    /// Gives a setting a value, as `SET` does it.
+    /// Sets a setting, like `SET`.
     ///
     /// # Errors
     /// If there is no such setting, or it does not take the value.
@@ -303,19 +302,19 @@ impl Session {
         self.private().transaction.is_some()
     }
 
-    /// What it sees and others do not; `None` if it sees what they see.
+    /// Returns the changes that only it sees; `None` if there are none.
     pub(crate) fn seen(&self) -> Option<Changes> {
         let private = self.private();
         let changes = private.changes();
         (!changes.is_empty()).then(|| changes.clone())
     }
 
-    /// The tables of a database as it sees them; its temporary tables are in what is `seen`.
+    /// Returns the tables of a database as it sees them; its temporary tables are in `seen`.
     pub(crate) fn visible<'a>(&self, database: &'a Database) -> VisibleTables<'a> {
         database.visible(self.private().changes().ddl())
     }
 
-    /// Changes tables: for all, or in a transaction for itself until COMMIT.
+    /// Changes tables: for all sessions, or in a transaction for itself until COMMIT.
     pub(crate) fn define(&self, database: &Database, ddl: TableDdl) -> Result<(), Error> {
         if !self.is_in_transaction() {
             return Ok(database.define(ddl)?);
@@ -326,18 +325,18 @@ impl Session {
         Ok(())
     }
 
-    /// What it has changed, for a statement to change it further.
+    /// Returns its changes, for a statement to change them further.
     pub(crate) fn changes(&self) -> Changes {
         self.private().changes().clone()
     }
 
-    /// The accounts of its rows.
+    /// Returns the memory accounts of its rows.
     pub(crate) fn accounts(&self) -> [Arc<RowAccount>; 2] {
         self.private().temporary.accounts().map(Arc::clone)
     }
 
-    /// Takes what a statement has made of its changes. If the transaction is over by now, nothing
-    /// waits for it. Without one, what is not about temporary tables is gone.
+    /// Installs the changes made by a statement. If the transaction is over by now, they are
+    /// dropped. Without a transaction, only changes of temporary tables are kept.
     pub(crate) fn install(&self, changes: Changes) {
         let mut private = self.private();
         if !private.changes().is_of_same(&changes) {
@@ -349,23 +348,23 @@ impl Session {
         }
     }
 
-    /// Ends the transaction, if one is open, and gives what it has changed.
+    /// Ends the transaction, if one is open, and returns its changes.
     pub(crate) fn take_changes(&self) -> Option<Changes> {
         self.private().transaction.take().map(|it| it.changes)
     }
 
-    /// A transaction was committed that had the temporary tables so.
+    /// Installs the temporary tables of a committed transaction.
     pub(crate) fn keep_temporary(&self, changes: Changes) {
         self.private().temporary = changes.into_temporary();
     }
 
     fn private(&self) -> MutexGuard<'_, Private> {
-        // Whole values are put in.
+        // Only whole values are stored, so a poisoned lock is harmless.
         self.0.private.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn values(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        // Only whole values are put in.
+        // Only whole values are stored, so a poisoned lock is harmless.
         self.0.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,8 @@
-//! `SHOW`, and the functions beside it that can stand in queries: `tables()`, `query_activity()`
-//! and their like.
+//! `SHOW`, and the functions beside it for queries: `tables()`, `query_activity()` and similar
+//! ones.
 //!
-//! Columns are called and typed as QuestDB's, whose tools read them; what has no meaning here is
-//! false or NULL. Not here: changing anything (`ddl`), settings (`session`).
+//! Columns have the names and types of QuestDB's, because its tools read them; those without a
+//! meaning here are false or NULL. Not here: changes (`ddl`), settings (`session`).
 
 mod tables;
 mod create;
@@ -26,7 +26,7 @@ use create::create_statement;
 
 pub(crate) use bulk::{copied, copy_canceled, copy_queued};
 
-/// The answer to a SHOW. `sql` is the statement, for places in errors.
+/// Returns the answer to a SHOW. `sql` is the statement, for places in errors.
 pub(crate) fn show(caller: &Caller, sql: &str, what: &Show) -> Result<RecordBatch> {
     let visible = &caller.session.visible(&caller.system.database);
     match what {
@@ -66,18 +66,18 @@ pub(crate) fn show(caller: &Caller, sql: &str, what: &Show) -> Result<RecordBatc
     }
 }
 
-/// A key of the configuration, as it is shown, with its name.
+/// Returns the shown value of a key of the configuration, with its name.
 pub(crate) fn parameter(system: &System, name: &str) -> Option<(String, String)> {
     engine::parameter(system, name)
 }
 
-/// The answer to CANCEL QUERY.
+/// Returns the answer to CANCEL QUERY.
 pub(crate) fn canceled(id: u64) -> Result<RecordBatch> {
     let status = State::Canceled.name().to_owned();
     batch(vec![("query_id", counts([id])), ("status", texts([Some(status)]))])
 }
 
-/// The only row and column: a setting, or a key of the configuration.
+/// Returns one row and column: a setting, or a key of the configuration.
 fn setting(caller: &Caller, sql: &str, name: &Name) -> Result<RecordBatch> {
     let value = shown(&caller.session, caller.system.timeout, &name.text);
     let (name, value) = match value {
@@ -90,7 +90,7 @@ fn setting(caller: &Caller, sql: &str, name: &Name) -> Result<RecordBatch> {
     batch(vec![(name.as_str(), texts([Some(value)]))])
 }
 
-/// Functions that stand where tables do: how they are called, and what they are for.
+/// Functions that stand where tables do: their calls, and their descriptions.
 #[cfg(test)]
 pub(crate) const TABLE_FUNCTIONS: [(&str, &str); 13] = [
     ("tables()", "Tables, how they are made, and how large they are."),
@@ -108,7 +108,7 @@ pub(crate) const TABLE_FUNCTIONS: [(&str, &str); 13] = [
     ("generate_series(first, last[, step])", "Numbers or times at equal distances."),
 ];
 
-/// The rows of a function; `None` if it is none of ours. The argument is a table.
+/// Returns the rows of a function; `None` if it is none of ours. The argument is a table.
 pub(crate) fn table_function(
     state: &SessionState,
     name: &str,
@@ -133,7 +133,7 @@ pub(crate) fn table_function(
     rows.map(Some)
 }
 
-/// A table as a text names it: `t`, or `public.t` if there is no table called so.
+/// Returns the table that a text names: `t`, or `public.t` if there is no table of the whole name.
 pub(crate) fn named(visible: &VisibleTables<'_>, name: &str) -> Result<Arc<Snapshot>> {
     match (visible.snapshot(name), name.split_once('.')) {
         (Err(StorageError::NoSuchTable { .. }), Some((schema, table)))

@@ -47,10 +47,10 @@ const NAME: &str = "GuardExec (slices)";
 
 /// Constants that have less together are no reason to cut a batch.
 const CONSTANT_BYTES: u64 = 4 << 10;
-/// How many times its bytes a list may have as text.
+/// The bytes of a list as text, as a multiple of its own.
 const SHOWN: u64 = 16;
 
-/// What the expressions of an operator make.
+/// The values that the expressions of an operator make.
 #[derive(Clone, Copy, Debug, Default)]
 struct Made {
     /// Texts or lists.
@@ -97,7 +97,7 @@ impl Made {
         }
     }
 
-    /// How a batch is cut for it; `None` if it is not.
+    /// Returns the limits of its slices; `None` if batches are not cut for it.
     fn cut(self) -> Option<Cut> {
         let Made { makes_values, shows, keeps_values, constants } = self;
         if !makes_values && !shows && !keeps_values && constants < CONSTANT_BYTES {
@@ -113,7 +113,7 @@ impl Made {
     }
 }
 
-/// How large a piece may be.
+/// The maximal size of a slice.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     rows_max: usize,
@@ -121,7 +121,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// How many rows of a batch a piece has.
+    /// Returns the number of rows of a slice of a batch.
     fn rows_of(self, batch: &RecordBatch) -> usize {
         let rows = batch.num_rows();
         let pieces =
@@ -298,15 +298,15 @@ struct Projected {
     exprs: Vec<ProjectionExpr>,
     schema: SchemaRef,
     input: SendableRecordBatchStream,
-    /// What is left of a batch.
+    /// The rest of a batch.
     rest: Option<RecordBatch>,
-    /// How many rows are tried at a time.
+    /// The number of rows that are tried at a time.
     rows: usize,
     metrics: BaselineMetrics,
 }
 
 impl Projected {
-    /// The values of the next rows of a batch, and what is left of it.
+    /// Returns the values of the next rows of a batch, and keeps the rest of it.
     fn project(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
         let time = self.metrics.elapsed_compute().clone();
         let _timer = time.timer();

@@ -1,8 +1,8 @@
-//! The directory that queries spill to, made with the engine or, where that fails, by the first
-//! query that spills.
+//! The directory that queries spill to: it is made with the engine or, if the disk is full then, by
+//! the first query that spills.
 //!
-//! - SP1. An engine reads from a disk that is full or read-only; statements that spill fail there,
-//!   with the reason.
+//! - SP1. A full disk does not stop an engine from reading: queries that spill fail until there is
+//!   room.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,21 +15,21 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SpillFile, TempFileFactory};
 use tidegate_model::ByteCount;
 
-/// A folder, and how much may be in it.
+/// A directory, with the maximal bytes of its files.
 #[derive(Debug, Clone)]
 pub(crate) struct SpillFolder {
     pub(crate) dir: PathBuf,
     pub(crate) bytes_max: ByteCount,
 }
 
-/// Files of a folder that is made with the first of them.
+/// The files of a directory that is made with the first of them.
 struct LateFolder {
     folder: SpillFolder,
     made: Mutex<Option<Arc<DiskManager>>>,
 }
 
 impl SpillFolder {
-    /// The runtime of an engine that spills here (SP1).
+    /// Returns the runtime of an engine that spills here (SP1).
     pub(crate) fn runtime(
         self,
         memory: &Arc<dyn MemoryPool>,
@@ -51,7 +51,7 @@ impl SpillFolder {
             .with_mode(DiskManagerMode::Directories(vec![self.dir.clone()]))
     }
 
-    /// Names the folder, which an error of the library does not.
+    /// Adds the directory's name to an error, because the library leaves it out.
     fn failed(&self, error: DataFusionError) -> DataFusionError {
         let DataFusionError::IoError(source) = error else { return error };
         let dir = self.dir.display();
@@ -85,7 +85,7 @@ mod tests {
     fn a_folder_that_cannot_be_made_yet_is_made_by_a_later_query() {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("spill");
-        // Nothing can be made in a file.
+        // No directory can be made in a file.
         std::fs::write(&dir, "").unwrap();
         let folder = SpillFolder { dir: dir.clone(), bytes_max: ByteCount(1 << 20) };
         let late = LateFolder { folder, made: Mutex::default() };

@@ -1,4 +1,4 @@
-//! What of an engine its own statements can see and do: functions and SHOW ask here.
+//! The engine as its own statements see it: functions and SHOW read and act through it.
 
 use std::sync::Arc;
 
@@ -21,27 +21,27 @@ pub(crate) struct System {
     pub(crate) database: Arc<Database>,
     pub(crate) activity: Arc<Activity>,
     pub(crate) host: Arc<dyn Host>,
-    /// Who reads and writes files.
+    /// The reader and writer of files.
     pub(crate) bulk: Arc<dyn BulkIo>,
-    /// With the memory of all queries, and what they spill.
+    /// The memory pool of all queries, and their spill files.
     pub(crate) runtime: Arc<RuntimeEnv>,
-    /// How long statements may work for which nothing else is said.
+    /// The timeout of statements that set none.
     pub(crate) timeout: Timeout,
-    /// How long they may work, whatever is said.
+    /// The maximal timeout of statements.
     pub(crate) timeout_max: Timeout,
-    /// What one statement may have of the memory (ME3).
+    /// The memory limit of one statement (ME3).
     pub(crate) statement_memory: Shape,
-    /// What those of each user have of it together (ME5).
+    /// The memory limit of all statements of each user together (ME5).
     pub(crate) user_memory: Arc<UserMemories>,
-    /// Locks that clients agree on.
+    /// Advisory locks.
     pub(crate) locks: Arc<Locks>,
-    /// The numbers that columns are filled with.
+    /// The number sequences of identity columns.
     pub(crate) numbers: Arc<Numbers>,
-    /// Rows that a FILL may make.
+    /// The maximal number of rows that a FILL makes.
     pub(crate) fill_rows_max: u64,
 }
 
-/// An engine, for the statements of one session.
+/// An engine and a session, for the statements of that session.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) system: Arc<System>,
@@ -49,7 +49,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Who has a statement done.
+    /// Returns the caller of a statement.
     pub(crate) fn of(state: &SessionState) -> Arc<Caller> {
         state.config().get_extension().expect("the engine puts it into the state of a statement")
     }

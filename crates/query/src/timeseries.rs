@@ -2,9 +2,9 @@
 //! from the end.
 //!
 //! - T1. A clause that sqlparser does not know is taken out of the tokens (`clauses`) and comes
-//!   back as a derived table whose alias no query can write (`blocks`), so that whatever walks the
+//!   back as a derived table whose alias no query can write (`blocks`), so that code that walks the
 //!   tree sees all of it.
-//! - T2. Such a derived table is planned by `relations`, once, after all that is inside of it.
+//! - T2. Such a derived table is planned by `relations`, once, after everything inside of it.
 //! - T3. Our operators hold no more than their docs say, count it against the memory of queries,
 //!   and do at most one batch of work between two points where they can be dropped; but a fill
 //!   copies its rows, which are those of an aggregate, into one batch.
@@ -51,19 +51,19 @@ use fill::FillGaps;
 use latest::{LatestExec, LatestOn};
 use pick::{PickExec, PickRows};
 
-/// What names begin with that only we give.
+/// The prefix of internal names, which no query can write.
 pub(crate) const OURS: char = '\u{1}';
 
 fn extension(node: impl UserDefinedLogicalNodeCore) -> LogicalPlan {
     LogicalPlan::Extension(Extension { node: Arc::new(node) })
 }
 
-/// Whether an operator depends on nothing but its input, and keeps nothing of a run.
+/// Returns true if an operator depends only on its input, and keeps no state of a run.
 pub(crate) fn is_pattern(node: &dyn ExecutionPlan) -> bool {
     node.is::<LatestExec>() || node.is::<PickExec>()
 }
 
-/// Makes operators of our logical nodes.
+/// The planner of operators for our logical nodes.
 #[derive(Debug)]
 pub(crate) struct OurNodes;
 

@@ -1,8 +1,8 @@
-//! `ALTER TABLE`.
+//! The parser of `ALTER TABLE`.
 //!
-//! What other databases need and this one does not is accepted with a notice: constraints, NOT
-//! NULL, owners, triggers. Several changes may stand in one statement as long as one of them has
-//! an effect: each statement is one commit.
+//! Clauses that other databases need and this one does not are accepted with a notice: constraints,
+//! NOT NULL, owners, triggers. A statement may have several changes if only one of them has an
+//! effect: each statement is one commit.
 
 use tidegate_model::ColumnType;
 
@@ -17,7 +17,7 @@ use super::types::{TypeName, expect_type};
 use super::views;
 use crate::error::{Error, Result};
 
-/// What an `ALTER TABLE` changes.
+/// A change of a table by `ALTER TABLE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TableChange {
     AddColumns(AddColumns),
@@ -29,19 +29,19 @@ pub(crate) enum TableChange {
         column: Name,
         to: String,
     },
-    /// Another type of a column.
+    /// A new type of a column.
     Retype {
         column: Name,
         ty: ColumnType,
-        /// Of VARCHAR, in characters.
+        /// The maximal length of a VARCHAR, in characters.
         length: Option<u32>,
     },
-    /// What a column is filled with; `None` for NULL.
+    /// The value that a column is filled with; `None` for NULL.
     Default {
         column: Name,
         default: Option<DefaultClause>,
     },
-    /// Keys of DEDUP; none: it is disabled.
+    /// Sets the keys of DEDUP; an empty list disables it.
     DedupKeys {
         keys: Vec<Name>,
     },
@@ -49,24 +49,24 @@ pub(crate) enum TableChange {
     DropPartitions {
         names: Vec<Name>,
     },
-    /// None. What is asked for has no effect, but the column must be there.
+    /// A clause without effect; the column that it names must exist.
     Nothing {
         column: Option<Name>,
     },
 }
 
-/// Columns that a table is to get.
+/// Columns to be added to a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AddColumns {
     pub(crate) columns: Vec<(String, ColumnType)>,
-    /// The most characters of some, by name.
+    /// The maximal lengths in characters of some of them, by name.
     pub(crate) lengths: Vec<(String, u32)>,
-    /// What some are filled with, by name.
+    /// The defaults of some of them, by name.
     pub(crate) defaults: Vec<(String, DefaultClause)>,
     pub(crate) if_not_exists: bool,
 }
 
-/// A whole statement, of a table or a view.
+/// Parses a whole ALTER statement, of a table or a view.
 pub(super) fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.skip();
     if cursor.peek().is_some_and(|token| token.is_word("VIEW")) {
@@ -124,7 +124,8 @@ impl AddColumns {
     }
 }
 
-/// `DROP PARTITION WHERE condition`; `None` if it is something else, of which nothing is read.
+/// Parses `DROP PARTITION WHERE condition`; returns `None`, and reads nothing, if it is something
+/// else.
 fn partitions_of_condition(
     cursor: &mut Cursor<'_>,
     table: &Name,
@@ -185,7 +186,7 @@ fn action_of_questdb(cursor: &mut Cursor<'_>) -> Result<Option<TableChange>> {
     }))
 }
 
-/// What stands behind ADD.
+/// Parses the text behind ADD.
 fn add(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<TableChange> {
     if let Some(notice) = table_constraint(cursor)? {
         notices.push(notice);
@@ -206,8 +207,8 @@ fn add(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<TableChange
     }
 }
 
-/// Whether another change stands behind the comma, and not a column. A column may be called `set`:
-/// then its definition ends after so many tokens.
+/// Returns true if another change stands behind the comma, and not a column. A column may be called
+/// `set`: then its definition ends after `end` tokens.
 fn begins_change(cursor: &Cursor<'_>, end: usize) -> bool {
     const CHANGES: [&str; 8] =
         ["ADD", "DROP", "ALTER", "RENAME", "SET", "OWNER", "ENABLE", "DISABLE"];
@@ -216,7 +217,7 @@ fn begins_change(cursor: &Cursor<'_>, end: usize) -> bool {
     is_change && cursor.peek_at(end).is_some_and(|token| !token.is_sign(','))
 }
 
-/// `DROP name`, without the word COLUMN.
+/// Returns true for `DROP name`, without the word COLUMN.
 fn is_dropped_column(cursor: &mut Cursor<'_>) -> bool {
     let is_other = cursor
         .peek_at(1)
@@ -237,7 +238,7 @@ fn drop_columns(cursor: &mut Cursor<'_>) -> Result<TableChange> {
     }
 }
 
-/// What stands behind `ALTER COLUMN`.
+/// Parses the text behind `ALTER COLUMN`.
 fn alter_column(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<TableChange> {
     let column = cursor.expect_name("the name of a column")?;
     let refused = cursor.not_supported("this ALTER COLUMN");
@@ -274,7 +275,7 @@ fn alter_column(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<Ta
     Err(refused)
 }
 
-/// `TYPE type [COLLATE name] [USING column[::type]]`
+/// Parses `TYPE type [COLLATE name] [USING column[::type]]`.
 fn retype(cursor: &mut Cursor<'_>, column: Name, notices: &mut Vec<String>) -> Result<TableChange> {
     let TypeName { ty, length, notice, .. } = expect_type(cursor)?;
     notices.extend(notice.map(|notice| format!("column `{}`: {notice}", column.text)));
@@ -295,7 +296,7 @@ fn retype(cursor: &mut Cursor<'_>, column: Name, notices: &mut Vec<String>) -> R
     Ok(TableChange::Retype { column, ty, length })
 }
 
-/// Reads what other databases need and this one does not; `None` if it is something else.
+/// Parses clauses that other databases need and this one does not; `None` for any other.
 fn without_effect(
     cursor: &mut Cursor<'_>,
     notices: &mut Vec<String>,
@@ -335,7 +336,7 @@ fn without_effect(
     Ok(Some(None))
 }
 
-/// The same of `ALTER COLUMN`.
+/// Parses such clauses behind `ALTER COLUMN`.
 fn column_without_effect(
     cursor: &mut Cursor<'_>,
     notices: &mut Vec<String>,

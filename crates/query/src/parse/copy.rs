@@ -1,6 +1,6 @@
-//! `COPY`: what is copied from where to where, and the options in both of their forms.
+//! The parser of `COPY`: its source, its target, and the options in both of their forms.
 //!
-//! Which options a source or a target takes is decided here as far as the text alone decides it.
+//! It also checks that a source or a target takes an option, as far as the text alone tells.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::bulk::{CopyFormat, CopyHeader, CopyOptions, CopyPolicy, Placed};
 use crate::error::{Error, Result, SyntaxError};
 use crate::parse::Position;
 
-/// What a `COPY` says.
+/// A parsed `COPY` statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Copy {
     Import {
@@ -28,34 +28,34 @@ pub(crate) enum Copy {
         to: CopyPlace,
         options: CopyOptions,
     },
-    /// Ends a job.
+    /// Cancels a job.
     Cancel {
         id: Placed,
     },
 }
 
-/// Where bytes come from or go to.
+/// The place that bytes are read from or written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CopyPlace {
     File(Placed),
-    /// The connection, by STDIN or STDOUT at this byte.
+    /// The client's connection, by STDIN or STDOUT at this byte.
     Connection {
         offset: usize,
     },
 }
 
-/// What is written.
+/// The rows that an export writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CopySource {
     Table {
         table: Name,
         columns: Vec<Name>,
     },
-    /// The bytes of a query.
+    /// The bytes of a query in the statement.
     Query(Range<usize>),
 }
 
-/// How the options are written.
+/// The form in which the options are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// `WITH HEADER true DELIMITER ';'`
@@ -64,7 +64,7 @@ enum Form {
     Brackets,
 }
 
-/// Which way rows go.
+/// The direction of the rows: into a table, or out of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     In,
@@ -141,11 +141,11 @@ fn expect_text(cursor: &mut Cursor<'_>, what: &str) -> Result<Placed> {
     }
 }
 
-/// What is read of the options before all of them are.
+/// The options that have been read so far.
 #[derive(Default)]
 struct Said {
     options: CopyOptions,
-    /// The sign and its byte: it must be the QUOTE, which may be named behind it.
+    /// The character and its byte: it must be the QUOTE, which may be named behind it.
     escape: Option<(u8, usize)>,
 }
 
@@ -193,7 +193,7 @@ fn options(cursor: &mut Cursor<'_>, way: Way) -> Result<CopyOptions> {
     }
 }
 
-/// Options of an import, as both forms have them. `FORMAT` is another thing in each.
+/// Options of an import, by their names in both forms. `FORMAT` has another meaning in each.
 const OF_IMPORTS: [(&[&str], &str); 19] = [
     (&["FORMAT"], "FORMAT"),
     (&["HEADER"], "HEADER"),
@@ -215,7 +215,7 @@ const OF_IMPORTS: [(&[&str], &str); 19] = [
     (&["MISSING_FIELDS"], "MISSING_FIELDS"),
     (&["ENCODING"], "ENCODING"),
 ];
-/// Those of the word form.
+/// Options of an import in the form of words.
 const IN_WORDS: [(&[&str], &str); 14] = [
     (&["FORMAT"], "TIMESTAMP_FORMAT"),
     (&["HEADER"], "HEADER"),
@@ -232,9 +232,9 @@ const IN_WORDS: [(&[&str], &str); 14] = [
     (&["NULL"], "NULL"),
     (&["ENCODING"], "ENCODING"),
 ];
-/// Formats that the word form names without FORMAT.
+/// Formats that the form of words names without FORMAT.
 const BARE: [(&[&str], &str); 2] = [(&["CSV"], "CSV"), (&["BINARY"], "BINARY")];
-/// Those of an export, in both forms.
+/// Options of an export, in both forms.
 const OF_EXPORTS: [(&[&str], &str); 11] = [
     (&["FORMAT"], "FORMAT"),
     (&["HEADER"], "HEADER"),
@@ -248,7 +248,7 @@ const OF_EXPORTS: [(&[&str], &str); 11] = [
     (&["COMPRESSION_LEVEL"], "COMPRESSION_LEVEL"),
     (&["ROW_GROUP_SIZE"], "ROW_GROUP_SIZE"),
 ];
-/// Options that are known and not done yet.
+/// Options that are known but not supported yet.
 const NOT_YET: [&str; 9] = [
     "UNKNOWN_COLUMNS",
     "COLUMN_FORMATS",
@@ -261,7 +261,7 @@ const NOT_YET: [&str; 9] = [
     "BLOOM_FILTER_COLUMNS",
 ];
 
-/// Reads an option with its value, and says which one it was.
+/// Reads an option with its value, and returns its name.
 fn option(
     cursor: &mut Cursor<'_>,
     (form, way): (Form, Way),
@@ -289,7 +289,7 @@ fn option(
     Ok(name)
 }
 
-/// Reads what follows the name of an option.
+/// Reads the value behind the name of an option.
 fn value(
     cursor: &mut Cursor<'_>,
     (name, form, way): (&'static str, Form, Way),
@@ -350,7 +350,7 @@ fn value(
     Ok(())
 }
 
-/// There is one, under its names.
+/// Reads the name of an encoding: UTF-8, under one of its names.
 fn encoding(cursor: &mut Cursor<'_>) -> Result<()> {
     let Placed { text, offset } = expect_text(cursor, "the name of an encoding in quotes")?;
     match ["UTF8", "UTF-8", "UNICODE"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
@@ -405,7 +405,7 @@ fn policy(cursor: &mut Cursor<'_>) -> Result<CopyPolicy> {
     })
 }
 
-/// What is packed is found out; what is said must be something that can be.
+/// Reads a compression, which has no effect: an import detects it by itself. NONE is refused.
 fn compression(cursor: &mut Cursor<'_>) -> Result<()> {
     match word(cursor, &["AUTO", "GZIP", "ZSTD", "NONE"])? {
         "NONE" => Err(cursor.not_supported("COMPRESSION none: packed files are always unpacked")),
@@ -413,7 +413,7 @@ fn compression(cursor: &mut Cursor<'_>) -> Result<()> {
     }
 }
 
-/// Yes, unless no is said.
+/// Reads a boolean; true if there is none.
 fn switch(cursor: &mut Cursor<'_>) -> Result<bool> {
     let words = ["TRUE", "FALSE", "ON", "OFF", "1", "0"];
     let says_it = |token: &super::Token<'_>| words.iter().any(|&it| is(token, it));
@@ -423,7 +423,7 @@ fn switch(cursor: &mut Cursor<'_>) -> Result<bool> {
     }
 }
 
-/// `WAIT ON ERROR ..` are two options.
+/// Returns true at `ON ERROR`: `WAIT ON ERROR ..` are two options.
 fn begins_on_error(cursor: &Cursor<'_>) -> bool {
     cursor.peek().is_some_and(|token| is(token, "ON"))
         && cursor.peek_at(1).is_some_and(|token| is(token, "ERROR"))
@@ -433,7 +433,7 @@ fn is(token: &super::Token<'_>, word: &str) -> bool {
     token.kind != TokenKind::Sign && token.unquoted().eq_ignore_ascii_case(word)
 }
 
-/// One of these words, perhaps in quotes.
+/// Reads one of these words, perhaps in quotes.
 fn word(cursor: &mut Cursor<'_>, words: &[&'static str]) -> Result<&'static str> {
     let found = cursor.peek().and_then(|token| words.iter().find(|&&word| is(token, word)));
     let Some(&found) = found else {
@@ -443,10 +443,10 @@ fn word(cursor: &mut Cursor<'_>, words: &[&'static str]) -> Result<&'static str>
     Ok(found)
 }
 
-/// One ASCII byte that can stand between fields or around them.
+/// Reads one ASCII character that can separate or enclose fields.
 fn byte(cursor: &mut Cursor<'_>, option: &'static str) -> Result<u8> {
     let Placed { text, offset } = expect_text(cursor, "a character in quotes")?;
-    // As scripts for PostgreSQL write it.
+    // Scripts for PostgreSQL write a tab as these two characters.
     let text = if text == "\\t" { "\t".to_owned() } else { text };
     match text.as_bytes() {
         [byte] if byte.is_ascii() && !matches!(byte, 0 | b'\r' | b'\n') => Ok(*byte),
@@ -509,7 +509,7 @@ mod tests {
             "COMPRESSION gzip",
             "WAIT true",
         ];
-        // Places differ, and nothing else.
+        // Only places differ between the two.
         let without_places = |mut options: CopyOptions| {
             let placed = [&mut options.timestamp, &mut options.timestamp_format];
             placed.into_iter().flatten().for_each(|it| it.offset = 0);
@@ -563,8 +563,8 @@ mod tests {
         check_error("COPY t FROM STDIN (CSV)", "line 1, column 20: expected an option (");
     }
 
-    // Only the form in brackets named formats, and words needed a WITH: what most people type was
-    // refused.
+    // Only the form in brackets named formats, and words needed a WITH: the most common spelling
+    // was refused.
     #[test]
     fn formats_are_named_by_a_word_alone() {
         for (words, brackets) in [

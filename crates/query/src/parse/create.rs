@@ -1,8 +1,8 @@
-//! `CREATE TABLE`.
+//! The parser of `CREATE TABLE`.
 //!
 //! Clauses of QuestDB that change nothing here (`WAL`, `CAPACITY`, `INDEX`, ...) are accepted with
 //! a notice, and so are constraints, which tools write into every table: they would refuse rows,
-//! and change none. What else would change something and is not there yet is an error at its place.
+//! and change none. Any other clause that is not supported is an error at its place.
 
 use std::ops::Range;
 
@@ -15,34 +15,34 @@ use super::types::{TypeName, expect_type};
 use crate::changes::OnCommit;
 use crate::error::{Error, Result};
 
-/// What a `CREATE TABLE` with a list of columns says.
+/// A `CREATE TABLE` with a list of columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableDefinition {
     /// Of the table.
     pub name: String,
-    /// Whether it is fine if there is a table of this name.
+    /// True if an existing table of this name is no error.
     pub if_not_exists: bool,
     /// Names as written, and types.
     pub columns: Vec<(String, ColumnType)>,
-    /// The most characters of some VARCHAR columns, by name.
+    /// The maximal lengths in characters of some VARCHAR columns, by name.
     pub lengths: Vec<(String, u32)>,
     /// The column named by `TIMESTAMP(..)`.
     pub timestamp: Option<String>,
-    /// `NONE` if nothing else is said.
+    /// The partition unit; `NONE` by default.
     pub partition_by: PartitionUnit,
-    /// Whether only its session has it, and what becomes of it at COMMIT.
+    /// `None` for a table that all sessions see; else the effect of COMMIT on a temporary one.
     pub(crate) temporary: Option<OnCommit>,
-    /// What columns are filled with, by name.
+    /// The defaults of columns, by name.
     pub(crate) defaults: Vec<(String, DefaultClause)>,
     pub(crate) ttl: Option<TtlClause>,
-    /// Of DEDUP.
+    /// The keys of DEDUP.
     pub(crate) keys: Vec<Name>,
-    /// What was accepted without effect, a sentence each.
+    /// Notices about clauses without effect, a sentence each.
     pub notices: Vec<String>,
 }
 
-/// What a column is filled with where an INSERT gives no value.
+/// The default of a column, for an INSERT without a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DefaultClause {
     /// GENERATED AS IDENTITY, or SERIAL.
@@ -63,7 +63,7 @@ impl DefaultClause {
     }
 }
 
-/// A column with its type and what is said of it.
+/// A column with its type and options.
 pub(super) struct NewColumn {
     pub(super) name: String,
     pub(super) ty: ColumnType,
@@ -71,7 +71,7 @@ pub(super) struct NewColumn {
     pub(super) default: Option<DefaultClause>,
 }
 
-/// What the options of a column say.
+/// The options of a column that have been read so far.
 struct Said<'a> {
     column: &'a str,
     notices: &'a mut Vec<String>,
@@ -81,9 +81,9 @@ struct Said<'a> {
 /// `CREATE TABLE .. AS (query)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CreateAs {
-    /// Where it is named.
+    /// The table's name and its place.
     pub(crate) name: Name,
-    /// All that is said besides the columns, of which it has none.
+    /// The definition without columns, which are those of the query.
     pub(crate) table: TableDefinition,
     /// The bytes of the query.
     pub(crate) query: Range<usize>,
@@ -108,7 +108,7 @@ impl TableDefinition {
         }
     }
 
-    /// Whether it says what the table does with rows by itself: DEDUP or TTL.
+    /// Returns true if it has DEDUP or TTL.
     #[must_use]
     pub fn has_settings(&self) -> bool {
         self.ttl.is_some() || !self.keys.is_empty()
@@ -118,15 +118,14 @@ impl TableDefinition {
 /// Reads one `CREATE TABLE` statement.
 ///
 /// # Errors
-/// If it is none, or asks for what is not there yet. Whether the columns make a table is for
-/// `Schema::new` to say.
+/// If it is none, or has clauses that are not supported. `Schema::new` checks the columns.
 pub fn parse_create_table(sql: &str) -> Result<TableDefinition> {
     let mut cursor = Cursor::new(sql)?;
     cursor.expect_words(&["CREATE"])?;
     create_table(&mut cursor)
 }
 
-/// What follows `CREATE`.
+/// Parses the text behind `CREATE`.
 pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<TableDefinition> {
     let (_, mut table) = table_name(cursor)?;
     if begins_query(cursor) {
@@ -143,8 +142,8 @@ pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<TableDefinition> {
     Ok(table)
 }
 
-/// What follows `CREATE`, if the rows are those of a query; `None` if it is something else, of
-/// which nothing is read.
+/// Parses the text behind `CREATE`, if the rows are those of a query; returns `None`, and reads
+/// nothing, if it is something else.
 pub(super) fn create_as(cursor: &Cursor<'_>) -> Result<Option<CreateAs>> {
     let mut ahead = cursor.clone();
     let Ok((name, mut table)) = table_name(&mut ahead) else { return Ok(None) };
@@ -233,7 +232,7 @@ fn on_commit(cursor: &mut Cursor<'_>, table: &mut TableDefinition) -> Result<()>
     Ok(())
 }
 
-/// Whether a query comes next, in brackets or behind AS.
+/// Returns true if a query comes next, in brackets or behind AS.
 fn begins_query(cursor: &Cursor<'_>) -> bool {
     let is_query = |ahead| {
         cursor.peek_at(ahead).is_some_and(|token| token.is_word("SELECT") || token.is_word("WITH"))
@@ -276,7 +275,7 @@ fn cast(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<(Name, Typ
     Ok((column, type_name))
 }
 
-/// `ATOMIC` or `BATCH n [o3MaxLag d]`, which are about where rows come from a query.
+/// Reads `ATOMIC` or `BATCH n [o3MaxLag d]`, which are about the commits of a query's rows.
 pub(super) fn commit_mode(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<()> {
     if cursor.take_word("ATOMIC") {
         notices.push("ATOMIC has no effect: every statement is".to_owned());
@@ -316,7 +315,7 @@ fn definition(cursor: &mut Cursor<'_>, table: &mut TableDefinition) -> Result<()
     Ok(())
 }
 
-/// Constraints, and what is said of them: they would refuse rows, and none does.
+/// Constraints with their notices: they would refuse rows, and none does here.
 const CONSTRAINTS: [(&[&str], &str); 4] = [
     (&["PRIMARY", "KEY"], PRIMARY_KEY_NOTICE),
     (&["UNIQUE"], UNIQUE_NOTICE),
@@ -333,8 +332,8 @@ const PRIMARY_KEY_NOTICE: &str =
 const UNIQUE_NOTICE: &str =
     "UNIQUE has no effect: DEDUP UPSERT KEYS(..) replaces rows with the same keys";
 
-/// `[CONSTRAINT name] PRIMARY KEY (columns)` and its like, and what is said of it; `None` if it is
-/// something else, of which nothing is read.
+/// Reads `[CONSTRAINT name] PRIMARY KEY (columns)` or another constraint, and returns its notice;
+/// returns `None`, and reads nothing, if it is something else.
 pub(super) fn table_constraint(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     let mut ahead = cursor.clone();
     // A column may be called `constraint`, or `primary`.
@@ -383,7 +382,7 @@ fn references(cursor: &mut Cursor<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What may stand behind any constraint.
+/// Reads the options that any constraint may have.
 fn constraint_options(cursor: &mut Cursor<'_>) -> Result<()> {
     let known: [&[&str]; 6] = [
         &["NOT", "DEFERRABLE"],
@@ -466,7 +465,7 @@ fn collation(cursor: &mut Cursor<'_>) -> Result<bool> {
     if known.iter().any(|it| name.text.eq_ignore_ascii_case(it)) { Ok(true) } else { Err(refused) }
 }
 
-/// `[CONSTRAINT name] UNIQUE` and its like behind a column, and what is said of it.
+/// Reads `[CONSTRAINT name] UNIQUE` or another constraint behind a column, and returns its notice.
 fn column_constraint(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     let mut ahead = cursor.clone();
     if ahead.take_word("CONSTRAINT") {
@@ -508,7 +507,7 @@ fn default_option(
     identity(cursor, generated, said.notices).map(|default| Some(Some(default)))
 }
 
-/// What stands behind DEFAULT; `None` for NULL.
+/// Reads the text behind DEFAULT; `None` for NULL.
 pub(super) fn default_value(cursor: &mut Cursor<'_>) -> Result<Option<DefaultClause>> {
     let range = default_expression(cursor)?;
     let is_null = cursor.sql()[range.clone()].trim().eq_ignore_ascii_case("null");
@@ -602,7 +601,7 @@ fn index_notice(column: &str) -> String {
     format!("column `{column}`: INDEX has no effect, every column has min/max zones")
 }
 
-/// What follows the columns, in any order.
+/// Reads the options behind the columns, in any order.
 fn table_options(cursor: &mut Cursor<'_>, definition: &mut TableDefinition) -> Result<()> {
     let mut timestamp_offset = None;
     while !cursor.is_at_end() {
@@ -645,7 +644,7 @@ fn table_options(cursor: &mut Cursor<'_>, definition: &mut TableDefinition) -> R
     Ok(())
 }
 
-/// What to say of a word that no table option starts with.
+/// Returns the error for a word that begins no table option.
 fn refused(cursor: &Cursor<'_>) -> Error {
     let word = cursor.peek().map(|token| token.text.to_ascii_uppercase()).unwrap_or_default();
     let position = cursor.position();

@@ -1,4 +1,4 @@
-//! A walk over tokens: what the functions of the grammar share.
+//! A cursor over the tokens of a statement, with the functions that the whole grammar shares.
 
 use std::rc::Rc;
 
@@ -12,29 +12,29 @@ use crate::error::{Error, Result, SyntaxError};
 /// The schema of tables that the system itself keeps, such as `sys.ilp_rejects`.
 pub(crate) const SYSTEM_SCHEMA: &str = "sys";
 
-/// A name and where it stands.
+/// A name and its place in the statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) text: String,
     pub(crate) offset: usize,
-    /// Whether `public` stands before it: then it is no temporary table.
+    /// True if `public` stands before it: then it is no temporary table.
     pub(crate) is_public: bool,
 }
 
 impl Name {
-    /// A name without a schema.
+    /// Returns a name without a schema.
     pub(crate) fn new(text: String, offset: usize) -> Name {
         Name { text, offset, is_public: false }
     }
 
-    /// Whether the schema of temporary tables stands before it.
+    /// Returns true if the schema of temporary tables stands before it.
     pub(crate) fn is_temporary(&self) -> bool {
         let schema = self.text.get(..TEMPORARY_SCHEMA.len());
         schema == Some(TEMPORARY_SCHEMA) && self.text[TEMPORARY_SCHEMA.len()..].starts_with('.')
     }
 }
 
-/// The tokens of one statement and how far they are read. A clone, which looks ahead, shares them.
+/// The tokens of one statement and the position in them. A clone looks ahead and shares the tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
     sql: &'a str,
@@ -43,7 +43,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The tokens of one statement. A `;` at its end is no token of it.
+    /// Makes a cursor over the tokens of one statement. A `;` at its end is no token of it.
     pub(crate) fn new(sql: &'a str) -> Result<Cursor<'a>> {
         let mut tokens = tokenize(sql)?;
         if tokens.last().is_some_and(|token| token.is_sign(';')) {
@@ -60,7 +60,7 @@ impl<'a> Cursor<'a> {
         self.tokens.get(self.at)
     }
 
-    /// The token after `ahead` others.
+    /// Returns the token after `ahead` others.
     pub(crate) fn peek_at(&self, ahead: usize) -> Option<&Token<'a>> {
         self.tokens.get(self.at + ahead)
     }
@@ -69,23 +69,23 @@ impl<'a> Cursor<'a> {
         self.at += 1;
     }
 
-    /// The byte behind the last token that was read.
+    /// Returns the byte behind the last token that was read.
     pub(crate) fn last_end(&self) -> usize {
         let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
         last.map_or(0, |token| token.offset + token.text.len())
     }
 
-    /// How many tokens `ahead` has read more, which is a clone of this one.
+    /// Returns the number of tokens that `ahead`, a clone of this cursor, has read more.
     pub(crate) fn distance(&self, ahead: &Cursor<'_>) -> usize {
         ahead.at - self.at
     }
 
-    /// Skips all that is left.
+    /// Skips all remaining tokens.
     pub(crate) fn skip_all(&mut self) {
         self.at = self.tokens.len();
     }
 
-    /// The byte of the next token, or of the end.
+    /// Returns the byte of the next token, or of the end.
     pub(crate) fn offset(&self) -> usize {
         self.peek().map_or(self.sql.len(), |token| token.offset)
     }
@@ -94,7 +94,7 @@ impl<'a> Cursor<'a> {
         Position::at(self.sql, self.offset())
     }
 
-    /// Whether all tokens are read.
+    /// Returns true if all tokens are read.
     pub(crate) fn is_at_end(&self) -> bool {
         self.at >= self.tokens.len()
     }
@@ -133,8 +133,8 @@ impl<'a> Cursor<'a> {
         if self.is_at_end() { Ok(()) } else { Err(self.unexpected("the end of the statement")) }
     }
 
-    /// A name: a word, or anything in quotes. Single quotes too, as scripts for other databases
-    /// have them.
+    /// Reads a name: a word, or anything in quotes. Single quotes are accepted too, because scripts
+    /// for other databases use them.
     pub(crate) fn expect_name(&mut self, what: &str) -> Result<Name> {
         let Some(token) = self.peek().filter(|token| {
             matches!(token.kind, TokenKind::Word | TokenKind::QuotedName | TokenKind::Text)
@@ -152,8 +152,9 @@ impl<'a> Cursor<'a> {
         Ok(name)
     }
 
-    /// A table's name, perhaps with a schema before it; that of the system is a part of the name.
-    /// Before the schema may be the database: there is one, under whichever name clients know it.
+    /// Reads a table's name, perhaps with a schema before it; the schema of the system is a part of
+    /// the name. A database may stand before the schema: there is one, and any name of it is
+    /// accepted.
     pub(crate) fn expect_table(&mut self) -> Result<Name> {
         let mut name = self.expect_name("the name of a table")?;
         let is_database = self.peek().is_some_and(|token| token.is_sign('.'))
@@ -184,7 +185,7 @@ impl<'a> Cursor<'a> {
         Ok(name)
     }
 
-    /// A number without point or sign.
+    /// Reads a number without point or sign.
     pub(crate) fn expect_integer(&mut self, what: &str) -> Result<u64> {
         let value = self
             .peek()
@@ -195,7 +196,7 @@ impl<'a> Cursor<'a> {
         Ok(value)
     }
 
-    /// What `read` reads, once or more often, with commas between.
+    /// Reads what `read` reads, once or more often, with commas between.
     pub(crate) fn expect_list<T>(
         &mut self,
         mut read: impl FnMut(&mut Self) -> Result<T>,

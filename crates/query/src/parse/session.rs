@@ -1,11 +1,11 @@
-//! `SHOW`, `SET`, `RESET` and `CANCEL QUERY`.
+//! The parser of `SHOW`, `SET`, `RESET` and `CANCEL QUERY`.
 
 use super::cursor::{Cursor, Name};
 use super::statement::Statement;
 use super::token::TokenKind;
 use crate::error::Result;
 
-/// What a `SHOW` shows.
+/// The subject of a `SHOW`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Show {
     Tables,
@@ -25,20 +25,20 @@ pub(crate) enum Show {
     Parameters,
     /// All settings.
     Settings,
-    /// One of them, or a key of the configuration.
+    /// One setting, or a key of the configuration.
     Setting {
         name: Name,
     },
 }
 
-/// What a `SET` sets.
+/// The effect of a `SET`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Set {
-    /// A setting; `None` is what it was at first.
+    /// Sets a setting; `None` resets it.
     Setting { name: Name, value: Option<String> },
-    /// All settings to what they were at first.
+    /// Resets all settings.
     Reset,
-    /// Nothing that lasts.
+    /// No lasting effect.
     Nothing,
 }
 
@@ -101,7 +101,7 @@ pub(super) fn set(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::Set { set, notices })
 }
 
-/// `name = value`, `TIME ZONE value`, `NAMES value`.
+/// Reads `name = value`, `TIME ZONE value` or `NAMES value`.
 fn assignment(cursor: &mut Cursor<'_>) -> Result<Set> {
     let at = cursor.offset();
     let called = |text: &str| Name::new(text.to_owned(), at);
@@ -120,7 +120,8 @@ fn assignment(cursor: &mut Cursor<'_>) -> Result<Set> {
     Ok(Set::Setting { name, value: values(cursor)? })
 }
 
-/// `ISOLATION LEVEL ...`, `READ ONLY` and their like; whether only reading is wanted.
+/// Reads `ISOLATION LEVEL ...`, `READ ONLY` and similar modes; returns true for READ ONLY, false
+/// for READ WRITE, `None` without either.
 fn transaction_modes(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<Option<bool>> {
     let mut read_only = None;
     loop {
@@ -162,25 +163,25 @@ pub(super) fn reset(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::Set { set, notices: Vec::new() })
 }
 
-/// No CANCEL QUERY that somebody writes is longer.
+/// The maximal length of a CANCEL QUERY; in practice it is far shorter.
 const CANCEL_BYTES_MAX: usize = 256;
 
-/// Whether this is CANCEL QUERY, by its first word. It is done without waiting for anything, so
-/// that it need not wait for the statements among which is the one that it ends.
+/// Returns true if this is CANCEL QUERY, by its first word. It runs without waiting for anything,
+/// so that it need not wait for the statements among which is the one that it ends.
 #[must_use]
 pub fn is_cancel(sql: &str) -> bool {
     let word = sql.trim_start().get(..6);
     sql.len() <= CANCEL_BYTES_MAX && word.is_some_and(|word| word.eq_ignore_ascii_case("CANCEL"))
 }
 
-/// True if this is COPY, by its first word. Its job works on when the statement is done.
+/// Returns true if this is COPY, by its first word. Its job continues after the statement returns.
 #[must_use]
 pub fn is_copy(sql: &str) -> bool {
     let word = without_comments(sql).get(..4);
     word.is_some_and(|word| word.eq_ignore_ascii_case("COPY"))
 }
 
-/// A statement from its first word on.
+/// Returns a statement from its first word on.
 fn without_comments(sql: &str) -> &str {
     let mut rest = sql.trim_start();
     loop {
@@ -198,7 +199,7 @@ fn without_comments(sql: &str) -> &str {
     }
 }
 
-/// The text behind a comment that has begun; comments nest.
+/// Returns the text behind a comment that has begun; comments nest.
 fn after_block(text: &str) -> Option<&str> {
     let mut depth = 1;
     let mut at = 0;
@@ -227,7 +228,7 @@ pub(super) fn cancel(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::Cancel { id, offset })
 }
 
-/// The name of a setting, which may have points in it.
+/// Reads the name of a setting, which may contain points.
 fn setting(cursor: &mut Cursor<'_>) -> Result<Name> {
     let mut name = cursor.expect_name("the name of a setting")?;
     while cursor.take_sign('.') {
@@ -237,7 +238,7 @@ fn setting(cursor: &mut Cursor<'_>) -> Result<Name> {
     Ok(name)
 }
 
-/// One value or several; `None` for DEFAULT.
+/// Reads one value or several; `None` for DEFAULT.
 fn values(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     if cursor.take_word("DEFAULT") {
         return Ok(None);

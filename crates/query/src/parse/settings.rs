@@ -1,4 +1,4 @@
-//! What a table does with rows by itself: `TTL` and `DEDUP UPSERT KEYS`.
+//! The parser of a table's `TTL` and `DEDUP UPSERT KEYS`.
 
 use tidegate_model::{PartitionUnit, Ttl};
 
@@ -6,15 +6,15 @@ use super::cursor::{Cursor, Name};
 use super::token::TokenKind;
 use crate::error::{Error, Result, SyntaxError};
 
-/// How long rows are kept, and where that is written.
+/// A TTL and its place in the statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TtlClause {
-    /// `None`: for ever.
+    /// The TTL; `None` keeps rows for ever.
     pub(crate) ttl: Option<Ttl>,
     pub(crate) offset: usize,
 }
 
-/// The units and what they are called.
+/// The units and their names.
 const UNITS: [(PartitionUnit, [&str; 3]); 5] = [
     (PartitionUnit::Hour, ["H", "HOUR", "HOURS"]),
     (PartitionUnit::Day, ["D", "DAY", "DAYS"]),
@@ -24,7 +24,7 @@ const UNITS: [(PartitionUnit, [&str; 3]); 5] = [
 ];
 
 impl TtlClause {
-    /// What follows `TTL`: `3 DAYS`, `12h`; 0 for ever.
+    /// Reads the text behind `TTL`: `3 DAYS`, `12h`; 0 for ever.
     pub(super) fn expect(cursor: &mut Cursor<'_>) -> Result<TtlClause> {
         let offset = cursor.offset();
         let count = cursor.expect_integer("a number of hours, days, weeks, months or years")?;
@@ -48,7 +48,7 @@ impl TtlClause {
         Ok(TtlClause { ttl, offset })
     }
 
-    /// The time, if it is a whole number of partitions of this width.
+    /// Returns the TTL, if it is a whole number of partitions of this width.
     pub(crate) fn checked(&self, sql: &str, by: PartitionUnit) -> Result<Option<Ttl>> {
         match self.ttl {
             Some(ttl) if !is_whole(ttl, by) => {
@@ -62,17 +62,17 @@ impl TtlClause {
     }
 }
 
-/// As it is written in a statement: `3 DAYS`.
+/// Formats a TTL as a statement writes it: `3 DAYS`.
 pub(crate) fn shown(ttl: Ttl) -> String {
     let plural = if ttl.count == 1 { "" } else { "S" };
     format!("{} {}{plural}", ttl.count, ttl.unit.sql())
 }
 
-/// Whether so long is a whole number of partitions, whatever months have how many days.
+/// Returns true if this TTL is a whole number of partitions, for months of any length.
 fn is_whole(ttl: Ttl, by: PartitionUnit) -> bool {
     let Ttl { count, unit } = ttl;
     match by {
-        // That there are partitions at all, the schema says.
+        // The schema checks that there are partitions at all.
         PartitionUnit::None | PartitionUnit::Hour => true,
         PartitionUnit::Day => unit != PartitionUnit::Hour || count % 24 == 0,
         PartitionUnit::Week => match unit {
@@ -90,7 +90,7 @@ fn is_whole(ttl: Ttl, by: PartitionUnit) -> bool {
     }
 }
 
-/// What follows `DEDUP` or `DEDUP ENABLE`: `UPSERT KEYS (a, b)`.
+/// Reads the text behind `DEDUP` or `DEDUP ENABLE`: `UPSERT KEYS (a, b)`.
 pub(super) fn expect_keys(cursor: &mut Cursor<'_>) -> Result<Vec<Name>> {
     cursor.expect_words(&["UPSERT", "KEYS"])?;
     cursor.expect_sign('(')?;

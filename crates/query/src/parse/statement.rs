@@ -1,4 +1,4 @@
-//! Which statement a text is.
+//! The parsed form of a statement, and the parser that recognizes its kind.
 
 use super::alter::{self, TableChange};
 use super::copy::{self, Copy};
@@ -39,21 +39,21 @@ pub(crate) enum Statement {
         readers: Readers,
     },
     Comment(Comment),
-    /// There are none: it does nothing.
+    /// Indexes do not exist: it does nothing.
     DropIndex,
-    /// A statement that asks for what is so.
+    /// A statement without effect, because its result is the case already.
     Nothing {
         tag: &'static str,
         notices: Vec<String>,
     },
-    /// VACUUM or ANALYZE: the maintenance does what they are for.
+    /// VACUUM or ANALYZE: background maintenance does their work.
     Maintain {
         what: &'static str,
         tables: Vec<Name>,
     },
     TruncateTable {
         table: Name,
-        /// Whether identities begin at 1 again.
+        /// True if identities begin at 1 again.
         restarts_numbers: bool,
     },
     RenameTable {
@@ -62,7 +62,7 @@ pub(crate) enum Statement {
     },
     AlterTable {
         table: Name,
-        /// Whether it is fine if there is none of this name.
+        /// True if a missing table is no error.
         if_exists: bool,
         change: TableChange,
         notices: Vec<String>,
@@ -73,7 +73,7 @@ pub(crate) enum Statement {
         set: Set,
         notices: Vec<String>,
     },
-    /// Ends another statement.
+    /// Cancels another statement.
     Cancel {
         id: u64,
         offset: usize,
@@ -84,7 +84,7 @@ pub(crate) enum Statement {
 }
 
 impl Statement {
-    /// What it does besides reading, although it changes no table.
+    /// Returns its name if it has an effect besides reading, but changes no table.
     pub(crate) fn deed(&self) -> Option<&'static str> {
         match self {
             Statement::Cancel { .. } => Some("CANCEL QUERY"),
@@ -94,10 +94,10 @@ impl Statement {
     }
 }
 
-/// What is to be explained, and how.
+/// The statement to be explained, with the options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Explain {
-    /// Whether it is run, to count rows and time.
+    /// True if it is run, to count rows and time.
     pub(crate) analyze: bool,
     pub(crate) verbose: bool,
     /// The byte that the statement starts at.
@@ -106,10 +106,10 @@ pub(crate) struct Explain {
     pub(crate) change: Option<RowChange>,
 }
 
-/// A change of a table that changes nothing.
+/// A change of a table without effect.
 const NOTHING: TableChange = TableChange::Nothing { column: None };
 
-/// Statements that will come, and whose first word would otherwise be taken for a query's.
+/// Statements that are not supported yet; their first word would otherwise begin a query.
 const NOT_YET: [(&str, &str); 11] = [
     ("BEGIN", "BEGIN"),
     ("START", "START TRANSACTION"),
@@ -124,7 +124,7 @@ const NOT_YET: [(&str, &str); 11] = [
     ("REVOKE", "REVOKE"),
 ];
 
-/// Reads one statement. A query is only recognised, not read.
+/// Reads one statement. A query is only recognized, not parsed.
 pub(crate) fn parse_statement(sql: &str) -> Result<Statement> {
     let mut cursor = Cursor::new(sql)?;
     let Some(first) = cursor.peek() else {
@@ -190,13 +190,13 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     create_table(cursor).map(Statement::CreateTable)
 }
 
-/// `SCHEMA IF NOT EXISTS public [AUTHORIZATION user]`: it is there, and it is the only one.
+/// Reads `SCHEMA IF NOT EXISTS public [AUTHORIZATION user]`: no effect, it is the only schema.
 fn create_schema(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let refused = cursor.not_supported("CREATE SCHEMA of another schema than `public`");
     cursor.skip();
     let if_not_exists = cursor.take_words(&["IF", "NOT", "EXISTS"]);
     let mut name = cursor.expect_name("the name of a schema")?;
-    // The database may be before it.
+    // The database may stand before it.
     if cursor.take_sign('.') {
         name = cursor.expect_name("the name of a schema")?;
     }
@@ -211,7 +211,7 @@ fn create_schema(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::Nothing { tag: "CREATE SCHEMA", notices })
 }
 
-/// `TABLE name (LIKE other)`; `None` if it is something else, of which nothing is read.
+/// Reads `TABLE name (LIKE other)`; returns `None`, and reads nothing, if it is something else.
 fn create_like(cursor: &Cursor<'_>) -> Result<Option<Statement>> {
     let mut ahead = cursor.clone();
     let is_temporary = take_temporary(&mut ahead);
@@ -230,7 +230,7 @@ fn create_like(cursor: &Cursor<'_>) -> Result<Option<Statement>> {
     Ok(Some(Statement::CreateTableLike { name, if_not_exists, temporary, like }))
 }
 
-/// `[CONCURRENTLY] [IF NOT EXISTS] [name] ON [ONLY] table [USING method] (columns) ..`
+/// Reads `[CONCURRENTLY] [IF NOT EXISTS] [name] ON [ONLY] table [USING method] (columns) ..`.
 fn create_index(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.take_word("CONCURRENTLY");
     cursor.take_words(&["IF", "NOT", "EXISTS"]);
@@ -246,13 +246,13 @@ fn create_index(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if !cursor.peek().is_some_and(|token| token.is_sign('(')) {
         return Err(cursor.unexpected("`(`"));
     }
-    // INCLUDE, WITH, WHERE and what else an index may have.
+    // Skips INCLUDE, WITH, WHERE and all other options of an index.
     cursor.skip_all();
     let notices = vec!["CREATE INDEX has no effect, every column has min/max zones".to_owned()];
     Ok(Statement::AlterTable { table, if_exists: false, change: NOTHING, notices })
 }
 
-/// `INDEX [CONCURRENTLY] [IF EXISTS] names [CASCADE | RESTRICT]`
+/// Reads `INDEX [CONCURRENTLY] [IF EXISTS] names [CASCADE | RESTRICT]`.
 fn drop_index(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.skip();
     cursor.expect_words(&["INDEX"])?;
@@ -294,7 +294,7 @@ fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::TruncateTable { table, restarts_numbers })
 }
 
-/// `VACUUM [(options)] [FULL] [FREEZE] [VERBOSE] [ANALYZE] [tables]`, and ANALYZE alone.
+/// Reads `VACUUM [(options)] [FULL] [FREEZE] [VERBOSE] [ANALYZE] [tables]`, and ANALYZE alone.
 fn maintain(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let is_vacuum = cursor.take_word("VACUUM");
     if !is_vacuum {
@@ -354,11 +354,11 @@ fn explain(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let offset = cursor.offset();
     let feature = "EXPLAIN of anything but SELECT, INSERT, UPDATE and DELETE";
     if cursor.peek().is_some_and(|token| token.is_word("EXPLAIN")) {
-        // Each would read the text behind it again.
+        // A nested EXPLAIN would read the text behind it once more for each level.
         return Err(cursor.not_supported(feature));
     }
     let explained = |change| Explain { analyze, verbose, offset, change };
-    // So that places are those in the whole text.
+    // Blanks in place of EXPLAIN keep the places those of the whole text.
     match parse_statement(&blanked(cursor.sql(), offset)) {
         Ok(Statement::Query) => Ok(Statement::Explain(explained(None))),
         Ok(Statement::ChangeRows(RowChange::DropPartitions(_))) => {
@@ -371,7 +371,7 @@ fn explain(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
 }
 
-/// `(ANALYZE, VERBOSE off, COSTS ..)` of an EXPLAIN: whether it analyzes, and is verbose. `None` if
+/// Reads `(ANALYZE, VERBOSE off, COSTS ..)` of an EXPLAIN: returns ANALYZE and VERBOSE. `None` if
 /// there are no options, but perhaps a query in brackets.
 fn explain_options(cursor: &mut Cursor<'_>) -> Result<Option<(bool, bool)>> {
     const WORDS: [&str; 10] = [

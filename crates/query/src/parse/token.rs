@@ -1,9 +1,9 @@
-//! The words of a statement, each with its place: what our own statements are parsed from, and what
-//! statements are split by.
+//! The tokens of a statement, each with its place. Our own statements are parsed from them, and
+//! texts are split into statements by them.
 //!
-//! - K0. No text is longer than `SQL_BYTES`, and no name or number than `SQL_WORD_BYTES`: refused
-//!   before anything is kept of it.
-//! - K1. Tokens ascend and do not overlap; what lies between two of them is blank or a comment.
+//! - K0. No text is longer than `SQL_BYTES`, and no name or number than `SQL_WORD_BYTES`: longer
+//!   ones are refused before anything of them is kept.
+//! - K1. Tokens ascend and do not overlap; only blanks and comments lie between two of them.
 //!
 //! Not here: the grammar (`parse::statement`). Queries are parsed by sqlparser from the text
 //! itself.
@@ -14,7 +14,7 @@ use tidegate_model::limits;
 
 use crate::error::{Error, Result, SyntaxError};
 
-/// Where something stands in a statement.
+/// A place in a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// Bytes before it.
@@ -26,7 +26,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// The position of a byte. An offset inside of a character counts as that character's.
+    /// Returns the position of a byte. An offset inside of a character counts as that character's.
     #[must_use]
     pub fn at(sql: &str, offset: usize) -> Position {
         let before = &sql.as_bytes()[..offset.min(sql.len())];
@@ -39,7 +39,8 @@ impl Position {
         }
     }
 
-    /// The position of a line and column, both from 1; the end of the text if it has no such place.
+    /// Returns the position of a line and column, both from 1; the end of the text if it has no
+    /// such place.
     #[must_use]
     pub fn of_line(sql: &str, line: usize, column: usize) -> Position {
         let start = sql.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
@@ -55,7 +56,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     /// A keyword or a name.
@@ -73,34 +74,34 @@ pub enum TokenKind {
 /// A token and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token<'a> {
-    /// What it is.
+    /// The kind.
     pub kind: TokenKind,
-    /// As it is written, quotes included.
+    /// The text in the statement, quotes included.
     pub text: &'a str,
     /// Bytes before it.
     pub offset: usize,
 }
 
 impl Token<'_> {
-    /// The byte behind it.
+    /// Returns the offset of the byte behind it.
     #[must_use]
     pub fn end(&self) -> usize {
         self.offset + self.text.len()
     }
 
-    /// Whether it is this keyword, in any case.
+    /// Returns true if it is this keyword, in any case.
     #[must_use]
     pub fn is_word(&self, word: &str) -> bool {
         self.kind == TokenKind::Word && self.text.eq_ignore_ascii_case(word)
     }
 
-    /// Whether it is this character.
+    /// Returns true if it is this character.
     #[must_use]
     pub fn is_sign(&self, sign: char) -> bool {
         self.kind == TokenKind::Sign && self.text.starts_with(sign)
     }
 
-    /// Its text without quotes, doubled ones halved.
+    /// Returns its text without quotes, doubled ones halved.
     #[must_use]
     pub fn unquoted(&self) -> String {
         let mut characters = self.text.chars();
@@ -118,7 +119,7 @@ impl Token<'_> {
     }
 }
 
-/// The statement with blanks in place of its first bytes, so that places stay where they are.
+/// Returns the statement with blanks in place of its first bytes, so that places stay the same.
 pub(crate) fn blanked(sql: &str, bytes: usize) -> String {
     let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
     let mut text = sql[..bytes].chars().map(blank).collect::<String>();
@@ -126,7 +127,7 @@ pub(crate) fn blanked(sql: &str, bytes: usize) -> String {
     text
 }
 
-/// All tokens of a text.
+/// Returns all tokens of a text.
 ///
 /// # Errors
 /// If a quote or a comment is never closed, or the text or a word of it is too long (K0).
@@ -141,7 +142,7 @@ pub fn tokenize(sql: &str) -> Result<Vec<Token<'_>>> {
     Ok(tokens)
 }
 
-/// The number of tokens of a text, without keeping them.
+/// Returns the number of tokens of a text, without keeping them.
 ///
 /// # Errors
 /// As [`tokenize`].
@@ -167,15 +168,17 @@ fn check_length(sql: &str) -> Result<()> {
     ))
 }
 
-/// The first token of a text, without reading the others; `None` if there is none that ends.
+/// Returns the first token of a text, without reading the others; `None` if there is none that
+/// ends.
 #[must_use]
 pub fn first_token(sql: &str) -> Option<Token<'_>> {
     next_token(sql, 0).ok().flatten()
 }
 
-/// The statements of a text, each with the byte it starts at, split at `;` outside of quotes and
-/// comments. Statements without any token are left out. A text that ends inside of a quote or a
-/// comment ends with its last statement: parsing that one tells where the quote was opened.
+/// Returns the statements of a text, each with the byte it starts at, split at `;` outside of
+/// quotes and comments. Statements without any token are left out. A text that ends inside of a
+/// quote or a comment ends with its last statement: the error of parsing that one has the place of
+/// the open quote.
 #[must_use]
 pub fn split_statements(sql: &str) -> Vec<(usize, &str)> {
     let mut statements = Vec::new();
@@ -206,7 +209,7 @@ pub fn split_statements(sql: &str) -> Vec<(usize, &str)> {
     statements
 }
 
-/// The first token at or after a byte of a text, which is not inside of a token.
+/// Returns the first token at or after a byte of a text, which is not inside of a token.
 ///
 /// # Errors
 /// If it is never closed, or too long (K0).
@@ -241,7 +244,8 @@ fn is_word_start(c: char) -> bool {
     c.is_alphabetic() || c == '_'
 }
 
-/// The first byte at or after `from` that is neither blank nor in a comment; `None` at the end.
+/// Returns the first byte at or after `from` that is neither blank nor in a comment; `None` at the
+/// end.
 fn skip_blank(sql: &str, from: usize) -> Result<Option<usize>> {
     let mut offset = from;
     loop {
@@ -261,7 +265,7 @@ fn skip_blank(sql: &str, from: usize) -> Result<Option<usize>> {
     }
 }
 
-/// The length of a `/* comment */`, which may hold others.
+/// Returns the length of a `/* comment */`, which may contain others.
 fn comment(sql: &str, offset: usize) -> Result<usize> {
     let bytes = &sql.as_bytes()[offset..];
     let (mut depth, mut at) = (0, 0);
@@ -280,7 +284,7 @@ fn comment(sql: &str, offset: usize) -> Result<usize> {
     Err(Error::syntax(sql, offset, SyntaxError::OpenComment))
 }
 
-/// The length of a quoted text; a doubled quote stands for itself.
+/// Returns the length of a quoted text; a doubled quote stands for itself.
 fn quoted(sql: &str, offset: usize, quote: char) -> Result<usize> {
     let bytes = &sql.as_bytes()[offset..];
     let is_quote = |at: usize| bytes.get(at).is_some_and(|&byte| char::from(byte) == quote);
@@ -295,7 +299,8 @@ fn quoted(sql: &str, offset: usize, quote: char) -> Result<usize> {
     Err(Error::syntax(sql, offset, SyntaxError::OpenQuote { quote }))
 }
 
-/// `$tag$` at the start of `rest`; the tag may be empty, but is no number: `$1` is a parameter.
+/// Returns the `$tag$` at the start of `rest`; the tag may be empty, but is no number: `$1` is a
+/// parameter.
 fn dollar_tag(rest: &str) -> Option<&str> {
     let end = rest[1..].find('$')? + 1;
     let tag = &rest[1..end];
@@ -312,7 +317,7 @@ fn dollar_quoted(sql: &str, offset: usize, tag: &str) -> Result<usize> {
     }
 }
 
-/// The length of a number: `12`, `1.5`, `1e-9`.
+/// Returns the length of a number: `12`, `1.5`, `1e-9`.
 fn number(rest: &str) -> usize {
     let digits = |from: usize| {
         let tail = &rest[from..];

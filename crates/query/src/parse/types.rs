@@ -6,13 +6,13 @@ use super::cursor::Cursor;
 use super::token::TokenKind;
 use crate::error::{Error, Result, SyntaxError};
 
-/// A type as it was written, and what of it has no effect.
+/// A type as it was written, with a notice about a part that has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TypeName {
     pub(crate) ty: ColumnType,
-    /// Of VARCHAR, in characters.
+    /// The maximal length of a VARCHAR, in characters.
     pub(crate) length: Option<u32>,
-    /// Whether the column has numbers of its own: SERIAL.
+    /// True if the column has numbers of its own: SERIAL.
     pub(crate) is_serial: bool,
     pub(crate) notice: Option<String>,
 }
@@ -58,8 +58,8 @@ const PLAIN: [(&str, ColumnType); 37] = [
     ("IPV4", ColumnType::Ipv4),
 ];
 
-/// The type of a name that stands alone: `DOUBLE PRECISION`, `DECIMAL(10,2)`. `None` if it is not
-/// one of ours.
+/// Returns the type of a name that stands alone: `DOUBLE PRECISION`, `DECIMAL(10,2)`. `None` if it
+/// is no type of ours.
 #[must_use]
 pub fn column_type(text: &str) -> Option<ColumnType> {
     let mut cursor = Cursor::new(text).ok()?;
@@ -67,7 +67,7 @@ pub fn column_type(text: &str) -> Option<ColumnType> {
     cursor.is_at_end().then_some(name.ty)
 }
 
-/// A type with its parameters, without the options of a column.
+/// Reads a type with its parameters, without the options of a column.
 pub(crate) fn expect_type(cursor: &mut Cursor<'_>) -> Result<TypeName> {
     let Some(token) = cursor.peek().filter(|token| token.kind == TokenKind::Word).copied() else {
         return Err(cursor.unexpected("a type"));
@@ -153,7 +153,7 @@ fn unsigned(ty: ColumnType) -> ColumnType {
     }
 }
 
-/// What follows `TIMESTAMP`: nothing, or how many digits of a second are kept.
+/// Reads the text behind `TIMESTAMP`: nothing, or the number of digits of the second.
 fn timestamp(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
     // In `ts TIMESTAMP, ...) TIMESTAMP(ts)` the bracket after a type can only hold digits.
     if !cursor.take_sign('(') {
@@ -169,7 +169,7 @@ fn timestamp(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
     }
 }
 
-/// What follows `FLOAT`: nothing, or how many bits a number has before its exponent.
+/// Reads the text behind `FLOAT`: nothing, or the number of bits of the significand.
 fn float(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
     if !cursor.take_sign('(') {
         return Ok(ColumnType::Float32);
@@ -184,7 +184,7 @@ fn float(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
     }
 }
 
-/// What follows `DECIMAL`: nothing, or precision and scale.
+/// Reads the text behind `DECIMAL`: nothing, or precision and scale.
 fn decimal(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
     if !cursor.take_sign('(') {
         return Ok(ColumnType::Decimal { precision: 18, scale: 3 });

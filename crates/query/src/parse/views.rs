@@ -1,4 +1,4 @@
-//! `CREATE VIEW`, `DROP VIEW`, `ALTER VIEW`, and `COMMENT ON`.
+//! The parser of `CREATE VIEW`, `DROP VIEW`, `ALTER VIEW`, and `COMMENT ON`.
 
 use std::ops::Range;
 
@@ -8,20 +8,20 @@ use super::statement::{Statement, parse_statement};
 use super::token::{Token, TokenKind, blanked};
 use crate::error::{Error, Result};
 
-/// A view that is to be made.
+/// A view to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CreateView {
     pub(crate) name: Name,
-    /// Whether it ends with its session.
+    /// True if it ends with its session.
     pub(crate) is_temporary: bool,
     pub(crate) if_exists: IfExists,
-    /// Names of its first columns; the others are called as in the query.
+    /// The names of its first columns; the others keep their names in the query.
     pub(crate) columns: Vec<Name>,
     /// The query, as bytes of the statement.
     pub(crate) query: Range<usize>,
 }
 
-/// What becomes of a view that is there already.
+/// The reaction of `CREATE VIEW` to a view of this name that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfExists {
     IsRefused,
@@ -29,18 +29,18 @@ pub(crate) enum IfExists {
     Stays,
 }
 
-/// What becomes of views that read what is dropped.
+/// The effect of dropping an object on the views that read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readers {
-    /// They stay, and can be read again when it is made anew.
+    /// They stay, and can be read again once the object is created again.
     Stay,
     /// CASCADE.
     AreDropped,
-    /// RESTRICT: nothing is dropped that has some.
+    /// RESTRICT: an object that a view reads is not dropped.
     Forbid,
 }
 
-/// What a comment is on.
+/// A comment and its object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Comment {
     pub(crate) on: Commented,
@@ -49,7 +49,7 @@ pub(crate) struct Comment {
     pub(crate) text: Option<String>,
 }
 
-/// The kind of what a comment is on.
+/// The kind of a comment's object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Commented {
     Table,
@@ -57,8 +57,8 @@ pub(crate) enum Commented {
     Column(Name),
 }
 
-/// `[OR REPLACE] [TEMPORARY] VIEW [IF NOT EXISTS] name [(columns)] AS query`; `None` if it is
-/// something else, of which nothing is read.
+/// Reads `[OR REPLACE] [TEMPORARY] VIEW [IF NOT EXISTS] name [(columns)] AS query`; returns `None`,
+/// and reads nothing, if it is something else.
 pub(super) fn create_view(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> {
     let mut ahead = cursor.clone();
     let replaces = ahead.take_words(&["OR", "REPLACE"]);
@@ -97,10 +97,10 @@ pub(super) fn create_view(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> 
     Ok(Some(Statement::CreateView(view)))
 }
 
-/// The bytes of a query up to the end of the statement.
+/// Returns the bytes of a query up to the end of the statement.
 fn query_to_the_end(cursor: &mut Cursor<'_>) -> Result<Range<usize>> {
     let at_query = cursor.clone();
-    // Each would read the text behind it again.
+    // A nested statement would read the text behind it once more for each level.
     let is_statement = |token: &Token<'_>| token.is_word("CREATE") || token.is_word("EXPLAIN");
     if cursor.peek().is_none_or(is_statement) {
         return Err(cursor.unexpected("a query"));
@@ -122,7 +122,7 @@ fn query_to_the_end(cursor: &mut Cursor<'_>) -> Result<Range<usize>> {
     }
 }
 
-/// `VIEW [IF EXISTS] names [CASCADE | RESTRICT]`
+/// Reads `VIEW [IF EXISTS] names [CASCADE | RESTRICT]`.
 pub(super) fn drop_views(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect_words(&["VIEW"])?;
     let if_exists = cursor.take_words(&["IF", "EXISTS"]);
@@ -132,7 +132,7 @@ pub(super) fn drop_views(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::DropViews { names, if_exists, readers })
 }
 
-/// `[CASCADE | RESTRICT]`
+/// Reads `[CASCADE | RESTRICT]`.
 pub(super) fn take_readers(cursor: &mut Cursor<'_>) -> Readers {
     if cursor.take_word("CASCADE") {
         Readers::AreDropped
@@ -143,7 +143,7 @@ pub(super) fn take_readers(cursor: &mut Cursor<'_>) -> Readers {
     }
 }
 
-/// `VIEW [IF EXISTS] name RENAME TO name`
+/// Reads `VIEW [IF EXISTS] name RENAME TO name`.
 pub(super) fn alter_view(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect_words(&["VIEW"])?;
     let table = cursor.expect_table()?;
@@ -155,7 +155,7 @@ pub(super) fn alter_view(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::RenameTable { table, to })
 }
 
-/// `COMMENT ON TABLE | VIEW | COLUMN name IS 'text' | NULL`
+/// Reads `COMMENT ON TABLE | VIEW | COLUMN name IS 'text' | NULL`.
 pub(super) fn comment(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect_words(&["COMMENT", "ON"])?;
     let (on, table) = if cursor.take_word("TABLE") {
@@ -185,7 +185,7 @@ fn not_commented(cursor: &Cursor<'_>) -> Error {
     }
 }
 
-/// `table.column`, perhaps with a schema and a database before it.
+/// Reads `table.column`, perhaps with a schema and a database before it.
 fn expect_column(cursor: &mut Cursor<'_>) -> Result<(Name, Name)> {
     let mut parts = vec![cursor.expect_name("the name of a table")?];
     while cursor.take_sign('.') {
@@ -194,7 +194,7 @@ fn expect_column(cursor: &mut Cursor<'_>) -> Result<(Name, Name)> {
     let Some(column) = parts.pop().filter(|_| !parts.is_empty()) else {
         return Err(cursor.unexpected("`.` and the name of a column"));
     };
-    // The parts before it are read as a table anywhere else is.
+    // The parts before the column are read as any table.
     let quoted = parts.iter().map(|part| format!("\"{}\"", part.text.replace('"', "\"\"")));
     let written = quoted.collect::<Vec<_>>().join(".");
     let table = Cursor::new(&written)?.expect_table().map_err(|_| Error::NotSupported {

@@ -1,16 +1,16 @@
-//! Plans of statements that come again and again.
+//! Plan cache: plans of statements that are executed repeatedly.
 //!
-//! - PC1. A plan is used again only for the same text, and the same values of parameters unless it
-//!   is one for any (`compared`), and while all of its tables have the columns
-//!   that they had. What it reads are the tables as they are now: pruning is done every time, and
-//!   physical planning is too, unless nothing in it depends on what is in the tables (`pattern`).
+//! - PC1. A plan is used again only for the same text and the same values of parameters, unless it
+//!   is one for any values (`compared`), and while all of its tables have the columns that they
+//!   had. It reads the tables as they are now: pruning is done every time, and physical planning is
+//!   too, unless nothing in it depends on the contents of the tables (`pattern`).
 //! - PC2. A plan that depends on the moment (`now()`), on chance, or on a table in any other way
 //!   than by its columns is not kept.
-//! - PC3. A plan that is kept holds on to no rows: its tables are empty, so that the files of
-//!   dropped segments can go.
+//! - PC3. A kept plan refers to no rows: its tables are empty, so that the files of dropped
+//!   segments can be deleted.
 //! - PC4. At most `PLANS_MAX` plans are kept, none of a text longer than `TEXT_BYTES_MAX`.
-//! - PC5. A plan is quick only if all that it calls is `STEADY`: the thread of a connection works
-//!   on it, and others of that thread wait for each batch.
+//! - PC5. A plan is quick only if all functions that it calls are `STEADY`: it runs on the thread
+//!   of a connection, and the other connections of that thread wait for each batch.
 //!
 //! DataFusion plans a small query in about a millisecond, most of it before physical planning, and
 //! the rest in a third of that.
@@ -36,14 +36,14 @@ use super::query_text::OutputNames;
 use crate::error::Result;
 use crate::scan::ScanTable;
 
-/// PC4. A dashboard has some dozens.
+/// PC4. A dashboard has some dozens of statements.
 const PLANS_MAX: usize = 512;
 /// PC4. Longer texts are written by programs, each once.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
-/// Functions that take about as long for any row (PC5), whatever is stored there: not those that
-/// look for a pattern, compare every two characters, or make more text or longer lists than they
-/// are given. Values of parameters stand in no call of a plan that is for any of them.
+/// Functions that take about as long for any row (PC5), for any stored value: not those that look
+/// for a pattern, compare every two characters, or make more text or longer lists than they are
+/// given. Values of parameters stand in no call of a plan that is for any of them.
 const STEADY: &str = "abs acos asin atan atan2 cbrt ceil character_length coalesce cos cosh cot \
     date_bin date_part date_trunc dateadd datediff day day_of_week day_of_week_sunday_first \
     days_in_month degrees exp factorial floor gcd get_field greatest haversine_dist_deg hour \
@@ -62,24 +62,24 @@ pub(crate) struct PlanCache {
 /// A plan that was made before.
 #[derive(Debug)]
 pub(crate) struct CachedPlan {
-    /// Optimized.
+    /// The optimized logical plan.
     pub(crate) plan: LogicalPlan,
     pub(crate) names: OutputNames,
     /// The columns before optimization, each with the name it is stored under.
     pub(crate) columns: Vec<(String, Option<String>)>,
     pub(crate) notices: Vec<String>,
-    /// Which column is the designated timestamp.
+    /// The index of the designated timestamp.
     pub(crate) designated: Option<usize>,
     tables: Vec<KnownTable>,
-    /// Of the first physical plan; `None` if others cannot be made of it.
+    /// Template of the first physical plan; `None` if others cannot be made of it.
     pattern: OnceLock<Option<PlanPattern>>,
-    /// True if it takes about as long again if it takes little time (PC5).
+    /// True if it calls only `STEADY` functions, so that a quick run promises the next one (PC5).
     is_steady: bool,
-    /// Whether it took little time when it last ran.
+    /// True if it took little time when it last ran.
     is_quick: AtomicBool,
 }
 
-/// A table as a plan knows it.
+/// A table of a plan, with the columns that it had.
 #[derive(Debug)]
 struct KnownTable {
     name: String,
@@ -98,13 +98,13 @@ impl KnownTable {
 }
 
 impl PlanCache {
-    /// A cache that takes for quick what took no longer than this.
+    /// Makes a cache in which a plan is quick if it took no longer than this.
     pub(crate) fn new(quick_max: Duration) -> PlanCache {
         PlanCache { plans: Mutex::default(), quick_max }
     }
 
-    /// The plan of a text, and its tables as they are now; `None` if it is not known (PC1), or not
-    /// one that is wanted.
+    /// Returns the plan of a text, and its tables as they are now; `None` if it is not known (PC1),
+    /// or `is_wanted` returns false.
     pub(crate) fn find(
         &self,
         sql: &str,
@@ -113,15 +113,15 @@ impl PlanCache {
     ) -> Option<(Arc<CachedPlan>, TablesNow)> {
         let cached = self.plans().get(sql).cloned().filter(|cached| is_wanted(cached))?;
         let names = cached.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>();
-        // A table that is gone makes planning say so.
+        // Planning reports a table that is gone.
         let snapshots = database.snapshots(&names).ok()?;
         let is_same = cached.tables.iter().zip(&snapshots).all(|(table, now)| table.is(now));
         let by_id = snapshots.into_iter().map(|snapshot| (snapshot.table, snapshot));
         is_same.then(|| (cached, by_id.collect()))
     }
 
-    /// Keeps what `make` gives of an optimized plan, if that may be used again (PC2), under the key
-    /// that it says. `written` is the plan before.
+    /// Keeps the result of `make` for an optimized plan, if that may be used again (PC2), under the
+    /// key that `make` returns. `written` is the plan before.
     pub(crate) fn keep(
         &self,
         (written, optimized): (&LogicalPlan, LogicalPlan),
@@ -137,14 +137,14 @@ impl PlanCache {
         let cached = Arc::new(cached);
         let mut plans = self.plans();
         if plans.len() >= PLANS_MAX {
-            // Rare, and a plan is soon made again.
+            // A full cache is rare, and a plan is soon made again.
             plans.clear();
         }
         plans.insert(key, Arc::clone(&cached));
         Ok(Some(cached))
     }
 
-    /// A plan has run, and took so long.
+    /// Records the time that a plan took to run.
     pub(crate) fn took(&self, cached: &CachedPlan, time: Duration) {
         cached.is_quick.store(cached.is_steady && time <= self.quick_max, Relaxed);
     }
@@ -183,23 +183,23 @@ impl CachedPlan {
         })
     }
 
-    /// The logical plan over the tables as they are now.
+    /// Returns the logical plan over the tables as they are now.
     pub(crate) fn over(&self, tables: &TablesNow) -> PlanResult<LogicalPlan> {
         over(self.plan.clone(), tables)
     }
 
-    /// A physical plan of it has been made: others may be made of that one.
+    /// Records the first physical plan, of which others may be made.
     pub(crate) fn planned(&self, physical: &Arc<dyn ExecutionPlan>) -> PlanResult<()> {
         if self.pattern.get().is_none() {
             let pattern = self.pattern_of(physical)?;
-            // Another statement may have come first, with the same.
+            // Another statement may have recorded an equal one before.
             let _ = self.pattern.set(pattern);
         }
         Ok(())
     }
 
-    /// The same of one for which parameters have these values, and are compared so. Says whether it
-    /// is one for any values.
+    /// Records a physical plan whose parameters have these values and are compared so. Returns true
+    /// if it is one for any values.
     pub(crate) fn planned_with(
         &self,
         physical: &Arc<dyn ExecutionPlan>,
@@ -223,13 +223,13 @@ impl CachedPlan {
         self.pattern.get()?.as_ref()
     }
 
-    /// Whether it is quick, as far as is known.
+    /// Returns true if its last run was quick.
     pub(crate) fn is_quick(&self) -> bool {
         self.is_quick.load(Relaxed)
     }
 }
 
-/// How often a plan reads a table.
+/// Returns the number of scans of tables in a plan.
 fn scans(plan: &LogicalPlan) -> PlanResult<usize> {
     let mut scans = 0;
     plan.apply_with_subqueries(|node| {
@@ -239,7 +239,7 @@ fn scans(plan: &LogicalPlan) -> PlanResult<usize> {
     Ok(scans)
 }
 
-/// A table's columns.
+/// Returns a table's snapshot without its rows.
 pub(super) fn without_rows(snapshot: &Snapshot) -> Snapshot {
     Snapshot {
         table: snapshot.table,
@@ -252,7 +252,7 @@ pub(super) fn without_rows(snapshot: &Snapshot) -> Snapshot {
     }
 }
 
-/// The same plan over other snapshots of its tables.
+/// Returns the same plan over other snapshots of its tables.
 fn over(plan: LogicalPlan, snapshots: &TablesNow) -> PlanResult<LogicalPlan> {
     let replaced = plan.transform_up_with_subqueries(|node| {
         let LogicalPlan::TableScan(scan) = node else { return Ok(Transformed::no(node)) };
@@ -271,7 +271,7 @@ fn scan_table(scan: &TableScan) -> Option<ScanTable> {
     provider.downcast_ref::<ScanTable>().cloned()
 }
 
-/// Whether a plan means the same at any time, for tables with the same columns (PC2).
+/// Returns true if a plan means the same at any time, for tables with the same columns (PC2).
 fn is_lasting(plan: &LogicalPlan) -> PlanResult<bool> {
     let mut is_lasting = true;
     plan.apply_with_subqueries(|node| {
@@ -289,7 +289,7 @@ fn is_lasting(plan: &LogicalPlan) -> PlanResult<bool> {
     Ok(is_lasting)
 }
 
-/// True if a plan calls no other scalar functions than these.
+/// Returns true if a plan calls no other scalar functions than these.
 fn calls_none_but(plan: &LogicalPlan, names: &str) -> PlanResult<bool> {
     let is_other = |part: &Expr| match part {
         Expr::ScalarFunction(call) => {

@@ -1,12 +1,12 @@
 //! Names for casts: DataFusion leaves them out of the names of columns, so that `GROUP BY ts,
 //! ts::DATE` would have one name twice.
 //!
-//! - CN1. In what a query groups by or shows of groups, and in calls of window functions, a cast
-//!   stands in a call of a function with the name of its type, until a plan is made
-//!   (`plan::coerce`).
+//! - CN1. In the grouping keys and the columns of a query with groups, and in calls of window
+//!   functions, a cast stands in a call of a function with the name of its type, until a plan is
+//!   made (`plan::coerce`).
 //!
-//! - CN2. A subquery in a row of VALUES stands in a call of `VALUE`, which leaves out what is known
-//!   of the column it reads: DataFusion wants it to be the same in all rows.
+//! - CN2. A subquery in a row of VALUES stands in a call of `VALUE`, which hides the properties of
+//!   the column it reads: DataFusion requires them to be the same in all rows.
 //!
 //! Not here: casts in calls of aggregates (`named_casts`).
 
@@ -28,7 +28,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::query_text::call_of;
 use crate::scan::{COLUMN_KEY, NAME_KEY};
 
-/// The beginnings of the functions' names, for CAST and TRY_CAST.
+/// The prefixes of the functions' names, for CAST and TRY_CAST.
 const PREFIXES: [&str; 2] = ["cast to ", "try cast to "];
 
 /// See CN2.
@@ -38,7 +38,7 @@ const VALUE: &str = "value of a subquery";
 pub(crate) fn name_casts_of_groups(select: &mut Select) {
     let mut namer = Namer { everywhere: true, queries: 0 };
     visit_items(select, &mut namer);
-    // It never breaks off, here and below.
+    // The visitor never breaks off, here and below.
     if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
         let _: ControlFlow<()> = keys.visit(&mut namer);
     }
@@ -46,7 +46,7 @@ pub(crate) fn name_casts_of_groups(select: &mut Select) {
     let _: ControlFlow<()> = select.qualify.visit(&mut namer);
 }
 
-/// The same in what a query that groups its rows is sorted by.
+/// Names the casts in the ORDER BY of a query that groups its rows.
 pub(crate) fn name_casts_of_order(query: &mut Query) {
     let mut namer = Namer { everywhere: true, queries: 0 };
     let Some(order) = &mut query.order_by else { return };
@@ -89,7 +89,7 @@ pub(super) fn name_subqueries_of_rows(values: &mut Values) {
         }
     }
 
-    // It never breaks off.
+    // The visitor never breaks off.
     let _: ControlFlow<()> = values.visit(&mut Rows { queries: 0 });
 }
 
@@ -102,9 +102,9 @@ fn visit_items(select: &mut Select, namer: &mut Namer) {
 }
 
 struct Namer {
-    /// Or in calls of window functions only.
+    /// False for casts in calls of window functions only.
     everywhere: bool,
-    /// The count of open queries: theirs are their own.
+    /// The number of open subqueries: their casts are not named.
     queries: usize,
 }
 
@@ -146,7 +146,7 @@ impl VisitorMut for Namer {
     }
 }
 
-/// The function of a name that casts have.
+/// Returns the function with this name of a cast.
 pub(super) fn cast_name(name: &str) -> Option<Arc<ScalarUDF>> {
     let signature = Signature::any(1, Volatility::Immutable);
     let is_one = name == VALUE || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
@@ -154,7 +154,7 @@ pub(super) fn cast_name(name: &str) -> Option<Arc<ScalarUDF>> {
         .then(|| Arc::new(ScalarUDF::new_from_impl(CastName { name: name.to_owned(), signature })))
 }
 
-/// The cast that stands in such a call, or the call again.
+/// Returns the cast that stands in such a call, or the call again.
 pub(super) fn unnamed(mut call: ScalarFunction) -> std::result::Result<Expr, ScalarFunction> {
     match call.func.inner().is::<CastName>() {
         true => Ok(call.args.remove(0)),
@@ -162,7 +162,7 @@ pub(super) fn unnamed(mut call: ScalarFunction) -> std::result::Result<Expr, Sca
     }
 }
 
-/// A function that gives its argument.
+/// A function that returns its argument.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CastName {
     name: String,

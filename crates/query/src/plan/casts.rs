@@ -1,9 +1,9 @@
-//! Casts that Arrow has not, or has otherwise: between text and UUID, IPV4 or BINARY, of timestamps
-//! to text, and to narrower numbers.
+//! Casts that Arrow lacks or defines differently: between text and UUID, IPV4 or BINARY, of
+//! timestamps to text, and to narrower numbers.
 //!
 //! - CA1. A number that the other type cannot hold is an error, or NULL for TRY_CAST. Fractions are
-//!   rounded to the nearest integer, to the even one of two.
-//! - CA2. They stand in a plan as functions whose names no query can write, so that no rule of
+//!   rounded to the nearest integer, halves to the even one.
+//! - CA2. They stand in a plan as functions with names that no query can write, so that no rule of
 //!   DataFusion takes `CAST(x AS INT) = 2` for `x = 2`.
 
 use std::fmt::Write;
@@ -33,7 +33,7 @@ use tidegate_storage::segment::arrow_field;
 use super::literal::{bytes_of_text, value_of_text};
 use crate::error::{Error, TextProblem};
 
-/// What becomes of a text that is no value of the type.
+/// The result of a cast of a text that is no value of the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum OnBadText {
     /// An error: CAST.
@@ -42,7 +42,7 @@ pub(crate) enum OnBadText {
     Null,
 }
 
-/// The cast as a function call, if it is one of those that this file has.
+/// Returns the cast as a function call, if it is one of this file.
 pub(crate) fn special_cast(
     expr: &Expr,
     from: ColumnType,
@@ -63,7 +63,7 @@ pub(crate) fn special_cast(
     Some(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![expr.clone()])))
 }
 
-/// The cast of a constant, if it is one of those.
+/// Returns the cast of a constant, if it is one of this file.
 pub(crate) fn cast_value(
     value: &ScalarValue,
     from: ColumnType,
@@ -78,10 +78,10 @@ pub(crate) fn cast_value(
     Ok(Expr::Literal(ScalarValue::try_from_array(&array, 0)?, metadata))
 }
 
-/// The name of the length of `VARCHAR(n)` in the field that a cast is to.
+/// The key of the length of `VARCHAR(n)` in the metadata of the field that a cast is to.
 pub(crate) const LENGTH_KEY: &str = "tidegate.length";
 
-/// The length of `VARCHAR(n)`, and the field without it.
+/// Returns the length of `VARCHAR(n)`, and the field without it.
 pub(crate) fn text_length(field: &Field) -> Option<(u64, FieldRef)> {
     let length = field.metadata().get(LENGTH_KEY)?.parse().ok()?;
     let mut metadata = field.metadata().clone();
@@ -89,7 +89,7 @@ pub(crate) fn text_length(field: &Field) -> Option<(u64, FieldRef)> {
     Some((length, Arc::new(field.clone().with_metadata(metadata))))
 }
 
-/// A text that may have so many characters; more are an error, not cut off.
+/// Returns a text that may have so many characters; more are an error, not cut off.
 pub(crate) fn short_text(text: Expr, length: u64, on_bad_text: OnBadText) -> Result<Expr> {
     let signature = Signature::any(1, Volatility::Immutable);
     let function = ShortText { length, on_bad_text, signature };
@@ -152,8 +152,8 @@ impl ShortText {
     }
 }
 
-/// Whether values of one type of number may be lost in the other, in a way that Arrow does not see
-/// as we do.
+/// Returns true if values of one type of number may be lost in the other, and Arrow does not treat
+/// that as this file does.
 fn is_narrowing(from: ColumnType, to: ColumnType) -> bool {
     let is_float = |ty| matches!(ty, ColumnType::Float32 | ColumnType::Float64);
     match (integer_range(from), integer_range(to)) {
@@ -178,8 +178,8 @@ pub(crate) fn integer_range(ty: ColumnType) -> Option<(i128, i128)> {
     })
 }
 
-/// What a function casts to, and whether it is a TRY_CAST, if it is a cast of integers or floats to
-/// integers: the `filter` crate has those too.
+/// Returns the type that a function casts to, and true for TRY_CAST, if it is a cast of integers or
+/// floats to integers: the `filter` crate has those too.
 pub(crate) fn cast_to_integer(function: &ScalarUDF) -> Option<(ColumnType, bool)> {
     let SpecialCast { from, to, on_bad_text, .. } = function.inner().downcast_ref()?;
     let is_known = !matches!(from, ColumnType::Decimal { .. }) && is_narrowing(*from, *to);
@@ -261,7 +261,7 @@ impl SpecialCast {
         arrow_field(&Column { id: ColumnId(0), name: self.name().to_owned(), ty: self.to })
     }
 
-    /// The value of a text; `None` is NULL.
+    /// Returns the value of a text; `None` is NULL.
     fn parsed(&self, text: &str) -> Result<Option<ScalarValue>> {
         let value = value_of_text(text, self.to).expect("UUID and IPV4 are parsed");
         match (value, self.on_bad_text) {
@@ -299,7 +299,7 @@ impl SpecialCast {
     }
 }
 
-/// Texts as bytes.
+/// The casts of texts to bytes.
 impl SpecialCast {
     fn bytes(&self, texts: &StringViewArray) -> Result<ArrayRef> {
         let bytes = |text: Option<&str>| match text.map(bytes_of_text).transpose() {
@@ -314,7 +314,7 @@ impl SpecialCast {
     }
 }
 
-/// Numbers as integers (CA1).
+/// The casts of numbers to integers (CA1).
 impl SpecialCast {
     fn integers<T>(&self, values: &ArrayRef) -> Result<ArrayRef>
     where
@@ -371,7 +371,7 @@ impl SpecialCast {
         Error::BadText { position: None, text: value.to_string(), ty: self.to, reason }
     }
 
-    /// Doubles as floats: those that are too large are out of range, not infinite.
+    /// Casts doubles to floats: those that are too large are out of range, not infinite.
     fn floats(&self, values: &ArrayRef) -> Result<ArrayRef> {
         let values = cast(values, &DataType::Float64)?;
         let narrow = |value: Option<f64>| {
@@ -389,7 +389,7 @@ impl SpecialCast {
     }
 }
 
-/// A float in as few digits as say it: `1e300`.
+/// A float in the fewest digits that identify it: `1e300`.
 struct Shown(f64);
 
 impl std::fmt::Display for Shown {
@@ -401,7 +401,7 @@ impl std::fmt::Display for Shown {
     }
 }
 
-/// The nearest integer; `None` for what is none, or far out of every range.
+/// Returns the nearest integer; `None` if there is none, or it is far out of every range.
 fn integer_of_float(value: f64) -> Option<i128> {
     let whole = value.round_ties_even();
     let is_near = whole.is_finite() && whole.abs() < 4e19;
@@ -409,7 +409,7 @@ fn integer_of_float(value: f64) -> Option<i128> {
     is_near.then_some(whole as i128)
 }
 
-/// A decimal of so many digits behind the point as the nearest integer.
+/// Rounds a decimal with so many digits behind the point to the nearest integer.
 fn rounded(value: i128, scale: u32) -> Option<i128> {
     let worth = 10_i128.checked_pow(scale)?;
     let (whole, rest) = (value.div_euclid(worth), value.rem_euclid(worth));
@@ -446,7 +446,7 @@ fn uuid_texts(values: &ArrayRef) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-/// Bytes as `\x` and hexadecimal digits.
+/// Formats bytes as `\x` and hexadecimal digits.
 fn binary_texts(values: &ArrayRef) -> Result<ArrayRef> {
     let values = cast(values, &DataType::BinaryView)?;
     let mut builder = StringViewBuilder::with_capacity(values.len());
@@ -467,7 +467,7 @@ fn binary_texts(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(builder.finish()))
 }
 
-/// Times with all digits of their fractions: `2025-03-01T00:00:00.000000Z`.
+/// Formats times with all digits of their fractions: `2025-03-01T00:00:00.000000Z`.
 fn time_texts(values: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
     let values = cast(values, &DataType::Int64)?;
     let mut builder = StringViewBuilder::with_capacity(values.len());

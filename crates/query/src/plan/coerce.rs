@@ -1,10 +1,10 @@
-//! Texts and integers next to columns become values of the column's type, before DataFusion looks
-//! at them.
+//! Type coercion: texts and integers next to columns become values of the column's type, before
+//! DataFusion sees them.
 //!
 //! - Y1. After this, no text literal is compared with a column that is not text.
 //!
-//! Binary operators are converted while SQL is planned ([`OperatorPlanner`]), as their types must
-//! fit already then; BETWEEN, IN lists, CASE and casts afterwards ([`convert_literals`]).
+//! Binary operators are converted while SQL is planned ([`OperatorPlanner`]), because their types
+//! must match already then; BETWEEN, IN lists, CASE and casts afterwards ([`convert_literals`]).
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ use crate::error::{ClauseProblem, Error, TextProblem};
 
 type PlanResult<T> = std::result::Result<T, DataFusionError>;
 
-/// Gives operators the meaning they have here.
+/// Plans operators with their meaning in our dialect.
 #[derive(Debug)]
 pub(crate) struct OperatorPlanner;
 
@@ -117,7 +117,7 @@ fn comparison(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
     })
 }
 
-/// A comparison that a rule makes, as it would be written.
+/// Returns a comparison that a rule makes, as if the query contained it.
 pub(super) fn compared_in(
     left: Expr,
     op: Operator,
@@ -143,7 +143,7 @@ pub(super) fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
 }
 
-/// An operator that gives no condition.
+/// Converts an operator that is no comparison.
 fn arithmetic(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResult<RawBinaryExpr>> {
     let RawBinaryExpr { op, left, right } = expr;
     match op {
@@ -182,9 +182,8 @@ fn arithmetic(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
     }
 }
 
-/// Two sides of a comparison; a constant INTERVAL next to the difference of two times becomes a
-/// length too, as an interval of an hour is less than one of a day to DataFusion, however many
-/// hours it has.
+/// Returns two sides of a comparison. Next to the difference of two times, a constant INTERVAL
+/// becomes a length too: for DataFusion, an interval of hours is always less than one of a day.
 fn as_durations(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
     let is_length = |expr: &Expr| {
         matches!(expr.get_type(schema), Ok(DataType::Duration(_)))
@@ -203,7 +202,7 @@ fn as_durations(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
     }
 }
 
-/// The length of an interval; months have 30 days.
+/// Returns the length of an interval; months have 30 days.
 fn interval_nanos(value: &ScalarValue) -> Option<i64> {
     const PER_DAY: i64 = 86_400_000_000_000;
     let ScalarValue::IntervalMonthDayNano(Some(by)) = value else { return None };
@@ -211,7 +210,7 @@ fn interval_nanos(value: &ScalarValue) -> Option<i64> {
     days.checked_mul(PER_DAY)?.checked_add(by.nanoseconds)
 }
 
-/// Two sides of an arithmetic operator, of which none is a decimal and the other a double.
+/// Returns two sides of an arithmetic operator, of which none is a decimal and the other a double.
 fn operands(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
     let types = (type_in(&left, schema), type_in(&right, schema));
     decimals::operands((&left, types.0), (&right, types.1)).unwrap_or((left, right))
@@ -228,7 +227,7 @@ fn compare_op(op: &BinaryOperator) -> Operator {
     }
 }
 
-/// A comparison that DataFusion would not make as we do: of decimals with other numbers, of
+/// Returns a comparison that DataFusion defines differently: of decimals with other numbers, of
 /// intervals, and of times with finer constants.
 fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     let types = (type_in(left, schema), type_in(right, schema));
@@ -236,7 +235,7 @@ fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option
     compared.or_else(|| compare_lengths_or_times(left, op, right, schema))
 }
 
-/// The same, of what is compared with NULL too.
+/// Does the same for lengths and times only, as IS DISTINCT FROM needs it: NULL is a value there.
 pub(super) fn compare_lengths_or_times(
     left: &Expr,
     op: Operator,
@@ -265,13 +264,13 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
             let expr = expr.transform_up(|expr| convert(expr, &schema))?;
             Ok(if expr.transformed { expr.update_data(|expr| saved.restore(expr)) } else { expr })
         })?;
-        // Even where nothing else is changed: it may be so below.
+        // Nothing may have changed here, but the schema below may have.
         Ok(Transformed::yes(node.data.recompute_schema()?))
     })?;
     Ok(converted.data)
 }
 
-/// The same of one expression.
+/// Converts the literals of one expression.
 pub(super) fn converted(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
     Ok(expr.transform_up(|expr| convert(expr, schema))?.data)
 }
@@ -351,7 +350,8 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     }
 }
 
-/// A window function as one that knows its argument's type, or whose frames move without drift.
+/// Replaces a window function by one that knows its argument's type, or whose frames move without
+/// drift.
 fn window_values(
     mut window: Box<WindowFunction>,
     schema: &DFSchema,
@@ -372,8 +372,8 @@ fn window_values(
     Ok(if is_changed { Transformed::yes(window) } else { Transformed::no(window) })
 }
 
-/// The field that a cast gives, which has NULLs only if its argument has: DataFusion's physical
-/// casts to a field with metadata take its word for it, its logical ones do not.
+/// Returns the field of a cast, which is nullable only if its argument is: DataFusion's physical
+/// casts to a field with metadata rely on the field for that, its logical ones do not.
 fn as_nullable_as(field: FieldRef, expr: &Expr, schema: &DFSchema) -> FieldRef {
     match expr.nullable(schema) {
         Ok(is_nullable) if is_nullable != field.is_nullable() && !field.metadata().is_empty() => {
@@ -383,7 +383,7 @@ fn as_nullable_as(field: FieldRef, expr: &Expr, schema: &DFSchema) -> FieldRef {
     }
 }
 
-/// An error for a frame of a range of intervals, which are no points on a line.
+/// Returns an error for a frame of a range of intervals, which have no distances.
 fn check_interval_frame(window: &WindowFunction, schema: &DFSchema) -> PlanResult<()> {
     let WindowFunctionParams { order_by, window_frame: frame, .. } = &window.params;
     let is_offset = |bound: &WindowFrameBound| match bound {
@@ -401,7 +401,7 @@ fn check_interval_frame(window: &WindowFunction, schema: &DFSchema) -> PlanResul
     Ok(())
 }
 
-/// An error for a list of lists where a function adds up numbers.
+/// Returns an error for a list of lists in a function that adds up numbers.
 fn check_numbers_of_lists(call: &ScalarFunction, schema: &DFSchema) -> PlanResult<()> {
     const OF_NUMBERS: [&str; 10] = [
         "array_add",
@@ -431,7 +431,7 @@ fn check_numbers_of_lists(call: &ScalarFunction, schema: &DFSchema) -> PlanResul
     Ok(())
 }
 
-/// A call that is a cast, or whose arguments are to be alike.
+/// Converts a call that is a cast, or a call with arguments of a common type.
 fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     let call = match plain_cast(call) {
         Ok(cast) => return Ok(Transformed::yes(convert_one(cast, schema)?.data)),
@@ -457,8 +457,7 @@ fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transforme
     }
 }
 
-/// The constants of CASE in the type of what they are compared with, and its results in one that
-/// they have in common.
+/// Converts the constants of a CASE to the type of its operand, and its results to a common type.
 fn case_values(case: Case, schema: &DFSchema) -> PlanResult<Expr> {
     let Case { expr, when_then_expr, else_expr } = case;
     let (whens, mut results): (Vec<_>, Vec<_>) =
@@ -484,7 +483,7 @@ fn case_values(case: Case, schema: &DFSchema) -> PlanResult<Expr> {
             }
             let compared = [vec![*expr], whens].concat();
             let compared = decimals::alike(compared, schema).into_iter();
-            // As DataFusion compares floats here, -0 is not 0.
+            // DataFusion's CASE with an operand does not take -0 for 0.
             let mut compared = compared.map(|value| float_keys::key(value, schema));
             (compared.next().map(Box::new), compared.collect())
         }
@@ -494,8 +493,8 @@ fn case_values(case: Case, schema: &DFSchema) -> PlanResult<Expr> {
     Ok(Expr::Case(Case { expr, when_then_expr: arms.collect(), else_expr }))
 }
 
-/// A function that gives one of its arguments; NULLIF of floats as the CASE that it stands for, in
-/// which -0 is 0.
+/// Converts a function that returns one of its arguments; NULLIF of floats becomes the CASE that it
+/// stands for, in which -0 is 0.
 fn one_of(call: ScalarFunction, schema: &DFSchema) -> Expr {
     match call.args.as_slice() {
         [value, other]
@@ -525,7 +524,7 @@ fn one_of(call: ScalarFunction, schema: &DFSchema) -> Expr {
     }
 }
 
-/// Whether an operator compares values.
+/// Returns true for an operator that compares values.
 fn compares(op: Operator) -> bool {
     matches!(
         op,
@@ -560,7 +559,7 @@ fn between_values(between: Between, schema: &DFSchema) -> PlanResult<Expr> {
     Ok(if negated { not(inside) } else { inside })
 }
 
-/// A cast of a text to an interval.
+/// Returns a cast of a text to an interval.
 fn interval_of_text(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let (text, field, on_bad_text) = match expr {
         Expr::Cast(Cast { expr, field }) => (expr, field, OnBadText::Fail),
@@ -574,8 +573,8 @@ fn interval_of_text(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
         .then(|| intervals::cast_text(text, on_bad_text))
 }
 
-/// The origin of `date_bin`, if it is given, is in nanoseconds: any other, and DataFusion takes the
-/// time for one in nanoseconds too.
+/// Converts the origin of `date_bin`, if there is one, to nanoseconds: with any other, DataFusion
+/// takes the time for nanoseconds too.
 fn date_bin_values(mut args: Vec<Expr>, schema: &DFSchema) -> PlanResult<Vec<Expr>> {
     let [_, time, origin] = args.as_slice() else { return Ok(args) };
     if !matches!(type_in(time, schema), Some(ColumnType::Timestamp(_))) {
@@ -587,7 +586,8 @@ fn date_bin_values(mut args: Vec<Expr>, schema: &DFSchema) -> PlanResult<Vec<Exp
     Ok(args)
 }
 
-/// A value as one that DataFusion estimates the number of, as many as there are of it.
+/// Converts a value to one whose distinct values DataFusion can estimate, with the same number of
+/// them.
 fn countable(value: Expr, schema: &DFSchema) -> Expr {
     match type_in(&value, schema) {
         // -0 equals 0.
@@ -599,7 +599,7 @@ fn countable(value: Expr, schema: &DFSchema) -> Expr {
     }
 }
 
-/// What `min` and `max` are, now that the type of the argument is known.
+/// Returns our `min` or `max` for the type of the argument, which is known now.
 fn bound_of(func: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> Option<Arc<AggregateUDF>> {
     let plain = untyped(func)?;
     match args.first().and_then(|arg| type_in(arg, schema)) {
@@ -609,14 +609,14 @@ fn bound_of(func: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> Option<Arc
     }
 }
 
-/// A literal that is of the type of a field, UUID and IPV4 too.
+/// Returns a literal of the type of a field, UUID and IPV4 included.
 fn literal(value: ScalarValue, field: &Field) -> Expr {
     let metadata = FieldMetadata::new_from_field(field);
     Expr::Literal(value, (!metadata.is_empty()).then_some(metadata))
 }
 
-/// The integer that is cast to TIMESTAMP_NS. DataFusion takes it for seconds, and casts it to those
-/// first; there is no other way to write a cast to seconds.
+/// Returns the integer that is cast to TIMESTAMP_NS. DataFusion takes it for seconds, and casts it
+/// to those first; there is no other way to write a cast to seconds.
 fn count_of(expr: Expr, to: &Field, schema: &DFSchema) -> std::result::Result<Expr, Expr> {
     match expr {
         Expr::Cast(Cast { expr: inner, field })
@@ -630,7 +630,8 @@ fn count_of(expr: Expr, to: &Field, schema: &DFSchema) -> std::result::Result<Ex
     }
 }
 
-/// A cast that is not Arrow's: of a text literal to a time, and between text and UUID or IPV4.
+/// Returns a cast that Arrow defines differently: of a text literal to a time, and between text and
+/// UUID or IPV4.
 fn cast_to(
     expr: &Expr,
     field: &Field,
@@ -650,7 +651,7 @@ fn cast_to(
     }
     let Some(from) = type_in(expr, schema).filter(|from| *from != to) else { return Ok(None) };
     match special_cast(expr, from, to, on_bad_text) {
-        // At once, so that an error has its place.
+        // Casts a literal now, so that an error has its place.
         Some(converted) => Ok(Some(match expr {
             Expr::Literal(value, _) => cast_value(value, from, to, on_bad_text)?,
             _ => converted,
@@ -663,7 +664,7 @@ fn cast_to(
     }
 }
 
-/// The value that a text literal is cast to; `None` for the types of which Arrow reads it.
+/// Returns the value that a text literal is cast to; `None` for types that Arrow parses.
 fn cast_text(text: &str, to: ColumnType) -> Option<Result<ScalarValue, TextProblem>> {
     let value = match to {
         ColumnType::Boolean => return None,
@@ -677,7 +678,8 @@ fn cast_text(text: &str, to: ColumnType) -> Option<Result<ScalarValue, TextProbl
     }))
 }
 
-/// `expr` in the type of `other`, if it is a literal that can be, or an integer next to a time.
+/// Converts `expr` to the type of `other`, if it is a suitable literal, or an integer next to a
+/// time.
 pub(super) fn as_type_of(expr: Expr, other: &Expr, schema: &DFSchema) -> PlanResult<Expr> {
     let Some(ty) = type_in(other, schema) else { return Ok(expr) };
     if let Some(text) = text_of(&expr) {
@@ -703,7 +705,7 @@ pub(super) fn as_type_of(expr: Expr, other: &Expr, schema: &DFSchema) -> PlanRes
     Ok(if is_number { time_of(expr, ty) } else { expr })
 }
 
-/// A constant of a type, UUID and IPV4 too.
+/// Returns a constant of a type, UUID and IPV4 included.
 fn constant(value: ScalarValue, ty: ColumnType) -> Expr {
     match ty {
         ColumnType::Uuid | ColumnType::Ipv4 => {
@@ -713,12 +715,12 @@ fn constant(value: ScalarValue, ty: ColumnType) -> Expr {
     }
 }
 
-/// An integer expression as a time.
+/// Converts an integer expression to a time.
 fn time_of(expr: Expr, ty: ColumnType) -> Expr {
     cast(cast(expr, arrow_type(count_type(ty))), arrow_type(ty))
 }
 
-/// A time moved by an integer expression, which counts its unit.
+/// Moves a time by an integer expression, which counts its unit.
 fn move_time(time: Expr, op: &BinaryOperator, by: Expr, ty: ColumnType) -> Expr {
     let op = if *op == BinaryOperator::Plus { Operator::Plus } else { Operator::Minus };
     let count = arrow_type(count_type(ty));
@@ -726,12 +728,12 @@ fn move_time(time: Expr, op: &BinaryOperator, by: Expr, ty: ColumnType) -> Expr 
     cast(Expr::BinaryExpr(BinaryExpr::new(Box::new(time), op, Box::new(by))), arrow_type(ty))
 }
 
-/// What times of a type are counted in.
+/// Returns the integer type that counts the unit of a type of times.
 fn count_type(ty: ColumnType) -> ColumnType {
     if ty == ColumnType::Date { ColumnType::Int32 } else { ColumnType::Int64 }
 }
 
-/// `left IN 'text'`: an interval if the left side is a time, and else equality.
+/// Returns `left IN 'text'`: an interval if the left side is a time, and else equality.
 fn in_text(left: Expr, right: Expr, schema: &DFSchema) -> PlanResult<Expr> {
     let ty = type_in(&left, schema);
     let scale = ty.and_then(TimeScale::of);
@@ -746,8 +748,8 @@ fn in_text(left: Expr, right: Expr, schema: &DFSchema) -> PlanResult<Expr> {
     Ok(left.eq(right))
 }
 
-/// `left IN $1`, whose value is not known yet: an interval as a text if `left` is a time, or else
-/// a list.
+/// Returns `left IN $1` with an unknown value: an interval as a text if `left` is a time, or else a
+/// list.
 fn in_open(left: Expr, id: String, is_time: bool) -> Expr {
     if is_time {
         let field = Arc::new(Field::new("", DataType::Utf8View, true));
@@ -758,14 +760,14 @@ fn in_open(left: Expr, id: String, is_time: bool) -> Expr {
     left.eq(Expr::Placeholder(Placeholder { id, field: None }))
 }
 
-/// Whether a time is in one of these ranges, which ascend.
+/// Returns a condition that is true for a time in one of these ranges, which ascend.
 fn in_ranges(time: &Expr, ranges: &[TimeRange], ty: ColumnType) -> Expr {
     let bound = |value| lit(time_value(value, ty));
     match ranges {
         // False, and NULL for NULL.
         [] => time.clone().not_eq(time.clone()),
         [range] => time.clone().gt_eq(bound(range.start)).and(time.clone().lt(bound(range.end))),
-        // Halved, so that the depth of the expression stays small.
+        // Halved, so that the expression stays shallow.
         _ => {
             let (low, high) = ranges.split_at(ranges.len() / 2);
             in_ranges(time, low, ty).or(in_ranges(time, high, ty))
@@ -773,7 +775,7 @@ fn in_ranges(time: &Expr, ranges: &[TimeRange], ty: ColumnType) -> Expr {
     }
 }
 
-/// The type of an expression, as a column would have it.
+/// Returns the type of an expression as a column type.
 pub(super) fn type_in(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     special_types::type_of_one(expr, schema).or_else(|| {
         let (_, field) = expr.to_field(schema).ok()?;
@@ -792,7 +794,7 @@ fn is_time(ty: ColumnType) -> bool {
     matches!(ty, ColumnType::Timestamp(TimeUnit::Micros | TimeUnit::Nanos) | ColumnType::Date)
 }
 
-/// For `map_err`. The place is filled in by whoever knows the text of the statement.
+/// Makes the function for `map_err`. A caller that knows the text of the statement adds the place.
 fn bad_text(text: &str, ty: ColumnType) -> impl Fn(TextProblem) -> Error {
     move |reason| Error::BadText { position: None, text: text.to_owned(), ty, reason }
 }

@@ -1,12 +1,12 @@
-//! Parameters that are only compared with a column of a table: a plan for some of their values is
-//! one for others too, with these in their places.
+//! Parameters that are only compared with a column of a table: a plan for some values is a plan for
+//! others too, once the values are replaced.
 //!
 //! - CP1. Each parameter stands once, in a condition `column = $n` (or `<`, `<=`, `>`, `>=`, either
 //!   way round) of those that WHERE joins by AND, in a query of one table.
-//! - CP2. No other condition is about such a column, but for one that bounds it on the other side:
-//!   so planning never finds out that one of them is needless, and which one, from their values.
-//! - CP3. A plan is taken for others only if the condition is found in its scan with the very value
-//!   that [`value_like`] gives; other values must give one of the same type, or the query is
+//! - CP2. No other condition is about such a column, except one that bounds it on the other side:
+//!   so planning never removes one of them as redundant because of their values.
+//! - CP3. A plan is used for other values only if its scan has the condition with exactly the value
+//!   that [`value_like`] returns; other values must give one of the same type, or the query is
 //!   planned for them.
 
 use std::ops::ControlFlow;
@@ -23,9 +23,9 @@ use tidegate_model::{ColumnType, TimeUnit};
 use super::parameters::{Parameter, Places};
 use super::value_of_text;
 
-/// Integers of which each is a double of its own.
+/// Integers up to this are each exact as a double.
 const WHOLE_DOUBLES: i64 = 1 << 53;
-/// `2025-03-01T00:00:00`: a text that is shorter may mean more than an instant.
+/// The digits of `2025-03-01T00:00:00`: a shorter text may mean an interval.
 const INSTANT_DIGITS: usize = 19;
 
 /// A condition `column op $n`.
@@ -33,21 +33,21 @@ const INSTANT_DIGITS: usize = 19;
 pub(crate) struct Compared {
     column: String,
     op: Operator,
-    /// Counted from 0.
+    /// The index, counted from 0.
     parameter: usize,
 }
 
 /// A condition of WHERE.
 struct Condition {
-    /// All columns that it is about.
+    /// All columns in it.
     columns: Vec<String>,
-    /// If it compares one of them with something else.
+    /// The operator, if it compares one of them with something else.
     op: Option<Operator>,
     parameter: Option<usize>,
 }
 
-/// What the parameters of a query are compared with; `None` if that is not all they are for (CP1),
-/// or others say something of it (CP2).
+/// Returns the comparisons of the parameters of a query; `None` if a parameter has another use
+/// (CP1), or another condition is about its column (CP2).
 pub(super) fn compared_parameters(
     query: &Query,
     (places, parameters): (&Places, &[Parameter]),
@@ -91,7 +91,8 @@ fn is_upper(op: Operator) -> bool {
     matches!(op, Operator::Lt | Operator::LtEq)
 }
 
-/// `None` if a parameter stands elsewhere than in a comparison with a column.
+/// Splits a condition at its ANDs; `None` if a parameter stands elsewhere than in a comparison with
+/// a column.
 fn split(
     expr: &SqlExpr,
     (places, values): (&Places, &[Parameter]),
@@ -120,7 +121,7 @@ fn split(
     Some(())
 }
 
-/// `column op other`, as it is or the other way round.
+/// Returns the operator and the other side of `column op other`, in either order.
 fn comparison(expr: &SqlExpr) -> Option<(Operator, &SqlExpr)> {
     let SqlExpr::BinaryOp { left, op, right } = expr else { return None };
     let op = match op {
@@ -140,8 +141,8 @@ fn comparison(expr: &SqlExpr) -> Option<(Operator, &SqlExpr)> {
     }
 }
 
-/// Whether an expression is the value of a parameter as `parameters` writes it, and nothing is done
-/// to it: a sign or a cast of the statement's own would be lost with the next value.
+/// Returns true if an expression is exactly the value of a parameter as `parameters` writes it: a
+/// sign or a cast of the statement's own would be lost with the next value.
 fn is_written(expr: &SqlExpr, value: &Parameter) -> bool {
     let is_plain = |expr: &SqlExpr| matches!(expr, SqlExpr::Value(_));
     match (expr, value) {
@@ -158,7 +159,7 @@ fn is_written(expr: &SqlExpr, value: &Parameter) -> bool {
     }
 }
 
-/// A constant as it is written.
+/// Returns true for a literal.
 fn is_value(expr: &SqlExpr) -> bool {
     match expr {
         SqlExpr::Value(_) => true,
@@ -168,9 +169,9 @@ fn is_value(expr: &SqlExpr) -> bool {
     }
 }
 
-/// What an expression is about.
+/// The columns and parameters in an expression.
 struct Seen {
-    /// Each once.
+    /// The columns, each once.
     columns: Vec<String>,
     parameters: Vec<usize>,
 }
@@ -207,7 +208,7 @@ impl Seen {
 }
 
 impl Compared {
-    /// Which of the conditions of a scan it is (CP3); `None` if it is none, or several.
+    /// Returns the index of its condition in a scan (CP3); `None` if there is none, or several.
     fn find(&self, filters: &[Expr], parameters: &[Parameter]) -> Option<usize> {
         let is_it = |filter: &Expr| {
             let Some((column, op, value)) = compared_value(filter) else { return false };
@@ -222,7 +223,7 @@ impl Compared {
     }
 }
 
-/// Where the values of parameters are in the conditions of a scan.
+/// The places of the values of parameters in the conditions of a scan.
 #[derive(Debug)]
 pub(super) struct Slots(Vec<Slot>);
 
@@ -233,7 +234,7 @@ struct Slot {
 }
 
 impl Slots {
-    /// Where they are if these are the conditions with these values; `None` if not all are found.
+    /// Finds them in these conditions with these values; `None` if one is not found.
     pub(super) fn find(
         compared: &[Compared],
         filters: &[Expr],
@@ -246,13 +247,13 @@ impl Slots {
         compared.iter().map(slot).collect::<Option<_>>().map(Slots)
     }
 
-    /// The constants that stand in them.
+    /// Returns the constants at these places.
     pub(super) fn values<'a>(&self, filters: &'a [Expr]) -> Vec<&'a ScalarValue> {
         let value = |slot: &Slot| compared_value(&filters[slot.filter]).map(|(_, _, value)| value);
         self.0.iter().filter_map(value).collect()
     }
 
-    /// The conditions with other values; `None` if they do not fit (CP3).
+    /// Returns the conditions with other values; `None` if they do not fit (CP3).
     pub(super) fn with_values(
         &self,
         filters: &[Expr],
@@ -266,7 +267,7 @@ impl Slots {
     }
 }
 
-/// `column op value` of a scan's condition.
+/// Returns the parts of `column op value` in a scan's condition.
 fn compared_value(filter: &Expr) -> Option<(&str, Operator, &ScalarValue)> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = filter else { return None };
     match (left.as_ref(), right.as_ref()) {
@@ -276,7 +277,7 @@ fn compared_value(filter: &Expr) -> Option<(&str, Operator, &ScalarValue)> {
     }
 }
 
-/// The condition with the value of a parameter in place of the one it has; `None` if that is of
+/// Returns the condition with the value of a parameter in place of its own; `None` if that is of
 /// another type (CP3).
 fn with_value(filter: &Expr, parameter: &Parameter) -> Option<Expr> {
     let (_, _, old) = compared_value(filter)?;
@@ -289,8 +290,8 @@ fn with_value(filter: &Expr, parameter: &Parameter) -> Option<Expr> {
     Some(Expr::BinaryExpr(BinaryExpr { left: put(left), op: *op, right: put(right) }))
 }
 
-/// The value of a parameter in the type of a constant that planning has made of another value;
-/// `None` if it has none there, or planning might have made something else of it.
+/// Returns the value of a parameter in the type of a constant that planning has made of another
+/// value; `None` if it has none there, or planning might have made something else of it.
 fn value_like(old: &ScalarValue, parameter: &Parameter) -> Option<ScalarValue> {
     use ScalarValue as S;
     Some(match (old, parameter) {
@@ -312,7 +313,7 @@ fn value_like(old: &ScalarValue, parameter: &Parameter) -> Option<ScalarValue> {
         (S::Utf8View(_), Parameter::Text(text)) => S::Utf8View(Some(text.clone())),
         (_, Parameter::Text(text)) => of_text(old, text)?,
         (_, Parameter::Typed(ty, Some(text))) if ty == "UUID" => of_text(old, text)?,
-        // It is one of microseconds first, whatever it is compared with.
+        // A TIMESTAMP becomes one of microseconds first, for a column of any type.
         (_, Parameter::Typed(ty, Some(text))) if ty == "TIMESTAMP" => {
             let micros = ColumnType::Timestamp(TimeUnit::Micros);
             value_of_text(text, micros)?.ok()?;
@@ -324,7 +325,7 @@ fn value_like(old: &ScalarValue, parameter: &Parameter) -> Option<ScalarValue> {
 
 const SIGNED_ZERO: u64 = 1 << 63;
 
-/// The instant or the UUID that a text is.
+/// Parses a text as an instant or a UUID.
 fn of_text(old: &ScalarValue, text: &str) -> Option<ScalarValue> {
     let ty = match old {
         ScalarValue::TimestampMicrosecond(_, None) => ColumnType::Timestamp(TimeUnit::Micros),

@@ -1,11 +1,12 @@
-//! Decimals next to numbers of other kinds: compared exactly, whatever digits a constant has.
+//! Decimals next to numbers of other types: compared exactly, for constants with any number of
+//! digits.
 //!
-//! - DE1. A constant is compared as it is written, as far as a DOUBLE can say it: with more digits
+//! - DE1. A constant is compared as it is written, as far as a DOUBLE can hold it: with more digits
 //!   behind the point than the decimals have, it equals none of them, and lies between two.
 //! - DE2. In arithmetic a constant is a decimal too, if it has few digits. Next to any other FLOAT
 //!   or DOUBLE, a decimal is a DOUBLE.
-//! - DE3. The same holds for values of which one is taken, and for those of a column that several
-//!   queries give.
+//! - DE3. The same holds for values of an expression that returns one of them, and for those of a
+//!   column of a UNION.
 
 use std::sync::Arc;
 
@@ -19,24 +20,25 @@ use tidegate_model::ColumnType;
 use super::coerce::type_in;
 use super::literal::{integer_of, type_of};
 
-/// Digits of a decimal.
+/// The maximal number of digits of a decimal.
 const DIGITS_MAX: u32 = 38;
-/// Digits of a constant that a DOUBLE says exactly, and with which results stay small.
+/// The maximal number of digits of a short constant: a DOUBLE holds them exactly, and results stay
+/// small.
 const SHORT: usize = 15;
 
-/// Where a number lies among the decimals of a scale.
+/// The position of a number among the decimals of a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// It is this one.
+    /// It equals this decimal.
     At(i128),
-    /// It lies between this one and the next.
+    /// It lies between this decimal and the next.
     Behind(i128),
     BelowAll,
     AboveAll,
 }
 
-/// `left op right`, if one of them is a decimal and the other a number of another kind; the types
-/// are theirs.
+/// Returns `left op right`, if one of them is a decimal and the other a number of another type; the
+/// types are theirs.
 pub(super) fn compare(
     (left, left_type): (&Expr, Option<ColumnType>),
     op: Operator,
@@ -62,7 +64,8 @@ pub(super) fn compare(
     }
 }
 
-/// The decimal that equals a constant, for IN lists; `None` if there is none or it is no constant.
+/// Returns the decimal that equals a constant, for IN lists; `None` if there is none or it is no
+/// constant.
 pub(super) fn equal(value: &Expr, precision: u8, scale: u8) -> Option<Expr> {
     match within(place(&constant(value)?, scale), precision) {
         Place::At(value) => Some(literal(value, precision, scale)),
@@ -70,8 +73,8 @@ pub(super) fn equal(value: &Expr, precision: u8, scale: u8) -> Option<Expr> {
     }
 }
 
-/// Both sides of an arithmetic operator, if one is a decimal and the other a FLOAT or DOUBLE: a
-/// constant becomes a decimal, and else the decimal a double.
+/// Converts both sides of an arithmetic operator, if one is a decimal and the other a FLOAT or
+/// DOUBLE: a constant becomes a decimal, and else the decimal a double.
 pub(super) fn operands(
     (left, left_type): (&Expr, Option<ColumnType>),
     (right, right_type): (&Expr, Option<ColumnType>),
@@ -92,7 +95,7 @@ pub(super) fn operands(
     }
 }
 
-/// Values of which one is taken, in a type that they have in common (DE3).
+/// Converts values of which an expression returns one to a common type (DE3).
 pub(super) fn alike(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
     let types = values.iter().map(|value| type_in(value, schema)).collect::<Vec<_>>();
     if !are_mixed(types.iter().copied()) {
@@ -113,7 +116,7 @@ pub(super) fn alike(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
     values.into_iter().zip(&types).map(double).collect()
 }
 
-/// The inputs of a UNION, each of whose columns have a type in common (DE3).
+/// Converts the inputs of a UNION to a common type in each column (DE3).
 pub(super) fn alike_inputs(union: Union) -> Result<Transformed<Union>> {
     let inputs = &union.inputs;
     let types = |at: usize| inputs.iter().map(move |input| type_of(input.schema().field(at)));
@@ -144,7 +147,7 @@ fn are_mixed(types: impl Iterator<Item = Option<ColumnType>> + Clone) -> bool {
     types.clone().flatten().any(is_decimal) && types.flatten().any(is_float)
 }
 
-/// A constant as a decimal of as many digits as it has, if they are few.
+/// Returns a constant as a decimal of as many digits as it has, if they are few.
 fn short_decimal(expr: &Expr) -> Option<Expr> {
     let text = constant(expr)?;
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
@@ -170,7 +173,7 @@ fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
 }
 
-/// A constant in digits: `-12.5`.
+/// Returns the digits of a constant: `-12.5`.
 fn constant(expr: &Expr) -> Option<String> {
     let Expr::Literal(value, _) = expr else { return None };
     match value {
@@ -207,7 +210,7 @@ fn place(text: &str, scale: u8) -> Place {
     }
 }
 
-/// The place among decimals of so many digits.
+/// Returns the position among decimals of so many digits.
 fn within(place: Place, precision: u8) -> Place {
     let end = 10_i128.pow(precision.into());
     match place {
@@ -238,7 +241,7 @@ fn with_constant(decimal: &Expr, op: Operator, place: Place, precision: u8, scal
     }
 }
 
-/// Of the decimals' own type.
+/// Returns a constant of the decimals' own type.
 fn literal(value: i128, precision: u8, scale: u8) -> Expr {
     let scale = i8::try_from(scale).expect("at most 38");
     Expr::Literal(ScalarValue::Decimal128(Some(value), precision, scale), None)

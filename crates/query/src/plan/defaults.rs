@@ -1,8 +1,8 @@
-//! What columns are filled with where an INSERT gives no value.
+//! Defaults of columns for which an INSERT gives no value.
 //!
-//! - DF1. An expression is planned anew for each statement, as if it stood in it: `now()` is that
-//!   of the statement. It reads no rows and no columns.
-//! - DF2. What is filled stands behind the columns that are given.
+//! - DF1. A default is planned anew for each statement, as if it stood in it: `now()` is that of
+//!   the statement. It reads no rows and no columns.
+//! - DF2. Defaults stand behind the columns that are given.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::{MarkedQuery, Snapshots, plan_on};
 use crate::error::{Error, Result};
 use crate::numbers::next_number;
 
-/// A column that is filled, and with what.
+/// A column with its default.
 #[derive(Debug, Clone)]
 pub(crate) struct Fill {
     pub(crate) column: Column,
@@ -37,20 +37,20 @@ impl Fill {
         Fill { column: column.clone(), text }
     }
 
-    /// The column of a table, if it is filled with something.
+    /// Returns the column of a table with its default, if it has one.
     pub(super) fn of(table: &Snapshot, column: &Column) -> Option<Fill> {
         let default = table.schema.default_of(column.id)?;
         Some(Fill::new(table.table, column, default))
     }
 
-    /// The columns of a table that are filled and not among those that are given.
+    /// Returns the columns of a table that have a default and are not given.
     pub(super) fn of_missing(table: &Snapshot, given: &[Column]) -> Vec<Fill> {
         let is_missing = |column: &&Column| given.iter().all(|given| given.id != column.id);
         let columns = table.schema.columns().iter().filter(is_missing);
         columns.filter_map(|column| Fill::of(table, column)).collect()
     }
 
-    /// The expression as a query has it.
+    /// Returns the expression of the default in a query.
     pub(super) fn written(&self) -> Result<SqlExpr> {
         let query = parse_query(&format!("SELECT {}", self.text), &[])?.statement;
         let SetExpr::Select(select) = *query.body else { return Err(no_value()) };
@@ -62,7 +62,7 @@ impl Fill {
         }
     }
 
-    /// The value, in the type of the column (DF1).
+    /// Returns the planned value, in the type of the column (DF1).
     fn planned(&self, state: &SessionState) -> Result<Expr> {
         value_of(state, &format!("SELECT {}", self.text), &self.column)
     }
@@ -72,7 +72,7 @@ fn no_value() -> Error {
     Error::NotSupported { position: None, feature: "a DEFAULT that reads rows" }
 }
 
-/// The one value of a query without tables, in the type of a column.
+/// Returns the one value of a query without tables, in the type of a column.
 fn value_of(state: &SessionState, text: &str, column: &Column) -> Result<Expr> {
     let query = MarkedQuery::new(state, text, parse_query(text, &[])?);
     let columns = std::slice::from_ref(column);
@@ -88,13 +88,13 @@ fn value_of(state: &SessionState, text: &str, column: &Column) -> Result<Expr> {
     }
 }
 
-/// Whether an expression can fill a column of a type. `text` is a query for its value.
+/// Checks that a column of a type can have this default. `text` is a query for its value.
 pub(crate) fn check_default(state: &SessionState, text: &str, ty: ColumnType) -> Result<()> {
     let column = Column { id: tidegate_model::ColumnId(0), name: "value".to_owned(), ty };
     value_of(state, text, &column).map(drop).map_err(|error| super::locate::locate(text, error))
 }
 
-/// The plan with the values of columns that are filled behind its own (DF2).
+/// Returns the plan with the defaults behind its own columns (DF2).
 pub(super) fn filled(
     plan: LogicalPlan,
     fills: &[Fill],
@@ -106,7 +106,7 @@ pub(super) fn filled(
     let own = plan.schema().columns().into_iter().map(Expr::Column);
     let mut exprs = own.collect::<Vec<_>>();
     for fill in fills {
-        // No other column is called so.
+        // No other column has this name.
         exprs.push(fill.planned(state)?.alias(format!("tidegate.default.{}", fill.column.id.0)));
     }
     let projected: PlanResult<Projection> = Projection::try_new(exprs, Arc::new(plan));

@@ -1,12 +1,12 @@
-//! What a statement needs and gives, without being done: the types of its parameters and of the
-//! columns of its answer.
+//! Description of a statement without executing it: the types of its parameters and of the columns
+//! of its answer.
 //!
-//! - DS1. The columns are those that the statement gives when it is done with values of these
+//! - DS1. The columns are those that the statement returns when it is executed with values of these
 //!   types, as long as no table changes in between.
-//! - DS2. What a parameter is follows from what it is compared with, calculated with, cast to or
-//!   stored in. Where nothing of that says it, there is no type, and the value is a text.
-//! - DS3. A number above `limits::STATEMENT_PARAMETERS` is no parameter's: nothing is made room for
-//!   because of it, and nobody can give it a value.
+//! - DS2. The type of a parameter is inferred from the comparison, the calculation, the cast or the
+//!   column that takes it. Without any of these there is no type, and the value is a text.
+//! - DS3. A number above `limits::STATEMENT_PARAMETERS` is no parameter's: no memory is allocated
+//!   for it, and no client can give it a value.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -36,22 +36,22 @@ use crate::parse::{Token, tokenize};
 /// Types of parameters, by their names: `$1`.
 pub(crate) type ParameterTypes = HashMap<String, FieldRef>;
 
-/// The highest number of a parameter in a statement.
+/// Returns the highest number of a parameter in a statement.
 pub(crate) fn parameter_count(sql: &str) -> Result<usize> {
     let tokens = tokenize(sql)?;
     let numbers = tokens.windows(2).filter_map(parameter_number);
     Ok(numbers.max().unwrap_or(0))
 }
 
-/// The number of `$n`, if these two tokens are one (DS3).
+/// Returns the number of `$n`, if these two tokens are one (DS3).
 fn parameter_number(pair: &[Token<'_>]) -> Option<usize> {
     let is_one = pair[0].is_sign('$') && pair[0].offset + 1 == pair[1].offset;
     let number = is_one.then(|| pair[1].text.parse().ok()).flatten();
     number.filter(|number| *number <= limits::STATEMENT_PARAMETERS)
 }
 
-/// Values to describe a statement with: those that are not given are open, unless they stand where
-/// only a constant can.
+/// Returns values to describe a statement with: those that are not given are open, unless they
+/// stand at a place for constants only.
 pub(crate) fn described_with(sql: &str, given: &[Parameter]) -> Result<Vec<Parameter>> {
     let tokens = tokenize(sql)?;
     let mut values = given.to_vec();
@@ -71,7 +71,7 @@ pub(crate) fn described_with(sql: &str, given: &[Parameter]) -> Result<Vec<Param
     Ok(values)
 }
 
-/// The columns of a query's answer, and its parameters.
+/// Returns the columns of a query's answer, and the types of its parameters.
 pub(crate) fn describe_query(
     (state, database): (&SessionState, &Database),
     sql: &str,
@@ -89,7 +89,7 @@ pub(crate) fn describe_query(
         Ok((schema, types))
     };
     infer(values).or_else(|_| {
-        // A clause wants to know the value: that it is NULL is a value too.
+        // A clause needs the value: NULL is one.
         let is_open = |value: &Parameter| *value == Parameter::Open;
         let known =
             |value: &Parameter| if is_open(value) { Parameter::Null } else { value.clone() };
@@ -97,7 +97,7 @@ pub(crate) fn describe_query(
     })
 }
 
-/// The plan of a query whose parameters are open, and what they are (DS2).
+/// Returns the plan of a query with open parameters, and the types of these (DS2).
 pub(super) fn describe(
     (state, database): (&SessionState, &Database),
     sql: &str,
@@ -110,7 +110,7 @@ pub(super) fn describe(
         node.apply_expressions(|expr| expr.apply(|expr| Ok(learn(expr, &mut types))))
     })?;
     let options = state.config_options();
-    // Types of operators are what they are coerced to.
+    // Types of operators are those after coercion.
     let analyzed = state.analyzer().execute_and_check(plan.clone(), options, |_, _| {});
     Ok((analyzed.unwrap_or(plan), types))
 }
@@ -132,7 +132,7 @@ fn learn(expr: &Expr, types: &mut ParameterTypes) -> TreeNodeRecursion {
     TreeNodeRecursion::Continue
 }
 
-/// A parameter and its type: what is called an element of one makes it a list.
+/// Returns a parameter and its type: a parameter found as the element of a list is a list.
 fn named(name: &str, field: &FieldRef) -> (String, FieldRef) {
     match name.strip_suffix(LIST_MARK) {
         Some(list) => (list.to_owned(), list_field(field)),
@@ -140,7 +140,7 @@ fn named(name: &str, field: &FieldRef) -> (String, FieldRef) {
     }
 }
 
-/// What the values of an INSERT are stored in.
+/// Returns the types of the columns that store the values of an INSERT.
 pub(crate) fn stored_types(query: &Query, columns: &[Column]) -> ParameterTypes {
     let mut types = ParameterTypes::new();
     let mut store = |expr: &SqlExpr, column: &Column| {
@@ -167,7 +167,7 @@ pub(crate) fn stored_types(query: &Query, columns: &[Column]) -> ParameterTypes 
     types
 }
 
-/// The name of the parameter that an expression is, brackets aside.
+/// Returns the name of the parameter that an expression is, without brackets.
 fn placeholder(expr: &SqlExpr) -> Option<String> {
     match expr {
         SqlExpr::Nested(inner) => placeholder(inner),
@@ -179,7 +179,7 @@ fn placeholder(expr: &SqlExpr) -> Option<String> {
     }
 }
 
-/// What parameters are cast to; those of casts that vanish when the plan is made are here too.
+/// Returns the types that parameters are cast to, including those of casts that planning removes.
 fn cast_types(query: &Query) -> ParameterTypes {
     struct Casts(ParameterTypes);
     impl Visitor for Casts {
@@ -205,7 +205,7 @@ fn cast_types(query: &Query) -> ParameterTypes {
 mod tests {
     use super::*;
 
-    // A vector was made as long as the highest number in the text says. A description of
+    // A vector was made as long as the highest number in the text. A description of
     // `SELECT $1000000000000` asked for terabytes, and an allocation that fails ends the process:
     // one statement ended the server.
     #[test]

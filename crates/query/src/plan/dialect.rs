@@ -1,13 +1,14 @@
 //! The SQL dialect of queries: sqlparser's generic one, with operators and literals of PostgreSQL.
 //!
-//! - DI1. `^` is the power and binds more tightly than `*`, and a sign binds more tightly than `^`:
-//!   `-2 ^ 2` is 4. `#` is the exclusive or of bits.
-//! - DI2. `1_000` is one number, whose underscores `query_text` takes out.
+//! - DI1. `^` is the power operator and binds more tightly than `*`, and a sign binds more tightly
+//!   than `^`: `-2 ^ 2` is 4. `#` is bitwise exclusive or.
+//! - DI2. `1_000` is one number, whose underscores `query_text` removes.
 //! - DI3. `BETWEEN SYMMETRIC` takes its bounds in either order.
 //!
-//! - DI4. A text is parsed in a number of steps that grows with its length, and only as long as its
-//!   statement is to go on: where the parser finds an error within NOT, CAST and some others, it
-//!   tries to read each of them as a name, and so takes twice as long for each bracket around it.
+//! - DI4. A text is parsed in a number of steps that is proportional to its length, and parsing
+//!   stops when the statement is cancelled: where the parser finds an error within NOT, CAST and
+//!   some others, it tries to read each of them as a name, and so takes twice as long for each
+//!   bracket around it.
 //!
 //! Everything else is that of [`GenericDialect`], which the parser takes this dialect for. Not
 //! here: `IS DISTINCT FROM`, which the parser binds too loosely (`plan::precedence`).
@@ -33,17 +34,18 @@ pub(crate) struct QueryDialect {
     steps_max: usize,
 }
 
-/// Expressions that begin at a token, on average: texts without an error have fewer than three.
+/// The maximal average number of expressions begun at a token: texts without an error have fewer
+/// than three.
 const STEPS_PER_TOKEN: usize = 64;
-/// The same for short texts, in all.
+/// The minimum of the limit, for short texts.
 const STEPS_MIN: usize = 1 << 14;
-/// Steps between two looks at whether the statement is to go on.
+/// Steps between two checks for cancellation.
 const ASK_STEPS: usize = 256;
 
 /// The binding strength of `^` (DI1): above that of `*`, below that of `::`.
 const POWER: u8 = 45;
 
-/// Features that are on.
+/// Enables these features.
 macro_rules! with_features {
     ($($feature:ident),+ $(,)?) => {
         $(
@@ -85,7 +87,7 @@ impl Dialect for QueryDialect {
         self.steps.set(steps);
         let is_over = steps.is_multiple_of(ASK_STEPS) && check_stop().is_err();
         if is_over || self.steps_max < steps {
-            // No other error is one behind which the parser tries nothing else.
+            // After any other error the parser would try another way.
             return Some(Err(ParserError::RecursionLimitExceeded));
         }
         if !parser.consume_token(&Token::Minus) {
@@ -183,20 +185,20 @@ impl Dialect for QueryDialect {
 }
 
 impl Default for QueryDialect {
-    /// That of a short text.
+    /// Returns the dialect for a short text.
     fn default() -> QueryDialect {
         QueryDialect::new(0)
     }
 }
 
 impl QueryDialect {
-    /// That of a text of so many tokens.
+    /// Returns the dialect for a text of so many tokens.
     pub(crate) fn new(tokens: usize) -> QueryDialect {
         let steps_max = tokens.saturating_mul(STEPS_PER_TOKEN).max(STEPS_MIN);
         QueryDialect { steps: Cell::new(0), steps_max }
     }
 
-    /// The error for one of the parser.
+    /// Converts an error of the parser.
     pub(crate) fn error(&self, sql: &str, error: ParserError) -> Error {
         if let Err(error) = check_stop() {
             return error.into();
@@ -207,7 +209,7 @@ impl QueryDialect {
         Error::syntax(sql, 0, SyntaxError::Unclear { steps: self.steps_max })
     }
 
-    /// `x [NOT] BETWEEN SYMMETRIC a AND b` (DI3).
+    /// Parses `x [NOT] BETWEEN SYMMETRIC a AND b` (DI3).
     fn parse_symmetric(&self, parser: &mut Parser<'_>, value: &Expr) -> Option<Parsed> {
         let word = |parser: &Parser<'_>, at: usize| match &parser.peek_nth_token_ref(at).token {
             Token::Word(word) if word.quote_style.is_none() => {
@@ -297,7 +299,7 @@ mod tests {
         );
     }
 
-    /// A statement of a hundred bytes was parsed for years.
+    /// The parser would have taken years for a statement of a hundred bytes.
     #[test]
     fn an_error_within_many_brackets_is_found_soon() {
         for open in ["NOT (", "CAST(", "SUBSTRING(", "POSITION(", "CEIL(", "OVERLAY("] {

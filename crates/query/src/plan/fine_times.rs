@@ -24,7 +24,7 @@ const MICROS: ColumnType = ColumnType::Timestamp(TimeUnit::Micros);
 const NANOS: ColumnType = ColumnType::Timestamp(TimeUnit::Nanos);
 const PER_MICRO: i64 = 1_000;
 
-/// `left op right` of a TIMESTAMP and a constant TIMESTAMP_NS, in either order.
+/// Compares a TIMESTAMP and a constant TIMESTAMP_NS, in either order.
 pub(super) fn compare(
     (left, left_type): (&Expr, Option<ColumnType>),
     op: Operator,
@@ -45,7 +45,7 @@ pub(super) fn compare(
     }
 }
 
-/// True for an expression that has one value for all rows.
+/// Returns true for an expression that has one value for all rows.
 fn is_constant(expr: &Expr) -> bool {
     let is_open = |expr: &Expr| {
         let opens = matches!(
@@ -87,7 +87,7 @@ fn with_constant(time: &Expr, op: Operator, constant: &Expr) -> Expr {
     }
 }
 
-/// The microsecond at or before a time of nanoseconds, or at or behind it.
+/// Returns the microsecond at or before a time of nanoseconds, or at or behind it.
 fn micros(nanos: &Expr, rounding: Rounding) -> Expr {
     if let Expr::Literal(ScalarValue::TimestampNanosecond(value, None), _) = nanos {
         let value = value.map(|value| rounding.micros(value));

@@ -1,5 +1,5 @@
-//! Floats that rows are sorted, grouped or told apart by: NaN equals NaN and is greatest, and -0
-//! equals 0.
+//! Float ordering: floats as keys of sorting, grouping and DISTINCT, where NaN equals NaN and is
+//! greatest, and -0 equals 0.
 //!
 //! - FK1. After [`with_float_keys`], no FLOAT or DOUBLE is a key of a sort, a group, a window, or
 //!   of DISTINCT but as `sort key(x)`, in which there is one NaN and one zero.
@@ -7,7 +7,7 @@
 //! - FK2. So are the operands of comparisons that are no stored values ([`operand`]).
 //!
 //! DataFusion sorts floats by their bits, and counts distinct ones so. Names that no query can
-//! write keep its rules from taking the function for another. Joins and comparisons see to -0
+//! write keep its rules from taking the function for another. Joins and comparisons handle -0
 //! themselves. Not here: keys of LATEST ON and of joins in time (`timeseries::keys`).
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use super::intervals;
 use crate::scan::NAME_KEY;
 use crate::timeseries::OURS;
 
-/// The keys of a whole plan (FK1).
+/// Adds the keys to a whole plan (FK1).
 pub(crate) fn with_float_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     let changed = plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Sort(mut sort) => {
@@ -45,7 +45,7 @@ pub(crate) fn with_float_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
         LogicalPlan::Distinct(Distinct::On(mut on)) => {
             let schema = Arc::clone(on.input.schema());
             on.on_expr = on.on_expr.into_iter().map(|expr| key(expr, &schema)).collect();
-            // Those of ON stand first, one by one.
+            // The keys of ON must come first, one by one.
             let first = on.on_expr.len();
             let sorted = |keys: Vec<_>| keys.into_iter().map(|key| sort_key(key, &schema));
             on.sort_expr = on.sort_expr.map(|keys| without_repeated(sorted(keys), first));
@@ -57,7 +57,7 @@ pub(crate) fn with_float_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(changed.data)
 }
 
-/// Groups, and the keys in calls of aggregates and window functions, under the names they have.
+/// Adds keys to groups and to calls of aggregates and window functions, under the names they have.
 fn keys_of_exprs(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let schema = Arc::clone(node.inputs()[0].schema());
     let names = NamePreserver::new(&node);
@@ -84,7 +84,7 @@ fn keys_of_exprs(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if changed.transformed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
 }
 
-/// What a call of an aggregate or a window function sorts by, or tells apart.
+/// Adds keys to the ORDER BY and the DISTINCT of a call of an aggregate or a window function.
 fn keys_of_call(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let keys = |exprs: Vec<Expr>| exprs.into_iter().map(|expr| key(expr, schema)).collect();
     let sort_keys = |keys: Vec<SortExpr>| {
@@ -129,8 +129,8 @@ fn keys_of_call(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
-/// Makes a frame of peers one of GROUPS, which it is, where keys are bytes, as UUIDs are:
-/// DataFusion has RANGE for no such type. True if it did.
+/// Makes a RANGE frame of peers one of GROUPS, which is the same, for keys that are bytes, as UUIDs
+/// are: DataFusion has RANGE for no such type. Returns true if it did.
 fn with_groups_of_peers(params: &mut WindowFunctionParams, schema: &DFSchema) -> bool {
     let is_bytes = |by: &SortExpr| {
         let ty = by.expr.get_type(schema);
@@ -154,7 +154,7 @@ fn with_groups_of_peers(params: &mut WindowFunctionParams, schema: &DFSchema) ->
     true
 }
 
-/// DISTINCT over columns of which the floats are keys.
+/// Makes a DISTINCT over columns whose floats are keys.
 fn distinct(input: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let schema = Arc::clone(input.schema());
     let columns = schema.columns().into_iter().map(Expr::Column).collect::<Vec<_>>();
@@ -177,8 +177,8 @@ pub(super) fn is_float(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Float32 | DataType::Float64))
 }
 
-/// The keys of an aggregate without those that stand before: DataFusion leaves them out of what it
-/// sorts by, and then finds too many.
+/// Returns the keys of an aggregate without repeated ones: DataFusion leaves those out of the sort,
+/// and then finds too many.
 fn without_repeated(keys: impl Iterator<Item = SortExpr>, first: usize) -> Vec<SortExpr> {
     let mut kept: Vec<SortExpr> = Vec::new();
     for key in keys {
@@ -197,12 +197,12 @@ fn sort_key(by: SortExpr, schema: &DFSchema) -> SortExpr {
     SortExpr { expr: key(by.expr, schema), ..by }
 }
 
-/// True for floats and for intervals, which are compared by their length (`intervals` IV1).
+/// Returns true for floats and for intervals, which are compared by their length (`intervals` IV1).
 pub(super) fn needs_key(expr: &Expr, schema: &DFSchema) -> bool {
     is_float(expr, schema) || intervals::is_interval(expr, schema)
 }
 
-/// The expression as a key, if it needs one.
+/// Returns the expression as a key, if it needs one.
 pub(super) fn key(expr: Expr, schema: &DFSchema) -> Expr {
     if intervals::is_interval(&expr, schema) {
         return intervals::length_key(expr);
@@ -219,18 +219,18 @@ pub(super) fn key(expr: Expr, schema: &DFSchema) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![expr]))
 }
 
-/// The same of a logical plan.
+/// Returns the argument of a `sort key(x)` in a logical plan.
 pub(crate) fn inside_logical_sort_key(call: &ScalarFunction) -> Option<&Expr> {
     call.args.first().filter(|_| call.func.inner().is::<SortKey>())
 }
 
-/// An operand of a comparison, as a key if it may be a NaN or a zero that is not the one that is
-/// stored: the sign of a NaN that arithmetic makes is the machine's.
+/// Returns an operand of a comparison, as a key if it may be a NaN or a zero that is not the stored
+/// one: the sign of a NaN that arithmetic makes depends on the machine.
 pub(super) fn operand(expr: Expr, schema: &DFSchema) -> Expr {
     if is_made(&expr, schema) { key(expr, schema) } else { expr }
 }
 
-/// A float that is neither stored nor written.
+/// Returns true for a float that is neither stored nor written in the query.
 pub(super) fn is_made(expr: &Expr, schema: &DFSchema) -> bool {
     let is_stored = match expr {
         Expr::Literal(..) => true,
@@ -242,17 +242,17 @@ pub(super) fn is_made(expr: &Expr, schema: &DFSchema) -> bool {
     !is_stored && is_float(expr, schema)
 }
 
-/// What is compared alike: `x` of `sort key(x)`.
+/// Returns `x` of `sort key(x)`, which compares alike.
 pub(crate) fn inside_sort_key(expr: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
     let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
     call.args().first().filter(|_| call.fun().inner().is::<SortKey>())
 }
 
-/// In the names of columns by which rows around a subquery are grouped: keys already.
+/// A part of the names of grouping columns around a subquery: they are keys already.
 pub(super) const DOMAIN_KEY: &str = " key ";
 
-/// True for a column of these. As an operand of `sort key` it would not be found again where
-/// DataFusion has put another column in its place that equals it.
+/// Returns true for such a column. As an operand of `sort key` it would not be found again where
+/// DataFusion has replaced it by an equal column.
 fn is_domain_key(expr: &Expr) -> bool {
     match expr {
         Expr::Column(Column { relation: None, name, .. }) => {
@@ -291,7 +291,7 @@ impl ScalarUDFImpl for SortKey {
     }
 }
 
-/// Floats of which one is zero and one NaN; other arrays as they are.
+/// Returns floats with one zero and one NaN; other arrays unchanged.
 pub(crate) fn one_zero_and_nan(values: &ArrayRef) -> ArrayRef {
     match values.data_type() {
         DataType::Float32 => {

@@ -1,6 +1,6 @@
-//! Functions that DataFusion does not have, or has otherwise.
+//! Functions that DataFusion lacks or defines differently.
 //!
-//! Not here: `count()`, which it plans as `count(*)`, and the meaning of operators
+//! Not here: `count()`, which DataFusion plans as `count(*)`, and the meaning of operators
 //! (`plan::coerce`).
 
 mod pattern;
@@ -65,7 +65,7 @@ pub(crate) use sources::{LISTED, Listed};
 pub(crate) use time::{AT_TIME_ZONE, TimeStep, dateadd_step, floor_grid, months_later};
 pub(crate) use typed::untyped;
 
-/// Functions of a value, under their names in lower case.
+/// The scalar functions, under their names in lower case.
 pub(super) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let named = |function: ScalarUDF| {
         let function = Arc::new(function);
@@ -85,18 +85,18 @@ pub(super) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock:
     all.into_iter().flatten().flat_map(named).collect()
 });
 
-/// `date_part`, as `extract` calls it too.
+/// Returns `date_part`, which `extract` calls too.
 pub(crate) fn date_part() -> Option<Arc<ScalarUDF>> {
     SCALARS.get("date_part").and_then(bounded)
 }
 
-/// A function of a value, by its name.
+/// Returns a scalar function by its name.
 #[cfg(test)]
 pub(crate) fn scalar_function(name: &str) -> Option<Arc<ScalarUDF>> {
     SCALARS.get(name).cloned()
 }
 
-/// Functions of many values, under their names in lower case.
+/// The aggregates, under their names in lower case.
 pub(super) static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = LazyLock::new(|| {
     let named = |function: AggregateUDF| {
         let function = Arc::new(function);
@@ -116,7 +116,7 @@ pub(super) static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = Laz
     all.into_iter().flatten().flat_map(named).collect()
 });
 
-/// All of ours: those of a value, and those of many.
+/// Returns all our functions: scalar functions and aggregates.
 pub(crate) fn our_functions(
     state: &SessionState,
 ) -> (HashMap<String, Arc<ScalarUDF>>, HashMap<String, Arc<AggregateUDF>>) {
@@ -132,18 +132,18 @@ pub(crate) fn our_functions(
     (scalars, AGGREGATES.clone())
 }
 
-/// True if a pattern of times is PostgreSQL's.
+/// Returns true if a pattern of times is PostgreSQL's.
 pub(crate) fn is_postgres_pattern(pattern: &str) -> bool {
     template::form(pattern) == template::Form::Postgres
 }
 
-/// `base ^ exponent`, a DOUBLE as in PostgreSQL.
+/// Returns `base ^ exponent`, a DOUBLE as in PostgreSQL.
 pub(crate) fn power(base: Expr, exponent: Expr) -> Expr {
     let double = |side| cast(side, DataType::Float64);
     Expr::ScalarFunction(ScalarFunction::new_udf(power_udf(), vec![double(base), double(exponent)]))
 }
 
-/// The table functions, under their names.
+/// Returns the table functions.
 pub(crate) fn table_functions() -> Vec<Arc<TableFunction>> {
     vec![Arc::new(TableFunction::new("long_sequence".to_owned(), Arc::new(LongSequence)))]
 }

@@ -1,8 +1,8 @@
-//! Lengths of time as text, as PostgreSQL reads them: `1 year 2 mons`, `P1DT2H`, `1 day 02:03:04`.
+//! Parsing of intervals as PostgreSQL does: `1 year 2 mons`, `P1DT2H`, `1 day 02:03:04`.
 //!
 //! - IT1. A number without a unit counts the unit that the INTERVAL names, and else seconds.
-//! - IT2. A fraction of a unit goes on into the smaller ones: half a month is 15 days, half a day
-//!   12 hours.
+//! - IT2. A fraction of a unit is carried into the smaller ones: half a month is 15 days, half a
+//!   day 12 hours.
 //!
 //! Not here: the intervals of `ts IN 'text'` (`plan::time_text`).
 
@@ -64,7 +64,7 @@ const UNITS: [(&str, IntervalUnit); 39] = [
     ("msecond", Nanos(1_000_000)),
 ];
 
-/// The unit of a name.
+/// Returns the unit with this name.
 pub(crate) fn interval_unit(name: &str) -> Option<IntervalUnit> {
     let name = name.to_ascii_lowercase();
     let find = |name: &str| UNITS.iter().find(|(known, _)| *known == name).map(|(_, unit)| *unit);
@@ -117,7 +117,7 @@ impl Total {
                 let more = i64::try_from(months / of).ok()?;
                 let total = self.months.checked_add(whole.checked_mul(worth)?)?;
                 self.months = total.checked_add(more)?;
-                // PostgreSQL drops what is less than a month of years and more.
+                // In years and longer units, PostgreSQL drops fractions of a month.
                 if worth == 1 {
                     self.add_days(months % of * 30, of)?;
                 }
@@ -142,7 +142,7 @@ struct Number {
     of: i64,
 }
 
-/// Digits, perhaps with a fraction; at least one of them.
+/// Reads digits, perhaps with a fraction; at least one of them.
 fn number(rest: &mut &str) -> Option<Number> {
     let is_negative = rest.starts_with('-');
     let unsigned = rest.strip_prefix(['-', '+']).unwrap_or(rest);
@@ -163,7 +163,7 @@ fn number(rest: &mut &str) -> Option<Number> {
     Some(Number { is_negative, whole, part, of })
 }
 
-/// `[@] {number unit | number | [+-]hh:mm[:ss] | [+-]years-months} [ago]`
+/// Reads `[@] {number unit | number | [+-]hh:mm[:ss] | [+-]years-months} [ago]`.
 fn verbose(text: &str, bare: IntervalUnit) -> Option<Total> {
     let mut total = Total::default();
     let mut rest = text.strip_prefix('@').unwrap_or(text).trim_start();
@@ -211,7 +211,7 @@ fn verbose(text: &str, bare: IntervalUnit) -> Option<Total> {
     (!is_empty).then_some(total)
 }
 
-/// The part behind the hours: `mm[:ss[.fraction]]`.
+/// Reads the part behind the hours: `mm[:ss[.fraction]]`.
 fn time_of_day(first: Number, rest: &mut &str) -> Option<i128> {
     if first.part != 0 {
         return None;
@@ -242,7 +242,7 @@ fn time_of_day(first: Number, rest: &mut &str) -> Option<i128> {
     Some(if first.is_negative { -total } else { total })
 }
 
-/// The part behind the `P`: `1Y2M3W4DT5H6M7.8S`.
+/// Reads the part behind the `P`: `1Y2M3W4DT5H6M7.8S`.
 fn iso(text: &str) -> Option<Total> {
     let mut total = Total::default();
     let (mut rest, mut is_time) = (text, false);
@@ -272,7 +272,7 @@ fn iso(text: &str) -> Option<Total> {
     Some(total)
 }
 
-/// An interval as a text that says all of it.
+/// Formats an interval as a text without loss.
 pub(crate) fn interval_words(value: IntervalMonthDayNano) -> String {
     let IntervalMonthDayNano { months, days, nanoseconds } = value;
     format!("{months} months {days} days {nanoseconds} nanoseconds")

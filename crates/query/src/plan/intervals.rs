@@ -1,8 +1,8 @@
-//! Intervals as lengths: compared, sorted, multiplied and cast as PostgreSQL does it.
+//! Intervals as lengths: compared, sorted, multiplied and cast as in PostgreSQL.
 //!
-//! - IV1. Intervals are compared, sorted, grouped and told apart by their length, where a day has
-//!   24 hours and a month 30 days: `interval length(x)` is the one interval of that length whose
-//!   hours are less than a day and whose days are less than a month.
+//! - IV1. Intervals are compared, sorted, grouped and made distinct by their length, where a day
+//!   has 24 hours and a month 30 days: `interval length(x)` is the one interval of that length
+//!   whose hours are less than a day and whose days are less than a month.
 //! - IV2. `interval * number` and `interval / number` carry fractions of months into days, and
 //!   those of days into time. The difference of two times has neither months nor days.
 //! - IV3. DATE + INTERVAL is a TIMESTAMP.
@@ -37,31 +37,31 @@ use super::time_text::{TimeScale, parse_time};
 use crate::error::{ClauseProblem, Error};
 
 const MONTH_DAY_NANO: DataType = DataType::Interval(ArrowIntervalUnit::MonthDayNano);
-/// All digits of a length in nanoseconds.
+/// A type with all digits of a length in nanoseconds.
 const NUMBER: DataType = DataType::Decimal128(38, 0);
 const PER_DAY: i128 = 86_400_000_000_000;
 const PER_MONTH: i128 = 30 * PER_DAY;
 
-/// A number without a unit.
+/// The unit of a number without one.
 const SECONDS: IntervalUnit = IntervalUnit::Nanos(1_000_000_000);
 
-/// True for intervals that have months and days.
+/// Returns true for intervals that have months and days.
 pub(super) fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Interval(_)))
 }
 
-/// True for intervals and for differences of times.
+/// Returns true for intervals and for differences of times.
 fn is_length(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Interval(_) | DataType::Duration(_)))
 }
 
-/// The length of an interval as an expression (IV1).
+/// Returns the length of an interval as an expression (IV1).
 pub(super) fn length_key(expr: Expr) -> Expr {
     if is_length_key(&expr) { expr } else { call(Kind::Length, vec![expr]) }
 }
 
-/// The length of an interval as a number, by which windows are sorted: DataFusion has no ranges of
-/// intervals, and the frame that is meant if none is written is one.
+/// Returns the length of an interval as a number, by which windows are sorted: DataFusion has no
+/// ranges of intervals, and the default frame is a range.
 pub(super) fn length_number(expr: Expr) -> Expr {
     call(Kind::Number, vec![expr])
 }
@@ -74,7 +74,7 @@ pub(super) fn is_length_key(expr: &Expr) -> bool {
     .is_some_and(|function| function.kind == Kind::Length)
 }
 
-/// `left op right`, if both are lengths of time and one is an interval.
+/// Compares two lengths of time, if one of them is an interval.
 pub(super) fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     let are_lengths = is_length(left, schema) && is_length(right, schema);
     if !are_lengths || !(is_interval(left, schema) || is_interval(right, schema)) {
@@ -84,7 +84,7 @@ pub(super) fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema
     Some(Expr::BinaryExpr(BinaryExpr::new(side(left), op, side(right))))
 }
 
-/// A text beside an interval as an interval.
+/// Returns a text beside an interval as an interval.
 pub(super) fn text_as_length(expr: Expr, other: &Expr, schema: &DFSchema) -> Result<Expr> {
     match text_of(&expr).filter(|_| is_length(other, schema)) {
         Some(text) => literal_of(text),
@@ -109,8 +109,8 @@ fn bad_text(text: &str) -> DataFusionError {
     Error::Clause { position: None, what }.into()
 }
 
-/// An arithmetic operator of which a side is a length of time or a DATE; `None` for what DataFusion
-/// plans as it is meant.
+/// Returns an arithmetic operator with a length of time or a DATE; `None` if DataFusion plans it
+/// correctly.
 pub(super) fn arithmetic(
     left: &Expr,
     op: &BinaryOperator,
@@ -148,7 +148,7 @@ pub(super) fn arithmetic(
             sum(cast(right.clone(), timestamp()), left.clone())
         }
         (Some(ty @ (ColumnType::Timestamp(_) | ColumnType::Date)), _) => match text_of(right) {
-            // A time minus a text of a time, and plus a text of an interval.
+            // Subtracted from a time, a text of a time is a time; any other text is an interval.
             Some(text)
                 if minus && TimeScale::of(ty).is_some_and(|it| parse_time(text, it).is_ok()) =>
             {
@@ -181,7 +181,7 @@ fn scaled(length: &Expr, kind: Kind, by: &Expr, schema: &DFSchema) -> Expr {
     call(kind, vec![length.clone(), cast(by.clone(), by_type)])
 }
 
-/// The cast of a text to an interval.
+/// Returns the cast of a text to an interval.
 pub(super) fn cast_text(expr: &Expr, on_bad_text: OnBadText) -> Expr {
     call(Kind::OfText(on_bad_text), vec![expr.clone()])
 }
@@ -265,12 +265,12 @@ fn total_nanos(value: IntervalMonthDayNano) -> i128 {
         + i128::from(value.nanoseconds)
 }
 
-/// The one interval of this length (IV1). Its fields have one sign, so that they are ordered as
-/// lengths are.
+/// Returns the one interval of this length (IV1). Its fields have one sign, so that their order is
+/// that of lengths.
 fn length(value: IntervalMonthDayNano) -> IntervalMonthDayNano {
     let total = total_nanos(value);
     let rest = total % PER_MONTH;
-    // Beyond this no length of 64 bits of days and nanoseconds lies.
+    // No length of 64 bits of days and nanoseconds lies beyond this.
     let months = (total / PER_MONTH).clamp(i128::from(i32::MIN), i128::from(i32::MAX));
     IntervalMonthDayNano {
         months: i32::try_from(months).expect("it is clamped"),
@@ -293,7 +293,7 @@ fn of_texts(texts: &ArrayRef, on_bad_text: OnBadText) -> Result<ArrayRef> {
     Ok(Arc::new(values))
 }
 
-/// A factor, or what is divided by.
+/// A factor, or a divisor.
 #[derive(Debug, Clone, Copy)]
 enum Factor {
     TimesInteger(i64),
@@ -359,7 +359,7 @@ fn scale_count(count: i64, factor: Factor) -> Result<i64> {
     }
 }
 
-/// The nearest integer; an error for what 64 bits do not hold.
+/// Returns the nearest integer; an error if 64 bits cannot hold it.
 fn whole(value: f64) -> Result<i64> {
     let rounded = value.round_ties_even();
     // -2^63 is a double, 2^63 - 1 is none.
@@ -374,7 +374,7 @@ fn small(value: i64) -> Result<i32> {
     i32::try_from(value).map_err(|_| out_of_range())
 }
 
-/// IV2.
+/// Multiplies a length (IV2).
 fn scale(length: IntervalMonthDayNano, factor: Factor) -> Result<IntervalMonthDayNano> {
     let IntervalMonthDayNano { months, days, nanoseconds } = length;
     if let Factor::TimesInteger(by) = factor {
@@ -385,7 +385,7 @@ fn scale(length: IntervalMonthDayNano, factor: Factor) -> Result<IntervalMonthDa
             nanoseconds: nanoseconds.checked_mul(by).ok_or_else(out_of_range)?,
         });
     }
-    // As PostgreSQL rounds: a third of a month is ten days, and no microsecond less.
+    // Rounded as in PostgreSQL: a third of a month is ten days, and no microsecond less.
     let rounded = |value: f64| (value * 1e6).round_ties_even() / 1e6;
     let (month, day) = (factor.apply(months.into()), factor.apply(days.into()));
     let of_month = rounded((month - month.trunc()) * 30.0);

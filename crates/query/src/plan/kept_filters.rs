@@ -1,11 +1,11 @@
 //! Filters that stay above aggregates.
 //!
-//! - KF1. A condition without columns is not moved below an aggregate that has a row for no rows:
-//!   below it, that row stays though the condition is false.
-//! - KF2. A condition that chance decides is not moved below what makes one row of several, or
+//! - KF1. A condition without columns is not moved below an aggregate that returns a row for an
+//!   empty input: below it, that row would stay although the condition is false.
+//! - KF2. A random condition is not moved below an operator that makes one row of several, or
 //!   numbers rows.
 //!
-//! DataFusion moves conditions of group keys only, and takes one without columns for such a one.
+//! DataFusion moves only conditions on group keys, and takes one without columns for such a one.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
 /// The name of DataFusion's rule.
 pub(super) const PUSH_DOWN_FILTER: &str = "push_down_filter";
 
-/// DataFusion's rule that moves filters down, which leaves some where they are.
+/// A wrapper of DataFusion's rule that moves filters down; it keeps some of them in place.
 #[derive(Debug)]
 pub(super) struct KeptFilters {
     pub(super) inner: Arc<dyn OptimizerRule + Send + Sync>,
@@ -62,7 +62,7 @@ impl OptimizerRule for KeptFilters {
     }
 }
 
-/// A filter over others as one.
+/// Merges a filter with those directly below it.
 fn merged(filter: Filter) -> Result<Filter> {
     let Filter { mut predicate, mut input, .. } = filter;
     while let LogicalPlan::Filter(below) = input.as_ref() {
@@ -72,7 +72,7 @@ fn merged(filter: Filter) -> Result<Filter> {
     Filter::try_new(predicate, input)
 }
 
-/// True if a condition stays above a node.
+/// Returns true if a condition stays above a node.
 fn is_kept_over(condition: &Expr, below: &LogicalPlan) -> bool {
     match below {
         LogicalPlan::Aggregate(aggregate) => {
@@ -86,7 +86,7 @@ fn is_kept_over(condition: &Expr, below: &LogicalPlan) -> bool {
     }
 }
 
-/// True if an aggregate has a row for no rows.
+/// Returns true if an aggregate has a row for an empty input.
 fn has_row_for_none(aggregate: &Aggregate) -> bool {
     match aggregate.group_expr.as_slice() {
         [] => true,

@@ -1,6 +1,7 @@
-//! Texts and integers that stand for values of a column's type.
+//! Conversion of texts and integers to values of a column's type.
 //!
-//! Not here: where in a plan they stand (`plan::coerce`), and how times are written (`time_text`).
+//! Not here: the places in a plan that need it (`plan::coerce`), and the syntax of times
+//! (`time_text`).
 
 use std::net::Ipv4Addr;
 
@@ -11,7 +12,7 @@ use tidegate_model::{ColumnType, TimeUnit};
 use super::time_text::{TimeScale, parse_time};
 use crate::error::TextProblem;
 
-/// The type that a field stands for; `None` for types that no column has.
+/// Returns the column type of a field; `None` for types that no column has.
 pub(crate) fn type_of(field: &Field) -> Option<ColumnType> {
     let named = field.metadata().get("tidegate.type").map(String::as_str);
     Some(match (named, field.data_type()) {
@@ -45,7 +46,7 @@ pub(crate) fn type_of(field: &Field) -> Option<ColumnType> {
     })
 }
 
-/// The value of a type that a text stands for. `None` for the types that are text themselves.
+/// Parses a text as a value of a type. `None` for the types that are text themselves.
 pub(crate) fn value_of_text(
     text: &str,
     ty: ColumnType,
@@ -82,7 +83,7 @@ pub(crate) fn value_of_text(
             let ty = DataType::Decimal128(precision, scale);
             ScalarValue::try_from_string(text.trim().to_owned(), &ty).map_err(|_| number)
         }
-        // Any integer will do: DataFusion compares it in a type that holds both sides.
+        // Any integer type serves: DataFusion compares it in a type that holds both sides.
         ColumnType::UInt64 => {
             text.trim().parse().map(|x| ScalarValue::UInt64(Some(x))).map_err(|_| number)
         }
@@ -98,7 +99,7 @@ pub(crate) fn value_of_text(
     })
 }
 
-/// The time that an integer counts: in the unit of the type, days for DATE.
+/// Returns the time that an integer counts: in the unit of the type, days for DATE.
 pub(crate) fn time_of_integer(value: i128, ty: ColumnType) -> Result<ScalarValue, TextProblem> {
     let value = i64::try_from(value).map_err(|_| TextProblem::OutOfRange)?;
     if ty == ColumnType::Date && i32::try_from(value).is_err() {
@@ -107,7 +108,7 @@ pub(crate) fn time_of_integer(value: i128, ty: ColumnType) -> Result<ScalarValue
     Ok(time_value(value, ty))
 }
 
-/// A time of a type that holds times.
+/// Returns a time of a type that holds times.
 pub(crate) fn time_value(value: i64, ty: ColumnType) -> ScalarValue {
     match ty {
         ColumnType::Timestamp(TimeUnit::Micros) => {
@@ -123,7 +124,7 @@ pub(crate) fn time_value(value: i64, ty: ColumnType) -> ScalarValue {
     }
 }
 
-/// The value of an integer literal.
+/// Returns the value of an integer literal.
 pub(crate) fn integer_of(value: &ScalarValue) -> Option<i128> {
     Some(match value {
         ScalarValue::Int8(Some(value)) => i128::from(*value),
@@ -138,7 +139,7 @@ pub(crate) fn integer_of(value: &ScalarValue) -> Option<i128> {
     })
 }
 
-/// The bytes that a text stands for: those of its hexadecimal digits behind `\x`, and else its own.
+/// Returns the bytes of a text: those of its hexadecimal digits behind `\x`, and else its own.
 pub(super) fn bytes_of_text(text: &str) -> Result<Vec<u8>, TextProblem> {
     let Some(digits) = text.strip_prefix("\\x") else { return Ok(text.as_bytes().to_vec()) };
     let form = TextProblem::Form { expected: "an even number of hexadecimal digits behind \\x" };
@@ -151,7 +152,7 @@ pub(super) fn bytes_of_text(text: &str) -> Result<Vec<u8>, TextProblem> {
     pairs.iter().map(byte).collect::<Option<_>>().ok_or(form)
 }
 
-/// Thirty-two hexadecimal digits, with hyphens or without.
+/// Parses thirty-two hexadecimal digits, with hyphens or without.
 fn parse_uuid(text: &str) -> Result<[u8; 16], TextProblem> {
     let form = TextProblem::Form { expected: "a UUID like 123e4567-e89b-12d3-a456-426614174000" };
     let text = text.trim();

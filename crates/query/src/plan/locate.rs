@@ -1,7 +1,7 @@
-//! Where in the text of a query an error of its planning belongs.
+//! Positions of planning errors in the text of a query.
 //!
-//! DataFusion keeps the places of columns; of other things only their text is known, which is
-//! looked for among the tokens. A text that stands there twice is located at the first.
+//! DataFusion keeps the places of columns; for other parts an error has only their text, which is
+//! searched for among the tokens. A text that occurs twice is located at its first occurrence.
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Column, DataFusionError, SchemaError};
@@ -12,10 +12,10 @@ use tidegate_storage::Error as StorageError;
 use crate::error::{ClauseProblem, Condition, Error, TextProblem, innermost, is_about_arguments};
 use crate::parse::{Position, Token, TokenKind, column_type, tokenize};
 
-/// Names that differ in more letters are not suggested.
+/// The maximal number of differing letters of a suggested name.
 const DISTANCE_MAX: usize = 2;
 
-/// The error with its place, if it can be found.
+/// Returns the error with its place, if it can be found.
 pub(crate) fn locate(sql: &str, error: Error) -> Error {
     let at = |offset: usize| Some(Position::at(sql, offset));
     match error {
@@ -44,7 +44,7 @@ pub(crate) fn locate(sql: &str, error: Error) -> Error {
                 }
                 ClauseProblem::NoTimestamp { column } => Some(column.clone()),
                 ClauseProblem::Operands { operator: text, .. } => {
-                    // Of several characters it is several tokens.
+                    // A text of several characters is several tokens.
                     let is_it = |token: &Token<'_>| sql[token.offset..].starts_with(text.as_str());
                     let position = find(sql, is_it).and_then(|token| at(token.offset));
                     return Error::Clause { position, what };
@@ -67,8 +67,8 @@ pub(crate) fn locate(sql: &str, error: Error) -> Error {
     }
 }
 
-/// The same for an error that came while rows were found: what is wrong is no text of the
-/// statement, but a value, and its place that of the only cast or division that can have had it.
+/// Does the same for an error during execution: its cause is no text of the statement, but a value.
+/// Its place is that of the only cast or division that can have raised it.
 pub(crate) fn locate_running(sql: &str, error: DataFusionError) -> DataFusionError {
     let located = match Error::from(error) {
         Error::BadText { position: None, text, ty, reason } => {
@@ -107,7 +107,7 @@ fn divided_by_zero(sql: &str, error: Error) -> Error {
     }
 }
 
-/// The place of the division that can have been one by zero, if there is one such only.
+/// Returns the place of the division that can have been one by zero, if there is only one.
 fn division_position(sql: &str) -> Option<Position> {
     let tokens = tokenize(sql).ok()?;
     let is_constant = |token: &Token<'_>| {
@@ -120,7 +120,7 @@ fn division_position(sql: &str) -> Option<Position> {
     only(divisions.map(|(_, token)| Position::at(sql, token.offset)))
 }
 
-/// The place of the cast to a type, if there is one such only.
+/// Returns the place of the cast to a type, if there is only one.
 fn cast_position(sql: &str, ty: ColumnType) -> Option<Position> {
     /// `DECIMAL(18, 3)`
     const TYPE_TOKENS_MAX: usize = 6;
@@ -179,8 +179,8 @@ fn located(sql: &str, foreign: Box<DataFusionError>) -> Error {
     Error::Engine { position, foreign }
 }
 
-/// The place of what only a message names: a position in ORDER BY or GROUP BY, or the second of two
-/// names in WITH.
+/// Returns the place of a part that only a message names: a position in ORDER BY or GROUP BY, or
+/// the second of two names in WITH.
 fn written_place(sql: &str, message: &str) -> Option<Position> {
     let number =
         ["Order by column out of bounds, specified: ", "Cannot find column with position "]
@@ -207,7 +207,7 @@ fn no_such_column(sql: &str, field: &Column, valid_fields: &[Column]) -> Error {
     let similar = valid_fields.iter().map(|valid| valid.name.as_str());
     let similar = similar.map(|name| (distance(name, &field.name), name));
     let is_close = |(distance, _): &(usize, &str)| *distance <= DISTANCE_MAX;
-    // The table is the wrong one, not the name.
+    // The table is wrong, not the name.
     let column = match (&field.relation, similar.clone().any(|(distance, _)| distance == 0)) {
         (Some(table), true) => format!("{table}.{column}"),
         _ => column,
@@ -220,10 +220,10 @@ fn no_such_column(sql: &str, field: &Column, valid_fields: &[Column]) -> Error {
     }
 }
 
-/// A column as it is written at its place.
+/// Returns the name of a column as it is written at its place.
 fn written_name(sql: &str, position: Option<Position>, column: &Column) -> String {
     let written = position.and_then(|position| {
-        // Of `t.x` the place may be that of `t`.
+        // For `t.x` the place may be that of `t`.
         let is_name = |token: &Token<'_>| {
             token.offset >= position.offset && token.unquoted().to_lowercase() == column.name
         };
@@ -247,7 +247,8 @@ fn position_of(sql: &str, line: u64, column: u64) -> Option<Position> {
     (line > 0).then(|| Position::of_line(sql, line, column))
 }
 
-/// The name in `Invalid function 'name'`, and in what is said of its arguments; that of a type too.
+/// Returns the name in `Invalid function 'name'`, in messages about arguments, and in those about
+/// types.
 fn function_name(message: &str) -> Option<&str> {
     if let Some(name) = message.strip_prefix("Unsupported SQL type ") {
         return name.split('(').next();
@@ -262,7 +263,7 @@ fn function_name(message: &str) -> Option<&str> {
     rest.split('\'').next()
 }
 
-/// Where a table is named, and how it is written: `t`, or `schema.t`.
+/// Returns the place of a table's name and its text: `t`, or `schema.t`.
 fn written_table(sql: &str, table: &str) -> Option<(usize, String)> {
     let tokens = tokenize(sql).ok()?;
     let is = |token: &Token<'_>, name: &str| token.unquoted().to_lowercase() == name;
@@ -281,7 +282,7 @@ fn find<'a>(sql: &'a str, is_it: impl Fn(&Token<'a>) -> bool) -> Option<Token<'a
     tokenize(sql).ok()?.into_iter().find(is_it)
 }
 
-/// How many letters must be changed, added or removed to make one name the other.
+/// Returns the edit distance of two names: letters to be changed, added or removed.
 fn distance(a: &str, b: &str) -> usize {
     let b = b.chars().collect::<Vec<_>>();
     let mut row = (0..=b.len()).collect::<Vec<_>>();

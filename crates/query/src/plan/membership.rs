@@ -1,7 +1,7 @@
-//! IN: values next to lists and to columns of subqueries, in a type that they have in common.
+//! IN: values, lists and columns of subqueries are converted to a common type.
 //!
-//! - ME1. A list has what equals a value as `=` does it: -0 equals 0, intervals of one length are
-//!   equal, and a time is not that of a constant with more digits.
+//! - ME1. IN compares with a list as `=` does: -0 equals 0, intervals of one length are equal, and
+//!   a time does not equal a constant with more digits.
 //!
 //! Not here: `ts IN 'text'` and lists behind ANY (`plan::coerce`, `catalog::lists`).
 
@@ -23,7 +23,7 @@ use crate::error::{ClauseProblem, Error};
 
 type PlanResult<T> = std::result::Result<T, DataFusionError>;
 
-/// An error if values of these types are not compared by any operator.
+/// Returns an error if no operator compares values of these types.
 pub(super) fn check_comparable(
     left: &Expr,
     operator: &str,
@@ -81,7 +81,7 @@ pub(super) fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
     Ok(Expr::InList(InList { expr, list, negated }))
 }
 
-/// Decimals of several scales, as those of one that has the digits of all.
+/// Returns decimals of several scales in one that has the digits of all.
 fn in_one_scale(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
     let type_of = |value: &Expr| value.get_type(schema).ok();
     let is_decimal = |ty: &DataType| matches!(ty, DataType::Decimal128(..));
@@ -95,8 +95,8 @@ fn in_one_scale(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
     values.into_iter().map(cast_one).collect()
 }
 
-/// A value and a list of which one is a float: DataFusion compares them bit by bit, but -0 equals
-/// 0. Constants stay as they are, so that the scan can look at them.
+/// Returns a value and a list of which one is a float: DataFusion compares them bit by bit, but -0
+/// equals 0. Constants stay unchanged, so that the scan recognizes them.
 fn in_floats(value: Expr, list: Vec<Expr>, schema: &DFSchema) -> (Expr, Vec<Expr>) {
     if list.iter().all(is_constant) {
         return (float_keys::operand(value, schema), with_both_zeros(list));
@@ -105,7 +105,7 @@ fn in_floats(value: Expr, list: Vec<Expr>, schema: &DFSchema) -> (Expr, Vec<Expr
     (key(value), list.into_iter().map(key).collect())
 }
 
-/// `x IN (SELECT y ..)` of which one side is a DECIMAL and the other a DOUBLE, which both become.
+/// Converts `x IN (SELECT y ..)` with a DECIMAL and a DOUBLE to two DOUBLEs.
 pub(super) fn in_subquery(inside: InSubquery, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     let InSubquery { mut expr, mut subquery, negated } = inside;
     let field = subquery.subquery.schema().field(0);
@@ -138,7 +138,7 @@ pub(super) fn in_subquery(inside: InSubquery, schema: &DFSchema) -> PlanResult<T
     Ok(if is_changed { Transformed::yes(inside) } else { Transformed::no(inside) })
 }
 
-/// An IN list of decimals: constants that no decimal equals are left out, while others are there.
+/// Removes constants that no decimal equals from an IN list of decimals, unless it has no others.
 fn in_decimals(list: Vec<Expr>, precision: u8, scale: u8) -> Vec<Expr> {
     let is_number = |value: &Expr| match value {
         Expr::Literal(value, _) => value.data_type().is_numeric() && !is_decimal_literal(value),
@@ -160,7 +160,7 @@ fn is_decimal_literal(value: &ScalarValue) -> bool {
     matches!(value, ScalarValue::Decimal128(..))
 }
 
-/// A list of constants with both zeros in place of any zero.
+/// Returns a list of constants with both zeros in place of any zero.
 fn with_both_zeros(mut list: Vec<Expr>) -> Vec<Expr> {
     let is_zero = |value: &Expr| match value {
         Expr::Literal(ScalarValue::Float64(Some(value)), _) => *value == 0.0,

@@ -1,9 +1,9 @@
-//! EXCEPT ALL and INTERSECT ALL, of which DataFusion makes joins that do not count.
+//! EXCEPT ALL and INTERSECT ALL, which DataFusion plans as joins that do not count rows.
 //!
-//! - MS1. Of rows that are the same, the n-th is kept by INTERSECT ALL if the other side has n of
-//!   them, and by EXCEPT ALL if it has fewer.
+//! - MS1. Among equal rows, INTERSECT ALL keeps the n-th if the other side has n of them, and
+//!   EXCEPT ALL if it has fewer.
 //!
-//! NULL is the same as NULL here; of floats there are one NaN and one zero (`float_keys` FK1).
+//! NULL equals NULL here; of floats there are one NaN and one zero (`float_keys` FK1).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 
 use crate::timeseries::OURS;
 
-/// Joins that count, in a whole plan (MS1).
+/// Makes these joins count rows, in a whole plan (MS1).
 pub(crate) fn with_counted_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Join(join) if is_multiset(&join) => counted(join).map(Transformed::yes),
@@ -25,8 +25,8 @@ pub(crate) fn with_counted_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-/// True if a join is EXCEPT ALL or INTERSECT ALL. No other syntax makes a join in which NULL equals
-/// NULL; without ALL, the rows of the left side are distinct.
+/// Returns true if a join is EXCEPT ALL or INTERSECT ALL. No other syntax makes a join in which
+/// NULL equals NULL; without ALL, the rows of the left side are distinct.
 fn is_multiset(join: &Join) -> bool {
     matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
         && join.null_equality == NullEquality::NullEqualsNull
@@ -54,7 +54,7 @@ fn counted(join: Join) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(LogicalPlan::Join(joined)).project(columns)?.build()
 }
 
-/// Rows with their number among those that are the same.
+/// Returns rows with their number among equal rows.
 fn numbered(plan: &Arc<LogicalPlan>, name: &str) -> Result<LogicalPlan> {
     let columns = plan.schema().columns().into_iter().map(Expr::Column).collect();
     let number = row_number().partition_by(columns).build()?.alias(name);

@@ -1,5 +1,5 @@
-//! Casts in calls of aggregates, which DataFusion leaves out of their names:
-//! `sum(n)` and `sum(n::DOUBLE)` would be one column.
+//! Names for casts in calls of aggregates: DataFusion leaves them out, so that `sum(n)` and
+//! `sum(n::DOUBLE)` would be one column.
 //!
 //! - NC1. They stand in such calls as functions only until a plan is made (`plan::coerce`).
 
@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
     SortExpr, Volatility,
 };
 
-/// The expression with a name for each of its casts.
+/// Returns the expression with a name for each of its casts.
 pub(super) fn with_named_casts(expr: Expr) -> Result<Expr> {
     let named = expr.transform_up(|expr| {
         let (inner, field, is_try) = match expr {
@@ -33,12 +33,12 @@ pub(super) fn with_named_casts(expr: Expr) -> Result<Expr> {
     Ok(named.data)
 }
 
-/// The same for what a call sorts by.
+/// Does the same for a sort expression of a call.
 pub(super) fn with_named_sort_casts(by: SortExpr) -> Result<SortExpr> {
     Ok(SortExpr { expr: with_named_casts(by.expr)?, ..by })
 }
 
-/// The cast that a function stands for, or the function again.
+/// Returns the cast that a function stands for, or the function again.
 pub(super) fn plain_cast(mut call: ScalarFunction) -> std::result::Result<Expr, ScalarFunction> {
     let Some(NamedCast { field, is_try, .. }) = call.func.inner().downcast_ref() else {
         return Err(call);

@@ -1,14 +1,14 @@
-//! Columns that a statement names, found in the table that it changes.
+//! Resolution of the columns that a statement names in the table that it changes.
 
 use tidegate_model::{Column, Schema};
 
 use crate::error::{Error, Result};
 use crate::parse::{Insert, Name, Position, Update};
 
-/// The columns that an INSERT has values for.
+/// Returns the columns that an INSERT has values for.
 pub(crate) fn insert_columns(sql: &str, insert: &Insert, schema: &Schema) -> Result<Vec<Column>> {
     if insert.query.is_empty() {
-        // DEFAULT VALUES: one DEFAULT, and so are the others.
+        // DEFAULT VALUES gives one column DEFAULT, and the others are filled alike.
         let first = schema.columns().first().cloned();
         return match schema.designated_column() {
             Some((time, _)) if schema.default_of(time.id).is_none() => {
@@ -39,7 +39,7 @@ pub(crate) fn insert_columns(sql: &str, insert: &Insert, schema: &Schema) -> Res
     }
 }
 
-/// Whether an UPDATE can set what it sets.
+/// Checks that an UPDATE can set its columns.
 pub(super) fn check_sets(sql: &str, update: &Update, schema: &Schema) -> Result<()> {
     for (at, set) in update.sets.iter().enumerate() {
         let column = find_column(sql, schema, &set.column)?;

@@ -1,10 +1,10 @@
-//! Keys of joins in which NULL is the same as NULL.
+//! Join keys under which NULL equals NULL.
 //!
-//! - NK1. A condition `a = b` does not become a key of a join whose keys take NULL for the same as
-//!   NULL: its rows with NULL on both sides would pass.
+//! - NK1. A condition `a = b` does not become a key of a join in which NULL equals NULL: rows with
+//!   NULL on both sides would pass.
 //!
-//! DataFusion makes such a join of `ON a IS NOT DISTINCT FROM b`, and two of its rules add the
-//! equalities of WHERE to its keys then.
+//! DataFusion makes such a join of `ON a IS NOT DISTINCT FROM b`, and two of its rules then add the
+//! equalities of WHERE to its keys.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use datafusion::logical_expr::{Join, JoinType, LogicalPlan};
 use datafusion::optimizer::OptimizerConfig;
 use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
 
-/// The names of the rules, of which one sees a join at a time, and the other the whole plan.
+/// The names of the rules: one sees a join at a time, the other the whole plan.
 pub(super) const EXTRACT_EQUIJOIN: &str = "extract_equijoin_predicate";
 pub(super) const ELIMINATE_CROSS_JOIN: &str = "eliminate_cross_join";
 
-/// A rule that finds the keys of joins, which leaves such joins as they are.
+/// A wrapper of a rule that finds the keys of joins; it leaves such joins unchanged.
 #[derive(Debug)]
 pub(super) struct NullKeys {
     pub(super) inner: Arc<dyn OptimizerRule + Send + Sync>,

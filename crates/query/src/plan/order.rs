@@ -1,13 +1,13 @@
 //! Rows in time order without sorting them.
 //!
-//! - O1. A plain scan or filter of a table, with projections and limits above it, comes in the
-//!   order of the table: as an answer, and below a LIMIT wherever that stands.
-//! - O2. Where a sort, or an operator that wants sorted input, asks for the order of the designated
-//!   timestamp, up or down, and only operators that keep the order stand between it and the scan,
-//!   the scan delivers that order and nothing is sorted.
+//! - O1. A plain scan or filter of a table, with projections and limits above it, returns rows in
+//!   the order of the table: as an answer, and below any LIMIT.
+//! - O2. If a sort, or an operator that requires sorted input, needs the order of the designated
+//!   timestamp, ascending or descending, and only operators that keep the order stand between it
+//!   and the scan, the scan delivers that order and nothing is sorted.
 //!
-//! O1 is done to the logical plan, O2 by a physical rule that runs before all others, so that they
-//! see the order the scan promises.
+//! O1 changes the logical plan, O2 is a physical rule that runs before all others, so that they see
+//! the order that the scan promises.
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::scan::{ScanOrder, ScanSource, ScanTable};
 
-/// O1. The second value says whether the plan is such a plain one.
+/// Applies O1. The second value is true if the plan is such a plain one.
 pub(crate) fn in_table_order(plan: LogicalPlan, order: ScanOrder) -> Result<(LogicalPlan, bool)> {
     match &plan {
         LogicalPlan::TableScan(scan) => match ordered_table(scan, order)? {
             Some(scan) => Ok((LogicalPlan::TableScan(scan), true)),
             None => Ok((plan, false)),
         },
-        // A subquery becomes a join, which keeps no order: what passed is sorted again.
+        // A subquery becomes a join, which keeps no order: the rows that passed are sorted again.
         LogicalPlan::Filter(filter) if has_subquery(&filter.predicate) => {
             match (order, designated(&filter.input)?) {
                 (ScanOrder::Forward, Some(column)) => {
@@ -44,7 +44,7 @@ pub(crate) fn in_table_order(plan: LogicalPlan, order: ScanOrder) -> Result<(Log
                 _ => Ok((plan, false)),
             }
         }
-        // The last rows are not those that a limit below has let through from the other end.
+        // The last rows are not those that a limit below has passed from the other end.
         LogicalPlan::Limit(_) if order == ScanOrder::Backward => Ok((plan, false)),
         LogicalPlan::Projection(_)
         | LogicalPlan::Filter(_)
@@ -62,10 +62,10 @@ pub(crate) fn in_table_order(plan: LogicalPlan, order: ScanOrder) -> Result<(Log
     }
 }
 
-/// O1 for the limits of a plan: in a subquery too, the first rows are those of the table.
+/// Applies O1 to the limits of a plan: in a subquery too, the first rows are those of the table.
 pub(crate) fn limits_in_table_order(plan: LogicalPlan) -> Result<LogicalPlan> {
     let ordered = plan.transform_up_with_subqueries(|node| {
-        // Who counts from the end reads backward below its limit.
+        // A limit from the end has ordered the scan below it backward.
         if !matches!(node, LogicalPlan::Limit(_)) || node.exists(|node| Ok(is_ordered(node)))? {
             return Ok(Transformed::no(node));
         }
@@ -82,7 +82,7 @@ fn is_ordered(plan: &LogicalPlan) -> bool {
     provider.downcast_ref::<ScanTable>().is_some_and(ScanTable::is_ordered)
 }
 
-/// The scan in another order, if it is of one of our tables.
+/// Returns the scan in another order, if it is of one of our tables.
 fn ordered_table(scan: &TableScan, order: ScanOrder) -> Result<Option<TableScan>> {
     let provider = source_as_provider(&scan.source)?;
     let Some(table) = provider.downcast_ref::<ScanTable>() else { return Ok(None) };
@@ -90,7 +90,8 @@ fn ordered_table(scan: &TableScan, order: ScanOrder) -> Result<Option<TableScan>
     Ok(Some(TableScan { source, ..scan.clone() }))
 }
 
-/// The designated timestamp of the table that a plan reads as it is, perhaps under another name.
+/// Returns the designated timestamp of the table that a plan reads unchanged, perhaps under another
+/// name.
 fn designated(plan: &LogicalPlan) -> Result<Option<Column>> {
     let mut inner = plan;
     while let LogicalPlan::SubqueryAlias(alias) = inner {
@@ -118,7 +119,7 @@ fn has_subquery(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(is_subquery(expr))).unwrap_or(true)
 }
 
-/// O2.
+/// The physical rule of O2.
 #[derive(Debug)]
 pub(crate) struct OrderedScans;
 
@@ -164,7 +165,8 @@ impl PhysicalOptimizerRule for OrderedScans {
     }
 }
 
-/// The plan with its scan in an order that gives the wanted one; `None` if there is no such order.
+/// Returns the plan with its scan in an order that implies the required one; `None` if there is
+/// none.
 fn in_order(
     plan: &Arc<dyn ExecutionPlan>,
     wanted: &LexOrdering,
@@ -177,8 +179,8 @@ fn in_order(
     Ok(is_satisfied.then_some(ordered))
 }
 
-/// The plan with the scan at its bottom in another order. `None` if there is no scan of ours, or
-/// something above it does not keep the order, or counts rows.
+/// Returns the plan with the scan at its bottom in another order. `None` if there is no scan of
+/// ours, or an operator above it does not keep the order, or counts rows.
 fn with_scan_order(
     plan: &Arc<dyn ExecutionPlan>,
     order: ScanOrder,

@@ -1,8 +1,8 @@
-//! Values for the places `$1`, `$2`, ... of a statement.
+//! Parameter binding: values for the places `$1`, `$2`, ... of a statement.
 //!
-//! - PA1. A value stands in the statement as a constant would that is written there: a text is
-//!   never read as SQL, and means whatever a text means at its place.
-//! - PA2. No position moves: what is wrong with a value is said at its place.
+//! - PA1. A value stands in the statement like a constant at its place: a text is never read as
+//!   SQL, and has the meaning of any text at its place.
+//! - PA2. No position moves: an error about a value has the position of its place.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -27,19 +27,19 @@ pub enum Parameter {
     Integer(i64),
     /// A double, NaN and infinities too.
     Double(f64),
-    /// A text, or what a text stands for at its place: a timestamp, a UUID.
+    /// A text, or a value written as text at its place: a timestamp, a UUID.
     Text(String),
     /// Bytes.
     Bytes(Vec<u8>),
-    /// A value of this type of SQL wherever it stands, by its text; `None` is NULL.
+    /// A value of this type of SQL at any place, by its text; `None` is NULL.
     Typed(Cow<'static, str>, Option<String>),
-    /// Values in their order; a type of SQL for them if there is none that says it.
+    /// Values in their order, with the type of the list in SQL where the values do not give it.
     List(Option<Cow<'static, str>>, Vec<Parameter>),
-    /// A value that is not known yet: a statement is described with it, and not done.
+    /// An unknown value, to describe a statement without executing it.
     Open,
 }
 
-/// For the cache of plans: values that are not alike are not written alike.
+/// For the keys of the plan cache: different values have different texts.
 impl fmt::Display for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -61,7 +61,7 @@ impl fmt::Display for Parameter {
 }
 
 impl Parameter {
-    /// What all values have in common that are written alike.
+    /// Returns a name for the kind of values that are written alike.
     pub(super) fn kind(&self) -> &str {
         match self {
             Parameter::Null => "null",
@@ -77,11 +77,11 @@ impl Parameter {
     }
 }
 
-/// Where values stand, and of which parameter each is, counted from 0.
+/// The places of values, and the index of the parameter of each.
 pub(super) type Places = HashMap<Location, usize>;
 
-/// Puts the values in their places, and says where those are: a value that is NULL is not the
-/// literal NULL, which is asked for by `=`.
+/// Puts the values in their places, and returns these: a value that is NULL differs from the
+/// literal NULL, for which `=` has another meaning.
 pub(super) fn put_parameters(
     sql: &str,
     tokens: &mut Vec<TokenWithSpan>,
@@ -115,7 +115,7 @@ pub(super) fn put_parameters(
     Ok(places)
 }
 
-/// An error with its place, if it is about a value (PA2).
+/// Adds its place to an error, if it is about a value (PA2).
 pub(super) fn locate(sql: &str, parameters: &[Parameter], error: Error) -> Error {
     let Error::BadText { position: None, text, ty, reason } = error else { return error };
     let is_it = |parameter: &Parameter| match parameter {
@@ -131,7 +131,7 @@ pub(super) fn locate(sql: &str, parameters: &[Parameter], error: Error) -> Error
     Error::BadText { position, text, ty, reason }
 }
 
-/// A constant as it would be written (PA1).
+/// Returns a constant as tokens (PA1).
 fn constant(value: &Parameter) -> Vec<Token> {
     let number = |is_negative: bool, digits: String| {
         let number = Token::Number(digits, false);
@@ -158,14 +158,14 @@ fn constant(value: &Parameter) -> Vec<Token> {
     }
 }
 
-/// Whether IN is what stands before: the list of `x IN $1` is that of `x IN (..)`.
+/// Returns true if IN stands before: the list of `x IN $1` is that of `x IN (..)`.
 fn is_after_in(tokens: &[TokenWithSpan]) -> bool {
     let is_blank = |token: &&TokenWithSpan| matches!(token.token, Token::Whitespace(_));
     let last = tokens.iter().rev().find(|token| !is_blank(token)).map(|token| &token.token);
     matches!(last, Some(Token::Word(word)) if word.keyword == Keyword::IN)
 }
 
-/// `(a, b)`; without elements it is of NULL, which nothing is equal to.
+/// Writes `(a, b)`; without elements a list of NULL, which equals no value.
 fn elements(values: &[Parameter]) -> Vec<Token> {
     let mut tokens = vec![Token::LParen];
     push_list(values, &mut tokens);
@@ -176,7 +176,7 @@ fn elements(values: &[Parameter]) -> Vec<Token> {
     tokens
 }
 
-/// `ARRAY[..]`; without elements, `CAST(ARRAY[] AS type[])`.
+/// Writes `ARRAY[..]`; without elements, `CAST(ARRAY[] AS type[])`.
 fn list(ty: Option<&str>, values: &[Parameter]) -> Vec<Token> {
     let mut tokens = vec![Token::make_keyword("ARRAY"), Token::LBracket];
     push_list(values, &mut tokens);
@@ -202,7 +202,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// `CAST(value AS type)`; the type is a name, or a name with numbers in brackets.
+/// Writes `CAST(value AS type)`; the type is a name, or a name with numbers in brackets.
 fn cast(value: Token, ty: &str) -> Vec<Token> {
     let (name, numbers) = ty.split_once('(').unwrap_or((ty, ""));
     let mut tokens = vec![

@@ -1,9 +1,10 @@
-//! Physical plans that are made of an earlier one, where planning would come to the same.
+//! Plan templates: physical plans that are made of an earlier one, where planning would have the
+//! same result.
 //!
-//! - PP1. A pattern is made only of operators that do not depend on what is in the tables, and that
-//!   keep nothing of a run: then only the scans differ from one statement to the next.
-//! - PP2. If planning has answered from statistics, a scan is missing, and there is no pattern.
-//! - PP3. A pattern holds on to no rows (`cache` PC3).
+//! - PP1. A template consists only of operators that do not depend on the contents of the tables,
+//!   and that keep no state of a run: then only the scans differ from one statement to the next.
+//! - PP2. If planning has answered from statistics, a scan is missing, and there is no template.
+//! - PP3. A template refers to no rows (`cache` PC3).
 //! - PP4. The values of parameters stand in the conditions of its one scan and nowhere else, if it
 //!   is one for any values (`compared`).
 
@@ -32,20 +33,20 @@ use crate::control::Stop;
 use crate::scan::ScanSource;
 use crate::timeseries::is_pattern;
 
-/// See the module.
+/// A plan template.
 #[derive(Debug)]
 pub(crate) struct PlanPattern {
-    /// Its scans are of tables without rows (PP3).
+    /// The plan, with scans of tables without rows (PP3).
     plan: Arc<dyn ExecutionPlan>,
-    /// Of the answer.
+    /// The schema of the answer.
     pub(super) schema: SchemaRef,
-    /// Where the values of parameters are, and in what (PP4).
+    /// The places of the values of parameters, and the conditions that have them (PP4).
     slots: Option<(Slots, Arc<[Expr]>)>,
 }
 
 impl PlanPattern {
-    /// The pattern of a plan that reads tables so often, with the columns of its answer; `None` if
-    /// it has none.
+    /// Returns the template of a plan with so many scans, and with the columns of its answer;
+    /// `None` if it has none.
     pub(super) fn of(
         (plan, schema): (&Arc<dyn ExecutionPlan>, SchemaRef),
         scans: usize,
@@ -72,8 +73,8 @@ impl PlanPattern {
         Ok(Some(PlanPattern { plan, schema, slots: None }))
     }
 
-    /// From now on it is one for any values of parameters, which have these values in it, and are
-    /// compared so; `false` if it stays one for these values only (PP4).
+    /// Makes it one for any values of parameters, which have these values in it, and are compared
+    /// so; returns false if it stays one for these values only (PP4).
     pub(super) fn open(&mut self, compared: &[Compared], parameters: &[Parameter]) -> Result<bool> {
         let mut filters = None;
         self.plan.apply(|node| {
@@ -99,15 +100,15 @@ impl PlanPattern {
         Ok(!is_elsewhere)
     }
 
-    /// The conditions of its scan with these values of parameters. `None` if it has none of them,
-    /// or is not for these.
+    /// Returns the conditions of its scan with these values of parameters. `None` if it has no
+    /// parameters, or is not for these.
     pub(super) fn filters_with(&self, parameters: &[Parameter]) -> Option<Arc<[Expr]>> {
         let (slots, filters) = self.slots.as_ref()?;
         slots.with_values(filters, parameters)
     }
 
-    /// The plan of a statement over the tables as they are now; with other conditions of its one
-    /// scan, if there are some.
+    /// Returns the plan of a statement over the tables as they are now; with other conditions of
+    /// its one scan, if there are some.
     pub(super) fn over(
         &self,
         tables: &TablesNow,
@@ -126,7 +127,8 @@ fn scan(node: &Arc<dyn ExecutionPlan>) -> Option<&ScanSource> {
     node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<ScanSource>()
 }
 
-/// PP1. Operators with state of their own are made anew when their inputs are.
+/// Returns true for the operators of PP1. Operators with state of their own are made anew with
+/// their inputs.
 fn is_plain(node: &dyn ExecutionPlan) -> bool {
     node.is::<ProjectionExec>()
         || node.is::<FilterExec>()
@@ -140,7 +142,7 @@ fn is_plain(node: &dyn ExecutionPlan) -> bool {
         || is_pattern(node)
 }
 
-/// The same plan with other scans.
+/// Returns the same plan with other scans.
 fn with_scans(
     plan: Arc<dyn ExecutionPlan>,
     other: &dyn Fn(&ScanSource) -> Result<ScanSource>,

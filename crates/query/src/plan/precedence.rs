@@ -1,11 +1,12 @@
-//! `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`, as in PostgreSQL.
+//! Operator precedence: `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`, as in
+//! PostgreSQL.
 //!
-//! - PR1. After [`bind_by_precedence`], every tree without brackets binds as the table of operators
-//!   of PostgreSQL says: comparisons before IS, IS before NOT, NOT before AND, AND before OR;
-//!   operators of one kind from left to right. Brackets are nodes of their own and stay.
+//! - PR1. After [`bind_by_precedence`], every tree without brackets follows PostgreSQL's table of
+//!   operators: comparisons before IS, IS before NOT, NOT before AND, AND before OR; operators of
+//!   one kind from left to right. Brackets are nodes of their own and stay.
 //!
-//! The parser takes all that follows `IS [NOT] DISTINCT FROM` for its right side, and for that of
-//! every operator before it. Everything else it binds rightly.
+//! The parser takes all the text behind `IS [NOT] DISTINCT FROM` for its right side, and for that
+//! of every operator before it. It binds all other operators correctly.
 
 use std::mem::replace;
 use std::ops::ControlFlow;
@@ -14,13 +15,13 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
-/// Turns the trees that the parser has bound too loosely (PR1).
+/// Rotates the trees that the parser has bound too loosely (PR1).
 pub(crate) fn bind_by_precedence(tree: &mut impl VisitMut) {
-    // The binder never breaks off.
+    // The visitor never breaks off.
     let _ = tree.visit(&mut Binder);
 }
 
-/// How tightly an operator binds: the greater, the tighter.
+/// The binding strength of an operator, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Binding {
     Or,
@@ -29,7 +30,7 @@ enum Binding {
     /// Operators that the parser binds less tightly than IS.
     Loose,
     Is,
-    /// All that needs no turning.
+    /// Operators that are bound correctly.
     Tight,
 }
 
@@ -39,7 +40,7 @@ impl VisitorMut for Binder {
     type Break = ();
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        // Inner trees have been turned: at most the right side of this one binds too loosely.
+        // Inner trees have been rotated: at most the right side of this one binds too loosely.
         let Some((right, binding)) = right_side(expr) else { return ControlFlow::Continue(()) };
         if binding_at_left(right) > binding {
             return ControlFlow::Continue(());
@@ -56,12 +57,12 @@ impl VisitorMut for Binder {
     }
 }
 
-/// Stands where an expression is being moved.
+/// Returns a placeholder for an expression that is being moved.
 fn nothing() -> Expr {
     Expr::Value(Value::Null.into())
 }
 
-/// The operand behind an operator, and how tightly that binds it.
+/// Returns the operand behind an operator, and the binding strength there.
 fn right_side(expr: &mut Expr) -> Option<(&mut Expr, Binding)> {
     Some(match expr {
         Expr::BinaryOp { op: BinaryOperator::Or, right, .. } => (right, Binding::Or),
@@ -73,7 +74,7 @@ fn right_side(expr: &mut Expr) -> Option<(&mut Expr, Binding)> {
     })
 }
 
-/// How tightly an expression binds the operand that it begins with.
+/// Returns the binding strength of an expression for the operand that it begins with.
 fn binding_at_left(expr: &Expr) -> Binding {
     match expr {
         Expr::BinaryOp { op: BinaryOperator::Or, .. } => Binding::Or,
@@ -93,7 +94,7 @@ fn binding_at_left(expr: &Expr) -> Binding {
     }
 }
 
-/// The operand before such an operator.
+/// Returns the operand before such an operator.
 fn left_side(expr: &mut Expr) -> Option<&mut Expr> {
     Some(match expr {
         Expr::BinaryOp { left, .. } => left,
@@ -118,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// An expression as it is meant.
+    /// An expression with the intended structure.
     enum Meant {
         Name(char),
         Prefix(&'static str, Binding, Box<Meant>),
@@ -153,7 +154,7 @@ mod tests {
             }
         }
 
-        /// With brackets around each part that has an operator and that `wants` them.
+        /// Writes it with brackets around each part that has an operator and that `wants` them.
         fn written(&self, wants: &dyn Fn(&Meant, Binding, bool) -> bool) -> String {
             let part = |part: &Meant, binding, is_right| {
                 let text = part.written(wants);
@@ -177,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Numbers that look like chance, the same every time.
+    /// Pseudo-random numbers, the same in every run.
     struct Dice(u64);
 
     impl Dice {
@@ -235,7 +236,7 @@ mod tests {
 
     #[test]
     fn few_brackets_mean_the_same_as_all() {
-        // Of several that bind equally, the first goes first; a comparison takes none beside it.
+        // Operators of equal strength bind from the left; comparisons cannot stand in a row.
         let needed = |part: &Meant, around: Binding, is_right: bool| {
             let own = part.binding().expect("it has an operator");
             own < around || own == around && (is_right || own == Binding::Tight)

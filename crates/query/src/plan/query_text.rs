@@ -1,15 +1,14 @@
-//! A query as text becomes a tree that DataFusion can plan.
+//! Parsing of a query into a tree that DataFusion can plan.
 //!
 //! - Q1. Every name in the tree is in lower case; no two names differ only in case, so nothing is
 //!   lost.
 //! - Q2. `ts IN 'text'` is in the tree as the operator `tidegate.in`; `plan::coerce` gives it a
 //!   meaning.
-//! - Q3. `x = NULL` and `x != NULL` are in the tree as `IS [NOT] NULL`, and a notice says so.
-//! - Q4. What was taken out of the text (`timeseries::clauses`) or added to it does not move a
+//! - Q3. `x = NULL` and `x != NULL` are in the tree as `IS [NOT] NULL`, with a notice.
+//! - Q4. Clauses taken out of the text (`timeseries::clauses`) and tokens added to it do not move a
 //!   position.
 //!
-//! The tree that keeps the written case is looked at only for the names of the output columns
-//! (`names`).
+//! The tree in the written case is used only for the names of the output columns (`names`).
 
 mod tokens;
 mod forms;
@@ -56,21 +55,21 @@ use windows::write_out_windows;
 pub(crate) use forms::REWRITTEN_CALLS;
 pub(crate) use names::OutputNames;
 
-/// How deep an expression or a query may be nested.
+/// The maximal depth of an expression or a query.
 pub(crate) const NESTING_MAX: usize = 500;
 
 /// The name of `interval(low, high)`.
 const INTERVAL_CALL: &str = "interval";
 
-/// Q2.
+/// The name of the operator of Q2.
 const IN_OPERATOR: [&str; 2] = ["tidegate", "in"];
 
-/// The operators that `IS [NOT] DISTINCT FROM` are, so that their sides are converted as those of
-/// other comparisons are.
+/// The names of the operators for `IS [NOT] DISTINCT FROM`, whose sides are converted as those of
+/// other comparisons.
 const DISTINCT_OPERATOR: [&str; 2] = ["tidegate", "distinct"];
 const SAME_OPERATOR: [&str; 2] = ["tidegate", "same"];
 
-/// What an operator of ours asks: whether its sides are distinct, or the same.
+/// Returns the meaning of an operator of ours: IS DISTINCT FROM, or IS NOT DISTINCT FROM.
 pub(crate) fn distinct_operator(op: &BinaryOperator) -> Option<Operator> {
     let BinaryOperator::PGCustomBinaryOperator(path) = op else { return None };
     match path {
@@ -80,31 +79,31 @@ pub(crate) fn distinct_operator(op: &BinaryOperator) -> Option<Operator> {
     }
 }
 
-/// Whether this is the operator of Q2.
+/// Returns true for the operator of Q2.
 pub(crate) fn is_in_operator(op: &BinaryOperator) -> bool {
     matches!(op, BinaryOperator::PGCustomBinaryOperator(path) if path == &IN_OPERATOR)
 }
 
-/// A query that DataFusion can plan, and what it cannot know.
+/// A parsed query, with the parts that DataFusion has no notion of.
 #[derive(Debug)]
 pub(crate) struct QueryText {
-    /// Q1.
+    /// The tree (Q1).
     pub(crate) statement: Box<Query>,
-    /// What sqlparser does not know.
+    /// The clauses that sqlparser does not know.
     pub(crate) clauses: Clauses,
     pub(crate) names: OutputNames,
-    /// What the user should know, a sentence each.
+    /// Notices to the user, a sentence each.
     pub(crate) notices: Vec<String>,
-    /// What parameters are compared with, if that is all they are for (`compared`).
+    /// The comparisons of parameters, if they have no other use (`compared`).
     pub(crate) compared: Option<Vec<Compared>>,
 }
 
-/// Reads a query with values for its parameters.
+/// Parses a query with values for its parameters.
 pub(crate) fn parse_query(sql: &str, parameters: &[Parameter]) -> Result<QueryText> {
     parse_tokens(sql, tokenize(sql)?, parameters)
 }
 
-/// The same of its tokens, which may be in another order than in the text.
+/// Parses the tokens of a query, which may be in another order than in the text.
 pub(super) fn parse_tokens(
     sql: &str,
     mut tokens: Vec<TokenWithSpan>,
@@ -199,7 +198,7 @@ pub(crate) fn position_at(sql: &str, location: Location) -> Position {
     Position::of_line(sql, place(location.line), place(location.column))
 }
 
-/// sqlparser tells the place only inside of its message.
+/// Converts an error of sqlparser, which has the place only inside of its message.
 pub(crate) fn parser_error(sql: &str, error: ParserError) -> Error {
     let message = match error {
         ParserError::RecursionLimitExceeded => {
@@ -226,7 +225,7 @@ pub(crate) fn parser_error(sql: &str, error: ParserError) -> Error {
     Error::Syntax { position, what }
 }
 
-/// `3, Column: 14`
+/// Parses `3, Column: 14`.
 fn parse_place(text: &str) -> Option<(usize, usize)> {
     let (line, column) = text.split_once(", Column: ")?;
     Some((line.trim().parse().ok()?, column.trim().parse().ok()?))
@@ -236,13 +235,13 @@ fn parse_place(text: &str) -> Option<(usize, usize)> {
 struct Lifter<'a> {
     sql: &'a str,
     intervals: &'a HashSet<Location>,
-    /// Where values of parameters stand.
+    /// The places of values of parameters.
     parameters: Places,
     notices: Vec<String>,
 }
 
 impl Lifter<'_> {
-    /// Q3.
+    /// Applies Q3.
     fn ask_for_null(&mut self, expr: &mut Expr) {
         let Expr::BinaryOp { left, op, right } = expr else { return };
         let (is_equal, sign) = match op {
@@ -267,7 +266,7 @@ impl Lifter<'_> {
         self.notices.push(format!("{place}`{sign} NULL` is read as {meant}"));
     }
 
-    /// Whether an expression is the literal NULL.
+    /// Returns true for the literal NULL.
     fn is_null(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Value(value) => {
@@ -334,7 +333,7 @@ impl VisitorMut for Lifter<'_> {
             return self.not_supported(select.select_token.0.span, feature);
         }
         if select.flavor == SelectFlavor::FromFirstNoSelect {
-            // `FROM t` selects everything, wherever it stands.
+            // `FROM t` without SELECT selects all columns, in subqueries too.
             select.flavor = SelectFlavor::Standard;
             select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
         }
@@ -405,14 +404,14 @@ impl VisitorMut for Lifter<'_> {
     }
 }
 
-/// `time IN text`, if the text counts from now.
+/// Returns the condition of `time IN text`, if the text is relative to now.
 fn text_relative(time: &Expr, text: &Expr) -> Option<Expr> {
     let Expr::Value(value) = text else { return None };
     let Value::SingleQuotedString(text) = &value.value else { return None };
     relative_interval(time, text)
 }
 
-/// A column that LIMIT or OFFSET goes by.
+/// Returns a column in LIMIT or OFFSET, if there is one.
 fn limit_column(query: &Query) -> Option<&Ident> {
     let bounds = match query.limit_clause.as_ref()? {
         LimitClause::LimitOffset { limit, offset, .. } => {
@@ -427,7 +426,7 @@ fn limit_column(query: &Query) -> Option<&Ident> {
     })
 }
 
-/// `IS [NOT] DISTINCT FROM` as an operator of ours.
+/// Returns `IS [NOT] DISTINCT FROM` as an operator of ours.
 fn distinct_operation(expr: &mut Expr) -> Expr {
     let null = || Box::new(Expr::Value(Value::Null.into()));
     let (left, right, path) = match expr {
@@ -440,7 +439,7 @@ fn distinct_operation(expr: &mut Expr) -> Expr {
     Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }))
 }
 
-/// `first(x) OVER ..` and its like are window functions under other names.
+/// Renames `first(x) OVER ..` and similar calls to window functions of DataFusion.
 fn name_window_function(call: &mut Function) {
     let [ObjectNamePart::Identifier(name)] = call.name.0.as_mut_slice() else { return };
     if call.over.is_none() {
@@ -459,7 +458,7 @@ fn name_window_function(call: &mut Function) {
     }
 }
 
-/// A call of a function of ours, whose name no query can write.
+/// Returns a call of a function of ours with a name that no query can write.
 pub(crate) fn call_of(name: &str, args: impl IntoIterator<Item = Expr>) -> Expr {
     let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
     let args = args.collect();
@@ -480,7 +479,7 @@ pub(crate) fn call_of(name: &str, args: impl IntoIterator<Item = Expr>) -> Expr 
     })
 }
 
-/// The arguments of a call that are given by place.
+/// Returns the positional arguments of a call.
 fn arguments(call: &Function) -> impl Iterator<Item = &Expr> {
     let list = match &call.args {
         FunctionArguments::List(list) => list.args.as_slice(),
@@ -492,7 +491,7 @@ fn arguments(call: &Function) -> impl Iterator<Item = &Expr> {
     })
 }
 
-/// The bounds of `interval(low, high)`.
+/// Returns the bounds of `interval(low, high)`.
 fn interval_bounds(call: &Function) -> Option<[Expr; 2]> {
     let [ObjectNamePart::Identifier(name)] = call.name.0.as_slice() else { return None };
     let FunctionArguments::List(arguments) = &call.args else { return None };

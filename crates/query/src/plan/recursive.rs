@@ -1,8 +1,8 @@
-//! Recursive queries whose terms are of different columns.
+//! Recursive queries whose terms have columns of different fields.
 //!
-//! - RQ1. After [`with_alike_terms`], the columns of the recursive term say of themselves what
-//!   those of the query do, such as the name and the type that they are stored under: DataFusion
-//!   takes a column of a table and what is calculated from it for different ones.
+//! - RQ1. After [`with_alike_terms`], the fields of the recursive term have the metadata of those
+//!   of the query, such as the name and the type that they are stored under: otherwise DataFusion
+//!   takes a column of a table and a value calculated from it for different ones.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-/// The recursive terms of a whole plan (RQ1).
+/// Adapts the recursive terms of a whole plan (RQ1).
 pub(super) fn with_alike_terms(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::RecursiveQuery(query) => alike(query),
@@ -50,13 +50,14 @@ fn as_told(column: Expr, told: &FieldRef) -> Expr {
     let metadata = told.metadata().iter().map(|(key, value)| (key.clone(), value.clone()));
     let mut metadata = metadata.collect::<Vec<_>>();
     metadata.sort();
-    // A rule would fold that of a constant, and the constant says nothing of itself.
+    // Volatile, because a rule would replace that of a constant by the constant, which has no
+    // metadata.
     let signature = Signature::any(1, Volatility::Volatile);
     let function = Arc::new(ScalarUDF::new_from_impl(AsTold { signature, metadata }));
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![column]))
 }
 
-/// The value as it is, of a column of which this is said.
+/// A function that returns its argument with this metadata.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct AsTold {
     signature: Signature,

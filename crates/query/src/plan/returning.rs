@@ -1,4 +1,4 @@
-//! What `RETURNING` gives: a query over the rows that a statement has written or removed.
+//! `RETURNING`: a query over the rows that a statement has written or removed.
 //!
 //! - RG1. It sees those rows and no others under the name of the table; its subqueries see tables
 //!   as they were before.
@@ -25,13 +25,13 @@ use crate::error::{Error, Result};
 use crate::parse::Target;
 use crate::scan::ScanTable;
 
-/// A list that is to be returned.
+/// A RETURNING list with its statement.
 pub(crate) struct Returning<'a> {
     pub(crate) state: &'a SessionState,
     pub(crate) database: &'a Database,
     pub(crate) sql: &'a str,
     pub(crate) parameters: &'a [Parameter],
-    /// Its bytes.
+    /// The bytes of the list.
     pub(crate) list: &'a Range<usize>,
     pub(crate) target: &'a Target,
 }
@@ -49,7 +49,8 @@ impl Returning<'_> {
         parse_tokens(self.sql, query.made, self.parameters)
     }
 
-    /// The plan for these rows, which have all columns of the table, and the columns of its answer.
+    /// Returns the plan for these rows, which have all columns of the table, and the columns of its
+    /// answer.
     pub(crate) async fn plan(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -94,7 +95,7 @@ impl Returning<'_> {
     }
 }
 
-/// The columns that a list returns, and its parameters.
+/// Returns the columns of a RETURNING list, and its parameters.
 pub(crate) fn describe_returning(returning: &Returning<'_>) -> Result<(SchemaRef, ParameterTypes)> {
     let Returning { state, database, sql, target, .. } = *returning;
     let query = returning.query()?;

@@ -1,8 +1,8 @@
-//! Rows as values: `(a, b) < (c, d)`, column by column as PostgreSQL compares them.
+//! Row values: `(a, b) < (c, d)`, compared column by column as in PostgreSQL.
 //!
 //! - RV1. `=` is true if all columns are equal, false if some are not, and otherwise NULL; `<>` is
-//!   its opposite. `<` and its like are decided by the first columns that are not equal, and NULL
-//!   if one of these is.
+//!   its opposite. `<` and similar operators are decided by the first columns that are not equal,
+//!   and NULL if one of these is.
 //! - RV2. A row is IN a list if it equals one of its rows. It IS NULL if all of its columns are,
 //!   and IS NOT NULL if none is.
 //!
@@ -16,9 +16,9 @@ use datafusion::sql::sqlparser::ast::{
     VisitMut, VisitorMut,
 };
 
-/// Writes comparisons of rows out in a whole tree (RV1, RV2).
+/// Replaces comparisons of rows in a whole tree by comparisons of columns (RV1, RV2).
 pub(super) fn compare_row_values(tree: &mut impl VisitMut) {
-    // The writer never breaks off.
+    // The visitor never breaks off.
     let _ = tree.visit(&mut Writer);
 }
 
@@ -82,7 +82,7 @@ fn written_out(expr: &Expr) -> Option<Expr> {
     }
 }
 
-/// The columns of a row that is written out, at least one.
+/// Returns the columns of a row, at least one.
 fn row(expr: &Expr) -> Option<Vec<Expr>> {
     match expr {
         Expr::Nested(inner) => row(inner),
@@ -101,7 +101,7 @@ fn row(expr: &Expr) -> Option<Vec<Expr>> {
     }
 }
 
-/// RV1.
+/// Compares two rows (RV1).
 fn compared(left: Vec<Expr>, op: &BinaryOperator, right: Vec<Expr>) -> Option<Expr> {
     let pairs = left.into_iter().zip(right);
     let (strict, join) = match op {
@@ -141,7 +141,7 @@ fn joined(parts: impl Iterator<Item = Expr>, op: BinaryOperator) -> Option<Expr>
     parts.reduce(|all, next| binary(all, op.clone(), next))
 }
 
-/// By OR, in a tree that is not deeper than it must be.
+/// Joins conditions by OR, in a tree of the least depth.
 fn joined_evenly(mut parts: Vec<Expr>) -> Option<Expr> {
     while 1 < parts.len() {
         let mut next = take(&mut parts).into_iter();

@@ -1,14 +1,14 @@
-//! `INSERT`, `UPDATE` and `DELETE` as queries: their answers are the rows to be written, and the
-//! ids of those that go.
+//! Planning of `INSERT`, `UPDATE` and `DELETE` as queries: their answers are the rows to be
+//! written, and the ids of the rows to be removed.
 //!
-//! - RW1. Every token of the statement keeps its place, whatever order the query has them in.
-//! - RW2. Columns of the answer have the types of the table's: values are cast as CAST does it.
-//!   Constants of VALUES and SET are cast one by one, before DataFusion looks for a type that all
-//!   rows have in common. But what is put into a DATE has no time of day (`whole_day`).
+//! - RW1. Every token of the statement keeps its place, although the query has another order.
+//! - RW2. Columns of the answer have the types of the table's: values are converted as by CAST.
+//!   Constants of VALUES and SET are cast one by one, before DataFusion looks for a common type of
+//!   all rows. But a value stored in a DATE has no time of day (`whole_day`).
 //! - RW3. The table that is changed stands in the query under a name of its own, with one more
-//!   column; the statement's subqueries see it as it is.
-//! - RW4. The columns of the table, its rows and all other tables are as of one moment: whatever
-//!   becomes of them while the statement is planned, it means one table.
+//!   column; the statement's subqueries see it without that.
+//! - RW4. The columns of the table, its rows and all other tables are as of one moment: the
+//!   statement means one table, even if it is dropped or replaced meanwhile.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,47 +43,47 @@ use crate::error::{Error, Result};
 use crate::parse::{Delete, Insert, Name, Position, RowChange, Target, Update};
 use crate::scan::{ROW_ID, ScanOrder, ScanTable};
 
-/// What a query is planned for, besides its answer.
+/// The purpose of a planned query, besides its answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Purpose<'a> {
     /// The table that is known under `TARGET`, with the ids of its rows (RW3).
     pub(super) target: Option<&'a Name>,
-    /// What the first columns of the answer are stored in (RW2). Empty: nothing is stored.
+    /// The columns that store the first columns of the answer (RW2). Empty: nothing is stored.
     pub(super) columns: &'a [Column],
-    /// What is read of `target`.
+    /// The rows that are read of `target`.
     pub(super) rows: TargetRows,
     /// Columns that are filled behind those of the answer.
     pub(super) fills: &'a [Fill],
 }
 
-/// Which rows are read of the table that is changed.
+/// The rows that are read of the table that is changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum TargetRows {
-    /// Those in files: only they can be removed, and the tail was sealed before.
+    /// Those in segments: only they can be removed, and the memtable was flushed before.
     #[default]
     Sealed,
-    /// All: the plan is only shown, and the tail is not sealed for that.
+    /// All: the plan is only shown, and the memtable is not flushed for that.
     All,
     /// None: only its columns matter.
     None,
-    /// All, and nothing says where they are: what RETURNING gives is described.
+    /// All, without their ids: the answer of RETURNING is described.
     Returned,
 }
 
-/// A statement that can run.
+/// A planned statement.
 #[derive(Debug)]
 pub(crate) struct PlannedRows {
     pub(crate) plan: Arc<dyn ExecutionPlan>,
-    /// The table that is changed, if there is one yet: where rows were found that go, and whose
-    /// columns the others have.
+    /// The table that is changed, if it exists already: removed rows were found in it, and written
+    /// rows have its columns.
     pub(crate) snapshot: Option<Arc<Snapshot>>,
     /// The columns that rows are written for.
     pub(crate) columns: Vec<Column>,
-    /// What the user should know, a sentence each.
+    /// Notices to the user, a sentence each.
     pub(crate) notices: Vec<String>,
 }
 
-/// Where a statement is planned.
+/// The context in which a statement is planned.
 pub(crate) struct Planning<'a> {
     pub(crate) state: &'a SessionState,
     pub(crate) database: &'a Database,
@@ -93,7 +93,7 @@ pub(crate) struct Planning<'a> {
 }
 
 impl Planning<'_> {
-    /// Plans an INSERT. The answer: the columns that it names, or those of the table (RW4).
+    /// Plans an INSERT. The answer has the columns that it names, or those of the table (RW4).
     pub(crate) async fn insert(&self, insert: &Insert) -> Result<PlannedRows> {
         let text = insert.query_text(self.sql);
         let target = Some(&insert.table);
@@ -107,7 +107,7 @@ impl Planning<'_> {
         planning.values(query, snapshots, (columns, Some(target.as_ref()))).await
     }
 
-    /// Plans a query whose answer is stored in these columns, of a table that is not there yet.
+    /// Plans a query whose answer is stored in these columns, of a table that does not exist yet.
     pub(crate) async fn fill(&self, columns: Vec<Column>) -> Result<PlannedRows> {
         let query = MarkedQuery::new(self.state, self.sql, parse_query(self.sql, self.parameters)?);
         let snapshots = query.snapshots(self.state, self.database, &Purpose::default())?;
@@ -138,12 +138,13 @@ impl Planning<'_> {
         Ok(PlannedRows { columns, ..planned })
     }
 
-    /// Plans an UPDATE. The answer: all columns of the table as they are to be, and the row's id.
+    /// Plans an UPDATE. The answer has all columns of the table with their new values, and the
+    /// row's id.
     pub(crate) async fn update(&self, update: &Update) -> Result<PlannedRows> {
         let target = Some(&update.target.table);
         let purpose = Purpose { target, rows: self.rows, ..Purpose::default() };
         let plan = async {
-            // Which tables it reads does not depend on the columns (RW4).
+            // The tables that it reads do not depend on the columns (RW4).
             let query =
                 MarkedQuery::new(self.state, self.sql, self.update_query(update, &[], None)?);
             let snapshots = query.snapshots(self.state, self.database, &purpose)?;
@@ -159,8 +160,8 @@ impl Planning<'_> {
         plan.await.map_err(|error| locate::locate(self.sql, error))
     }
 
-    /// The query for the rows of an UPDATE of a table with these columns; without columns, one
-    /// that reads the same tables.
+    /// Returns the query for the rows of an UPDATE of a table with these columns; without columns,
+    /// one that reads the same tables.
     fn update_query(
         &self,
         update: &Update,
@@ -184,7 +185,7 @@ impl Planning<'_> {
                         true => query.default_of(target, column)?,
                         false => query.bracketed(self.sql, &set.value),
                     }
-                    // Or it would be called like the column that it is the value of.
+                    // Without AS it would have the name of the column whose value it is.
                     query.word("AS");
                     query.name(&column.name);
                 }
@@ -202,8 +203,8 @@ impl Planning<'_> {
         parse_tokens(self.sql, query.made, self.parameters)
     }
 
-    /// Plans a DELETE. The answer: the ids of rows, in any order; if they are to be returned,
-    /// behind all columns of the table.
+    /// Plans a DELETE. The answer has the ids of rows, in any order; for RETURNING behind all
+    /// columns of the table.
     pub(crate) async fn delete(&self, delete: &Delete) -> Result<PlannedRows> {
         let query = self.delete_query(delete, &[])?;
         let target = Some(&delete.target.table);
@@ -238,7 +239,8 @@ impl Planning<'_> {
         parse_tokens(self.sql, query.made, self.parameters)
     }
 
-    /// What the parameters of a statement are; `columns` are those that an INSERT gives.
+    /// Returns the types of the parameters of a statement; `columns` are those that an INSERT
+    /// gives.
     pub(crate) fn describe(
         &self,
         change: &RowChange,
@@ -267,7 +269,7 @@ impl Planning<'_> {
         Ok(stored)
     }
 
-    /// The instants that a condition lets through, which must be all that it says.
+    /// Returns the time ranges that a condition selects; it may have no other terms.
     pub(crate) fn time_ranges(&self, delete: &Delete) -> Result<Vec<TimeRange>> {
         let ranges = || {
             let query = self.delete_query(delete, &[])?;
@@ -307,11 +309,11 @@ impl Planning<'_> {
     }
 }
 
-/// Tokens of a statement in the order of a query (RW1).
+/// The tokens of a statement in the order of a query (RW1).
 pub(super) struct QueryTokens<'a> {
     tokens: &'a [TokenWithSpan],
     pub(super) made: Vec<TokenWithSpan>,
-    /// Where tokens are said to be that the statement does not have.
+    /// The place of tokens that the statement does not have.
     start: Location,
 }
 
@@ -360,7 +362,7 @@ impl<'a> QueryTokens<'a> {
         self.push(Token::RParen);
     }
 
-    /// What a column is filled with, or NULL.
+    /// Adds the default of a column, or NULL.
     fn default_of(&mut self, target: Option<&Snapshot>, column: &Column) -> Result<()> {
         let fill = target.and_then(|target| Fill::of(target, column));
         let Some(fill) = fill else {
@@ -390,7 +392,7 @@ impl<'a> QueryTokens<'a> {
     }
 }
 
-/// Casts the values of VALUES (RW2); false if it is another query.
+/// Casts the values of VALUES (RW2); returns false for any other query.
 fn cast_values(
     query: &mut Query,
     sql: &str,
@@ -426,7 +428,7 @@ fn cast_values(
     Ok(true)
 }
 
-/// The word DEFAULT: what the column is filled with, or NULL.
+/// Returns true for the word DEFAULT: the default of the column, or NULL.
 fn is_default(value: &SqlExpr) -> bool {
     matches!(value, SqlExpr::Identifier(name)
         if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
@@ -436,14 +438,15 @@ fn is_default_text(text: &str) -> bool {
     text.trim().eq_ignore_ascii_case("default")
 }
 
-/// A type as casts name it.
+/// Returns a type as casts name it.
 fn sql_type(ty: ColumnType) -> SqlType {
     let parser = Parser::new(&GenericDialect {}).try_with_sql(&ty.sql());
     let parsed = parser.and_then(|mut parser| parser.parse_data_type());
     parsed.expect("every type has a name that casts know")
 }
 
-/// The place of the first value of VALUES that is this text, where a value of this type is stored.
+/// Returns the place of the first value of VALUES that is this text, and is stored as a value of
+/// this type.
 fn find_value(sql: &str, columns: &[Column], (text, ty): (&str, ColumnType)) -> Option<Position> {
     let query = parse_query(sql, &[]).ok()?.statement;
     let SetExpr::Values(values) = *query.body else { return None };
@@ -464,7 +467,7 @@ fn find_value(sql: &str, columns: &[Column], (text, ty): (&str, ColumnType)) -> 
     values.rows.iter().find_map(|row| of_row(&row.content))
 }
 
-/// The plan with its first columns in the types of those that they are stored in (RW2).
+/// Returns the plan with its first columns in the types of the columns that store them (RW2).
 pub(super) fn stored(plan: LogicalPlan, purpose: &Purpose<'_>) -> PlanResult<LogicalPlan> {
     let Purpose { target, columns, .. } = *purpose;
     if columns.is_empty() {
@@ -505,14 +508,14 @@ pub(super) fn stored(plan: LogicalPlan, purpose: &Purpose<'_>) -> PlanResult<Log
     Ok(LogicalPlan::Projection(Projection::try_new(cast, input)?))
 }
 
-/// The instants of the only scan of a plan, if no more is asked of its rows.
+/// Returns the time ranges of the only scan of a plan, if it has no other conditions on its rows.
 fn scanned_ranges(plan: &LogicalPlan, snapshot: &Arc<Snapshot>) -> Option<Vec<TimeRange>> {
     match plan {
         LogicalPlan::TableScan(scan) => {
             let table = ScanTable::new(Arc::clone(snapshot));
             table.time_ranges(&scan.filters)
         }
-        // Nothing passes.
+        // No row passes.
         LogicalPlan::EmptyRelation(_) => Some(Vec::new()),
         LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => {
             scanned_ranges(plan.inputs().first()?, snapshot)
@@ -521,7 +524,7 @@ fn scanned_ranges(plan: &LogicalPlan, snapshot: &Arc<Snapshot>) -> Option<Vec<Ti
     }
 }
 
-/// Whether rows of the outermost block are no longer those of the table.
+/// Returns true if rows of the outermost block are no longer those of the table.
 pub(super) fn has_groups(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Distinct(_) => true,

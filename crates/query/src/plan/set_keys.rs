@@ -1,9 +1,9 @@
 //! Keys of GROUPING SETS, ROLLUP and CUBE, which are calculated below the groups.
 //!
 //! - SK1. After [`with_set_keys`], such a key is a column of the input, under a name that no rule
-//!   makes another of, and floats and intervals among them are keys as FK1 has it.
+//!   changes, and floats and intervals among them are keys as FK1 defines.
 //!
-//! DataFusion keeps the names of what rules rewrite, but not within a grouping set.
+//! DataFusion keeps the names of expressions that rules rewrite, but not within a grouping set.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use super::float_keys;
 use super::named_casts::plain_cast;
 use crate::timeseries::OURS;
 
-/// Which keys move.
+/// The keys that are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keys {
-    /// Those that are calculated, before anything is done to them.
+    /// Calculated keys, before other rules.
     Calculated,
-    /// Floats and intervals, which become keys as FK1 has it.
+    /// Floats and intervals, which become keys as FK1 defines.
     OfFloats,
 }
 
-/// The keys of a whole plan (SK1).
+/// Moves the keys of a whole plan (SK1).
 pub(super) fn with_set_keys(plan: LogicalPlan, kind: Keys) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match &node {
         LogicalPlan::Aggregate(aggregate) => match aggregate.group_expr.as_slice() {
@@ -100,7 +100,7 @@ fn below(
     Ok(Transformed::yes(plan))
 }
 
-/// The expression with casts that have no name (`cast_names`, `named_casts`).
+/// Returns the expression with casts that have no name (`cast_names`, `named_casts`).
 fn plain(expr: &Expr) -> Expr {
     let changed = expr.clone().transform_up(|expr| {
         Ok(match expr {
@@ -115,7 +115,7 @@ fn plain(expr: &Expr) -> Expr {
     changed.map_or_else(|_| expr.clone(), |changed| changed.data)
 }
 
-/// `grouping(key)`, which is asked of the columns.
+/// Rewrites `grouping(key)` over the columns.
 fn of_columns(expr: Expr, column: &impl Fn(&Expr) -> Expr) -> Transformed<Expr> {
     match expr {
         Expr::AggregateFunction(AggregateFunction { func, mut params })

@@ -1,9 +1,10 @@
-//! UUID and IPV4 are types of their own, whatever they are stored as.
+//! UUID and IPV4 as types of their own, different from the types that store them.
 //!
 //! - SP1. No operator and no function takes one for the number, or the bytes, that it is stored as:
-//!   they are compared with their like, joined to texts as text, and counted; anything else is an
-//!   error.
-//! - SP2. What gives one of several values (CASE, `coalesce`, ...) of such a type is of that type.
+//!   they are compared with values of their own type, joined to texts as text, and counted;
+//!   anything else is an error.
+//! - SP2. An expression that returns one of several values (CASE, `coalesce`, ...) of such a type
+//!   is of that type.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use super::literal::type_of;
 use crate::error::{ClauseProblem, Error};
 use crate::scan::NAME_KEY;
 
-/// Aggregates and window functions that take values of any type as they are.
+/// Aggregates and window functions that take values of any type unchanged.
 const OF_ANY: [&str; 17] = [
     "count",
     "min",
@@ -45,14 +46,14 @@ const OF_ANY: [&str; 17] = [
     "lead",
     "arrow_typeof",
 ];
-/// Functions that give one of their arguments.
+/// Functions that return one of their arguments.
 const GIVES_ONE: [&str; 6] = ["coalesce", "nullif", "nvl", "ifnull", "greatest", "least"];
-/// Functions that write their arguments one behind the other.
+/// Functions that join their arguments as texts.
 const JOINS_TEXTS: [&str; 2] = ["concat", "concat_ws"];
-/// Functions that hold values of any type.
+/// Functions that return values of any type inside of others.
 const HOLDS: [&str; 4] = ["make_array", "struct", "named_struct", "row"];
 
-/// Whether a function gives one of its arguments.
+/// Returns true if a function returns one of its arguments.
 pub(super) fn gives_one(function: &str) -> bool {
     GIVES_ONE.contains(&function)
 }
@@ -61,8 +62,8 @@ fn special(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     type_in(expr, schema).filter(|ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4))
 }
 
-/// The type of an expression that gives one of several values, if one of those is a UUID or an
-/// IPV4 (SP2): DataFusion knows only what they are stored as.
+/// Returns the type of an expression that returns one of several values, if one of those is a UUID
+/// or an IPV4 (SP2): DataFusion knows only the type that stores them.
 pub(super) fn type_of_one(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     match expr {
         Expr::ScalarFunction(call) if gives_one(call.func.name()) => {
@@ -88,7 +89,7 @@ pub(super) fn is_comparison(op: &BinaryOperator) -> bool {
     )
 }
 
-/// Both sides of an operator, of which a UUID or an IPV4 may be one (SP1).
+/// Checks both sides of an operator, of which a UUID or an IPV4 may be one (SP1).
 pub(super) fn operands(
     left: Expr,
     op: &BinaryOperator,
@@ -102,8 +103,8 @@ pub(super) fn operands(
     }
     let other = if left_type.is_some() { &right } else { &left };
     let is_known = left_type == right_type;
-    // What CASE and its like give in a subquery is known as what it is stored as only, as long as
-    // that is planned.
+    // While a subquery is planned, the result of its CASE and similar expressions has only the type
+    // that stores it.
     let is_alike = |expr: &Expr| match expr.to_field(schema) {
         Ok((_, field)) if *field.data_type() == DataType::Null => true,
         Ok((_, field)) => {
@@ -128,8 +129,8 @@ pub(super) fn operands(
     Err(Error::Clause { position: None, what }.into())
 }
 
-/// An expression whose parts are planned, if nothing in it takes a UUID or an IPV4 for what it is
-/// not (SP1), with its type (SP2).
+/// Returns an expression whose parts are planned, with its type (SP2); an error if it takes a UUID
+/// or an IPV4 for a value of another type (SP1).
 pub(super) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let refused = |function: &str, ty: ColumnType| {
         let what = ClauseProblem::Argument { function: function.to_owned(), ty: ty.sql() };
@@ -169,7 +170,7 @@ pub(super) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
                 let call = Expr::ScalarFunction(ScalarFunction { func, args });
                 return Ok(Transformed::yes(typed(call, ty)));
             }
-            // Ours have names that no query can write.
+            // Names of ours that no query can write contain a space.
             let is_ours = name.contains(' ');
             if is_ours || OF_ANY.contains(&name) || HOLDS.contains(&name) {
                 return Ok(Transformed::no(Expr::ScalarFunction(call)));
@@ -196,8 +197,8 @@ pub(super) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
     }
 }
 
-/// An error for a UNION in which a column has a UUID or an IPV4 from one query and values of
-/// another type from the next (SP1).
+/// Returns an error for a UNION in which a column has a UUID or an IPV4 from one query and values
+/// of another type from the next (SP1).
 pub(super) fn check_inputs(union: &Union) -> Result<()> {
     let inputs = &union.inputs;
     let columns = inputs.iter().map(|it| it.schema().fields().len()).min().unwrap_or_default();
@@ -215,7 +216,7 @@ pub(super) fn check_inputs(union: &Union) -> Result<()> {
     Ok(())
 }
 
-/// The values with texts as values of this type; others than NULL and its like are refused (SP2).
+/// Converts texts to values of this type; refuses other values except NULL (SP2).
 fn alike(
     function: &str,
     values: Vec<Expr>,
@@ -237,14 +238,14 @@ fn alike(
     }
 }
 
-/// The text of a UUID or an IPV4; other expressions as they are.
+/// Returns the text of a UUID or an IPV4; other expressions unchanged.
 fn as_text(expr: Expr, schema: &DFSchema) -> Expr {
     let text = special(&expr, schema)
         .and_then(|ty| special_cast(&expr, ty, ColumnType::Varchar, OnBadText::Fail));
     text.unwrap_or(expr)
 }
 
-/// An expression that is known to be of this type (SP2).
+/// Returns an expression with this type (SP2).
 fn typed(expr: Expr, ty: ColumnType) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
     let function = Arc::new(ScalarUDF::new_from_impl(Typed { ty, signature }));

@@ -1,8 +1,8 @@
-//! Rules of planning that ask whether the statement is to go on.
+//! Cancellation of planning: rules that check whether their statement has ended.
 //!
-//! - SR1. Before each rule, and before each node of a plan that a rule looks at, planning ends if
-//!   the statement has: its time is over, it is cancelled, or its client is gone. What one rule
-//!   does with one node is bounded by the size that a query may have (`query_text::size`).
+//! - SR1. Before each rule, and before each node of a plan that a rule visits, planning ends if the
+//!   statement has: by timeout, cancellation, or loss of its client. The work of one rule on one
+//!   node is bounded by the maximal size of a query (`query_text::size`).
 
 use std::sync::Arc;
 
@@ -24,14 +24,14 @@ use super::order::OrderedScans;
 use crate::account::check_stop;
 use crate::scan::FusedAggregates;
 
-/// The rules of an analyzer, which end with the statement.
+/// Returns the rules of an analyzer, which end with the statement.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let rules = Analyzer::new().rules.into_iter();
     rules.map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
 
-/// The rules of an optimizer, which end with the statement, and the guards of functions before and
-/// behind them (`functions::bounded` BD3).
+/// Returns the rules of an optimizer, which end with the statement, and the guards of functions
+/// before and behind them (`functions::bounded` BD3).
 pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let bound = |stage| Arc::new(BoundFunctions(stage)) as Arc<dyn OptimizerRule + Send + Sync>;
     let kept = |rule: Arc<dyn OptimizerRule + Send + Sync>| {
@@ -48,17 +48,17 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules.map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
 
-/// The rules for physical plans, ours among them, which end with the statement.
+/// Returns the rules for physical plans, ours among them, which end with the statement.
 pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.insert(0, Arc::new(OrderedScans));
-    // Behind what answers from statistics alone, before aggregates are shared out.
+    // Behind the rule that answers from statistics alone, before aggregates are partitioned.
     let counted = rules.iter().position(|rule| rule.name() == "aggregate_statistics");
     rules.insert(counted.map_or(1, |at| at + 1), Arc::new(FusedAggregates));
     rules.into_iter().map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
 
-/// A rule that asks (SR1).
+/// A wrapper of a rule that checks for cancellation (SR1).
 #[derive(Debug)]
 struct Stoppable<T: ?Sized> {
     inner: Arc<T>,
@@ -122,7 +122,7 @@ impl PhysicalOptimizerRule for Stoppable<dyn PhysicalOptimizerRule + Send + Sync
     }
 }
 
-/// Gives the calls that rules have made, and operators, their guards.
+/// A rule that adds guards to operators and to the calls that rules have made.
 #[derive(Debug)]
 struct BoundFunctions(Stage);
 
@@ -167,7 +167,7 @@ mod tests {
             .build()
     }
 
-    /// Cancels the statement when it is asked the second time.
+    /// A rule that cancels the statement at its second call.
     #[derive(Debug)]
     struct Canceling {
         stop: Arc<Stop>,
@@ -209,7 +209,7 @@ mod tests {
         let error = state.optimize(&plan).expect_err("SR1").to_string();
         assert!(error.contains("cancelled"), "SR1: {error}");
         assert!(rule.asked.load(Relaxed) <= 3, "SR1: between two nodes");
-        // Neither do the rules before and behind it do anything any more.
+        // The rules before and behind it do nothing either.
         let error = state.optimize(&plan).expect_err("SR1").to_string();
         assert!(error.contains("cancelled"), "SR1: {error}");
         assert!(block_on(state.create_physical_plan(&plan)).is_err(), "SR1");

@@ -1,17 +1,17 @@
-//! Subqueries that DataFusion cannot plan, or answers otherwise than SQL does, as joins.
+//! Joins in place of subqueries that DataFusion cannot plan, or answers differently from SQL.
 //!
 //! - SJ1. `x IN (query)` and `x op ANY|ALL (query)` have three answers: where they are not a
-//!   condition of their own, they become a CASE over EXISTS, in which NULL has its arm.
-//! - SJ2. The column of a subquery is told from a column of the rows around it by an alias, even
-//!   where both are of one table.
-//! - SJ3. A subquery that reads the rows around it becomes a join with them. Conditions that stand
-//!   outermost in it become those of a mark join (`pulled`); any other subquery is planned once for
-//!   all the distinct values that it reads (`domain`).
-//! - SJ4. Left to DataFusion: conditions of a filter, and values, of which its rules make the same
-//!   joins, so that no plan of theirs is lost.
+//!   condition of their own, they become a CASE over EXISTS with a branch for NULL.
+//! - SJ2. An alias distinguishes the column of a subquery from a column of the rows around it, even
+//!   if both are of one table.
+//! - SJ3. A correlated subquery becomes a join with the rows around it. Its outermost conditions
+//!   become those of a mark join (`pulled`); any other subquery is planned once for all the
+//!   distinct values that it reads (`domain`).
+//! - SJ4. Left to DataFusion: conditions of a filter, and values, which its rules turn into the
+//!   same joins, so that none of its optimizations is lost.
 //!
-//! The rules of DataFusion's optimizer that take subqueries apart run later, and find those that
-//! are left.
+//! The rules of DataFusion's optimizer that decorrelate subqueries run later, on the remaining
+//! ones.
 
 mod domain;
 mod free;
@@ -42,7 +42,7 @@ use crate::timeseries::OURS;
 use domain::Domain;
 use free::{FreeColumn, free_columns};
 
-/// Puts joins in place of subqueries, in a whole plan (SJ4).
+/// Replaces subqueries by joins, in a whole plan (SJ4).
 pub(crate) fn with_joined_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.apply_with_subqueries(|node| {
         check_aggregates(node)?;
@@ -51,8 +51,8 @@ pub(crate) fn with_joined_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
     Joiner::default().plan(with_lists_apart(plan)?)
 }
 
-/// Subqueries in the list of a DISTINCT ON become columns below it, where they are values like any
-/// other: DataFusion knows none there.
+/// Moves subqueries in the list of a DISTINCT ON to columns below it, where they are plain values:
+/// DataFusion supports none in the list.
 fn with_lists_apart(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Distinct(Distinct::On(on)) => with_list_apart(on),
@@ -88,8 +88,8 @@ fn with_list_apart(on: DistinctOn) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::On(on))))
 }
 
-/// False if DataFusion makes a join without a key of `expr NOT IN (..)`, which knows of no NULL: of
-/// what is a constant, or may become one.
+/// Returns false if DataFusion plans `expr NOT IN (..)` as a join without a key, which ignores
+/// NULL: for a constant, or an expression that may become one.
 fn is_plain_key(expr: &Expr, negated: bool) -> bool {
     fn is_of_columns(expr: &Expr) -> bool {
         match expr {
@@ -107,8 +107,8 @@ fn is_plain_key(expr: &Expr, negated: bool) -> bool {
     !negated || is_of_columns(expr)
 }
 
-/// An error if an aggregate is of nothing but rows around the subquery that it stands in: in SQL it
-/// is one of the query of those rows.
+/// Returns an error if an aggregate reads only rows around its subquery: in SQL it belongs to the
+/// query of those rows.
 fn check_aggregates(node: &LogicalPlan) -> Result<()> {
     let LogicalPlan::Aggregate(Aggregate { aggr_expr, .. }) = node else { return Ok(()) };
     let is_outside = |expr: &Expr| {
@@ -133,7 +133,7 @@ fn check_aggregates(node: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// The place of the expression of a subquery.
+/// The place of an expression with a subquery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// In a filter, whose subqueries DataFusion turns into joins.
@@ -144,15 +144,15 @@ enum Place {
     Other,
 }
 
-/// What the names of joined subqueries begin with, behind `OURS`.
+/// The prefix of the names of joined subqueries, behind `OURS`.
 const JOINED: &str = "subquery ";
-/// The steps of a plan with its joined subqueries. Subqueries within subqueries double it at each
-/// level; planning so many takes about a second.
+/// The maximal number of steps of a plan with its joined subqueries. Each level of nested
+/// subqueries doubles it; planning so many takes about a second.
 const STEPS_MAX: usize = 1_000;
 
 #[derive(Default)]
 struct Joiner {
-    /// The count of names it has given.
+    /// The number of names it has given.
     names: usize,
 }
 
@@ -182,7 +182,7 @@ impl Joiner {
         Ok(Transformed::yes(changed))
     }
 
-    /// The plan of a subquery.
+    /// Returns the plan of a subquery.
     fn inside(&mut self, subquery: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Subquery(Subquery { subquery, spans, .. }) = subquery else {
             return Ok(Transformed::no(subquery));
@@ -201,7 +201,7 @@ impl Joiner {
                 true => self.condition(condition, &mut input)?,
                 false => condition,
             };
-            // What a join has seen to needs no condition.
+            // A condition that a join has applied is constant now.
             kept.extend((condition != lit(true)).then_some(condition));
         }
         let is_same = input.schema().fields().len() == columns.len();
@@ -215,7 +215,7 @@ impl Joiner {
         plan.build()
     }
 
-    /// The expressions of a node whose subqueries are values.
+    /// Replaces the subqueries of a node that are values.
     fn exprs(&mut self, node: LogicalPlan, place: Place) -> Result<LogicalPlan> {
         let columns = node.schema().columns();
         let names = NamePreserver::new(&node);
@@ -250,7 +250,7 @@ impl Joiner {
         LogicalPlanBuilder::from(node).project(columns)?.build()
     }
 
-    /// A condition of a filter: where it is NULL, it might as well be false.
+    /// Replaces the subqueries of a filter's condition, in which NULL may be taken for false.
     fn condition(&mut self, condition: Expr, input: &mut LogicalPlan) -> Result<Expr> {
         match condition {
             Expr::Not(inner) => match *inner {
@@ -317,7 +317,7 @@ impl Joiner {
         Ok(conjunction(conditions).expect("there is one"))
     }
 
-    /// An expression in which subqueries are values (SJ1).
+    /// Replaces subqueries that are values in an expression (SJ1).
     fn value(&mut self, expr: Expr, input: &mut LogicalPlan, place: Place) -> Result<Expr> {
         let joined = expr.transform_up(|expr| match expr {
             Expr::Exists(Exists { subquery, negated }) => self
@@ -340,7 +340,7 @@ impl Joiner {
         Ok(joined.data)
     }
 
-    /// `expr op ANY|ALL (subquery)` as a value (SJ1).
+    /// Replaces `expr op ANY|ALL (subquery)` as a value (SJ1).
     fn quantified(
         &mut self,
         asked: SetComparison,
@@ -373,7 +373,7 @@ impl Joiner {
             .otherwise(lit(!is_any))
     }
 
-    /// A comparison of a value with the column of a subquery (SJ2).
+    /// Returns a comparison of a value with the column of a subquery (SJ2).
     fn compared(
         &mut self,
         expr: Expr,
@@ -394,7 +394,7 @@ impl Joiner {
         Ok(Compared { rows, test, value, column, expr })
     }
 
-    /// An expression as a column of the rows.
+    /// Returns an expression as a column of the rows.
     fn column(&mut self, expr: Expr, input: &mut LogicalPlan) -> Result<Expr> {
         let expr = self.value(expr, input, Place::List)?;
         let name = self.name();
@@ -434,7 +434,7 @@ impl Joiner {
         Ok(if negated { not(mark) } else { mark })
     }
 
-    /// EXISTS as a condition of its own.
+    /// Replaces EXISTS as a condition of its own.
     fn exists_condition(
         &mut self,
         rows: LogicalPlan,
@@ -450,7 +450,7 @@ impl Joiner {
         Ok(lit(true))
     }
 
-    /// Joins rows with those of a subquery that reads them, and gives the name of these.
+    /// Joins rows with those of a correlated subquery, and returns the name of these.
     fn join_rows(
         &mut self,
         rows: LogicalPlan,
@@ -491,7 +491,7 @@ impl Joiner {
         Ok(name)
     }
 
-    /// The value of a subquery.
+    /// Replaces a scalar subquery.
     fn scalar(
         &mut self,
         subquery: Subquery,
@@ -516,7 +516,7 @@ impl Joiner {
         Ok(Expr::Column(Column::new(Some(TableReference::bare(name)), value)))
     }
 
-    /// A join whose right side may read the left one (LATERAL).
+    /// Replaces a join whose right side may read the left one (LATERAL).
     fn join(&mut self, join: Join) -> Result<Transformed<LogicalPlan>> {
         let is_known = matches!(join.join_type, JoinType::Inner | JoinType::Left);
         let Some((rows, alias)) = lateral(&join.right).filter(|_| is_known) else {
@@ -548,14 +548,14 @@ impl Joiner {
         Ok(Transformed::yes(plan))
     }
 
-    /// A name that no query can write, and no other subquery has.
+    /// Returns a name that no query can write, and no other subquery has.
     fn name(&mut self) -> String {
         self.names += 1;
         format!("{OURS}{JOINED}{}", self.names)
     }
 }
 
-/// Refuses a plan of too many steps, before anything else is done with it.
+/// Refuses a plan of too many steps, before any subquery is replaced.
 fn check_size(plan: &LogicalPlan) -> Result<()> {
     let mut steps = 0;
     plan.apply_with_subqueries(|_| {
@@ -575,14 +575,14 @@ struct Compared {
     rows: LogicalPlan,
     /// The comparison, over the rows.
     test: Expr,
-    /// Their column.
+    /// The column of the rows.
     value: Expr,
     column: Column,
     /// The compared expression, over the rows around the subquery.
     expr: Expr,
 }
 
-/// The rows of a side of a join that may read the other one, and their name.
+/// Returns the rows of a side of a join that may read the other one, and their name.
 fn lateral(side: &LogicalPlan) -> Option<(LogicalPlan, Option<TableReference>)> {
     match side {
         LogicalPlan::Subquery(subquery) => Some((subquery.subquery.as_ref().clone(), None)),
@@ -600,7 +600,7 @@ fn filtered(rows: LogicalPlan, condition: Expr) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(rows).filter(condition)?.build()
 }
 
-/// A join by pairs of values, of which NULL is the same as NULL.
+/// Joins by pairs of values, where NULL equals NULL.
 fn joined_by(
     left: LogicalPlan,
     right: LogicalPlan,
@@ -621,7 +621,7 @@ fn subquery_of(plan: LogicalPlan) -> Subquery {
     Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() }
 }
 
-/// The expression as a subquery of these rows reads it.
+/// Returns the expression as a subquery of these rows reads it.
 fn outer_references(expr: Expr, rows: &DFSchema) -> Result<Expr> {
     expr.transform_up(|expr| match expr {
         Expr::Column(column) => {

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, Operator, li
 use super::functions::date_part;
 use super::literal::integer_of;
 
-/// Gives subscripts and `extract` the meaning they have here.
+/// Plans subscripts and `extract` with their meaning in our dialect.
 #[derive(Debug)]
 pub(crate) struct PartPlanner;
 
@@ -33,7 +33,7 @@ impl ExprPlanner for PartPlanner {
     }
 }
 
-/// SU1.
+/// Applies SU1.
 fn counted_from_one(access: RawFieldAccessExpr, schema: &DFSchema) -> RawFieldAccessExpr {
     let RawFieldAccessExpr { expr, field_access } = access;
     let is_list = matches!(
@@ -57,7 +57,7 @@ fn is_one(stride: &Expr) -> bool {
     matches!(stride, Expr::Literal(value, _) if integer_of(value) == Some(1))
 }
 
-/// A number, or this other one where it is less.
+/// Returns a number, or `otherwise` where it is less than `least`.
 fn at_least(number: Expr, least: i64, otherwise: Option<i64>) -> Expr {
     let other = ScalarValue::Int64(otherwise);
     match &number {

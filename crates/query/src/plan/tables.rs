@@ -1,4 +1,4 @@
-//! The tables and functions that a query may name.
+//! The tables and functions that a query can name.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -34,25 +34,25 @@ use crate::scan::NAME_KEY;
 use crate::show::table_function;
 use crate::system::Caller;
 
-/// What the SQL planner asks for: our tables, as of one moment, and the session's functions.
+/// The context of the SQL planner: our tables, as of one moment, and the session's functions.
 pub(crate) struct Tables<'a> {
     pub(crate) state: &'a SessionState,
-    /// By their name in lower case.
+    /// The tables by their name in lower case.
     pub(crate) sources: HashMap<String, Arc<dyn TableSource>>,
-    /// What plans the clauses of ours.
+    /// The planners of our clauses.
     pub(crate) relations: Vec<Arc<dyn RelationPlanner>>,
     pub(super) views: ViewScope<'a>,
 }
 
-/// The name of a table of ours; `None` for what lies in another schema. Tables that the system
-/// itself keeps have their schema in their name.
+/// Returns the name of a table of ours; `None` for a table in another schema. Tables that the
+/// system itself keeps have their schema in their name.
 pub(crate) fn table_name(reference: &TableReference) -> Option<Cow<'_, str>> {
     match reference {
         TableReference::Bare { table } => Some(Cow::Borrowed(table)),
-        // There is one database, under whichever name a client knows it.
+        // There is one database, and any name of it is accepted.
         TableReference::Partial { schema, table } | TableReference::Full { schema, table, .. } => {
             match schema.as_ref() {
-                // What is in quotes is a name. Those of the system are in no other schema.
+                // A quoted text is a name. Tables of the system are in no other schema.
                 "public" => (!is_system_table(table)).then_some(Cow::Borrowed(table.as_ref())),
                 SYSTEM_SCHEMA => Some(Cow::Owned(format!("{SYSTEM_SCHEMA}.{table}"))),
                 TEMPORARY_SCHEMA => Some(Cow::Owned(format!("{TEMPORARY_SCHEMA}.{table}"))),
@@ -62,7 +62,7 @@ pub(crate) fn table_name(reference: &TableReference) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The name of a table that all see, where a temporary one has its name.
+/// Returns the name of a table that all sessions see, where a temporary one has its name.
 pub(super) fn public_name(table: &str) -> String {
     format!("public.{table}")
 }
@@ -104,7 +104,7 @@ impl ContextProvider for Tables<'_> {
             && argument != Some(None)
             && let Some(rows) = table_function(self.state, name, argument.flatten())?
         {
-            // As tables have it.
+            // The metadata that columns of tables have.
             let field = |field: &Arc<Field>| {
                 let stored = HashMap::from([(NAME_KEY.to_owned(), field.name().clone())]);
                 let lower = field.name().to_lowercase();

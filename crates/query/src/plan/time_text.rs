@@ -1,12 +1,12 @@
 //! Times and intervals as text: `'2025-03'`, `'2025-03-01T09:30;1h'`.
 //!
 //! - X1. A partial time means the start of its period; as an interval it is the whole period.
-//! - X3. Brackets stand for each of what is in them: `2025-01-[01,03..05]`.
-//! - X4. A time with more digits than its type keeps is rounded, half up;
-//!   digits behind the ninth are passed over.
+//! - X3. Brackets list alternatives: `2025-01-[01,03..05]`.
+//! - X4. A time with more digits than its type keeps is rounded, half up; digits behind the ninth
+//!   are ignored.
 //! - X2. The ranges of an interval ascend and do not touch.
 //!
-//! Not here: the many forms of times in files (`ingest`), and what intervals are used for
+//! Not here: the many forms of times in files (`ingest`), and the use of intervals
 //! (`plan::coerce`).
 
 use tidegate_model::time::{CivilDate, days_in_month};
@@ -17,7 +17,7 @@ use crate::plan::WINDOWS_MAX;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
-/// As long as the microseconds of 64 bits: what is added up from such lengths stays far below 128.
+/// The length of 64 bits of microseconds: sums of such lengths stay far below 128 bits.
 const DURATION_NANOS_MAX: i128 = i64::MAX as i128 * 1_000;
 const TIME_FORM: TextProblem =
     TextProblem::Form { expected: "a time like 2025-03-01T09:30:00.123456Z or a part of it" };
@@ -34,7 +34,7 @@ pub(crate) struct Period {
     end: i128,
 }
 
-/// What times are counted in: the unit of a timestamp column, or days.
+/// The unit of times: that of a timestamp column, or days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TimeScale {
     Unit(TimeUnit),
@@ -59,17 +59,17 @@ impl TimeScale {
     }
 }
 
-/// A time on a scale: the start of the period that the text names.
+/// Parses a time on a scale: the start of the period that the text names.
 pub(crate) fn parse_time(text: &str, scale: TimeScale) -> Result<i64, TextProblem> {
     let period = parse_period(text)?;
     if scale == TimeScale::Days && period.start.rem_euclid(scale.nanos()) != 0 {
         return Err(TextProblem::HasTimeOfDay);
     }
-    // X4.
+    // Rounds half up (X4).
     on_scale(period.start + scale.nanos() / 2, scale)
 }
 
-/// The instants of an interval, on a scale. `unit` of the ranges means nothing for days.
+/// Parses an interval on a scale. The unit of the ranges has no meaning for days.
 pub(crate) fn parse_interval(text: &str, scale: TimeScale) -> Result<Vec<TimeRange>, TextProblem> {
     if !text.contains('[') {
         return parse_one_interval(text, scale);
@@ -84,7 +84,7 @@ pub(crate) fn parse_interval(text: &str, scale: TimeScale) -> Result<Vec<TimeRan
     Ok(merged(ranges))
 }
 
-/// The texts that `2025-[01,03]-[01..05]T09` stands for (X3).
+/// Returns the texts that `2025-[01,03]-[01..05]T09` stands for (X3).
 fn expanded(text: &str) -> Result<Vec<String>, TextProblem> {
     let Some((before, rest)) = text.split_once('[') else { return Ok(vec![text.to_owned()]) };
     let (list, behind) = rest.split_once(']').ok_or(INTERVAL_FORM)?;
@@ -151,7 +151,7 @@ fn parse_one_interval(text: &str, scale: TimeScale) -> Result<Vec<TimeRange>, Te
     Ok(merged(ranges))
 }
 
-/// The instants in any of these, in order and without touching (X2).
+/// Returns the instants in any of these, in order and without touching (X2).
 pub(crate) fn merged(mut ranges: Vec<TimeRange>) -> Vec<TimeRange> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_by_key(|range| range.start);
@@ -171,12 +171,12 @@ fn on_scale(nanos: i128, scale: TimeScale) -> Result<i64, TextProblem> {
     i64::try_from(value).ok().filter(|_| fits).ok_or(TextProblem::OutOfRange)
 }
 
-/// The first instant of the scale at or after `nanos`.
+/// Returns the first instant of the scale at or after `nanos`.
 fn ceil_on_scale(nanos: i128, scale: TimeScale) -> Result<i64, TextProblem> {
     on_scale(nanos + scale.nanos() - 1, scale)
 }
 
-/// `[start, start + length)`, or `[start - |length|, start)`.
+/// Returns `[start, start + length)`, or `[start - |length|, start)`.
 fn window(start: i128, length: &Duration) -> Result<(i128, i128), TextProblem> {
     let end = shift(start, length, 1)?;
     Ok((start.min(end), start.max(end)))
@@ -189,7 +189,7 @@ struct Duration {
     nanos: i128,
 }
 
-/// `6h30m`, `-1d`, `3M`: numbers with the units y M w d h m s T u n.
+/// Parses `6h30m`, `-1d`, `3M`: numbers with the units y M w d h m s T u n.
 fn parse_duration(text: &str) -> Result<Duration, TextProblem> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -228,7 +228,7 @@ fn parse_duration(text: &str) -> Result<Duration, TextProblem> {
     Ok(total)
 }
 
-/// `start` moved by a duration so many times. Months keep the day where the month has it, and else
+/// Moves `start` by a duration so many times. Months keep the day if the month has it, and else
 /// take its last day.
 fn shift(start: i128, by: &Duration, times: i64) -> Result<i128, TextProblem> {
     let nanos = start + by.nanos * i128::from(times);
@@ -251,7 +251,8 @@ fn shift(start: i128, by: &Duration, times: i64) -> Result<i128, TextProblem> {
     Ok(moved + nanos.rem_euclid(NANOS_PER_DAY))
 }
 
-/// `YYYY[-MM[-DD[(T| )hh[:mm[:ss[.digits]]]]]]`, with `Z` or an offset like `+02:00` behind it.
+/// Parses `YYYY[-MM[-DD[(T| )hh[:mm[:ss[.digits]]]]]]`, with `Z` or an offset like `+02:00` behind
+/// it.
 fn parse_period(text: &str) -> Result<Period, TextProblem> {
     let (local, offset_minutes) = split_offset(text.trim())?;
     let mut rest = local;
@@ -291,7 +292,7 @@ fn parse_period(text: &str) -> Result<Period, TextProblem> {
     Ok(Period { start, end: shift(start, &length, 1)? })
 }
 
-/// The text before a `Z` or an offset from UTC, and that offset in minutes.
+/// Returns the text before a `Z` or an offset from UTC, and that offset in minutes.
 fn split_offset(text: &str) -> Result<(&str, i64), TextProblem> {
     if let Some(local) = text.strip_suffix(['Z', 'z']) {
         return Ok((local, 0));
@@ -312,7 +313,7 @@ fn split_offset(text: &str) -> Result<(&str, i64), TextProblem> {
     Ok((&text[..sign_at], sign * (hours * 60 + minutes)))
 }
 
-/// Exactly `count` digits from the front.
+/// Reads exactly `count` digits from the front.
 fn digits(rest: &mut &str, count: usize) -> Result<i64, TextProblem> {
     let (taken, left) = rest.split_at_checked(count).ok_or(TIME_FORM)?;
     if !taken.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -322,7 +323,7 @@ fn digits(rest: &mut &str, count: usize) -> Result<i64, TextProblem> {
     taken.parse().map_err(|_| TIME_FORM)
 }
 
-/// A separator and digits, if there is anything left.
+/// Reads a separator and digits, if any text is left.
 fn part(rest: &mut &str, separators: &[char], count: usize) -> Result<(bool, i64), TextProblem> {
     match rest.strip_prefix(separators) {
         Some(left) => {
@@ -333,7 +334,7 @@ fn part(rest: &mut &str, separators: &[char], count: usize) -> Result<(bool, i64
     }
 }
 
-/// `.digits`: their nanoseconds, and what the last of them is worth.
+/// Reads `.digits`: their nanoseconds, and the value of the last digit's place.
 fn fraction(rest: &mut &str) -> Result<Option<(i128, i128)>, TextProblem> {
     let Some(left) = rest.strip_prefix('.') else { return Ok(None) };
     let count = left.bytes().take_while(u8::is_ascii_digit).count();

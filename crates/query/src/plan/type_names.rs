@@ -15,7 +15,7 @@ use crate::catalog::{PG_TYPE_KEY, element_type};
 use crate::error::Error;
 use crate::parse::column_type;
 
-/// Knows our types; DataFusion knows the others (intervals, lists, ...).
+/// Plans our types; DataFusion knows the others (intervals, lists, ...).
 #[derive(Debug)]
 pub(crate) struct ColumnTypePlanner;
 
@@ -47,14 +47,14 @@ impl TypePlanner for ColumnTypePlanner {
     }
 }
 
-/// The length in `VARCHAR(20)`, under any of its names. CHAR has none to be checked.
+/// Returns the length in `VARCHAR(20)`, under any of its names. CHAR has none to be checked.
 fn varchar_length(name: &str) -> Option<&str> {
     let (name, length) = name.strip_suffix(')')?.split_once('(')?;
     let checked = ["VARCHAR", "CHARACTER VARYING", "CHAR VARYING"];
     checked.iter().any(|it| name.trim().eq_ignore_ascii_case(it)).then(|| length.trim())
 }
 
-/// The type that a cast names, if it is one that columns can have.
+/// Returns the field of the type that a cast names, if columns can have it.
 pub(super) fn field_of(ty: &DataType) -> Option<FieldRef> {
     match element_type(ty) {
         Some(element) => field_of(element).map(|element| list_field(&element)),
@@ -62,7 +62,7 @@ pub(super) fn field_of(ty: &DataType) -> Option<FieldRef> {
     }
 }
 
-/// Lists of what a field has.
+/// Returns the field of lists of an element.
 pub(super) fn list_field(element: &FieldRef) -> FieldRef {
     let element = Arc::new(element.as_ref().clone().with_name("item"));
     Arc::new(Field::new("", ArrowType::List(element), true))

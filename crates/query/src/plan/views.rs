@@ -1,17 +1,17 @@
-//! Views: their queries as parts of the plans of those that name them.
+//! Views: their queries as parts of the plans of the queries that name them.
 //!
-//! - VW1. A view stands in a plan as its query in brackets would: conditions, limits and clauses of
-//!   time go through it to the scans.
-//! - VW2. What views read, at any depth, is read as of the same moment as everything else (Z1).
-//! - VW3. The names in a view mean the tables that they meant when it was made, with the names that
-//!   their columns had: what was renamed since is found, and what was added is not seen
-//!   (`model::view` V1, V2). Names that the statement itself defines, in WITH, mean nothing there.
+//! - VW1. A view is planned like its query in brackets: conditions, limits and clauses of time are
+//!   pushed through it to the scans.
+//! - VW2. Tables that views read, at any depth, are read as of the same moment as all others (Z1).
+//! - VW3. The names in a view mean the tables that they meant when it was created, with the names
+//!   that their columns had: renamed ones are found, and added ones are not seen (`model::view` V1,
+//!   V2). Names that the statement itself defines, in WITH, have no meaning there.
 //! - VW4. A view's columns have the names and types that they had. A value of another type is cast.
-//! - VW5. What goes wrong in a view names the view.
+//! - VW5. An error in a view names the view.
 //! - VW6. Views are nested to a bounded depth, read a bounded number of tables, and none reads
 //!   itself.
 //!
-//! Not here: where views are kept (`storage`), and their statements (`parse`, `ddl`).
+//! Not here: storing views (`storage`), and their statements (`parse`, `ddl`).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -48,16 +48,16 @@ use crate::scan::{COLUMN_KEY, NAME_KEY, ScanTable};
 use crate::system::Caller;
 use crate::timeseries::{MarkedRelations, designated};
 
-/// The views that one query can name, and what they read.
+/// The views that one query can name, and the tables that they read.
 pub(super) struct ViewScope<'a> {
     state: &'a SessionState,
-    /// Of the whole query (VW2).
+    /// The snapshots of the whole query (VW2).
     snapshots: &'a Snapshots,
-    /// Views by the names that they have here, within a view with the columns that it knows.
+    /// Views by their names here, within a view with the columns that it knows.
     named: HashMap<String, (Arc<Snapshot>, Option<&'a ViewRead>)>,
     /// The views that this query is part of, the outermost first.
     within: Vec<Arc<Snapshot>>,
-    /// The tables that all views of the query read, each as often as it is read.
+    /// The number of tables that all views of the query read, each as often as it is read.
     read: Arc<AtomicUsize>,
 }
 
@@ -87,7 +87,7 @@ fn planned_source(plan: LogicalPlan) -> Arc<dyn TableSource> {
 }
 
 impl<'a> ViewScope<'a> {
-    /// The views among the tables that a statement names.
+    /// Returns the views among the tables that a statement names.
     pub(super) fn of_statement(state: &'a SessionState, snapshots: &'a Snapshots) -> Self {
         let is_view = |(_, snapshot): &(&String, &Arc<Snapshot>)| snapshot.schema.view().is_some();
         let named = snapshots.iter().filter(is_view);
@@ -97,11 +97,11 @@ impl<'a> ViewScope<'a> {
         ViewScope { state, snapshots, named, within: Vec::new(), read }
     }
 
-    /// What stands for a view in the plan; `None` if no view has this name.
+    /// Returns the source of a view in the plan; `None` if no view has this name.
     pub(super) fn source(&self, name: &str) -> PlanResult<Option<Arc<dyn TableSource>>> {
         let Some((snapshot, read)) = self.named.get(name) else { return Ok(None) };
         let plan = self.planned(snapshot).map_err(|error| match error {
-            // The innermost view says it best (VW5).
+            // The error of the innermost view is the most precise (VW5).
             error @ Error::View { .. } => error,
             error if error.is_from_outside() => error,
             error => Error::in_view(&snapshot.name, error),
@@ -126,7 +126,7 @@ impl<'a> ViewScope<'a> {
         with_columns_of(described, plan)
     }
 
-    /// VW6.
+    /// Checks the limits of VW6.
     fn check(&self, snapshot: &Snapshot, view: &View) -> Result<()> {
         let problem = |what| Err(Error::View { view: snapshot.name.clone(), what });
         if self.within.iter().any(|outer| outer.table == snapshot.table) {
@@ -171,14 +171,14 @@ impl<'a> ViewScope<'a> {
     }
 }
 
-/// The table or view that a view reads under a name, if it is there (VW3).
+/// Returns the table or view that a view reads under a name, if it exists (VW3).
 fn meant<'s>(snapshots: &'s Snapshots, read: &ViewRead) -> Option<&'s Arc<Snapshot>> {
     let by_id = snapshots.values().find(|snapshot| snapshot.table == read.table);
     let same = |name: &str| same_name(name, &read.name);
     by_id.or_else(|| snapshots.values().find(|snapshot| same(&snapshot.name)))
 }
 
-/// The column that a view knows as this one.
+/// Returns the column that a view knows as this one.
 fn column_of<'s>(
     (found, read): (&'s Snapshot, &ViewRead),
     (id, name): &(ColumnId, String),
@@ -189,8 +189,8 @@ fn column_of<'s>(
     }
 }
 
-/// The columns that a view knows and that are still there, each with the name that it knows; `None`
-/// if they are all that there are, under those names.
+/// Returns the columns that a view knows and that still exist, each with the name that it knows;
+/// `None` if they are all columns, under those names.
 fn known_columns<'s>(
     found: &'s Snapshot,
     read: &'s ViewRead,
@@ -206,7 +206,7 @@ fn known_columns<'s>(
     (!are_all).then_some(known)
 }
 
-/// A table with the columns that a view knows (VW3).
+/// Returns a table with the columns that a view knows (VW3).
 fn table_as_read(found: &Arc<Snapshot>, read: &ViewRead) -> PlanResult<Arc<dyn TableSource>> {
     let source = provider_as_source(Arc::new(ScanTable::new(Arc::clone(found))));
     let Some(known) = known_columns(found, read) else { return Ok(source) };
@@ -214,7 +214,7 @@ fn table_as_read(found: &Arc<Snapshot>, read: &ViewRead) -> PlanResult<Arc<dyn T
     under_known_names(scan, read, &known).map(planned_source)
 }
 
-/// Columns of a table or view under the names that a view knows (VW3).
+/// Renames columns of a table or view to the names that a view knows (VW3).
 fn under_known_names(
     plan: LogicalPlanBuilder,
     read: &ViewRead,
@@ -229,7 +229,7 @@ fn under_known_names(
     plan.project(known.iter().map(expr).collect::<Vec<_>>())?.build()
 }
 
-/// The plan of a view's query with the columns of the view (VW4).
+/// Returns the plan of a view's query with the columns of the view (VW4).
 fn with_columns_of(
     (snapshots, snapshot, view): (&Snapshots, &Snapshot, &View),
     plan: LogicalPlan,
@@ -268,7 +268,7 @@ fn with_columns_of(
     Ok(LogicalPlanBuilder::from(plan).project(exprs)?.build()?)
 }
 
-/// A column that a view knows and that is gone.
+/// Returns the error for a column that a view knows and that does not exist any more.
 fn missing_column(snapshots: &Snapshots, view: &View) -> Option<Error> {
     view.reads.iter().find_map(|read| {
         let found = meant(snapshots, read)?;
@@ -279,7 +279,7 @@ fn missing_column(snapshots: &Snapshots, view: &View) -> Option<Error> {
     })
 }
 
-/// The error of a query: that of a view which it reads, if that one alone fails too (VW5).
+/// Returns the error of a query: that of a view that it reads, if that one alone fails too (VW5).
 pub(super) fn blamed(
     (state, database): (&SessionState, &Database),
     (sql, parameters): (&str, &[Parameter]),
@@ -301,7 +301,7 @@ pub(super) fn blamed(
     }
 }
 
-/// The error of a view, but for those of the views that it reads.
+/// Returns the error of a view, except for those of the views that it reads.
 fn fails((state, snapshots): (&SessionState, &Snapshots), view: &Arc<Snapshot>) -> Option<Error> {
     let reads = &view.schema.view()?.reads;
     let inner = reads.iter().filter_map(|read| meant(snapshots, read));
@@ -319,7 +319,7 @@ fn fails((state, snapshots): (&SessionState, &Snapshots), view: &Arc<Snapshot>) 
 fn checked(state: &SessionState, snapshots: &Snapshots, view: &Arc<Snapshot>) -> Result<()> {
     let mut snapshots = snapshots.clone();
     let name = view.name.to_lowercase();
-    // A table of this name, that a view of the session hides, may be what the view reads.
+    // The view may read a table of this name that a view of the session hides.
     if let Some(hidden) = snapshots.insert(name.clone(), Arc::clone(view)) {
         snapshots.entry(public_name(&name)).or_insert(hidden);
     }
@@ -330,27 +330,27 @@ fn checked(state: &SessionState, snapshots: &Snapshots, view: &Arc<Snapshot>) ->
     Ok(())
 }
 
-/// What a view is to be.
+/// A planned view.
 pub(crate) struct ViewPlan {
     pub(crate) schema: Schema,
-    /// Whether it reads what ends with the session.
+    /// True if it reads tables or views that end with the session.
     pub(crate) reads_temporary: bool,
-    /// What the user should know, a sentence each.
+    /// Notices to the user, a sentence each.
     pub(crate) notices: Vec<String>,
 }
 
-/// A view that is to be made.
+/// A view to be created.
 pub(crate) struct NewView<'a> {
     pub(crate) name: &'a str,
-    /// The number of the view that it takes the place of.
+    /// The id of the view that it replaces.
     pub(crate) replaced: Option<TableId>,
-    /// The names of its columns, as far as they are not those of the query.
+    /// The names of its columns that differ from those of the query.
     pub(crate) columns: &'a [Name],
-    /// Its query, with spaces where other text of the statement stands.
+    /// Its query, with spaces in place of the other text of the statement.
     pub(crate) text: &'a str,
 }
 
-/// The schema of a view: its columns and its query, with what the names in that mean now.
+/// Returns the schema of a view: its columns and its query, with the present meaning of its names.
 pub(crate) fn plan_view(
     (state, database): (&SessionState, &Database),
     new: &NewView<'_>,
@@ -386,13 +386,13 @@ fn plan_new((state, database): (&SessionState, &Database), new: &NewView<'_>) ->
     Ok(ViewPlan { schema, notices, reads_temporary })
 }
 
-/// Plans a query of a new view, so that what can be made can be read (VW6).
+/// Plans a query of a new view, so that every created view can be read (VW6).
 fn check_new(
     state: &SessionState,
     (name, schema): (&str, &Schema),
     snapshots: &Snapshots,
 ) -> Result<()> {
-    // No table has this number.
+    // No table has this id.
     let (table, schema) = (TableId(u64::MAX), Arc::new(schema.clone()));
     let snapshot = Arc::new(empty_snapshot(table, name, schema));
     checked(state, snapshots, &snapshot)
@@ -410,7 +410,7 @@ fn empty_snapshot(table: TableId, name: &str, schema: Arc<Schema>) -> Snapshot {
     }
 }
 
-/// The tables that a query names.
+/// Returns the tables that a query names.
 fn reads_of(query: &MarkedQuery, snapshots: &Snapshots) -> Result<Vec<ViewRead>> {
     let (references, _) = resolve_table_references(&query.statement, true)?;
     let mut reads: Vec<ViewRead> = Vec::new();
@@ -431,7 +431,7 @@ fn reads_of(query: &MarkedQuery, snapshots: &Snapshots) -> Result<Vec<ViewRead>>
     Ok(reads)
 }
 
-/// The columns of a view: those of its query, the first ones under other names if there are some.
+/// Returns the columns of a view: those of its query, the first ones under other names if given.
 fn columns_of(new: &NewView<'_>, fields: &SchemaRef) -> Result<Vec<(String, ColumnType)>> {
     let start = new.text.len() - new.text.trim_start().len();
     let position = Position::at(new.text, start);

@@ -1,6 +1,6 @@
-//! What is put into a DATE: a time that is no midnight is refused, not cut.
+//! Assignment of a time to a DATE: a time that is no midnight is refused, not truncated.
 //!
-//! Not here: `CAST(ts AS DATE)`, which is asked for, and gives the day of a time.
+//! Not here: `CAST(ts AS DATE)`, which is explicit, and returns the day of a time.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use crate::error::{Error, TextProblem};
 /// The name of the function, which no query can write.
 pub(super) const WHOLE_DAY: &str = "whole day";
 
-/// The function: its argument, if that is no time, or a midnight.
+/// Returns the function, which returns its argument if that is no time, or a midnight.
 pub(super) fn whole_day() -> ScalarUDF {
     let signature = Signature::any(1, Volatility::Immutable);
     ScalarUDF::new_from_impl(WholeDay { signature })
 }
 
-/// An expression as it is put into a DATE.
+/// Returns an expression as it is assigned to a DATE.
 pub(super) fn as_whole_day(expr: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(whole_day()), vec![expr]))
 }

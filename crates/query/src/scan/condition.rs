@@ -1,9 +1,9 @@
-//! Conditions of DataFusion as conditions of `filter`, where they mean the same.
+//! Translation of DataFusion's conditions to those of `filter`, where they mean the same.
 //!
-//! - CO1. A condition is translated whole or not at all, and what is translated selects the rows
-//!   that DataFusion would select; only for NaN and -0 the rules are those of `filter`'s R3.
+//! - CO1. A condition is translated whole or not at all, and the translation selects the rows that
+//!   DataFusion would select; only for NaN and -0 the rules are those of `filter`'s R3.
 //!
-//! What is not translated stays with DataFusion, on decoded rows (`read`).
+//! Other conditions stay with DataFusion, on decoded rows (`read`).
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef, TimeUnit as ArrowUnit};
 use datafusion::common::ScalarValue;
@@ -14,12 +14,12 @@ use tidegate_model::{ColumnType, Schema, TimeUnit, Value};
 
 use crate::plan::{cast_to_integer, inside_logical_sort_key, is_of_filters};
 
-/// Translates conditions over one table.
+/// A translator of conditions over one table.
 pub(super) struct Translator<'a> {
     table: &'a Schema,
-    /// The table as DataFusion sees it.
+    /// The table's fields as DataFusion sees them.
     fields: SchemaRef,
-    /// Positions in the table of the columns that conditions name so far.
+    /// Positions in the table of the columns that conditions have named so far.
     pub(super) columns: Vec<usize>,
 }
 
@@ -28,12 +28,12 @@ impl<'a> Translator<'a> {
         Translator { table, fields, columns: Vec::new() }
     }
 
-    /// The condition that a filter can work on; `None` if there is none.
+    /// Returns the condition for a filter; `None` if there is none.
     pub(super) fn condition(&mut self, expr: &Expr) -> Option<Condition> {
         self.checked(|translator| translator.translate(expr))
     }
 
-    /// What `translate` gives, if a filter can work on it; else no column becomes known.
+    /// Returns the result of `translate` if a filter can evaluate it; otherwise no column is added.
     pub(super) fn checked(
         &mut self,
         translate: impl FnOnce(&mut Translator<'a>) -> Option<Condition>,
@@ -47,7 +47,7 @@ impl<'a> Translator<'a> {
         condition
     }
 
-    /// The types of `columns`.
+    /// Returns the types of `columns`.
     pub(super) fn types(&self) -> Vec<ColumnType> {
         self.columns.iter().map(|&at| self.table.columns()[at].ty).collect()
     }
@@ -72,7 +72,7 @@ impl<'a> Translator<'a> {
             Expr::Cast(cast) => self.cast(&cast.expr, cast.field.data_type(), false),
             Expr::TryCast(cast) => self.cast(&cast.expr, cast.field.data_type(), true),
             Expr::ScalarFunction(call) => {
-                // There is one NaN, and one zero, for a filter anyway.
+                // A filter has one NaN and one zero anyway.
                 if let Some(inner) = inside_logical_sort_key(call) {
                     return self.translate(inner);
                 }
@@ -187,7 +187,7 @@ pub(super) fn compare_op(op: Operator) -> Option<CompareOp> {
     })
 }
 
-/// The type whose values are those of an Arrow type.
+/// Returns the type of columns with the values of an Arrow type.
 pub(super) fn column_type(ty: &DataType) -> Option<ColumnType> {
     Some(match ty {
         DataType::Boolean => ColumnType::Boolean,

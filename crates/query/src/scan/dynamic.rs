@@ -1,9 +1,9 @@
-//! Conditions that the operators above a scan find while they run: the bound of a TopK so far, the
-//! keys of the other side of a join.
+//! Dynamic filters: conditions that the operators above a scan find while they run, such as the
+//! current bound of a TopK, or the keys of the other side of a join.
 //!
-//! - DY1. They only spare rows that whoever found them would drop himself. So a part of one that
-//!   cannot be translated spares nothing, and is no error.
-//! - DY2. They are asked for before each page frame, and translated anew only if they have changed.
+//! - DY1. They only skip rows that the operator that found them would drop itself. So a part that
+//!   cannot be translated skips nothing, and is no error.
+//! - DY2. They are checked before each page frame, and translated anew only if they have changed.
 //!
 //! A TopK reads wide columns only of rows that beat its bound: the others are not decoded.
 
@@ -27,23 +27,23 @@ use super::condition::{Translator, column_type, compare_op, literal};
 use super::row_filter::RowFilter;
 use crate::plan::inside_sort_key;
 
-/// The conditions of one scan.
+/// The dynamic filters of one scan.
 #[derive(Debug)]
 pub(crate) struct DynamicFilters {
     exprs: Vec<Arc<dyn PhysicalExpr>>,
-    /// The table as DataFusion sees it; columns are found by their names in it.
+    /// The table's fields as DataFusion sees them; columns are found by their names in them.
     fields: SchemaRef,
     known: Mutex<Known>,
 }
 
-/// What the conditions were when they were last looked at.
+/// The conditions as of the last check.
 #[derive(Debug, Default)]
 struct Known {
     generations: Vec<u64>,
     filter: Option<Arc<RowFilter>>,
 }
 
-/// Whether an expression changes while a query runs.
+/// Returns true if an expression changes while a query runs.
 pub(super) fn is_dynamic(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.downcast_ref::<DynamicFilterPhysicalExpr>().is_some()
         || expr.children().into_iter().any(is_dynamic)
@@ -58,7 +58,7 @@ impl DynamicFilters {
         &self.exprs
     }
 
-    /// The conditions as they are now; `None` if they spare nothing (DY2).
+    /// Returns the current conditions; `None` if they skip nothing (DY2).
     pub(super) fn current(&self, snapshot: &Snapshot) -> Result<Option<Arc<RowFilter>>> {
         let generations: Vec<u64> = self.exprs.iter().map(snapshot_generation).collect();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,7 +83,7 @@ impl DynamicFilters {
     }
 }
 
-/// The parts of nested ANDs that can be translated (DY1).
+/// Adds the parts of nested ANDs that can be translated (DY1).
 fn add_parts(
     expr: &Arc<dyn PhysicalExpr>,
     translator: &mut Translator<'_>,

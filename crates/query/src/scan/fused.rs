@@ -1,4 +1,4 @@
-//! Aggregates that are folded where rows are stored, in place of DataFusion's partial ones.
+//! Aggregate pushdown: aggregates computed inside the scan, in place of DataFusion's partial ones.
 //!
 //! ```text
 //! AggregateExec Final                 AggregateExec Final
@@ -6,12 +6,12 @@
 //!     DataSourceExec (scan)
 //! ```
 //!
-//! - FA1. What comes out has the schema and the meaning of what the partial aggregate gives, so
-//!   that the final one cannot tell; which of them ran is only seen in EXPLAIN.
-//! - FA2. An aggregate is fused whole or not at all (`plan`); what is not is DataFusion's.
-//! - FA3. Each group is a slot of a dense array; how many there can be is known when it is planned,
+//! - FA1. The output has the schema and the meaning of the partial aggregate's, so that the final
+//!   one sees no difference; only EXPLAIN shows which of them ran.
+//! - FA2. An aggregate is pushed down whole or not at all (`plan`); all others are DataFusion's.
+//! - FA3. Each group is a slot of a dense array; the number of slots is known when it is planned,
 //!   and bounded (`plan::SLOT_BYTES_MAX`).
-//! - FA4. Between two page frames a worker gives way, and dropping the stream ends it there.
+//! - FA4. Between two page frames a worker yields, and dropping the stream ends it there.
 //!
 //! Not here: the folds themselves (`filter::aggregate`).
 
@@ -42,7 +42,7 @@ use super::with_zones;
 use plan::FusedPlan;
 use work::{States, TaskList, Worker};
 
-/// Puts fused aggregates where they can stand.
+/// The rule that puts fused aggregates in place of partial ones.
 #[derive(Debug)]
 pub(crate) struct FusedAggregates;
 
@@ -147,7 +147,7 @@ impl ExecutionPlan for FusedAggregateExec {
             let batches = output::batches(&plan, &states, batch_rows)?;
             drop(timer);
             Ok::<_, DataFusionError>(stream::iter(batches.into_iter().map(move |batch| {
-                // They are counted as long as there are any.
+                // The reservation lasts as long as there are batches.
                 let _ = &reserved;
                 metrics.output_rows().add(batch.num_rows());
                 Ok(batch)
@@ -163,7 +163,7 @@ impl ExecutionPlan for FusedAggregateExec {
     }
 }
 
-/// What all workers have made of the tasks of a plan.
+/// Computes the states of all tasks of a plan with all workers.
 async fn work_together(
     plan: &Arc<FusedPlan>,
     workers: usize,

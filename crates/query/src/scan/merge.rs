@@ -1,9 +1,9 @@
-//! Merges runs that overlap in time, a batch at a time.
+//! A merge of runs that overlap in time, a batch at a time.
 //!
-//! - M1. Rows come out by timestamp, and where that is equal in the order of their runs; the other
-//!   way round if the scan goes backward.
-//! - M2. Of each run at most one decoded batch is held, besides those that rows of the batch being
-//!   made are in.
+//! - M1. Rows come out by timestamp, and equal timestamps in the order of their runs; the reverse
+//!   if the scan goes backward.
+//! - M2. At most one decoded batch of each run is held, besides those with rows of the batch being
+//!   made.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use datafusion::common::{Result, internal_err};
 use super::read::{ReadPlan, RowsReader, Step, TaskReader};
 use super::task::{FrameRows, ScanOrder};
 
-/// Several runs on their way into one.
+/// The state of a merge of several runs.
 pub(crate) struct Merge {
-    /// What comes out.
+    /// The columns of the output.
     output: Arc<ReadPlan>,
     inputs: Vec<Input>,
     is_backward: bool,
-    /// Batches that rows of the next batch are in.
+    /// Batches with rows of the next batch.
     held: Vec<RecordBatch>,
-    /// The rows of the next batch: position in `held`, and row.
+    /// The rows of the next batch: index in `held`, and row.
     rows: Vec<(usize, usize)>,
 }
 
@@ -34,18 +34,18 @@ pub(crate) struct Merge {
 struct Input {
     /// As the output, with the timestamp behind it.
     plan: Arc<ReadPlan>,
-    /// In the order they are read, the next one last.
+    /// The rows that are left to read, the next ones last.
     pending: Vec<FrameRows>,
     reader: Option<TaskReader>,
     head: Option<Head>,
 }
 
-/// The decoded batch of a run that its next row is in.
+/// The decoded batch of a run with its next row.
 struct Head {
     batch: RecordBatch,
     timestamps: ScalarBuffer<i64>,
     row: usize,
-    /// Its position in `held`, once a row of it was taken.
+    /// Its index in `held`, once a row of it was taken.
     held_at: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ impl Head {
 }
 
 impl Merge {
-    /// `inputs` are the runs in the order in which equal timestamps stand.
+    /// Makes a merge of `inputs`, the runs in the order of equal timestamps.
     pub(crate) fn new(output: &Arc<ReadPlan>, inputs: Vec<Vec<FrameRows>>) -> Merge {
         let plan = Arc::new(with_timestamp(output));
         let input_of = |mut pending: Vec<FrameRows>| {
@@ -92,12 +92,12 @@ impl Merge {
         if self.rows.is_empty() { Ok(Step::End) } else { self.finish().map(Step::Batch) }
     }
 
-    /// Whether a row of the run `a` comes before a row of the run `b` (M1).
+    /// Returns true if a row of the run `a` comes before a row of the run `b` (M1).
     fn is_before(&self, a: (i64, usize), b: (i64, usize)) -> bool {
         if self.is_backward { a > b } else { a < b }
     }
 
-    /// The run whose next row comes first.
+    /// Returns the run whose next row comes first.
     fn next_input(&self) -> Option<usize> {
         let mut first: Option<(i64, usize)> = None;
         for (at, input) in self.inputs.iter().enumerate() {
@@ -137,7 +137,7 @@ impl Merge {
         }
     }
 
-    /// The rows taken so far as a batch.
+    /// Returns the rows taken so far as a batch.
     fn finish(&mut self) -> Result<RecordBatch> {
         let batches = self.held.iter().collect::<Vec<_>>();
         let merged = interleave_record_batch(&batches, &self.rows)?;
@@ -148,7 +148,7 @@ impl Merge {
                 head.held_at = None;
             }
         }
-        // The timestamp behind the output's own columns has done its work.
+        // The timestamp behind the output's own columns is not needed any more.
         let columns = merged.columns()[..self.output.output.len()].to_vec();
         Ok(RecordBatch::try_new(Arc::clone(&self.output.schema), columns)?)
     }
@@ -159,7 +159,7 @@ impl Input {
         self.reader.is_some() || !self.pending.is_empty()
     }
 
-    /// Decodes one more batch; there may be no rows in it.
+    /// Decodes one more batch, which may be empty.
     fn advance(&mut self) -> Result<()> {
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
@@ -192,7 +192,7 @@ fn head_of(batch: RecordBatch) -> Result<Head> {
     Ok(Head { batch, timestamps, row: 0, held_at: None })
 }
 
-/// The same reading with the designated timestamp behind the other columns.
+/// Returns the same plan with the designated timestamp behind the other columns.
 fn with_timestamp(plan: &ReadPlan) -> ReadPlan {
     let schema = &plan.snapshot.schema;
     let designated = schema.designated().expect("only timestamps overlap");

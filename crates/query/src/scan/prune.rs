@@ -1,11 +1,11 @@
-//! Which rows of a snapshot a scan has to read.
+//! Pruning: the selection of the rows of a snapshot that a scan has to read.
 //!
 //! - V1. Rows whose timestamp lies in none of the ranges are not in the selection, all others are.
 //! - V2. Groups and their runs keep the order of the snapshot; row ranges ascend.
 //!
-//! Only segments that a range ends in are opened here; whether the others are needed, their
-//! metadata say. The selection of all rows of a snapshot is made once, and so are its tasks: a
-//! small query of a table with many partitions would do little else.
+//! Only segments that a range ends in are opened here; the metadata tell if the others are needed.
+//! The selection of all rows of a snapshot is made once, and so are its tasks: a small query of a
+//! table with many partitions would do little else.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,15 +20,16 @@ use super::task::{ScanTask, TaskShape, tasks};
 pub(crate) struct Selected {
     pub(crate) groups: Vec<SelectedGroup>,
     pub(crate) counts: Counts,
-    /// At most `SHAPES_MAX`.
+    /// The tasks by shape, at most `SHAPES_MAX`.
     tasks: Mutex<Vec<(TaskShape, Arc<[ScanTask]>)>>,
 }
 
-/// Ways to cut a selection that are remembered: by the widths of the rows that queries ask for.
+/// The maximal number of cached task lists: shapes differ by the widths of the rows that queries
+/// read.
 const SHAPES_MAX: usize = 4;
 
 impl Selected {
-    /// Its rows as tasks.
+    /// Returns its rows as tasks.
     pub(crate) fn tasks(&self, shape: TaskShape) -> Arc<[ScanTask]> {
         let mut known = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, tasks)) = known.iter().find(|(known, _)| *known == shape) {
@@ -42,7 +43,7 @@ impl Selected {
     }
 }
 
-/// Runs that overlap in time, in the order in which equal timestamps stand.
+/// Runs that overlap in time, in the order of equal timestamps.
 #[derive(Debug)]
 pub(crate) struct SelectedGroup {
     pub(crate) runs: Vec<SelectedRun>,
@@ -55,20 +56,20 @@ pub(crate) struct SelectedRun {
     pub(crate) rows: Vec<RowRange>,
 }
 
-/// How much of the table is read.
+/// The numbers of rows and parts of the table that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counts {
     pub(crate) partitions: usize,
     pub(crate) partitions_total: usize,
     pub(crate) segments: usize,
     pub(crate) segments_total: usize,
-    /// Rows to read, with masked ones.
+    /// The number of rows to read, deleted ones included.
     pub(crate) rows: u64,
-    /// Whether some of those rows are masked.
+    /// True if some of those rows are deleted.
     pub(crate) has_masked: bool,
 }
 
-/// The rows whose designated timestamp lies in one of the ranges; all if there are none given.
+/// Returns the rows whose designated timestamp lies in one of the ranges; all rows without ranges.
 pub(crate) fn select(snapshot: &Snapshot, ranges: Option<&[TimeRange]>) -> Result<Arc<Selected>> {
     match ranges {
         Some(_) => selected(snapshot, ranges).map(Arc::new),

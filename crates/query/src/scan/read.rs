@@ -1,12 +1,13 @@
-//! From rows of a segment to batches: find the rows that pass, decode only those.
+//! Reading of rows of a segment as batches: filters come first, and only the rows that pass are
+//! decoded.
 //!
-//! - D1. A batch holds exactly the rows that pass all conditions and are not masked, in the order
-//!   asked for.
-//! - D2. No more than `ReadPlan::batch_rows` rows are decoded at a time, and not many more than are
-//!   wanted; whoever calls decides when to yield.
+//! - D1. A batch holds exactly the rows that pass all conditions and are not deleted, in the
+//!   requested order.
+//! - D2. At most `ReadPlan::batch_rows` rows are decoded at a time, and not many more than are
+//!   wanted; the caller decides when to yield.
 //!
-//! Conditions that are worked on as rows are stored come first (`row_filter`); what only DataFusion
-//! knows is asked about the rows that they have left.
+//! Conditions on encoded columns come first (`row_filter`); those that only DataFusion can evaluate
+//! are evaluated on the remaining rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,47 +34,47 @@ use super::task::{BATCH_ROWS, FrameRows, ScanOrder, ScanTask, ZONE_ROWS};
 use crate::control::Stop;
 use crate::error::Error;
 
-/// A condition and the columns it looks at.
+/// A condition and the columns in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Conjunct {
-    /// Over `schema`.
+    /// The condition over `schema`.
     pub(crate) expr: Arc<dyn PhysicalExpr>,
     pub(crate) schema: SchemaRef,
-    /// Positions in the table.
+    /// The columns as positions in the table.
     pub(crate) columns: Vec<usize>,
 }
 
-/// What is read of each row, the same for all tasks of a scan.
+/// The columns and conditions of a scan, the same for all its tasks.
 #[derive(Debug)]
 pub(crate) struct ReadPlan {
     pub(crate) snapshot: Arc<Snapshot>,
-    /// Conditions that are worked on as rows are stored.
+    /// Conditions on encoded columns.
     pub(crate) filter: Option<Arc<RowFilter>>,
-    /// What the operators above find out while they run.
+    /// Conditions that the operators above find while they run.
     pub(crate) dynamic: Option<Arc<DynamicFilters>>,
-    /// Conditions that only DataFusion knows.
+    /// Conditions that only DataFusion can evaluate.
     pub(crate) conjuncts: Vec<Conjunct>,
-    /// Positions in the table of the columns of a batch.
+    /// The columns of a batch as positions in the table.
     pub(crate) output: Vec<usize>,
     pub(crate) schema: SchemaRef,
     pub(crate) order: ScanOrder,
-    /// How many rows a batch has at most.
+    /// The maximal number of rows of a batch.
     pub(crate) batch_rows: usize,
-    /// Whether the statement is to go on.
+    /// The cancellation of the statement.
     pub(crate) stop: Option<Arc<Stop>>,
 }
 
-/// Reads the rows of a task, batch after batch.
+/// A reader of the rows of a task, batch after batch.
 pub(crate) enum TaskReader {
     Rows(RowsReader),
     Merge(Merge),
 }
 
-/// What a step of reading gave.
+/// The result of a step of reading.
 pub(crate) enum Step {
     /// Rows.
     Batch(RecordBatch),
-    /// None of the rows looked at passed; there may be more.
+    /// None of the rows in this step passed; there may be more.
     Nothing,
     /// No rows are left.
     End,
@@ -87,7 +88,7 @@ impl TaskReader {
         }
     }
 
-    /// Finds some rows, about as many as are `wanted` (D2).
+    /// Reads some rows, about as many as are `wanted` (D2).
     pub(crate) fn step(&mut self, wanted: usize) -> Result<Step> {
         match self {
             TaskReader::Rows(reader) => reader.step(wanted),
@@ -96,18 +97,18 @@ impl TaskReader {
     }
 }
 
-/// Reads rows of one page frame.
+/// A reader of rows of one page frame.
 pub(crate) struct RowsReader {
     plan: Arc<ReadPlan>,
-    /// Its rows are those that were not looked at.
+    /// The task; its rows are those not read yet.
     task: FrameRows,
     picked: Picked,
 }
 
-/// Rows that have passed the filter and were not handed out yet.
+/// Rows that have passed the filter and were not returned yet.
 enum Picked {
     Range(Range<usize>),
-    /// Ascending, and which of them are left.
+    /// Ascending rows, and the range of those that are left.
     List(Vec<u32>, Range<usize>),
 }
 
@@ -139,7 +140,7 @@ impl Picked {
     }
 }
 
-/// Takes rows from the end where reading begins.
+/// Takes rows from the end at which reading begins.
 fn take_rows(left: &mut Range<usize>, rows: usize, order: ScanOrder) -> Range<usize> {
     if order == ScanOrder::Backward {
         let start = left.end.saturating_sub(rows).max(left.start);
@@ -166,10 +167,10 @@ impl RowsReader {
             if rows.start == rows.end {
                 return Ok(Step::End);
             }
-            // Few rows are looked at if few are wanted, else as many as a pass is made for.
+            // Few rows are filtered if few are wanted, and else as many as one pass can filter.
             let looked_at = match &plan.filter {
                 Some(_) if wanted < BATCH_ROWS => to_zone_bound(rows, plan.order),
-                // What is above may know more after each batch.
+                // The operators above may have new conditions after each batch.
                 Some(_) if plan.dynamic.is_some() => BATCH_ROWS,
                 Some(_) => rows.len(),
                 None if plan.is_counting() => rows.len(),
@@ -186,7 +187,7 @@ impl RowsReader {
         if self.picked.count() == 0 {
             return Ok(Step::Nothing);
         }
-        // How many rows pass what is asked of decoded ones, nobody knows.
+        // The number of rows that pass the conditions on decoded ones is not known.
         let most = plan.batch_rows;
         let rows = if plan.conjuncts.is_empty() { wanted.clamp(1, most) } else { most };
         let rows = self.picked.take(rows, plan.order);
@@ -195,7 +196,7 @@ impl RowsReader {
     }
 }
 
-/// So many rows that what is left ends with a zone.
+/// Returns a number of rows such that the remaining ones begin or end at a zone.
 fn to_zone_bound(rows: &Range<usize>, order: ScanOrder) -> usize {
     if order == ScanOrder::Backward {
         rows.end - (rows.end - 1) / ZONE_ROWS * ZONE_ROWS
@@ -209,18 +210,18 @@ impl ReadPlan {
         &self.snapshot.schema.columns()[position]
     }
 
-    /// Whether only the number of rows is asked for.
+    /// Returns true if only the number of rows is needed.
     fn is_counting(&self) -> bool {
         self.output.is_empty() && self.conjuncts.is_empty()
     }
 
-    /// Asks about some rows of a task.
+    /// Makes a request for some rows of a task.
     pub(crate) fn asked<'a>(&'a self, task: &'a FrameRows, rows: Range<usize>) -> Asked<'a> {
         let stop = self.stop.as_deref();
         Asked { segment: &task.segment, frame: task.frame, rows, stop }
     }
 
-    /// How many rows pass the filter.
+    /// Returns the number of rows that pass the filter.
     pub(crate) fn count(&self, asked: &Asked<'_>) -> Result<usize> {
         match &self.filter {
             Some(filter) if self.dynamic.is_none() => {
@@ -233,14 +234,14 @@ impl ReadPlan {
         }
     }
 
-    /// So many rows without columns.
+    /// Returns a batch of so many rows without columns.
     fn rows(&self, count: usize) -> Result<RecordBatch> {
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), vec![], &options)?)
     }
 
-    /// Which rows pass the filter and are not masked, in `selection`, and how many they are. `None`
-    /// if it is all of those asked for; then `selection` is of no use.
+    /// Selects the rows that pass the filter and are not deleted, in `selection`, and returns their
+    /// number. `None` if these are all requested rows; then `selection` is of no use.
     pub(crate) fn select(
         &self,
         asked: &Asked<'_>,
@@ -269,7 +270,7 @@ impl ReadPlan {
         Ok((count < asked.rows.len()).then_some(count))
     }
 
-    /// The rows that pass the filter.
+    /// Returns the rows that pass the filter.
     fn pick(&self, asked: &Asked<'_>) -> Result<Picked> {
         let may_drop =
             self.filter.is_some() || self.dynamic.is_some() || asked.segment.mask.is_some();
@@ -286,7 +287,7 @@ impl ReadPlan {
         Ok(Picked::List(rows, left))
     }
 
-    /// Those of some rows of a page frame that pass; `None` if there are none.
+    /// Returns those of some rows of a page frame that pass; `None` if there are none.
     fn read(
         &self,
         segment: &SegmentRun,
@@ -311,13 +312,13 @@ fn narrow(row: usize) -> u32 {
     u32::try_from(row).expect("limits::FRAME_ROWS")
 }
 
-/// The rows that are not masked.
+/// Returns the rows that are not deleted.
 fn live_rows<'a>(mask: &'a RowMask, asked: &Asked<'_>) -> impl Iterator<Item = usize> + 'a {
     let first = asked.frame * limits::FRAME_ROWS.0;
     asked.rows.clone().filter(move |&row| mask.is_live(first + row as u64))
 }
 
-/// The rows of a page frame that are there, a bit each; `None` if all are.
+/// Returns the rows of a page frame that are not deleted, a bit each; `None` if all are there.
 fn live_words(asked: &Asked<'_>) -> Result<Option<Vec<u64>>> {
     let Some(mask) = asked.segment.mask.as_deref() else { return Ok(None) };
     let reader = asked.segment.reader().map_err(Error::Storage)?;
@@ -338,7 +339,7 @@ fn live_words(asked: &Asked<'_>) -> Result<Option<Vec<u64>>> {
     Ok(Some(words))
 }
 
-/// The rows in the opposite order.
+/// Returns the rows in the opposite order.
 pub(crate) fn reversed(batch: &RecordBatch) -> Result<RecordBatch> {
     if batch.num_columns() == 0 || batch.num_rows() < 2 {
         return Ok(batch.clone());
@@ -347,13 +348,13 @@ pub(crate) fn reversed(batch: &RecordBatch) -> Result<RecordBatch> {
     Ok(take_record_batch(batch, &indices)?)
 }
 
-/// Which of the decoded rows pass.
+/// The decoded rows that pass.
 enum Selected {
     All,
     Some(BooleanArray),
 }
 
-/// Some rows, and what of them is decoded so far.
+/// Some rows, and their columns decoded so far.
 struct Decoded<'a> {
     plan: &'a ReadPlan,
     segment: &'a SegmentRun,
@@ -363,8 +364,8 @@ struct Decoded<'a> {
 }
 
 impl Decoded<'_> {
-    /// The rows that pass every conjunct; `None` if there are none. A conjunct whose rows have all
-    /// failed before is not looked at, and its columns not decoded.
+    /// Returns the rows that pass every conjunct; `None` if there are none. Once no row is left,
+    /// further conjuncts are not evaluated, and their columns not decoded.
     fn selection(&mut self) -> Result<Option<Selected>> {
         let mut selected: Option<BooleanArray> = None;
         for conjunct in &self.plan.conjuncts {
@@ -391,7 +392,7 @@ impl Decoded<'_> {
         })
     }
 
-    /// A batch of these columns, decoded where they are not yet.
+    /// Returns a batch of these columns, and decodes the missing ones.
     fn batch(&mut self, columns: &[usize], schema: &SchemaRef) -> Result<RecordBatch> {
         let mut arrays = Vec::with_capacity(columns.len());
         for &at in columns {
@@ -420,7 +421,7 @@ impl Decoded<'_> {
         Ok(arrays.into_iter().next().expect("one array a column"))
     }
 
-    /// Where the rows are.
+    /// Returns the ids of the rows.
     fn row_ids(&self) -> ArrayRef {
         let first = self.frame * limits::FRAME_ROWS.0;
         let id = |row: u64| row_id(self.segment.meta.id, first + row);
@@ -433,17 +434,17 @@ impl Decoded<'_> {
     }
 }
 
-/// How many bits of a row's id say where it is in its segment.
+/// The number of bits of a row's id for its position in the segment.
 const ROW_BITS: u32 = 22;
 const _: () = assert!(limits::SEGMENT_ROWS.0 == 1 << ROW_BITS);
 
-/// A segment and a row of it as one number.
+/// Returns a segment and a row of it as one number.
 fn row_id(segment: SegmentId, row: u64) -> u64 {
     assert!(segment.0 >> (64 - ROW_BITS) == 0, "segments are numbered one by one");
     segment.0 << ROW_BITS | row
 }
 
-/// The segment and the row that a number stands for.
+/// Returns the segment and the row of an id.
 pub(crate) fn place_of(row_id: u64) -> (SegmentId, u64) {
     (SegmentId(row_id >> ROW_BITS), row_id & ((1 << ROW_BITS) - 1))
 }

@@ -1,9 +1,9 @@
-//! The conditions of a scan that are worked on as rows are stored.
+//! Conditions of a scan that are evaluated on encoded columns.
 //!
-//! - RO1. What is learned of a segment's dictionaries and of the conditions is shared by all tasks
-//!   of a scan.
+//! - RO1. Results for a segment's dictionaries and statistics of the conditions are shared by all
+//!   tasks of a scan.
 //!
-//! Not here: kernels and zones (`filter`), conditions that only DataFusion knows (`read`).
+//! Not here: kernels and zones (`filter`), conditions that only DataFusion can evaluate (`read`).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,11 +20,11 @@ use tidegate_storage::{SegmentRun, Snapshot, SymbolTable};
 use crate::control::Stop;
 use crate::error::Error;
 
-/// Compiled conditions of all queries: they are kept by shape, so that the next query with other
-/// constants finds them. It bounds itself.
+/// Compiled conditions of all queries: they are kept by shape, so that a later query with other
+/// constants finds them. The cache bounds itself.
 static COMPILED: LazyLock<JitCache> = LazyLock::new(JitCache::new);
 
-/// The instructions that this machine has.
+/// The instruction set of this machine.
 static LEVEL: LazyLock<Level> = LazyLock::new(Level::detect);
 
 /// Conditions over some columns of a table.
@@ -37,12 +37,12 @@ pub(crate) struct RowFilter {
     learned: Mutex<Learned>,
 }
 
-/// What evaluation has found out.
+/// Statistics of the evaluation.
 #[derive(Debug, Default)]
 struct Learned {
-    /// As the latest worker left it, without counts.
+    /// The state of the latest worker, without counts.
     adapt: Adapt,
-    /// What all workers have counted, one for each condition.
+    /// The counts of all workers, one for each condition.
     counted: Vec<ConjunctStatistics>,
 }
 
@@ -66,19 +66,19 @@ impl SymbolText for ColumnSymbols {
     }
 }
 
-/// Rows of a page frame that are asked about.
+/// A request for rows of a page frame.
 pub(crate) struct Asked<'a> {
     pub(crate) segment: &'a SegmentRun,
     pub(crate) frame: u64,
     /// Counted from the start of the page frame.
     pub(crate) rows: Range<usize>,
-    /// Whether to go on is asked before each zone.
+    /// Checked for cancellation before each zone.
     pub(crate) stop: Option<&'a Stop>,
 }
 
 impl RowFilter {
-    /// The rows for which all conditions hold. `columns` are positions in the table, which
-    /// conditions name by their place in it.
+    /// Makes the filter of all these conditions. `columns` are positions in the table, and
+    /// conditions name a column by its place among them.
     pub(crate) fn new(
         snapshot: &Snapshot,
         columns: &[usize],
@@ -98,19 +98,19 @@ impl RowFilter {
         })
     }
 
-    /// A line for each condition, for EXPLAIN.
+    /// Returns a line for each condition, for EXPLAIN.
     pub(crate) fn describe(&self) -> Vec<String> {
         let names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
         self.filter.describe(&names)
     }
 
-    /// How many rows there are for which the conditions hold. `live` are the rows of the page frame
-    /// that are there, a bit each; `None` if all are.
+    /// Returns the number of rows for which the conditions hold. `live` are the rows of the page
+    /// frame that are not deleted, a bit each; `None` if all are there.
     pub(crate) fn count(&self, asked: &Asked<'_>, live: Option<&[u64]>) -> Result<usize> {
         self.run(asked, live, |filter, request, adapt| filter.count(request, adapt))
     }
 
-    /// Which rows there are for which the conditions hold, and how many.
+    /// Selects the rows for which the conditions hold, and returns their number.
     pub(crate) fn select(
         &self,
         asked: &Asked<'_>,
@@ -120,7 +120,7 @@ impl RowFilter {
         self.run(asked, live, |filter, request, adapt| filter.evaluate(request, adapt, selection))
     }
 
-    /// What was found out about zones so far, of all conditions together.
+    /// Returns the statistics of zones so far, of all conditions together.
     pub(crate) fn statistics(&self) -> ConjunctStatistics {
         let learned = self.learned();
         let mut sum = ConjunctStatistics::default();

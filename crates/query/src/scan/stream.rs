@@ -1,12 +1,12 @@
 //! Streams of batches from the tasks of a scan.
 //!
 //! - W1. Any order: each stream takes the next task from a queue that all streams of a scan share.
-//! - W2. Table order: one stream, which works on the first task itself, as that may be all that is
-//!   wanted. Behind it tasks are decoded ahead on other threads, at most `window` of them, of each
-//!   no more batches than are `batches_ahead`; their batches come out in the order of the tasks.
+//! - W2. Table order: one stream, which works on the first task itself, because that may be enough.
+//!   Behind it tasks are decoded ahead on other threads, at most `window` of them, each with at
+//!   most `batches_ahead` batches; their batches come out in the order of the tasks.
 //! - W3. No poll decodes more than `STEPS_PER_POLL` batches that came out empty, and dropping a
 //!   stream ends its tasks at their next step.
-//! - W4. All streams of a scan give together at most the limit.
+//! - W4. All streams of a scan together return at most as many rows as the limit.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -26,20 +26,21 @@ use tokio::sync::mpsc;
 use super::read::{ReadPlan, Step, TaskReader};
 use super::task::{BATCH_ROWS, ROW_ID_BYTES, ScanTask, TASK_BYTES_MAX, value_bytes};
 
-/// W3.
+/// The bound of W3.
 const STEPS_PER_POLL: usize = 8;
 
-/// Rows of the first batch of an ordered scan: who asks for the latest row of a key may need no
+/// Rows of the first batch of an ordered scan: a query for the latest row of a key may need no
 /// more.
 const EAGER_ROWS: usize = 1;
-/// How many times as many the next one has, up to all there are.
+/// The factor by which each next batch is larger, up to all rows.
 const EAGER_GROWTH: usize = 8;
 
-/// Batches of one task that wait for the stream at most: those of a page frame, so that a task ends
-/// without waiting.
+/// The maximal number of batches of one task that wait for the stream: those of a page frame, so
+/// that a task ends without waiting.
 const BATCHES_PER_TASK: usize = 8;
 
-/// How many batches of a task may wait for the stream (W2): fewer if rows are wide.
+/// Returns the number of batches of a task that may wait for the stream (W2): fewer if rows are
+/// wide.
 fn batches_ahead(plan: &ReadPlan) -> usize {
     let columns = plan.snapshot.schema.columns();
     let bytes_of = |&at: &usize| columns.get(at).map_or(ROW_ID_BYTES, |it| value_bytes(it.ty));
@@ -47,13 +48,13 @@ fn batches_ahead(plan: &ReadPlan) -> usize {
     (TASK_BYTES_MAX / (row_bytes.max(1) * BATCH_ROWS)).clamp(1, BATCHES_PER_TASK)
 }
 
-/// The tasks of a scan, and what its streams have done of them.
+/// The tasks of a scan, with the progress of its streams.
 #[derive(Debug)]
 pub(crate) struct TaskQueue {
     plan: Arc<ReadPlan>,
     tasks: Arc<[ScanTask]>,
     next: AtomicUsize,
-    /// Rows that are still wanted (W4).
+    /// The number of rows that are still wanted (W4).
     wanted: AtomicUsize,
 }
 
@@ -79,7 +80,7 @@ impl TaskQueue {
         self.tasks.get(at).map(|task| TaskReader::new(&self.plan, task.clone()))
     }
 
-    /// Rows that are still wanted.
+    /// Returns the number of rows that are still wanted.
     fn wanted(&self) -> usize {
         self.wanted.load(Ordering::Relaxed)
     }
@@ -88,8 +89,8 @@ impl TaskQueue {
         self.wanted() == 0
     }
 
-    /// Finds some rows of a task, about as many as `most`: ready with them, with an error, or if no
-    /// more are wanted of all tasks. A task that has no more is gone.
+    /// Reads some rows of a task, about as many as `most`: ready with them, with an error, or if no
+    /// more are wanted of all tasks. A task without further rows is removed.
     fn step(
         &self,
         place: &mut Option<TaskReader>,
@@ -108,7 +109,7 @@ impl TaskQueue {
         }
     }
 
-    /// As much of the batch as is still wanted; `None` if nothing is (W4).
+    /// Returns as many rows of the batch as are still wanted; `None` if there are none (W4).
     fn claim(&self, batch: RecordBatch) -> Option<RecordBatch> {
         let rows = batch.num_rows();
         let less = |wanted: usize| Some(wanted.saturating_sub(rows));
@@ -122,7 +123,7 @@ impl TaskQueue {
     }
 }
 
-/// W1.
+/// The stream of W1.
 pub(crate) struct QueueStream {
     queue: Arc<TaskQueue>,
     reader: Option<TaskReader>,
@@ -178,14 +179,14 @@ struct Ahead {
     task: SpawnedTask<Result<()>>,
 }
 
-/// W2.
+/// The stream of W2.
 pub(crate) struct OrderedStream {
     queue: Arc<TaskQueue>,
     first: Option<TaskReader>,
-    /// Rows that its next batch has, about.
+    /// The approximate number of rows of its next batch.
     eager: usize,
     ahead: VecDeque<Ahead>,
-    /// How many tasks may be ahead now.
+    /// The number of tasks that may be ahead now.
     window: usize,
     window_max: usize,
     metrics: BaselineMetrics,
@@ -199,7 +200,7 @@ impl OrderedStream {
     ) -> OrderedStream {
         assert!(window_max > 0, "W2");
         let (first, window) = (queue.take(), window_max.min(2));
-        // A limit says better how many rows are wanted.
+        // A limit is the better estimate of the wanted rows.
         let eager = if queue.wanted() < usize::MAX { usize::MAX } else { EAGER_ROWS };
         let ahead = VecDeque::new();
         OrderedStream { queue, first, eager, ahead, window, window_max, metrics }
@@ -232,7 +233,7 @@ impl OrderedStream {
             if let Some(batch) = ready!(front.batches.poll_recv(context)) {
                 let claimed = self.queue.claim(batch);
                 if self.queue.is_satisfied() {
-                    // Nobody will ask for what was decoded ahead.
+                    // No reader is left for the batches that were decoded ahead.
                     self.ahead.clear();
                 }
                 return Poll::Ready(claimed.map(Ok));
@@ -252,7 +253,7 @@ impl OrderedStream {
     }
 }
 
-/// Decodes a task on another thread, batch by batch; ends when nobody listens any more.
+/// Decodes a task on another thread, batch by batch; ends when the receiver is dropped.
 fn decode_ahead(
     mut reader: TaskReader,
     queue: &Arc<TaskQueue>,

@@ -1,9 +1,9 @@
-//! The work of a scan, cut into pieces.
+//! The tasks of a scan.
 //!
 //! - N1. The rows of all tasks are the selected rows, each once; in the order of the tasks they are
-//!   in the order of the table, unless the scan was asked for any order.
+//!   in the order of the table, unless the scan has any order.
 //! - N2. A task of one run reads rows of one page frame; if it is decoded ahead and not filtered,
-//!   at most `TASK_BYTES_MAX` of them or one batch, so that a task seldom waits for whoever takes
+//!   at most `TASK_BYTES_MAX` of them or one batch, so that a task seldom waits for the reader of
 //!   its batches.
 
 use std::ops::Range;
@@ -14,33 +14,33 @@ use tidegate_storage::SegmentRun;
 
 use super::prune::{Selected, SelectedGroup};
 
-/// Rows that a batch has at most.
+/// The maximal number of rows of a batch.
 pub(crate) const BATCH_ROWS: usize = 8_192;
 
-/// Rows of a zone.
+/// The number of rows of a zone.
 pub(crate) const ZONE_ROWS: usize = 4_096;
 const _: () = assert!(ZONE_ROWS as u64 == limits::ZONE_ROWS.0);
 
-/// What the arrays of a task may hold (N2).
+/// The maximal bytes of the arrays of a task (N2).
 pub(crate) const TASK_BYTES_MAX: usize = 4 << 20;
 
-/// In which order rows are wanted.
+/// The order in which rows are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ScanOrder {
-    /// In any.
+    /// Any order.
     Any,
-    /// As the table has them: by timestamp, then by commit, then by position.
+    /// The order of the table: by timestamp, then by commit, then by position.
     Forward,
-    /// The other way round.
+    /// The reverse order of the table.
     Backward,
 }
 
-/// A piece of work.
+/// A task: a part of the work of a scan.
 #[derive(Debug, Clone)]
 pub(crate) enum ScanTask {
     /// Rows of one page frame of a segment.
     Rows(FrameRows),
-    /// Runs that overlap in time, to be merged; in the order in which equal timestamps stand.
+    /// Runs that overlap in time, to be merged; in the order of equal timestamps.
     Merge(Vec<Vec<FrameRows>>),
 }
 
@@ -53,10 +53,10 @@ pub(crate) struct FrameRows {
     pub(crate) rows: Range<usize>,
 }
 
-/// How many bytes the column that says where a row is takes in an array.
+/// The bytes of a value of the column of row ids in an array.
 pub(crate) const ROW_ID_BYTES: usize = 8;
 
-/// How many bytes a value takes in an array, about.
+/// Returns the approximate bytes of a value in an array.
 pub(crate) fn value_bytes(ty: ColumnType) -> usize {
     match ty {
         ColumnType::Boolean | ColumnType::Int8 | ColumnType::UInt8 => 1,
@@ -74,7 +74,7 @@ pub(crate) fn value_bytes(ty: ColumnType) -> usize {
     }
 }
 
-/// How selected rows are cut into tasks.
+/// The way in which selected rows are cut into tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TaskShape {
     pub(crate) order: ScanOrder,
@@ -82,7 +82,8 @@ pub(crate) struct TaskShape {
 }
 
 impl TaskShape {
-    /// `row_bytes` is what a row takes in arrays; 0 if they are not decoded ahead.
+    /// Makes the shape for an order. `row_bytes` is the size of a row in arrays; 0 if rows are not
+    /// decoded ahead.
     pub(crate) fn new(order: ScanOrder, row_bytes: usize) -> TaskShape {
         let fitting = TASK_BYTES_MAX / row_bytes.max(1) / BATCH_ROWS * BATCH_ROWS;
         let rows_max = fitting.clamp(BATCH_ROWS, limits::FRAME_ROWS.as_len());
@@ -133,7 +134,7 @@ fn frame_rows<'a>(
     pieces.map(|(frame, rows)| FrameRows { segment: Arc::clone(segment), frame, rows })
 }
 
-/// The page frames that a range of rows lies in, each with the rows counted from its start.
+/// Returns the page frames that a range of rows lies in, each with the rows counted from its start.
 fn cut(range: RowRange, rows_max: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
     let in_frame = limits::FRAME_ROWS.0;
     let mut start = range.start;

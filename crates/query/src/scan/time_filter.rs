@@ -1,14 +1,14 @@
-//! Which instants of the designated timestamp a condition lets through.
+//! The ranges of the designated timestamp that a condition selects.
 //!
 //! - I1. Every row that passes the condition lies in the ranges.
-//! - I2. If the bound is exact, every row in the ranges passes: the condition is not looked at
+//! - I2. If the bound is exact, every row in the ranges passes: the condition is not evaluated
 //!   again.
 //! - I3. Ranges ascend and do not touch.
 //!
-//! A comparison says in which spans of time an expression lies; from there the way goes inwards,
-//! through `timestamp_floor`, `date_trunc`, `dateadd` and casts, to the spans of the column.
+//! A comparison gives the spans of time of an expression; these are converted inwards, through
+//! `timestamp_floor`, `date_trunc`, `dateadd` and casts, to the spans of the column.
 //!
-//! Not here: reading less because of it (`scan::prune`).
+//! Not here: pruning by the ranges (`scan::prune`).
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit as ArrowUnit};
 use datafusion::common::ScalarValue;
@@ -22,10 +22,10 @@ use crate::timeseries::Grid;
 
 /// Times further from 1970, in nanoseconds, are later or earlier than every instant.
 const FAR: i128 = 1 << 96;
-/// Adding months moves days of short months; this is more than by how much.
+/// A bound of the days by which adding months moves times in short months.
 const MONTH_SLACK: i128 = 7 * 86_400_000_000_000;
 
-/// Ranges and whether they say all that the condition says.
+/// Ranges, and true if they imply the condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TimeBound {
     pub(crate) ranges: Vec<TimeRange>,
@@ -35,7 +35,7 @@ pub(crate) struct TimeBound {
 /// The designated timestamp as filters name it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimeColumn<'a> {
-    /// In lower case.
+    /// The name in lower case.
     pub(crate) name: &'a str,
     pub(crate) unit: TimeUnit,
 }
@@ -43,24 +43,24 @@ pub(crate) struct TimeColumn<'a> {
 /// Times `start <= t < end` of an expression, in nanoseconds since 1970.
 type Span = (i128, i128);
 
-/// Spans, and whether an expression in them is all that they say.
+/// Spans, and true if the condition holds exactly in them.
 struct Spans {
     spans: Vec<Span>,
     is_exact: bool,
 }
 
-/// What cuts times down to the start of the period that they lie in.
+/// The periods to whose start times are truncated.
 #[derive(Debug, Clone, Copy)]
 enum Periods {
-    /// So many seconds.
+    /// Periods of so many seconds.
     Seconds(i64),
     /// A period of the calendar.
     Calendar(PartitionUnit),
-    /// Buckets.
+    /// The buckets of a grid.
     Grid(Grid),
 }
 
-/// The instants that pass all conditions, and the conditions that still have to be looked at.
+/// Returns the time ranges of all conditions, and the conditions that must still be evaluated.
 pub(crate) fn split_filters<'a>(
     column: TimeColumn<'_>,
     filters: &'a [Expr],
@@ -86,7 +86,7 @@ impl TimeColumn<'_> {
         TimeBound { ranges, is_exact: true }
     }
 
-    /// The bound of one condition. Where nothing is known, everything passes.
+    /// Returns the bound of one condition. An unknown condition bounds nothing.
     fn bound(self, condition: &Expr) -> TimeBound {
         match condition {
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
@@ -143,12 +143,12 @@ impl TimeColumn<'_> {
         }
     }
 
-    /// The other instants. The column is never NULL, so that NOT is a complement.
+    /// Negates a bound if `negated`. The column is never NULL, so that NOT is a complement.
     fn negated_if(self, negated: bool, bound: TimeBound) -> TimeBound {
         if !negated {
             return bound;
         }
-        // What may pass says nothing of what does not.
+        // The ranges may contain rows that fail, and these pass the negation.
         if !bound.is_exact {
             return self.everything();
         }
@@ -162,7 +162,8 @@ impl TimeColumn<'_> {
         TimeBound { ranges: merged(ranges), is_exact: bound.is_exact }
     }
 
-    /// `time op literal`; `None` if it is something else, or the literal no instant.
+    /// Returns the bound of `time op literal`; `None` if it is something else, or the literal no
+    /// instant.
     fn comparison(self, time: &Expr, op: Operator, literal: &Expr) -> Option<TimeBound> {
         let Expr::Literal(value, _) = literal else { return None };
         let at = nanos_of(value)?;
@@ -190,18 +191,18 @@ impl TimeColumn<'_> {
         Some(TimeBound { ranges: merged(spans.iter().map(range).collect()), is_exact })
     }
 
-    /// Whether an expression is the column, or made of it in a way known here; it is never NULL.
+    /// Returns true if an expression is the column, or a known function of it; it is never NULL.
     fn is_time(self, expr: &Expr) -> bool {
         self.inward(expr, Spans { spans: Vec::new(), is_exact: true }).is_some()
     }
 
-    /// Nanoseconds of a unit of the column.
+    /// Returns the nanoseconds of a unit of the column.
     fn worth(self) -> i128 {
         1_000_000_000 / i128::from(self.unit.per_second())
     }
 
-    /// The spans of the column in which an expression lies in these; `None` if the expression is
-    /// none of the column alone.
+    /// Returns the spans of the column for which an expression lies in these; `None` if the
+    /// expression is no known function of the column alone.
     fn inward(self, expr: &Expr, spans: Spans) -> Option<Spans> {
         match expr {
             Expr::Column(column) => (column.name == self.name).then_some(spans),
@@ -228,7 +229,7 @@ impl TimeColumn<'_> {
                     Operator::Minus => -nanos,
                     _ => return None,
                 };
-                // What is finer than the column is another type's, or cut off.
+                // A part finer than the column's unit is of another type, or is cut off.
                 let is_whole = nanos % self.worth() == 0;
                 self.inward(left, moved(spans, -nanos, -nanos, true)).filter(|_| is_whole)
             }
@@ -243,7 +244,7 @@ impl TimeColumn<'_> {
                     self.of_periods(args.get(1)?, Periods::Grid(grid), spans)
                 }
                 "dateadd" => match dateadd_step(func, args)? {
-                    // Whether what is finer than the column is cut off depends on the casts inside.
+                    // The casts inside decide if a part finer than the column's unit is cut off.
                     TimeStep::Nanos(nanos) if nanos % self.worth() != 0 => None,
                     TimeStep::Nanos(nanos) => {
                         self.inward(args.get(2)?, moved(spans, -nanos, -nanos, true))
@@ -262,7 +263,7 @@ impl TimeColumn<'_> {
         }
     }
 
-    /// The spans of a time whose period's start lies in these.
+    /// Returns the spans of a time whose period starts in these.
     fn of_periods(self, time: &Expr, periods: Periods, spans: Spans) -> Option<Spans> {
         let Spans { spans, is_exact } = spans;
         let mut starts = Vec::with_capacity(spans.len());
@@ -272,7 +273,7 @@ impl TimeColumn<'_> {
         self.inward(time, Spans { spans: starts, is_exact })
     }
 
-    /// The first start of a period at this time or later.
+    /// Returns the first start of a period at this time or later.
     fn first_start(self, periods: Periods, nanos: i128) -> Option<i128> {
         if nanos <= -FAR || FAR <= nanos {
             return Some(nanos);
@@ -296,15 +297,15 @@ impl TimeColumn<'_> {
                 (grid.start(index), grid.start(index + 1))
             }
         };
-        // Before 1970 DataFusion's date_trunc goes up for some units, so that the condition itself
-        // has to be looked at there.
+        // Before 1970 DataFusion's date_trunc rounds up for some units, so that the condition
+        // itself must be evaluated there.
         if !matches!(periods, Periods::Grid(_)) && start <= 0 {
             return None;
         }
         Some(i128::from(if start == instant { start } else { next }) * worth)
     }
 
-    /// A time so many months later.
+    /// Returns a time so many months later.
     fn months_later(self, nanos: i128, months: i64) -> Option<i128> {
         if nanos <= -FAR || FAR <= nanos {
             return Some(nanos);
@@ -315,7 +316,7 @@ impl TimeColumn<'_> {
     }
 }
 
-/// Spans whose starts and ends are moved.
+/// Returns the spans with their starts and ends moved.
 fn moved(spans: Spans, start_by: i128, end_by: i128, is_exact: bool) -> Spans {
     let far = |at: i128, by: i128| if at.abs() >= FAR { at } else { at + by };
     let shift = |(start, end): Span| (far(start, start_by), far(end, end_by));
@@ -323,12 +324,12 @@ fn moved(spans: Spans, start_by: i128, end_by: i128, is_exact: bool) -> Spans {
     Spans { spans: spans.spans.into_iter().map(shift).collect(), is_exact }
 }
 
-/// The next multiple at or after a value.
+/// Returns the next multiple at or after a value.
 fn ceil(value: i128, of: i128) -> i128 {
     value + (-value).rem_euclid(of)
 }
 
-/// What `date_trunc` cuts times down to.
+/// Returns the periods of `date_trunc`.
 fn truncation(period: &str) -> Option<Periods> {
     Some(match period.to_ascii_lowercase().as_str() {
         "second" => Periods::Seconds(1),
@@ -346,7 +347,7 @@ fn is_utc(zone: Option<&str>) -> bool {
     zone.is_none_or(|zone| matches!(zone, "UTC" | "Z" | "+00:00" | "+00"))
 }
 
-/// A literal in nanoseconds since 1970.
+/// Returns a literal in nanoseconds since 1970.
 fn nanos_of(value: &ScalarValue) -> Option<i128> {
     let (count, worth, zone) = match value {
         ScalarValue::TimestampNanosecond(Some(count), zone) => (*count, 1, zone.as_deref()),
@@ -361,7 +362,7 @@ fn nanos_of(value: &ScalarValue) -> Option<i128> {
     is_utc(zone).then(|| i128::from(count) * worth)
 }
 
-/// The length of an INTERVAL without months.
+/// Returns the length of an INTERVAL without months.
 fn interval_nanos(value: &ScalarValue) -> Option<i128> {
     const PER_DAY: i128 = 86_400_000_000_000;
     match value {
@@ -380,7 +381,7 @@ fn clamped(value: i128) -> i64 {
     i64::try_from(value.clamp(least, most)).expect("clamped")
 }
 
-/// The instants in both; the ranges of each ascend.
+/// Returns the instants in both; the ranges of each ascend.
 fn intersected(left: &[TimeRange], right: &[TimeRange]) -> Vec<TimeRange> {
     let mut all = Vec::new();
     let (mut at_left, mut at_right) = (0, 0);
@@ -494,7 +495,8 @@ mod tests {
         check(add("n", 1, col("ts")).gt_eq(at(0)), "-..+ and more");
         let both = floor("1h", add("m", 30, col("ts"))).eq(at(HOUR));
         check(both, &format!("{}..{}", HOUR / 2, HOUR / 2 + HOUR));
-        // Days of short months are several: the condition is looked at again.
+        // Several days of a long month become one of a short month: the condition is evaluated
+        // again.
         let later = add("M", 1, col("ts")).gt_eq(at(59 * DAY));
         check(later, &format!("{}..+ and more", 24 * DAY));
         check(not(add("M", 1, col("ts")).gt_eq(at(59 * DAY))), "-..+ and more");

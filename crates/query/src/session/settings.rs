@@ -1,12 +1,13 @@
-//! Settings: what `SET` changes and `SHOW` shows.
+//! Settings, which `SET` changes and `SHOW` shows.
 //!
-//! - ST1. A setting that is accepted has its effect, or none is to be expected of it here: those of
-//!   the list `QUIET` are sent by clients of PostgreSQL whatever they talk to.
-//! - ST2. Values are kept as they are shown.
-//! - ST3. What a session keeps is bounded: `limits::SESSION_SETTINGS` of `limits::SETTING_BYTES`.
+//! - ST1. A setting that is accepted has its effect, or needs none here: those of the list `QUIET`
+//!   are sent by clients of PostgreSQL to every server.
+//! - ST2. Values are stored as they are shown.
+//! - ST3. The settings of a session are bounded: `limits::SESSION_SETTINGS` of
+//!   `limits::SETTING_BYTES`.
 //!
-//! Names are compared without regard to case. One with a point in it that nobody knows is kept, as
-//! PostgreSQL does it. Not here: configuration keys of a server, which `SHOW` shows too (`host`).
+//! Names are compared without regard to case. An unknown name with a point in it is stored, as in
+//! PostgreSQL. Not here: configuration keys of a server, which `SHOW` shows too (`host`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,40 +20,40 @@ use crate::error::SettingProblem;
 use crate::rights::Role;
 use crate::timeseries::Zone;
 
-/// The version of PostgreSQL that clients are to take us for.
+/// The version of PostgreSQL that is reported to clients.
 pub(crate) const SERVER_VERSION: &str = "16.0";
 /// The same as a number.
 const SERVER_VERSION_NUM: &str = "160000";
 
-/// The longest time that a statement may ask for; a server's limit for its clients is the same.
+/// The maximal timeout of a statement; a server's limit for its clients is the same.
 const TIMEOUT_MAX: Duration = Duration::from_hours(24);
 
 /// A setting.
 struct Setting {
-    /// As PostgreSQL writes it.
+    /// The name in PostgreSQL's spelling.
     name: &'static str,
     kind: Kind,
-    /// What it is for.
+    /// A description of its purpose.
     about: &'static str,
 }
 
-/// Which values a setting takes.
+/// The values that a setting takes.
 enum Kind {
-    /// How long a statement may work.
+    /// The maximal run time of a statement.
     StatementTimeout,
-    /// On or off, and off at first.
+    /// On or off; off by default.
     Switch,
-    /// Any text, and this one at first.
+    /// Any text, with this default.
     Text(&'static str),
-    /// The first of these, however it is written.
+    /// One value, in any of these spellings; the first one is shown.
     Only(&'static [&'static str]),
-    /// One of these, and the first at first.
+    /// One of these, the first by default.
     OneOf(&'static [&'static str]),
     /// A time zone.
     Zone,
-    /// A whole number between these; the third at first.
+    /// An integer between the first two, with the third as default.
     Number(i32, i32, &'static str),
-    /// It is as it is.
+    /// A value that cannot be changed.
     Fixed(fn(&Session) -> String),
 }
 
@@ -169,7 +170,7 @@ const SETTINGS: &[Setting] = &[
     },
 ];
 
-/// ST1. Settings that are kept and mean nothing here, with what they are at first.
+/// ST1. Settings that are stored without effect, with their defaults.
 const QUIET: &[(&str, &str)] = &[
     ("bytea_output", "hex"),
     ("check_function_bodies", "on"),
@@ -208,7 +209,7 @@ const QUIET: &[(&str, &str)] = &[
 pub(crate) struct Shown {
     pub(crate) name: String,
     pub(crate) value: String,
-    /// What it is for.
+    /// A description of its purpose.
     pub(crate) about: &'static str,
 }
 
@@ -228,7 +229,7 @@ fn find_quiet(name: &str) -> Option<&'static (&'static str, &'static str)> {
     QUIET.iter().find(|(quiet, _)| quiet.eq_ignore_ascii_case(name))
 }
 
-/// Gives a setting of a session a value, or what it was at first.
+/// Sets a setting of a session, or resets it.
 pub(crate) fn set(
     session: &Session,
     name: &str,
@@ -264,12 +265,12 @@ pub(crate) fn set(
     Ok(())
 }
 
-/// Gives all settings of a session what they were at first.
+/// Resets all settings of a session.
 pub(crate) fn reset(session: &Session) {
     *session.values() = session.0.first.get().cloned().unwrap_or_default();
 }
 
-/// The value as it is kept (ST2).
+/// Returns the value as it is stored (ST2).
 fn checked(session: &Session, setting: &Setting, value: &str) -> Result<String, SettingProblem> {
     let refused = |expected: &str| SettingProblem::Value {
         name: setting.name.to_owned(),
@@ -309,21 +310,21 @@ fn checked(session: &Session, setting: &Setting, value: &str) -> Result<String, 
     }
 }
 
-/// `0`, `GMT`, `LOCAL` and the like.
+/// Parses `0`, `GMT`, `LOCAL` and similar names of UTC.
 fn posix_zone(value: &str) -> Option<Zone> {
     let value = value.trim();
     let is_utc = ["0", "GMT", "LOCAL", "DEFAULT", "Zulu", "UCT"];
     is_utc.iter().any(|it| it.eq_ignore_ascii_case(value)).then_some(Zone::Fixed(0))
 }
 
-/// True for a zone whose clocks have shown UTC and will, as far as can be told.
+/// Returns true for a zone whose local time was and will be UTC, as far as its rules tell.
 fn is_utc(zone: Zone) -> bool {
     const HALF_YEAR: i64 = 15_778_800;
     (0..140).all(|halves| zone.offset_at(halves * HALF_YEAR) == 0)
 }
 
-/// What a setting of a session is; `None` if there is none of this name. `timeout` is that of a
-/// statement for which nothing is set.
+/// Returns a setting of a session; `None` if there is none of this name. `timeout` is that of a
+/// statement without a setting.
 pub(crate) fn shown(session: &Session, timeout: Timeout, name: &str) -> Option<Shown> {
     if let Some(setting) = find(name) {
         return Some(shown_setting(session, timeout, setting));
@@ -356,7 +357,7 @@ fn shown_setting(session: &Session, timeout: Timeout, setting: &Setting) -> Show
     Shown { name: setting.name.to_owned(), value, about: setting.about }
 }
 
-/// All settings that mean something here, and those that were set besides.
+/// Returns all settings that have an effect here, and others that were set.
 pub(crate) fn all_settings(session: &Session, timeout: Timeout) -> Vec<Shown> {
     let known = SETTINGS.iter().map(|setting| shown_setting(session, timeout, setting));
     let mut all = known.collect::<Vec<_>>();
@@ -385,7 +386,7 @@ fn parse_switch(value: &str) -> Option<bool> {
     }
 }
 
-/// Units of spans, the longest first, with how many microseconds each has.
+/// Units of spans, the longest first, with their microseconds.
 const UNITS: [(&str, u64); 6] = [
     ("d", 86_400_000_000),
     ("h", 3_600_000_000),
@@ -395,7 +396,7 @@ const UNITS: [(&str, u64); 6] = [
     ("us", 1),
 ];
 
-/// `250`, `250ms`, `1.5 s`: milliseconds without a unit.
+/// Parses `250`, `250ms`, `1.5 s`: milliseconds without a unit.
 fn parse_span(text: &str) -> Option<Duration> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -404,11 +405,11 @@ fn parse_span(text: &str) -> Option<Duration> {
     let (_, micros) = UNITS.iter().find(|(name, _)| *name == unit)?;
     let number = number.parse::<f64>().ok()?;
     let span = Duration::try_from_secs_f64(number * *micros as f64 / 1e6).ok()?;
-    // What is too short to be told is not 0, which means something else.
+    // A time below a microsecond is refused: rounded to 0 it would have another meaning.
     (number == 0.0 || 0 < span.as_micros()).then_some(span)
 }
 
-/// `1500ms`, `5s`: in the longest unit of which it is a whole number.
+/// Formats `1500ms`, `5s`: in the longest unit of which it is a whole number.
 fn shown_span(span: Duration) -> String {
     let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
     if micros == 0 {

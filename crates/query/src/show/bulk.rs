@@ -1,4 +1,4 @@
-//! What COPY answers, and what there is of jobs and files.
+//! Answers to COPY, and lists of jobs and files.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::bulk::{BulkOutcome, BulkProgress};
 use crate::error::{Error, Result};
 use crate::system::Caller;
 
-/// The answer to a COPY that does not wait.
+/// Returns the answer to a COPY that does not wait.
 pub(crate) fn copy_queued(id: &str) -> Result<RecordBatch> {
     batch(vec![("id", texts([Some(id.to_owned())]))])
 }
 
-/// The answer to one that does.
+/// Returns the answer to a COPY that waits.
 pub(crate) fn copied(id: &str, outcome: &BulkOutcome) -> Result<RecordBatch> {
     batch(vec![
         ("id", texts([Some(id.to_owned())])),
@@ -25,7 +25,7 @@ pub(crate) fn copied(id: &str, outcome: &BulkOutcome) -> Result<RecordBatch> {
     ])
 }
 
-/// The answer to `COPY 'id' CANCEL`.
+/// Returns the answer to `COPY 'id' CANCEL`.
 pub(crate) fn copy_canceled(id: &str, status: &str) -> Result<RecordBatch> {
     let text = |text: &str| texts([Some(text.to_owned())]);
     batch(vec![("id", text(id)), ("status", text(status))])

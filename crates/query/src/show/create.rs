@@ -1,4 +1,4 @@
-//! The statement that makes an empty table like another one, or a view.
+//! The statement that creates an empty table like another one, or a view.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use tidegate_model::{ColumnDefault, PartitionUnit, Schema};
 
 use crate::parse::shown_ttl;
 
-/// Words that mean something where a column's definition starts.
+/// Keywords at the start of a column's definition.
 const RESERVED: [&str; 5] = ["LIKE", "SELECT", "WITH", "INDEX", "CONSTRAINT"];
 
-/// The statement that makes an empty table like this one, or this view.
+/// Returns the statement that creates an empty table like this one, or this view.
 pub(super) fn create_statement(name: &str, schema: &Schema) -> String {
     if let Some(view) = schema.view() {
         let columns = schema.columns().iter().map(|column| quoted(&column.name));
@@ -50,7 +50,7 @@ pub(super) fn create_statement(name: &str, schema: &Schema) -> String {
     ddl
 }
 
-/// The name as it can stand in a statement.
+/// Returns the name as a statement writes it.
 fn quoted(name: &str) -> String {
     let mut characters = name.chars();
     let is_word = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')

@@ -1,5 +1,5 @@
-//! What there is of an engine: its statements, its memory, its functions, and what the program that
-//! runs it says of itself.
+//! Information about an engine: its statements, its memory, its functions, and the configuration of
+//! its host program.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::rights::Role;
 use crate::session::Origin;
 use crate::system::{Caller, System};
 
-/// What stands where nobody may read what stands there.
+/// The text in place of a sensitive value.
 const HIDDEN: &str = "****";
 
-/// What a key of the configuration is shown as.
+/// Returns the shown value of a key of the configuration.
 fn shown_value(entry: &ConfigEntry) -> String {
     if entry.is_sensitive { HIDDEN.to_owned() } else { entry.value.clone() }
 }
@@ -40,14 +40,14 @@ pub(super) fn parameters(caller: &Caller) -> Result<RecordBatch> {
     ])
 }
 
-/// A key of the configuration, with its name.
+/// Returns the value of a key of the configuration, with its name.
 pub(super) fn parameter(system: &System, name: &str) -> Option<(String, String)> {
     let all = system.host.parameters();
     let found = all.iter().find(|it| it.property_path.eq_ignore_ascii_case(name))?;
     Some((found.property_path.clone(), shown_value(found)))
 }
 
-/// A line a statement; the texts of those that the caller may not see are NULL.
+/// Returns a line for each statement; the texts of those that the caller may not see are NULL.
 pub(super) fn query_activity(caller: &Caller) -> Result<RecordBatch> {
     let all = caller.system.activity.list();
     let rows = all.len();
@@ -57,7 +57,7 @@ pub(super) fn query_activity(caller: &Caller) -> Result<RecordBatch> {
     let same = |text: &str| texts(vec![Some(text.to_owned()); rows]);
     batch(vec![
         ("query_id", counts(all.iter().map(|it| it.id))),
-        // Any of them works on any part of a statement.
+        // Any worker executes any part of a statement.
         ("worker_id", new_null_array(&DataType::Int64, rows)),
         ("worker_pool", same("query")),
         ("username", texts(all.iter().map(|it| it.session.origin().user.clone()))),
@@ -70,7 +70,7 @@ pub(super) fn query_activity(caller: &Caller) -> Result<RecordBatch> {
         ("rows_out", counts(all.iter().map(|it| it.rows_out()))),
         ("memory_bytes", counts(all.iter().map(|it| it.memory.bytes()))),
         ("spill_bytes", counts(all.iter().map(|it| it.spill_bytes()))),
-        // No statement applies what another one has committed.
+        // No statement applies the commits of another one.
         ("is_wal", flags(vec![false; rows])),
     ])
 }
@@ -98,7 +98,7 @@ pub(super) fn memory_metrics(caller: &Caller) -> Result<RecordBatch> {
 pub(super) fn ilp_connections(caller: &Caller) -> Result<RecordBatch> {
     let mut all = caller.system.host.line_connections();
     let Origin { role, user, .. } = caller.session.origin();
-    // As with statements: others see their own.
+    // As for statements, other users see their own.
     all.retain(|it| *role == Role::Admin || user.is_some() && it.user == *user);
     batch(vec![
         ("peer", texts(all.iter().map(|it| Some(it.peer.clone())))),
@@ -112,10 +112,10 @@ pub(super) fn ilp_connections(caller: &Caller) -> Result<RecordBatch> {
     ])
 }
 
-/// All functions by their names; several names of one are listed each.
+/// Returns all functions by their names; several names of one are listed each.
 pub(super) fn functions(state: &SessionState) -> Result<RecordBatch> {
     let (scalars, _) = our_functions(state);
-    // `None` where it is not about one value, and of other words for other functions.
+    // `None` for functions that are not scalar, and for names that are rewritten as others.
     let is_constant = |it: &Listed| {
         let known = scalars.get(it.name).or(state.scalar_functions().get(it.name));
         let known = known.filter(|_| it.kind == "SCALAR")?;

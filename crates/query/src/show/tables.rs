@@ -1,9 +1,9 @@
-//! What there is of tables: their columns, partitions, rows, bytes and commits.
+//! Information about tables: their columns, partitions, rows, bytes and commits.
 //!
-//! - TA2. A table that is damaged is listed with what its manifest says: it is suspended, what
-//!   depends on rows is NULL, and `wal_tables()` says what is damaged.
-//! - TA1. Bytes are those of segments on disk. Rows that are in the log and not yet in segments
-//!   count as rows, and their bytes as none.
+//! - TA2. A damaged table is listed with the facts of its manifest: it is suspended, columns that
+//!   depend on rows are NULL, and `wal_tables()` names the damage.
+//! - TA1. Bytes are those of segments on disk. Rows of the memtable count as rows, and their bytes
+//!   as none.
 
 use std::sync::Arc;
 
@@ -21,14 +21,15 @@ use tidegate_storage::{
 use super::{batch, counts, flags, texts};
 use crate::error::Result;
 
-/// What a symbol counts as in `rawSize`: the number that stands for it.
+/// The bytes of a symbol in `rawSize`: those of its id.
 const SYMBOL_BYTES: u64 = 4;
 
-/// The snapshots of tables, and next to each the damage that keeps it from being read, if there is
-/// any (TA2).
+/// The snapshots of tables, each with the damage that keeps it from being read, if there is any
+/// (TA2).
 type Described = (Vec<Arc<Snapshot>>, Vec<Option<StorageError>>);
 
-/// All tables as they are now; not as of one moment, and without those that are dropped meanwhile.
+/// Returns all tables as they are now; not as of one moment, and without those that are dropped
+/// meanwhile.
 fn described(visible: &VisibleTables<'_>) -> Result<Described> {
     let (mut snapshots, mut damages) = (Vec::new(), Vec::new());
     for table in visible.tables() {
@@ -44,13 +45,13 @@ fn described(visible: &VisibleTables<'_>) -> Result<Described> {
     Ok((snapshots, damages))
 }
 
-/// Those that have files.
+/// Removes views, which have no files.
 fn without_views((snapshots, damages): Described) -> Described {
     let all = snapshots.into_iter().zip(damages);
     all.filter(|(snapshot, _)| snapshot.schema.view().is_none()).unzip()
 }
 
-/// What a message says, with its causes.
+/// Returns the message of an error, with its causes.
 fn with_causes(error: &StorageError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -71,7 +72,7 @@ pub(super) fn tables(visible: &VisibleTables<'_>) -> Result<RecordBatch> {
     let row_counts = row_counts(&snapshots, &totals, &damages);
     let designated =
         |it: &Arc<Snapshot>| it.schema.designated_column().map(|(column, _)| column.name.clone());
-    // Nanoseconds are cut: one column has one type.
+    // Nanoseconds are truncated: one column has one type.
     let times = |bound: fn(&[PartitionTotals]) -> Option<i64>| {
         let of_table = |(snapshot, totals): (&Arc<Snapshot>, &Vec<PartitionTotals>)| {
             let worth = snapshot.schema.time_unit().per_second() / 1_000_000;
@@ -112,8 +113,8 @@ pub(super) fn tables(visible: &VisibleTables<'_>) -> Result<RecordBatch> {
     ])
 }
 
-/// How many rows there are; NULL where the deletion vectors that say so may be damaged (TA2), and
-/// of a view, whose rows are not counted.
+/// Returns the numbers of rows; NULL where the deletion vectors for them may be damaged (TA2), and
+/// for a view, whose rows are not counted.
 fn row_counts(
     snapshots: &[Arc<Snapshot>],
     totals: &[Vec<PartitionTotals>],
@@ -128,7 +129,7 @@ fn row_counts(
     Arc::new(tables.map(of_table).collect::<Int64Array>())
 }
 
-/// Since the database was opened: the bytes that were written for a byte of log.
+/// Returns the bytes written for each byte of log, since the database was opened.
 fn write_amplification(visible: &VisibleTables<'_>, snapshots: &[Arc<Snapshot>]) -> ArrayRef {
     let of_table = |it: &Arc<Snapshot>| {
         let TableWrites { log_bytes, sealed_bytes, merged_bytes } =
@@ -157,7 +158,8 @@ pub(super) fn table_storage(visible: &VisibleTables<'_>) -> Result<RecordBatch> 
     ])
 }
 
-/// Commits are applied when they are made: nothing waits, and only damage suspends a table (TA2).
+/// Returns the state of commits. They are applied when they are made: nothing waits, and only
+/// damage suspends a table (TA2).
 pub(super) fn wal_tables(visible: &VisibleTables<'_>) -> Result<RecordBatch> {
     let (snapshots, damages) = without_views(described(visible)?);
     let rows = snapshots.len();
@@ -174,7 +176,7 @@ pub(super) fn wal_tables(visible: &VisibleTables<'_>) -> Result<RecordBatch> {
     ])
 }
 
-/// The name that QuestDB has for a type, ours where it has none.
+/// Returns the name of a type in QuestDB, or ours where it has none.
 fn type_name(ty: ColumnType) -> String {
     match ty {
         ColumnType::Int8 => "BYTE".to_owned(),
@@ -209,7 +211,7 @@ pub(super) fn columns(snapshot: &Snapshot) -> Result<RecordBatch> {
     ])
 }
 
-/// What the segments of a partition add up to.
+/// The totals of the segments of a partition.
 struct PartitionTotals {
     key: PartitionKey,
     min_ts: i64,
@@ -219,8 +221,8 @@ struct PartitionTotals {
     segments: u64,
 }
 
-/// What a row takes where nothing is encoded; `None` if that depends on the row, whose texts no
-/// metadata know.
+/// Returns the bytes of an unencoded row; `None` if they depend on the row's texts, whose lengths
+/// are not in the metadata.
 fn raw_row_bytes(schema: &Schema) -> Option<u64> {
     let of_column = |ty: ColumnType| match ty.physical() {
         _ if ty == ColumnType::Symbol => Some(SYMBOL_BYTES),

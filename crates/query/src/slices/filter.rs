@@ -2,7 +2,7 @@
 //!
 //! - SF1. A filter gathers the rows that are left until they are as many as a batch has, and
 //!   charges nothing for them: 8,192 texts of a megabyte. So it gets its input in parts of
-//!   `SLICE_BYTES`, as if each was all there is, and gives out what is left of it.
+//!   `SLICE_BYTES`, as if each was its whole input, and returns the rows that are left of it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -68,7 +68,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 struct PartsExec {
     inputs: Arc<Inputs>,
-    /// How many rows the filter gives out at most.
+    /// The maximal number of rows that the filter returns.
     fetch: Option<usize>,
 }
 
@@ -120,9 +120,9 @@ struct Parts {
     part: SendableRecordBatchStream,
     filter: Arc<dyn ExecutionPlan>,
     input: Shared,
-    /// The number of the stream, and what it is executed with.
+    /// The number of the stream, and its task context.
     of: (usize, Arc<TaskContext>),
-    /// How many rows may still come.
+    /// The number of rows that may still come.
     left: usize,
 }
 
@@ -167,7 +167,7 @@ impl RecordBatchStream for Parts {
 struct Part {
     schema: SchemaRef,
     input: Shared,
-    /// How many bytes it may still have.
+    /// The number of bytes that it may still have.
     left: u64,
 }
 

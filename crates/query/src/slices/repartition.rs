@@ -1,7 +1,7 @@
 //! Rows that are divided among streams, which gather few of them if they may be wide.
 //!
 //! - SR1. For each stream that it divides rows among, DataFusion gathers as many as a batch has,
-//!   and charges nothing until they are: 8,192 texts of a megabyte for each. Where rows have texts
+//!   and charges nothing until they are: 8,192 texts of a megabyte for each. Of rows with texts
 //!   or lists, `WIDE_ROWS` are gathered; batches that have half as many go on as they are.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +34,7 @@ pub(super) fn narrow(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
     Ok(through(inner, FewRowsExec { outer }))
 }
 
-/// What all operators but this one are executed with.
+/// The task context of all operators but this one.
 #[derive(Debug, Default)]
 struct Outer(Mutex<Option<Arc<TaskContext>>>);
 
@@ -44,7 +44,7 @@ struct FewRowsExec {
     outer: Arc<Outer>,
 }
 
-/// What is below it, with the usual one.
+/// The input of the division, with the usual batch size.
 #[derive(Debug)]
 struct BelowExec {
     outer: Arc<Outer>,

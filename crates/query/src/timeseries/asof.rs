@@ -1,10 +1,10 @@
-//! ASOF JOIN and LT JOIN: each left row with the right row that prevailed at its time.
+//! ASOF JOIN and LT JOIN: each left row with the latest right row at or before its time.
 //!
 //! - J1. Every left row comes out once, in the order of the left side.
 //! - J2. The right row is the last one, in the order of the right side, of those with equal keys
-//!   and a time that is not after the left row's (LT: that is before it), if it is not further
-//!   from it than TOLERANCE; if there is none, its columns are NULL.
-//! - J3. Keys do not match on NULL, and rows without a time match nothing.
+//!   and a time that is not after the left row's (LT: that is before it), if its distance is at
+//!   most TOLERANCE; if there is none, its columns are NULL.
+//! - J3. Keys do not match on NULL, and rows without a time match no row.
 //!
 //! The work is in `asof::merge`.
 
@@ -51,10 +51,10 @@ use super::sample::time_unit;
 use crate::error::{ClauseProblem, Error};
 use merge::{Merge, MergeKeys, Sides};
 
-/// Right rows that are held besides the wanted ones, before those are copied.
+/// The maximal number of right rows that are held besides the needed ones, before those are copied.
 const SPARE_ROWS: usize = 131_072;
 
-/// Which right rows count.
+/// The right rows that a left row can match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
 enum TimeJoin {
     /// At the time of the left row or before it: ASOF.
@@ -72,7 +72,7 @@ impl TimeJoin {
     }
 }
 
-/// The plan of a join in time: `join` is one that `clauses` has marked.
+/// Returns the plan of a join in time: `join` is one that `clauses` has marked.
 pub(super) fn time_join(
     left: TableFactor,
     join: Join,
@@ -118,12 +118,12 @@ fn other_condition() -> datafusion::common::DataFusionError {
     Error::NotSupported { position: None, feature }.into()
 }
 
-/// What ON and TOLERANCE say.
+/// The conditions of ON and TOLERANCE.
 struct Conditions<'a> {
     left: &'a LogicalPlan,
     right: &'a LogicalPlan,
     keys: Vec<(Column, Column)>,
-    /// In nanoseconds.
+    /// The tolerance in nanoseconds.
     tolerance: Option<i128>,
 }
 
@@ -149,7 +149,7 @@ impl Conditions<'_> {
             }
             SqlExpr::Identifier(name) => {
                 let key = SqlExpr::Identifier(name.clone());
-                // Of the columns of this name that joins before have put there, the first.
+                // Of the columns of this name from earlier joins, the first.
                 let is_it = |(_, field): &(_, &Arc<Field>)| field.name() == &name.value;
                 let mut found = self.left.schema().iter().filter(is_it);
                 let pair = match (found.next(), found.next()) {
@@ -183,7 +183,7 @@ impl Conditions<'_> {
     }
 }
 
-/// The logical node.
+/// The logical node of a join in time.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AsofJoin {
     left: LogicalPlan,
@@ -192,7 +192,7 @@ pub(super) struct AsofJoin {
     right_time: Column,
     keys: Vec<(Column, Column)>,
     kind: TimeJoin,
-    /// In nanoseconds.
+    /// The tolerance in nanoseconds.
     tolerance: Option<i128>,
     schema: DFSchemaRef,
 }
@@ -216,12 +216,12 @@ impl PartialOrd for AsofJoin {
 }
 
 impl AsofJoin {
-    /// The designated timestamp of the result.
+    /// Returns the designated timestamp of the result.
     pub(super) fn time(&self) -> &Column {
         &self.left_time
     }
 
-    /// The operator of the node.
+    /// Returns the operator of the node.
     pub(super) fn exec(
         &self,
         left: Arc<dyn ExecutionPlan>,
@@ -256,7 +256,7 @@ impl AsofJoin {
     }
 }
 
-/// A type without dictionary, as keys are compared.
+/// Returns a type without dictionary, in which keys are compared.
 fn plain(ty: DataType) -> DataType {
     match ty {
         DataType::Dictionary(_, value) => *value,
@@ -329,7 +329,7 @@ impl UserDefinedLogicalNodeCore for AsofJoin {
     }
 }
 
-/// The operator.
+/// The operator of a join in time.
 #[derive(Debug)]
 struct AsofExec {
     left: Arc<dyn ExecutionPlan>,
@@ -452,12 +452,12 @@ mod tests {
 
     use super::*;
 
-    /// Time, key and number of a row; NULL is `None`.
+    /// The time, the key and the number of a row; NULL is `None`.
     type Row = (Option<i64>, Option<&'static str>, i64);
 
     const KEYS: [Option<&str>; 4] = [Some("a"), Some("b"), Some("c"), None];
 
-    /// Rows by time, with equal ones among them, and some without at the end.
+    /// Returns rows by time, with equal ones among them, and some without a time at the end.
     fn rows(random: &mut impl FnMut(u64) -> u64, count: u64, spread: u64) -> Vec<Row> {
         let mut rows = Vec::new();
         for number in 0..count {
@@ -470,7 +470,8 @@ mod tests {
         rows
     }
 
-    /// One stream of small batches; `scale` is 1 for microseconds and 1,000 for nanoseconds.
+    /// Returns one stream of small batches; `scale` is 1 for microseconds and 1,000 for
+    /// nanoseconds.
     fn exec(rows: &[Row], scale: i64, batch_rows: usize) -> Arc<dyn ExecutionPlan> {
         let unit = if scale == 1 { ArrowUnit::Microsecond } else { ArrowUnit::Nanosecond };
         let schema = Arc::new(Schema::new(vec![
@@ -493,7 +494,7 @@ mod tests {
         MemorySourceConfig::try_new_exec(&[batches], Arc::clone(&schema), None).unwrap()
     }
 
-    /// What the header of this file says, row by row.
+    /// Computes the result by J1 to J3, row by row.
     fn expected(left: &[Row], right: &[Row], sides: &Sides, has_keys: bool) -> Vec<Option<i64>> {
         let matches = |l: &Row, r: &Row| {
             let (Some(l_time), Some(r_time)) = (l.0, r.0) else { return false };

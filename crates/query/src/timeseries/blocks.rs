@@ -1,8 +1,9 @@
-//! A query's clauses of ours become derived tables that `relations` knows by their alias.
+//! Select rewriting: a query's clauses of ours become derived tables that `relations` knows by
+//! their alias.
 //!
-//! - B1. Inner blocks are done before outer ones, so that a marked table is moved as a whole.
-//! - B2. A block that only DataFusion's SQL is left as it is, but for its grouping: plain columns
-//!   next to aggregates are grouped by.
+//! - B1. Inner blocks are rewritten before outer ones, so that a marked table is moved as a whole.
+//! - B2. A block that has only DataFusion's SQL is left unchanged, except for its grouping: plain
+//!   columns next to aggregates become keys.
 
 use std::ops::ControlFlow;
 
@@ -21,14 +22,14 @@ use crate::plan::{
     position_at, rewrite_aggregate,
 };
 
-/// What a marked derived table stands for.
+/// The clause of a marked derived table.
 #[derive(Debug, Clone)]
 pub(crate) enum Mark {
     /// `LIMIT high` or `LIMIT low, high` of the query inside.
     Limit { position: Option<Position>, low: Option<Box<Expr>>, high: Box<Expr> },
     /// LATEST ON over the rows inside.
     Latest(Box<LatestClause>),
-    /// The block inside, by buckets.
+    /// SAMPLE BY over the block inside.
     Sample(Box<SampleClause>),
 }
 
@@ -41,12 +42,12 @@ pub(crate) fn mark_blocks(
     is_aggregate: &dyn Fn(&str) -> bool,
 ) -> Vec<Mark> {
     let mut marker = Marker { sql, clauses, is_aggregate, marks: Vec::new() };
-    // It never breaks off.
+    // The visitor never breaks off.
     let _: ControlFlow<()> = query.visit(&mut marker);
     marker.marks
 }
 
-/// The mark that an alias stands for.
+/// Returns the number of the mark with this alias.
 pub(super) fn mark_number(alias: &TableAlias) -> Option<usize> {
     alias.name.value.strip_prefix(&mark_prefix())?.parse().ok()
 }
@@ -107,7 +108,7 @@ impl VisitorMut for Marker<'_> {
         ControlFlow::Continue(())
     }
 
-    /// What will be rewritten keeps its name, which no other item has.
+    /// Keeps the names of items that will be rewritten, which no other items have.
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         for item in &mut select.projection {
             let SelectItem::UnnamedExpr(expr) = item else { continue };
@@ -159,7 +160,7 @@ impl VisitorMut for Marker<'_> {
     }
 }
 
-/// Whether a call of an aggregate that is another in other words is in an expression.
+/// Returns true if an expression calls an aggregate that is rewritten as another.
 fn has_rewritten(expr: &Expr) -> bool {
     let is_it = visit_expressions(expr, |expr| match expr {
         Expr::Function(function) if is_rewritten(function) => ControlFlow::Break(()),
@@ -168,7 +169,7 @@ fn has_rewritten(expr: &Expr) -> bool {
     is_it.is_break()
 }
 
-/// Whether a limit is a plain number, which DataFusion knows.
+/// Returns true if a limit is a plain number, which DataFusion knows.
 fn is_count(limit: &Expr) -> bool {
     match limit {
         Expr::Value(value) => match &value.value {
@@ -180,12 +181,12 @@ fn is_count(limit: &Expr) -> bool {
     }
 }
 
-/// Whether these are the brackets around an ASOF or LT JOIN.
+/// Returns true for the brackets around an ASOF or LT JOIN.
 pub(super) fn is_time_join(tables: &TableWithJoins) -> bool {
     matches!(tables.joins.as_slice(), [join] if join.global)
 }
 
-/// Puts each ASOF or LT JOIN into brackets of its own, with all that is left of it.
+/// Puts each ASOF or LT JOIN into brackets of its own, with all tables left of it.
 fn nest_time_joins(tables: &mut TableWithJoins) {
     while let Some(at) = tables.joins.iter().position(|join| join.global) {
         let mut before = std::mem::take(&mut tables.joins);
@@ -234,7 +235,7 @@ pub(super) fn query_of(select: Select) -> Query {
     }
 }
 
-/// Groups a block without GROUP BY by what stands next to its aggregates.
+/// Groups a block without GROUP BY by the columns next to its aggregates.
 fn group_implicitly(select: &mut Select, is_aggregate: &dyn Fn(&str) -> bool) {
     let is_ungrouped = matches!(
         &select.group_by,
@@ -261,7 +262,7 @@ fn group_implicitly(select: &mut Select, is_aggregate: &dyn Fn(&str) -> bool) {
     select.group_by = GroupByExpr::Expressions(keys, Vec::new());
 }
 
-/// True if a block groups its rows.
+/// Returns true if a block groups its rows.
 fn is_grouped(select: &Select) -> bool {
     match &select.group_by {
         GroupByExpr::Expressions(keys, _) => !keys.is_empty(),
@@ -269,7 +270,7 @@ fn is_grouped(select: &Select) -> bool {
     }
 }
 
-/// The expression of an item; `None` for `*`.
+/// Returns the expression of an item; `None` for `*`.
 pub(super) fn item_expr(item: &SelectItem) -> Option<&Expr> {
     match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
@@ -277,11 +278,11 @@ pub(super) fn item_expr(item: &SelectItem) -> Option<&Expr> {
     }
 }
 
-/// What an item is grouped by: itself if there is a column and no aggregate in it, and else the
-/// columns outside of its aggregates.
+/// Returns the grouping keys of an item: itself if there is a column and no aggregate in it, and
+/// else the columns outside of its aggregates.
 pub(super) fn keys_of(expr: &Expr, is_aggregate: &dyn Fn(&str) -> bool) -> Vec<Expr> {
     let mut finder = Finder::new(is_aggregate);
-    // It never breaks off.
+    // The visitor never breaks off.
     let _: ControlFlow<()> = expr.visit(&mut finder);
     if finder.columns.is_empty() {
         return Vec::new();
@@ -291,16 +292,15 @@ pub(super) fn keys_of(expr: &Expr, is_aggregate: &dyn Fn(&str) -> bool) -> Vec<E
 
 pub(super) fn contains_aggregate(expr: &Expr, is_aggregate: &dyn Fn(&str) -> bool) -> bool {
     let mut finder = Finder::new(is_aggregate);
-    // It never breaks off.
+    // The visitor never breaks off.
     let _: ControlFlow<()> = expr.visit(&mut finder);
     finder.has_aggregate
 }
 
-/// Looks for aggregates, windows, and columns outside of aggregates. What subqueries have is
-/// theirs.
+/// Finds aggregates, windows, and columns outside of aggregates, but not those of subqueries.
 struct Finder<'a> {
     is_aggregate: &'a dyn Fn(&str) -> bool,
-    /// How many aggregates and subqueries are open.
+    /// The number of open aggregates and subqueries.
     inside: usize,
     queries: usize,
     has_aggregate: bool,
@@ -366,14 +366,14 @@ fn is_aggregate_call(function: &Function, is_aggregate: &dyn Fn(&str) -> bool) -
     function.over.is_none() && name.is_some_and(|name| is_aggregate(&name.value))
 }
 
-/// Puts other expressions in place of columns outside of aggregates, where `replacement` has one.
+/// Replaces columns outside of aggregates for which `replacement` returns an expression.
 pub(super) fn replace_columns(
     expr: &mut Expr,
     is_aggregate: &dyn Fn(&str) -> bool,
     replacement: &dyn Fn(&Expr) -> Option<Expr>,
 ) {
     let mut replacer = Replacer { is_aggregate, replacement, inside: 0 };
-    // It never breaks off.
+    // The visitor never breaks off.
     let _: ControlFlow<()> = expr.visit(&mut replacer);
 }
 
@@ -424,7 +424,7 @@ impl VisitorMut for Replacer<'_> {
     }
 }
 
-/// The number and unit of a TOLERANCE, if the expression is one.
+/// Returns the number and unit of a TOLERANCE, if the expression is one.
 pub(super) fn tolerance_of(expr: &Expr, name: &str) -> Option<(u64, char)> {
     let Expr::Function(function) = expr else { return None };
     let ident = function.name.0.last()?.as_ident()?;

@@ -1,7 +1,7 @@
-//! Buckets of time: where they begin, and how they are numbered.
+//! Buckets of time: their starts and their numbers.
 //!
 //! - K1. `start(index(t)) <= t < start(index(t) + 1)` for every designated timestamp `t`.
-//! - K2. `start` rises with the number of the bucket.
+//! - K2. `start` ascends with the number of the bucket.
 //!
 //! Instants are plain integers in the unit of their column.
 
@@ -11,20 +11,20 @@ use tidegate_model::time::{CivilDate, days_in_month};
 use super::zone::Zone;
 use crate::error::ClauseProblem;
 
-/// Wider buckets could not be counted from any instant without overflow: 1,141 years of
-/// microseconds.
+/// The maximal width: wider buckets could not be counted from any instant without overflow. It is
+/// 1,141 years of microseconds.
 const WIDTH_MAX: i64 = 1 << 55;
-/// Months of the whole range of times, and more.
+/// A bound of the months of the whole range of times.
 const MONTHS_MAX: u64 = 12 * 600_000;
 /// 1970-01-05, a Monday, in days since 1970.
 const FIRST_MONDAY: i64 = 4;
 
-/// How wide buckets are.
+/// The width of buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
 enum Step {
     /// So many units of the column.
     Width(i64),
-    /// So many days of the clocks of a zone.
+    /// So many local days of a zone.
     Days(i64),
     /// So many months of the calendar.
     Months(i64),
@@ -33,14 +33,14 @@ enum Step {
 /// A number of units of time: `15m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
 pub(crate) struct Stride {
-    /// How many; at least 1.
+    /// The number of units; at least 1.
     pub(crate) count: u64,
-    /// One of n U T s m h d w M y, and u as U.
+    /// The unit: one of n U T s m h d w M y, and u as U.
     pub(crate) unit: char,
 }
 
 impl Stride {
-    /// `15m`, or `m` for `1m`.
+    /// Parses `15m`, or `m` for `1m`.
     pub(crate) fn parse(text: &str) -> Result<Stride, ClauseProblem> {
         let bad = || ClauseProblem::Stride { stride: text.to_owned() };
         let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
@@ -58,7 +58,7 @@ impl Stride {
         ClauseProblem::Stride { stride: format!("{}{}", self.count, self.unit) }
     }
 
-    /// Its length in nanoseconds; `None` for months and years.
+    /// Returns its length in nanoseconds; `None` for months and years.
     pub(crate) fn nanos(self) -> Option<i128> {
         let unit = match self.unit {
             'n' => 1,
@@ -74,7 +74,8 @@ impl Stride {
         Some(i128::from(self.count) * unit)
     }
 
-    /// Its length in a unit of columns. Finer than the unit is only what divides it, and is 1.
+    /// Returns its length in the unit of a column. A stride finer than that must divide it, and has
+    /// length 1.
     fn width(self, scale: TimeUnit) -> Result<i64, ClauseProblem> {
         let worth = i128::from(1_000_000_000 / scale.per_second());
         let nanos = self.nanos().ok_or_else(|| self.problem())?;
@@ -96,13 +97,13 @@ impl Stride {
         matches!(self.unit, 'M' | 'y')
     }
 
-    /// Whether buckets follow the days of a zone's clocks.
+    /// Returns true if buckets follow the local days of a zone.
     fn follows_days(self) -> bool {
         matches!(self.unit, 'd' | 'w' | 'M' | 'y')
     }
 }
 
-/// Where buckets are counted from.
+/// The origin of the numbers of buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
 pub(crate) enum Origin {
     /// 1970, or the first Monday of it for weeks, so many seconds later.
@@ -117,12 +118,12 @@ pub(crate) struct Grid {
     step: Step,
     zone: Zone,
     per_second: i64,
-    /// The start of bucket 0: an instant for a width, and else a time of the zone's clocks.
+    /// The start of bucket 0: an instant for a width, and else a local time of the zone.
     origin: i64,
 }
 
 impl Grid {
-    /// The buckets of a stride for a column that counts `scale`.
+    /// Returns the buckets of a stride for a column that counts `scale`.
     pub(crate) fn new(
         stride: Stride,
         scale: TimeUnit,
@@ -153,7 +154,7 @@ impl Grid {
         Ok(Grid { step, zone, per_second, origin })
     }
 
-    /// The number of the bucket that holds an instant (K1).
+    /// Returns the number of the bucket that holds an instant (K1).
     pub(crate) fn index(&self, instant: i64) -> i128 {
         let local = || i128::from(clocks(self.zone, self.per_second, instant));
         let mut index = match self.step {
@@ -171,7 +172,7 @@ impl Grid {
                 i128::from(apart.div_euclid(months))
             }
         };
-        // A month may begin late in it, and clocks are set.
+        // The origin may be late in a month, and local time may jump.
         while instant < self.start(index) {
             index -= 1;
         }
@@ -181,7 +182,8 @@ impl Grid {
         index
     }
 
-    /// The first instant of a bucket; the nearest there is beyond the range of times.
+    /// Returns the first instant of a bucket; the nearest instant if it is out of the range of
+    /// times.
     pub(crate) fn start(&self, index: i128) -> i64 {
         let local = match self.step {
             Step::Width(width) => {
@@ -201,7 +203,7 @@ impl Grid {
         clamped(i128::from(seconds) * i128::from(self.per_second) + i128::from(fraction))
     }
 
-    /// The first instants of the buckets of these instants.
+    /// Returns the first instants of the buckets of these instants.
     pub(crate) fn floor_all(&self, instants: &[i64]) -> Vec<i64> {
         if let Step::Width(width) = self.step {
             let origin = self.origin.rem_euclid(width);
@@ -210,7 +212,7 @@ impl Grid {
             };
             return instants.iter().map(floor).collect();
         }
-        // Neighbours are mostly in one bucket.
+        // Consecutive instants are mostly in one bucket.
         let (mut start, mut end) = (0, 0);
         let mut floor = |&instant: &i64| {
             if instant < start || end <= instant {
@@ -222,13 +224,13 @@ impl Grid {
         instants.iter().map(&mut floor).collect()
     }
 
-    /// Months from year 0 to a time of the clocks.
+    /// Returns the months from year 0 to a local time.
     fn month_number(&self, local: i64) -> i64 {
         let date = CivilDate::from_days(local.div_euclid(self.per_second * 86_400));
         date.year * 12 + i64::from(date.month) - 1
     }
 
-    /// The origin so many months later, on the last day of the month if it has too few.
+    /// Returns the origin so many months later, on the last day of the month if it has too few.
     fn month_start(&self, months: i128) -> i128 {
         let per_day = self.per_second * 86_400;
         let date = CivilDate::from_days(self.origin.div_euclid(per_day));
@@ -243,7 +245,7 @@ impl Grid {
     }
 }
 
-/// What the clocks of a zone show at an instant, in units since they showed 1970.
+/// Returns the local time of a zone at an instant, in units since local 1970.
 fn clocks(zone: Zone, per_second: i64, instant: i64) -> i64 {
     let offset = zone.offset_at(instant.div_euclid(per_second));
     instant.saturating_add(offset * per_second)

@@ -1,11 +1,11 @@
 //! The clauses that sqlparser does not know, taken out of the tokens of a query.
 //!
-//! - L1. Every other token stays where it is in the text.
-//! - L2. A clause is kept under the place of the SELECT that it belongs to: the last one before it
-//!   within the same brackets.
+//! - L1. Every other token keeps its place in the text.
+//! - L2. A clause is stored under the place of the SELECT that it belongs to: the last one before
+//!   it within the same brackets.
 //!
-//! ASOF and LT JOIN stay among the tokens, as joins that nobody else writes: `GLOBAL LEFT JOIN` and
-//! `GLOBAL RIGHT JOIN`; TOLERANCE becomes a condition of theirs.
+//! ASOF and LT JOIN stay among the tokens, as joins that no query has otherwise: `GLOBAL LEFT JOIN`
+//! and `GLOBAL RIGHT JOIN`; TOLERANCE becomes a condition of theirs.
 
 use std::collections::HashMap;
 
@@ -21,12 +21,12 @@ use crate::plan::{NESTING_MAX, QueryDialect, position_at};
 /// The clauses of a query's blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Clauses {
-    /// L2.
+    /// The clauses by place (L2).
     by_select: HashMap<Location, BlockClauses>,
 }
 
 impl Clauses {
-    /// The clauses of the block whose SELECT is there.
+    /// Returns the clauses of the block with its SELECT at this place.
     pub(super) fn take(&mut self, select: Location) -> BlockClauses {
         self.by_select.remove(&select).unwrap_or_default()
     }
@@ -59,7 +59,7 @@ pub(crate) struct SampleClause {
     pub(super) align: Align,
 }
 
-/// What stands in FILL for one aggregate, or for all.
+/// The FILL of one aggregate, or of all.
 #[derive(Debug, Clone)]
 pub(super) enum FillClause {
     None,
@@ -69,25 +69,25 @@ pub(super) enum FillClause {
     Value(Box<Expr>),
 }
 
-/// Where buckets are counted from.
+/// The origin of the numbers of buckets.
 #[derive(Debug, Clone)]
 pub(super) enum Align {
     Calendar { zone: Option<String>, offset: Option<String> },
     FirstObservation,
 }
 
-/// The name of the function that a TOLERANCE becomes.
+/// Returns the name of the function that a TOLERANCE becomes.
 pub(super) fn tolerance_name() -> String {
     format!("{OURS}tolerance")
 }
 
-/// The alias of a derived table with `TIMESTAMP(column)` behind it.
+/// Returns the prefix of the alias of a derived table with `TIMESTAMP(column)` behind it.
 pub(super) fn timestamp_prefix() -> String {
     format!("{OURS}timestamp ")
 }
 
-/// `(query) TIMESTAMP(column)` becomes `(SELECT * FROM (query) AS ..)` with the column in the
-/// alias, which leaves room for an alias of the query's own.
+/// Replaces `(query) TIMESTAMP(column)` by `(SELECT * FROM (query) AS ..)` with the column in the
+/// alias, so that the query can have an alias of its own.
 pub(crate) fn wrap_timestamps(tokens: &mut Vec<TokenWithSpan>) {
     let mut opened = Vec::new();
     let mut at = 0;
@@ -104,7 +104,7 @@ pub(crate) fn wrap_timestamps(tokens: &mut Vec<TokenWithSpan>) {
                     let alias = TokenWithSpan::new(alias, column.span);
                     let close = TokenWithSpan::new(Token::RParen, tokens[end].span);
                     tokens.splice(at + 1..=end, [alias, close]);
-                    // A place that no clause is kept under.
+                    // A place without clauses.
                     let nowhere = |token| TokenWithSpan::new(token, Span::empty());
                     let before = [
                         TokenWithSpan::new(Token::LParen, span),
@@ -123,7 +123,8 @@ pub(crate) fn wrap_timestamps(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// The column of `TIMESTAMP(column)` behind the query between two brackets, and where that ends.
+/// Returns the column of `TIMESTAMP(column)` behind the query between two brackets, and the place
+/// behind it.
 fn timestamp_behind(
     tokens: &[TokenWithSpan],
     open: usize,
@@ -160,11 +161,11 @@ pub(crate) fn lift_clauses(sql: &str, tokens: &mut Vec<TokenWithSpan>) -> Result
     Ok(lifter.clauses)
 }
 
-/// What is open within the same brackets.
+/// The state within the same brackets.
 #[derive(Debug, Default, Clone, Copy)]
 struct Level {
     select: Option<Location>,
-    /// An ASOF or LT JOIN, and whether its ON was there.
+    /// The open ASOF or LT JOIN, and the presence of its ON.
     join: Option<HasOn>,
     is_limit: bool,
 }
@@ -213,10 +214,10 @@ impl Lifter<'_> {
         Ok(())
     }
 
-    /// Whether the word at hand was dealt with.
+    /// Handles the current word; returns false if it is part of no clause.
     fn word(&mut self) -> Result<bool> {
         let span = self.tokens[self.at].span;
-        // A table or an alias may be called like a clause.
+        // A table or an alias may have the name of a clause.
         let before = self.kept.iter().rev().find(|token| !is_blank(token));
         if before.is_some_and(|token| {
             token.token == Token::Comma || ["FROM", "JOIN", "AS"].iter().any(|word| is(token, word))
@@ -281,13 +282,13 @@ impl Lifter<'_> {
         self.at += 1;
     }
 
-    /// Another token at the place of the one at hand, or of the last.
+    /// Inserts another token at the place of the current one, or of the last.
     fn insert(&mut self, token: Token) {
         let span = self.tokens.get(self.at).or(self.kept.last()).map(|token| token.span);
         self.kept.push(TokenWithSpan::new(token, span.unwrap_or(Span::empty())));
     }
 
-    /// The next token that is no blank.
+    /// Returns the next token that is no blank.
     fn peek(&self) -> Option<&TokenWithSpan> {
         self.tokens[self.at..].iter().find(|token| !is_blank(token))
     }
@@ -302,7 +303,7 @@ impl Lifter<'_> {
         words.iter().all(|word| rest.next().is_some_and(|token| is(token, word)))
     }
 
-    /// Goes on to the next token that is no blank.
+    /// Skips to the next token that is no blank.
     fn skip_blank(&mut self) {
         while self.tokens.get(self.at).is_some_and(is_blank) {
             self.at += 1;
@@ -362,7 +363,7 @@ impl Lifter<'_> {
         Error::NotSupported { position: Some(self.position()), feature }
     }
 
-    /// Notes a clause of the block at hand; `is_first` says whether it has none such yet.
+    /// Stores a clause of the current block; `note` returns false if it has one already.
     fn block(&mut self, span: Span, note: impl FnOnce(&mut BlockClauses) -> bool) -> Result<()> {
         let is_first = self
             .level()
@@ -377,7 +378,7 @@ impl Lifter<'_> {
         Err(Error::Syntax { position, what: SyntaxError::Unexpected { expected, found } })
     }
 
-    /// `LIMIT a,` and what may come behind it.
+    /// Reads `LIMIT a,` and the part behind it.
     fn limit_comma(&mut self) {
         self.keep();
         let is_end = |token: &TokenWithSpan| {
@@ -389,7 +390,7 @@ impl Lifter<'_> {
         }
     }
 
-    /// `1h`: a number and a unit without a blank between them, or with.
+    /// Reads `1h`: a number and a unit, with a blank between them or without.
     fn span_of_time(&mut self, units: &str) -> Result<(u64, char)> {
         let expected = "a number and a unit, like 15m";
         let number = match self.peek().map(|token| &token.token) {
@@ -447,7 +448,7 @@ impl Lifter<'_> {
         Ok(LatestClause { position, timestamp, keys })
     }
 
-    /// `x`, or `t.x`.
+    /// Reads `x`, or `t.x`.
     fn column(&mut self) -> Result<Expr> {
         let mut path = Vec::new();
         loop {
@@ -538,8 +539,8 @@ impl Lifter<'_> {
         }
     }
 
-    /// An expression up to one of these words, a comma, the end of the brackets, or what begins
-    /// another clause.
+    /// Reads an expression up to one of these words, a comma, the end of the brackets, or the start
+    /// of another clause.
     fn expr(&mut self, ends: &[&str]) -> Result<Expr> {
         const CLAUSES: [&str; 9] = [
             "ORDER",
@@ -586,7 +587,7 @@ impl Lifter<'_> {
     }
 }
 
-/// The word at a position.
+/// Returns the word at a position.
 fn position_text(sql: &str, position: Position) -> String {
     sql[position.offset..].split_whitespace().next().unwrap_or_default().to_owned()
 }

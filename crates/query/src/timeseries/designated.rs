@@ -1,7 +1,7 @@
-//! Which column of a plan is its designated timestamp.
+//! The designated timestamp of a plan.
 //!
 //! - D1. The column ascends in the plan's rows if those come in the order of the plan's result;
-//!   operators that rely on it ask for that order all the same.
+//!   operators that rely on it require that order nevertheless.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,7 +15,7 @@ use super::latest::LatestOn;
 use super::pick::PickRows;
 use crate::scan::ScanTable;
 
-/// The designated timestamp of a plan, if it has one.
+/// Returns the designated timestamp of a plan, if it has one.
 pub(crate) fn designated(plan: &LogicalPlan) -> Option<Column> {
     match plan {
         LogicalPlan::TableScan(scan) => {
@@ -60,7 +60,7 @@ pub(crate) fn designated(plan: &LogicalPlan) -> Option<Column> {
     }
 }
 
-/// A plan whose designated timestamp is this column, in whose order it is. Running, it is nothing.
+/// A plan that is ordered by this column, its designated timestamp. It has no operator of its own.
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd)]
 pub(crate) struct Designated {
     pub(super) input: LogicalPlan,

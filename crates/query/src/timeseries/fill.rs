@@ -2,14 +2,12 @@
 //!
 //! - F1. The result has one row for each bucket from the first to the last, and each key.
 //! - F2. More rows than the engine allows are refused before the first one is made.
-//! - F3. Rows that are there stay as they are.
-//! - F4. A batch of the result has as few rows as make `SLICE_BYTES` if each has the widest texts
-//!   and lists that there are: a row is copied for each bucket that it fills.
-//! - F5. The values around a gap are looked up, not searched for: FILL(LINEAR) takes time in
-//!   proportion to the rows of its input and its result, however many of them are NULL.
+//! - F3. Existing rows are unchanged.
+//! - F4. A batch of the result has so few rows that it has at most `SLICE_BYTES` even if each has
+//!   the widest texts and lists of the input: a row is copied for each bucket that it fills.
 //!
-//! The rows that come in, which are those of an aggregate, are held until all keys are known; the
-//! result is made a batch at a time.
+//! The input rows, which are those of an aggregate, are held until all keys are known; the result
+//! is made a batch at a time.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -50,37 +48,37 @@ use crate::error::{ClauseProblem, Error};
 use crate::plan::{constant_bytes, time_value};
 use crate::system::Caller;
 
-/// Rows of a batch of the result, at most (F4).
+/// The maximal number of rows of a batch of the result (F4).
 const BATCH_ROWS: usize = 8_192;
-/// What a row takes besides its values, about: its places in the tables of rows and keys.
+/// The approximate bytes of a row besides its values: its entries in the tables of rows and keys.
 const ROW_BYTES: usize = 80;
 
-/// What a column of the result of SAMPLE BY is.
+/// The role of a column of the result of SAMPLE BY.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub(super) enum Role {
     /// The start of the bucket.
     Bucket,
     /// A key.
     Key,
-    /// An aggregate, and what it is where there are no rows.
+    /// An aggregate, with its value in gaps.
     Value(Fill),
 }
 
 impl Role {
-    /// What a column of the input becomes.
+    /// Returns the field of the result for a field of the input.
     fn field(&self, field: &Field) -> Field {
         let is_filled = matches!(self, Role::Value(Fill::Null | Fill::Prev | Fill::Linear));
         field.clone().with_nullable(field.is_nullable() || is_filled)
     }
 }
 
-/// What is put where there are no rows.
+/// The value in a gap.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub(super) enum Fill {
     Null,
     /// The value of the last row of the key.
     Prev,
-    /// Between the values around it.
+    /// Linear interpolation between the values around it.
     Linear,
     Value(ScalarValue),
 }
@@ -117,7 +115,7 @@ impl PartialOrd for FillGaps {
 }
 
 impl FillGaps {
-    /// The rows of an input, whose first column is the bucket and ascends.
+    /// Makes the node over an input whose first column is the bucket and ascends.
     pub(super) fn new(input: LogicalPlan, filling: Filling) -> Result<FillGaps> {
         let fields =
             input.schema().iter().zip(&filling.roles).map(|((qualifier, field), role)| {
@@ -128,7 +126,7 @@ impl FillGaps {
         Ok(FillGaps { input, filling, schema })
     }
 
-    /// The operator of the node.
+    /// Returns the operator of the node.
     pub(super) fn exec(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         let filling = self.filling.clone();
         let ordering = input.output_ordering().cloned();
@@ -165,25 +163,25 @@ impl UserDefinedLogicalNodeCore for FillGaps {
     }
 }
 
-/// How to fill.
+/// The parameters of a fill.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub(super) struct Filling {
-    /// Of each column.
+    /// The role of each column.
     pub(super) roles: Vec<Role>,
     pub(super) stride: Stride,
     pub(super) unit: TimeUnit,
-    /// `None` if buckets are counted from the first row.
+    /// The buckets; `None` if they are counted from the first row.
     pub(super) grid: Option<Grid>,
     pub(super) from: Option<i64>,
     pub(super) to: Option<i64>,
 }
 
-/// The operator.
+/// The operator of a fill.
 #[derive(Debug)]
 struct FillExec {
     input: Arc<dyn ExecutionPlan>,
     filling: Arc<Filling>,
-    /// By bucket.
+    /// The order by bucket.
     ordering: Option<LexOrdering>,
     properties: Arc<PlanProperties>,
 }
@@ -198,7 +196,7 @@ impl FillExec {
             1 => input,
             _ => Arc::new(CoalescePartitionsExec::new(input)),
         };
-        // Constants and the like of the input need not be such of the result; its order is kept.
+        // Constants and equalities of the input may not hold in the result; its order does.
         let fields = input.schema();
         let fields = fields.fields().iter().zip(&filling.roles);
         let fields = fields.map(|(field, role)| role.field(field)).collect::<Vec<_>>();
@@ -298,7 +296,7 @@ impl ExecutionPlan for FillExec {
 struct Cell {
     /// The start of its bucket.
     instant: i64,
-    /// The row of the input it is, or the one before it of the same key.
+    /// The row of the input that it is, or the one before it of the same key.
     source: Source,
     /// Any row of its key; `None` if there are no keys and no rows.
     of_key: Option<u64>,
@@ -310,43 +308,43 @@ enum Source {
     Gap { before: Option<u64> },
 }
 
-/// What a fill may take.
+/// The limits of a fill.
 struct Room {
     memory: MemoryReservation,
-    /// How many rows it may make.
+    /// The maximal number of rows that it makes.
     rows_max: u64,
 }
 
-/// The work of one stream.
+/// The state of one stream.
 struct Gaps {
     filling: Arc<Filling>,
     schema: SchemaRef,
     rows: RecordBatch,
-    /// `None` if there are no rows, and nothing else tells where buckets begin.
+    /// The grid of the buckets; `None` if there are no rows, and the clause does not define it.
     grid: Option<Grid>,
-    /// Of each row, its bucket.
+    /// The bucket of each row.
     buckets: Vec<i128>,
-    /// Of each row, its key, numbered from 0 in the order of their first rows.
+    /// The key of each row, numbered from 0 in the order of their first rows.
     keys: Vec<usize>,
-    /// Of each key, its first row; `None` for the one key of no rows.
+    /// The first row of each key; `None` for the one key of no rows.
     first_rows: Vec<Option<u64>>,
-    /// Of each column that is filled by lines, the rows between which its lines run.
+    /// The rows around the gaps of each column that is interpolated.
     neighbours: HashMap<usize, Neighbours>,
-    /// For each key, the last row given out.
+    /// The last row returned of each key.
     last_rows: Vec<Option<u64>>,
-    /// The next row of the input to be given out.
+    /// The next row of the input to be returned.
     row: usize,
     bucket: i128,
-    /// The rows of the bucket at hand by their keys, once they are asked for.
+    /// The rows of the current bucket by their keys, once they are collected.
     present: Option<HashMap<usize, u64>>,
     key: usize,
     end: i128,
-    /// How many rows a batch of the result has (F4).
+    /// The number of rows of a batch of the result (F4).
     batch_rows: usize,
     _memory: MemoryReservation,
 }
 
-/// F4.
+/// Returns the number of rows of a batch (F4).
 fn batch_rows(filling: &Filling, rows: &RecordBatch) -> usize {
     let widest = rows.columns().iter().map(|column| widest_bytes(column.as_ref()));
     let fills = filling.roles.iter().map(|role| match role {
@@ -368,7 +366,7 @@ impl Gaps {
         let mut batches = Vec::new();
         while let Some(batch) = input.next().await.transpose()? {
             let key_bytes = read.add(&filling, &batch)?;
-            // Twice: as batches, and as the one that they become.
+            // Charged twice: as batches, and as the one that they are merged into.
             room.memory.try_grow(2 * bytes(&batch) + ROW_BYTES * batch.num_rows() + key_bytes)?;
             batches.push(batch);
         }
@@ -384,10 +382,10 @@ impl Gaps {
     ) -> Result<Gaps> {
         let ReadRows { grid, buckets, keys, mut first_rows, next_rows, maker, .. } = read;
         if maker.is_none() && first_rows.is_empty() {
-            // Without keys there is one, even without rows.
+            // Without keys there is one group, even without rows.
             first_rows.push(None);
         }
-        // With no row to count from, FROM and TO alone tell.
+        // Without rows to count from, only FROM and TO define the grid.
         let grid = grid.or(filling.grid);
         let place = |instant: i64| grid.map(|grid| grid.index(instant));
         let first = filling.from.and_then(place).or(buckets.first().copied());
@@ -425,12 +423,12 @@ impl Gaps {
         })
     }
 
-    /// The first instant of a bucket.
+    /// Returns the first instant of a bucket.
     fn start(&self, bucket: i128) -> i64 {
         self.grid.map_or(0, |grid| grid.start(bucket))
     }
 
-    /// The rows of the result, in order.
+    /// Returns the next rows of the result, in order.
     fn next_cells(&mut self) -> Vec<Cell> {
         let mut cells = Vec::with_capacity(self.batch_rows);
         let mut instant = self.start(self.bucket);
@@ -459,7 +457,7 @@ impl Gaps {
         cells
     }
 
-    /// The rows of the bucket at hand by their keys. Goes past them once the bucket is done.
+    /// Returns the rows of the current bucket by their keys. Skips the rows of earlier buckets.
     fn rows_of_bucket(&mut self) -> HashMap<usize, u64> {
         while self.row < self.buckets.len() && self.buckets[self.row] < self.bucket {
             self.row += 1;
@@ -523,7 +521,7 @@ impl Gaps {
         })
     }
 
-    /// Straight lines between the values around a gap, and NULL where there is none on one side.
+    /// Interpolates linearly between the values around a gap; NULL if there is none on one side.
     fn linear(
         &self,
         column: &ArrayRef,
@@ -562,7 +560,7 @@ impl Gaps {
         Ok(cast(&filled, column.data_type())?)
     }
 
-    /// The line through a gap, between the rows with values around it.
+    /// Returns the rows with values around a gap.
     fn line(&self, neighbours: &Neighbours, cell: &Cell) -> Option<Line> {
         let Source::Gap { before: Some(before) } = cell.source else { return None };
         let before = to_usize(before);
@@ -576,14 +574,14 @@ impl Gaps {
 
 /// The nearest rows of the same key with a value in one column (F5).
 struct Neighbours {
-    /// Of each row: itself, or the last one before it.
+    /// For each row: itself, or the last one before it.
     at_or_before: Vec<Option<u64>>,
-    /// Of each row: the first one behind it.
+    /// For each row: the first one behind it.
     behind: Vec<Option<u64>>,
 }
 
 impl Neighbours {
-    /// The neighbours in each column that is filled by lines.
+    /// Returns the neighbours in each column that is interpolated.
     fn of_columns(
         filling: &Filling,
         rows: &RecordBatch,
@@ -620,7 +618,7 @@ fn to_usize(row: u64) -> usize {
     usize::try_from(row).expect("rows are counted in usize")
 }
 
-/// Two rows, and how far it is from the one to the other.
+/// Two rows, with the distance from the first one to the gap and to the second one.
 struct Line {
     from: usize,
     to: usize,
@@ -633,7 +631,7 @@ fn value_at(values: &dyn Array, row: u64) -> Option<usize> {
     values.is_valid(row).then_some(row)
 }
 
-/// `whole * passed / of`, rounded half away from zero.
+/// Returns `whole * passed / of`, rounded half away from zero.
 fn part_of(whole: i128, passed: i128, of: i128) -> i128 {
     match whole.checked_mul(2 * passed) {
         Some(twice) => {
@@ -644,15 +642,15 @@ fn part_of(whole: i128, passed: i128, of: i128) -> i128 {
     }
 }
 
-/// What is known of the rows that were read.
+/// The tables of the rows that were read.
 struct ReadRows {
-    /// Where buckets begin.
+    /// The grid of the buckets.
     grid: Option<Grid>,
     buckets: Vec<i128>,
     keys: Vec<usize>,
     first_rows: Vec<Option<u64>>,
     next_rows: Vec<Option<u64>>,
-    /// Of each key, its last row.
+    /// The last row of each key.
     last_rows: Vec<usize>,
     numbers: HashMap<Box<[u8]>, usize>,
     /// The positions of the keys.
@@ -680,7 +678,7 @@ impl ReadRows {
         })
     }
 
-    /// Adds the rows of a batch. Returns how many bytes its new keys take, about.
+    /// Adds the rows of a batch. Returns the approximate bytes of its new keys.
     fn add(&mut self, filling: &Filling, batch: &RecordBatch) -> Result<usize> {
         let starts = cast(batch.column(0), &DataType::Int64)?;
         let starts = starts.as_primitive::<Int64Type>().values();
@@ -716,7 +714,7 @@ impl ReadRows {
         Ok(key_bytes)
     }
 
-    /// Puts the next row behind the others of its key.
+    /// Appends the next row to the others of its key.
     fn place(&mut self, key: usize) {
         let row = self.keys.len();
         if key == self.first_rows.len() {

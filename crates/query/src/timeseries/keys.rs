@@ -9,7 +9,7 @@ use datafusion::common::Result;
 
 use crate::plan::one_zero_and_nan;
 
-/// Makes keys of columns.
+/// A converter of columns to keys.
 pub(super) struct KeyMaker {
     converter: RowConverter,
 }
@@ -20,7 +20,7 @@ impl KeyMaker {
         Ok(KeyMaker { converter: RowConverter::new(fields)? })
     }
 
-    /// The keys of all rows of these columns.
+    /// Returns the keys of all rows of these columns.
     pub(super) fn keys(&self, columns: &[ArrayRef]) -> Result<Rows> {
         let columns = columns.iter().map(one_zero_and_nan).collect::<Vec<_>>();
         Ok(self.converter.convert_columns(&columns)?)

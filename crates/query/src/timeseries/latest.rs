@@ -1,9 +1,9 @@
-//! LATEST ON: of each key the row with the greatest timestamp.
+//! LATEST ON: the row with the greatest timestamp for each key.
 //!
-//! - N1. Rows come in newest first, so the first row of a key is the one. Among equal timestamps a
-//!   scan gives the last committed row first.
-//! - N2. Held are the keys and their rows, and nothing else.
-//! - N3. If it is known how many keys there are at most, the input ends when so many are found.
+//! - N1. Rows come in newest first, so the first row of a key is the result. Among equal timestamps
+//!   a scan returns the last committed row first.
+//! - N2. Only the keys and their rows are held.
+//! - N3. If an upper bound of the number of keys is known, the input ends when so many are found.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -46,12 +46,12 @@ use crate::error::{ClauseProblem, Error};
 use crate::plan::table_name;
 use crate::scan::{ScanSource, reversed};
 
-/// Segments whose footers are looked at for NULL among the keys.
+/// The maximal number of segments whose footers are read to find NULL among the keys.
 const SEGMENTS_ASKED_MAX: usize = 1_000;
-/// What a key takes besides its bytes, about.
+/// The approximate bytes of a key besides its own.
 const KEY_BYTES: usize = 48;
 
-/// The plan of rows with LATEST ON.
+/// Returns the plan of rows with LATEST ON.
 pub(super) fn latest(
     clause: &LatestClause,
     rows: LogicalPlan,
@@ -80,17 +80,17 @@ pub(super) fn latest(
     Ok(extension(LatestOn { input: rows, time, keys, bounds }))
 }
 
-/// What is known of how many values a key has.
+/// A bound of the number of values of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 enum KeyBound {
-    /// Conditions let no more through.
+    /// The number of values that conditions select.
     Asked(usize),
-    /// They are those of this column of the table that is read.
+    /// The number of symbols of this column of the table that is read.
     Symbols(String),
     Unknown,
 }
 
-/// What is known of each key.
+/// Returns the bound of each key.
 fn key_bounds(rows: &LogicalPlan, keys: &[Column]) -> Vec<KeyBound> {
     let mut conditions = Vec::new();
     let reads_table = reads_table(rows, &mut conditions);
@@ -105,8 +105,8 @@ fn key_bounds(rows: &LogicalPlan, keys: &[Column]) -> Vec<KeyBound> {
     keys.iter().map(bound).collect()
 }
 
-/// How many keys there are at most: the product of how many values each of them has. `None` if that
-/// is not known.
+/// Returns the maximal number of keys: the product of the bounds of their parts. `None` if it is
+/// not known.
 fn key_count(input: &Arc<dyn ExecutionPlan>, bounds: &[KeyBound]) -> Option<usize> {
     let mut all = 1_usize;
     for bound in bounds {
@@ -120,7 +120,7 @@ fn key_count(input: &Arc<dyn ExecutionPlan>, bounds: &[KeyBound]) -> Option<usiz
     Some(all)
 }
 
-/// The table that an operator reads, if it reads one.
+/// Returns the table that an operator reads, if it reads one.
 fn scanned(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<Snapshot>> {
     if let Some(exec) = plan.downcast_ref::<DataSourceExec>() {
         return Some(exec.data_source().downcast_ref::<ScanSource>()?.snapshot());
@@ -131,8 +131,8 @@ fn scanned(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<Snapshot>> {
     }
 }
 
-/// Whether a plan reads one table, with its columns under their names; and the conditions that all
-/// of its rows pass.
+/// Returns true if a plan reads one table, with its columns under their names, and adds the
+/// conditions that all of its rows pass.
 fn reads_table<'a>(plan: &'a LogicalPlan, conditions: &mut Vec<&'a Expr>) -> bool {
     match plan {
         LogicalPlan::TableScan(scan) => table_name(&scan.table_name).is_some(),
@@ -149,7 +149,7 @@ fn reads_table<'a>(plan: &'a LogicalPlan, conditions: &mut Vec<&'a Expr>) -> boo
     }
 }
 
-/// How many values of a column pass a condition, if it lists them: `k = 'a'`, `k IN ('a', 'b')`.
+/// Returns the number of values of a column that a condition lists: `k = 'a'`, `k IN ('a', 'b')`.
 fn values_asked(condition: &Expr, column: &str) -> Option<usize> {
     let is_it = |expr: &Expr| matches!(expr, Expr::Column(it) if it.name == column);
     let is_literal = |expr: &Expr| matches!(expr, Expr::Literal(..));
@@ -166,8 +166,9 @@ fn values_asked(condition: &Expr, column: &str) -> Option<usize> {
     }
 }
 
-/// How many values a SYMBOL column has, NULL among them; `None` if it is no such column, or telling
-/// would be work. There may be symbols that no row has any more: then all rows are read.
+/// Returns the number of values of a SYMBOL column, NULL among them; `None` if it is no such
+/// column, or counting would be slow. There may be symbols that no row has any more: then all rows
+/// are read.
 fn symbol_count(snapshot: &Snapshot, name: &str) -> Option<usize> {
     let columns = snapshot.schema.columns();
     let column = columns.iter().find(|column| column.name.to_lowercase() == name)?;
@@ -184,7 +185,7 @@ fn symbol_count(snapshot: &Snapshot, name: &str) -> Option<usize> {
     symbols.checked_add(usize::from(has_null))
 }
 
-/// The logical node.
+/// The logical node of LATEST ON.
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd)]
 pub(super) struct LatestOn {
     input: LogicalPlan,
@@ -194,12 +195,12 @@ pub(super) struct LatestOn {
 }
 
 impl LatestOn {
-    /// The designated timestamp of the result.
+    /// Returns the designated timestamp of the result.
     pub(super) fn time(&self) -> &Column {
         &self.time
     }
 
-    /// The operator of the node.
+    /// Returns the operator of the node.
     pub(super) fn exec(&self, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = self.input.schema();
         let time = schema.index_of_column(&self.time)?;
@@ -226,7 +227,7 @@ impl UserDefinedLogicalNodeCore for LatestOn {
         [&self.time].into_iter().chain(&self.keys).cloned().map(Expr::Column).collect()
     }
 
-    /// What says something of the keys alone keeps or drops them as wholes.
+    /// Allows pushing down conditions on the keys alone: they keep or drop all rows of a key.
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
         let is_key = |column: &Column| self.keys.contains(column);
         let columns = self.schema().columns().into_iter();
@@ -257,12 +258,12 @@ impl UserDefinedLogicalNodeCore for LatestOn {
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        // DataFusion adds what the expressions need.
+        // DataFusion adds the columns that the expressions need.
         Some(vec![output_columns.to_vec()])
     }
 }
 
-/// The operator.
+/// The operator of LATEST ON.
 #[derive(Debug)]
 pub(super) struct LatestExec {
     input: Arc<dyn ExecutionPlan>,
@@ -270,7 +271,7 @@ pub(super) struct LatestExec {
     time: usize,
     keys: Vec<usize>,
     bounds: Vec<KeyBound>,
-    /// How many keys there are at most, if that is known.
+    /// The maximal number of keys, if it is known.
     key_count: Option<usize>,
     properties: Arc<PlanProperties>,
 }
@@ -341,7 +342,7 @@ impl ExecutionPlan for LatestExec {
         let field = field.field(self.time);
         let options = match field.is_nullable() {
             true => newest_first,
-            // As scans say it.
+            // The options that scans declare.
             false => SortOptions { descending: true, nulls_first: true },
         };
         let ordering = LexOrdering::new([Self::by_time(&self.input, self.time, options)]);
@@ -357,7 +358,7 @@ impl ExecutionPlan for LatestExec {
         };
         let (keys, bounds) = (self.keys.clone(), self.bounds.clone());
         if Arc::ptr_eq(input.properties(), self.input.properties()) {
-            // It reads what the one before does.
+            // It reads the same as the input before.
             let (time, key_count) = (self.time, self.key_count);
             let properties = Arc::clone(&self.properties);
             return Ok(Arc::new(LatestExec { input, time, keys, bounds, key_count, properties }));
@@ -398,7 +399,7 @@ impl ExecutionPlan for LatestExec {
     }
 }
 
-/// The keys that were seen, and their rows.
+/// The keys found so far, and their rows.
 struct Found {
     maker: KeyMaker,
     /// The positions of the keys.

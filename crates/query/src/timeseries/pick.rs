@@ -1,9 +1,9 @@
-//! Rows counted from the end of a result: `LIMIT -n` and its like.
+//! Rows counted from the end of a result: `LIMIT -n` and similar limits.
 //!
-//! - E1. Never more rows are held than the clause counts from the end, and one batch.
+//! - E1. At most the rows that the clause counts from the end are held, and one batch.
 //!
 //! Over a plain scan the last rows come in backward and the input ends after them, so that only the
-//! end of the table is read. The rows held count against the memory of queries.
+//! end of the table is read. The held rows count against the memory of queries.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,34 +30,34 @@ use super::extension;
 use crate::plan::in_table_order;
 use crate::scan::{ScanOrder, reversed};
 
-/// In which direction the rows come in.
+/// The direction in which the rows come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
 enum Direction {
     /// In the order of the result.
     Forward,
-    /// The other way round, and none but the wanted ones.
+    /// In the reverse order, and only the picked ones.
     Backward,
 }
 
-/// Which rows are wanted.
+/// The rows to be picked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
 pub(crate) enum Pick {
     /// The last `rows` without the last `dropped` of them.
     Last {
-        /// Counted from the end.
+        /// A number counted from the end.
         rows: usize,
-        /// Of these, how many at the end are left out: at most `rows`.
+        /// The number of these left out at the end: at most `rows`.
         dropped: usize,
     },
-    /// All but the last so many.
+    /// All but the last `dropped` rows.
     AllButLast {
-        /// How many at the end are left out.
+        /// The number of rows left out at the end.
         dropped: usize,
     },
 }
 
 impl Pick {
-    /// How many rows must be held back until the input ends.
+    /// Returns the number of rows that must be held back until the input ends.
     fn held(self) -> usize {
         match self {
             Pick::Last { rows, .. } => rows,
@@ -66,7 +66,7 @@ impl Pick {
     }
 }
 
-/// The picked rows of a plan. A plain scan is read from its end where that is enough.
+/// Returns the picked rows of a plan. A plain scan is read from its end if that is enough.
 pub(crate) fn picked(plan: LogicalPlan, pick: Pick) -> Result<LogicalPlan> {
     let forward = |plan: LogicalPlan| -> Result<LogicalPlan> {
         let (input, _) = in_table_order(plan, ScanOrder::Forward)?;
@@ -83,7 +83,7 @@ pub(crate) fn picked(plan: LogicalPlan, pick: Pick) -> Result<LogicalPlan> {
     Ok(extension(PickRows { input, pick, direction: Direction::Backward }))
 }
 
-/// The logical node.
+/// The logical node of picked rows.
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd)]
 pub(crate) struct PickRows {
     input: LogicalPlan,
@@ -96,7 +96,7 @@ impl PickRows {
         &self.input
     }
 
-    /// The operator of the node.
+    /// Returns the operator of the node.
     pub(crate) fn exec(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         let required = match self.direction {
             Direction::Forward => input.output_ordering().cloned(),
@@ -139,13 +139,13 @@ impl UserDefinedLogicalNodeCore for PickRows {
     }
 }
 
-/// The operator: one stream in, the picked rows of it out.
+/// The operator, which returns the picked rows of one stream.
 #[derive(Debug)]
 pub(super) struct PickExec {
     input: Arc<dyn ExecutionPlan>,
     pick: Pick,
     direction: Direction,
-    /// The order of the input that makes its last rows the last ones.
+    /// The order of the input in which its last rows are those of the result.
     required: Option<LexOrdering>,
     properties: Arc<PlanProperties>,
 }
@@ -262,14 +262,14 @@ impl ExecutionPlan for PickExec {
     }
 }
 
-/// The work of one stream.
+/// The state of one stream.
 struct Picking {
-    /// `None` when it has ended.
+    /// The input; `None` when it has ended.
     input: Option<SendableRecordBatchStream>,
     pick: Pick,
     direction: Direction,
     held: Held,
-    /// What can go out.
+    /// Batches that are ready to be returned.
     ready: VecDeque<RecordBatch>,
 }
 
@@ -304,7 +304,7 @@ impl Picking {
         }
     }
 
-    /// What is held is the last of the input.
+    /// Ends the input: the held rows are its last ones.
     fn finish(&mut self) {
         if let Pick::Last { rows, dropped } = self.pick {
             let wanted = match self.direction {
@@ -318,9 +318,9 @@ impl Picking {
     }
 }
 
-/// Rows and the memory they take.
+/// Held rows and their memory.
 struct Held {
-    /// In the order of the result.
+    /// The batches in the order of the result.
     batches: VecDeque<RecordBatch>,
     rows: usize,
     memory: MemoryReservation,
@@ -341,7 +341,7 @@ impl Held {
         Ok(())
     }
 
-    /// Lets go of what is before the last `rows` rows, and gives it away.
+    /// Removes and returns the rows before the last `rows` ones.
     fn drop_front(&mut self, rows: usize) -> Vec<RecordBatch> {
         let mut passed = Vec::new();
         while let Some(front) = self.batches.front_mut() {
@@ -354,7 +354,7 @@ impl Held {
                 self.memory.shrink(bytes(front).min(self.memory.size()));
                 passed.extend(self.batches.pop_front());
             } else {
-                // Its bytes stay counted, as they stay held.
+                // Its bytes stay counted, because they stay allocated.
                 passed.push(front.slice(0, excess));
                 *front = front.slice(excess, front.num_rows() - excess);
                 break;
@@ -363,7 +363,7 @@ impl Held {
         passed
     }
 
-    /// Lets go of what is behind the first `rows` rows.
+    /// Removes the rows behind the first `rows` ones.
     fn drop_back(&mut self, rows: usize) {
         while let Some(back) = self.batches.back_mut() {
             let excess = self.rows.saturating_sub(rows).min(back.num_rows());
@@ -381,7 +381,8 @@ impl Held {
     }
 }
 
-/// What the rows of a batch take, about: texts that several batches share are not counted.
+/// Returns the approximate bytes of the rows of a batch: texts that several batches share are not
+/// counted.
 pub(super) fn bytes(batch: &RecordBatch) -> usize {
     let sizes = batch.columns().iter().map(|column| column.to_data().get_slice_memory_size());
     sizes.map(|size| size.unwrap_or(0)).sum()

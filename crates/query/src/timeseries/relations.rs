@@ -27,13 +27,13 @@ use crate::error::{ClauseProblem, Error};
 use crate::parse::Position;
 use crate::plan::{bound_expr, integer_of};
 
-/// Plans the marked derived tables of one query.
+/// A planner of the marked derived tables of one query.
 #[derive(Debug)]
 pub(crate) struct MarkedRelations {
     marks: Vec<Mark>,
     aggregates: HashSet<String>,
     simplify: SimplifyContext,
-    /// Plans that come back as tables while another one is planned.
+    /// Plans that are inserted as tables while another one is planned.
     slots: Mutex<Vec<LogicalPlan>>,
 }
 
@@ -51,12 +51,12 @@ impl MarkedRelations {
         MarkedRelations { marks, aggregates, simplify, slots }
     }
 
-    /// Whether a function of this name, in lower case, is an aggregate.
+    /// Returns true if a function of this name, in lower case, is an aggregate.
     pub(super) fn is_aggregate(&self, name: &str) -> bool {
         self.aggregates.contains(name)
     }
 
-    /// The value of an expression without columns; `None` if it has not got one yet.
+    /// Returns the value of an expression without columns; `None` if it is not known yet.
     pub(super) fn constant(
         &self,
         expr: SqlExpr,
@@ -73,7 +73,7 @@ impl MarkedRelations {
         })
     }
 
-    /// The plan of a query in brackets.
+    /// Returns the plan of a query in brackets.
     pub(super) fn inner(
         query: Query,
         context: &mut dyn RelationPlannerContext,
@@ -82,7 +82,7 @@ impl MarkedRelations {
         context.plan(TableFactor::Derived { lateral: false, subquery, alias: None, sample: None })
     }
 
-    /// A table that stands for a plan, with its names.
+    /// Returns a table that stands for a plan, with its names.
     pub(super) fn slot(&self, plan: LogicalPlan) -> TableFactor {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let name = format!("{}{}", slot_prefix(), slots.len());
@@ -137,7 +137,7 @@ impl MarkedRelations {
         }
     }
 
-    /// A bound of LIMIT. NULL is `None`: no bound.
+    /// Returns a bound of LIMIT. NULL is `None`: no bound.
     fn bound(
         &self,
         expr: SqlExpr,
@@ -190,7 +190,7 @@ impl RelationPlanner for MarkedRelations {
     }
 }
 
-/// `(plan) TIMESTAMP(column)`.
+/// Returns the plan of `(plan) TIMESTAMP(column)`.
 fn with_timestamp(plan: LogicalPlan, name: &str) -> Result<LogicalPlan> {
     let column = Column::from(plan.schema().qualified_field_with_unqualified_name(name)?);
     if designated(&plan).as_ref() == Some(&column) {
@@ -204,23 +204,23 @@ fn with_timestamp(plan: LogicalPlan, name: &str) -> Result<LogicalPlan> {
     in_order_of(plan, column)
 }
 
-/// The rows of a plan by a column, which becomes their designated timestamp.
+/// Orders the rows of a plan by a column, which becomes their designated timestamp.
 pub(super) fn in_order_of(plan: LogicalPlan, column: Column) -> Result<LogicalPlan> {
     let by_time = SortExpr::new(Expr::Column(column.clone()), true, false);
     let input = LogicalPlanBuilder::from(plan).sort([by_time])?.build()?;
     Ok(extension(Designated { input, column }))
 }
 
-/// Which rows a LIMIT lets through.
+/// The rows that a LIMIT selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WantedRows {
-    /// Counted from the start.
+    /// A range counted from the start.
     FromStart { skip: usize, fetch: Option<usize> },
-    /// The picked ones of those behind the first `skip`.
+    /// The picked rows behind the first `skip`.
     Picked { skip: usize, pick: Pick },
 }
 
-/// The rows of `LIMIT high` and `LIMIT low, high`; an inner `None` is NULL.
+/// Returns the rows of `LIMIT high` and `LIMIT low, high`; an inner `None` is NULL.
 fn wanted_rows(
     low: Option<Option<i64>>,
     high: Option<i64>,

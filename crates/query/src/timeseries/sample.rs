@@ -1,7 +1,7 @@
-//! SAMPLE BY: what it says becomes a grouping by buckets, in their order, and a fill.
+//! SAMPLE BY as a grouping by buckets, in their order, and a fill.
 //!
-//! - S1. Outside of aggregates the designated timestamp is the start of the bucket; inside it is
-//!   itself.
+//! - S1. Outside of aggregates the designated timestamp is the start of the bucket; inside of them
+//!   it is the row's own.
 //! - S2. The result ascends by bucket, and the column of the bucket starts is its designated
 //!   timestamp.
 
@@ -39,12 +39,12 @@ use super::{OURS, extension};
 use crate::error::{ClauseProblem, Error};
 use crate::plan::{integer_of, time_of_integer, time_value, value_of_text};
 
-/// The name of the column of bucket starts while the block is planned.
+/// Returns the name of the column of bucket starts while the block is planned.
 fn bucket_name() -> String {
     format!("{OURS}bucket")
 }
 
-/// What the clause says, with values in place of expressions.
+/// The parameters of the clause, with values in place of expressions.
 #[derive(Debug, Clone, Copy)]
 struct Sampling {
     stride: Stride,
@@ -56,7 +56,7 @@ struct Sampling {
     is_by_first: bool,
 }
 
-/// The plan of a block with SAMPLE BY.
+/// Returns the plan of a block with SAMPLE BY.
 pub(super) fn sampled(
     relations: &MarkedRelations,
     clause: &SampleClause,
@@ -108,7 +108,7 @@ impl From<datafusion::common::DataFusionError> for Problem {
     }
 }
 
-/// What a column of times counts.
+/// Returns the unit of a column of times.
 pub(super) fn time_unit(schema: &DFSchema, column: &Column) -> Result<TimeUnit> {
     let (_, field) = schema.qualified_field_from_column(column)?;
     match field.data_type() {
@@ -157,7 +157,7 @@ fn sampling(
     Ok(Sampling { stride, unit, zone, offset, from, to, is_by_first })
 }
 
-/// A constant as an instant. A text is what the clocks of the zone show.
+/// Returns a constant as an instant. A text is a local time of the zone.
 pub(crate) fn instant(value: &ScalarValue, unit: TimeUnit, zone: Option<Zone>) -> Option<i64> {
     let ty = ColumnType::Timestamp(unit);
     let count = |value: &ScalarValue| match value {
@@ -180,7 +180,7 @@ pub(crate) fn instant(value: &ScalarValue, unit: TimeUnit, zone: Option<Zone>) -
     count(&value.cast_to(&target).ok().filter(|_| is_time)?)
 }
 
-/// The rows from FROM to TO.
+/// Filters the rows from FROM to TO.
 fn within(rows: LogicalPlan, time: &Column, sampling: Sampling) -> Result<LogicalPlan> {
     let bound = |value| lit(time_value(value, ColumnType::Timestamp(sampling.unit)));
     let time = || Expr::Column(time.clone());
@@ -194,8 +194,8 @@ fn within(rows: LogicalPlan, time: &Column, sampling: Sampling) -> Result<Logica
     plan.build()
 }
 
-/// The rows with the start of their bucket as one more column. `None` in place of a grid if only
-/// the first row tells where its buckets begin.
+/// Adds the start of their bucket to rows as one more column. `None` in place of a grid if its
+/// buckets are counted from the first row.
 fn with_buckets(
     rows: LogicalPlan,
     time: &Column,
@@ -222,7 +222,7 @@ fn with_buckets(
     Ok((rows, (!from_first).then_some(grid)))
 }
 
-/// The least time of the rows, as a number.
+/// Returns the least time of the rows, as a number.
 fn first_instant(rows: &LogicalPlan, time: &Column) -> Result<Expr> {
     let least = min(Expr::Column(time.clone())).alias("first");
     let subquery = LogicalPlanBuilder::from(rows.clone())
@@ -234,8 +234,8 @@ fn first_instant(rows: &LogicalPlan, time: &Column) -> Result<Expr> {
     Ok(Expr::ScalarSubquery(Subquery { subquery, outer_ref_columns: Vec::new(), spans }))
 }
 
-/// Makes the block a grouping by bucket and keys, its first item the bucket (S1), and says what
-/// each column of its result is.
+/// Makes the block a grouping by bucket and keys, its first item the bucket (S1), and returns the
+/// role of each column of its result.
 fn group_by_buckets(
     select: &mut Select,
     time: &Column,
@@ -285,7 +285,7 @@ fn group_by_buckets(
     Ok(roles)
 }
 
-/// Gives a column that is selected as it is its own name, before another takes its place.
+/// Names a plain column by its own name, before another expression replaces it.
 fn name_as_written(item: &mut SelectItem) {
     let SelectItem::UnnamedExpr(expr) = item else { return };
     let name = match expr {
@@ -314,7 +314,7 @@ fn is_column(expr: &SqlExpr, column: &Column) -> bool {
     }
 }
 
-/// Order, fill and the columns that the block selects (S2).
+/// Adds the order, the fill and the columns that the block selects (S2).
 fn finish(
     grouped: LogicalPlan,
     clause: &SampleClause,
@@ -339,7 +339,7 @@ fn finish(
     LogicalPlanBuilder::from(plan).project(items)?.build()
 }
 
-/// The roles with what fills their gaps.
+/// Adds the fills of their gaps to the roles.
 fn with_fills(
     mut roles: Vec<Role>,
     clause: &SampleClause,
@@ -371,8 +371,8 @@ fn with_fills(
     Ok(roles)
 }
 
-/// The value of a constant in FILL, in the type of its column: a number with or without a sign, or
-/// a text.
+/// Returns the value of a constant in FILL, in the type of its column: a number with or without a
+/// sign, or a text.
 fn fill_value(expr: &SqlExpr, ty: &DataType) -> Option<ScalarValue> {
     let text = match expr {
         SqlExpr::Value(value) => match &value.value {
@@ -387,8 +387,8 @@ fn fill_value(expr: &SqlExpr, ty: &DataType) -> Option<ScalarValue> {
     ScalarValue::try_from_string(text, ty).ok().filter(|value| !value.is_null())
 }
 
-/// The start of the bucket of a time. The second argument, if there is one, is the first instant
-/// of bucket 0.
+/// A function that returns the start of the bucket of a time. The second argument, if there is one,
+/// is the first instant of bucket 0.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct SampleBucket {
     stride: Stride,
@@ -397,8 +397,8 @@ struct SampleBucket {
     signature: Signature,
 }
 
-/// The stride of the buckets that a function puts times into, if it is that of a SAMPLE BY whose
-/// buckets count from a known instant.
+/// Returns the stride of a function's buckets, if it is that of a SAMPLE BY whose buckets count
+/// from a known instant.
 pub(crate) fn bucket_stride(function: &ScalarUDF) -> Option<Stride> {
     let bucket = function.inner().downcast_ref::<SampleBucket>()?;
     bucket.grid.map(|_| bucket.stride)
@@ -417,7 +417,7 @@ impl ScalarUDFImpl for SampleBucket {
         Ok(args[0].clone())
     }
 
-    /// With the name that the column is stored under.
+    /// Returns the field with the name that the column is stored under.
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let field = args.arg_fields[0].as_ref();
         Ok(Arc::new(field.clone().with_name(self.name())))

@@ -1,30 +1,30 @@
-//! Time zones: what the clocks of a place show.
+//! Time zones: conversion of instants to local times and back.
 //!
-//! - Z1. `to_utc` gives the first instant at which the clocks show a time, or, where they skip it,
-//!   the first instant behind the gap.
-//! - Z2. `to_instant` gives the last such instant, or, where the clocks skip the time, the one at
-//!   which they would show it had they not been changed.
+//! - Z1. `to_utc` returns the first instant of a local time, or, if the clocks skip it, the first
+//!   instant behind the gap.
+//! - Z2. `to_instant` returns the last such instant, or, if the clocks skip the time, the one that
+//!   it would have without the change of the clocks.
 
 use std::str::FromStr;
 
 use chrono::{DateTime, Offset, TimeZone};
 use chrono_tz::{OffsetComponents, TZ_VARIANTS, Tz};
 
-/// The instant whose standard offset stands for all: buckets of hours need one for ever.
+/// The instant whose standard offset is used at any time: buckets of hours need one offset.
 const STANDARD_AT: i64 = 1_735_689_600;
-/// No clock is further from UTC.
+/// The maximal distance of a local time from UTC.
 const OFFSET_SECONDS_MAX: i64 = 86_400;
 
 /// A time zone by name, or a fixed offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
 pub(crate) enum Zone {
-    /// So many seconds east of UTC.
+    /// A fixed offset of so many seconds east of UTC.
     Fixed(i64),
-    /// One with a history.
+    /// A zone with a history.
     Named(NamedZone),
 }
 
-/// A zone of the database of time zones.
+/// A zone of the time zone database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct NamedZone(Tz);
 
@@ -35,7 +35,7 @@ impl PartialOrd for NamedZone {
 }
 
 impl Zone {
-    /// `Europe/Berlin` in any case, `UTC`, `Z`, or an offset like `+01:30`.
+    /// Parses `Europe/Berlin` in any case, `UTC`, `Z`, or an offset like `+01:30`.
     pub(crate) fn parse(text: &str) -> Option<Zone> {
         let text = text.trim();
         if text.eq_ignore_ascii_case("UTC") || text.eq_ignore_ascii_case("Z") {
@@ -52,7 +52,8 @@ impl Zone {
         Some(Zone::Named(NamedZone(zone)))
     }
 
-    /// How many seconds the clocks are ahead of UTC at an instant, in seconds since 1970.
+    /// Returns the seconds by which local time is ahead of UTC at an instant, in seconds since
+    /// 1970.
     pub(crate) fn offset_at(self, seconds: i64) -> i64 {
         match self {
             Zone::Fixed(offset) => offset,
@@ -61,13 +62,13 @@ impl Zone {
                     let offset = zone.offset_from_utc_datetime(&utc.naive_utc());
                     i64::from(offset.fix().local_minus_utc())
                 }
-                // Beyond the calendar of the library.
+                // The instant is beyond the calendar of the library.
                 None => self.standard_offset(),
             },
         }
     }
 
-    /// The same without daylight saving.
+    /// Returns the same without daylight saving.
     pub(crate) fn standard_offset(self) -> i64 {
         match self {
             Zone::Fixed(offset) => offset,
@@ -78,7 +79,7 @@ impl Zone {
         }
     }
 
-    /// The same as PostgreSQL has it (Z2).
+    /// Returns the instant of a local time as PostgreSQL does (Z2).
     pub(crate) fn to_instant(self, local: i64) -> i64 {
         let after = self.offset_at(local + OFFSET_SECONDS_MAX);
         let late = local - after;
@@ -88,7 +89,7 @@ impl Zone {
         local - self.offset_at(local - OFFSET_SECONDS_MAX)
     }
 
-    /// The instant at which the clocks show a time, given as seconds since they showed 1970 (Z1).
+    /// Returns the instant of a local time, given in seconds since local 1970 (Z1).
     pub(crate) fn to_utc(self, local: i64) -> i64 {
         let before = self.offset_at(local - OFFSET_SECONDS_MAX);
         let early = local - before;
@@ -100,7 +101,7 @@ impl Zone {
         if self.offset_at(late) == after {
             return late;
         }
-        // In a gap: the clocks change between the two.
+        // The time is in a gap: the clocks change between the two.
         let (mut low, mut high) = (early.min(late), early.max(late));
         while low + 1 < high {
             let middle = low + (high - low) / 2;
@@ -110,7 +111,7 @@ impl Zone {
     }
 }
 
-/// `+01:30`, `-0130`, `1`: seconds, to the east of UTC unless it has a minus.
+/// Parses `+01:30`, `-0130`, `1` as seconds, to the east of UTC unless it has a minus.
 pub(crate) fn parse_offset(text: &str) -> Option<i64> {
     let (sign, rest) = match text.as_bytes().first()? {
         b'+' => (1, &text[1..]),
@@ -154,9 +155,9 @@ mod tests {
     fn local_times_have_their_first_instant() {
         check("Europe/Berlin", "2025-01-15T12:00", "2025-01-15T11:00");
         check("europe/berlin", "2025-07-15T12:00", "2025-07-15T10:00");
-        // Skipped: 02:00 to 03:00.
+        // A skipped time: 02:00 to 03:00.
         check("Europe/Berlin", "2025-03-30T02:30", "2025-03-30T01:00");
-        // Twice: the first one.
+        // A time that occurs twice: the first one.
         check("Europe/Berlin", "2025-10-26T02:30", "2025-10-26T00:30");
         check("Europe/Berlin", "2025-10-26T03:00", "2025-10-26T02:00");
         // Midnight is skipped here.

@@ -1,7 +1,7 @@
 //! `date_diff(unit, a, b)` of DuckDB: the boundaries of a unit between two times.
 //!
-//! - DD1. It is negative where b is before a. `datediff` of QuestDB is another one: whole units,
-//!   never negative.
+//! - DD1. It is negative where b is before a. QuestDB's `datediff` differs: it counts whole units,
+//!   and is never negative.
 
 use std::sync::Arc;
 
@@ -32,10 +32,10 @@ struct Boundaries {
 
 #[derive(Debug, Clone, Copy)]
 enum Unit {
-    /// So many microseconds, the first of them at an offset.
+    /// A multiple of so many microseconds, the first of them at an offset.
     Micros(i64, i64),
     Months(i64),
-    /// Years with no year 0 among their hundreds.
+    /// A number of years, in a calendar without a year 0.
     Years(i64),
 }
 
@@ -65,7 +65,7 @@ fn unit(name: &str) -> Result<Unit> {
     })
 }
 
-/// The number of the unit in which a time is.
+/// Returns the number of the unit that a time is in.
 fn number(unit: Unit, time: i64) -> i64 {
     match unit {
         Unit::Micros(width, offset) => {

@@ -1,13 +1,13 @@
-//! Functions whose values may be much larger than their arguments, or take long to make.
+//! Guards of functions whose values may be much larger than their arguments, or slow to compute.
 //!
-//! - BD1. What a function is about to make of a batch is estimated before it is made (`growth`),
-//!   and charged to the statement (`account` AC2): the memory of a query is counted by operators,
-//!   which see values when they are there.
-//! - BD2. Constants that a function would have once for each row, values whose comparison is long
-//!   work, and patterns that differ from row to row are worked on a few rows at a time (`work`),
-//!   and between them the function asks whether the statement is to go on.
+//! - BD1. The size of a function's values for a batch is estimated before they are made (`growth`),
+//!   and charged to the statement (`account` AC2): operators count the memory of a query only once
+//!   values exist.
+//! - BD2. Constants that a function would copy for each row, values that are expensive to compare,
+//!   and patterns that differ from row to row are processed a few rows at a time (`work`), and
+//!   between them the function checks for cancellation.
 //! - BD3. The function of every call in a plan has a growth (`category` CT1), and its guard if it
-//!   needs one: those that a statement names, those that the planner makes of operators and
+//!   needs one: functions that a statement names, those that the planner makes of operators and
 //!   brackets, and those that rules make of others.
 //! - BD4. A function that becomes a cast is not one to a type whose every value is large, NULL too.
 
@@ -50,10 +50,11 @@ pub(crate) use call::{bytes_of, bytes_of_rows, constant_bytes};
 pub(crate) use kept::{check_window, keeps_values};
 pub(crate) use operators::{Stage, bound_expr, bound_functions_of};
 
-/// Bytes of a value of a fixed width that is a short text or list: the digits of a hash, say.
+/// The bytes of a value of a fixed width that is a short text or list: the digits of a hash, say.
 const SHORT_BYTES: u64 = 256;
 
-/// The function, with a guard if it needs one; `None` if nothing is known of its values (BD3).
+/// Returns the function, with a guard if it needs one; `None` if the size of its values is not
+/// known (BD3).
 pub(crate) fn bounded(function: &Arc<ScalarUDF>) -> Option<Arc<ScalarUDF>> {
     if function.inner().is::<Bounded>() {
         return Some(Arc::clone(function));
@@ -67,19 +68,19 @@ pub(crate) fn bounded(function: &Arc<ScalarUDF>) -> Option<Arc<ScalarUDF>> {
     }
 }
 
-/// True if an operator whose expressions call the function may make much of a large batch.
+/// Returns true if an operator whose expressions call the function may make much of a large batch.
 pub(crate) fn makes_values(function: &ScalarUDF) -> bool {
     !matches!(growth_of(function.name()), Some(Growth::Fixed))
 }
 
-/// A function that asks before it makes its values.
+/// A function with a guard, which charges its values before it makes them.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bounded {
     inner: Arc<ScalarUDF>,
 }
 
 impl Bounded {
-    /// An upper bound of the bytes that come of these arguments.
+    /// Returns an upper bound of the bytes of the values for these arguments.
     fn bytes(&self, call: &Call<'_>) -> Result<u64> {
         let rows = call.rows as u64;
         let fixed = rows.saturating_mul(call.width);
@@ -121,7 +122,7 @@ impl Bounded {
         Ok(ColumnarValue::Array(concat(&parts)?))
     }
 
-    /// BD1.
+    /// Charges the values, then makes them (BD1).
     fn invoke_charged(&self, args: ScalarFunctionArgs, is_apart: bool) -> Result<ColumnarValue> {
         let (rows, result) = (args.number_rows, args.return_field.data_type());
         let call = match self.signature().volatility {
@@ -166,7 +167,7 @@ impl Bounded {
         }
     }
 
-    /// GR1, of everything that tests evaluate.
+    /// Asserts GR1, for all calls in tests.
     fn assert_bound(&self, made: &ColumnarValue, bytes: u64) {
         if cfg!(debug_assertions) {
             let made = size(made);
@@ -182,15 +183,14 @@ fn size(value: &ColumnarValue) -> u64 {
     }
 }
 
-/// Functions of a part of the numbers, which fail where they are asked for their order over more:
-/// then rows that are sorted by them would count as unsorted.
+/// Functions that are defined for a part of the numbers. Asked for their order over a larger range
+/// they fail: then rows that are sorted by them would count as unsorted.
 const PARTLY_ORDERED: [&str; 8] = ["acos", "acosh", "asin", "atanh", "ln", "log10", "log2", "sqrt"];
 
-/// Functions that add up their lengths before they look at them, and panic where that is less than
-/// nothing.
+/// Functions that add up their lengths before they check them, and panic where the sum is negative.
 const PADDING: [&str; 2] = ["lpad", "rpad"];
 
-/// Makes negative lengths 0, which they mean.
+/// Replaces negative lengths by 0, which they mean.
 fn without_negatives(args: &mut ScalarFunctionArgs) {
     match args.args.get_mut(1) {
         Some(ColumnarValue::Array(lengths)) if *lengths.data_type() == DataType::Int64 => {
@@ -202,7 +202,7 @@ fn without_negatives(args: &mut ScalarFunctionArgs) {
     }
 }
 
-/// BD4.
+/// Checks BD4.
 fn check_width(function: &str, made: &Expr) -> Result<()> {
     let field = match made {
         Expr::Cast(cast) => &cast.field,
@@ -330,7 +330,7 @@ impl ScalarUDFImpl for Bounded {
         if PADDING.contains(&self.name()) {
             without_negatives(&mut args);
         }
-        // Some make as many values of constants as there are rows.
+        // Some functions return constants as one value for each row.
         let is_constant = !args.args.is_empty()
             && self.signature().volatility != Volatility::Volatile
             && args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));

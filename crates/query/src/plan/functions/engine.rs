@@ -1,8 +1,8 @@
-//! Functions of one value that tell of the engine, or have it do something: `version()`, `build()`,
-//! `cancel_query(id)`, `wait_wal_table('t')`; and those of its clock that do not stand still.
+//! Scalar functions that report on the engine or act on it: `version()`, `build()`,
+//! `cancel_query(id)`, `wait_wal_table('t')`; and those of its running clock.
 //!
-//! They are made for each statement, as they know who has it done. Those of chance are in `random`,
-//! and take their seeds from here.
+//! They are made for each statement, because they depend on its session. Random functions are in
+//! `random`, and take their seeds from here.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -25,7 +25,7 @@ use crate::session::SERVER_VERSION;
 use crate::show::named;
 use crate::system::Caller;
 
-/// How long a sleep goes on when its statement has been ended.
+/// The interval at which a sleep checks for cancellation.
 const SLEEP_STEP: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,7 +37,7 @@ enum Kind {
     /// The time at which a batch of rows is made.
     ClockTimestamp,
     TimeOfDay,
-    /// Waits, and is ended with its statement.
+    /// Waits, until its statement is cancelled.
     Sleep,
 }
 
@@ -51,13 +51,13 @@ const FUNCTIONS: [(&str, Kind); 7] = [
     ("pg_sleep", Kind::Sleep),
 ];
 
-/// Their names.
+/// Returns their names.
 pub(crate) fn engine_functions() -> impl Iterator<Item = &'static str> {
     let ours = FUNCTIONS.iter().map(|(name, _)| *name);
     ours.chain(random_functions()).chain(number_functions())
 }
 
-/// One of them, for whoever has a statement done.
+/// Returns one of them, for the session of a statement.
 pub(crate) fn engine_function(state: &SessionState, name: &str) -> Option<Arc<ScalarUDF>> {
     if let Some(function) = number_function(state, name) {
         return Some(function);
@@ -132,7 +132,7 @@ impl ScalarUDFImpl for EngineFunction {
             (Kind::Sleep, [seconds]) => {
                 let seconds = seconds.as_primitive::<Float64Type>();
                 seconds.iter().flatten().try_for_each(sleep)?;
-                // As PostgreSQL's `void` is shown.
+                // PostgreSQL shows its type `void` so.
                 return of_text(String::new());
             }
             (Kind::CancelQuery, [ids]) => self.cancel(ids)?,
@@ -153,7 +153,7 @@ impl EngineFunction {
         self.caller.system.database.now_micros()
     }
 
-    /// Whether each of these statements could be ended.
+    /// Cancels statements; returns true for each that could be cancelled.
     fn cancel(&self, ids: &ArrayRef) -> Result<BooleanArray> {
         let Caller { system, session } = self.caller.as_ref();
         session.check_effect("cancel_query()")?;
@@ -162,7 +162,7 @@ impl EngineFunction {
         Ok(ids.as_primitive::<Int64Type>().iter().map(|id| id.map(cancel)).collect())
     }
 
-    /// Commits are applied when they are made, so that there is nothing to wait for.
+    /// Returns at once: commits are applied when they are made.
     fn wait(&self, tables: &ArrayRef) -> Result<BooleanArray> {
         let visible = self.caller.session.visible(&self.caller.system.database);
         let wait = |table: Option<&str>| -> Result<Option<bool>> {
@@ -173,7 +173,7 @@ impl EngineFunction {
     }
 }
 
-/// Waits so many seconds, or until the statement is ended.
+/// Waits for so many seconds, or until the statement is cancelled.
 fn sleep(seconds: f64) -> Result<()> {
     let (lock, never) = (Mutex::new(()), Condvar::new());
     let mut left = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
@@ -181,14 +181,14 @@ fn sleep(seconds: f64) -> Result<()> {
         check_stop()?;
         let step = left.min(SLEEP_STEP);
         let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody wakes it.
+        // No thread wakes it.
         drop(never.wait_timeout(guard, step));
         left -= step;
     }
     Ok(())
 }
 
-/// In PostgreSQL's form, which its clients read.
+/// Returns the version in PostgreSQL's form, which its clients read.
 fn version_text() -> String {
     let (ours, arch) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     format!("PostgreSQL {SERVER_VERSION} (Tidegate {ours}) on {arch}, 64-bit")
@@ -198,7 +198,7 @@ fn micros_type() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, None)
 }
 
-/// As PostgreSQL writes it: `Mon Nov 23 14:56:41.123456 2026 UTC`.
+/// Formats a time as PostgreSQL's `timeofday`: `Mon Nov 23 14:56:41.123456 2026 UTC`.
 fn clock_text(now: i64) -> String {
     let template = Template::new("Dy Mon DD HH24:MI:SS.US YYYY");
     let mut text = String::new();
@@ -206,7 +206,7 @@ fn clock_text(now: i64) -> String {
     text + " UTC"
 }
 
-/// In QuestDB's form.
+/// Returns the build in QuestDB's form.
 fn build_text() -> String {
     let (ours, arch, os) =
         (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH, std::env::consts::OS);

@@ -1,9 +1,9 @@
 //! `first`, `last`, `first_not_null` and `last_not_null`: by designated timestamp.
 //!
-//! - G1. They stand in a plan only until it is known whose timestamp it is; then they are
+//! - G1. They stand in a plan only until the table of the timestamp is known; then they are
 //!   DataFusion's `first_value` and `last_value` in its order.
-//! - G2. Over a plain scan rows come in the order of the table, one stream of them, and the first
-//!   or last that comes is taken: among equal timestamps that of the first or last commit.
+//! - G2. Over a plain scan rows come in the order of the table, in one stream, and the first or
+//!   last one is taken: among equal timestamps that of the first or last commit.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::timeseries::designated;
 
 const NAMES: [&str; 4] = ["first", "last", "first_not_null", "last_not_null"];
 
-/// The functions.
+/// Returns the functions.
 pub(super) fn first_last_functions() -> Vec<AggregateUDF> {
     let function = |&name: &&'static str| {
         let signature = Signature::any(1, Volatility::Immutable);
@@ -34,7 +34,7 @@ pub(super) fn first_last_functions() -> Vec<AggregateUDF> {
     NAMES.iter().map(function).collect()
 }
 
-/// A place holder (G1).
+/// A placeholder (G1).
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ByTime {
     name: &'static str,
@@ -63,7 +63,7 @@ impl AggregateUDFImpl for ByTime {
     }
 }
 
-/// G1, in a whole plan.
+/// Resolves the placeholders of a whole plan (G1).
 pub(crate) fn resolve_first_last(plan: LogicalPlan) -> Result<LogicalPlan> {
     let resolved = plan.transform_up_with_subqueries(|node| {
         let LogicalPlan::Aggregate(aggregate) = &node else { return Ok(Transformed::no(node)) };
@@ -80,7 +80,7 @@ pub(crate) fn resolve_first_last(plan: LogicalPlan) -> Result<LogicalPlan> {
         let node = node.map_children(|child| {
             let (child, is_plain) = in_table_order(child, ScanOrder::Forward)?;
             if is_plain {
-                // G2. DataFusion would take any of equal times.
+                // G2. With an order, DataFusion would take any of equal times.
                 order.clear();
             }
             Ok(Transformed::yes(child))
@@ -96,7 +96,7 @@ pub(crate) fn resolve_first_last(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(resolved.data)
 }
 
-/// The name of the function of ours that an expression calls.
+/// Returns the name of the function of ours that an expression calls.
 fn called(expr: &Expr) -> Option<&'static str> {
     let mut name = None;
     // The closure never fails.

@@ -1,9 +1,9 @@
-//! `min` and `max` of FLOAT and DOUBLE: DataFusion's own forget infinities where they are all there
-//! is, and take NaN for less or greater as it comes.
+//! `min` and `max` of FLOAT and DOUBLE: DataFusion's own lose infinities if there are no other
+//! values, and the place of NaN in their order depends on the input order.
 //!
-//! - FB1. NaN equals NaN and is greater than all numbers, -0 equals 0, and NULL counts for nothing.
+//! - FB1. NaN equals NaN and is greater than all numbers, -0 equals 0, and NULL is ignored.
 //!
-//! They have the names of DataFusion's, so that `scan::fused` knows them.
+//! They have the names of DataFusion's, so that `scan::fused` recognizes them.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use datafusion::logical_expr::{
 };
 use tidegate_filter::aggregate::{float_of_key, key_of_float};
 
-/// The function in place of DataFusion's `min` or `max`.
+/// Returns the function in place of DataFusion's `min` or `max`.
 pub(crate) fn of_floats(inner: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     let which = if inner.name() == "min" { Which::Least } else { Which::Greatest };
     Arc::new(AggregateUDF::new_from_impl(FloatBound { inner, which }))
@@ -32,7 +32,7 @@ enum Which {
 }
 
 impl Which {
-    /// What stands for no value: the key of no float (`key`).
+    /// Returns the key that stands for no value: it is the key of no float (`key`).
     fn nothing(self) -> i64 {
         match self {
             Which::Least => i64::MAX,
@@ -52,14 +52,15 @@ impl Which {
     }
 }
 
-/// An integer in the order of FB1. Those of NaN and of the infinities are inside of all integers.
+/// Returns an integer in the order of FB1. The keys of NaN and the infinities are not the least or
+/// greatest integer.
 fn key(value: f64) -> i64 {
     key_of_float(if value.is_nan() { f64::NAN } else { value + 0.0 })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct FloatBound {
-    /// DataFusion's.
+    /// The function of DataFusion.
     inner: Arc<AggregateUDF>,
     which: Which,
 }
@@ -122,12 +123,12 @@ impl AggregateUDFImpl for FloatBound {
     }
 }
 
-/// Floats of either width as doubles.
+/// Returns floats of either width as doubles.
 fn doubles(values: &ArrayRef) -> Result<Float64Array> {
     Ok(cast(values, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
 }
 
-/// The bound of all values.
+/// The state of an aggregate: the bound of all values.
 #[derive(Debug)]
 struct Bound {
     which: Which,
@@ -163,12 +164,12 @@ impl Accumulator for Bound {
     }
 }
 
-/// The bounds of groups.
+/// The states of groups.
 #[derive(Debug)]
 struct Bounds {
     which: Which,
     ty: DataType,
-    /// One a group.
+    /// One key for each group.
     keys: Vec<i64>,
 }
 
@@ -231,7 +232,7 @@ impl GroupsAccumulator for Bounds {
     }
 }
 
-/// Whether a row passes a FILTER.
+/// Returns true if a row passes a FILTER.
 fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }
@@ -242,7 +243,7 @@ mod tests {
 
     const OTHER_NAN: f64 = f64::from_bits(0xFFF8_0000_0000_0001);
 
-    /// The least and the greatest of values, all at once, by groups, and merged from parts.
+    /// Checks the least and the greatest of values: all at once, by groups, and merged from parts.
     #[track_caller]
     fn check(values: &[Option<f64>], expected: [Option<f64>; 2]) {
         for (which, expected) in [Which::Least, Which::Greatest].into_iter().zip(expected) {

@@ -1,7 +1,7 @@
-//! `haversine_dist_deg(lat, lon, ts)`: the kilometres of a way over the earth.
+//! `haversine_dist_deg(lat, lon, ts)`: the length in kilometres of a path over the earth.
 //!
-//! - HA1. The way goes from point to point by ascending timestamp, whatever order they come in: so
-//!   all points of a group are held. A point with a NULL in it is none.
+//! - HA1. The path goes from point to point by ascending timestamp, for any order of the rows: so
+//!   all points of a group are held. A point with a NULL in it is ignored.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
 };
 
-/// Of the earth, in the mean.
+/// The mean radius of the earth.
 const RADIUS_KM: f64 = 6_371.088;
 
-/// The function.
+/// Returns the function.
 pub(super) fn haversine() -> AggregateUDF {
     AggregateUDF::new_from_impl(Haversine { signature: Signature::any(3, Volatility::Immutable) })
 }
@@ -121,7 +121,7 @@ impl Accumulator for Way {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         self.0.sort_by_key(|point| point.ts);
         let steps = self.0.windows(2).map(|pair| pair[0].distance(pair[1]));
-        // Not `sum`, which is -0 for none.
+        // `sum` would return -0 for no steps.
         let way = steps.fold(0.0, |way, step| way + step);
         Ok(ScalarValue::Float64((!self.0.is_empty()).then_some(way)))
     }

@@ -1,4 +1,4 @@
-//! `ksum` and `nsum`: sums of doubles that carry what rounding loses (Neumaier's method).
+//! `ksum` and `nsum`: sums of doubles with compensation of rounding errors (Neumaier's method).
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
 };
 
-/// The functions.
+/// Returns the functions.
 pub(super) fn exact_sums() -> Vec<AggregateUDF> {
     let function = |name| {
         let signature = Signature::exact(vec![DataType::Float64], Volatility::Immutable);
@@ -56,7 +56,7 @@ impl AggregateUDFImpl for ExactSum {
 #[derive(Debug, Default)]
 struct Sum {
     sum: f64,
-    /// What rounding has taken from the sum.
+    /// The rounding error of the sum.
     lost: f64,
     count: i64,
 }
@@ -101,7 +101,7 @@ impl Accumulator for Sum {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        // Infinities leave NaN behind as what was lost.
+        // The rounding error of infinities is NaN.
         let sum = if self.sum.is_finite() { self.sum + self.lost } else { self.sum };
         Ok(ScalarValue::Float64((self.count > 0).then_some(sum)))
     }

@@ -1,12 +1,12 @@
-//! Functions and operators of lists that PostgreSQL has otherwise than DataFusion.
+//! Functions and operators of lists that PostgreSQL defines differently from DataFusion.
 //!
-//! - LI1. `array_remove` and `array_replace` are about all elements that are the same, NULL too;
-//!   an empty list has no dimensions, and so no length.
+//! - LI1. `array_remove` and `array_replace` apply to all elements that are the same, NULL too; an
+//!   empty list has no dimensions, and so no length.
 //! - LI2. `@>`, `<@` and `&&` are NULL where a list is, and no NULL in a list is the same as
 //!   another one.
 //!
-//! Not here: the names of DuckDB (`list_remove`, `array_length` of one argument), which mean what
-//! they mean there.
+//! Not here: the names of DuckDB (`list_remove`, `array_length` of one argument), which have
+//! DuckDB's meaning.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -54,7 +54,7 @@ const FUNCTIONS: [(&str, Kind); 7] = [
     (LIST_OVERLAPS, Kind::Overlaps),
 ];
 
-/// Every function, by its name.
+/// Returns all functions.
 pub(super) fn list_functions() -> Vec<ScalarUDF> {
     let function = |&(name, kind): &(&'static str, Kind)| {
         let signature = Signature::user_defined(Volatility::Immutable);
@@ -106,7 +106,7 @@ impl ScalarUDFImpl for ListFunction {
             let first = types.first().map(|ty| (*ty).clone());
             types.iter().skip(1).fold(first, common)
         };
-        // NULL is a list like the others.
+        // NULL is accepted as a list.
         let elements = args.iter().map(|ty| if ty.is_null() { Some(ty) } else { element(ty) });
         let elements = elements.collect::<Vec<_>>();
         let types = match (self.kind, args, elements.as_slice()) {
@@ -177,7 +177,7 @@ impl ScalarUDFImpl for ListFunction {
     }
 }
 
-/// The elements of all lists, and the row of each.
+/// Returns the elements of all lists, and the row of each.
 fn elements(lists: &ListArray) -> (ArrayRef, UInt32Array) {
     let offsets = lists.value_offsets();
     let place = |at: usize| usize::try_from(offsets[at]).expect("offsets ascend from 0");
@@ -189,7 +189,7 @@ fn elements(lists: &ListArray) -> (ArrayRef, UInt32Array) {
     (lists.values().slice(first, last - first), rows.collect())
 }
 
-/// Whether each element is the same as the value of its row.
+/// Compares each element with the value of its row.
 fn same(lists: &ListArray, values: &ArrayRef) -> Result<(ArrayRef, UInt32Array, BooleanArray)> {
     let (elements, rows) = elements(lists);
     let wanted = take(values.as_ref(), &rows, None)?;
@@ -222,7 +222,7 @@ fn replaced(lists: &ListArray, old: &ArrayRef, new: &ArrayRef) -> Result<ListArr
     Ok(ListArray::try_new(item(lists), offsets, elements, lists.nulls().cloned())?)
 }
 
-/// The length of a list, that of its first element, and so on; nothing of an empty one.
+/// Returns the length of a list, that of its first element, and so on; nothing for an empty one.
 fn dimensions(lists: &ListArray, row: usize) -> Vec<usize> {
     let mut lengths = Vec::new();
     let mut list = lists.is_valid(row).then(|| lists.value(row));
@@ -248,7 +248,7 @@ fn dims(lists: &ListArray) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-/// LI2, by sets of the elements: all of the right list, or any.
+/// Compares lists by sets of their elements (LI2): all of the right list, or any.
 fn compared(left: &ListArray, right: &ListArray, is_all: bool) -> Result<BooleanArray> {
     let converter = RowConverter::new(vec![SortField::new(left.value_type())])?;
     let of_list = |lists: &ListArray, row: usize| {

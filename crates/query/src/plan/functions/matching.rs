@@ -4,8 +4,8 @@
 //!   these operators have the guard of functions, which bounds it (`bounded` BD2).
 //! - MA2. A column keeps the name that the operator gives it.
 //!
-//! Short texts are matched by Arrow's kernels, and long ones by the pattern of filters, which asks
-//! whether to go on. Not here: conditions of scans (`scan::condition`).
+//! Short texts are matched by Arrow's kernels, and long ones by the pattern of filters, which
+//! checks for cancellation. Not here: conditions of scans (`scan::condition`).
 
 use std::sync::Arc;
 
@@ -33,11 +33,12 @@ pub(super) const LIKE: &str = "LIKE";
 pub(super) const ILIKE: &str = "ILIKE";
 pub(super) const REGEX: &str = "~";
 
-/// Bytes and characters of a piece with `_` that filters walk at every place of a text.
+/// The maximal length in bytes and characters of a part with `_` that filters compare at every
+/// place of a text.
 const WALKED: usize = 64;
 
-/// The function of a match of LIKE or ILIKE, and its arguments; the match itself if its escape is
-/// one that there is not.
+/// Returns the function of a match of LIKE or ILIKE, and its arguments; the match itself if its
+/// escape character is not supported.
 pub(super) fn like(like: Like) -> std::result::Result<(ScalarUDF, Vec<Expr>), Like> {
     if like.escape_char.is_some_and(|escape| escape != '\\') {
         return Err(like);
@@ -52,19 +53,19 @@ pub(super) fn like(like: Like) -> std::result::Result<(ScalarUDF, Vec<Expr>), Li
     Ok((function(op, escape_char), vec![*expr, *pattern]))
 }
 
-/// The same of an operator of regular expressions.
+/// Does the same for an operator of regular expressions.
 pub(super) fn regex(BinaryExpr { left, op, right }: BinaryExpr) -> (ScalarUDF, Vec<Expr>) {
     (function(op, None), vec![*left, *right])
 }
 
-/// True for operators of regular expressions.
+/// Returns true for operators of regular expressions.
 pub(super) fn is_regex(op: Operator) -> bool {
     use Operator::{RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch};
     matches!(op, RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch)
 }
 
-/// True if a match with a constant takes as long as its text only, with what filters and Arrow do:
-/// of a column, in a filter, or of a pattern that is a text between `%`.
+/// Returns true if a match with a constant takes time linear in the text: the pattern is a text
+/// between `%`, or filters match it (`is_of_filters`) and it is a filter of a column.
 pub(super) fn is_linear(like: &Like, is_filter: bool) -> bool {
     let Expr::Literal(pattern, _) = like.pattern.as_ref() else { return false };
     let Some(Some(text)) = pattern.try_as_str() else { return true };
@@ -82,7 +83,7 @@ fn is_column(expr: &Expr) -> bool {
     }
 }
 
-/// True if filters know the pattern, and take no longer for it than for a few of its bytes.
+/// Returns true if filters know the pattern, and match it in time that depends on few of its bytes.
 pub(crate) fn is_of_filters(pattern: &str, case_insensitive: bool) -> bool {
     let is_known = !case_insensitive || pattern.is_ascii();
     is_known && Pattern::new(pattern, case_insensitive).walked() <= WALKED
@@ -101,7 +102,7 @@ struct Matching {
 }
 
 impl Matching {
-    /// True for NOT, and true for ILIKE; `None` for regular expressions.
+    /// Returns true for NOT, and true for ILIKE; `None` for regular expressions.
     fn of_like(&self) -> Option<(bool, bool)> {
         match self.op {
             Operator::LikeMatch => Some((false, false)),
@@ -183,7 +184,7 @@ impl ScalarUDFImpl for Matching {
     }
 }
 
-/// One row of LIKE or ILIKE whose text or pattern is long (MA1).
+/// Matches one row of LIKE or ILIKE whose text or pattern is long (MA1).
 pub(super) fn match_long(function: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
     let matching = function.inner().downcast_ref::<Matching>();
     let Some((negated, case_insensitive)) = matching.and_then(Matching::of_like) else {
@@ -204,7 +205,7 @@ pub(super) fn match_long(function: &ScalarUDF, args: ScalarFunctionArgs) -> Resu
     let pattern = std::str::from_utf8(pattern).expect("it is cast from a text");
     let steps = (text.len() as u64).saturating_mul(pattern.len() as u64);
     if case_insensitive && !pattern.is_ascii() {
-        // The letters that fold to one of another alphabet are those of the regular expression.
+        // The regular expression defines the letters that fold to one of another alphabet.
         if steps <= PAIR_STEPS {
             return function.invoke_with_args(args);
         }

@@ -1,7 +1,7 @@
 //! Aggregates of DuckDB over numbers: `product`, `skewness`, `kurtosis` and `kurtosis_pop`.
 //!
-//! - MO1. NULL is left out. Of no values `product` is NULL; skewness needs three values, kurtosis
-//!   four, and both need values that differ: without, they are NULL.
+//! - MO1. NULL is ignored. Of no values `product` is NULL; skewness needs three values, kurtosis
+//!   four, and both need values that differ: otherwise they are NULL.
 //! - MO2. Moments are kept around the mean, and those of two parts are joined: a mean that is far
 //!   from zero costs no digits.
 
@@ -31,7 +31,7 @@ const FUNCTIONS: [(&str, Kind); 4] = [
     ("kurtosis_pop", Kind::KurtosisPop),
 ];
 
-/// The functions.
+/// Returns the functions.
 pub(super) fn moments() -> Vec<AggregateUDF> {
     let function = |(name, kind)| {
         let signature = Signature::exact(vec![DataType::Float64], Volatility::Immutable);
@@ -72,7 +72,7 @@ impl AggregateUDFImpl for Moment {
     }
 }
 
-/// Of values: how many, their mean, and the sums of the powers of their distances from it.
+/// The number of values, their mean, and the sums of the powers of their distances from it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Moments {
     count: f64,
@@ -83,7 +83,7 @@ struct Moments {
 }
 
 impl Moments {
-    /// MO2, by the formulas of Pebay.
+    /// Joins the moments of two parts (MO2), by the formulas of Pebay.
     fn joined(self, other: Moments) -> Moments {
         if self.count == 0.0 || other.count == 0.0 {
             return if self.count == 0.0 { other } else { self };
@@ -112,7 +112,7 @@ impl Moments {
         Moments { count: 1.0, mean: value, ..Moments::default() }
     }
 
-    /// MO1.
+    /// Returns the statistic (MO1).
     fn value(self, kind: Kind) -> Option<f64> {
         let (n, variance) = (self.count, self.second / self.count);
         let value = match kind {

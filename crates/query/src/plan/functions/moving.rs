@@ -1,13 +1,13 @@
-//! Sums, averages and their like of doubles over moving frames.
+//! Sums, averages and other aggregates of doubles over moving frames.
 //!
-//! - MV1. Nothing is subtracted: a frame that a NaN, an infinity or a large value has left is as if
-//!   it had never been there. DataFusion's own take away from their sums what leaves a frame.
-//! - MV2. Rows leave a frame in the order in which they came into it.
-//! - MV3. A row costs constant time, spread over the rows: it is added when it comes, and added
-//!   once more when the rows before it have left (`Frame`).
+//! - MV1. Nothing is subtracted: a NaN, an infinity or a large value that has left the frame leaves
+//!   no trace. DataFusion's own aggregates subtract values that leave a frame from their sums.
+//! - MV2. Rows leave a frame in the order in which they entered it.
+//! - MV3. A row costs amortized constant time: it is added when it enters, and added once more when
+//!   the rows before it have left (`Frame`).
 //!
-//! Sums carry what rounding loses, so that frames of the same values have the same sum. Integers
-//! and decimals are exact, and stay with DataFusion, as does all that is no moving frame.
+//! Sums are compensated for rounding errors, so that frames of the same values have the same sum.
+//! Integers and decimals are exact, and stay with DataFusion, as do frames that do not move.
 
 mod frame;
 mod pairs;
@@ -29,7 +29,7 @@ use datafusion::logical_expr::{
 use frame::MovingSum;
 use pairs::{MovingPairs, Statistic};
 
-/// The function as one of windows: in place of DataFusion's where that subtracts doubles.
+/// Returns our window function in place of DataFusion's, where that subtracts doubles.
 pub(crate) fn moving(inner: &Arc<AggregateUDF>) -> Option<Arc<AggregateUDF>> {
     if inner.inner().downcast_ref::<Moving>().is_some() {
         return None;
@@ -51,7 +51,7 @@ enum Kind {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Moving {
-    /// DataFusion's.
+    /// The function of DataFusion.
     inner: Arc<AggregateUDF>,
     kind: Kind,
 }

@@ -1,9 +1,9 @@
 //! Aggregates of values in their order: `percentile_cont`, `percentile_disc` and `mode`, with
 //! WITHIN GROUP; and `quantile_cont(x, fraction)`.
 //!
-//! - OR1. They have PostgreSQL's meaning: NULL is left out, of no values they are NULL, and NaN is
-//!   the greatest of numbers. `mode` gives the first in order among those that are as frequent.
-//!   With DISTINCT, values that are equal are one.
+//! - OR1. They have PostgreSQL's meaning: NULL is ignored, of no values they are NULL, and NaN is
+//!   the greatest number. `mode` returns the first in order among equally frequent values. With
+//!   DISTINCT, equal values are one.
 //! - OR2. All values of a group are kept until it ends, and counted as its memory.
 
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use crate::error::{ClauseProblem, Error};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
-    /// Between two values, if need be.
+    /// A value interpolated between two values if necessary.
     Continuous,
     /// One of the values.
     Discrete,
     Mode,
 }
 
-/// The functions.
+/// Returns the functions.
 pub(super) fn ordered_aggregates() -> Vec<AggregateUDF> {
     let function = |(name, kind, aliases): (_, _, &[&str])| {
         let aliases = aliases.iter().map(|alias| (*alias).to_owned()).collect();
@@ -115,7 +115,7 @@ impl AggregateUDFImpl for Ordered {
     }
 }
 
-/// The fraction of a call: a constant from 0 to 1, or NULL.
+/// Returns the fraction of a call: a constant from 0 to 1, or NULL.
 fn fraction(name: &str, args: &AccumulatorArgs<'_>) -> Result<Option<f64>> {
     let Some(fraction) = args.exprs.get(1) else {
         return internal_err!("{name} has a fraction");
@@ -141,7 +141,7 @@ fn fraction(name: &str, args: &AccumulatorArgs<'_>) -> Result<Option<f64>> {
     Ok(fraction)
 }
 
-/// The values of a group.
+/// The accumulator of a group.
 #[derive(Debug)]
 struct Values {
     kind: Kind,
@@ -149,7 +149,7 @@ struct Values {
     descending: bool,
     is_distinct: bool,
     ty: DataType,
-    /// Without NULL.
+    /// Its values without NULL.
     kept: Vec<ArrayRef>,
 }
 
@@ -208,7 +208,7 @@ impl Accumulator for Values {
             Kind::Mode => value(most_frequent(&sorted)?),
             #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and the count")]
             Kind::Discrete => {
-                // The first one of which so large a part is not behind it.
+                // The first value such that at least this fraction of the values is not behind it.
                 value(((fraction * sorted.len() as f64).ceil() as usize).max(1) - 1)
             }
             Kind::Continuous => {
@@ -225,14 +225,14 @@ impl Accumulator for Values {
     }
 }
 
-/// The first of each run of equal values.
+/// Returns the first of each run of equal values.
 fn distinct(sorted: &ArrayRef) -> Result<ArrayRef> {
     let runs = partition(std::slice::from_ref(sorted))?.ranges();
     let firsts = runs.into_iter().map(|run| run.start as u64).collect::<UInt64Array>();
     Ok(take(sorted, &firsts, None)?)
 }
 
-/// -0 and 0 are one value.
+/// Replaces -0 by 0.
 fn positive_zeros(values: &ArrayRef) -> ArrayRef {
     match values.data_type() {
         DataType::Float64 => {
@@ -244,16 +244,16 @@ fn positive_zeros(values: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// The place of the first of the most frequent values.
+/// Returns the index of the first of the most frequent values.
 fn most_frequent(sorted: &ArrayRef) -> Result<usize> {
     let ranges = partition(&[Arc::clone(sorted)])?.ranges();
     let ranges = ranges.into_iter().rev();
-    // The last of the longest in reverse is the first one.
+    // The last of the longest runs in reverse order is the first one.
     let longest = ranges.max_by_key(ExactSizeIterator::len);
     longest.map(|it| it.start).ok_or_else(|| exec_datafusion_err!("there are values"))
 }
 
-/// The value at a fraction of the way from the first to the last, on the line between two of them.
+/// Returns the value at a fraction of the way from the first to the last, interpolated linearly.
 fn between(sorted: &[f64], fraction: f64) -> f64 {
     let place = fraction * (sorted.len() - 1) as f64;
     #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and the count")]

@@ -1,9 +1,9 @@
-//! Functions of numbers and of parts of times that PostgreSQL has otherwise than DataFusion.
+//! Functions of numbers and of parts of times that PostgreSQL defines differently from DataFusion.
 //!
 //! - PA1. The parts of a time that have a fraction are DOUBLEs: `second`, `milliseconds`, `epoch`
-//!   and `julian`; all others are integers, as DataFusion has them. An interval has the parts that
-//!   it is written with.
-//! - PA2. `log(x)` is `log10(x)`: the quotient of two logarithms is not 3 of 1000.
+//!   and `julian`; all others are integers, as in DataFusion. An interval has the parts that it is
+//!   written with.
+//! - PA2. `log(x)` is `log10(x)`: the quotient of two logarithms is not 3 for 1000.
 //! - PA4. `date_bin` of a TIMESTAMP has a value for any time of the type.
 //! - PA3. A value that PostgreSQL refuses is refused: `chr(0)`, the year 0.
 
@@ -35,7 +35,7 @@ use crate::error::{ClauseProblem, Error};
 
 const PER_SECOND: i64 = 1_000_000;
 const PER_DAY: i64 = 86_400 * PER_SECOND;
-/// Days from the beginning of the Julian calendar's count to 1970.
+/// Days from the Julian day 0 to 1970.
 const JULIAN: i64 = 2_440_588;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -48,7 +48,7 @@ enum Kind {
     MakeDate,
 }
 
-/// Every function, by its name.
+/// Returns all functions.
 pub(super) fn part_functions() -> Vec<ScalarUDF> {
     let function = |(inner, kind): (Arc<ScalarUDF>, Kind)| {
         let aliases = inner.aliases().to_vec();
@@ -66,7 +66,7 @@ pub(super) fn part_functions() -> Vec<ScalarUDF> {
     .into()
 }
 
-/// A function of DataFusion, but for some values.
+/// A function of DataFusion with other results for some values.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Corrected {
     inner: Arc<ScalarUDF>,
@@ -114,7 +114,7 @@ impl Part {
         })
     }
 
-    /// The type of the part, where it is not that of DataFusion.
+    /// Returns a part and its type, if the type is not that of DataFusion.
     fn of(name: &str, ty: &DataType) -> Option<(Part, DataType)> {
         let part = Part::parse(name)?;
         if matches!(ty, DataType::Interval(_) | DataType::Duration(_)) {
@@ -226,7 +226,7 @@ impl ScalarUDFImpl for Corrected {
                 let rows = args.number_rows;
                 by_rows(times, rows, |times| parts(part, times))
             }
-            // A constant is not simplified, but evaluated.
+            // A constant is evaluated, not simplified.
             (Kind::Log, [x]) if !x.data_type().is_decimal() => log10().invoke_with_args(args),
             (Kind::Chr, [codes]) => {
                 if has_zero(codes, args.number_rows)? {
@@ -256,7 +256,7 @@ impl ScalarUDFImpl for Corrected {
     }
 }
 
-/// True if one of some integers is 0.
+/// Returns true if one of some integers is 0.
 fn has_zero(numbers: &ColumnarValue, rows: usize) -> Result<bool> {
     if !numbers.data_type().is_integer() {
         return Ok(false);
@@ -265,14 +265,14 @@ fn has_zero(numbers: &ColumnarValue, rows: usize) -> Result<bool> {
     Ok(numbers.as_primitive::<Int64Type>().iter().any(|it| it == Some(0)))
 }
 
-/// Bins of a width in microseconds, and where one of them begins.
+/// Bins of a width in microseconds, and the start of one of them.
 #[derive(Debug, Clone, Copy)]
 struct Bin {
     width: i64,
     origin: i64,
 }
 
-/// The bins of TIMESTAMPs whose width is a constant of days and time (PA4).
+/// Returns the bins of TIMESTAMPs, if their width is a constant of days and time (PA4).
 fn bin(stride: &ScalarValue, times: &ColumnarValue, origin: Option<&ColumnarValue>) -> Option<Bin> {
     let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
     let stride = stride.cast_to(&DataType::Interval(IntervalUnit::MonthDayNano)).ok()?;
@@ -309,7 +309,7 @@ fn binned(bin: Bin, times: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(starts?.with_data_type(times.data_type().clone())))
 }
 
-/// An interval has no weeks and no days of a year.
+/// Refuses weeks and days of a year for an interval, which has none.
 fn check_interval(name: Option<&str>, ty: &DataType) -> Result<()> {
     match (name, ty) {
         (Some(name), DataType::Interval(_) | DataType::Duration(_)) => {
@@ -378,7 +378,7 @@ fn parts(part: Part, times: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// Decades, and centuries and millennia, which have no year 0 in them.
+/// Returns the decade, the century or the millennium of a year; the latter two have no year 0.
 fn of_years(part: Part, year: i64) -> i64 {
     let of = |years: i64| match year {
         1.. => (year + years - 1) / years,
@@ -421,7 +421,7 @@ fn fraction_of_interval(part: Part, length: IntervalMonthDayNano) -> f64 {
         Part::Second => of_minute / PER_SECOND as f64,
         Part::Millis => of_minute / 1_000.0,
         _ => {
-            // A year has 365.25 days here, and a month beside years 30.
+            // A year has 365.25 days here, and a month beside years 30 days.
             let (years, months) = (i64::from(length.months / 12), i64::from(length.months % 12));
             let days =
                 years * 1_461 * (PER_DAY / 4) + (months * 30 + i64::from(length.days)) * PER_DAY;

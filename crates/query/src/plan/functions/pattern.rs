@@ -1,6 +1,6 @@
-//! Patterns of times: `yyyy-MM-ddTHH:mm:ss.SSSUUUZ`.
+//! QuestDB's patterns of times: `yyyy-MM-ddTHH:mm:ss.SSSUUUZ`.
 //!
-//! - P1. What a pattern with a full date and time writes, it reads again.
+//! - P1. A time written with a pattern that has a full date and time is read back by it unchanged.
 //!
 //! The tokens are those of imports; there, patterns are compiled for speed (`ingest`).
 
@@ -28,7 +28,7 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
-/// A pattern, cut into its tokens.
+/// A pattern, split into its tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Pattern {
     tokens: Vec<Token>,
@@ -36,15 +36,15 @@ pub(super) struct Pattern {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Token {
-    /// A letter, so many times, perhaps with a `+`.
+    /// A letter, repeated so many times, perhaps with a `+`.
     Field { letter: char, count: usize, is_greedy: bool },
-    /// Stands for itself.
+    /// A character that stands for itself.
     Literal(char),
     /// The whole pattern: an integer since 1970, in a unit of which a second has so many.
     Epoch { per_second: i64 },
 }
 
-/// Patterns that are integers, and what of them a second has.
+/// Patterns that are integers, with the number of their units in a second.
 const EPOCHS: [(&str, i64); 4] =
     [("epoch_s", 1), ("epoch_ms", 1_000), ("epoch_us", 1_000_000), ("epoch_ns", 1_000_000_000)];
 
@@ -54,13 +54,13 @@ struct Parts {
     year: i64,
     month: i64,
     day: i64,
-    /// In place of month and day.
+    /// The day of the year, in place of month and day.
     day_of_year: Option<i64>,
     hour: i64,
     minute: i64,
     second: i64,
     nanos: i64,
-    /// Of an hour of 1 to 12.
+    /// The half of the day, for hours of 1 to 12.
     is_afternoon: Option<bool>,
     /// Seconds east of UTC.
     offset: i64,
@@ -92,7 +92,7 @@ impl Pattern {
         Pattern { tokens }
     }
 
-    /// A time as text, as the clocks of UTC show it.
+    /// Writes a time as text, in UTC.
     pub(super) fn format(&self, instant: i64, unit: TimeUnit, text: &mut String) {
         let date = CivilDate::from_days(instant.div_euclid(unit.per_day()));
         let of_day = instant.rem_euclid(unit.per_day());
@@ -148,8 +148,8 @@ impl Pattern {
         }
     }
 
-    /// The instant that a text stands for; `None` if the pattern does not match all of it, or the
-    /// calendar has no such time. What the pattern does not say is that of 1970-01-01T00:00Z.
+    /// Returns the instant of a text; `None` if the pattern does not match all of it, or the
+    /// calendar has no such time. Parts that are not in the pattern are those of 1970-01-01T00:00Z.
     pub(super) fn parse(&self, text: &str, unit: TimeUnit) -> Option<i64> {
         let mut parts = Parts {
             year: 1970,
@@ -178,7 +178,7 @@ impl Pattern {
 }
 
 impl Parts {
-    /// Reads one field, and gives what is left.
+    /// Reads one field, and returns the rest of the text.
     fn read<'a>(
         &mut self,
         text: &'a str,
@@ -246,7 +246,7 @@ impl Parts {
         Some(rest)
     }
 
-    /// `Z`, an offset or the name of a zone.
+    /// Reads `Z`, an offset or the name of a zone.
     fn read_zone<'a>(&mut self, text: &'a str) -> Option<&'a str> {
         let is_part = |c: char| c.is_ascii_alphanumeric() || "+-:/_".contains(c);
         let end = text.find(|c: char| !is_part(c)).unwrap_or(text.len());
@@ -284,13 +284,13 @@ impl Parts {
     }
 }
 
-/// The instant that an integer since 1970 stands for, in a unit of which a second has so many.
+/// Returns the instant of an integer since 1970, in a unit of which a second has so many.
 fn of_epoch(text: &str, per_second: i64, unit: TimeUnit) -> Option<i64> {
     let scaled = i128::from(text.parse::<i64>().ok()?) * i128::from(unit.per_second());
     i64::try_from(scaled.div_euclid(i128::from(per_second))).ok()
 }
 
-/// A name from a list, in any case: its number from 1.
+/// Reads a name from a list, in any case, and sets its number, counted from 1.
 fn named<'a, const N: usize>(text: &'a str, names: [&str; N], number: &mut i64) -> Option<&'a str> {
     let is_it =
         |name: &&str| text.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));

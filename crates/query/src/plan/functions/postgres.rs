@@ -1,7 +1,7 @@
-//! Functions of PostgreSQL that DataFusion does not have, or has otherwise: `to_char`, `age`,
+//! Functions of PostgreSQL that DataFusion lacks or defines differently: `to_char`, `age`,
 //! `make_timestamp`, `time_bucket`, `div`, `width_bucket`, `format` and patterns of SIMILAR TO.
 //!
-//! - PF1. They give what PostgreSQL 15 gives, or an error. Times are TIMESTAMPs, in UTC.
+//! - PF1. They return the results of PostgreSQL 15, or an error. Times are TIMESTAMPs, in UTC.
 //!
 //! Not here: `to_timestamp` and `to_date`, which are QuestDB's too (`time`).
 
@@ -33,7 +33,7 @@ use crate::error::{ClauseProblem, Error};
 
 const PER_DAY: i64 = 86_400_000_000;
 const PER_SECOND: i64 = 1_000_000;
-/// `age` of a transaction that is always in the past.
+/// The `age` of a transaction that is always in the past.
 const FROZEN_AGE: i32 = i32::MAX;
 
 /// The name of the function that makes a regular expression of a pattern of SIMILAR TO, which no
@@ -67,7 +67,7 @@ enum Kind {
     Similar,
 }
 
-/// Every function, by its name.
+/// Returns all functions.
 pub(super) fn postgres_functions() -> Vec<ScalarUDF> {
     let function = |&(name, kind): &(&'static str, Kind)| {
         let signature = Signature::variadic_any(Volatility::Immutable);
@@ -118,7 +118,7 @@ fn refused(what: ClauseProblem) -> DataFusionError {
     Error::Clause { position: None, what }.into()
 }
 
-/// The pattern of a call of `to_char`; an error for one that is not PostgreSQL's.
+/// Returns the pattern of a call of `to_char`; an error for one that is not PostgreSQL's.
 fn char_template(pattern: &str) -> Result<Template> {
     match form(pattern) {
         Form::Percent => {
@@ -186,7 +186,7 @@ impl ScalarUDFImpl for PostgresFunction {
         })
     }
 
-    /// Errors of a constant pattern are told when a query is planned.
+    /// Also reports errors of a constant pattern when a query is planned.
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let types = args.arg_fields.iter().map(|field| field.data_type().clone());
         let ty = self.return_type(&types.collect::<Vec<_>>())?;
@@ -199,7 +199,7 @@ impl ScalarUDFImpl for PostgresFunction {
         Ok(Arc::new(Field::new(self.name, ty, true)))
     }
 
-    /// `age(t)` is that of today's midnight.
+    /// Makes `age(t)` that of today's midnight.
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let is_of_now = self.kind == Kind::Age && args.len() == 1;
         let Some(now) = context.query_execution_start_time().filter(|_| is_of_now) else {
@@ -250,7 +250,7 @@ fn micros(array: &ArrayRef) -> Result<Int64Array> {
     Ok(cast(&times, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
 }
 
-/// The parts of an instant.
+/// Returns the parts of an instant.
 pub(super) fn moment(instant: i64) -> Moment {
     let days = instant.div_euclid(PER_DAY);
     let (date, of_day) = (CivilDate::from_days(days), instant.rem_euclid(PER_DAY));
@@ -300,7 +300,7 @@ fn to_char(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     let mut builder = StringViewBuilder::with_capacity(moments.len());
     let (mut text, mut known) = (String::new(), None::<(String, Template)>);
     for (moment, pattern) in moments.iter().zip(patterns) {
-        // An empty pattern gives NULL, as in PostgreSQL.
+        // An empty pattern returns NULL, as in PostgreSQL.
         let (Some(moment), Some(pattern)) = (moment, pattern.filter(|it| !it.is_empty())) else {
             builder.append_null();
             continue;
@@ -326,8 +326,8 @@ fn ages(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(ages.collect::<IntervalMonthDayNanoArray>()))
 }
 
-/// Years, months, days and time between two times, as PostgreSQL counts them: days are borrowed
-/// from the month of the earlier one.
+/// Returns years, months, days and time between two times, as PostgreSQL counts them: days are
+/// borrowed from the month of the earlier one.
 fn age(a: i64, b: i64) -> IntervalMonthDayNano {
     let (low, high, sign) = if a < b { (a, b, -1) } else { (b, a, 1) };
     let (from, to) = (moment(low), moment(high));
@@ -376,7 +376,7 @@ fn make_timestamps(arrays: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 fn instant_of([year, month, day, hour, minute]: [i64; 5], seconds: f64) -> Option<i64> {
-    // A year before 1 is written without a year 0, which there is not.
+    // Years before 1 are written without a year 0, which does not exist.
     if year == 0 {
         return None;
     }
@@ -469,7 +469,7 @@ fn truncated_years(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     let truncate = |(unit, instant): (Option<&str>, Option<i64>)| -> Result<Option<i64>> {
         let (Some(unit), Some(instant)) = (unit, instant) else { return Ok(None) };
         let year = moment(instant).year;
-        // Centuries begin with year 1.
+        // Centuries begin with the year 1.
         let first = match unit.to_ascii_lowercase().as_str() {
             "decade" => year.div_euclid(10) * 10,
             "century" => (year - 1).div_euclid(100) * 100 + 1,
@@ -505,7 +505,7 @@ fn similar_patterns(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(builder.finish()))
 }
 
-/// The regular expression of a pattern of SIMILAR TO, which matches a text as a whole.
+/// Returns the regular expression of a pattern of SIMILAR TO, which matches a text as a whole.
 fn regular_expression(pattern: &str, escape: &str) -> Result<String> {
     let mut signs = escape.chars();
     let escape = signs.next();
@@ -571,7 +571,7 @@ fn formatted(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(builder.finish()))
 }
 
-/// `%[n$][-][width](s|I|L)` and `%%`.
+/// Evaluates `%[n$][-][width](s|I|L)` and `%%` for one row.
 fn format_row(format: &str, value: &dyn Fn(usize) -> Result<Option<String>>) -> Result<String> {
     let bad = |what| Err(refused(ClauseProblem::FormatText { what }));
     let (mut text, mut rest, mut next) = (String::new(), format, 1);

@@ -1,10 +1,11 @@
-//! Values by chance, as QuestDB has them for tables to play with: `rnd_int`, `rnd_double`,
-//! `rnd_symbol`, `rnd_str`, `rnd_timestamp` and their like.
+//! Random values for test data, as in QuestDB: `rnd_int`, `rnd_double`, `rnd_symbol`, `rnd_str`,
+//! `rnd_timestamp` and similar functions.
 //!
-//! - RN1. Bounds are constants and inside; a null rate of n makes one value in n NULL, and 0 none.
-//! - RN2. Each call of a statement has a seed of its own, and each batch of it another part of its
+//! - RN1. Bounds are constants and inclusive; with a null rate of n one value in n is NULL, with 0
+//!   none.
+//! - RN2. Each call of a statement has a seed of its own, and each batch another part of its
 //!   sequence: two calls with the same arguments differ.
-//! - RN3. Texts are of the letters A to Z, at most `TEXT_MAX` of them.
+//! - RN3. Texts consist of the letters A to Z, at most `TEXT_MAX` of them.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -26,9 +27,9 @@ use tidegate_model::ColumnType;
 use crate::error::{ClauseProblem, Error};
 use crate::plan::literal::value_of_text;
 
-/// Letters of a text: longer ones are made by `repeat`.
+/// The maximal number of letters of a text: `repeat` makes longer ones.
 pub(super) const TEXT_MAX: i64 = 10_000;
-/// Steps of a sequence that a row takes: more than values of a row.
+/// Steps of a sequence for each row: more than a row has values.
 const STEPS_PER_ROW: u64 = 1 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,7 +42,7 @@ enum Kind {
     Float,
     Double,
     Char,
-    /// One of the texts that are given, or of so many that are made.
+    /// One of the given texts, or of a number of generated ones.
     Symbol,
     Text,
     Timestamp,
@@ -64,15 +65,15 @@ const FUNCTIONS: [(&str, Kind); 13] = [
     ("rnd_date", Kind::Date),
 ];
 
-/// Their names.
+/// Returns their names.
 pub(super) fn random_functions() -> impl Iterator<Item = &'static str> {
     FUNCTIONS.iter().map(|(name, _)| *name)
 }
 
-/// Calls so far (RN2).
+/// The number of calls so far (RN2).
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// One of them, for one call that is planned at this time.
+/// Returns one of them, for one call in a query that is planned at this time.
 pub(super) fn random_function(name: &str, now: i64) -> Option<Arc<ScalarUDF>> {
     let (name, kind) = FUNCTIONS.iter().find(|(known, _)| *known == name)?;
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
@@ -95,7 +96,7 @@ struct Random {
     name: &'static str,
     kind: Kind,
     seed: u64,
-    /// Rows that have their values.
+    /// The number of rows that have their values.
     done: AtomicU64,
     signature: Signature,
 }
@@ -292,7 +293,7 @@ impl Texts {
                 texts.get(at).cloned().flatten()
             }
             Texts::Made { pool, least, most, rate } => chance.or_null(*rate, |chance| {
-                // A text of a pool is always the same for its number.
+                // A number of the pool always has the same text.
                 let mut letters = match pool {
                     Some(pool) => Chance(mixed(seed ^ mixed(chance.below(*pool)))),
                     None => Chance(chance.next()),
@@ -304,7 +305,7 @@ impl Texts {
     }
 }
 
-/// A sequence of numbers: splitmix64.
+/// A sequence of random numbers: splitmix64.
 #[derive(Debug, Clone, Copy)]
 struct Chance(u64);
 
@@ -314,7 +315,7 @@ impl Chance {
         mixed(self.0)
     }
 
-    /// Below a bound that is not 0.
+    /// Returns a number below a bound that is not 0.
     fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.next()) * u128::from(bound);
         u64::try_from(wide >> 64).expect("it is below the bound")
@@ -331,7 +332,7 @@ impl Chance {
         u8::try_from(self.below(26)).expect("it is below 26")
     }
 
-    /// From 0 to below 1.
+    /// Returns a number from 0 to below 1.
     fn part(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

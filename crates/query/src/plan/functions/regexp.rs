@@ -1,11 +1,11 @@
-//! Functions of regular expressions: `regexp_replace`, `regexp_match`, `regexp_count` and their
-//! like.
+//! Functions of regular expressions: `regexp_replace`, `regexp_match`, `regexp_count` and similar
+//! functions.
 //!
 //! - RX1. They have the arguments, flags and references of PostgreSQL 15, and its meaning of `.`,
 //!   which matches the end of a line too. Patterns are those of the `regex` crate: the first
-//!   alternative that matches is taken, not the longest, and `\b` is the edge of a word.
-//! - RX2. Between two matches of a long text they ask whether the statement is to go on: each may
-//!   take as long as the text is (`bounded::regex` RE1 bounds one of them).
+//!   alternative that matches is taken, not the longest, and `\b` is a word boundary.
+//! - RX2. Between two matches in a long text they check for cancellation: each may take as long as
+//!   the text is (`bounded::regex` RE1 bounds one of them).
 //!
 //! Not here: the operators `~` and `~*`, whose patterns `pattern_text` makes (`query_text::forms`).
 
@@ -27,7 +27,7 @@ use tidegate_model::limits::PATTERNS_AT_A_TIME;
 use crate::account::check_stop;
 use crate::error::{ClauseProblem, Error};
 
-/// Texts that are longer are asked for at each match (RX2).
+/// In a longer text, cancellation is checked at each match (RX2).
 const SHORT_BYTES: usize = 4_096;
 
 /// The type of an argument.
@@ -64,7 +64,7 @@ const FUNCTIONS: [(&str, Kind, usize, &[Argument]); 8] = [
     ("regexp_split_to_array", Kind::Split, 2, &[Text, Text, Text]),
 ];
 
-/// Every function, by its name.
+/// Returns all functions.
 pub(super) fn regexp_functions() -> Vec<ScalarUDF> {
     let function = |&(name, kind, least, arguments): &(_, _, _, &'static [Argument])| {
         let signature = Signature::user_defined(Volatility::Immutable);
@@ -77,7 +77,7 @@ pub(super) fn regexp_functions() -> Vec<ScalarUDF> {
 struct Regexp {
     name: &'static str,
     kind: Kind,
-    /// The fewest arguments.
+    /// The minimal number of arguments.
     least: usize,
     arguments: &'static [Argument],
     signature: Signature,
@@ -155,13 +155,13 @@ impl ScalarUDFImpl for Regexp {
     }
 }
 
-/// A pattern that is ready to match.
+/// A compiled pattern.
 struct Compiled {
     regex: Regex,
     locations: CaptureLocations,
-    /// Matches are replaced, counted, or found, one behind the other.
+    /// True if all matches are replaced, counted, or found.
     is_global: bool,
-    /// `^..(..)...*$`, of which only the group is wanted, without what follows it.
+    /// True for `^..(..)...*$` if only the group is used, not the text behind it.
     is_cut: bool,
 }
 
@@ -169,7 +169,8 @@ impl Compiled {
     fn new(function: &str, pattern: &str, flags: &str, is_group: bool) -> Result<Compiled> {
         let options = Options::read(function, flags)?;
         let text = options.applied(pattern);
-        // Where a match begins at the start of the text, what `.*$` matches need not be looked at.
+        // A match that begins at the start of the text needs no look at the text that `.*$`
+        // matches.
         let is_cut = is_group
             && flags.is_empty()
             && pattern.starts_with('^')
@@ -190,7 +191,7 @@ impl Compiled {
         Ok(Compiled { regex, locations, is_global: options.is_global, is_cut })
     }
 
-    /// The matches from a place of the text on, until `of_match` has enough.
+    /// Calls `of_match` with the matches from a place of the text on, until it returns false.
     fn each(
         &mut self,
         text: &str,
@@ -207,7 +208,7 @@ impl Compiled {
             }
             let place = self.locations.get(0).unwrap_or((at, at));
             let is_empty = place.0 == place.1;
-            // An empty match may follow right behind one that is not empty.
+            // An empty match may follow directly behind one that is not empty.
             if !of_match(&self.locations, place)? {
                 return Ok(());
             }
@@ -225,7 +226,7 @@ impl Compiled {
 struct Options {
     is_global: bool,
     ignores_case: bool,
-    /// Lines are apart for `.`, `^` and `$`.
+    /// True if lines are separate for `.`, `^` and `$`.
     is_by_lines: bool,
     is_spaced: bool,
     is_literal: bool,
@@ -274,12 +275,12 @@ impl Options {
     }
 }
 
-/// The pattern with these flags; `None` if there is none.
+/// Returns the pattern with these flags; `None` if it is not valid.
 pub(super) fn regex_of(pattern: &str, flags: &str) -> Option<Regex> {
     Regex::new(&Options::read("", flags).ok()?.applied(pattern)).ok()
 }
 
-/// The pattern of an operator, as the `regex` crate reads it (RX1).
+/// Returns the pattern of an operator in the syntax of the `regex` crate (RX1).
 pub(crate) fn pattern_text(pattern: &str) -> String {
     let mut text = String::new();
     if pattern.contains('.') {
@@ -289,7 +290,7 @@ pub(crate) fn pattern_text(pattern: &str) -> String {
     text
 }
 
-/// Adds a pattern with the edges of words and texts in the words of the `regex` crate.
+/// Adds a pattern, with boundaries of words and texts in the syntax of the `regex` crate.
 fn push_pattern(pattern: &str, text: &mut String) {
     let mut rest = pattern;
     while let Some(at) = rest.find(['\\', '[']) {
@@ -324,7 +325,7 @@ fn push_pattern(pattern: &str, text: &mut String) {
     text.push_str(rest);
 }
 
-/// Patterns that are compiled, at most `PATTERNS_AT_A_TIME`, with their flags.
+/// Compiled patterns with their flags, at most `PATTERNS_AT_A_TIME`.
 struct Known(Vec<(String, String, bool, Compiled)>);
 
 /// The arguments of a call.
@@ -353,13 +354,14 @@ impl Rows {
         self.texts.is_null(row) || self.patterns.is_null(row) || self.others.iter().any(is_null)
     }
 
-    /// The text among the arguments behind the pattern at this place; an empty one if it is none.
+    /// Returns the text at this place among the arguments behind the pattern; an empty one if there
+    /// is none.
     fn text(&self, at: usize, row: usize) -> &str {
         let array = self.others.get(at).filter(|it| *it.data_type() == DataType::Utf8View);
         array.map_or("", |array| array.as_string_view().value(row))
     }
 
-    /// The same of an integer.
+    /// Returns the integer at this place, or `otherwise`.
     fn integer(&self, at: usize, row: usize, otherwise: i64) -> i64 {
         let array = self.others.get(at).filter(|it| *it.data_type() == DataType::Int64);
         array.map_or(otherwise, |array| array.as_primitive::<Int64Type>().value(row))
@@ -373,7 +375,7 @@ impl Rows {
         replacement: &str,
     ) -> Result<&'k mut Compiled> {
         let pattern = self.patterns.value(row);
-        // Only one replacement has a way of its own.
+        // One replacement alone has an algorithm of its own.
         let is_group = replacement == "\\1";
         let is_it = |it: &(String, String, bool, Compiled)| {
             it.0 == pattern && it.1 == flags && it.2 == is_group
@@ -437,7 +439,7 @@ impl Rows {
                 }
                 continue;
             }
-            // Of a number that is told, that match alone; 0 stands for all.
+            // With a start, only the match with this number is replaced; 0 stands for all.
             let is_all = if has_start { wanted == 0 } else { compiled.is_global };
             let (mut number, mut done) = (0, 0);
             made.clear();
@@ -529,7 +531,7 @@ impl Rows {
         Ok(Arc::new(counts.finish()))
     }
 
-    /// The place of the match that is asked for, or of a group of it, in bytes.
+    /// Returns the place in bytes of the requested match, or of a group of it.
     fn place(
         &self,
         known: &mut Known,
@@ -661,7 +663,7 @@ impl Piece<'_> {
     }
 }
 
-/// `\1` to `\9` are groups, `\&` is the match, `\\` a backslash.
+/// Parses a replacement: `\1` to `\9` are groups, `\&` is the match, `\\` a backslash.
 fn pieces(replacement: &str) -> Vec<Piece<'_>> {
     let (mut pieces, mut rest) = (Vec::new(), replacement);
     while let Some(at) = rest.find('\\') {
@@ -680,8 +682,8 @@ fn pieces(replacement: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// The byte of the character at which to begin, counted from 1; what is behind the text is its
-/// end and one more.
+/// Returns the byte of the character to begin at, counted from 1; for a start behind the text, the
+/// byte behind its end.
 fn start(function: &str, text: &str, start: i64) -> Result<usize> {
     let before = usize::try_from(positive(function, start)? - 1).unwrap_or(usize::MAX);
     if before == 0 {
@@ -731,7 +733,7 @@ mod tests {
         use crate::account::Account;
         use crate::control::{Stop, Timeout};
 
-        // Each match looks at all that is left: a quadratic number of steps.
+        // Each match looks at the whole rest of the text: a quadratic number of steps.
         let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["A".repeat(1 << 20)]));
         let patterns: ArrayRef = Arc::new(StringViewArray::from(vec![".*[^A-Z]|A"]));
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 30));

@@ -1,4 +1,4 @@
-//! Aggregates that are others in other words: `count_distinct(x)` is `count(DISTINCT x)`.
+//! Aggregates that are rewritten as others: `count_distinct(x)` is `count(DISTINCT x)`.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::plan::{QueryDialect, bind_by_precedence};
 
-/// The names of aggregates that are others in other words.
+/// The names of aggregates that are rewritten as others.
 #[cfg(test)]
 pub(super) const REWRITTEN_AGGREGATES: [&str; 11] = [
     "approx_count_distinct",
@@ -23,20 +23,20 @@ pub(super) const REWRITTEN_AGGREGATES: [&str; 11] = [
     "vwap",
 ];
 
-/// Puts the other words in place of a call, if there are any.
+/// Rewrites a call, if it is one of these.
 pub(crate) fn rewrite_aggregate(expr: &mut Expr) {
     let Expr::Function(function) = &*expr else { return };
     let Some(text) = other_words(function) else { return };
     let dialect = QueryDialect::default();
     let parsed = Parser::new(&dialect).try_with_sql(&text).and_then(|mut p| p.parse_expr());
-    // What the arguments were parsed from has been parsed before.
+    // It parses, because its arguments have been parsed before.
     if let Ok(mut other) = parsed {
         bind_by_precedence(&mut other);
         *expr = other;
     }
 }
 
-/// Whether a call is one of these.
+/// Returns true if a call is one of these.
 pub(crate) fn is_rewritten(function: &Function) -> bool {
     other_words(function).is_some()
 }

@@ -1,12 +1,12 @@
 //! `round` and `trunc` of a DOUBLE to any number of digits.
 //!
-//! - RD1. Digits that the number does not have leave it as it is, and more digits before the point
-//!   than it has give 0: never NaN, which DataFusion's own give where the scale overflows.
-//! - RD2. `round(x)` of a DOUBLE is the even one of two integers that are as near, as in PostgreSQL
-//!   and in casts; to digits, half is rounded away from zero.
-//! - RD3. Digits that are a BIGINT stay one. As a cast they would be no constant until it is worked
-//!   out, and the scale of a DECIMAL, which follows from them, another one after operands were
-//!   made alike: a join by `round(n, 2)` found nothing.
+//! - RD1. More digits than the number has leave it unchanged, and more digits before the point than
+//!   it has return 0: never NaN, which DataFusion returns where the scale overflows.
+//! - RD2. `round(x)` of a DOUBLE rounds halves to even, as in PostgreSQL and in casts; with a
+//!   number of digits, half is rounded away from zero.
+//! - RD3. A number of digits that is a BIGINT stays one. A cast of it would be no constant until it
+//!   is evaluated, and the scale of a DECIMAL, which depends on it, would change after operands
+//!   were made alike: a join by `round(n, 2)` found nothing.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature,
 };
 
-/// Beyond this all doubles are integers.
+/// All doubles beyond this are integers.
 const WHOLE: f64 = 9_007_199_254_740_992.0;
 /// The greatest power of ten that is a DOUBLE.
 const POWER_MAX: i64 = 308;
@@ -41,10 +41,10 @@ pub(super) fn rounded_functions() -> Vec<ScalarUDF> {
 
 #[derive(Debug)]
 struct Rounded {
-    /// DataFusion's.
+    /// The function of DataFusion.
     inner: Arc<ScalarUDF>,
     signature: Signature,
-    /// To integers (RD2).
+    /// Rounds to an integer (RD2).
     whole: fn(f64) -> f64,
     cut: fn(f64) -> f64,
 }
@@ -80,7 +80,7 @@ impl ScalarUDFImpl for Rounded {
         self.inner.return_field_from_args(args)
     }
 
-    /// RD3.
+    /// Keeps the type of the digits (RD3).
     fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
         let mut types = self.inner_types(args)?;
         if let (Some(digits), Some(DataType::Int64)) = (types.get_mut(1), args.get(1)) {
@@ -132,7 +132,7 @@ impl ScalarUDFImpl for Rounded {
 }
 
 impl Rounded {
-    /// The types that DataFusion's own takes for these.
+    /// Returns the types that DataFusion's function coerces these to.
     fn inner_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
         let field = |ty: &DataType| Arc::new(Field::new("argument", ty.clone(), true));
         let fields = given.iter().map(field).collect::<Vec<_>>();
@@ -140,7 +140,7 @@ impl Rounded {
         Ok(taken.iter().map(|field| field.data_type().clone()).collect())
     }
 
-    /// RD2.
+    /// Rounds to integers (RD2).
     fn whole(&self, value: &ColumnarValue, rows: usize) -> Result<ColumnarValue> {
         let is_scalar = matches!(value, ColumnarValue::Scalar(_));
         let values = value.to_array(if is_scalar { 1 } else { rows })?;
@@ -157,7 +157,7 @@ impl Rounded {
         let digits = cast(digits, &DataType::Int64)?;
         let digits = digits.as_primitive::<Int64Type>();
         if *values.data_type() == DataType::Float32 {
-            // Digits of a FLOAT are those that say it, not those of the DOUBLE it is.
+            // The digits of a FLOAT are those of its shortest text, not those of its DOUBLE.
             let values = values.as_primitive::<datafusion::arrow::datatypes::Float32Type>();
             let each = values.iter().zip(digits).map(|pair| {
                 let (value, digits) = (pair.0?, pair.1?);
@@ -175,7 +175,7 @@ impl Rounded {
     }
 }
 
-/// RD1.
+/// Rounds a value to digits (RD1).
 fn at_digits(value: f64, digits: i64, cut: fn(f64) -> f64) -> f64 {
     if !value.is_finite() || POWER_MAX < digits {
         return value;

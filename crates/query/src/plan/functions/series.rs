@@ -19,7 +19,7 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use crate::plan::coerce::converted;
 use crate::plan::interval_text::{IntervalUnit, parse_interval_text};
 
-/// The table of a call, if it is one of these.
+/// Returns the table of a call, if it is one of these.
 pub(crate) fn series(
     state: &SessionState,
     name: &str,
@@ -73,7 +73,7 @@ fn is_series(name: &str) -> bool {
     matches!(name, "generate_series" | "range")
 }
 
-/// SE1.
+/// Evaluates an argument (SE1).
 fn constant(state: &SessionState, name: &str, arg: Expr) -> Result<ScalarValue> {
     let schema = DFSchema::empty();
     let context = SimplifyContext::builder()

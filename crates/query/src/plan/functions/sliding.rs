@@ -1,7 +1,7 @@
-//! `bit_xor`, `bool_and` and `bool_or` over frames that slide.
+//! `bit_xor`, `bool_and` and `bool_or` over sliding frames.
 //!
-//! - SL1. A frame of NULLs gives NULL. DataFusion's `bit_xor` gives 0 there, and its `bool_and` and
-//!   `bool_or` cannot let go of rows.
+//! - SL1. A frame of NULLs returns NULL. DataFusion's `bit_xor` returns 0 there, and its `bool_and`
+//!   and `bool_or` cannot remove rows.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ enum What {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Sliding {
-    /// DataFusion's.
+    /// The function of DataFusion.
     inner: Arc<AggregateUDF>,
     what: What,
 }
@@ -84,16 +84,16 @@ impl AggregateUDFImpl for Sliding {
     }
 }
 
-/// The values of a frame: how many there are that are true, or not 0, and their bits.
+/// The values of a frame: the number of those that are true, or not 0, and their bits.
 #[derive(Debug)]
 struct Frame {
     what: What,
     ty: DataType,
-    /// Values that are not NULL.
+    /// The number of values that are not NULL.
     count: u64,
-    /// Of those, the true ones.
+    /// The number of those that are true.
     trues: u64,
-    /// The exclusive or of their bits, as integers of any width have them.
+    /// The exclusive or of their bits, for integers of any width.
     bits: i128,
 }
 
@@ -104,7 +104,7 @@ impl Default for Frame {
 }
 
 impl Frame {
-    /// The values of a batch: how many, how many true ones, and their bits.
+    /// Returns the count of the values of a batch, the count of true ones, and their bits.
     fn look(&self, values: &ArrayRef) -> Result<(u64, u64, i128)> {
         let count = (values.len() - values.null_count()) as u64;
         if self.what != What::Xor {

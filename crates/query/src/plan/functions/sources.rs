@@ -1,11 +1,11 @@
-//! The list of all functions: what each is called with, what it gives, and whose meaning it has.
+//! The list of all functions: their usage, their result, and the database that defines them.
 //!
 //! - SO1. Every function that a statement can call has a line in `functions.txt`, and every line is
 //!   about one. `docs/functions.md` is made of it; with `TIDEGATE_DOCS_COMPLETE=1` in the
 //!   environment the test writes it.
-//! - SO2. The source of a function is what decides about the right answer: PostgreSQL 15, DuckDB,
-//!   QuestDB, DataFusion where no other has it, or Tidegate. Those of the first two are compared
-//!   with it on edge values, in the tests of the program.
+//! - SO2. The source of a function defines its correct result: PostgreSQL 15, DuckDB, QuestDB,
+//!   DataFusion where no other has it, or Tidegate. Functions of the first two are compared with
+//!   their source on edge values, in the tests of the program.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ pub(crate) struct Listed {
     /// `SCALAR`, `AGGREGATE`, `WINDOW`, `TABLE` or `OPERATOR`.
     pub(crate) kind: &'static str,
     pub(crate) name: &'static str,
-    /// The database or the library that has it.
+    /// The database or the library that defines it.
     pub(crate) source: &'static str,
     pub(crate) usage: &'static str,
     pub(crate) sentence: &'static str,
@@ -50,7 +50,7 @@ mod tests {
     use crate::plan::whole_day::WHOLE_DAY;
     use crate::show::TABLE_FUNCTIONS;
 
-    /// The registry, by kind and name.
+    /// Returns the functions of the registry, by kind and name.
     fn registered() -> BTreeSet<(&'static str, String)> {
         let state = SessionStateBuilder::new().with_default_features().build();
         let unnamed = [

@@ -1,9 +1,9 @@
 //! PostgreSQL's patterns of times: `YYYY-MM-DD HH24:MI:SS.US`.
 //!
 //! - TP1. Texts are written and read as by PostgreSQL's `to_char` and `to_timestamp`, with English
-//!   names. What PostgreSQL reads and then ignores is ignored here: `Q`, and the name of a day
-//!   beside a date.
-//! - TP2. A pattern is PostgreSQL's, QuestDB's, or refused: what only one of them has tells which
+//!   names. Parts that PostgreSQL reads and then ignores are ignored here: `Q`, and the name of a
+//!   day beside a date.
+//! - TP2. A pattern is PostgreSQL's, QuestDB's, or refused: parts that only one of them has decide
 //!   ([`form`]).
 //!
 //! Not here: the patterns of QuestDB (`pattern`), and numbers (`number_template`).
@@ -16,11 +16,11 @@ use keywords::{Keyword, keyword_at};
 
 pub(super) use write::Zoned;
 
-/// A pattern of PostgreSQL, cut into its parts.
+/// A pattern of PostgreSQL, split into its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template {
     parts: Vec<Part>,
-    /// `FX`: separators are taken as they are.
+    /// `FX`: separators must match exactly.
     is_exact: bool,
 }
 
@@ -35,7 +35,7 @@ enum Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Field {
     keyword: Keyword,
-    /// As it is written, which tells capitals.
+    /// The text of the keyword, whose case is that of a name.
     text: &'static str,
     /// `FM`: without padding.
     is_short: bool,
@@ -66,21 +66,21 @@ impl Template {
         template
     }
 
-    /// Takes a field with its modifiers; `None` if there is none.
+    /// Reads a field with its modifiers; `None` if there is none.
     fn field<'a>(&mut self, pattern: &'a str) -> Option<&'a str> {
         let (mut rest, mut is_short) = (pattern, false);
         loop {
             if let Some(behind) = strip_any_case(rest, "FM") {
                 (rest, is_short) = (behind, true);
             } else if let Some(behind) = rest.strip_prefix("TM") {
-                // Names of the locale, which is English; without padding.
+                // Names of the locale, which is English, are not padded.
                 (rest, is_short) = (behind, true);
             } else {
                 break;
             }
         }
         let Some((keyword, text)) = keyword_at(rest) else {
-            // A modifier of nothing says nothing.
+            // A modifier without a field has no effect.
             return (rest.len() < pattern.len()).then_some(rest);
         };
         rest = &rest[text.len()..];
@@ -98,7 +98,7 @@ impl Template {
         Some(rest)
     }
 
-    /// Takes a quoted text, or one character.
+    /// Reads a quoted text, or one character.
     fn literal<'a>(&mut self, pattern: &'a str) -> &'a str {
         let mut letters = pattern.chars();
         match letters.next() {
@@ -127,16 +127,16 @@ fn is_separator(letter: char) -> bool {
     letter.is_ascii_graphic() && !letter.is_ascii_alphanumeric()
 }
 
-/// The rest behind a word in capitals or in small letters.
+/// Returns the rest behind a word in capitals or in small letters.
 fn strip_any_case<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     text.strip_prefix(word).or_else(|| text.strip_prefix(word.to_ascii_lowercase().as_str()))
 }
 
-/// A time in the parts that patterns have, or an interval.
+/// A time in the parts of patterns, or an interval.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moment {
     pub(super) year: i64,
-    /// 1 to 12; 0 in an interval without months.
+    /// The month, 1 to 12; 0 in an interval without months.
     pub(super) month: i64,
     pub(super) day: i64,
     pub(super) hour: i64,
@@ -147,18 +147,18 @@ pub(super) struct Moment {
     pub(super) days: Option<i64>,
 }
 
-/// The database that the pattern is of.
+/// The database whose pattern it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Postgres,
     QuestDb,
-    /// Each of them reads it, and otherwise: `yyyy-mm-dd` has months or minutes.
+    /// Both of them accept it with different meanings: `yyyy-mm-dd` has months or minutes.
     Unclear,
-    /// `%Y-%m-%d`.
+    /// A pattern such as `%Y-%m-%d`.
     Percent,
 }
 
-/// The database that the pattern is of (TP2).
+/// Returns the database whose pattern it is (TP2).
 pub(super) fn form(pattern: &str) -> Form {
     let runs = runs(pattern);
     let is_percent = |pair: [u8; 2]| pair[0] == b'%' && pair[1].is_ascii_alphabetic();
@@ -186,7 +186,7 @@ pub(super) fn form(pattern: &str) -> Form {
             || lower.contains("hh12")
             || lower.starts_with("fm")
     });
-    // As QuestDB reads it: a minute of no hour is a month by mistake.
+    // In QuestDB's reading, minutes without an hour are months by mistake.
     let minutes = has(&|run| run.contains('m'));
     let hours = has(&|run| run.contains('H') || run.contains('h'));
     match (of_postgres, minutes && !hours) {
@@ -198,8 +198,8 @@ pub(super) fn form(pattern: &str) -> Form {
     }
 }
 
-/// The runs of letters and digits of a pattern, without what is in quotes; the `T` of
-/// `ddTHH` stands alone.
+/// Returns the runs of letters and digits of a pattern, without quoted text; the `T` of `ddTHH` is
+/// a run of its own.
 fn runs(pattern: &str) -> Vec<String> {
     let (mut runs, mut run) = (Vec::new(), String::new());
     let mut quote = None;

@@ -1,12 +1,12 @@
 //! The operator `||` of texts and of bytes, as one function of all its operands.
 //!
-//! - TC1. `a || b || c` is one call of three arguments, which makes each byte once: operands of two
-//!   would make all that stands before them again. As a function it has the guard of functions
+//! - TC1. `a || b || c` is one call of three arguments, which writes each byte once: calls of two
+//!   arguments would copy the result so far again. As a function it has the guard of functions
 //!   (`bounded` BD1).
-//! - TC2. NULL and a text are NULL: `concat` leaves NULL out.
+//! - TC2. NULL and a text are NULL: `concat` skips NULL.
 //! - TC3. A column keeps the name and the type that the operator gives it.
 //!
-//! Not here: `||` of lists, which DataFusion plans as `array_concat` and its like.
+//! Not here: `||` of lists, which DataFusion plans as `array_concat` and similar functions.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -30,7 +30,7 @@ use datafusion::logical_expr::{
 /// The name of the function, which no statement can call.
 pub(super) const TEXT_CONCAT: &str = "||";
 
-/// The function.
+/// Returns the function.
 pub(super) fn text_concat() -> ScalarUDF {
     let signature = Signature::variadic_any(Volatility::Immutable);
     ScalarUDF::new_from_impl(TextConcat { signature })
@@ -110,7 +110,8 @@ impl ScalarUDFImpl for TextConcat {
     }
 }
 
-/// The call that two operands are, of which each may be such a call itself (TC1).
+/// Returns the arguments of the call for two operands, each of which may be such a call itself
+/// (TC1).
 pub(super) fn operands(BinaryExpr { left, right, .. }: BinaryExpr) -> Vec<Expr> {
     let parts = |side: Expr| match side {
         Expr::ScalarFunction(call) if call.func.name() == TEXT_CONCAT => call.args,
@@ -128,7 +129,7 @@ enum Part<V> {
 }
 
 impl<V> Part<V> {
-    /// The array, and the place of a row in it.
+    /// Returns the array, and the index of a row in it.
     fn at(&self, row: usize) -> (&V, usize) {
         match self {
             Part::One(values) => (values, 0),
@@ -218,7 +219,7 @@ fn joined_bytes(
     Ok(Arc::new(builder.finish()))
 }
 
-/// Values of a fixed width, pair by pair: they are short.
+/// Joins values of a fixed width, pair by pair: they are short.
 fn joined_fixed(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
     let mut arrays = args.iter().map(|arg| arg.to_array(rows));
     let Some(first) = arrays.next() else { return internal_err!("{TEXT_CONCAT} has operands") };

@@ -1,11 +1,10 @@
 //! Functions of times: parts of the calendar, buckets, arithmetic, zones and texts.
 //!
-//! - F1. A text that does not match its pattern gives NULL; a time out of the range of its type is
-//!   an error.
-//!   By a pattern of PostgreSQL it is an error too.
-//! - F3. A number is seconds since 1970 to `to_timestamp`, with a fraction, as in PostgreSQL.
-//! - F2. The clock stands still within a statement: its functions become values when a statement
-//!   is planned.
+//! - F1. A text that does not match its pattern returns NULL, or an error for a pattern of
+//!   PostgreSQL; a time out of the range of its type is an error.
+//! - F3. `to_timestamp` takes a number as seconds since 1970, with a fraction, as in PostgreSQL.
+//! - F2. The clock stands still within a statement: its functions become values when a statement is
+//!   planned.
 
 use std::sync::Arc;
 
@@ -33,7 +32,7 @@ use crate::plan::literal::{integer_of, time_value};
 use crate::plan::time_text::{TimeScale, parse_time};
 use crate::timeseries::{Grid, Origin, Stride, Zone, instant, parse_offset};
 
-/// Every function, by its name.
+/// Returns all functions.
 pub(super) fn time_functions() -> Vec<ScalarUDF> {
     let function = |&(name, kind): &(&'static str, Kind)| {
         let signature = match kind {
@@ -98,7 +97,8 @@ enum Kind {
     Parse(ColumnType),
     Format,
     Zone(Toward),
-    /// That of its argument, the other way round: clocks to an instant, an instant to clocks.
+    /// The type of its argument, the other way round: local time to an instant, an instant to local
+    /// time.
     AtTimeZone,
     Clock {
         cut: Cut,
@@ -106,19 +106,19 @@ enum Kind {
     },
 }
 
-/// Of the type of instants: next to a TIMESTAMP, which is one in UTC, they are compared as they
-/// are.
+/// The zone of the type of instants: they are compared unchanged with a TIMESTAMP, which is one in
+/// UTC.
 const UTC: &str = "+00:00";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Toward {
     Utc,
-    /// As PostgreSQL has it.
+    /// The meaning in PostgreSQL.
     Instant,
     Clocks,
 }
 
-/// To what the time of the clock is cut.
+/// The unit that the time of the clock is truncated to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Cut {
     Nanos,
@@ -145,7 +145,7 @@ enum Part {
 }
 
 impl Kind {
-    /// The numbers of arguments, and how a call is written.
+    /// Returns the numbers of arguments, and the text of a call.
     fn usage(self) -> (std::ops::RangeInclusive<usize>, &'static str) {
         match self {
             Kind::Floor | Kind::Ceil => {
@@ -161,7 +161,7 @@ impl Kind {
         }
     }
 
-    /// Which argument is the time that the result is of the type of.
+    /// Returns the index of the time argument that has the type of the result.
     fn time_argument(self) -> Option<usize> {
         match self {
             Kind::Floor | Kind::Ceil => Some(1),
@@ -212,7 +212,7 @@ impl ScalarUDFImpl for TimeFunction {
         })
     }
 
-    /// What is wrong with a constant is said when a query is planned, at its place.
+    /// Also reports errors of constants when a query is planned, at their places.
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let types = args.arg_fields.iter().map(|field| field.data_type().clone());
         let ty = self.return_type(&types.collect::<Vec<_>>())?;
@@ -249,7 +249,7 @@ impl ScalarUDFImpl for TimeFunction {
         Ok(Arc::new(Field::new(self.name, ty, true)))
     }
 
-    /// F2.
+    /// Replaces functions of the clock by values (F2).
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let (Kind::Clock { cut, days }, Some(now)) =
             (self.kind, context.query_execution_start_time())
@@ -318,7 +318,7 @@ impl Call<'_> {
         self.args[at].to_array(self.rows)
     }
 
-    /// An argument that is the same for all rows; `None` for NULL, and if it is not there.
+    /// Returns an argument that is the same for all rows; `None` for NULL, and if it is missing.
     fn constant(&self, at: usize) -> Result<Option<ScalarValue>> {
         let value = match self.args.get(at) {
             None => return Ok(None),
@@ -340,7 +340,7 @@ impl Call<'_> {
         }
     }
 
-    /// An argument as times, in the unit they have.
+    /// Returns an argument as times, in their unit.
     fn times(&self, at: usize) -> Result<(Int64Array, TimeUnit)> {
         let array = self.array(at)?;
         let unit = unit_of(array.data_type());
@@ -363,7 +363,7 @@ impl Call<'_> {
         Ok((cast(&times, &DataType::Int64)?.as_primitive::<Int64Type>().clone(), unit))
     }
 
-    /// A unit of time; `None` for NULL.
+    /// Returns the unit of time; `None` for NULL.
     fn unit(&self) -> Result<Option<Stride>> {
         let Some(text) = self.text(0)? else { return Ok(None) };
         Ok(Some(unit_of_text(&text)?))
@@ -403,7 +403,7 @@ impl Call<'_> {
         of_unit(&moved.collect::<std::result::Result<Int64Array, Error>>()?, unit)
     }
 
-    /// An argument as integers; a text that is none is an error.
+    /// Returns an argument as integers; a text that is none is an error.
     fn counts(&self, at: usize) -> Result<ArrayRef> {
         let array = self.array(at)?;
         let counts = cast(&array, &DataType::Int64)?;
@@ -459,7 +459,7 @@ impl Call<'_> {
         let times = texts.as_string_view().iter().map(|text| text.map_or(Ok(None), parse));
         let times = times.collect::<Result<Int64Array>>()?;
         let times = match &pattern {
-            // PostgreSQL's `to_date` takes no more than the day.
+            // PostgreSQL's `to_date` returns only the day.
             Some(TimePattern::Postgres { .. }) if ty == ColumnType::Date => {
                 times.unary(|time| time - time.rem_euclid(unit.per_day()))
             }
@@ -513,7 +513,7 @@ impl Call<'_> {
     }
 }
 
-/// A pattern that texts are read by: QuestDB's or PostgreSQL's (`template` TP2).
+/// A pattern to parse texts: QuestDB's or PostgreSQL's (`template` TP2).
 enum TimePattern {
     QuestDb(Pattern),
     Postgres { text: String, template: Template },
@@ -536,7 +536,7 @@ impl TimePattern {
         })
     }
 
-    /// F1, F3.
+    /// Parses a text (F1, F3).
     fn parse(&self, text: &str, unit: TimeUnit) -> Result<Option<i64>> {
         match self {
             TimePattern::QuestDb(pattern) => Ok(pattern.parse(text, unit)),
@@ -554,7 +554,7 @@ impl TimePattern {
     }
 }
 
-/// A pattern that times are written by.
+/// Returns a pattern to format times.
 fn questdb_pattern(text: &str) -> Result<Pattern> {
     let pattern = text.to_owned();
     match form(text) {
@@ -563,7 +563,7 @@ fn questdb_pattern(text: &str) -> Result<Pattern> {
     }
 }
 
-/// Seconds since 1970 as times (F3).
+/// Converts seconds since 1970 to times (F3).
 fn of_numbers(numbers: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
     let out_of_range = || wrong(ClauseProblem::TimeRange);
     let per_second = unit.per_second();
@@ -576,7 +576,7 @@ fn of_numbers(numbers: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
     } else {
         let seconds = cast(numbers, &DataType::Float64)?;
         let time = |seconds: f64| {
-            // To microseconds, beyond which a DOUBLE of our days has no digits.
+            // Rounded to microseconds: a DOUBLE has no more digits for present times.
             let micros = (seconds * 1e6).round_ties_even();
             if !(-9e18..=9e18).contains(&micros) {
                 return Err(out_of_range());
@@ -597,8 +597,8 @@ fn unit_of_text(text: &str) -> std::result::Result<Stride, Error> {
     stride.ok_or_else(|| wrong(ClauseProblem::Unit { unit: text.to_owned() }))
 }
 
-/// The buckets of a call of `timestamp_floor`: its stride, and from, offset and zone, as far as
-/// they are given.
+/// Returns the buckets of a call of `timestamp_floor`: its stride, and from, offset and zone, as
+/// far as they are given.
 fn bucket_grid(
     name: &str,
     stride: &str,
@@ -637,8 +637,8 @@ fn bucket_grid(
     Ok(Grid::new(stride, unit, zone, origin).map_err(wrong)?)
 }
 
-/// The buckets of a call of our `timestamp_floor` of times that count `unit`; `None` if its
-/// arguments but the time are not constants, or wrong.
+/// Returns the buckets of a call of our `timestamp_floor` of times that count `unit`; `None` if its
+/// arguments other than the time are not constants, or wrong.
 pub(crate) fn floor_grid(function: &ScalarUDF, args: &[Expr], unit: TimeUnit) -> Option<Grid> {
     let of_ours = function.inner().downcast_ref::<TimeFunction>()?;
     if of_ours.kind != Kind::Floor {
@@ -650,7 +650,7 @@ pub(crate) fn floor_grid(function: &ScalarUDF, args: &[Expr], unit: TimeUnit) ->
     bucket_grid(of_ours.name, stride.try_as_str()??, &rest, unit).ok()
 }
 
-/// The value of a constant, in `Some`; NULL is `Some(None)`.
+/// Returns the value of a constant, in `Some`; NULL is `Some(None)`.
 fn constant_of(expr: &Expr) -> Option<Option<ScalarValue>> {
     match expr {
         Expr::Literal(value, _) => Some((!value.is_null()).then(|| value.clone())),
@@ -658,14 +658,14 @@ fn constant_of(expr: &Expr) -> Option<Option<ScalarValue>> {
     }
 }
 
-/// By how much a call of `dateadd` moves times.
+/// The distance that a call of `dateadd` moves times by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TimeStep {
     Nanos(i128),
     Months(i64),
 }
 
-/// The step of a call of our `dateadd`, if it is constant.
+/// Returns the step of a call of our `dateadd`, if it is constant.
 pub(crate) fn dateadd_step(function: &ScalarUDF, args: &[Expr]) -> Option<TimeStep> {
     let of_ours = function.inner().downcast_ref::<TimeFunction>()?;
     let [unit, count, _] = args else { return None };
@@ -683,7 +683,7 @@ pub(crate) fn dateadd_step(function: &ScalarUDF, args: &[Expr]) -> Option<TimeSt
     })
 }
 
-/// A time so many months later, as `dateadd` has it.
+/// Returns a time so many months later, as `dateadd` defines it.
 pub(crate) fn months_later(time: i64, months: i64, unit: TimeUnit) -> Option<i64> {
     moved_by(time, months, Stride { count: 1, unit: 'M' }, unit)
 }
@@ -696,7 +696,7 @@ fn timestamp(unit: TimeUnit) -> DataType {
     time_value(0, ColumnType::Timestamp(unit)).data_type()
 }
 
-/// What times of a type count, as far as these functions see it.
+/// Returns the unit of a type of times in these functions.
 fn unit_of(ty: &DataType) -> TimeUnit {
     match ty {
         DataType::Timestamp(ArrowUnit::Nanosecond, _) => TimeUnit::Nanos,
@@ -704,7 +704,7 @@ fn unit_of(ty: &DataType) -> TimeUnit {
     }
 }
 
-/// Whether a time is an instant, and not what some clock shows.
+/// Returns true if a time is an instant, and not a local time.
 fn is_instant(ty: &DataType) -> bool {
     matches!(ty, DataType::Timestamp(_, Some(_)))
 }
@@ -729,7 +729,7 @@ fn in_nanos(time: i64, unit: TimeUnit) -> i128 {
     i128::from(time) * i128::from(1_000_000_000 / unit.per_second())
 }
 
-/// A time so many units later; months keep the day where the month has it.
+/// Returns a time so many units later; months keep the day if the month has it.
 fn moved_by(time: i64, count: i64, step: Stride, unit: TimeUnit) -> Option<i64> {
     if let Some(nanos) = step.nanos() {
         let worth = i128::from(1_000_000_000 / unit.per_second());
@@ -740,7 +740,7 @@ fn moved_by(time: i64, count: i64, step: Stride, unit: TimeUnit) -> Option<i64> 
     let date = CivilDate::from_days(time.div_euclid(unit.per_day()));
     let number = (date.year * 12 + i64::from(date.month) - 1).checked_add(months)?;
     let (year, month) = (number.div_euclid(12), u32::try_from(number.rem_euclid(12) + 1).ok()?);
-    // Beyond this no type has times, and the calendar's arithmetic might overflow.
+    // No type has times beyond this, and the calendar's arithmetic might overflow.
     if year.abs() > 300_000 {
         return None;
     }
@@ -749,7 +749,7 @@ fn moved_by(time: i64, count: i64, step: Stride, unit: TimeUnit) -> Option<i64> 
     days.checked_mul(unit.per_day())?.checked_add(time.rem_euclid(unit.per_day()))
 }
 
-/// How many whole units lie between two times, whichever is the earlier.
+/// Returns the number of whole units between two times, in either order.
 fn between(a: i128, b: i128, step: Stride) -> Option<i64> {
     let (low, high) = (a.min(b), a.max(b));
     if let Some(nanos) = step.nanos() {

@@ -1,6 +1,7 @@
-//! `min` and `max` of UUID and IPV4, which stay what they are: DataFusion's own forget it.
+//! `min` and `max` of UUID and IPV4, which keep their types: DataFusion's own lose them.
 //!
-//! - TY1. Those of other types are DataFusion's own once a plan is made: it knows more of them.
+//! - TY1. For other types they are replaced by DataFusion's own when a plan is made: it optimizes
+//!   those.
 
 use std::sync::Arc;
 
@@ -12,12 +13,12 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature,
 };
 
-/// The functions, with the type of their argument as the type of their result.
+/// Returns the functions, with the type of their argument as the type of their result.
 pub(super) fn least_and_greatest() -> Vec<AggregateUDF> {
     [min_udaf(), max_udaf()].map(|inner| AggregateUDF::new_from_impl(Typed(inner))).into()
 }
 
-/// What stands behind a function of these (TY1).
+/// Returns DataFusion's function behind one of these (TY1).
 pub(crate) fn untyped(function: &AggregateUDF) -> Option<Arc<AggregateUDF>> {
     function.inner().downcast_ref::<Typed>().map(|typed| Arc::clone(&typed.0))
 }

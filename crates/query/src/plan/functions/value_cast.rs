@@ -2,7 +2,7 @@
 //!
 //! - VC1. A cast of a value without a fixed width to another type makes the value again, and as
 //!   text it may be larger. As a function it has the guard of functions (`bounded` BD1).
-//! - VC2. A column keeps the name that the cast gives it, which is that of what is cast.
+//! - VC2. A column keeps the name that the cast gives it, which is that of its argument.
 //!
 //! Not here: casts to and from UUID, IPV4 and the like (`plan::casts`).
 
@@ -17,9 +17,9 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-/// Casts of lists, maps and structs.
+/// The name of casts of lists, maps and structs.
 pub(super) const CAST_LIST: &str = "cast list";
-/// Casts of texts and bytes that copy them.
+/// The name of casts of texts and bytes that copy them.
 pub(super) const CAST_TEXT: &str = "cast text";
 
 /// The reason for which a cast needs a guard.
@@ -34,13 +34,13 @@ fn has_bytes(ty: &DataType) -> bool {
 }
 
 impl ValueCast {
-    /// False if no cast to the type needs a guard.
+    /// Returns false if no cast to the type needs a guard.
     pub(super) fn may_be_to(ty: &DataType) -> bool {
         has_bytes(ty)
     }
 
-    /// The kind of a cast; `None` if what it makes is of a fixed width, or shares the bytes of what
-    /// is cast.
+    /// Returns the kind of a cast; `None` if its values are of a fixed width, or share the bytes of
+    /// its argument.
     pub(super) fn of(from: &DataType, to: &DataType) -> Option<ValueCast> {
         let is_view = |ty: &DataType| matches!(ty, DataType::Utf8View | DataType::BinaryView);
         let from = match from {
@@ -56,7 +56,7 @@ impl ValueCast {
         }
     }
 
-    /// The cast of one argument.
+    /// Returns the cast of one argument.
     pub(super) fn function(self, field: &FieldRef, on_failure: OnFailure) -> ScalarUDF {
         let signature = Signature::any(1, Volatility::Immutable);
         let field = Arc::clone(field);
@@ -64,7 +64,7 @@ impl ValueCast {
     }
 }
 
-/// The result for a value that has no other in the new type.
+/// The result for a value that the new type cannot hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum OnFailure {
     Fail,

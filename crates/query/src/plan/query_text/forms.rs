@@ -1,12 +1,12 @@
-//! Forms of PostgreSQL and of others in words that DataFusion knows.
+//! Rewriting of syntax of PostgreSQL and other databases as syntax that DataFusion knows.
 //!
-//! - FO1. INTERVAL literals are read here (`interval_text`), whatever fields they name.
-//! - FO2. `t AT TIME ZONE zone` of an instant is what the clocks of the zone show: of `now()`, of a
-//!   cast to TIMESTAMPTZ, of what `to_timestamp` makes of a number or by a pattern of PostgreSQL,
-//!   and of such a time that is moved or truncated.
+//! - FO1. INTERVAL literals are parsed here (`interval_text`), with any fields.
+//! - FO2. `t AT TIME ZONE zone` of an instant is the local time of the zone: of `now()`, of a cast
+//!   to TIMESTAMPTZ, of the result of `to_timestamp` for a number or a pattern of PostgreSQL, and
+//!   of such a time that is moved or truncated.
 //! - FO3. `generate_series(..)` in a SELECT list is a row for each value.
 //! - FO5. `FROM generate_series(1, 3) AS n` and `FROM unnest(list) AS n` have a column `n`.
-//! - FO4. `user` in a query with a FROM is a column, and the login where there is none.
+//! - FO4. `user` is a column in a query with a FROM, and else the login.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -30,7 +30,7 @@ use super::super::interval_text::{
 use super::call_of;
 use crate::catalog::names_catalog;
 
-/// The names of calls that are others in other words (`other_call`), and that of `unnest`.
+/// The names of calls that are rewritten as others (`other_call`), and that of `unnest`.
 #[cfg(test)]
 pub(crate) const REWRITTEN_CALLS: [&str; 12] = [
     "ceiling",
@@ -74,7 +74,7 @@ pub(super) fn rewrite_form(expr: &mut Expr) {
             let (left, right) = (Box::new(text), Box::new(right));
             *expr = Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }));
         }
-        // With a text, it is the part that a pattern finds, or its first group.
+        // With a text, it is the part that a pattern matches, or its first group.
         Expr::Substring {
             expr: text, substring_from: Some(pattern), substring_for: None, ..
         } if text_of(pattern).is_some() => {
@@ -89,7 +89,7 @@ pub(super) fn rewrite_form(expr: &mut Expr) {
         Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner }
             if matches!(**inner, Expr::Interval(_)) =>
         {
-            // DataFusion puts the sign before the first word, which negates that alone.
+            // DataFusion puts the sign before the first term, which negates that alone.
             **inner = Expr::Nested(Box::new(taken(inner)));
         }
         Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: inner } => {
@@ -146,7 +146,7 @@ fn interval_of(words: String) -> Interval {
     }
 }
 
-/// FO1. What cannot be read stays, and is refused when it is planned.
+/// Parses an interval (FO1). An invalid one stays, and is refused when it is planned.
 fn read_interval(interval: &mut Interval) {
     let digits = match interval.value.as_ref() {
         Expr::Value(value) => match &value.value {
@@ -172,7 +172,7 @@ fn read_interval(interval: &mut Interval) {
         _ => text,
     };
     let Some(mut value) = parse_interval_text(&text, bare) else { return };
-    // What is smaller than the last field is cut, as by PostgreSQL.
+    // Units smaller than the last field are cut, as by PostgreSQL.
     match last {
         Some(IntervalUnit::Months(months)) => {
             value.months -= value.months % i32::try_from(months).unwrap_or(1);
@@ -187,11 +187,11 @@ fn read_interval(interval: &mut Interval) {
     *interval = interval_of(interval_words(value));
 }
 
-/// Functions without arguments that give an instant.
+/// Functions without arguments that return an instant.
 const INSTANTS: [&str; 4] =
     ["now", "current_timestamp", "transaction_timestamp", "statement_timestamp"];
 
-/// True if an expression is an instant, and not what some clock shows (FO2).
+/// Returns true if an expression is an instant, and not a local time (FO2).
 fn is_instant(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_instant(inner),
@@ -199,7 +199,7 @@ fn is_instant(expr: &Expr) -> bool {
             is_instant_type(data_type)
         }
         Expr::BinaryOp { op: BinaryOperator::Plus | BinaryOperator::Minus, left, right } => {
-            // The difference of two is none.
+            // The difference of two instants is none.
             is_instant(left) != is_instant(right)
         }
         Expr::Function(call) => {
@@ -239,7 +239,7 @@ fn function_name(call: &Function) -> Option<&str> {
     }
 }
 
-/// The patterns of `x LIKE ALL (a, b)`, which the parser takes for a call.
+/// Returns the patterns of `x LIKE ALL (a, b)`, which the parser takes for a call.
 fn all_of(pattern: &Expr) -> Option<Vec<Expr>> {
     let Expr::Function(call) = pattern else { return None };
     let patterns = super::arguments(call).cloned().collect::<Vec<_>>();
@@ -250,8 +250,8 @@ fn all_of(pattern: &Expr) -> Option<Vec<Expr>> {
     })
 }
 
-/// `x LIKE ANY (a, b)` as `x LIKE a OR x LIKE b`, and `x LIKE ALL (a, b)` as both of them; with
-/// NOT, any or all of the matches are none.
+/// Rewrites `x LIKE ANY (a, b)` as `x LIKE a OR x LIKE b`, and `x LIKE ALL (a, b)` with AND; with
+/// NOT, each match is negated.
 fn like_each(expr: &mut Expr) {
     let (Expr::Like { pattern, .. } | Expr::ILike { pattern, .. }) = &*expr else { return };
     let all = all_of(pattern);
@@ -282,8 +282,8 @@ fn like_each(expr: &mut Expr) {
     }
 }
 
-/// Operators of lists as functions, and patterns of regular expressions in the words of those who
-/// read them.
+/// Rewrites operators of lists as functions, and patterns of regular expressions in the syntax of
+/// the `regex` crate.
 fn rewrite_operator(left: &mut Expr, op: &BinaryOperator, right: &mut Expr) -> Option<Expr> {
     use BinaryOperator::{
         ArrowAt, AtArrow, PGOverlap, PGRegexIMatch, PGRegexMatch, PGRegexNotIMatch, PGRegexNotMatch,
@@ -303,7 +303,7 @@ fn rewrite_operator(left: &mut Expr, op: &BinaryOperator, right: &mut Expr) -> O
     }
 }
 
-/// `rnd_ipv4()`: four numbers by chance, with points between them.
+/// Returns `rnd_ipv4()`: four random numbers, with points between them.
 fn address_by_chance() -> Expr {
     let part = || call_of("rnd_int", [number("0"), number("255"), number("0")]);
     let point = Expr::Value(Value::SingleQuotedString(".".to_owned()).into());
@@ -317,7 +317,7 @@ fn address_by_chance() -> Expr {
     }
 }
 
-/// A call in other words, if there are any.
+/// Rewrites a call as another one, if it is one of these.
 fn other_call(call: &Function) -> Option<Expr> {
     if call.over.is_some() || call.filter.is_some() {
         return None;
@@ -389,8 +389,8 @@ fn other_call(call: &Function) -> Option<Expr> {
     }
 }
 
-/// `timestamp_sequence(start, step)`: of row n of the query, the time n - 1 steps in microseconds
-/// after the start; of steps that differ, all of those before it.
+/// Returns `timestamp_sequence(start, step)`: for row n of the query, the time n - 1 steps in
+/// microseconds after the start; steps that differ are added up over the rows before.
 fn sequence(start: &Expr, step: &Expr) -> Option<Expr> {
     let start = format!("CAST(CAST({start} AS TIMESTAMP) AS BIGINT)");
     let steps = match step {
@@ -405,7 +405,7 @@ fn sequence(start: &Expr, step: &Expr) -> Option<Expr> {
     Parser::new(&dialect).try_with_sql(&text).and_then(|mut parser| parser.parse_expr()).ok()
 }
 
-/// `unnest(list) WITH ORDINALITY`: the elements, and behind them their numbers.
+/// Rewrites `unnest(list) WITH ORDINALITY`: the elements, and behind them their numbers.
 fn number_elements(table: &mut TableFactor) {
     let TableFactor::UNNEST { alias, array_exprs, with_ordinality, with_offset, .. } = table else {
         return;
@@ -425,7 +425,7 @@ fn number_elements(table: &mut TableFactor) {
     }
 }
 
-/// A width that may be a text.
+/// Returns a width that may be a text as an interval.
 fn width_interval(width: &Expr) -> Expr {
     let words = text_of(width).and_then(|text| words_of(text, IntervalUnit::Nanos(1_000_000_000)));
     words.map_or_else(|| width.clone(), |words| Expr::Interval(interval_of(words)))
@@ -441,7 +441,7 @@ fn time_literal(text: &str) -> Expr {
     }
 }
 
-/// Rewrites what a SELECT has in its list and in its FROM. Says which join has no condition.
+/// Rewrites the list and the FROM of a SELECT. Fails with the kind of a join that has no condition.
 pub(super) fn rewrite_select(select: &mut Select) -> Result<(), &'static str> {
     let has_from = !select.from.is_empty();
     for item in &mut select.projection {
@@ -467,7 +467,7 @@ pub(super) fn rewrite_select(select: &mut Select) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The names of columns that a SELECT with a series mentions, with those before them.
+/// Returns the names of columns that a SELECT with a series mentions, with their qualifiers.
 fn mentioned_names(select: &Select) -> HashSet<(Option<String>, String)> {
     let mut names = HashSet::new();
     let is_series = |from: &TableWithJoins| {
@@ -504,8 +504,8 @@ fn is_series(table: &TableFactor) -> bool {
     }
 }
 
-/// FO5. The one column of `unnest(list) AS a` and of a series is called as its table, but for a
-/// series where the query says `value`.
+/// FO5. Names the one column of `unnest(list) AS a` and of a series like its table, except for a
+/// series where the query mentions `value`.
 fn name_series_column(table: &mut TableFactor, mentioned: &HashSet<(Option<String>, String)>) {
     if let TableFactor::UNNEST { alias: Some(alias), array_exprs, with_ordinality: false, .. } =
         table
@@ -529,7 +529,7 @@ fn name_series_column(table: &mut TableFactor, mentioned: &HashSet<(Option<Strin
     }
 }
 
-/// FO3. Within operators, and not where a function takes the list.
+/// Unnests a series (FO3): within operators, and not where a function takes the list.
 fn unnest_series(expr: &mut Expr) {
     match expr {
         Expr::Function(call)
@@ -549,8 +549,8 @@ fn unnest_series(expr: &mut Expr) {
     }
 }
 
-/// SEMI and ANTI JOIN are those of the left side; any other join but ASOF and LT, which are GLOBAL
-/// here (`timeseries::clauses`), has a condition.
+/// Makes SEMI and ANTI JOIN those of the left side; requires a condition of any other join but ASOF
+/// and LT, which are GLOBAL here (`timeseries::clauses`).
 fn check_join(join: &mut Join) -> Result<(), &'static str> {
     let operator = std::mem::replace(&mut join.join_operator, JoinOperator::CrossApply);
     join.join_operator = match operator {
@@ -574,9 +574,9 @@ fn check_join(join: &mut Join) -> Result<(), &'static str> {
     }
 }
 
-/// FO4.
+/// Finds the columns of FO4.
 struct UserColumns {
-    /// True if it makes columns of them, or looks only.
+    /// True if it makes columns of them, false if it only looks for them.
     replaces: bool,
     found: bool,
 }

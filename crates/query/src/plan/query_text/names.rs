@@ -1,4 +1,4 @@
-//! What the columns of an answer are called.
+//! The names of the columns of an answer.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     UnaryOperator, Value, VisitMut, VisitorMut, visit_expressions,
 };
 
-/// What the columns of the outermost SELECT are called.
+/// The names of the columns of the outermost SELECT.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OutputNames {
     items: Vec<OutputName>,
@@ -18,19 +18,19 @@ pub(crate) struct OutputNames {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum OutputName {
-    /// A column as it is: called as it is stored, or else as it is written.
+    /// A plain column: its stored name, or else the written one.
     Column(String),
-    /// Called so.
+    /// A name given in the query.
     Written(String),
     /// Any number of columns.
     Wildcard,
 }
 
 impl OutputNames {
-    /// The names of a query that keeps its written case.
+    /// Returns the names of a query in its written case.
     pub(super) fn of(mut written: Query) -> OutputNames {
         let mut collector = AliasCollector { aliases: HashMap::new() };
-        // The collector never breaks off.
+        // The visitor never breaks off.
         let _ = written.visit(&mut collector);
         let items = outermost(&mut written).map(|select| {
             let name_of = |item: &SelectItem| match item {
@@ -46,8 +46,8 @@ impl OutputNames {
         OutputNames { items: items.unwrap_or_default(), aliases: collector.aliases }
     }
 
-    /// What the columns of the answer are called. `planned` are their names in the plan, each with
-    /// the name it is stored under, if it is a column of a table.
+    /// Returns the names of the columns of the answer. `planned` are their names in the plan, each
+    /// with the name it is stored under, if it is a column of a table.
     pub(crate) fn resolve(&self, planned: &[(String, Option<String>)]) -> Vec<String> {
         let is_wildcard = |name: &OutputName| *name == OutputName::Wildcard;
         let front = self.items.iter().position(is_wildcard).unwrap_or(self.items.len());
@@ -78,7 +78,7 @@ impl OutputNames {
     }
 }
 
-/// A repeated name gets `_2`, `_3`, ...
+/// Appends `_2`, `_3`, ... to a repeated name.
 fn number_repeated(names: Vec<String>) -> Vec<String> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut numbered = Vec::with_capacity(names.len());
@@ -90,8 +90,8 @@ fn number_repeated(names: Vec<String>) -> Vec<String> {
     numbered
 }
 
-/// Gives the second `x` of `SELECT x, x` the name `x_2`, and casts their text as name: DataFusion
-/// wants names to differ, and calls `x::INT` just `x`.
+/// Gives the second `x` of `SELECT x, x` the name `x_2`, and names casts by their text: DataFusion
+/// requires names to differ, and calls `x::INT` just `x`.
 pub(super) fn number_repeated_items(items: &mut [SelectItem]) {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for item in items {
@@ -117,8 +117,8 @@ pub(super) fn number_repeated_items(items: &mut [SelectItem]) {
     }
 }
 
-/// Gives the `x` of `SELECT x, *` a name that no other column has, as `*` has an `x` too. What is
-/// no column of `*`, as far as can be told, keeps its name. `is_one` says that there is one table.
+/// Gives the `x` of `SELECT x, *` a name that no other column has, as `*` has an `x` too. An item
+/// that is certainly no column of `*` keeps its name. `is_one` is true for one table.
 pub(super) fn name_items_beside_wildcards(items: &mut [SelectItem], is_one: bool) {
     let wildcards = items.iter().filter_map(|item| match item {
         SelectItem::Wildcard(_) => Some(None),
@@ -165,11 +165,11 @@ pub(super) fn name_items_beside_wildcards(items: &mut [SelectItem], is_one: bool
     }
 }
 
-/// Digits in front of the number of such an item.
+/// Digits before the number of such an item.
 const BESIDE: &str = "000000";
 
-/// True if DataFusion may call the expression as it calls another one: casts by what they cast,
-/// `+x` like x, and all subqueries alike.
+/// Returns true if DataFusion may give the expression the name of another: casts have that of their
+/// operand, `+x` that of x, and all subqueries the same.
 fn has_cast_name(expr: &Expr) -> bool {
     let found = visit_expressions(expr, |expr| match expr {
         Expr::Cast { .. }
@@ -183,7 +183,7 @@ fn has_cast_name(expr: &Expr) -> bool {
     found.is_break()
 }
 
-/// What an item without AS is called: a column by its name, anything else by its text.
+/// Returns the name of an item without AS: a column's name, or else the item's text.
 fn written_name(expr: &Expr) -> String {
     match expr {
         Expr::Identifier(ident) => ident.value.clone(),
@@ -212,7 +212,7 @@ impl VisitorMut for AliasCollector {
     }
 }
 
-/// The outermost SELECT, of a set operation the leftmost.
+/// Returns the outermost SELECT, of a set operation the leftmost.
 fn outermost(query: &mut Query) -> Option<&mut Select> {
     let mut body = query.body.as_mut();
     loop {

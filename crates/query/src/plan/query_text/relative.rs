@@ -1,14 +1,14 @@
-//! Intervals that count from now: `ts IN '$today'`, `ts IN '$now - 1h..$now'`, as in QuestDB.
+//! Intervals relative to now: `ts IN '$today'`, `ts IN '$now - 1h..$now'`, as in QuestDB.
 //!
 //! - RI1. They become conditions with `now()`, `today()`, `yesterday()` and `tomorrow()`, so that a
 //!   plan is not kept longer than they hold.
-//! - RI2. A day is all of it, `$now` an instant; the end of a range is inside.
+//! - RI2. A day stands for all of its time, `$now` is an instant; the end of a range is inclusive.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value};
 
 use super::call_of;
 
-/// `time IN text`, if the text counts from now.
+/// Returns the condition of `time IN text`, if the text is relative to now.
 pub(super) fn relative_interval(time: &Expr, text: &str) -> Option<Expr> {
     let text = text.trim();
     if !text.starts_with('$') {
@@ -48,7 +48,7 @@ struct Point {
     is_day: bool,
 }
 
-/// `$today - 7d`
+/// Parses `$today - 7d`.
 fn point(text: &str) -> Option<Point> {
     let text = text.trim().strip_prefix('$')?;
     let letters = text.bytes().take_while(u8::is_ascii_alphabetic).count();
@@ -61,13 +61,13 @@ fn point(text: &str) -> Option<Point> {
     if !rest.is_empty() && !rest.starts_with(['+', '-']) {
         return None;
     }
-    // A day that is moved by hours is an instant of it.
+    // A day that is moved by hours becomes an instant.
     let is_day = function != "now" && moved.iter().all(|(_, unit)| "ywMd".contains(*unit));
     let start = moved.into_iter().fold(start, |time, (count, unit)| add(time, count, unit));
     Some(Point { start, is_day })
 }
 
-/// `- 1d`, `+ 6h30m`: what a time is moved by; a sign holds up to the next one.
+/// Parses `- 1d`, `+ 6h30m`: the amounts to move a time by; a sign holds up to the next one.
 fn shifts(text: &str) -> Option<Vec<(i64, char)>> {
     let (mut rest, mut sign) = (text.trim(), 1);
     let mut moved = Vec::new();

@@ -1,16 +1,16 @@
-//! How large a query may be: what is worked on by recursion has an end before the stack has one,
-//! and planning before anybody's patience.
+//! Limits of the size of a query: recursion must end before the stack does, and planning must not
+//! take minutes.
 //!
-//! - SZ1. No expression has more than `NESTING_MAX` steps: brackets, and operators of any kind that
-//!   stand in a row, which the parser does not count. Conditions that are joined by AND and OR may
-//!   be more: programs write them, and they are planned faster.
+//! - SZ1. No expression has more than `NESTING_MAX` steps: brackets, and operators of any kind in a
+//!   row, which the parser does not count. Conditions joined by AND and OR may be more: programs
+//!   write them, and they are planned faster.
 //!   Calls within calls, lists within lists and changes of a time zone are at most `CALLS_MAX`:
-//!   their types and names are found anew at each of them, so that planning takes time with the
+//!   their types and names are computed anew at each level, so that planning time grows with the
 //!   fourth power of their depth.
-//! - SZ2. A name of WITH counts as often as it is read, as it is planned as often: thirty of them,
-//!   each of which reads the one before twice, are a thousand million.
+//! - SZ2. A name of WITH counts as often as it is read, because it is planned as often: thirty of
+//!   them, each of which reads the one before twice, are a thousand million.
 //! - SZ3. A SELECT lists, groups by and sorts by at most `SELECT_ITEMS` expressions each: planning
-//!   compares each with all others. What `*` stands for is not counted: columns of tables.
+//!   compares each with all others. The columns of `*` are not counted.
 //! - SZ4. A statement has at most `JOINS` joins, a comma in FROM among them.
 //! - SZ5. A GROUP BY has at most `GROUPING_SETS` sets, counted before any of them is made, with
 //!   `GROUPING_SET_ITEMS` expressions together: CUBE doubles them with each of its expressions.
@@ -28,36 +28,36 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::{NESTING_MAX, position_at};
 use crate::error::{Error, Result, SyntaxError};
 
-/// CASE and NOT that the parser takes within each other: with more, it takes them for names.
+/// The maximal nesting of CASE and NOT in the parser: beyond it, the parser takes them for names.
 const STEPS_MAX: usize = NESTING_MAX - 40;
-/// Calls and lists within each other: planning them takes a quarter of a second.
+/// The maximal nesting of calls and lists: planning them takes a quarter of a second.
 const CALLS_MAX: usize = 100;
-/// Conditions that are joined by AND and OR in one place.
+/// The maximal number of conditions joined by AND and OR in one place.
 const CONDITIONS_MAX: usize = 2_000;
-/// Tables and queries that a statement may read, and UNION and its like join: planning so many
-/// takes seconds, and nobody can interrupt it.
+/// The maximal number of tables and queries that a statement reads, and of queries joined by UNION
+/// and similar operators: planning so many takes seconds, and cannot be interrupted.
 pub(crate) const PARTS_MAX: usize = 500;
 
-/// What stands between two brackets, or CASE and END.
+/// The counts between two brackets, or CASE and END.
 #[derive(Default)]
 struct Level {
     is_case: bool,
-    /// It is a call, or a list.
+    /// True for a call, or a list.
     is_call: bool,
-    /// AT TIME ZONE in a row.
+    /// The number of AT TIME ZONE in a row.
     zones: usize,
-    /// Operators in a row, without those that join conditions.
+    /// The number of operators in a row, without those that join conditions.
     steps: usize,
     conditions: usize,
-    /// Of BETWEEN, whose AND is still to come.
+    /// The number of BETWEENs whose AND is still to come.
     ranges: usize,
 }
 
-/// What a token is in an expression.
+/// The role of a token in an expression.
 enum Role {
     Open,
     Close,
-    /// It binds what is before it, or behind it.
+    /// It binds the operand before or behind it.
     Step,
     Range,
     Condition,
@@ -114,7 +114,7 @@ fn role(token: &Token, before: Option<Keyword>) -> Role {
     }
 }
 
-/// True if a bracket opens the arguments of a call, or a list, by the word before it.
+/// Returns true if a bracket opens the arguments of a call, or a list, by the word before it.
 fn is_call(bracket: &Token, before: Option<Keyword>) -> bool {
     use Keyword::{
         ALL, AND, ANY, AS, BETWEEN, BY, DISTINCT, ELSE, EXCEPT, EXISTS, FROM, HAVING, ILIKE, IN,
@@ -131,8 +131,8 @@ fn is_call(bracket: &Token, before: Option<Keyword>) -> bool {
     }
 }
 
-/// Refuses a text that is nested too deeply, or whose operators are (SZ1), before anything is done
-/// with it.
+/// Refuses a text that is nested too deeply, or has too many operators in a row (SZ1), before it is
+/// parsed.
 pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
     let (mut levels, mut nots, mut cases, mut sets) = (vec![Level::default()], 0, 0, 0);
     let (mut before, mut calls) = (None, 0);
@@ -207,12 +207,12 @@ pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-/// How many tables and queries a query reads.
+/// Returns the number of tables and queries that a query reads.
 pub(super) fn parts(query: &Query) -> usize {
     parts_with(query, HashMap::new())
 }
 
-/// The same if these names have so many.
+/// Does the same with the numbers of these names.
 fn parts_with(query: &Query, mut known: HashMap<String, usize>) -> usize {
     for table in query.with.iter().flat_map(|with| &with.cte_tables) {
         let count = parts_with(&table.query, known.clone());
@@ -223,13 +223,13 @@ fn parts_with(query: &Query, mut known: HashMap<String, usize>) -> usize {
     parts.count
 }
 
-/// The longest list of a query, and how many joins it has.
+/// The longest list of a query, and the number of its joins.
 #[derive(Default)]
 pub(super) struct Items {
-    /// How many expressions a SELECT lists, groups by or sorts by, at most.
+    /// The maximal number of expressions that a SELECT lists, groups by or sorts by.
     pub(super) most: usize,
     pub(super) joins: usize,
-    /// The sets of a GROUP BY, at most, and the expressions of all its sets together.
+    /// The maximal number of sets of a GROUP BY, and of the expressions of all its sets together.
     pub(super) sets: usize,
     pub(super) set_items: usize,
 }
@@ -266,7 +266,7 @@ impl Visitor for Items {
     }
 }
 
-/// The number of sets of a GROUP BY, and of the expressions that a set may have (SZ5).
+/// Returns the number of sets of a GROUP BY, and of the expressions that a set may have (SZ5).
 fn grouping_sets(by: &[Expr], modifiers: &[GroupByWithModifier]) -> (usize, usize) {
     let doubled = |count: usize| {
         u32::try_from(count).ok().and_then(|count| 1_usize.checked_shl(count)).unwrap_or(usize::MAX)
@@ -294,7 +294,7 @@ fn grouping_sets(by: &[Expr], modifiers: &[GroupByWithModifier]) -> (usize, usiz
     (sets, most)
 }
 
-/// What is seen of a query.
+/// The counts of a query.
 struct Parts {
     known: HashMap<String, usize>,
     count: usize,
@@ -319,7 +319,7 @@ impl Visitor for Parts {
     }
 }
 
-/// How many queries UNION and its like join, at least.
+/// Returns a lower bound of the number of queries that UNION and similar operators join.
 fn joined(body: &SetExpr) -> usize {
     let (mut count, mut left) = (1, body);
     while let SetExpr::SetOperation { left: next, .. } = left {
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(parts(&query.unwrap()), expected, "{sql}");
     }
 
-    // Each of these ended the process, whose stack they used up.
+    // Each of these ended the process by a stack overflow.
     #[test]
     fn operators_of_any_kind_stand_in_a_row_only_so_often() {
         let many = |text: &str| format!("SELECT 1{}", text.repeat(20_000));
@@ -379,7 +379,7 @@ mod tests {
         super::super::parse_query(&format!("SELECT 1 FROM t WHERE {conditions}"), &[]).unwrap();
     }
 
-    // Planning the deepest that was allowed took a minute.
+    // Planning the deepest nesting that was allowed took a minute.
     #[test]
     fn calls_and_lists_stand_within_each_other_only_so_often() {
         let of = |sql: &str| super::super::parse_query(sql, &[]).map(|_| ());

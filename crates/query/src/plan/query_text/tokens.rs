@@ -1,5 +1,4 @@
-//! Short forms become long ones before anything is parsed: `t WHERE ..`, `ts IN 'text'`,
-//! `IN interval(low, high)`.
+//! Expansion of short forms before parsing: `t WHERE ..`, `ts IN 'text'`, `IN interval(low, high)`.
 //!
 //! Tokens are added and none is moved (`query_text` Q4).
 
@@ -11,8 +10,8 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan
 use super::{INTERVAL_CALL, position_at};
 use crate::error::{Error, Result, SyntaxError};
 
-/// Puts brackets around `interval(low, high)` behind IN, and quotes around its name, which stands
-/// for INTERVAL literals elsewhere (Q4).
+/// Puts brackets around `interval(low, high)` behind IN, and quotes around its name, which begins
+/// INTERVAL literals elsewhere (Q4).
 pub(super) fn bracket_interval_calls(tokens: &mut Vec<TokenWithSpan>) {
     let mut at = 0;
     while let Some(start) = tokens[at..].iter().position(|t| keyword(t) == Some(Keyword::IN)) {
@@ -31,7 +30,7 @@ pub(super) fn bracket_interval_calls(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `IN today()` is `IN '$today'`: the whole day, as in QuestDB.
+/// Rewrites `IN today()` as `IN '$today'`: the whole day, as in QuestDB.
 pub(super) fn quote_days(tokens: &mut Vec<TokenWithSpan>) {
     let mut at = 0;
     while at < tokens.len() {
@@ -56,13 +55,13 @@ pub(super) fn quote_days(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Puts brackets around the text of `IN 'text'`, and says where those texts start (Q4).
+/// Puts brackets around the text of `IN 'text'`, and returns the places of those texts (Q4).
 pub(super) fn bracket_intervals(tokens: &mut Vec<TokenWithSpan>) -> HashSet<Location> {
     let mut intervals = HashSet::new();
     let mut bracketed = Vec::with_capacity(tokens.len());
     let mut after_in = false;
     for token in tokens.drain(..) {
-        // A parameter whose value is not known yet may be a text or a list.
+        // A parameter with an unknown value may be a text or a list.
         let is_text = matches!(token.token, Token::SingleQuotedString(_) | Token::Placeholder(_));
         let span = token.span;
         if after_in && is_text {
@@ -100,11 +99,11 @@ pub(super) fn select_everything(tokens: &mut Vec<TokenWithSpan>) {
     tokens.splice(first..first, added);
 }
 
-/// The same in brackets where a query may stand: `FROM (t WHERE ..)`, `x IN (t LIMIT -3)`.
+/// Does the same in brackets that may hold a query: `FROM (t WHERE ..)`, `x IN (t LIMIT -3)`.
 pub(super) fn select_everything_inside(tokens: &mut Vec<TokenWithSpan>) {
     let mut before: Option<Token> = None;
-    // Whether a WINDOW clause has begun in each open bracket: `AS (w ORDER BY x)` is no query
-    // there.
+    // For each open bracket, true if a WINDOW clause has begun in it: `AS (w ORDER BY x)` is no
+    // query there.
     let mut windows = vec![false];
     let mut at = 0;
     while at < tokens.len() {
@@ -150,8 +149,8 @@ pub(super) fn select_everything_inside(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Puts `SELECT * FROM t` in place of `TABLE t`, and leaves `[NOT] MATERIALIZED` behind the AS of a
-/// WITH out: here a query of WITH is done where it is read.
+/// Puts `SELECT * FROM t` in place of `TABLE t`, and removes `[NOT] MATERIALIZED` behind the AS of
+/// a WITH: a query of WITH is executed at each place that reads it.
 pub(super) fn read_other_words(tokens: &mut Vec<TokenWithSpan>) {
     let mut at = 0;
     while at < tokens.len() {
@@ -196,7 +195,7 @@ pub(super) fn read_other_words(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `RANGE BETWEEN 2 MINUTE PRECEDING ..`: the length in quotes, as an INTERVAL.
+/// Quotes the length of `RANGE BETWEEN 2 MINUTE PRECEDING ..` as an INTERVAL.
 pub(super) fn quote_frame_lengths(tokens: &mut Vec<TokenWithSpan>) {
     let mut at = 0;
     while at < tokens.len() {
@@ -222,10 +221,10 @@ pub(super) fn quote_frame_lengths(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// An error for a number with letters behind it, which would be its name: `10.5m`.
+/// Returns an error for a number with letters behind it, which would become its name: `10.5m`.
 pub(super) fn check_numbers(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
     for (at, pair) in tokens.windows(2).enumerate() {
-        // `geohash(4c)` is a type, if one that there is not.
+        // `geohash(4c)` is a type, though not supported.
         let is_type = matches!(at.checked_sub(2).map(|at| &tokens[at].token),
             Some(Token::Word(word)) if word.value.eq_ignore_ascii_case("geohash"));
         if is_type {
@@ -244,7 +243,7 @@ pub(super) fn check_numbers(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-/// Whether there is a SELECT outside of brackets.
+/// Returns true if there is a SELECT outside of brackets.
 fn has_outer_select(tokens: &[TokenWithSpan]) -> bool {
     let mut depth = 0_usize;
     tokens.iter().any(|token| {
@@ -257,7 +256,7 @@ fn has_outer_select(tokens: &[TokenWithSpan]) -> bool {
     })
 }
 
-/// Whether the tokens are a name and one of these words behind it.
+/// Returns true if the tokens are a name and one of these words behind it.
 fn has_clause(tokens: &[TokenWithSpan], words: &[&str]) -> bool {
     let is_name = match tokens.first().map(|token| &token.token) {
         Some(Token::Word(word)) => word.quote_style.is_some() || word.keyword == Keyword::NoKeyword,
@@ -271,10 +270,10 @@ fn has_clause(tokens: &[TokenWithSpan], words: &[&str]) -> bool {
     is_name && after().is_some_and(is_it)
 }
 
-/// Whether the tokens are `t`, `t WHERE ..`, `(query) WHERE ..` or their like.
+/// Returns true if the tokens are `t`, `t WHERE ..`, `(query) WHERE ..` or a similar form.
 fn is_short_form(tokens: &[TokenWithSpan]) -> bool {
     let is_name = match &tokens[0].token {
-        // Words of SQL, but names of functions too.
+        // Keywords of SQL that are names of functions too.
         Token::Word(word) if matches!(word.keyword, Keyword::TABLES | Keyword::FUNCTIONS) => {
             name_tokens(tokens) > 1
         }
@@ -294,7 +293,7 @@ fn is_short_form(tokens: &[TokenWithSpan]) -> bool {
     };
     match next {
         None => is_name,
-        // A query in brackets may have the others itself.
+        // A query in brackets may have the other clauses itself.
         Some(_) => {
             is_one_of(&["WHERE", "LATEST", "SAMPLE", "ASOF", "LT"])
                 || is_name && is_one_of(&["ORDER", "LIMIT", "JOIN", "LEFT", "INNER", "CROSS"])
@@ -302,7 +301,7 @@ fn is_short_form(tokens: &[TokenWithSpan]) -> bool {
     }
 }
 
-/// How many tokens `a`, `a.b` or `a(..)` has.
+/// Returns the number of tokens of `a`, `a.b` or `a(..)`.
 fn name_tokens(tokens: &[TokenWithSpan]) -> usize {
     let has_schema = tokens.len() > 2
         && tokens[1].token == Token::Period
@@ -315,7 +314,7 @@ fn name_tokens(tokens: &[TokenWithSpan]) -> usize {
     }
 }
 
-/// The position of the bracket that closes the first one.
+/// Returns the position of the bracket that closes the first one.
 fn closing(tokens: &[TokenWithSpan]) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {

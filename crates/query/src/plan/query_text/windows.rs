@@ -1,9 +1,9 @@
 //! Named windows: `OVER w`, `OVER (w ORDER BY x)` and `WINDOW w AS (base ..)` become windows that
 //! are written out.
 //!
-//! - NW1. As in PostgreSQL, a window that is made of another one has its PARTITION BY, which it may
-//!   not have itself, and its ORDER BY, which it may have only if the other one has none; the other
-//!   one has no frame, unless it is named without brackets.
+//! - NW1. As in PostgreSQL, a window based on another one inherits its PARTITION BY, and may not
+//!   have one itself, and its ORDER BY, and may have one only if the other has none; the other one
+//!   has no frame, unless it is named without brackets.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -58,7 +58,7 @@ fn write_in_select(select: &mut Select, writer: &mut Writer<'_>) -> ControlFlow<
 struct Writer<'a> {
     sql: &'a str,
     windows: &'a Windows,
-    /// The count of open queries.
+    /// The number of open queries.
     queries: usize,
 }
 
@@ -95,7 +95,7 @@ impl VisitorMut for Writer<'_> {
     }
 }
 
-/// A window with what it has of another one (NW1).
+/// Returns a window with the parts that it inherits of another one (NW1).
 fn written_out(sql: &str, windows: &Windows, spec: WindowSpec) -> Result<WindowSpec, Box<Error>> {
     let WindowSpec { window_name, partition_by, order_by, window_frame } = spec;
     let Some(name) = window_name else {

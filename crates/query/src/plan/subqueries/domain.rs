@@ -1,11 +1,11 @@
-//! A subquery for all the values at once that it reads of the rows around it.
+//! Evaluation of a correlated subquery for all outer values at once.
 //!
-//! - DO1. The domain is the distinct values of the columns that are read. A plan is *dependent* if
-//!   it has the columns of the domain behind its own, and for each row of the domain the rows that
-//!   the subquery would have for these values.
+//! - DO1. The domain is the distinct values of the outer columns that the subquery reads. A plan is
+//!   *dependent* if it has the columns of the domain behind its own, and for each row of the domain
+//!   the rows that the subquery would have for these values.
 //! - DO2. The rows around a subquery are read twice, so they must be the same both times.
 //! - DO3. Of several subqueries of one place, each reads the rows as they are before any of them is
-//!   joined: a plan would double with each of them otherwise.
+//!   joined: otherwise a plan would double with each of them.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use crate::plan::coerce::binary;
 use crate::plan::float_keys;
 use crate::timeseries::{OURS, designated};
 
-/// See DO1.
+/// The domain of DO1.
 pub(super) struct Domain {
     columns: Vec<DomainColumn>,
     /// The distinct values; `None` if there are no columns.
@@ -39,10 +39,10 @@ pub(super) struct Domain {
 
 #[derive(Clone)]
 struct DomainColumn {
-    /// In the rows around the subquery.
+    /// The column in the rows around the subquery.
     outer: Column,
     field: FieldRef,
-    /// In dependent plans.
+    /// Its name in dependent plans.
     name: String,
 }
 
@@ -53,7 +53,8 @@ impl DomainColumn {
 }
 
 impl Domain {
-    /// The domain of a subquery that reads these columns, those of other rows left out.
+    /// Returns the domain of a subquery that reads these columns; columns of other rows are left
+    /// out.
     pub(super) fn of(free: &[FreeColumn], around: &LogicalPlan, name: String) -> Result<Domain> {
         let here = free.iter().filter(|free| around.schema().has_column(&free.column));
         let column = |(at, free): (usize, &FreeColumn)| {
@@ -77,7 +78,7 @@ impl Domain {
         Ok(Domain { columns, rows: Some(rows) })
     }
 
-    /// The dependent plan of a subquery.
+    /// Returns the dependent plan of a subquery.
     pub(super) fn dependents(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         match &self.rows {
             Some(rows) => Pushed { domain: self, rows }.push(plan),
@@ -85,8 +86,8 @@ impl Domain {
         }
     }
 
-    /// The rows of the domain for which a subquery has rows, and the conditions by which those
-    /// around it are found.
+    /// Returns the rows of the domain for which a subquery has rows, and the conditions that join
+    /// them to the rows around.
     pub(super) fn distinct_dependents(
         &self,
         plan: LogicalPlan,
@@ -102,7 +103,7 @@ impl Domain {
         Ok((plan, self.columns.iter().map(same).collect()))
     }
 
-    /// The value of a subquery for each row of the domain, under a name.
+    /// Returns the value of a subquery for each row of the domain, under a name.
     pub(super) fn values(&self, plan: LogicalPlan, name: &str) -> Result<LogicalPlan> {
         let is_one = is_one_row(&plan);
         let plan = self.dependents(plan)?;
@@ -117,7 +118,7 @@ impl Domain {
         }
     }
 
-    /// Pairs of what the rows around and a dependent plan under a name have in common.
+    /// Returns the pairs of common columns of the rows around and a dependent plan with a name.
     pub(super) fn keys(&self, name: &str, around: &DFSchema) -> Vec<(Expr, Expr)> {
         let pair = |column: &DomainColumn| {
             let outer = float_keys::key(Expr::Column(column.outer.clone()), around);
@@ -129,7 +130,7 @@ impl Domain {
         self.columns.iter().map(pair).collect()
     }
 
-    /// The same for a dependent plan without a name.
+    /// Does the same for a dependent plan without a name.
     pub(super) fn plain_keys(&self, around: &DFSchema) -> Vec<(Expr, Expr)> {
         let outer = |it: &DomainColumn| float_keys::key(Expr::Column(it.outer.clone()), around);
         self.columns.iter().map(|column| (outer(column), column.expr())).collect()
@@ -139,7 +140,7 @@ impl Domain {
         self.columns.iter().map(DomainColumn::expr).collect()
     }
 
-    /// The same domain under other names.
+    /// Returns the same domain under other names.
     fn renamed(&self, rows: &LogicalPlan) -> Result<Domain> {
         let renamed =
             |it: &DomainColumn| DomainColumn { name: format!("{}'", it.name), ..it.clone() };
@@ -151,9 +152,9 @@ impl Domain {
     }
 }
 
-/// DO3. The rows without the subqueries that have been joined with them, as far as these columns
-/// are not theirs. A join that leaves rows out stays: it may leave out those for which the subquery
-/// would fail.
+/// Returns the rows without the subqueries that have been joined with them, unless one of these
+/// columns is theirs (DO3). A join that removes rows stays: it may remove those for which the
+/// subquery would fail.
 fn without_joins<'p>(mut around: &'p LogicalPlan, columns: &[DomainColumn]) -> &'p LogicalPlan {
     while let LogicalPlan::Join(join) = around
         && matches!(join.join_type, JoinType::Left | JoinType::LeftMark)
@@ -166,14 +167,14 @@ fn without_joins<'p>(mut around: &'p LogicalPlan, columns: &[DomainColumn]) -> &
     around
 }
 
-/// A domain with its rows, which plans are made dependent on.
+/// A domain with its rows, for making plans dependent.
 struct Pushed<'d> {
     domain: &'d Domain,
     rows: &'d LogicalPlan,
 }
 
 impl Pushed<'_> {
-    /// The dependent plan of a plan (DO1).
+    /// Returns the dependent plan of a plan (DO1).
     fn push(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         if !self.is_read_by(&plan) {
             return LogicalPlanBuilder::from(plan).cross_join(self.rows.clone())?.build();
@@ -248,7 +249,7 @@ impl Pushed<'_> {
             let plan = LogicalPlanBuilder::from(input).aggregate(keys, calls.to_vec())?;
             return plan.project(listed)?.build();
         }
-        // Without groups there is a row where there are none to aggregate, too.
+        // Without groups there is a row even for an empty input.
         let other = self.domain.renamed(self.rows)?;
         let pushed = other.dependents(input)?;
         let mark = format!("{} mark", self.domain.columns[0].name);
@@ -309,7 +310,7 @@ impl Pushed<'_> {
         Ok(LogicalPlan::Distinct(Distinct::On(on)))
     }
 
-    /// A limit as one of each row of the domain.
+    /// Replaces a limit by one for each row of the domain.
     fn push_limit(&self, limit: Limit) -> Result<LogicalPlan> {
         let (SkipType::Literal(skip), FetchType::Literal(fetch)) =
             (limit.get_skip_type()?, limit.get_fetch_type()?)
@@ -318,7 +319,7 @@ impl Pushed<'_> {
         };
         let input = Arc::unwrap_or_clone(limit.input);
         let (input, keys) = match input {
-            // The list is made of the rows that are left.
+            // The list is computed for the rows that are left.
             LogicalPlan::Projection(Projection { expr, input, schema, .. })
                 if matches!(input.as_ref(), LogicalPlan::Sort(_)) =>
             {
@@ -396,7 +397,7 @@ impl Pushed<'_> {
         };
         let (mut on, mut null_equality) = (on, join.null_equality);
         if null_equality == NullEquality::NullEqualsNull && filter.is_some() {
-            // Both at once are conditions of their own.
+            // Keys under which NULL equals NULL, together with a filter, become conditions.
             let same = on.drain(..).map(|(l, r)| binary(l, Operator::IsNotDistinctFrom, r));
             filter = same.chain(filter).reduce(Expr::and);
             null_equality = NullEquality::NullEqualsNothing;
@@ -414,7 +415,7 @@ impl Pushed<'_> {
         LogicalPlanBuilder::from(LogicalPlan::Join(joined)).project(listed)?.build()
     }
 
-    /// The expressions of a node, under their names, over the columns of the domain.
+    /// Returns the expressions of a node, under their names, over the columns of the domain.
     fn exprs_of(&self, node: &LogicalPlan) -> Result<Vec<Expr>> {
         let names = NamePreserver::new(node);
         let inside = |expr: Expr| {
@@ -448,7 +449,7 @@ impl Pushed<'_> {
     }
 }
 
-/// A call of an aggregate over marked rows only.
+/// Restricts a call of an aggregate to marked rows.
 fn filtered_call(call: Expr, mark: &Expr) -> Result<Expr> {
     let (relation, name) = call.qualified_name();
     let call = call.transform_up(|expr| match expr {
@@ -463,7 +464,7 @@ fn filtered_call(call: Expr, mark: &Expr) -> Result<Expr> {
     Ok(call.data()?.alias_qualified(relation, name))
 }
 
-/// True if a subquery has one row at most.
+/// Returns true if a subquery has one row at most.
 fn is_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => is_one_row(&projection.input),
@@ -480,7 +481,7 @@ fn is_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// True if rows are the same when they are read again (DO2).
+/// Returns true if rows are the same when they are read again (DO2).
 fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let mut is_it = true;
     plan.apply(|node| {
@@ -496,7 +497,7 @@ fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     Ok(is_it)
 }
 
-/// True if rows are those of a table, in its order.
+/// Returns true if rows are those of a table, in its order.
 fn is_plain_scan(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::TableScan(_) | LogicalPlan::Values(_) => true,

@@ -1,4 +1,4 @@
-//! The columns that a subquery reads of the rows around it.
+//! The free columns of a subquery, which it reads of the rows around it.
 
 use std::sync::Arc;
 
@@ -11,28 +11,28 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 
 use super::subquery_of;
 
-/// A column of rows around a subquery.
+/// A column of the rows around a subquery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FreeColumn {
     pub(super) column: Column,
     pub(super) field: FieldRef,
 }
 
-/// The columns that a plan reads of rows that are not its own, of any rows around it.
+/// Returns the columns that a plan reads of rows that are not its own, at any level around it.
 pub(super) fn free_columns(plan: &LogicalPlan) -> Vec<FreeColumn> {
     let mut found = Vec::new();
     collect(plan, &mut found);
     found
 }
 
-/// True if an expression over rows of this schema reads others.
+/// Returns true if an expression over rows of this schema reads other rows.
 pub(super) fn reads_outside(expr: &Expr, schema: &DFSchema) -> bool {
     let mut found = Vec::new();
     collect_of(expr, schema, &mut found);
     !found.is_empty()
 }
 
-/// True if an expression of a node reads rows that are not the node's.
+/// Returns true if an expression of a node reads rows that are not the node's.
 pub(super) fn node_reads_outside(node: &LogicalPlan) -> bool {
     let mut found = Vec::new();
     collect_of_node(node, &mut found);
@@ -52,7 +52,7 @@ fn collect(plan: &LogicalPlan, found: &mut Vec<FreeColumn>) {
     plan.inputs().into_iter().for_each(|input| collect(input, found));
 }
 
-/// True if this side of a join reads the other one.
+/// Returns true if this side of a join reads the other one.
 fn is_lateral(side: &LogicalPlan) -> bool {
     match side {
         LogicalPlan::Subquery(_) => true,
@@ -101,7 +101,7 @@ fn subquery_in(expr: &Expr) -> Option<&Subquery> {
     }
 }
 
-/// An expression whose subqueries read other columns in place of those that `other` has one for.
+/// Replaces the columns that the subqueries of an expression read by those that `other` returns.
 pub(super) fn with_free_columns(
     expr: Expr,
     other: &dyn Fn(&Column) -> Option<Column>,

@@ -6,7 +6,7 @@ use datafusion::logical_expr::{Case, Expr, LogicalPlan, LogicalPlanBuilder, Valu
 use super::expr_has_subqueries;
 use crate::timeseries::OURS;
 
-/// VALUES whose fields with subqueries are found by a list over it, row by row.
+/// Returns VALUES in which fields with subqueries are computed by a list over it, row by row.
 pub(super) fn outside_of_rows(values: Values) -> Result<LogicalPlan> {
     let Values { schema, values: mut rows } = values;
     let columns = schema.columns();

@@ -1,4 +1,4 @@
-//! Subqueries whose conditions on the rows around them can stand outside of them.
+//! Subqueries whose conditions on the rows around them can be moved outside of them.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use datafusion::logical_expr::{
 
 use super::free::{free_columns, node_reads_outside, reads_outside};
 
-/// Rows of which there are some if there are any of these: lists of columns, orders and limits do
-/// not matter.
+/// Returns a simpler plan that has rows exactly if this one has: lists of columns, orders and
+/// limits do not matter.
 pub(super) fn needed_to_exist(plan: LogicalPlan) -> Result<LogicalPlan> {
     let input = match &plan {
         LogicalPlan::Projection(projection) => &projection.input,
@@ -26,7 +26,7 @@ pub(super) fn needed_to_exist(plan: LogicalPlan) -> Result<LogicalPlan> {
     needed_to_exist(input.as_ref().clone())
 }
 
-/// True if a limit leaves a row where there is one.
+/// Returns true if a limit leaves at least one row of some.
 fn keeps_one(limit: &Limit) -> Result<bool> {
     Ok(matches!(limit.get_skip_type()?, SkipType::Literal(0))
         && match limit.get_fetch_type()? {
@@ -35,7 +35,7 @@ fn keeps_one(limit: &Limit) -> Result<bool> {
         })
 }
 
-/// True if DataFusion's rules make a join of EXISTS over this.
+/// Returns true if DataFusion's rules make a join of EXISTS over this.
 pub(super) fn is_pulled_by_rules(plan: &LogicalPlan) -> bool {
     if free_columns(plan).is_empty() {
         return true;
@@ -47,13 +47,13 @@ pub(super) fn is_pulled_by_rules(plan: &LogicalPlan) -> bool {
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
             !node_reads_outside(plan) && plan.inputs().into_iter().all(is_pulled_by_rules)
         }
-        // Behind a list or a name they lose columns.
+        // Below a list or a name, the rules lose columns.
         _ => false,
     }
 }
 
-/// True if DataFusion's rules make a join of this as a value: an aggregate without groups over rows
-/// that are chosen by their equality with others.
+/// Returns true if DataFusion's rules make a join of this as a value: an aggregate without groups
+/// over rows that are selected by equality with the rows around.
 pub(super) fn is_value_of_rules(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(Projection { input, .. }) => {
@@ -90,7 +90,8 @@ fn is_chosen_by_equality(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// True if a condition is that a column equals something of the rows around.
+/// Returns true if a condition compares a column for equality with an expression of the rows
+/// around.
 fn is_equality(condition: &Expr) -> bool {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else {
         return false;
@@ -103,8 +104,9 @@ fn is_equality(condition: &Expr) -> bool {
 /// A plan, and conditions over it and the rows around it.
 type Pulled = (LogicalPlan, Vec<Expr>);
 
-/// The rows of a subquery without its conditions on the rows around it, and these conditions;
-/// `None` if there are others. The columns in the conditions have names of their own.
+/// Returns the rows of a subquery without its conditions on the rows around it, and these
+/// conditions; `None` if such conditions stand elsewhere. The columns in the conditions have names
+/// of their own.
 pub(super) fn pulled(
     plan: &LogicalPlan,
     name: &mut dyn FnMut() -> String,
@@ -191,8 +193,8 @@ fn pull_join(join: &Join, name: &mut dyn FnMut() -> String) -> Result<Option<Pul
     Ok(Some((LogicalPlan::Join(joined), conditions)))
 }
 
-/// The columns that conditions read, under names that no other columns have, and the conditions
-/// over these.
+/// Returns the columns that conditions read, under names that no other columns have, and the
+/// conditions over these.
 fn renamed(
     conditions: Vec<Expr>,
     name: &mut dyn FnMut() -> String,

@@ -1,6 +1,6 @@
-//! The one value of a subquery that stands for a value.
+//! Scalar subqueries: the aggregate that returns the only value of a group.
 //!
-//! - SV1. More than one row is an error, and none is NULL.
+//! - SV1. More than one row is an error, and no row is NULL.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Expr, Signature, Volatility,
 };
 
-/// The only value of a group.
+/// Returns the call for the only value of a group.
 pub(super) fn single_value(value: Expr) -> Expr {
     static FUNCTION: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| {
         let signature = Signature::any(1, Volatility::Immutable);

@@ -1,10 +1,10 @@
-//! What rows are grouped by, as small numbers.
+//! Grouping keys as small integers.
 //!
-//! - K1. A key has an id below its domain for each of its values; 0 stands for NULL.
-//! - K2. Ids are the same for all workers, so that their states can be joined slot by slot.
-//! - K3. Buckets of the designated timestamp ascend with it: where a zone begins and ends in the
-//!   same bucket, all of it is in that bucket.
-//! - K4. Each key has a scratch of its own: a bucket that one key has found is none of another's.
+//! - K1. A key has an id below its domain for each of its values; 0 is NULL.
+//! - K2. Ids are the same for all workers, so that their states can be merged slot by slot.
+//! - K3. Buckets of the designated timestamp ascend with it: a zone that begins and ends in the
+//!   same bucket is in that bucket as a whole.
+//! - K4. Each key has a scratch of its own: a bucket found by one key is not that of another.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,16 +26,16 @@ use crate::error::Error;
 use crate::scan::ScanSource;
 use crate::timeseries::{Stride, bucket_stride};
 
-/// Texts in the dictionaries of all segments together, up to which they are a key: each is looked
-/// up once for each segment, which is more than hashing the few rows that many texts have each.
+/// The maximal number of texts in the dictionaries of all segments together for a key: each is
+/// looked up once for each segment, which is slower than hashing if each text has few rows.
 const TEXTS_MAX: usize = 8_192;
 
 /// A key over one column.
 #[derive(Debug)]
 pub(super) struct Key {
-    /// In `FusedPlan::columns`.
+    /// The index in `FusedPlan::columns`.
     pub(super) column: usize,
-    /// How many ids there are at most (K1).
+    /// The maximal number of ids (K1).
     pub(super) domain: usize,
     kind: Kind,
     ty: DataType,
@@ -58,9 +58,9 @@ enum Kind {
 /// Buckets of the designated timestamp.
 #[derive(Debug)]
 struct Bucket {
-    /// Over `schema`.
+    /// The expression of the bucket over `schema`.
     expr: Arc<dyn PhysicalExpr>,
-    /// Of the timestamp alone.
+    /// The schema of the timestamp alone.
     schema: SchemaRef,
     ids: Mutex<BucketIds>,
 }
@@ -90,15 +90,15 @@ pub(super) struct KeyZone<'z> {
 
 /// The key of rows of a zone.
 pub(super) enum ZoneKey {
-    /// It is the same for all of them.
+    /// All rows have the same one.
     Same(u32),
-    /// Each has its own.
+    /// Each row has its own.
     Each,
 }
 
 impl Key {
-    /// The key that an expression of a scan's columns gives; `None` if it cannot be one. `column`
-    /// gives the place of a column of the scan.
+    /// Returns the key of an expression over a scan's columns; `None` if it cannot be one. `column`
+    /// returns the place of a column of the scan.
     pub(super) fn of(
         expr: &Arc<dyn PhysicalExpr>,
         source: &ScanSource,
@@ -126,7 +126,8 @@ impl Key {
         Ok(Some(Key { column: column(at), domain, kind, ty }))
     }
 
-    /// The ids of rows of a zone, in `ids` if they differ. `scratch` is of this key alone (K4).
+    /// Returns the ids of rows of a zone, in `ids` if they differ. `scratch` is of this key alone
+    /// (K4).
     pub(super) fn ids(
         &self,
         zone: &KeyZone<'_>,
@@ -216,7 +217,7 @@ impl Key {
         Ok(ZoneKey::Each)
     }
 
-    /// The ids of a segment's codes (K2).
+    /// Returns the ids of a segment's codes (K2).
     fn code_ids(
         &self,
         values: &ZoneValues<'_>,
@@ -244,7 +245,7 @@ impl Key {
         Ok(ids)
     }
 
-    /// The values of ids.
+    /// Returns the values of ids.
     pub(super) fn values(&self, ids: &[usize]) -> Result<ArrayRef> {
         let integers = |value_of: &dyn Fn(usize) -> i64| {
             let values = ids.iter().map(|&id| if id == 0 { 0 } else { value_of(id) }).collect();
@@ -289,7 +290,7 @@ impl Key {
     }
 }
 
-/// Memory for finding the ids of one key, kept from zone to zone (K4).
+/// Memory for finding the ids of one key, reused for each zone (K4).
 #[derive(Debug)]
 pub(super) struct KeyScratch {
     integers: Vec<i64>,
@@ -298,17 +299,17 @@ pub(super) struct KeyScratch {
     bucket: Option<KnownBucket>,
 }
 
-/// A bucket, as far as it is known.
+/// A range of times that are known to be in one bucket.
 #[derive(Debug, Clone, Copy)]
 struct KnownBucket {
-    /// Two times in it.
+    /// The least and the greatest time that are known to be in it.
     first: i64,
     last: i64,
     start: i64,
 }
 
 impl KeyScratch {
-    /// Memory for zones of so many rows.
+    /// Returns memory for zones of so many rows.
     pub(super) fn new(zone_rows: usize) -> KeyScratch {
         KeyScratch { integers: vec![0; zone_rows], nulls: Vec::new(), bucket: None }
     }
@@ -349,7 +350,7 @@ fn cast_to(array: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
     if array.data_type() == ty { Ok(Arc::clone(array)) } else { Ok(cast(array, ty)?) }
 }
 
-/// The kind and the domain of a plain column.
+/// Returns the kind and the domain of a plain column.
 fn of_column(at: usize, source: &ScanSource) -> Result<Option<(Kind, usize)>> {
     let snapshot = &source.read.snapshot;
     let column = &snapshot.schema.columns()[source.read.output[at]];
@@ -405,7 +406,7 @@ fn of_column(at: usize, source: &ScanSource) -> Result<Option<(Kind, usize)>> {
     })
 }
 
-/// The column that an expression puts into buckets, and what these span at least, in nanoseconds.
+/// Returns the column that an expression puts into buckets, and their least width in nanoseconds.
 fn bucketed(expr: &Arc<dyn PhysicalExpr>) -> Option<(usize, i128)> {
     const DAY: i128 = 86_400_000_000_000;
     let column =
@@ -460,7 +461,7 @@ fn bucketed(expr: &Arc<dyn PhysicalExpr>) -> Option<(usize, i128)> {
     }
 }
 
-/// What buckets of a stride span at least: days of a zone's clocks can be shorter than 24 hours.
+/// Returns the least width of buckets of a stride: local days can be shorter than 24 hours.
 fn least_nanos(stride: Stride) -> i128 {
     const MONTH: i128 = 28 * 86_400_000_000_000;
     let nanos = stride.nanos().unwrap_or(MONTH * i128::from(stride.count));

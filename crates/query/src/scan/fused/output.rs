@@ -1,4 +1,4 @@
-//! States as the arrays that a partial aggregate gives (FA1).
+//! Conversion of states to the arrays that a partial aggregate returns (FA1).
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ use tidegate_model::types::Physical;
 use super::plan::{FusedPlan, State};
 use super::work::States;
 
-/// The groups that have rows, in batches. Without keys there is one group, with or without rows.
+/// Returns the groups that have rows, in batches. Without keys there is one group, even without
+/// rows.
 pub(super) fn batches(
     plan: &FusedPlan,
     states: &States,
@@ -105,7 +106,7 @@ fn push_state(
     Ok(())
 }
 
-/// Values that were read in the order of integers.
+/// Converts values that were read in the order of integers.
 fn ordered(values: Vec<Option<i64>>, column: ColumnType, ty: &DataType) -> Result<ArrayRef> {
     match column.physical() {
         Physical::Float32 | Physical::Float64 => {
@@ -125,7 +126,7 @@ fn ordered(values: Vec<Option<i64>>, column: ColumnType, ty: &DataType) -> Resul
     }
 }
 
-/// Integers as values of a type of numbers or times.
+/// Converts integers to values of a type of numbers or times.
 pub(super) fn from_integers(
     values: Vec<i64>,
     valid: Option<Vec<bool>>,
@@ -163,7 +164,7 @@ pub(super) fn from_integers(
     })
 }
 
-/// The other way round, for times; none of them is NULL.
+/// Converts times, none of them NULL, to integers.
 pub(super) fn integers_of(array: &ArrayRef) -> Result<Vec<i64>> {
     if array.null_count() > 0 {
         return internal_err!("a bucket of a time is NULL");
@@ -176,7 +177,7 @@ pub(super) fn integers_of(array: &ArrayRef) -> Result<Vec<i64>> {
     Ok(integers.as_primitive::<Int64Type>().values().to_vec())
 }
 
-/// A cast that fails rather than to give NULL.
+/// Casts, and fails where a cast would return NULL.
 fn exact(array: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
     let options = CastOptions { safe: false, ..CastOptions::default() };
     Ok(cast_with_options(array, ty, &options)?)

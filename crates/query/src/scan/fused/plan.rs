@@ -1,4 +1,4 @@
-//! Which aggregates can be fused, and what they are then.
+//! Planning of aggregate pushdown: the aggregates that can be fused, and their fused form.
 
 use std::sync::Arc;
 
@@ -18,75 +18,75 @@ use super::key::Key;
 use crate::scan::ScanSource;
 use crate::scan::task::ScanTask;
 
-/// What the states of one worker may take: they are to stay in a cache, and to be made quickly.
+/// The maximal bytes of the states of one worker: they must fit in a cache, and be made quickly.
 pub(super) const SLOT_BYTES_MAX: usize = 16 << 20;
-/// Slots that are made for nothing cost as much as so many rows do.
+/// The number of rows that cost as much as a slot that is made in vain.
 const ROWS_PER_SLOT: usize = 4;
-/// So many slots cost nothing.
+/// The number of slots without a cost.
 const SLOTS_FREE: usize = 4_096;
 
-/// An aggregate over a scan.
+/// A fused aggregate over a scan.
 #[derive(Debug)]
 pub(super) struct FusedPlan {
-    /// What is read.
+    /// The scan.
     pub(super) source: ScanSource,
-    /// The columns of the table that keys and aggregates look at.
+    /// The columns of the table that keys and aggregates read.
     pub(super) columns: Vec<Column>,
     pub(super) keys: Vec<Key>,
-    /// What is done with columns, each read once.
+    /// The reads of columns, one for each column and way of reading.
     pub(super) reads: Vec<Read>,
-    /// What comes out behind the keys.
+    /// The states in the output, behind the keys.
     pub(super) states: Vec<State>,
-    /// Of all `reads` together.
+    /// The folds of all `reads` together.
     pub(super) folds: Vec<Fold>,
     pub(super) slots: usize,
     pub(super) schema: SchemaRef,
-    /// For EXPLAIN.
+    /// The aggregates as text, for EXPLAIN.
     pub(super) aggregates: String,
 }
 
-/// A column read in one way, and the folds that take it in.
+/// A column read in one way, and the folds over it.
 #[derive(Debug)]
 pub(super) struct Read {
-    /// In `FusedPlan::columns`.
+    /// The index in `FusedPlan::columns`.
     pub(super) column: usize,
     pub(super) how: How,
-    /// In `FusedPlan::folds`.
+    /// Indices in `FusedPlan::folds`.
     pub(super) folds: Vec<usize>,
 }
 
-/// How values are read.
+/// The way in which values are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
-    /// Not at all: only whether they are NULL.
+    /// Only NULL or not.
     Nulls,
-    /// As integers of the same order: floats by keys, UBIGINT with its highest bit turned.
+    /// Integers of the same order: floats by keys, UBIGINT with its highest bit flipped.
     Ordered,
-    /// As integers.
+    /// Integers.
     Integers,
-    /// As floats.
+    /// Floats.
     Floats,
 }
 
 /// One aggregate in the output.
 #[derive(Debug)]
 pub(super) enum State {
-    /// How many rows there are.
+    /// The number of rows.
     Rows,
-    /// How many have a value.
+    /// The number of values.
     Count(usize),
     /// A sum.
     Sum(usize),
-    /// How many have a value, and their sum.
+    /// The number of values, and their sum.
     Mean(usize),
     /// An ordered value of this type of column.
     Ordered(usize, ColumnType),
-    /// The same, and whether there is a row.
+    /// The same, and true if there is a row.
     Positioned(usize, ColumnType),
 }
 
 impl FusedPlan {
-    /// The fused form of a partial aggregate; `None` if it has none (FA2).
+    /// Returns the fused form of a partial aggregate; `None` if it has none (FA2).
     pub(super) fn of(partial: &AggregateExec) -> Result<Option<FusedPlan>> {
         let Some(exec) = partial.input().downcast_ref::<DataSourceExec>() else { return Ok(None) };
         let Some(source) = exec.data_source().downcast_ref::<ScanSource>() else {
@@ -137,12 +137,12 @@ impl FusedPlan {
         }))
     }
 
-    /// How many workers share the tasks.
+    /// Returns the number of workers that share the tasks.
     pub(super) fn workers(&self) -> usize {
         self.source.bounds.threads.min(self.source.tasks.len()).max(1)
     }
 
-    /// What the states of a worker take.
+    /// Returns the bytes of the states of a worker.
     pub(super) fn state_bytes(&self) -> usize {
         self.slots * slot_bytes(&self.folds)
     }
@@ -152,7 +152,7 @@ fn slot_bytes(folds: &[Fold]) -> usize {
     folds.iter().fold(8, |bytes, fold| bytes + Accumulator::slot_bytes(*fold))
 }
 
-/// FA3, and whether so many slots pay for the rows there are.
+/// Returns true if the slots are few enough (FA3), and pay off for this number of rows.
 fn is_worth(slots: usize, folds: &[Fold], source: &ScanSource) -> bool {
     let rows = usize::try_from(source.selected.counts.rows).unwrap_or(usize::MAX);
     let bytes = slots.checked_mul(slot_bytes(folds));
@@ -160,7 +160,7 @@ fn is_worth(slots: usize, folds: &[Fold], source: &ScanSource) -> bool {
         && slots <= SLOTS_FREE.max(rows / ROWS_PER_SLOT)
 }
 
-/// Collects what is read.
+/// A builder of the plan's reads and folds.
 struct Builder<'a> {
     source: &'a ScanSource,
     columns: Vec<Column>,
@@ -169,7 +169,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// The place of a column of the scan among those that are read.
+    /// Returns the place of a column of the scan among those that are read.
     fn column(&mut self, at: usize) -> usize {
         let column = &self.source.read.snapshot.schema.columns()[self.source.read.output[at]];
         let known = self.columns.iter().position(|known| known.id == column.id);
@@ -237,7 +237,7 @@ impl Builder<'_> {
     }
 }
 
-/// The column that an expression gives, and the type it is cast to.
+/// Returns the column of an expression, and the type it is cast to.
 fn column_of(expr: &Arc<dyn PhysicalExpr>) -> Option<(usize, Option<DataType>)> {
     if let Some(column) = expr.downcast_ref::<ColumnExpr>() {
         return Some((column.index(), None));
@@ -247,7 +247,7 @@ fn column_of(expr: &Arc<dyn PhysicalExpr>) -> Option<(usize, Option<DataType>)> 
     Some((column.index(), Some(cast.cast_type().clone())))
 }
 
-/// How numbers are summed to this type, if no value changes on the way.
+/// Returns the way to sum numbers to this type, if no value changes by it.
 fn summed(physical: Physical, cast: Option<&DataType>, to: &DataType) -> Option<(How, Fold)> {
     let is_float = matches!(physical, Physical::Float32 | Physical::Float64);
     let is_integer = matches!(physical, Physical::Signed(_) | Physical::Unsigned(_));
@@ -268,7 +268,7 @@ fn summed(physical: Physical, cast: Option<&DataType>, to: &DataType) -> Option<
     }
 }
 
-/// Whether values can be read in the order of integers, and written again.
+/// Returns true if values can be read in the order of integers, and converted back.
 fn is_ordered(ty: ColumnType) -> bool {
     match ty {
         ColumnType::Int8

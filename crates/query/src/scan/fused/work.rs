@@ -1,4 +1,4 @@
-//! One worker: zones in, states out.
+//! A worker of a fused aggregate, which folds zones into states.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,9 +36,9 @@ impl TaskList {
     }
 }
 
-/// What is known of all slots.
+/// The states of all slots.
 pub(super) struct States {
-    /// How many rows.
+    /// The number of rows of each.
     pub(super) rows: Vec<u64>,
     pub(super) folds: Vec<Accumulator>,
 }
@@ -49,7 +49,7 @@ impl States {
         States { rows: vec![0; plan.slots], folds: folds.collect() }
     }
 
-    /// Takes in what another worker has of other rows.
+    /// Merges the states of another worker, which are of other rows.
     pub(super) fn merge(&mut self, other: &States) {
         for (rows, other) in self.rows.iter_mut().zip(&other.rows) {
             *rows += other;
@@ -68,7 +68,7 @@ pub(super) struct Worker<'p> {
     scratch: Scratch,
 }
 
-/// What is used again for each zone.
+/// Memory that is reused for each zone.
 struct Scratch {
     list: Vec<u16>,
     slots: Vec<u32>,
@@ -98,7 +98,7 @@ impl<'p> Worker<'p> {
         self.states
     }
 
-    /// Takes the rows of a task in.
+    /// Folds the rows of a task.
     pub(super) fn fold(&mut self, number: usize, task: &ScanTask) -> Result<()> {
         match task {
             ScanTask::Rows(rows) => self.fold_frame(number, rows),
@@ -165,7 +165,7 @@ impl<'p> Worker<'p> {
     }
 }
 
-/// The slot of all rows of a zone, or those of each in `scratch.slots`.
+/// Returns the slot of all rows of a zone, or those of each in `scratch.slots`.
 fn slots(
     plan: &FusedPlan,
     columns: &[ZoneValues<'_>],
@@ -210,11 +210,11 @@ struct ReadZone<'z> {
     read: &'z Read,
     values: &'z ZoneValues<'z>,
     batch: Batch<'z>,
-    /// The number of the zone, if all of its rows are there.
+    /// The number of the zone, if all of its rows are read.
     whole: Option<usize>,
 }
 
-/// Takes in one column of a zone.
+/// Folds one column of a zone.
 fn fold_column(
     plan: &FusedPlan,
     states: &mut States,

@@ -1,11 +1,12 @@
 //! The merge of a join in time.
 //!
-//! - M1. Both sides come in by ascending time. Before a left row is looked at, all right rows that
-//!   may count for it are noted, so that the last one noted of its key is the one.
-//! - M2. Of the right side, held are the rows that were noted last, one a key, and at most as many
-//!   others and `spare_rows`: beyond that, what is needed is copied and the rest let go.
-//! - M3. A batch of the result has as few rows as make `SLICE_BYTES` if each has the widest texts
-//!   and lists of the right side: a row is copied for each left row that it is joined with.
+//! - M1. Both sides come in by ascending time. Before a left row is joined, all right rows that are
+//!   early enough for it are recorded, so that the last one recorded of its key is the match.
+//! - M2. Of the right side, only the last recorded row of each key is held, with at most as many
+//!   others and `spare_rows`: beyond that, the needed rows are copied and the others dropped.
+//! - M3. A batch of the result has so few rows that it has at most `SLICE_BYTES` even if each has
+//!   the widest texts and lists of the right side: a row is copied for each left row that it is
+//!   joined with.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,23 +28,23 @@ use crate::control::widest_bytes;
 use crate::timeseries::keys::KeyMaker;
 use crate::timeseries::pick::bytes;
 
-/// What a key takes besides its bytes, about.
+/// The approximate bytes of a key besides its own.
 const KEY_BYTES: usize = 64;
 
-/// The times of both sides, and how they are compared.
+/// The times of both sides, and the rules of their comparison.
 #[derive(Debug)]
 pub(super) struct Sides {
     /// The positions of the columns.
     pub(super) left_time: usize,
     pub(super) right_time: usize,
-    /// The nanoseconds that they count.
+    /// The nanoseconds of their units.
     pub(super) left_worth: i128,
     pub(super) right_worth: i128,
-    /// Whether the right time must be before the left one.
+    /// True if the right time must be before the left one.
     pub(super) is_strict: bool,
-    /// In nanoseconds.
+    /// The tolerance in nanoseconds.
     pub(super) tolerance: Option<i128>,
-    /// M2.
+    /// The number of spare rows (M2).
     pub(super) spare_rows: usize,
 }
 
@@ -62,13 +63,13 @@ struct SideRows {
     times: Vec<i128>,
     /// `None` if there are no keys.
     keys: Option<Rows>,
-    /// Rows with a NULL among their keys.
+    /// The validity of the keys; a NULL among them makes a row invalid.
     has_null: Option<NullBuffer>,
     row: usize,
 }
 
 impl SideRows {
-    /// The key of a row; `None` if a part of it is NULL.
+    /// Returns the key of a row; `None` if a part of it is NULL.
     fn key(&self, row: usize) -> Option<&[u8]> {
         if self.has_null.as_ref().is_some_and(|valid| valid.is_null(row)) {
             return None;
@@ -77,7 +78,7 @@ impl SideRows {
     }
 }
 
-/// A right row: which of the held batches, which row of it, and its time.
+/// A right row: the index of its batch in `held`, its row there, and its time.
 #[derive(Debug, Clone, Copy)]
 struct Noted {
     batch: usize,
@@ -85,21 +86,21 @@ struct Noted {
     time: i128,
 }
 
-/// The work of one stream.
+/// The state of one stream.
 pub(super) struct Merge {
     left: SendableRecordBatchStream,
-    /// `None` when it has ended.
+    /// The right input; `None` when it has ended.
     right: Option<SendableRecordBatchStream>,
     schema: SchemaRef,
     join: Arc<(Sides, MergeKeys)>,
     maker: Option<KeyMaker>,
     left_rows: Option<SideRows>,
     right_rows: Option<SideRows>,
-    /// Those of the right side that rows noted last are in; the first is one row of NULLs.
+    /// The batches of the right side with rows recorded last; the first is one row of NULLs.
     held: Vec<RecordBatch>,
     held_rows: usize,
     last: HashMap<Box<[u8]>, Noted>,
-    /// For the left rows that are done and not yet given out: batch and row of the right side.
+    /// For the left rows that are joined and not yet returned: batch and row of the right side.
     places: Vec<(usize, usize)>,
     key_bytes: usize,
     /// The bytes of the widest row of the right side (M3).
@@ -144,7 +145,7 @@ impl Merge {
         })
     }
 
-    /// The next rows of the result (J1).
+    /// Returns the next rows of the result (J1).
     pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if self.left_rows.is_none() {
@@ -171,7 +172,7 @@ impl Merge {
         let is_strict = self.join.0.is_strict;
         while left.row < left.batch.num_rows() && self.has_room() {
             let time = left.times[left.row];
-            // With whole nanoseconds, before is the same as at or before one earlier.
+            // Times are whole nanoseconds: before a time is the same as at or before one earlier.
             let until = if is_strict { time.saturating_sub(1) } else { time };
             if !self.note_until(until).await? {
                 break;
@@ -188,8 +189,8 @@ impl Merge {
         Ok(())
     }
 
-    /// Notes the right rows up to a time. False if too much is held for it: then it goes on where
-    /// it was.
+    /// Records the right rows up to a time. Returns false if too much is held for it; the next call
+    /// continues there.
     async fn note_until(&mut self, until: i128) -> Result<bool> {
         loop {
             if let Some(rows) = &mut self.right_rows {
@@ -233,7 +234,7 @@ impl Merge {
         }
     }
 
-    /// The left rows that are done, with their right rows.
+    /// Returns the joined left rows, with their right rows.
     fn give_out(&mut self) -> Result<Option<RecordBatch>> {
         let places = std::mem::take(&mut self.places);
         let Some(left) = &self.left_rows else { return Ok(None) };
@@ -255,7 +256,7 @@ impl Merge {
         Ok(Some(RecordBatch::try_new_with_options(schema, columns, &options)?))
     }
 
-    /// Whether one more row is joined before rows are given out (M3).
+    /// Returns true if one more row is joined before rows are returned (M3).
     fn has_room(&self) -> bool {
         (self.places.len() as u64).saturating_mul(self.widest) < SLICE_BYTES
     }
@@ -264,13 +265,14 @@ impl Merge {
         self.join.0.spare_rows + 2 * self.last.len() < self.held_rows
     }
 
-    /// M2. The right batch at hand stays, as rows of it will be noted yet.
+    /// Drops rows as M2 requires. The current right batch stays, because more rows of it will be
+    /// recorded.
     fn compact(&mut self) -> Result<()> {
         let current = self.right_rows.as_ref().map(|_| self.held.len() - 1);
         let mut places = Vec::new();
         for noted in self.last.values_mut() {
             if Some(noted.batch) == current {
-                // It comes behind the copy.
+                // The current batch comes behind the copy.
                 noted.batch = 2;
             } else {
                 places.push((noted.batch, noted.row));
@@ -290,8 +292,8 @@ impl Merge {
     }
 }
 
-/// A batch with what a merge looks at: the position of its times, the nanoseconds they count and
-/// what stands for none; the positions of its keys and their types.
+/// Returns a batch with its times and keys: the position of its times, the nanoseconds of their
+/// unit and the value for NULL; the positions of its keys and their types.
 fn side_rows(
     maker: Option<&KeyMaker>,
     batch: RecordBatch,

@@ -18,7 +18,7 @@ const VALUE_BYTES: u64 = 16;
 pub(super) struct Call<'a> {
     pub(super) args: Vec<Argument<'a>>,
     pub(super) rows: usize,
-    /// Of a value of the result, whatever the arguments are.
+    /// The least bytes of a value of the result, for any arguments.
     pub(super) width: u64,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Argument<'a> {
         Ok(cast(&values, ty)?)
     }
 
-    /// Where in its array the value of a row is.
+    /// Returns the index of the value of a row in its array.
     pub(super) fn place(self, row: usize) -> usize {
         if matches!(self.value, ColumnarValue::Scalar(_)) { 0 } else { row }
     }
@@ -130,7 +130,7 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// How many elements each list has; 1 for what is no list.
+    /// Returns the number of elements of each list; 1 for a value that is no list.
     pub(super) fn counts(self) -> Vec<u64> {
         let lengths = |values: &dyn Array| lengths_of(values);
         match self.value {
@@ -282,7 +282,7 @@ fn sizes_of(values: &dyn Array) -> Vec<u64> {
     }
 }
 
-/// How many elements the lists of an array have.
+/// Returns the numbers of elements of the lists of an array.
 fn lengths_of(values: &dyn Array) -> Option<Vec<u64>> {
     let size = |length: i64| u64::try_from(length).unwrap_or(0);
     let rows = 0..values.len();

@@ -1,8 +1,8 @@
-//! How large the values of each function may be: one line for each, and a test that none is
-//! missing.
+//! The growth of each function, that is, the size of its values: one line for each, and a test that
+//! none is missing.
 //!
-//! - CT1. Every function that a statement can call has exactly one growth here. What has none
-//!   cannot be called.
+//! - CT1. Every function that a statement can call has exactly one growth here. A function without
+//!   one cannot be called.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -14,21 +14,20 @@ use super::call::Call;
 use super::growth;
 use super::work::{self, Work};
 
-/// How large the values of a function may be.
+/// The size of the values of a function.
 #[derive(Clone, Copy)]
 pub(super) enum Growth {
-    /// As wide as any other: a number, a time, a name of the system, or one of its arguments as it
-    /// is.
+    /// Of a fixed width: a number, a time, a name of the system, or one of its arguments unchanged.
     Fixed,
     /// The same, made of texts or lists.
     Measured,
-    /// So many times its arguments together, at most.
+    /// At most so many times the size of its arguments together.
     Input(u64),
-    /// What the function says.
+    /// The bound that this function computes.
     Grows(fn(&Call<'_>) -> Result<u64>),
 }
 
-/// Beginnings of names of the catalog's functions, which tell names of tables, columns and users.
+/// Prefixes of the catalog's functions, which return names of tables, columns and users.
 const OF_CATALOG: [&str; 6] = ["pg_", "has_", "tidegate_", "current_", "to_reg", "session_"];
 
 use Growth::{Fixed, Grows, Input, Measured};
@@ -166,7 +165,7 @@ const FIXED: &[&str] = &[
     "array_lower",
     "array_upper",
     "list length",
-    // Their arguments as they are.
+    // Their arguments unchanged.
     "get_field",
     "named_struct",
     "struct",
@@ -227,7 +226,7 @@ const MEASURED: &[&str] = &[
     "set_config",
 ];
 
-/// The others.
+/// The functions whose values may grow.
 const GROWING: &[(&str, Growth)] = &[
     ("array_add", Input(16)),
     ("array_any_value", Input(1)),
@@ -261,7 +260,7 @@ const GROWING: &[(&str, Growth)] = &[
     ("array_sort", Input(1)),
     ("array_subtract", Input(16)),
     ("array_to_string", Grows(growth::joined_elements)),
-    // What it is evaluated for has its own bounds.
+    // The evaluated function has its own bounds.
     ("array_transform", Input(16)),
     ("array_union", Input(1)),
     ("arrays_zip", Grows(growth::zipped)),
@@ -269,7 +268,7 @@ const GROWING: &[(&str, Growth)] = &[
     ("arrow_cast", Input(64)),
     ("arrow_try_cast", Input(64)),
     ("btrim", Input(1)),
-    // Those of texts one behind the other, without NULL.
+    // Texts joined, without NULL.
     ("||", Input(1)),
     ("cast as varchar(n)", Input(1)),
     ("cast list", Grows(growth::written)),
@@ -312,7 +311,7 @@ const GROWING: &[(&str, Growth)] = &[
     ("regexp_match", Grows(growth::matched_groups)),
     ("regexp_matches", Grows(growth::all_matched_groups)),
     ("regexp_replace", Grows(growth::replaced_by_pattern)),
-    // The parts between matches, each a value of its own, as `string_to_array` has them.
+    // The parts between matches, each a value of its own, as in `string_to_array`.
     ("regexp_split_to_array", Input(24)),
     ("regexp_substr", Input(1)),
     ("repeat", Grows(growth::repeated)),
@@ -324,7 +323,7 @@ const GROWING: &[(&str, Growth)] = &[
     ("rnd_varchar", Grows(growth::random_texts)),
     ("rpad", Grows(growth::padded)),
     ("rtrim", Input(1)),
-    // A sign becomes two, around which there are twelve more.
+    // A character becomes two, and twelve more surround them.
     ("similar pattern", Input(16)),
     ("split_part", Input(1)),
     // Each character becomes a value of its own.
@@ -367,7 +366,7 @@ static GROWTHS: LazyLock<HashMap<&str, Growth>> = LazyLock::new(|| {
     fixed.chain(measured).chain(GROWING.iter().copied()).collect()
 });
 
-/// The growth of a function, if it has one (CT1).
+/// Returns the growth of a function, if it has one (CT1).
 pub(super) fn growth_of(name: &str) -> Option<Growth> {
     let of_catalog = || OF_CATALOG.iter().any(|start| name.starts_with(start)).then_some(Fixed);
     GROWTHS.get(name).copied().or_else(of_catalog)
@@ -377,7 +376,7 @@ pub(super) fn work_of(name: &str) -> Work {
     WORK.iter().find(|(known, _)| *known == name).map_or(Work::Linear, |(_, work)| *work)
 }
 
-/// How many lines there are.
+/// Returns the names of all lines.
 #[cfg(test)]
 pub(super) fn lines() -> Vec<&'static str> {
     let growing = GROWING.iter().map(|(name, _)| name);

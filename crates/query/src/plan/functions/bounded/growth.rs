@@ -1,7 +1,7 @@
-//! Upper bounds of what functions make, from their arguments.
+//! Upper bounds of the bytes of a function's values, computed from its arguments.
 //!
-//! - GR1. A bound is never less than what is made, in the measure of `call` CL1. Bounds that would
-//!   be far too large are made exact by looking at the texts, without making anything.
+//! - GR1. A bound is never less than the bytes that are made, in the measure of `call` CL1. Bounds
+//!   that would be far too large are made exact by looking at the texts, without making anything.
 
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
@@ -14,20 +14,21 @@ use super::call::{Argument, Call};
 use crate::account::check_stop;
 use crate::error::{ClauseProblem, Error};
 
-/// Bytes of a number in a list, and of any value beside its text.
+/// The bytes of a number in a list, and of any value beside its text.
 const VALUE_BYTES: u64 = 16;
-/// Bytes of the longest character.
+/// The bytes of the longest character.
 const CHAR_BYTES: u64 = 4;
-/// How many times its bytes a number has as text: a float of eight bytes has up to 330 digits.
+/// The bytes of a number as text, as a multiple of its own: a float of eight bytes has up to 330
+/// digits.
 const SHOWN: u64 = 22;
-/// The times its bytes that a value of at least `VALUE_BYTES` has as text, beside names.
+/// The bytes of a value of at least `VALUE_BYTES` as text, as a multiple of its own, beside names.
 const WRITTEN: u64 = 6;
-/// Matches between two looks at whether the statement is to go on.
+/// Matches between two checks for cancellation.
 const MATCHES_AT_A_TIME: usize = 1_024;
-/// Of a longer text each match asks: it may take as long as the text is.
+/// In a longer text, cancellation is checked at each match: one may take as long as the text is.
 const LONG_BYTES: usize = 4_096;
 
-/// Adds up what `of_row` says of each row.
+/// Adds up the results of `of_row` for each row.
 fn sum(rows: usize, of_row: impl FnMut(usize) -> u64) -> u64 {
     (0..rows).map(of_row).fold(0, u64::saturating_add)
 }
@@ -36,7 +37,7 @@ fn times(count: Option<i64>) -> u64 {
     count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
 }
 
-/// `repeat(value, count)` of texts and of elements of a list.
+/// Bounds `repeat(value, count)` of texts and of elements of a list.
 pub(super) fn repeated(call: &Call<'_>) -> Result<u64> {
     let (Some(values), Some(counts)) = (call.arg(0), call.arg(1)) else { return Ok(0) };
     let (sizes, counts) = (values.sizes(), counts.integers()?);
@@ -47,12 +48,12 @@ pub(super) fn repeated(call: &Call<'_>) -> Result<u64> {
     Ok(sum(call.rows, each))
 }
 
-/// What an element has beside its text: nothing inside a text.
+/// Returns the bytes of an element beside its text: none inside a text.
 fn element_bytes(values: Argument<'_>) -> u64 {
     if values.value.data_type().is_string() { 0 } else { VALUE_BYTES }
 }
 
-/// `array_repeat(value, count)`.
+/// Bounds `array_repeat(value, count)`.
 pub(super) fn repeated_in_list(call: &Call<'_>) -> Result<u64> {
     let (Some(values), Some(counts)) = (call.arg(0), call.arg(1)) else { return Ok(0) };
     let (sizes, counts) = (values.sizes(), counts.integers()?);
@@ -61,7 +62,7 @@ pub(super) fn repeated_in_list(call: &Call<'_>) -> Result<u64> {
     }))
 }
 
-/// `format(text, values ..)`: each percent sign is one value, and a width is at most 10,000.
+/// Bounds `format(text, values ..)`: each percent sign is one value, and a width is at most 10,000.
 pub(super) fn formatted(call: &Call<'_>) -> Result<u64> {
     const WIDTH_MAX: u64 = 10_000;
     let Some(formats) = call.arg(0) else { return Ok(0) };
@@ -81,7 +82,7 @@ pub(super) fn formatted(call: &Call<'_>) -> Result<u64> {
     }))
 }
 
-/// `lpad(text, characters, fill)`.
+/// Bounds `lpad(text, characters, fill)`.
 pub(super) fn padded(call: &Call<'_>) -> Result<u64> {
     let (Some(texts), Some(counts)) = (call.arg(0), call.arg(1)) else { return Ok(0) };
     let (texts, counts) = (texts.texts()?, counts.integers()?);
@@ -97,7 +98,7 @@ pub(super) fn padded(call: &Call<'_>) -> Result<u64> {
     }))
 }
 
-/// `array_resize(list, count, value)`.
+/// Bounds `array_resize(list, count, value)`.
 pub(super) fn resized(call: &Call<'_>) -> Result<u64> {
     let Some(counts) = call.arg(1) else { return Ok(0) };
     let counts = counts.integers()?;
@@ -114,7 +115,7 @@ pub(super) fn resized(call: &Call<'_>) -> Result<u64> {
     Ok(grown.saturating_add(call.bytes()))
 }
 
-/// `replace(text, old, new)`.
+/// Bounds `replace(text, old, new)`.
 pub(super) fn replaced(call: &Call<'_>) -> Result<u64> {
     let [Some(texts), Some(olds), Some(news)] = [0, 1, 2].map(|at| call.arg(at)) else {
         return Ok(0);
@@ -125,7 +126,7 @@ pub(super) fn replaced(call: &Call<'_>) -> Result<u64> {
         let text = texts.of_row(row).unwrap_or_default();
         let old = olds.of_row(row).unwrap_or_default();
         let new = news.of_row(row).unwrap_or_default().len() as u64;
-        // An empty text stands between all characters.
+        // An empty text is found between all characters.
         let most = (text.len() / old.len().max(1) + 1) as u64;
         let is_small = most.saturating_mul(new) <= fair;
         let times =
@@ -134,13 +135,13 @@ pub(super) fn replaced(call: &Call<'_>) -> Result<u64> {
     }))
 }
 
-/// `regexp_replace(text, pattern, new, flags)`.
+/// Bounds `regexp_replace(text, pattern, new, flags)`.
 pub(super) fn replaced_by_pattern(call: &Call<'_>) -> Result<u64> {
     let [Some(texts), Some(patterns), Some(news)] = [0, 1, 2].map(|at| call.arg(at)) else {
         return Ok(0);
     };
     let (texts, patterns, news) = (texts.texts()?, patterns.texts()?, news.texts()?);
-    // Flags, or a start: then the match that is asked for may be all of them.
+    // The fourth argument is flags, or a start: with a start, all matches may be replaced.
     let is_text = |arg: &Argument<'_>| arg.value.data_type().is_string();
     let has_start = call.arg(3).is_some_and(|arg| !is_text(&arg));
     let flags = call.arg(if has_start { 5 } else { 3 }).map(Argument::texts).transpose()?;
@@ -154,8 +155,8 @@ pub(super) fn replaced_by_pattern(call: &Call<'_>) -> Result<u64> {
             continue;
         };
         let flags = flags.as_ref().and_then(|it| it.of_row(row)).unwrap_or_default();
-        // A group is a part of its match, and matches do not overlap: all that one reference
-        // stands for is no more than the text.
+        // A group is a part of its match, and matches do not overlap: the text of all groups of one
+        // reference is no longer than the text.
         let references = new.bytes().filter(|byte| matches!(byte, b'$' | b'\\')).count() as u64;
         let kept = (text.len() as u64).saturating_mul(references.saturating_add(1));
         let new = new.len() as u64;
@@ -164,7 +165,7 @@ pub(super) fn replaced_by_pattern(call: &Call<'_>) -> Result<u64> {
         if fair < count.saturating_mul(new) && 1 < count {
             let key = (pattern, flags);
             if known.as_ref().is_none_or(|(known, _)| *known != key) {
-                // A pattern that is none is told by the function.
+                // The function reports a pattern that is none.
                 let Some(regex) = regex_of(pattern, flags) else { continue };
                 known = Some((key, regex));
             }
@@ -176,8 +177,8 @@ pub(super) fn replaced_by_pattern(call: &Call<'_>) -> Result<u64> {
     Ok(all)
 }
 
-/// How often a pattern matches, while the statement is to go on: a match may take as long as the
-/// text is.
+/// Counts the matches of a pattern, checking for cancellation: a match may take as long as the text
+/// is.
 fn matches(regex: &Regex, text: &str) -> Result<u64> {
     let mut count = 0_usize;
     for _ in regex.find_iter(text) {
@@ -189,7 +190,7 @@ fn matches(regex: &Regex, text: &str) -> Result<u64> {
     Ok(count as u64)
 }
 
-/// `regexp_match(text, pattern)`: the groups, which may lie inside each other.
+/// Bounds `regexp_match(text, pattern)`: the groups, which may lie inside each other.
 pub(super) fn matched_groups(call: &Call<'_>) -> Result<u64> {
     let (Some(texts), Some(patterns)) = (call.arg(0), call.arg(1)) else { return Ok(0) };
     let (sizes, patterns) = (texts.sizes(), patterns.texts()?);
@@ -200,8 +201,8 @@ pub(super) fn matched_groups(call: &Call<'_>) -> Result<u64> {
     }))
 }
 
-/// `regexp_matches(text, pattern, flags)`: the groups of each match, which do not overlap; an empty
-/// match stands beside each byte at most.
+/// Bounds `regexp_matches(text, pattern, flags)`: the groups of each match, which do not overlap;
+/// there is at most one empty match at each byte.
 pub(super) fn all_matched_groups(call: &Call<'_>) -> Result<u64> {
     let (Some(texts), Some(patterns)) = (call.arg(0), call.arg(1)) else { return Ok(0) };
     let (sizes, patterns) = (texts.sizes(), patterns.texts()?);
@@ -216,7 +217,8 @@ pub(super) fn all_matched_groups(call: &Call<'_>) -> Result<u64> {
     }))
 }
 
-/// `rnd_str(text, ...)`, `rnd_str(least, most, null rate)`, and the same with a count before it.
+/// Bounds `rnd_str(text, ...)`, `rnd_str(least, most, null rate)`, and the same with a count before
+/// it.
 pub(super) fn random_texts(call: &Call<'_>) -> Result<u64> {
     let is_text = |arg: &Argument<'_>| arg.value.data_type().is_string();
     let longest = match call.arg(0) {
@@ -231,14 +233,14 @@ pub(super) fn random_texts(call: &Call<'_>) -> Result<u64> {
     Ok(longest.saturating_mul(call.rows as u64))
 }
 
-/// `concat_ws(separator, ...)`.
+/// Bounds `concat_ws(separator, ...)`.
 pub(super) fn joined(call: &Call<'_>) -> Result<u64> {
     let Some(separators) = call.arg(0) else { return Ok(0) };
     let between = separators.bytes().saturating_mul(call.args.len() as u64);
     Ok(between.saturating_add(call.bytes()))
 }
 
-/// `array_to_string(list, separator, null)`.
+/// Bounds `array_to_string(list, separator, null)`.
 pub(super) fn joined_elements(call: &Call<'_>) -> Result<u64> {
     let Some(lists) = call.arg(0) else { return Ok(0) };
     let lists = lists.sizes();
@@ -246,21 +248,21 @@ pub(super) fn joined_elements(call: &Call<'_>) -> Result<u64> {
     let separators = call.arg(1).map_or_else(nothing, Argument::sizes);
     let nulls = call.arg(2).map_or_else(nothing, Argument::sizes);
     Ok(sum(call.rows, |row| {
-        // Lists inside of it are taken apart, too.
+        // Nested lists are flattened, too.
         let elements = lists[row] / VALUE_BYTES + 1;
         let between = elements.saturating_mul(separators[row].saturating_add(nulls[row]));
         between.saturating_add(lists[row].saturating_mul(SHOWN))
     }))
 }
 
-/// A list, a map or a struct in another type, a text perhaps.
+/// Bounds a cast of a list, a map or a struct to another type, perhaps text.
 pub(super) fn written(call: &Call<'_>) -> Result<u64> {
     let Some(values) = call.arg(0) else { return Ok(0) };
     let names = name_bytes(&values.value.data_type());
     Ok(values.bytes().saturating_mul(WRITTEN + names / VALUE_BYTES))
 }
 
-/// The bytes of the names that a struct is written with.
+/// Returns the bytes of the names in the text of a struct.
 fn name_bytes(ty: &DataType) -> u64 {
     match ty {
         DataType::List(element)
@@ -277,7 +279,7 @@ fn name_bytes(ty: &DataType) -> u64 {
     }
 }
 
-/// `arrays_zip(list, ...)`: all are made as long as the longest.
+/// Bounds `arrays_zip(list, ...)`: all are made as long as the longest.
 pub(super) fn zipped(call: &Call<'_>) -> Result<u64> {
     let counts = call.args.iter().map(|arg| arg.counts()).collect::<Vec<_>>();
     let width = VALUE_BYTES.saturating_mul(counts.len() as u64 + 1);
@@ -288,7 +290,7 @@ pub(super) fn zipped(call: &Call<'_>) -> Result<u64> {
     Ok(grown.saturating_add(call.bytes()))
 }
 
-/// `array_replace_all(list, old, new)`: each element may become the new one.
+/// Bounds `array_replace_all(list, old, new)`: each element may become the new one.
 pub(super) fn replaced_elements(call: &Call<'_>) -> Result<u64> {
     let (Some(lists), Some(news)) = (call.arg(0), call.arg(2)) else { return Ok(0) };
     let (counts, sizes) = (lists.counts(), news.sizes());
@@ -299,7 +301,7 @@ pub(super) fn replaced_elements(call: &Call<'_>) -> Result<u64> {
     Ok(grown.saturating_add(call.bytes()))
 }
 
-/// The numbers, or times, from one to another.
+/// Bounds the numbers, or times, from one to another.
 pub(super) fn steps(call: &Call<'_>) -> Result<u64> {
     let Some(first) = call.arg(0) else { return Ok(0) };
     let Some(end) = call.arg(1) else {
@@ -329,7 +331,7 @@ pub(super) fn steps(call: &Call<'_>) -> Result<u64> {
     let count = |row: usize| -> Option<u64> {
         let distance = i128::from(ends[row]?) - i128::from(starts[row]?);
         let width = i128::from(widths[row]?);
-        // The other way there is nothing.
+        // There are none if the step has the other sign.
         let count = distance.checked_div(width).filter(|_| (distance < 0) == (width < 0))?;
         Some(u64::try_from(count).unwrap_or(u64::MAX).saturating_add(1))
     };

@@ -1,8 +1,8 @@
-//! Aggregates that keep all values that they get, over windows.
+//! Aggregates over windows that keep all values of their frame.
 //!
 //! - KE1. Each row of a window has a list or a text of its own, as long as its frame: over a whole
 //!   partition they grow with the square of its rows. So the frame has at most `FRAME_VALUES` rows,
-//!   and the batches below are so much smaller (`slices` SL1).
+//!   and the batches of the operators below are smaller by as much (`slices` SL1).
 
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::expr::WindowFunction;
@@ -15,20 +15,20 @@ use crate::error::{ClauseProblem, Error};
 /// The aggregates that keep all values.
 pub(super) const KEEPING: [&str; 2] = ["array_agg", "string_agg"];
 
-/// True if an expression of a window, by its name, keeps all values.
+/// Returns true if an expression of a window, by its name, keeps all values.
 pub(crate) fn keeps_values(name: &str) -> bool {
     KEEPING.iter().any(|keeping| name.starts_with(keeping))
 }
 
-/// Window functions of a value, which DataFusion takes without one.
+/// Window functions that need a value, which DataFusion accepts without one.
 const OF_VALUE: [&str; 3] = ["first_value", "last_value", "nth_value"];
 
-/// Refuses an aggregate that keeps too many values for each row (KE1), and a function without the
-/// value that it is about.
+/// Refuses an aggregate that keeps too many values for each row (KE1), and a function without its
+/// value.
 pub(crate) fn check_window(window: &WindowFunction) -> Result<()> {
     let function = window.fun.name();
     if OF_VALUE.contains(&function) && window.params.args.is_empty() {
-        // As DataFusion says it of others.
+        // The message is that of DataFusion for other functions.
         return plan_err!("Function '{function}' failed to match any signature without arguments");
     }
     let rows = frame_rows(&window.params.window_frame);
@@ -39,12 +39,12 @@ pub(crate) fn check_window(window: &WindowFunction) -> Result<()> {
     Err(Error::Clause { position: None, what }.into())
 }
 
-/// How many rows a frame has, if that is known.
+/// Returns the number of rows of a frame, if it is known.
 fn frame_rows(frame: &WindowFrame) -> Option<u64> {
     if frame.units != WindowFrameUnits::Rows {
         return None;
     }
-    // From the current row, which is 0.
+    // The offset from the current row, which is 0.
     let place = |bound: &WindowFrameBound| match bound {
         WindowFrameBound::CurrentRow => Some(0),
         WindowFrameBound::Preceding(rows) => integer_of(rows).map(|rows| -rows),

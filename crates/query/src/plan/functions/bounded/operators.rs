@@ -1,14 +1,14 @@
-//! Operators whose values may be large, as functions, which have guards.
+//! Operators with large values, which are made functions so that they have guards.
 //!
-//! - OP1. After the rules of the optimizer, no plan has `||` of texts, or a cast that makes values
-//!   without a fixed width anew, but as a call of a function with a growth (`category` CT1).
-//! - OP2. Those that are evaluated while a query is planned are functions before that: `||`, casts
-//!   of lists, and matches of constants. What only copies, or matches columns with constants,
-//!   becomes a function behind all other rules, which know what a cast and what LIKE is.
-//! - OP3. So are LIKE, ILIKE and regular expressions, but for LIKE that takes no longer than its
-//!   text is (`matching::is_linear`).
-//! - OP4. Behind all other rules, constants that each row of a batch gets are calls that charge
-//!   them (`spread` SP1), and functions of windows charge their values (`windows` WV1).
+//! - OP1. After the rules of the optimizer, every `||` of texts, and every cast that makes new
+//!   values without a fixed width, is a call of a function with a growth (`category` CT1).
+//! - OP2. Those that are evaluated while a query is planned become functions before that: `||`,
+//!   casts of lists, and matches of constants. Those that only copy, or match columns with
+//!   constants, become functions behind all other rules, which know casts and LIKE.
+//! - OP3. So do LIKE, ILIKE and regular expressions, except LIKE in time linear in its text
+//!   (`matching::is_linear`).
+//! - OP4. Behind all other rules, constants that are copied to each row of a batch become calls
+//!   that charge them (`spread` SP1), and window functions charge their values (`windows` WV1).
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -32,12 +32,12 @@ use super::spread::{is_spread, spread};
 use super::windows::charged;
 use crate::control::is_wide;
 
-/// The progress of a plan.
+/// The stage of planning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Other rules follow.
     Rewritten,
-    /// The rest is run as it is.
+    /// The plan is final.
     Final,
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn bound_functions_of(
     stage: Stage,
 ) -> Result<Transformed<LogicalPlan>> {
     let columns = Columns::of(&node);
-    // Whose expressions are arrays of all rows.
+    // The expressions of these nodes become arrays of all rows.
     let spreads = stage == Stage::Final
         && matches!(
             node,
@@ -58,7 +58,7 @@ pub(crate) fn bound_functions_of(
                 | LogicalPlan::Repartition(_)
         );
     let is_of_names = matches!(node, LogicalPlan::Window(_) | LogicalPlan::Aggregate(_));
-    // What they sort by stands in their names as it is displayed.
+    // The names of these expressions contain their ORDER BY as it is displayed.
     let names = NamePreserver::new(&node);
     node.map_expressions(|expr| {
         let saved = is_of_names.then(|| names.save(&expr));
@@ -80,12 +80,12 @@ pub(crate) fn bound_expr(expr: Expr, schema: &DFSchemaRef) -> Result<Expr> {
     Ok(expr.transform_up(|part| bound_part(part, &columns, Stage::Rewritten))?.data)
 }
 
-/// The columns that the expressions of a node are over. They are joined up when a cast asks for
+/// The columns that the expressions of a node refer to. They are merged only when a cast needs
 /// their types: tables may be wide.
 #[derive(Default)]
 struct Columns {
     inputs: Vec<DFSchemaRef>,
-    /// That of a scan.
+    /// The table of a scan.
     table: Option<(TableReference, Arc<dyn TableSource>)>,
     merged: OnceCell<DFSchema>,
 }
@@ -102,7 +102,7 @@ impl Columns {
         Columns { inputs, table, merged: OnceCell::new() }
     }
 
-    /// The type of an expression; `None` if it is over other columns.
+    /// Returns the type of an expression; `None` if it is over other columns.
     fn type_of(&self, expr: &Expr) -> Option<DataType> {
         if let ([one], None) = (self.inputs.as_slice(), &self.table) {
             return expr.get_type(one.as_ref()).ok();
@@ -133,7 +133,7 @@ impl Columns {
         exprs.into_iter().map_until_stop_and_collect(|expr| self.spread(expr))
     }
 
-    /// The same for those of an expression that are arrays of all its rows.
+    /// Does the same for the parts of an expression that become arrays of all its rows.
     fn spread_inside(&self, expr: Expr) -> Result<Transformed<Expr>> {
         let boxed = |expr: Box<Expr>| -> Result<Transformed<Box<Expr>>> {
             Ok(self.spread(*expr)?.update_data(Box::new))
@@ -201,7 +201,7 @@ fn bound_part(expr: Expr, columns: &Columns, stage: Stage) -> Result<Transformed
         let from = ValueCast::may_be_to(to).then(|| columns.type_of(expr))??;
         ValueCast::of(&from, to).filter(|it| *it == ValueCast::List || stage == Stage::Final)
     };
-    // Other rules know what a match with a constant is.
+    // Other rules know matches with a constant.
     let is_early = |text: &Expr, pattern: &Expr| {
         stage == Stage::Final || pattern.any_column_refs() || !text.any_column_refs()
     };
@@ -249,7 +249,7 @@ fn bound_call(expr: Expr) -> Result<Transformed<Expr>> {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else {
         return Ok(Transformed::no(expr));
     };
-    // Functions of ours that no statement can name are as wide as others.
+    // Functions of ours that no statement can name have small values, and get no guard.
     let known = bounded(&func).unwrap_or_else(|| Arc::clone(&func));
     let is_new = !Arc::ptr_eq(&known, &func);
     let call = Expr::ScalarFunction(ScalarFunction { func: known, args });

@@ -1,8 +1,8 @@
 //! The work of regular expressions.
 //!
-//! - RE1. A match takes no longer than the states of its pattern, which counted repetitions
-//!   multiply, times the bytes of its text. Most take far less, so only what may take seconds is
-//!   refused: a match cannot be interrupted.
+//! - RE1. A match takes at most as many steps as its pattern has states, which counted repetitions
+//!   multiply, times the bytes of its text. Most take far less, so only a match that may take
+//!   seconds is refused: it cannot be interrupted.
 
 use std::collections::HashMap;
 
@@ -12,8 +12,8 @@ use tidegate_model::limits::{PATTERNS_AT_A_TIME, REGEX_SLICE_STEPS, REGEX_STEPS}
 use super::call::{Argument, Call, Texts};
 use crate::error::{ClauseProblem, Error};
 
-/// The steps of each row: those of its match, and of compiling a pattern that is new; nothing if
-/// all together are few.
+/// Returns the steps of each row: those of its match, and of compiling a new pattern; an empty list
+/// if they are few together.
 pub(super) fn regex_steps(function: &str, call: &Call<'_>) -> Result<Vec<u64>> {
     let (Some(texts), Some(patterns)) = (call.arg(0), call.arg(1)) else { return Ok(Vec::new()) };
     if !texts.value.data_type().is_string() {
@@ -29,7 +29,7 @@ pub(super) fn regex_steps(function: &str, call: &Call<'_>) -> Result<Vec<u64>> {
 }
 
 fn of_constant(function: &str, states: u64, texts: Argument<'_>) -> Result<Vec<u64>> {
-    // As many as all rows have together is a bound of the longest.
+    // The bytes of all rows together bound those of the longest.
     if texts.bytes().saturating_mul(states) <= REGEX_SLICE_STEPS {
         return Ok(Vec::new());
     }
@@ -59,9 +59,10 @@ fn checked(function: &str, steps: u64) -> Result<u64> {
     Err(Error::Clause { position: None, what }.into())
 }
 
-/// About how many states a pattern has: its characters and classes, as often as they are repeated.
+/// Estimates the number of states of a pattern: its characters and classes, as often as they are
+/// repeated.
 fn states(pattern: &str) -> u64 {
-    // Of the groups that are open, and of the last part, which a repetition multiplies.
+    // The states of the open groups, and of the last part, which a repetition multiplies.
     let mut groups = vec![1_u64];
     let mut last = 0_u64;
     let mut rest = pattern.bytes().peekable();
@@ -101,7 +102,7 @@ fn states(pattern: &str) -> u64 {
     groups.into_iter().fold(0, u64::saturating_add)
 }
 
-/// Passes over what is left of a class of characters.
+/// Skips the rest of a class of characters.
 fn skip_class(rest: &mut std::iter::Peekable<std::str::Bytes<'_>>) {
     let mut depth = 1;
     rest.next_if_eq(&b'^');
@@ -118,7 +119,7 @@ fn skip_class(rest: &mut std::iter::Peekable<std::str::Bytes<'_>>) {
     }
 }
 
-/// The greatest count of `n`, `n,` and `n,m`; 1 for what is none.
+/// Returns the greatest count of `n`, `n,` and `n,m`; 1 for any other text.
 fn most_times(counts: &[u8]) -> u64 {
     let counts = counts.split(|byte| *byte == b',');
     let count = |digits: &[u8]| std::str::from_utf8(digits).ok()?.trim().parse::<u64>().ok();

@@ -1,9 +1,9 @@
-//! Constants that each row of a batch gets: charged before they are copied.
+//! Constants that are copied to each row of a batch: charged before they are copied.
 //!
 //! - SP1. A call of constants is one value for all rows of a batch, and so is a subquery of one
-//!   row. Where an operator, CASE or IN makes an array of it, it stands in a call of `spread`,
-//!   which charges all rows: they would be copied without a bound. In a projection it is done for
-//!   fewer rows at a time then (`slices` SL2).
+//!   row. If an operator, CASE or IN makes an array of it, it stands in a call of `spread`, which
+//!   charges all rows: otherwise they would be copied without a bound. A projection then evaluates
+//!   it for fewer rows at a time (`slices` SL2).
 //! - SP2. Literals are no such calls: batches are cut for them (`slices` SL1).
 
 use std::sync::Arc;
@@ -24,7 +24,8 @@ use crate::account::{charge, check_folded, made_array};
 /// The name of constants in messages.
 const CONSTANT: &str = "constant";
 
-/// True for an expression that may be one large value for all rows (SP1), if its type is one.
+/// Returns true for an expression that may be one large value for all rows (SP1), if its type is
+/// wide.
 pub(super) fn is_spread(expr: &Expr) -> bool {
     let is_call = |part: &Expr| matches!(part, Expr::ScalarFunction(_) | Expr::ScalarSubquery(_));
     let is_other = |part: &Expr| {
@@ -42,7 +43,7 @@ fn is_spread_call(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if call.func.inner().is::<Spread>())
 }
 
-/// The call of `spread` for it.
+/// Returns the call of `spread` for an expression.
 pub(super) fn spread(expr: Expr) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
     let func = Arc::new(ScalarUDF::new_from_impl(Spread { signature }));

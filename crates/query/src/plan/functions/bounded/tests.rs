@@ -1,4 +1,4 @@
-//! The bounds of functions against what they make, over the whole registry.
+//! Tests that the bounds of functions hold for their values, over the whole registry.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -43,7 +43,7 @@ fn every_function_has_a_growth() {
     let all = lines();
     let distinct = all.iter().collect::<HashSet<_>>();
     assert_eq!(all.len(), distinct.len(), "CT1: a function has two lines");
-    // Those that no statement can name are made by the planner.
+    // The planner makes those that no statement can name.
     let is_operator = |name: &str| ["||", "LIKE", "ILIKE", "~"].contains(&name);
     let unnamed =
         |name: &&&str| !names.contains(**name) && !name.starts_with("cast ") && !is_operator(name);
@@ -51,8 +51,8 @@ fn every_function_has_a_growth() {
     assert!(unknown.is_empty(), "CT1: {unknown:?}");
 }
 
-/// Aggregates count what they keep themselves, and give it back once: those whose values are of a
-/// fixed width or one of those that they got, and those that keep all of them.
+/// Aggregates that need no guard, because they count their memory themselves and return it once:
+/// those with values of a fixed width or one of their inputs, and those that keep all inputs.
 const AGGREGATES_FIXED: &[&str] = &[
     "any_value",
     "approx_distinct",
@@ -146,8 +146,7 @@ fn edges() -> RecordBatch {
     RecordBatch::try_from_iter(columns).unwrap()
 }
 
-/// Arguments with which each function that makes values does so; a name that is no column is a
-/// text.
+/// Arguments with which each function makes large values; a name that is no column is a text.
 const CALLS: &[(&str, &str)] = &[
     ("array_add", "numbers numbers"),
     ("array_any_value", "list"),
@@ -320,7 +319,7 @@ fn make_list(state: &SessionState, column: &str) -> Expr {
     function(state, "make_array").call(vec![col(column), col(column)])
 }
 
-/// What comes of a call with these constants: its error, or nothing.
+/// Returns the error of a call with these constants, if there is one.
 fn refused(name: &str, args: &[ScalarValue]) -> Option<String> {
     let (state, batch) = (state(), edges());
     let schema = DFSchema::try_from(batch.schema()).unwrap();
@@ -340,7 +339,7 @@ fn values_that_would_not_fit_are_refused_before_they_are_made() {
         ScalarValue::List(list)
     };
     let cases: Vec<(&str, Vec<ScalarValue>)> = vec![
-        // A process was killed for want of memory by each of the first two.
+        // Each of the first two exhausted the memory of a process.
         ("regexp_replace", vec![many(100_000), text("a"), many(6_000), text("g")]),
         ("concat_ws", [vec![many(60_000_000)], vec![text("x"); 10]].concat()),
         (
@@ -368,7 +367,7 @@ fn values_that_would_not_fit_are_refused_before_they_are_made() {
         let is_said = error.as_ref().is_some_and(|it| it.contains("more than 512 MiB"));
         assert!(is_said, "BD1: {name}: {error:?}");
     }
-    // What is cut out of a text by its pattern once is not as large as what all matches would be.
+    // One match is replaced without the flag `g`, and few are with it: the result is small.
     assert_eq!(refused("regexp_replace", &[many(100_000), text("a"), many(6_000)]), None);
     let few = [many(100_000), text("a{1000}"), many(6_000), text("g")];
     assert_eq!(refused("regexp_replace", &few), None, "matches are counted");
@@ -397,7 +396,7 @@ fn long_values_are_compared_in_linear_time() {
         let texts = numbers.map(|number| text(number.to_string())).collect::<Vec<_>>();
         ScalarValue::List(ScalarValue::new_list_nullable(&texts, &DataType::Utf8View))
     };
-    // Each would take minutes in the way of short values.
+    // The algorithm for short values would take minutes for each.
     let cases = [
         ("strpos", vec![text("a".repeat(4 << 20)), text("a".repeat(2 << 20) + "b")], "0"),
         (
@@ -489,7 +488,7 @@ fn account(memory: usize) -> Arc<Account> {
     Account::new(&Arc::new(Stop::new(Timeout::Never)), &pool)
 }
 
-/// `concat` of so many texts, each of which is made by a call.
+/// Returns `concat` of so many texts, each of which is made by a call.
 fn nested(state: &SessionState, count: usize, bytes: i64) -> Expr {
     let repeat = function(state, "repeat");
     let texts = (0..count).map(|_| repeat.call(vec![col("short"), lit(bytes)]));
@@ -509,7 +508,7 @@ fn values_that_are_alive_together_are_counted_together() {
     made(2, 100 << 20).expect("two of them, and what they are together twice");
     let error = made(6, 100 << 20).expect_err("AC2");
     assert!(error.contains("ExpressionValues"), "AC2: {error}");
-    // What is gone is not counted any more: one after the other.
+    // Calls one after the other: freed values are not counted any more.
     let schema = DFSchema::try_from(batch.schema()).unwrap();
     let one = state.create_physical_expr(nested(&state, 1, bytes), &schema).unwrap();
     let _entered = account(100 << 20).enter();
@@ -530,7 +529,7 @@ fn large_constants_stay_calls_while_a_query_is_planned() {
     let (small, large) = (planned(1_000), planned(65 << 10));
     assert!(small.contains("aaaa"), "{small}");
     assert!(large.len() < 1_000 && large.contains("repeat("), "AC1");
-    // Neither is a call with large constants, however small its value is.
+    // Nor is a call with large constants, however small its value is.
     let text = "a".repeat(65 << 10);
     let call = function(&state, "md5").call(vec![lit(text)]);
     let plan = LogicalPlanBuilder::empty(true).project([call]).unwrap().build().unwrap();

@@ -1,8 +1,8 @@
-//! Functions of windows whose values are texts or lists: they charge each of them.
+//! Window functions with texts or lists as values: they charge each value.
 //!
-//! - WV1. Behind all rules of the optimizer, a function of a window that has such values is
-//!   wrapped: it charges a value before it gives it to a row (`control::windows` WI2), or to all
-//!   rows of a partition, where the frame is the partition.
+//! - WV1. Behind all rules of the optimizer, a window function with such values is wrapped: it
+//!   charges a value before a row gets it (`control::windows` WI2), or all rows of a partition,
+//!   where the frame is the partition.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use super::call::{bytes_of, constant_bytes};
 use crate::control::{charge_value, rows_of_window};
 
-/// The call, whose values are charged (WV1).
+/// Returns the call in a wrapper that charges its values (WV1).
 pub(super) fn charged(mut call: WindowFunction) -> WindowFunction {
     let params = &call.params;
     let frame = match is_partition(&params.window_frame, params.order_by.is_empty()) {
@@ -51,7 +51,7 @@ pub(super) fn charged(mut call: WindowFunction) -> WindowFunction {
     call
 }
 
-/// True if each row has all rows of its partition.
+/// Returns true if each row's frame is its whole partition.
 fn is_partition(frame: &WindowFrame, is_unordered: bool) -> bool {
     let is_end = |bound: &WindowFrameBound| match bound {
         WindowFrameBound::CurrentRow => frame.units == WindowFrameUnits::Range && is_unordered,
@@ -60,17 +60,17 @@ fn is_partition(frame: &WindowFrame, is_unordered: bool) -> bool {
     is_end(&frame.start_bound) && is_end(&frame.end_bound)
 }
 
-/// The rows that one value of an aggregate is given to.
+/// The rows that share one value of an aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Frame {
     Row,
-    /// Those of the partition.
+    /// All rows of the partition.
     Partition,
-    /// The same, but the aggregate sees those only that a condition holds for.
+    /// All rows of the partition, but the aggregate sees only those that pass a FILTER.
     Filtered,
 }
 
-/// An aggregate over windows.
+/// A wrapped aggregate over windows.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Aggregate {
     inner: Arc<AggregateUDF>,
@@ -180,13 +180,13 @@ impl AggregateUDFImpl for Aggregate {
     }
 }
 
-/// What an aggregate has of a partition.
+/// The state of a wrapped aggregate for a partition.
 #[derive(Debug)]
 struct Accumulated {
     inner: Box<dyn Accumulator>,
     function: String,
     frame: Frame,
-    /// The rows that it has got.
+    /// The number of rows it has received.
     rows: u64,
 }
 
@@ -228,7 +228,7 @@ impl Accumulator for Accumulated {
     }
 }
 
-/// A function of windows that gives values of other rows.
+/// A wrapped window function that returns values of other rows.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Value {
     inner: Arc<WindowUDF>,
@@ -286,7 +286,7 @@ impl WindowUDFImpl for Value {
     }
 }
 
-/// What such a function has of a partition.
+/// The state of such a function for a partition.
 #[derive(Debug)]
 struct Evaluated {
     inner: Box<dyn PartitionEvaluator>,

@@ -1,9 +1,9 @@
-//! Work of functions that is more than looking at each byte a few times.
+//! Functions whose work is not linear in their arguments.
 //!
-//! - WO1. Between two looks at whether the statement is to go on, a function does at most
-//!   `PAIR_STEPS` of work, or what is linear in the values of one row.
-//! - WO2. Where the work for one row is more than `PLAIN_STEPS`, the row is worked on alone: in
-//!   linear time, or asking meanwhile, or not at all.
+//! - WO1. Between two checks for cancellation, a function does at most `PAIR_STEPS` of work, or
+//!   work that is linear in the values of one row.
+//! - WO2. A row with more than `PLAIN_STEPS` of work is processed alone: in linear time, or with
+//!   checks for cancellation, or it is refused.
 
 use std::collections::HashSet;
 use std::iter;
@@ -27,30 +27,31 @@ use crate::error::{ClauseProblem, Error};
 #[derive(Clone, Copy)]
 pub(super) enum Work {
     Linear,
-    /// With the product of the lengths of two values; a row with more than `PAIR_STEPS` is refused.
+    /// Proportional to the product of the lengths of two values; a row with more than `PAIR_STEPS`
+    /// is refused.
     Pairs,
-    /// As `Pairs`, but there is another way for a row with many steps (WO2).
+    /// As `Pairs`, but a row with many steps has another algorithm (WO2).
     Apart {
         steps: fn(&Call<'_>) -> Vec<u64>,
         one_row: OneRow,
     },
-    /// Of regular expressions: a pattern is compiled for each row that has another.
+    /// That of regular expressions: a pattern is compiled for each row with another pattern.
     Patterns,
 }
 
-/// The call of a function for one row with many steps.
+/// The algorithm of a function for one row with many steps.
 pub(super) type OneRow = fn(&ScalarUDF, ScalarFunctionArgs) -> Result<ColumnarValue>;
 
-/// Rows that are worked on together.
+/// Rows that are processed together.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Slice {
     pub(super) rows: Range<usize>,
-    /// It is one row, with more than `PLAIN_STEPS` (WO2).
+    /// True for one row, with more than `PLAIN_STEPS` (WO2).
     pub(super) is_apart: bool,
 }
 
-/// The rows of a call that are worked on at a time (WO1), and of how many its constants are made
-/// values.
+/// Returns the rows of a call to be processed at a time (WO1), few enough for copies of its
+/// constants.
 pub(super) fn slices(name: &str, call: &Call<'_>) -> Result<Vec<Slice>> {
     let spread = call.spread_bytes();
     let rows_max = match spread {
@@ -102,7 +103,7 @@ pub(super) fn slices(name: &str, call: &Call<'_>) -> Result<Vec<Slice>> {
     Ok(slices)
 }
 
-/// The product of two lengths in each row; nothing if all of them together are few.
+/// Returns the product of two lengths in each row; an empty list if they are few together.
 fn pairs<'a>(call: &Call<'a>, lengths: impl Fn(Argument<'a>) -> Vec<u64>) -> Vec<u64> {
     let (Some(left), Some(right)) = (call.arg(0), call.arg(1)) else { return Vec::new() };
     let (left, right) = (lengths(left), lengths(right));
@@ -115,17 +116,17 @@ fn pairs<'a>(call: &Call<'a>, lengths: impl Fn(Argument<'a>) -> Vec<u64>) -> Vec
     left.into_iter().zip(right).map(steps).collect()
 }
 
-/// Of texts.
+/// Returns the products of the lengths of texts.
 pub(super) fn byte_pairs(call: &Call<'_>) -> Vec<u64> {
     pairs(call, Argument::sizes)
 }
 
-/// Of lists.
+/// Returns the products of the lengths of lists.
 pub(super) fn element_pairs(call: &Call<'_>) -> Vec<u64> {
     pairs(call, Argument::counts)
 }
 
-/// Of texts that are searched for others: a constant is looked for in linear time.
+/// Returns the products for a search in texts; a search for a constant is linear.
 pub(super) fn search_pairs(call: &Call<'_>) -> Vec<u64> {
     let is_column = |number: usize| {
         call.arg(number).is_some_and(|arg| matches!(arg.value, ColumnarValue::Array(_)))
@@ -133,8 +134,8 @@ pub(super) fn search_pairs(call: &Call<'_>) -> Vec<u64> {
     if is_column(0) && !is_column(1) { Vec::new() } else { byte_pairs(call) }
 }
 
-/// `strpos(text, wanted)`, with `wanted` as a constant: DataFusion looks for constants in linear
-/// time.
+/// Evaluates `strpos(text, wanted)` with `wanted` as a constant: DataFusion searches for constants
+/// in linear time.
 pub(super) fn find_constant(
     function: &ScalarUDF,
     mut args: ScalarFunctionArgs,
@@ -151,7 +152,7 @@ pub(super) fn find_constant(
     one_value(found, is_constant)
 }
 
-/// The value of one row: a constant, if it is one of constants.
+/// Returns the value of one row: a constant, if all arguments are.
 fn one_value(value: ColumnarValue, is_constant: bool) -> Result<ColumnarValue> {
     let values = value.into_array(1)?;
     Ok(match is_constant {
@@ -164,7 +165,7 @@ fn are_constant(args: &[ColumnarValue]) -> bool {
     args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
 }
 
-/// `array_has_any(list, others)` and `array_has_all`, by a set of the elements of `list`.
+/// Evaluates `array_has_any(list, others)` and `array_has_all`, by a set of the elements of `list`.
 pub(super) fn has_elements(
     function: &ScalarUDF,
     args: ScalarFunctionArgs,
@@ -192,7 +193,7 @@ pub(super) fn has_elements(
     one_value(ColumnarValue::Scalar(ScalarValue::Boolean(Some(has))), is_constant)
 }
 
-/// The elements of the first list of an array; `None` if it is NULL.
+/// Returns the elements of the first list of an array; `None` if it is NULL.
 fn elements(lists: &dyn Array) -> Option<ArrayRef> {
     if lists.is_null(0) {
         return None;
@@ -205,7 +206,7 @@ fn elements(lists: &dyn Array) -> Option<ArrayRef> {
     }
 }
 
-/// `btrim(text, characters)`, `ltrim` and `rtrim`, by a set of the characters.
+/// Evaluates `btrim(text, characters)`, `ltrim` and `rtrim`, by a set of the characters.
 pub(super) fn trim_characters(
     function: &ScalarUDF,
     args: ScalarFunctionArgs,

@@ -1,24 +1,25 @@
-//! Rows that come and go in order, with what they come to; and the sum of doubles of such.
+//! A queue of rows with the total of its values, and the sum of doubles as such a total.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::Float64Type;
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::Accumulator;
 
-/// The sum of values.
+/// A total of values that can be joined with that of the rows behind them.
 pub(super) trait Total: Copy + Default {
     /// A value of a row.
     type Value: Copy;
 
-    /// The sum of one value.
+    /// Returns the total of one value.
     fn of(value: Self::Value) -> Self;
 
-    /// The sum of two sums, of which this one is of the rows before.
+    /// Returns the total of two totals, of which this one is of the rows before.
     fn joined(self, after: Self) -> Self;
 }
 
-/// The rows of a frame, in two parts (MV3): of those that came first it has what each comes to with
-/// the ones behind it, the first row last; of the others it has the values, and what they come to.
+/// The rows of a frame, in two parts (MV3). For each of the oldest rows, the front has the total of
+/// it and the ones behind it in the front, the first row last; the back has the values of the other
+/// rows, and their total.
 #[derive(Debug)]
 pub(super) struct Frame<T: Total> {
     front: Vec<T>,
@@ -36,7 +37,7 @@ impl<T: Total> Frame<T> {
         self.back = self.back.joined(T::of(value));
     }
 
-    /// Lets the first row go; false if there is none.
+    /// Removes the first row; returns false if there is none.
     pub(super) fn pop(&mut self) -> bool {
         if self.front.is_empty() {
             let mut total = T::default();
@@ -65,7 +66,7 @@ impl<T: Total> Frame<T> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sum {
     sum: f64,
-    /// The part of the sum that rounding has taken.
+    /// The part of the sum that rounding has lost.
     lost: f64,
     count: u64,
 }
@@ -79,7 +80,7 @@ impl Total for Sum {
 
     fn joined(self, after: Sum) -> Sum {
         let sum = self.sum + after.sum;
-        // Knuth's: what each has of the sum, and has not.
+        // Knuth's two-sum: the rounding error of each operand.
         let second = sum - self.sum;
         let lost = (self.sum - (sum - second)) + (after.sum - second);
         Sum { sum, lost: self.lost + after.lost + lost, count: self.count + after.count }
@@ -88,7 +89,7 @@ impl Total for Sum {
 
 impl Sum {
     fn value(self) -> f64 {
-        // Infinities leave NaN behind as what was lost.
+        // The rounding error of infinities is NaN.
         if self.sum.is_finite() && self.lost.is_finite() { self.sum + self.lost } else { self.sum }
     }
 }

@@ -7,7 +7,7 @@ use datafusion::logical_expr::Accumulator;
 
 use super::frame::{Frame, Total};
 
-/// The statistic of the pairs of a frame; of a variance both sides are the same.
+/// The statistic of the pairs of a frame; for a variance both sides of a pair are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Statistic {
     Variance,
@@ -28,7 +28,7 @@ pub(super) enum Statistic {
 }
 
 impl Statistic {
-    /// By the name of DataFusion's function.
+    /// Returns the statistic of DataFusion's function of this name.
     pub(super) fn of(name: &str) -> Option<Statistic> {
         Some(match name {
             "var" | "var_samp" => Statistic::Variance,
@@ -50,7 +50,7 @@ impl Statistic {
         })
     }
 
-    /// Its value, as DataFusion's functions have it where nothing moves.
+    /// Returns its value, as DataFusion's functions define it for frames that do not move.
     fn value(self, of: &Pairs) -> Option<f64> {
         let Pairs { count, mean, squares, products } = *of;
         if count == 0 {
@@ -58,7 +58,7 @@ impl Statistic {
         }
         let [all, others] = [count as f64, (count - 1) as f64];
         let several = |value: f64| (count > 1).then_some(value);
-        // The regression of the first of a pair by the second one.
+        // The regression of the first value of a pair on the second one.
         let [y, x] = [0, 1];
         let is_line = count > 1 && squares[x] != 0.0;
         let slope = products / squares[x];
@@ -89,12 +89,13 @@ impl Statistic {
     }
 }
 
-/// Pairs of doubles, by their means and what differs from these.
+/// Pairs of doubles: their means, and the sums of squares and products of the differences from
+/// these.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pairs {
     count: u64,
     mean: [f64; 2],
-    /// Of the differences from the mean.
+    /// The sums of squared differences from the mean.
     squares: [f64; 2],
     products: f64,
 }
@@ -103,12 +104,12 @@ impl Total for Pairs {
     type Value = [f64; 2];
 
     fn of(value: [f64; 2]) -> Pairs {
-        // From infinities as from NaN nothing differs by a number.
+        // The difference from an infinity or a NaN is no number.
         let zero = value.map(|value| if value.is_finite() { 0.0 } else { f64::NAN });
         Pairs { count: 1, mean: value, squares: zero, products: zero[0] * zero[1] }
     }
 
-    /// By Chan's formulas.
+    /// Joins two parts by Chan's formulas.
     fn joined(self, after: Pairs) -> Pairs {
         if self.count == 0 {
             return after;
@@ -129,7 +130,7 @@ impl Total for Pairs {
     }
 }
 
-/// A statistic of a moving frame.
+/// The accumulator of a statistic over a moving frame.
 #[derive(Debug)]
 pub(super) struct MovingPairs {
     frame: Frame<Pairs>,
@@ -142,7 +143,7 @@ impl MovingPairs {
     }
 }
 
-/// The pairs of which neither side is NULL.
+/// Returns the pairs of which neither side is NULL.
 fn pairs(values: &[ArrayRef]) -> impl Iterator<Item = [f64; 2]> {
     let first = values[0].as_primitive::<Float64Type>();
     let second = values.last().unwrap_or(&values[0]).as_primitive::<Float64Type>();

@@ -1,4 +1,4 @@
-//! Moving frames beside DataFusion's functions over the rows of each frame alone.
+//! Tests that compare moving frames with DataFusion's functions over the rows of each frame alone.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Random {
         usize::try_from(self.below(bound)).expect("it is small")
     }
 
-    /// A value that is spoiled now and then.
+    /// Returns a value, which is NaN, infinite or very large now and then.
     fn value(&mut self) -> Option<f64> {
         Some(match self.below(40) {
             0 => return None,
@@ -68,14 +68,14 @@ fn array(values: &[Option<f64>]) -> ArrayRef {
     Arc::new(Float64Array::from(values.to_vec()))
 }
 
-/// Compares a value of a moving frame with that of its rows alone, but for rounding.
+/// Compares a value of a moving frame with that of its rows alone, except for rounding.
 #[track_caller]
 fn check(name: &str, frame: &[Vec<Option<f64>>], moved: &ScalarValue, alone: &ScalarValue) {
     let (ScalarValue::Float64(moved), ScalarValue::Float64(alone)) = (moved, alone) else {
         panic!("MV1: {name} gives doubles");
     };
     let largest = frame.iter().flatten().flatten().fold(1.0_f64, |size, x| size.max(x.abs()));
-    // DataFusion's own has 0 for one value, whatever it is; PostgreSQL has NaN.
+    // DataFusion returns 0 for any one value; PostgreSQL returns NaN.
     let is_one = frame.len() == 1 && frame[0].iter().flatten().count() == 1;
     let is_spoiled = frame.iter().flatten().flatten().any(|x| !x.is_finite());
     let is_same = match (moved, alone) {
@@ -88,7 +88,7 @@ fn check(name: &str, frame: &[Vec<Option<f64>>], moved: &ScalarValue, alone: &Sc
             moved == alone
                 || moved.is_nan() && alone.is_nan()
                 || (moved - alone).abs() <= size * 1e-9
-                // Where the squares of what differs are larger than any double.
+                // The sum of squares exceeds every double.
                 || !alone.is_finite() && !moved.is_finite()
         }
         _ => false,

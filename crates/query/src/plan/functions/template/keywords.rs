@@ -1,9 +1,9 @@
-//! The words of PostgreSQL's patterns of times.
+//! The keywords of PostgreSQL's patterns of times.
 
-/// The meaning of a word.
+/// The meaning of a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keyword {
-    /// `AM`, `a.m.` and the like, with points or without.
+    /// `AM`, `a.m.` and similar words, with points or without.
     Meridiem,
     Era,
     Century,
@@ -16,12 +16,12 @@ pub(super) enum Keyword {
     DayOfWeek,
     /// 1 for Monday.
     IsoDayOfWeek,
-    /// So many digits of a fraction.
+    /// A number of digits of a fraction.
     Fraction(u32),
     Hour12,
     Hour24,
     IsoWeek,
-    /// So many digits of it.
+    /// The last so many digits of the year.
     IsoYear(u32),
     Julian,
     Minute,
@@ -52,7 +52,7 @@ use Keyword::{
     WeekOfYear, Year, YearWithComma, ZoneHours, ZoneMinutes, ZoneName,
 };
 
-/// Longer words before those that they begin with.
+/// The keywords, longer ones before their prefixes.
 const KEYWORDS: [(&str, Keyword); 105] = [
     ("A.D.", Era),
     ("A.M.", Meridiem),
@@ -161,7 +161,7 @@ const KEYWORDS: [(&str, Keyword); 105] = [
     ("w", WeekOfMonth),
 ];
 
-/// The same, of the years in small letters.
+/// The keywords of years in small letters.
 const YEARS: [(&str, Keyword); 5] = [
     ("y,yyy", YearWithComma),
     ("yyyy", Year(4)),
@@ -170,7 +170,7 @@ const YEARS: [(&str, Keyword); 5] = [
     ("y", Year(1)),
 ];
 
-/// The word that a pattern begins with.
+/// Returns the keyword at the start of a pattern.
 pub(super) fn keyword_at(pattern: &str) -> Option<(Keyword, &'static str)> {
     let begins = |(word, _): &&(&'static str, Keyword)| pattern.starts_with(word);
     let found = KEYWORDS.iter().chain(&YEARS).find(begins)?;
@@ -178,7 +178,7 @@ pub(super) fn keyword_at(pattern: &str) -> Option<(Keyword, &'static str)> {
 }
 
 impl Keyword {
-    /// True if its value is written in digits.
+    /// Returns true if its value is written in digits.
     pub(super) fn is_digits(self) -> bool {
         !matches!(
             self,
@@ -211,13 +211,13 @@ pub(super) const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// From Sunday.
+/// The names of the days, from Sunday.
 pub(super) const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// Of the months from December on, so that none begins with one that comes before it.
+/// The months from December on, so that none begins with one before it.
 pub(super) const ROMAN: [&str; 12] =
     ["XII", "XI", "X", "IX", "VIII", "VII", "VI", "V", "IV", "III", "II", "I"];
 
-/// The day number that `J` gives 1970-01-01.
+/// The Julian day of 1970-01-01 (`J`).
 pub(super) const JULIAN_OF_1970: i64 = 2_440_588;

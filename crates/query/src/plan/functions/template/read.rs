@@ -1,8 +1,8 @@
-//! Texts as times.
+//! Parsing texts as times.
 //!
-//! - TR1. Where a pattern has a separator or a space, the text may have another one, or none; with
+//! - TR1. For a separator or a space in the pattern, the text may have another one, or none; with
 //!   FX it has exactly one character there. A text that is longer than its pattern, or shorter, is
-//!   read as far as both go, as PostgreSQL does it.
+//!   read as far as both go, as in PostgreSQL.
 
 use tidegate_model::time::{CivilDate, days_in_month};
 
@@ -15,7 +15,7 @@ use PatternProblem::{Conflict, Form, NotInCalendar, NotRead};
 
 type Read<T> = Result<T, PatternProblem>;
 
-/// The time that a text says: microseconds since 1970.
+/// The parts of a time that were read from a text.
 #[derive(Debug, Clone, Copy, Default)]
 struct Said {
     year: Option<i64>,
@@ -44,7 +44,7 @@ struct Said {
     zone_sign: i64,
     zone_hours: Option<i64>,
     zone_minutes: Option<i64>,
-    /// Digits that a fraction is rounded to.
+    /// The number of digits that the fraction is rounded to.
     fraction_digits: Option<u32>,
 }
 
@@ -72,7 +72,7 @@ impl Template {
                 Part::Space | Part::Separator(_) | Part::Text(_) => rest = without_first(rest),
                 Part::Field(field) => {
                     let slurps = field.is_short || self.ends_behind(at);
-                    // A sign that was taken for a separator.
+                    // A sign that was skipped as a separator.
                     let before = &text[..text.len() - rest.len()];
                     if 0 < skipped && before.ends_with('-') && said.zone_hours.is_none() {
                         said.zone_sign = -1;
@@ -90,7 +90,7 @@ impl Template {
         said.instant()
     }
 
-    /// True if no digit can stand behind a field, so that it may have any number of them.
+    /// Returns true if no digit can follow a field, so that it may have any number of them.
     fn ends_behind(&self, at: usize) -> bool {
         if let Some(Part::Field(Field { ordinal: Some(_), .. })) = self.parts.get(at) {
             return true;
@@ -116,7 +116,8 @@ fn without_first(text: &str) -> &str {
     letters.as_str()
 }
 
-/// An integer of at most `most` characters, and how many it has; any number of them if `slurps`.
+/// Reads an integer of at most `most` characters, and returns it with their number; any number of
+/// them if `slurps`.
 fn integer(field: &Field, most: usize, slurps: bool, rest: &mut &str) -> Read<(i64, usize)> {
     let form = Form { field: field.text };
     *rest = rest.trim_start();
@@ -137,7 +138,7 @@ fn integer(field: &Field, most: usize, slurps: bool, rest: &mut &str) -> Read<(i
     Ok((number.into(), used))
 }
 
-/// A name of a list in any case: its place.
+/// Reads a name of a list in any case, and returns its index.
 fn name(field: &Field, names: &[&str], rest: &mut &str) -> Read<i64> {
     let begins =
         |name: &&str| rest.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
@@ -261,7 +262,7 @@ impl Said {
         }
     }
 
-    /// Fields that say how others are meant: the half of a day, the era, the side of UTC.
+    /// Reads fields that modify others: the half of a day, the era, the side of UTC.
     fn sign(&mut self, field: &Field, (most, slurps): (usize, bool), rest: &mut &str) -> Read<()> {
         match field.keyword {
             Keyword::Meridiem => {
@@ -326,7 +327,7 @@ impl Said {
         of_days.checked_add(seconds * 1_000_000 + fraction).ok_or(NotInCalendar)
     }
 
-    /// The year in the calendar that has a year 0.
+    /// Returns the year in the calendar that has a year 0.
     fn year(&self) -> i64 {
         let bc = |year: i64| if self.is_bc && 0 < year { 1 - year } else { year };
         match (self.year, self.century) {
@@ -394,19 +395,19 @@ impl Said {
         if let Some(number) = said(self.iso_day_of_year) {
             return first + number - 1;
         }
-        // By `D`, Sunday is 1.
+        // With `D`, Sunday is 1.
         let of_name = self.day_of_week.map(|day| if day == 1 { 7 } else { day - 1 });
         let day = said(self.iso_day_of_week).or(of_name).unwrap_or(1);
         first + (self.iso_week.unwrap_or(1) - 1) * 7 + day - 1
     }
 }
 
-/// A number that says something: to PostgreSQL, 0 of a date is as good as none.
+/// Returns a part that was read; PostgreSQL takes 0 in a date for an absent part.
 fn said(number: Option<i64>) -> Option<i64> {
     number.filter(|number| *number != 0)
 }
 
-/// The year near 2020 that ends in these digits.
+/// Returns the year near 2020 that ends in these digits.
 fn of_2020(year: i64, digits: usize) -> i64 {
     match year {
         _ if digits >= 4 => year,

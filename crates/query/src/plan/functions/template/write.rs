@@ -1,4 +1,4 @@
-//! Times and intervals as text.
+//! Formatting of times and intervals as text.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use tidegate_model::time::CivilDate;
 use super::keywords::{DAYS, JULIAN_OF_1970, Keyword, MONTHS, ROMAN};
 use super::{Field, Moment, Ordinal, Part, Template};
 
-/// The text of a zone: empty for a TIMESTAMP.
+/// The name of the zone in a text: empty for a TIMESTAMP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::plan::functions) enum Zoned {
     Utc,
@@ -83,7 +83,7 @@ impl Field {
         self.write_ordinal(number.value, text);
     }
 
-    /// Fields that are no plain numbers.
+    /// Writes fields that are no plain numbers.
     fn write_name(&self, at: &Moment, zoned: Zoned, text: &mut String) {
         let name = |text: &mut String, name: &str, width: usize| {
             let cased = match self.text {
@@ -168,7 +168,7 @@ impl Field {
     }
 }
 
-/// 0 for Sunday.
+/// Returns the day of the week, 0 for Sunday.
 fn weekday(days: i64) -> i64 {
     (days + 4).rem_euclid(7)
 }
@@ -177,19 +177,19 @@ fn first_of(year: i64) -> i64 {
     CivilDate { year, month: 1, day: 1 }.to_days()
 }
 
-/// The Monday that a year of the ISO calendar begins with.
+/// Returns the Monday that a year of the ISO calendar begins with.
 pub(super) fn first_of_iso(year: i64) -> i64 {
     let fourth = first_of(year) + 3;
     fourth - (weekday(fourth) + 6) % 7
 }
 
-/// The year of the Thursday of a day's week.
+/// Returns the ISO year of a day: the year of the Thursday of its week.
 fn iso_year(days: i64) -> i64 {
     let monday = days - (weekday(days) + 6) % 7;
     CivilDate::from_days(monday + 3).year
 }
 
-/// The year as it is written: that before 1 is 1 BC.
+/// Returns the year as it is written: the one before 1 is 1 BC.
 fn shown_year(at: &Moment, year: i64) -> i64 {
     if at.days.is_some() && year <= 0 { 1 - year } else { year }
 }
