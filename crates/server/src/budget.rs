@@ -65,7 +65,7 @@ impl Budget {
         self.used.load(Relaxed)
     }
 
-    /// Returns true if more than half of it is used: slow work should then wait.
+    /// Returns true if more than half of it is used: slow input is then refused.
     pub(crate) fn is_scarce(&self) -> bool {
         self.limit / 2 < self.used()
     }

@@ -172,7 +172,7 @@ pub struct IlpConfig {
     pub timestamp_name: String,
     /// The most bytes of a line.
     pub max_line_bytes: usize,
-    /// The most columns of a table that lines may add to.
+    /// The most columns of a table: lines add none beyond them.
     pub max_columns: usize,
     /// The type of columns that integers create: BIGINT, or a smaller one.
     pub integer_type: ColumnType,

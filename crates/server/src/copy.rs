@@ -5,7 +5,7 @@
 //! - CJ2. A job that has not committed leaves its table unchanged, whatever has ended it.
 //! - CJ3. Every job has a last row in `sys.text_import_log`, unless that cannot be written; the
 //!   next start writes it for jobs that a crash has ended.
-//! - CJ4. The jobs do not keep the server alive: dropping the [`Copier`] ends them all.
+//! - CJ4. The [`Copier`] does not keep its owner alive; dropping it ends all jobs.
 //!
 //! It implements `BulkIo` of `query`. Not here: reading rows (`ingest`), and making the bytes of an
 //! upload from a body (`http`).
@@ -132,7 +132,7 @@ pub(crate) struct Inner {
 }
 
 impl Copier {
-    /// Opens the directories. Those of a database that is open for writing are created.
+    /// Opens the directories. A server creates those that are below that of the database.
     ///
     /// # Errors
     /// If one of them cannot be opened, or may not be used.

@@ -1,9 +1,9 @@
 //! The server: SQL over PostgreSQL's protocol and HTTP, the line protocol over HTTP and TCP.
 //!
 //! - SV1. Listeners are bound before anything else, so that a taken port fails at once.
-//! - SV2. Each connection has threads of its own; each statement runs on a thread of `lanes`,
-//!   except those that are known to be quick; commits run on threads that may block. No connection
-//!   delays the answers of another.
+//! - SV2. Connections have threads apart from those of statements; each statement runs in a lane
+//!   with threads of its own (`lanes`), except those that are known to be quick; commits run on
+//!   threads that may block. No connection delays the answers of another.
 //! - SV3. A server that is told to stop accepts nothing new, finishes the work in progress, flushes
 //!   the memtables and writes a checkpoint: the next start has nothing to replay.
 //!

@@ -36,12 +36,12 @@ use toml::de::{DeTable, DeValue};
 use super::Role;
 use super::scram::{Verifier, hash, random_bytes};
 
-/// The most users of a file; more than these belong into a directory service.
+/// The most users of a file; more than these belong in a directory service.
 const USERS_MAX: usize = 10_000;
 const TOKENS_MAX: usize = 10_000;
 /// The most bytes of a file; a user or token takes less than 500 of them.
 const FILE_BYTES_MAX: u64 = 10 << 20;
-/// The prefix of every token, so that it is recognised wherever it turns up.
+/// The prefix of every token, so that it is recognised wherever it appears.
 const TOKEN_PREFIX: &str = "tg_";
 /// The most bytes of a password, the same bound as that of a message with one.
 const PASSWORD_BYTES_MAX: usize = 1_000;
@@ -380,8 +380,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Returns whether a text is a valid user name. `Basic` has a colon behind the name, and the log
-/// has one line for it.
+/// Returns whether a text is a valid user name: in `Basic` a colon ends the name, and in the log it
+/// stands on one line.
 fn is_name(name: &str) -> bool {
     let is_short = (1..=limits::NAME_BYTES).contains(&name.len());
     is_short && !name.chars().any(|c| c == ':' || c.is_control())

@@ -149,7 +149,7 @@ fn dialect(said: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyFa
         delimiter,
         quote: match quote {
             Some(quote) => Quote::Byte(quote),
-            // Explicit CSV has the quote of the standard.
+            // CSV that is not guessed has the quote of the standard.
             None if delimiter.is_some() => Quote::Byte(b'"'),
             None => Quote::Standard,
         },

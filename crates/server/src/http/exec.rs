@@ -350,7 +350,7 @@ pub(super) async fn send_last(
     let _ = sender.send(last).await;
 }
 
-/// Makes the session of a request: each has its own, since HTTP has no longer sessions.
+/// Makes the session of a request: each has one of its own, since HTTP has no sessions.
 pub(super) fn session(exchange: &Exchange<'_>) -> Session {
     let guard::Sender { user, role } = exchange.sender.clone();
     let peer = Some(exchange.peer.to_string());

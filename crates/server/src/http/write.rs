@@ -603,7 +603,7 @@ fn too_large(max: usize) -> Refusal {
     Refusal::new(413, "request too large", format!("the body has more than {max}, decompressed"))
 }
 
-/// Logs the lines that were skipped.
+/// Logs and stores the lines that were skipped.
 fn note_partial(exchange: &mut Exchange<'_>, services: &Services, faults: &[Fault], rejected: u64) {
     let (shared, peer) = (exchange.shared, exchange.peer);
     shared.log.warn_limited("ilp", format_args!("{peer}: {rejected} lines were left out"));

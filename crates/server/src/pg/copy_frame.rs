@@ -2,7 +2,7 @@
 //!
 //! - CP1. Fields do not depend on the pieces in which the bytes arrive. At most one field is kept,
 //!   of at most `value_max` bytes.
-//! - CP2. Any bytes are either fields of rows with exactly one per column, or a `CopyBreach`, after
+//! - CP2. Any bytes are either rows with exactly one field per column, or a `CopyBreach`, after
 //!   which nothing more can be read.
 //!
 //! The format: `HEADER`, whose last eight bytes are flags and the length of an extension, rows of a

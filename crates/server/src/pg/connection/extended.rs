@@ -295,8 +295,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the columns of a portal. A query with a cached plan is begun for this, as its rows
-    /// tell the columns.
+    /// Returns the columns of a portal. A query that is known to be quick is begun for this, as its
+    /// result has them.
     async fn portal_columns(&mut self, portal: &mut Portal) -> Result<Option<SchemaRef>, Stopped> {
         if let State::Ready = portal.state
             && portal.prepared.command == Command::Statement

@@ -265,7 +265,7 @@ fn plain_text(text: &str) -> Option<Scalar<'_>> {
 pub(super) fn sql_type_of(element: PgType) -> Option<Cow<'static, str>> {
     let is = |ty: PgType| ty == element;
     if is(types::NUMERIC) {
-        // A DOUBLE takes more digits on either side of the point than a DECIMAL.
+        // It is the type of a list without elements: a DOUBLE has the range of every DECIMAL.
         return Some(Cow::Borrowed("DOUBLE"));
     }
     super::sql_type(element.oid, "0").or_else(|| {
