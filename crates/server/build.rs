@@ -1,14 +1,14 @@
-//! Puts the console into the binary: a list of the files that `cargo xtask console` has built.
+//! Embeds the console into the binary: a list of the files that `cargo xtask console` has built.
 //!
-//! - BU1. Only what is compressed is embedded: the build of the console writes each file a second
+//! - BU1. Only compressed files are embedded: the build of the console writes each file a second
 //!   time as `.gz`, so that this script needs no crate and the binary holds every byte once.
-//! - BU2. A changed, new or missing file builds the list anew. The folder is in git, empty but for
-//!   its `.gitignore`: cargo would take a folder that is not there for changed every time.
-//! - BU3. Without a console the list is empty, and that is no error: Rust alone builds the server.
-//! - BU4. What is embedded are copies: another build of the console does not take away what a build
-//!   of the server that has begun still reads.
+//! - BU2. A changed, new or missing file builds the list anew. The directory is in git, empty but
+//!   for its `.gitignore`: cargo would treat a missing directory as changed in every build.
+//! - BU3. Without a console the list is empty, which is no error: Rust alone builds the server.
+//! - BU4. Copies are embedded: a later build of the console does not remove files that a running
+//!   build of the server still reads.
 //!
-//! Not here: how the files are served (`http::console`).
+//! Not here: serving the files (`http::console`).
 #![expect(
     clippy::disallowed_methods,
     reason = "a build script reads files, before there is a disk"
@@ -18,9 +18,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// What a file is called that holds another one, compressed.
+/// The suffix of a compressed file.
 const PACKED: &str = ".gz";
-/// How deep folders may lie within each other; the build makes one level.
+/// The most levels of nested directories; the build makes one.
 const DEPTH_MAX: usize = 4;
 
 fn main() -> io::Result<()> {
@@ -51,7 +51,7 @@ fn main() -> io::Result<()> {
     fs::write(out.join("console.rs"), list)
 }
 
-/// The compressed files of a folder and those within it (BU1).
+/// Collects the compressed files of a directory and those below it (BU1).
 fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -73,7 +73,7 @@ fn served_at(below: &Path) -> String {
     }
 }
 
-/// FNV-1a: it tells a page from the page of another build, and guards nothing.
+/// FNV-1a: it tells the page of one build from that of another, and protects against nothing.
 fn fingerprint(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,22 +1,21 @@
-//! Who somebody is: users, their passwords and tokens, and how long somebody waits who has the
-//! wrong one.
+//! Authentication: users, passwords, tokens, and back-off after failed logins.
 //!
-//! - AU1. A password is kept as a verifier (RFC 5802), a token as its hash: what is kept does not
-//!   let anybody in.
-//! - AU2. Whether there is a user is not told: for one that is not there, everything is asked and
-//!   answered as for one that has another password.
-//! - AU3. From the fifth failure on, an address waits longer with each before it is told; others do
-//!   not wait (`failures`).
-//! - AU4. The file of users is looked at with each login, and every `LOOK_AGAIN`.
-//!   One that is damaged changes nothing: those who were there stay.
-//! - AU5. A login holds as long as its user is as it was when it was let in. One whose user has
-//!   been removed, or has another password or role, is over: also if it is still being made.
-//! - AU6. A role comes from the user, and is never made up: without a user there is no login. Also
-//!   `trust`, which asks for no password, needs the name of a user.
+//! - AU1. A password is stored as a verifier (RFC 5802), a token as its hash: the stored form is
+//!   not enough to log in.
+//! - AU2. A client cannot find out which users exist: an unknown user gets the same questions and
+//!   the same answers as a user with a wrong password.
+//! - AU3. From the fifth failure on, an address waits longer for the answer with each failure;
+//!   other addresses do not wait (`failures`).
+//! - AU4. The file of users is checked for changes at each login, and every `LOOK_AGAIN`. A damaged
+//!   file changes nothing: the users read before stay valid.
+//! - AU5. A login is valid as long as its user is unchanged since then. It ends when the user is
+//!   removed or gets another password or role, also while the login is still in progress.
+//! - AU6. A role comes from the user, and is never made up: without a user there is no login.
+//!   `trust`, which asks for no password, needs the name of a user too.
 //!
-//! Passwords are compared as they are, without the normal forms of RFC 4013: whoever has letters in
-//! it that can be written in several ways writes it in one. Not here: how somebody is asked (`pg`,
-//! `http::guard`), and what he may do then (`query::rights`).
+//! Passwords are compared byte by byte, without the normal forms of RFC 4013: a password with
+//! letters that have several encodings must be sent in the same one each time. Not here: the
+//! exchange with the client (`pg`, `http::guard`), and authorization (`query::rights`).
 
 mod scram;
 mod file;
@@ -52,10 +51,10 @@ pub(crate) use known::Login;
 pub(crate) use scram::{Channel, Refused, Scram, Verifier, random_bytes};
 pub(crate) use tidegate_query::Role;
 
-/// The interval at which the file of users is looked at without a login (AU4).
+/// The interval at which the file of users is checked for changes without a login (AU4).
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(250);
-/// Passwords that are checked at the same time: each takes a core for a millisecond or
-/// more, and statements have other work for it.
+/// The most passwords that are checked at the same time: each check takes a core for a millisecond
+/// or more, and statements need the cores too.
 const CHECKS_MAX: usize = 2;
 
 /// A user.
@@ -67,13 +66,13 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// One with a password, or with a verifier of it.
+    /// Makes a user with a password, or with a verifier of it.
     pub(crate) fn new(name: &str, password: &str, role: Role) -> User {
         let verifier = Verifier::parse(password).unwrap_or_else(|| Verifier::new(password));
         User { name: name.to_owned(), role, verifier }
     }
 
-    /// Those of the configuration.
+    /// Returns the users of the configuration.
     pub(crate) fn configured(config: &AuthConfig) -> Vec<User> {
         let AuthConfig { admin_user, admin_password, readonly_user, readonly_password, .. } =
             config;
@@ -84,18 +83,19 @@ impl User {
     }
 }
 
-/// All users, and the failures of those who are none.
+/// All users, and the counters of failed logins.
 #[derive(Debug)]
 pub(crate) struct Users {
-    /// Those of the configuration: a name of theirs is theirs alone.
+    /// The users of the configuration. They take precedence over users of the same name in the
+    /// file.
     configured: Vec<User>,
-    /// The file with the others.
+    /// The file with the other users.
     path: PathBuf,
     log: Arc<Log>,
     book: RwLock<Arc<Book>>,
-    /// Of the file that the book is made of.
+    /// The stamp of the file that `book` was read from.
     stamp: Mutex<Option<Stamp>>,
-    /// What verifiers of users are made of that are not there (AU2).
+    /// The key from which verifiers for unknown users are derived (AU2).
     secret: hmac::Key,
     failures: Mutex<Failures>,
     known: KnownLogins,
@@ -104,14 +104,14 @@ pub(crate) struct Users {
     changes: watch::Sender<u64>,
 }
 
-/// Those who may come in, as of some moment.
+/// The users and tokens that are valid at one moment.
 #[derive(Debug, Default)]
 struct Book {
     users: HashMap<String, User>,
     tokens: HashMap<Digest, StoredToken>,
 }
 
-/// What changes when a file does.
+/// The metadata of a file that changes with its content.
 type Stamp = (u64, u64, i64, i64);
 
 impl Book {
@@ -120,7 +120,7 @@ impl Book {
             let StoredUser { name, role, verifier } = user;
             User { name, role, verifier }
         });
-        // The last of a name counts.
+        // The last of a name wins.
         let users = stored.chain(configured.iter().cloned());
         Book {
             users: users.map(|user| (user.name.clone(), user)).collect(),
@@ -128,7 +128,7 @@ impl Book {
         }
     }
 
-    /// What has become of users and tokens, a sentence each.
+    /// Describes the changes of users and tokens, a sentence each.
     fn changes_to(&self, next: &Book) -> Vec<String> {
         let mut changes = Vec::new();
         for (name, user) in &next.users {
@@ -185,7 +185,7 @@ impl Users {
         })
     }
 
-    /// Looks whether the file has changed (AU4).
+    /// Reads the file if it has changed (AU4).
     pub(crate) fn refresh(&self) {
         let mut known = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = stamp(&self.path);
@@ -197,7 +197,7 @@ impl Users {
 
     /// Reads the file now.
     pub(crate) fn reload(&self) {
-        // It is read under the lock: what was read earlier never replaces what was read later.
+        // It is read under the lock, so that an older content never replaces a newer one.
         let mut known = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
         *known = stamp(&self.path);
         self.read();
@@ -222,7 +222,7 @@ impl Users {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Tells of each change of users (AU5).
+    /// Returns a receiver that is notified of each change of users (AU5).
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -231,8 +231,8 @@ impl Users {
         Arc::clone(&self.book.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What a password is compared with; for a user that is not there, something that no password
-    /// is equal to (AU2).
+    /// Returns the verifier that a password is compared with; for an unknown user, one that no
+    /// password matches (AU2).
     pub(crate) fn verifier(&self, name: &str) -> Verifier {
         self.refresh();
         match self.book().users.get(name) {
@@ -241,8 +241,8 @@ impl Users {
         }
     }
 
-    /// The login of a user whose password was compared with this verifier. `None` if there is no
-    /// such user, or not any more (AU5).
+    /// Returns the login of a user whose password was compared with this verifier. `None` if there
+    /// is no such user, or no longer (AU5).
     pub(crate) fn grant(&self, name: &str, verifier: &Verifier) -> Option<Grant> {
         self.refresh();
         let book = self.book();
@@ -250,7 +250,7 @@ impl Users {
         Some(Grant::of_user(user))
     }
 
-    /// The login of a user with this password, which is checked on a blocking thread.
+    /// Returns the login of a user with this password, which is checked on a blocking thread.
     pub(crate) async fn check_password(&self, name: &str, password: Vec<u8>) -> Option<Grant> {
         let verifier = self.verifier(name);
         let turn = self.checks.acquire().await.ok()?;
@@ -260,26 +260,26 @@ impl Users {
         self.grant(name, &verifier?)
     }
 
-    /// The login of a client whose name is believed without a password. `None` if there is no such
-    /// user (AU6).
+    /// Returns the login of a user whose name is believed without a password. `None` if there is no
+    /// such user (AU6).
     pub(crate) fn trust(&self, name: &str) -> Option<Grant> {
         self.refresh();
         self.book().users.get(name).map(Grant::of_user)
     }
 
-    /// Tells whether a login still holds (AU5).
+    /// Returns whether a login is still valid (AU5).
     pub(crate) fn holds(&self, grant: &Grant) -> bool {
         grant.holds(|name| self.book().users.get(name).cloned())
     }
 
-    /// Who has shown this before, and may still come in.
+    /// Returns the cached login of these credentials, if it is still valid.
     pub(crate) fn known(&self, shown: &str, now_seconds: i64) -> Option<Login> {
         self.refresh();
         self.known.find(shown, now_seconds)
     }
 
-    /// Who shows this, if he is one of us; he is known from then on. A password is checked where it
-    /// holds up nobody.
+    /// Returns the login that these credentials belong to, if any, and caches it. A password is
+    /// checked on a blocking thread.
     pub(crate) async fn log_in(&self, shown: &str, now_seconds: i64) -> Option<Login> {
         let generation = self.known.generation();
         let book = self.book();
@@ -300,7 +300,7 @@ impl Users {
         Some(login)
     }
 
-    /// Counts a failure, and gives the time until it may be told (AU3).
+    /// Counts a failure, and returns the time until it may be answered (AU3).
     pub(crate) fn failed(&self, address: IpAddr, name: &str) -> Duration {
         self.failures().failed(address, name, Instant::now())
     }
@@ -341,7 +341,7 @@ mod tests {
         Users::new(configured, path, Arc::new(log)).unwrap()
     }
 
-    /// The role that a password gives.
+    /// Returns the role that a password gives.
     async fn role(users: &Users, name: &str, password: &str) -> Option<Role> {
         users.check_password(name, password.into()).await.map(|grant| grant.role())
     }
@@ -359,8 +359,9 @@ mod tests {
     }
 
     // A reader that was removed between the server's challenge and its own proof was let in as an
-    // administrator: a role that was not found was taken for that of `trust`. One whose password
-    // had been changed meanwhile was let in with the old one, and who was in stayed in.
+    // administrator: a role that was not found was taken for that of `trust`. A reader whose
+    // password had been changed meanwhile was let in with the old one, and open sessions stayed
+    // open.
     #[test]
     fn a_login_is_over_when_its_user_is_removed_or_changed() {
         let users = users();

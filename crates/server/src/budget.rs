@@ -1,15 +1,15 @@
-//! Memory that connections hold: one budget for all protocols.
+//! The memory budget of connections, shared by all protocols.
 //!
-//! - BU1. Bytes are counted before they are held, as far as their number is known, and given back
+//! - BU1. Bytes are counted before they are held, as far as their number is known, and released
 //!   when their [`Held`] is dropped.
-//! - BU2. All connections together hold at most `memory.connection_limit` beyond what each has for
-//!   itself.
-//! - BU3. The first `limits::CONNECTION_FREE_BYTES` of a connection are its own: however much
-//!   others hold, small statements and requests are served.
+//! - BU2. All connections together hold at most `memory.connection_limit` beyond the free bytes of
+//!   each.
+//! - BU3. The first `limits::CONNECTION_FREE_BYTES` of a connection are not counted: small
+//!   statements and requests are served, however much other connections hold.
 //!
 //! An [`Account`] belongs to one connection, or one request; every buffer, statement and value that
-//! it keeps has a [`Held`] of it. Not here: memory of statements that work (`query`), and of rows
-//! on their way into tables (`ilp::Ingest`).
+//! it keeps has a [`Held`] of it. Not here: memory of running statements (`query`), and of rows
+//! that wait for their commit (`ilp::Ingest`).
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,17 +55,17 @@ impl Budget {
         Arc::new(Budget { limit: limit.0, used: AtomicU64::new(0) })
     }
 
-    /// The account of a connection, or of a request, that begins.
+    /// Opens the account of a new connection or request.
     pub(crate) fn account(self: &Arc<Self>) -> Arc<Account> {
         Arc::new(Account { budget: Arc::clone(self), held: Mutex::new(0) })
     }
 
-    /// The bytes that connections hold beyond what each has for itself.
+    /// Returns the bytes that connections hold beyond the free bytes of each.
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Relaxed)
     }
 
-    /// True if more than half of it is used: what is slow should give way.
+    /// Returns true if more than half of it is used: slow input is then refused.
     pub(crate) fn is_scarce(&self) -> bool {
         self.limit / 2 < self.used()
     }
@@ -95,7 +95,7 @@ impl Account {
         Ok(held)
     }
 
-    /// Counts `to` bytes in place of `from`.
+    /// Replaces `from` counted bytes by `to`.
     fn change(&self, from: u64, to: u64) -> Result<(), OverBudget> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let next = (*held - from).saturating_add(to);
@@ -113,8 +113,8 @@ impl Account {
 }
 
 impl Held {
-    /// Counts another size, of a buffer that grows or shrinks. If there is no room, the old size
-    /// stays counted.
+    /// Changes the counted size, for a buffer that grows or shrinks. If there is no room, the old
+    /// size stays counted.
     pub(crate) fn try_resize(&mut self, bytes: usize) -> Result<(), OverBudget> {
         let bytes = bytes as u64;
         if bytes != self.bytes {

@@ -1,10 +1,10 @@
-//! A value of a result as text: what all formats and protocols have in common.
+//! Result values as text, the same for all formats and protocols.
 //!
 //! - O1. The text of a value reads back as the same value when its column has the same type.
 //!
-//! Numbers are written with the shortest digits that say which number it is, instants as ISO 8601
-//! in UTC, bytes as `\x` and hex, UUIDs with hyphens, IPv4 addresses dotted, lists and structs as
-//! JSON. Not here: quoting, which each format does in its own way.
+//! Numbers are written with the fewest digits that identify them, instants as ISO 8601 in UTC,
+//! bytes as `\x` and hex, UUIDs with hyphens, IPv4 addresses dotted, lists and structs as JSON. Not
+//! here: quoting, which each format does in its own way.
 
 mod digits;
 
@@ -28,7 +28,7 @@ use tidegate_model::time::CivilDate;
 
 use crate::json;
 
-/// What a reader may take the text of a cell for.
+/// The kind of text that a cell holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `true` or `false`.
@@ -37,17 +37,17 @@ pub enum Shape {
     Integer,
     /// Digits with a point or an exponent, or `NaN`, `Infinity`, `-Infinity`.
     Float,
-    /// More digits than a reader of JSON can be trusted with.
+    /// A number with more digits than readers of JSON keep exactly.
     Decimal,
-    /// Anything.
+    /// Any text.
     Text,
-    /// Already JSON.
+    /// JSON.
     Nested,
 }
 
 /// A column of one batch, ready to be written row by row.
 pub struct Column<'a> {
-    /// The same for all rows.
+    /// The shape of all its values.
     pub shape: Shape,
     nulls: Option<NullBuffer>,
     format: CellFormat<'a>,
@@ -79,19 +79,19 @@ impl Shape {
         }
     }
 
-    /// The shape of a column, which its type in Tidegate may change.
+    /// Returns the shape of a column, which depends on its type in Tidegate too.
     pub fn of_field(field: &Field) -> Shape {
         if is_called(field, "ipv4") { Shape::Text } else { Shape::of(field.data_type()) }
     }
 
-    /// Whether columns of it line up on their right side.
+    /// Returns whether columns of it are aligned to the right.
     pub fn is_number(self) -> bool {
         matches!(self, Shape::Integer | Shape::Float | Shape::Decimal)
     }
 }
 
 impl<'a> Column<'a> {
-    /// A column of the types that `plain` leaves.
+    /// Prepares a column of one of the types that `plain` returns.
     pub fn new(field: &Field, array: &'a dyn Array) -> Result<Column<'a>, ArrowError> {
         let format = formatter(field, array)?;
         Ok(Column { shape: Shape::of_field(field), nulls: array.logical_nulls(), format })
@@ -107,7 +107,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// The same values without indirection: dictionaries and run ends are resolved.
+/// Returns the same values without indirection: dictionaries and run ends are resolved.
 pub fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match array.data_type() {
         DataType::Dictionary(_, values) => arrow::compute::cast(array, values),
@@ -116,10 +116,10 @@ pub fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// Appends the text of a row.
+/// A function that appends the text of a row.
 pub type CellFormat<'a> = Box<dyn Fn(usize, &mut String) + 'a>;
 
-/// Whether it is this type of Tidegate, which Arrow does not have.
+/// Returns whether a field has this type of Tidegate, which Arrow does not have.
 fn is_called(field: &Field, ty: &str) -> bool {
     field.metadata().get("tidegate.type").is_some_and(|name| name == ty)
 }
@@ -199,7 +199,7 @@ fn bytes_or_other<'a>(field: &Field, array: &'a dyn Array) -> Result<CellFormat<
             Box::new(move |row, text| push(values.value(row), text))
         }
         _ => {
-            // What only expressions give: intervals, durations, times of day, maps.
+            // Types that only expressions return: intervals, durations, times of day, maps.
             static OPTIONS: FormatOptions<'static> = FormatOptions::new();
             let formatter = ArrayFormatter::try_new(array, &OPTIONS)?;
             Box::new(move |row, text| {
@@ -218,7 +218,7 @@ where
     Box::new(|row, text| digits::push_integer(values.value(row).into(), text))
 }
 
-/// `Debug` of a float has the shortest digits, a point, and an exponent where it saves zeros.
+/// Formats floats by `Debug`: the shortest digits, a point, and an exponent where it saves zeros.
 fn float<T>(array: &dyn Array) -> CellFormat<'_>
 where
     T: ArrowPrimitiveType,
@@ -263,7 +263,7 @@ fn instants<T: ArrowPrimitiveType<Native = i64>>(
     Box::new(move |row, text| push_instant(values.value(row), digits, text))
 }
 
-/// ISO 8601 in UTC of an instant that counts seconds with `digits` decimals.
+/// Appends an instant, which counts seconds with `digits` decimals, as ISO 8601 in UTC.
 fn push_instant(value: i64, digits: usize, text: &mut String) {
     let per_second = (0..digits).fold(1_i64, |product, _| product * 10);
     let (seconds, fraction) = (value.div_euclid(per_second), value.rem_euclid(per_second));

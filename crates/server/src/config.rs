@@ -1,8 +1,8 @@
-//! What can be configured, with its defaults: one struct, and one table of keys that fill it.
+//! The configuration and its defaults: one struct, and one table of keys that fill it.
 //!
 //! - CF1. Every key is in `KEYS` once, and is set by its name or by a variable of the environment
 //!   (`http.max_header_bytes` is `TIDEGATE_HTTP_MAX_HEADER_BYTES`). No two keys share a variable.
-//! - CF2. What is not understood is an error that names it, and never ignored.
+//! - CF2. An unknown key or value is an error that names it, and is never ignored.
 //!
 //! Not here: reading the file, the environment and the command line (`tidegate`).
 
@@ -31,19 +31,19 @@ use crate::log::LogLevels;
 pub use secure::{AuthConfig, AuthMethod, PgConfig, Secret, TlsConfig, TlsMode};
 pub use shown::Source;
 
-/// The part of the machine's memory that all of it may use, in percent.
+/// The share of the machine's memory that the whole server may use, in percent.
 const MEMORY_PERCENT: u64 = 70;
-/// The part of that which rows on their way in may use.
+/// The share of `memory.limit` that rows waiting for their commit may use, in percent.
 const INGEST_PERCENT: u64 = 20;
-/// The part of it that connections may hold, in percent: a few of the largest messages on a small
-/// machine.
+/// The share of `memory.limit` that connections may hold, in percent: a few of the largest messages
+/// on a small machine.
 const CONNECTION_PERCENT: u64 = 10;
-/// The key of the part of rows on their way in.
+/// The key of the memory of rows that wait for their commit.
 const INGEST_LIMIT: &str = "memory.ingest_limit";
-/// The key of the part of connections.
+/// The key of the memory of connections.
 const CONNECTION_LIMIT: &str = "memory.connection_limit";
 
-/// What a server does and what it may use.
+/// The settings and limits of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// HTTP.
@@ -60,94 +60,94 @@ pub struct Config {
     pub auth: AuthConfig,
     /// TLS.
     pub tls: TlsConfig,
-    /// Bytes of memory of all that is done.
+    /// The bytes of memory that the whole server may use.
     pub memory_limit: ByteCount,
-    /// Those of rows that were received and are not committed.
+    /// The bytes of rows that were received and are not committed.
     pub ingest_limit: ByteCount,
-    /// Those of messages, bodies, statements and values that connections hold.
+    /// The bytes of messages, bodies, statements and values that connections hold.
     pub connection_limit: ByteCount,
-    /// How long a writer waits for memory before it is told to come again.
+    /// The longest wait of a writer for memory before it is told to retry.
     pub ingest_wait: Duration,
     /// Statements.
     pub query: QueryConfig,
-    /// When a commit is acknowledged.
+    /// The point at which a commit is acknowledged.
     pub durability: Durability,
-    /// How long a commit may be acknowledged and not on disk, with `Durability::Async`.
+    /// The longest time that an acknowledged commit may not be on disk, with `Durability::Async`.
     pub flush_interval: Duration,
-    /// How long rows that were removed or replaced may stay in files.
+    /// The longest time that deleted or replaced rows may stay in files.
     pub purge_after: Duration,
-    /// Whether nobody may change anything.
+    /// True if no client may change anything.
     pub read_only: bool,
-    /// With less room on the disk of the database, and less than a twentieth of it, the server is
-    /// not ready; 0 for never.
+    /// The server is not ready with fewer free bytes than this, and less than a twentieth of the
+    /// disk of the database free; 0 switches the check off.
     pub min_free: u64,
-    /// Which lines of the log are written.
+    /// The levels of log lines that are written.
     pub log_levels: LogLevels,
-    /// How long statements may work on when the server is to stop.
+    /// The time that statements may still run once the server is told to stop.
     pub stop_timeout: Duration,
-    /// Who has set the keys that are not as they are by default.
+    /// The source of each key that was set.
     sources: BTreeMap<&'static str, Source>,
 }
 
-/// `query....`, and what else bounds statements.
+/// The keys `query....`, and the other limits of statements.
 #[derive(Clone, Debug)]
 pub struct QueryConfig {
-    /// How long a statement may work.
+    /// The longest run of a statement.
     pub timeout: Duration,
-    /// How long it may, whatever its client says.
+    /// The longest timeout that a client may set.
     pub timeout_max: Duration,
-    /// Statements that work at the same time; 0 for four for each thread of the engine.
+    /// The most statements that run at the same time; 0 for four for each thread of the engine.
     pub max_concurrent: usize,
-    /// How long one waits for its turn.
+    /// The longest wait of a statement for admission.
     pub queue_timeout: Duration,
-    /// Memory of one statement; `None` for half of that of all.
+    /// The memory of one statement; `None` for half of that of all.
     pub memory_limit: Option<ByteCount>,
-    /// Bytes on disk of what all have spilled.
+    /// The most bytes on disk that all statements together may spill.
     pub spill_max: ByteCount,
-    /// Rows that a FILL may make.
+    /// The most rows that a FILL may make.
     pub fill_rows_max: u64,
 }
 
-/// `http....`.
+/// The keys `http....`.
 #[derive(Clone, Debug)]
 pub struct HttpConfig {
-    /// Where it listens; `None` for nowhere.
+    /// The address that it listens on; `None` for none.
     pub listen: Option<SocketAddr>,
-    /// Where health and metrics are besides.
+    /// The address of a second listener for health and metrics; `None` for none.
     pub admin_listen: Option<SocketAddr>,
-    /// Connections at a time.
+    /// The most connections at a time.
     pub max_connections: usize,
-    /// Bytes of a request's head.
+    /// The most bytes of a request's head.
     pub max_header_bytes: usize,
-    /// Bytes of a statement.
+    /// The most bytes of a statement.
     pub max_sql_bytes: usize,
-    /// How long a connection may be silent between requests.
+    /// The longest silence of a connection between requests.
     pub idle_timeout: Duration,
-    /// How long a head may take from its first byte to its last.
+    /// The longest time from the first byte of a head to its last.
     pub head_timeout: Duration,
-    /// How long a body may be silent.
+    /// The longest silence within a body.
     pub body_idle_timeout: Duration,
-    /// Rows of an answer; 0 for all.
+    /// The most rows of an answer; 0 for all.
     pub exec_max_rows: u64,
-    /// When a login is needed.
+    /// The condition under which a login is required.
     pub auth: Auth,
-    /// True if no GET changes anything; otherwise only one of a browser changes nothing.
+    /// True if no GET changes anything; otherwise only a GET of a browser changes nothing.
     pub get_readonly: bool,
     /// Names of this server, besides those of this machine.
     pub hosts: Vec<String>,
-    /// Pages of other places that may send requests: `https://grafana.example`.
+    /// Origins of other sites whose pages may send requests: `https://grafana.example`.
     pub cors_origins: Vec<String>,
-    /// Bytes of a body of line protocol, decompressed.
+    /// The most bytes of a body of line protocol, decompressed.
     pub max_ilp_body: usize,
-    /// Whether the line protocol is taken.
+    /// True if the line protocol is accepted.
     pub ilp_enabled: bool,
-    /// Bytes of an upload, as it comes; 0 for any number.
+    /// The most bytes of an upload as received; 0 for any number.
     pub max_upload_bytes: u64,
-    /// Whether an upload that failed is answered with 200, as scripts for QuestDB expect.
+    /// True if a failed upload is answered with 200, as scripts for QuestDB expect.
     pub imp_always_200: bool,
 }
 
-/// When a request over HTTP needs a login.
+/// The condition under which a request over HTTP needs a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Auth {
     /// If other machines can reach the listener, if a password of the administrator is set, and if
@@ -159,92 +159,92 @@ pub enum Auth {
     Off,
 }
 
-/// `ilp....`.
+/// The keys `ilp....`.
 #[derive(Clone, Debug)]
 pub struct IlpConfig {
-    /// Whether tables that are missing are made.
+    /// True if missing tables are created.
     pub create_tables: bool,
-    /// Whether columns that are missing are added.
+    /// True if missing columns are added.
     pub create_columns: bool,
-    /// How such tables are partitioned.
+    /// The partitioning of created tables.
     pub partition_by: PartitionUnit,
-    /// What their designated timestamp is called.
+    /// The name of the designated timestamp of created tables.
     pub timestamp_name: String,
-    /// Bytes of a line.
+    /// The most bytes of a line.
     pub max_line_bytes: usize,
-    /// Columns of a table, as far as lines add them.
+    /// The most columns of a table: lines add none beyond them.
     pub max_columns: usize,
-    /// What integers without a column make: BIGINT, or a smaller one.
+    /// The type of columns that integers create: BIGINT, or a smaller one.
     pub integer_type: ColumnType,
-    /// How long rows of `sys.ilp_rejects` are kept; `None` for ever.
+    /// The retention of rows of `sys.ilp_rejects`; `None` for ever.
     pub reject_retention: Option<Ttl>,
-    /// Rows in `sys.ilp_rejects` for each connection and second.
+    /// The most rows of `sys.ilp_rejects` per connection and second.
     pub reject_rate: u32,
-    /// How long the answer to a request that has a name is remembered.
+    /// The time for which the answer to a request with an idempotency key is kept.
     pub idempotency_window: Duration,
 }
 
-/// `ilp.tcp....`.
+/// The keys `ilp.tcp....`.
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
-    /// Where it listens; `None` for nowhere.
+    /// The address that it listens on; `None` for none.
     pub listen: Option<SocketAddr>,
-    /// Connections at a time.
+    /// The most connections at a time.
     pub max_connections: usize,
-    /// What timestamps without a suffix count.
+    /// The unit of timestamps without a suffix.
     pub precision: Precision,
-    /// Rows of a connection after which they are committed.
+    /// The number of rows of a connection after which they are committed.
     pub commit_rows: usize,
-    /// How long a row waits at most.
+    /// The longest wait of a row for its commit.
     pub commit_interval: Duration,
-    /// How long a commit that failed is tried again.
+    /// The time for which a failed commit is retried.
     pub commit_retry: Duration,
-    /// What a bad line does.
+    /// The effect of a bad line.
     pub on_error: OnBadLine,
-    /// How long a connection may be silent; zero for ever.
+    /// The longest silence of a connection; zero for no bound.
     pub idle_timeout: Duration,
-    /// Whether it may listen for other machines, although nobody is asked who he is.
+    /// True if it may listen for other machines without authentication.
     pub allow_anonymous: bool,
-    /// The file with the keys of those who may send; without it everybody may.
+    /// The file with the keys of the clients that may send; `None` if every client may.
     pub auth_file: Option<PathBuf>,
-    /// How long a client may take to say who it is.
+    /// The longest time that authentication may take.
     pub auth_timeout: Duration,
 }
 
-/// What a bad line does to a TCP connection.
+/// The effect of a bad line on a TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnBadLine {
-    /// It is left out, and the others go in.
+    /// The line is skipped, and the others are committed.
     Continue,
-    /// The lines before it go in, and the connection ends.
+    /// The lines before it are committed, and the connection is closed.
     Disconnect,
 }
 
 /// A key of the configuration.
 pub struct Key {
-    /// Its name.
+    /// The name of the key.
     pub name: &'static str,
     set: fn(&mut Config, &str) -> Result<(), &'static str>,
 }
 
-/// What is wrong with a configuration.
+/// The reason why a configuration is refused.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// No such key.
     #[error("there is no configuration key `{key}`")]
     Unknown {
-        /// As it was given.
+        /// The key as given.
         key: String,
     },
-    /// A value that the key does not take.
+    /// A value that the key does not accept.
     #[error("the configuration key `{key}` cannot be `{value}`: {reason}")]
     Value {
-        /// Which key.
+        /// The key.
         key: String,
-        /// As it was given.
+        /// The value as given.
         value: String,
-        /// What it takes.
+        /// The values that the key accepts.
         reason: &'static str,
     },
 }
@@ -368,13 +368,13 @@ pub const KEYS: &[Key] = &[
 ];
 
 impl Key {
-    /// True if its value is shown nowhere.
+    /// Returns true if its value must not be shown.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         self.name.ends_with("_password") && !self.name.contains("allow")
     }
 
-    /// The variable of the environment that sets it (CF1).
+    /// Returns the environment variable that sets it (CF1).
     #[must_use]
     pub fn variable(&self) -> String {
         format!("TIDEGATE_{}", self.name.replace('.', "_").to_ascii_uppercase())
@@ -396,7 +396,7 @@ impl QueryConfig {
 }
 
 impl Config {
-    /// The configuration of the product on a machine with so much memory.
+    /// Returns the default configuration for a machine with this much memory.
     #[must_use]
     pub fn standard(machine_memory: ByteCount) -> Config {
         let memory_limit = ByteCount(machine_memory.0 / 100 * MEMORY_PERCENT);
@@ -465,7 +465,7 @@ impl Config {
         }
     }
 
-    /// Sets what all may use, and with it the parts that no key sets.
+    /// Sets the memory of the whole server, and with it the shares that no key sets.
     fn limit_memory(&mut self, limit: ByteCount) {
         self.memory_limit = limit;
         if !self.sources.contains_key(INGEST_LIMIT) {
@@ -476,28 +476,28 @@ impl Config {
         }
     }
 
-    /// Memory of all statements together.
+    /// Returns the memory of all statements together.
     #[must_use]
     pub fn query_memory(&self) -> ByteCount {
         ByteCount(self.memory_limit.0.saturating_sub(self.ingest_limit.0))
     }
 
-    /// And of one of them.
+    /// Returns the memory of one statement.
     #[must_use]
     pub fn statement_memory(&self) -> ByteCount {
         let half = ByteCount(self.query_memory().0 / 2);
         self.query.memory_limit.unwrap_or(half).min(self.query_memory())
     }
 
-    /// True if a password of the administrator was given.
+    /// Returns true if a password of the administrator was set.
     pub(crate) fn has_own_password(&self) -> bool {
         self.sources.contains_key("auth.admin_password")
     }
 
-    /// Looks at what keys say together.
+    /// Checks keys that depend on each other.
     ///
     /// # Errors
-    /// If that makes no sense.
+    /// If they contradict each other.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.ingest_limit < self.memory_limit {
             return Ok(());
@@ -509,10 +509,10 @@ impl Config {
         })
     }
 
-    /// Sets a key, as the command line says it.
+    /// Sets a key as the command line gives it.
     ///
     /// # Errors
-    /// If there is no such key, or it does not take the value (CF2).
+    /// If there is no such key, or it does not accept the value (CF2).
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
         self.set_from(key, value, Source::Arguments)
     }
@@ -539,17 +539,17 @@ fn log_levels(value: &str) -> Result<LogLevels, &'static str> {
     LogLevels::parse(value).ok_or("it is info, warn or off, and for targets like warn,audit=info")
 }
 
-/// A size, or 0.
+/// Parses a size, or 0.
 fn bytes_or_0(value: &str) -> Result<u64, &'static str> {
     if value == "0" { Ok(0) } else { size(value).map(|size| size.0) }
 }
 
-/// The part of all memory that rows on their way in may use.
+/// Returns the share of `memory.limit` for rows that wait for their commit.
 fn ingest_part(limit: ByteCount) -> ByteCount {
     ByteCount(limit.0 / 100 * INGEST_PERCENT)
 }
 
-/// The part of all memory that connections may hold.
+/// Returns the share of `memory.limit` for connections.
 fn connection_part(limit: ByteCount) -> ByteCount {
     ByteCount(limit.0 / 100 * CONNECTION_PERCENT)
 }
@@ -564,7 +564,7 @@ fn file(value: &str) -> Result<Option<PathBuf>, &'static str> {
     Ok((value != "none").then(|| PathBuf::from(value)))
 }
 
-/// Below the database's own folder, unless it is absolute.
+/// Parses a directory, which is relative to that of the database unless it is absolute.
 #[expect(clippy::unnecessary_wraps, reason = "as all that read a value")]
 fn folder(value: &str) -> Result<Option<PathBuf>, &'static str> {
     Ok((!matches!(value, "" | "none")).then(|| PathBuf::from(value)))
@@ -604,7 +604,7 @@ fn bytes(value: &str) -> Result<usize, &'static str> {
     usize::try_from(size.0).map_err(|_| "it is more than this machine can address")
 }
 
-/// A body's rows make one record of the log.
+/// Parses the most bytes of a body, whose rows make one record of the log.
 fn body(value: &str) -> Result<usize, &'static str> {
     let size = bytes(value)?;
     let fits = size <= limits::WAL_RECORD_BYTES;
@@ -644,7 +644,7 @@ fn integer_type(value: &str) -> Result<ColumnType, &'static str> {
     }
 }
 
-/// How long rows are kept, as tables know it; zero for ever.
+/// Parses a retention as tables have it; zero for ever.
 fn retention(value: &str) -> Result<Option<Ttl>, &'static str> {
     const HOUR: u64 = 3_600;
     let time = span(value)?;
@@ -662,7 +662,7 @@ fn retention(value: &str) -> Result<Option<Ttl>, &'static str> {
     ttl.map(Some).ok_or("it is a time in whole hours or days, such as 12h or 3d, or 0 for ever")
 }
 
-/// So many a second: `100`, or `100/s`.
+/// Parses a rate per second: `100`, or `100/s`.
 fn rate(value: &str) -> Result<u32, &'static str> {
     number(value.strip_suffix("/s").unwrap_or(value))
 }

@@ -1,14 +1,14 @@
-//! COPY, and uploads: jobs that move many rows between files and tables.
+//! COPY and uploads: jobs that move many rows between files and tables.
 //!
-//! - CJ1. At most `copy.max_concurrent` jobs work; others wait in the order in which they came, at
-//!   most `copy.queue_limit` of them.
-//! - CJ2. A job that has not committed leaves its table as it was, whatever has ended it.
-//! - CJ3. Every job has a last row in `sys.text_import_log`, unless that cannot be written; and the
-//!   next start writes it for those that a crash has ended.
-//! - CJ4. It does not keep whoever runs it; dropping it ends all jobs.
+//! - CJ1. At most `copy.max_concurrent` jobs run; at most `copy.queue_limit` others wait, in the
+//!   order in which they came.
+//! - CJ2. A job that has not committed leaves its table unchanged, whatever has ended it.
+//! - CJ3. Every job has a last row in `sys.text_import_log`, unless that cannot be written; the
+//!   next start writes it for jobs that a crash has ended.
+//! - CJ4. The [`Copier`] does not keep its owner alive; dropping it ends all jobs.
 //!
-//! It is what `query` calls `BulkIo`. How rows are read is `ingest`'s; how a body becomes bytes of
-//! an upload is `http`'s.
+//! It implements `BulkIo` of `query`. Not here: reading rows (`ingest`), and making the bytes of an
+//! upload from a body (`http`).
 
 mod fault;
 mod files;
@@ -54,33 +54,34 @@ pub(crate) use options::{defaults, form_of};
 pub(crate) use upload::Upload;
 pub(crate) use words::of_imp;
 
-/// `copy....`.
+/// The keys `copy....`.
 #[derive(Clone, Debug)]
 pub struct CopyConfig {
-    /// The folder with files that can be imported; below the database's own unless it is absolute.
+    /// The directory of files that can be imported; relative to that of the database unless
+    /// absolute.
     pub root: Option<PathBuf>,
-    /// The folder for files that are written.
+    /// The directory for exported files.
     pub export_root: Option<PathBuf>,
-    /// Threads that parse and seal; as many as the engine has, if it is `None`.
+    /// The threads that parse and flush; as many as the engine has, if it is `None`.
     pub threads: Option<NonZeroUsize>,
-    /// Memory of rows on their way, for each job.
+    /// The memory of rows that are being imported, for each job.
     pub memory_limit: ByteCount,
-    /// Jobs that work at a time.
+    /// The most jobs that run at the same time.
     pub max_concurrent: NonZeroUsize,
-    /// Jobs that wait.
+    /// The most jobs that wait.
     pub queue_limit: usize,
-    /// How long an upload may wait for its client while other jobs wait; zero for ever.
+    /// The longest wait of an upload for its client while other jobs wait; zero for no bound.
     pub idle_timeout: Duration,
-    /// How long rows of the log tables are kept; `None` for ever.
+    /// The retention of rows of the log tables; `None` for ever.
     pub log_retention: Option<Ttl>,
-    /// Rows in `sys.copy_rejects` for each job.
+    /// The most rows of `sys.copy_rejects` for each job.
     pub reject_rows_per_job: usize,
-    /// Bytes of a rejected text that are kept.
+    /// The most bytes of a rejected text that are kept.
     pub reject_raw_bytes: usize,
 }
 
 impl CopyConfig {
-    /// The defaults on a machine with so much memory.
+    /// Returns the defaults for a machine with this much memory.
     #[must_use]
     pub fn standard(memory: ByteCount) -> CopyConfig {
         CopyConfig {
@@ -98,7 +99,7 @@ impl CopyConfig {
     }
 }
 
-/// With less no thread of an import works.
+/// The least memory of a job: with less, no thread of an import can work.
 const MEMORY_MIN: u64 = 64 << 20;
 
 /// The process that runs jobs.
@@ -110,14 +111,14 @@ pub enum CopyHost {
     Command,
 }
 
-/// See the module.
+/// The runner of all jobs of a process.
 #[derive(Debug)]
 pub struct Copier {
     inner: Arc<Inner>,
     is_of_command: bool,
 }
 
-/// What jobs need.
+/// The parts that jobs share.
 #[derive(Debug)]
 pub(crate) struct Inner {
     database: Arc<Database>,
@@ -126,15 +127,15 @@ pub(crate) struct Inner {
     files: Files,
     log: CopyLog,
     queue: Queue,
-    /// What connections hold, in a server.
+    /// The memory budget of connections; `None` outside a server.
     budget: Option<Arc<Budget>>,
 }
 
 impl Copier {
-    /// Opens the folders, those of a database that can be written to are made.
+    /// Opens the directories. A server creates those that are below that of the database.
     ///
     /// # Errors
-    /// If one of them cannot be opened, or is not to be used.
+    /// If one of them cannot be opened, or may not be used.
     pub fn new(
         database: &Arc<Database>,
         (config, threads): (CopyConfig, NonZeroUsize),
@@ -154,7 +155,7 @@ impl Copier {
         Ok(Copier { inner, is_of_command })
     }
 
-    /// The same, which counts what uploads hold with what connections do.
+    /// Counts the memory of uploads in the budget of connections.
     pub(crate) fn with_budget(mut self, budget: Arc<Budget>) -> Copier {
         let inner = Arc::get_mut(&mut self.inner).expect("no job has begun");
         inner.budget = Some(budget);
@@ -172,17 +173,17 @@ impl Copier {
         log::end_what_was_left(&self.inner.log, engine).await
     }
 
-    /// Ends all jobs; none begins any more.
+    /// Ends all jobs; no job begins any more.
     pub fn stop(&self) {
         self.inner.stop();
     }
 
-    /// Whether no job works.
+    /// Returns whether no job is running.
     pub(crate) fn is_idle(&self) -> bool {
         self.inner.queue.is_idle()
     }
 
-    /// Begins an upload (`/imp`): waits for its turn.
+    /// Begins an upload (`/imp`).
     pub(crate) async fn upload(
         &self,
         (name, file): (String, String),
@@ -195,10 +196,10 @@ impl Copier {
     }
 }
 
-/// What writes the rows of a `COPY ... TO STDOUT`.
+/// Returns the encoder of the rows of a `COPY ... TO STDOUT`.
 ///
 /// # Errors
-/// If its options do not go together, or the format has no delimiters.
+/// If its options contradict each other, or the format has no delimiters.
 pub fn encoder(options: &CopyOptions, fields: SchemaRef) -> BulkResult<Delimited> {
     match options::form_of(options)? {
         ResultForm::Delimited(form) => Ok(Delimited::new(form, fields)),
@@ -230,7 +231,7 @@ impl BulkIo for Copier {
         let upload = self.upload(named, session, move |inner, source, rejects| {
             let options = options::of_statement(inner, &import, (source, rejects))?;
             let Some(keeper) = keeper else { return Ok(options) };
-            // No table is held back.
+            // The rows go to the transaction, so no lock is taken on the table.
             let existing = Existing::Elsewhere(Arc::clone(keeper.schema()));
             let rows_to = RowsTo::Taker(Arc::new(Keeper(keeper)));
             Ok(ImportOptions { existing, rows_to, ..options })
@@ -267,7 +268,7 @@ impl BulkIo for Copier {
     }
 }
 
-/// Hands the rows of an import to a transaction.
+/// Passes the rows of an import to a transaction.
 #[derive(Debug)]
 struct Keeper(Arc<KeptRows>);
 
@@ -341,27 +342,27 @@ impl Inner {
         status
     }
 
-    /// Writes the last row of a job that never worked where the disk may be waited for: whoever
-    /// gives it up may be on a thread of connections.
+    /// Writes the last row of a job that never ran, on a thread that may wait for the disk: the
+    /// caller may run on a thread of connections.
     fn log_end_apart(self: &Arc<Self>, job: Arc<Job>, fault: CopyFault) {
         let inner = Arc::clone(self);
         let write = move || inner.log.ended(&job, &Err(fault));
         match Handle::try_current() {
-            // Nobody waits for it.
+            // The result of the task is not needed.
             Ok(runtime) => drop(runtime.spawn_blocking(write)),
             Err(_) => write(),
         }
     }
 }
 
-/// The import of a job, and its log meanwhile.
+/// Runs the import of a job, and writes its log meanwhile.
 fn run_import(
     inner: &Arc<Inner>,
     job: &Arc<Job>,
     (options, rejects): (&ImportOptions, &Arc<Rejects>),
 ) -> Result<Ended, CopyFault> {
     let imported = std::thread::scope(|scope| {
-        // Dropped at its end, also by a panic.
+        // It is dropped at the end of the import, also by a panic.
         let (working, over) = std::sync::mpsc::channel::<()>();
         let import = scope.spawn(move || {
             let _working = working;
@@ -374,7 +375,7 @@ fn run_import(
     rejects.flush(&inner.log);
     match imported {
         Ok(summary) => Ok(ended(summary)),
-        // What is empty is no mistake of a statement.
+        // An empty input is no error of the statement.
         Err(tidegate_ingest::Error::NoRecords { .. }) => {
             let message = "no records".to_owned();
             Ok(Ended { outcome: BulkOutcome::default(), summary: None, message })

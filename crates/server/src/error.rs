@@ -1,4 +1,4 @@
-//! Why a server did not start, or did not end as it should.
+//! Errors of the start and the end of a server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,21 +10,21 @@ use crate::copy::FolderError;
 use crate::ilp::KeyFileError;
 use crate::tls::TlsError;
 
-/// The result of what a server does as a whole.
+/// The result of an operation of the whole server.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// See the module.
+/// The reason why a server did not start, or did not end regularly.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An address cannot be listened on.
     #[error("cannot listen on {address} for {what}")]
     Bind {
-        /// What for.
+        /// The protocol.
         what: &'static str,
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// Other machines could reach the server without a secret.
@@ -32,44 +32,44 @@ pub enum Error {
         "refusing to listen on {key} = {address} for other machines without a secret; {advice}"
     )]
     Open {
-        /// Which key.
+        /// The key of the configuration.
         key: &'static str,
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What to do.
+        /// The advice for the user.
         advice: &'static str,
     },
-    /// The keys of those who may send lines cannot be read.
+    /// The file with the keys of TCP clients cannot be read.
     #[error(transparent)]
     Keys(#[from] KeyFileError),
-    /// A folder of COPY cannot be used.
+    /// A directory of COPY cannot be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// Users cannot be read.
+    /// The users cannot be read.
     #[error(transparent)]
     Users(#[from] UserFileError),
-    /// TLS is wanted and cannot be had.
+    /// TLS is configured and cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// There is nothing to do.
+    /// No listener is configured.
     #[error("http.listen, pg.listen and ilp.tcp.listen are none: there is nothing to serve")]
     Nothing,
-    /// Threads or signals are not to be had.
+    /// Threads or signal handlers cannot be set up.
     #[error("start the server's threads")]
     Threads {
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The database cannot be opened, or not be closed.
     #[error(transparent)]
     Storage(#[from] tidegate_storage::Error),
-    /// The engine of queries cannot be made.
+    /// The query engine cannot be set up.
     #[error(transparent)]
     Query(#[from] tidegate_query::Error),
 }
 
 impl Error {
-    /// Whether it is the configuration that has to be changed.
+    /// Returns whether the configuration has to be changed.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {

@@ -1,7 +1,7 @@
-//! What the statements of a server can ask of it: its configuration, its memory, who sends lines;
-//! and what it wants to know of them.
+//! Server information for statements: the configuration, memory use, and connections that send
+//! lines. It also keeps the audit log of statements.
 //!
-//! - HO1. It does not keep the server: the server keeps the engine, which keeps this.
+//! - HO1. It does not keep the server alive: the server keeps the engine, which keeps this.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -12,10 +12,10 @@ use tidegate_query::{ConfigEntry, Error, Host, LineConnection, MemoryUse, Origin
 use crate::ilp::shortened;
 use crate::shared::Shared;
 
-/// Bytes of a statement that are logged.
+/// The most bytes of a statement that are logged.
 const SQL_BYTES: usize = 1_024;
 
-/// A server, as its engine sees it (HO1).
+/// The server as seen by its engine (HO1).
 pub(crate) struct ServerHost(Weak<Shared>);
 
 impl ServerHost {

@@ -1,16 +1,16 @@
-//! HTTP/1.1: connections, routes and what they have in common.
+//! HTTP/1.1: connections, routes, and the parts that all routes share.
 //!
-//! - HT1. A connection answers its requests one after the other, in their order, however many came
-//!   at once.
+//! - HT1. A connection answers its requests one after the other, in their order, even if several
+//!   arrive at once.
 //! - HT2. A request whose body was not read to its end is the last of its connection.
 //! - HT3. Every answer has an id that the log has too.
-//! - HT4. Whoever begins with the first byte of TLS speaks TLS; with `tls.mode = require`, others
-//!   are told so, but where health and metrics are alone.
+//! - HT4. A connection whose first byte is that of TLS uses TLS; with `tls.mode = require`, others
+//!   get an error, except on the listener for health and metrics alone.
 //!
-//! Who may come in is in `guard`. Routes: `/exec` (`exec`), `/exp` (`exp`), `/imp` (`imp`),
-//! `/write` (`write`), `/` (`console`), what a statement would give (`validate`), a description of
-//! them all (`openapi`), and small ones (`small`). Not here: bytes (`wire`), and what they are
-//! wrapped in (`unpack`, `pack`).
+//! Authentication is in `guard`. Routes: `/exec` (`exec`), `/exp` (`exp`), `/imp` (`imp`), `/write`
+//! (`write`), `/` (`console`), the description of a statement's result (`validate`), that of all
+//! routes (`openapi`), and the status routes (`small`). Not here: bytes (`wire`), and compression
+//! (`unpack`, `pack`).
 
 mod wire;
 mod params;
@@ -52,16 +52,16 @@ use guard::{Reach, Sender};
 use response::{After, Length, Response, TEXT};
 use wire::{Body, Framing, Head, HeadError, Wire, WireLimits};
 
-/// Which routes a connection has.
+/// The kind of a listener, which decides on its routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Door {
-    /// All.
+    /// All routes.
     Main,
     /// Health and metrics.
     Admin,
 }
 
-/// One request, and the connection that it came by.
+/// One request, and its connection.
 pub(crate) struct Exchange<'a> {
     shared: &'a Arc<Shared>,
     head: &'a Head,
@@ -69,25 +69,25 @@ pub(crate) struct Exchange<'a> {
     body: Body,
     request_id: String,
     peer: SocketAddr,
-    /// Once it is known.
+    /// The sender, once it is known.
     sender: Sender,
-    /// Of the connection.
+    /// The limit of logged rejects of the connection.
     reject_limit: &'a mut RejectLimit,
-    /// Memory of the request that is counted with what all connections hold.
+    /// The memory of the request that is counted in the budget of connections.
     held: Option<Held>,
 }
 
-/// How a connection goes on.
+/// The continuation of a connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Next,
-    /// What was written should still be seen.
+    /// The connection is closed, after the client has received what was written.
     Close,
-    /// Nobody is there any more.
+    /// The client has gone.
     Gone,
 }
 
-/// Answers the requests of a connection until it ends, or the server does.
+/// Answers the requests of a connection until it ends, or the server stops.
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     stream: TcpStream,
@@ -101,7 +101,7 @@ pub(crate) async fn serve(
         head_time: http.head_timeout,
         body_idle: http.body_idle_timeout,
     };
-    // Without it an answer may wait for the client to acknowledge the one before.
+    // Without it, an answer may wait for the client to acknowledge the one before.
     let _ = stream.set_nodelay(true);
     let Some(socket) = open(&shared, stream, (door, limits)).await else { return };
     let mut wire = Wire::new(socket, limits);
@@ -112,7 +112,7 @@ pub(crate) async fn serve(
             biased;
             head = wire.head() => head,
             () = stopping(&mut phase) => {
-                // What has come before the end is still answered.
+                // Requests that arrived before the stop are still answered.
                 if wire.is_idle() { return } else { wire.head().await }
             }
         };
@@ -146,7 +146,8 @@ pub(crate) async fn serve(
     drop(tracker);
 }
 
-/// A socket that speaks as its client does (HT4); `None` if that has ended it.
+/// Opens the socket in plain text or TLS, as the client begins (HT4); `None` if the connection has
+/// ended.
 async fn open(
     shared: &Shared,
     stream: TcpStream,
@@ -177,7 +178,7 @@ async fn open(
     }
 }
 
-/// Sends an answer behind which nothing follows.
+/// Sends the last answer of a connection.
 async fn last_words(shared: &Shared, wire: &mut Wire, (response, id): (&Response, &str)) -> Flow {
     let stamp = (id, shared.clock.now_micros());
     let head = response::head(response, Length::Bytes(response.body.len()), After::Close, stamp);
@@ -187,7 +188,7 @@ async fn last_words(shared: &Shared, wire: &mut Wire, (response, id): (&Response
     }
 }
 
-/// Tells a client that there are too many, in the clear: there is no room for a handshake.
+/// Answers that there are too many connections, in plain text: a handshake would cost too much.
 pub(crate) async fn refuse_connection(shared: Arc<Shared>, stream: TcpStream, max: usize) {
     let http = &shared.config.http;
     let (idle, head_time) = (http.head_timeout, http.head_timeout);
@@ -212,7 +213,7 @@ async fn refuse_head(shared: &Shared, wire: &mut Wire, error: HeadError) -> Flow
     last_words(shared, wire, (&response, &id)).await
 }
 
-/// What a path leads to.
+/// The handler of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route {
     Exec,
@@ -233,7 +234,7 @@ enum Route {
     Metrics,
 }
 
-/// Where routes are, but for the parts of the console.
+/// The paths of all routes, except for the files of the console.
 const PATHS: [(&str, Route); 18] = [
     ("/", Route::Console),
     ("/exec", Route::Exec),
@@ -267,7 +268,7 @@ impl Route {
         }
     }
 
-    /// The methods it takes.
+    /// Returns the methods of the route.
     fn methods(self) -> &'static [&'static str] {
         match self {
             Route::Exec | Route::Export | Route::InfluxQuery | Route::Validate => {
@@ -287,7 +288,7 @@ impl Route {
         }
     }
 
-    /// Which pages it may be asked for by: a new route is guarded (`guard` GD4, GD5).
+    /// Returns the pages that may request it: a new route is guarded (`guard` GD4, GD5).
     fn reach(self) -> Reach {
         match self {
             Route::Ping | Route::Health | Route::Live | Route::Ready => Reach::All,
@@ -296,7 +297,7 @@ impl Route {
         }
     }
 
-    /// Whether it says only that there is a server, and how it is (`guard` GD1).
+    /// Returns whether it reveals only that the server exists, and its health (`guard` GD1).
     fn is_open(self) -> bool {
         matches!(self, Route::Ping | Route::Settings | Route::Health | Route::Live | Route::Ready)
     }
@@ -358,7 +359,7 @@ impl Exchange<'_> {
         self.respond(response).await
     }
 
-    /// Says which methods the path takes.
+    /// Answers that the path does not have this method.
     async fn refuse_method(&mut self, route: Route) -> Flow {
         if route == Route::Write {
             return self.respond(write::wrong_method(self)).await;
@@ -368,7 +369,7 @@ impl Exchange<'_> {
         self.respond(response.with("Allow", route.methods().join(", "))).await
     }
 
-    /// Says that a body needs a length, or chunks: one that is taken for none would be lost.
+    /// Answers that a body needs a length, or chunks: treated as an empty one, it would be lost.
     async fn refuse_length(&mut self, route: Route) -> Flow {
         let message = "the request has neither Content-Length nor Transfer-Encoding: chunked";
         let response = match route {
@@ -378,14 +379,14 @@ impl Exchange<'_> {
         self.respond(response).await
     }
 
-    /// Whether another request can follow (HT2).
+    /// Returns whether another request can follow (HT2).
     fn after(&self) -> After {
         let is_stopping = self.shared.phase.borrow().is_stopping();
         let goes_on = self.head.keeps_alive && self.body.is_done() && !is_stopping;
         if goes_on { After::KeepAlive } else { After::Close }
     }
 
-    /// Sends an answer that is there as a whole.
+    /// Sends an answer as a whole.
     async fn respond(&mut self, mut response: Response) -> Flow {
         response.fields.extend(guard::cors_fields(self));
         let after = self.after();
@@ -401,7 +402,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Begins an answer that comes in parts; its own body is not sent.
+    /// Begins an answer in parts; the body of `response` is not sent.
     async fn start_chunks(&mut self, response: &Response) -> io::Result<()> {
         let stamp = (self.request_id.as_str(), self.now());
         let Response { status, content_type, ref fields, .. } = *response;
@@ -413,7 +414,7 @@ impl Exchange<'_> {
     }
 
     async fn chunk(&mut self, bytes: Vec<u8>) -> io::Result<()> {
-        // An empty one would be the last (HT1).
+        // An empty chunk would end the answer (HT1).
         if bytes.is_empty() || self.is_head() {
             return Ok(());
         }
@@ -436,10 +437,10 @@ impl Exchange<'_> {
         }
     }
 
-    /// Ends an answer in its midst, so that nobody takes it for a whole one.
+    /// Cuts an answer off, so that the client does not treat it as complete.
     fn cut(&self) -> Flow {
         if self.head.is_old {
-            // Without chunks an end looks like any other.
+            // Without chunks, a cut looks like a regular end.
             self.wire.reset_at_end();
         }
         Flow::Gone
@@ -456,7 +457,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// True if only the head of the answer is wanted.
+    /// Returns true if only the head of the answer is requested.
     fn is_head(&self) -> bool {
         self.head.method == "HEAD"
     }

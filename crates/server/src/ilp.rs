@@ -1,11 +1,12 @@
-//! The line protocol: from bytes to commits, over HTTP (`http::write`) and TCP (`tcp`).
+//! The line protocol: parses lines and commits their rows, over HTTP (`http::write`) and TCP
+//! (`tcp`).
 //!
-//! - IL1. Rows that were received and are not committed have a budget. Whoever would pass it waits:
-//!   it does not read, so its client waits too. No line that was read is dropped for it.
-//! - IL3. What can still not be committed (a line, or a body over HTTP, whose end has not come)
-//!   gives way to those who wait, when it has had its time: nobody stops others by being slow.
-//! - IL2. What one commit takes is all there or not at all, over all its tables
-//!   (`Database::append`).
+//! - IL1. Rows that were received and are not committed have a memory budget. A connection that
+//!   would exceed it stops reading, so its client waits too. No line that was read is dropped for
+//!   it.
+//! - IL3. Input that cannot be committed yet (an incomplete line, or a body over HTTP without its
+//!   end) is dropped after some time if others wait for memory: a slow client stops no other.
+//! - IL2. One commit is atomic, over all its tables (`Database::append`).
 //!
 //! Not here: reading lines (`ingest::line`), storing rows (`storage`).
 
@@ -40,25 +41,25 @@ pub(crate) use tcp::serve;
 
 /// The unit of the budget.
 const UNIT_BYTES: usize = 1 << 10;
-/// Parsers that wait for the next request, with what they remember of tables and tags.
+/// The most idle parsers that are kept, with the tables and tags that they have cached.
 const PARSERS_KEPT: usize = 64;
 
-/// What all who take lines share.
+/// The state that all receivers of lines share.
 pub(crate) struct Ingest {
     pub(crate) options: IlpConfig,
     pub(crate) rejects: Rejects,
     pub(crate) answers: Answers,
-    /// Those of TCP: a request over HTTP is none.
+    /// The connections of TCP; HTTP has requests, which are not listed.
     pub(crate) connections: Arc<Connections>,
     budget: Arc<Semaphore>,
     budget_units: usize,
     wait: Duration,
-    /// How many wait for memory.
+    /// The number of tasks that wait for memory.
     waiting: AtomicUsize,
     parsers: Mutex<Vec<LineParser>>,
 }
 
-/// A part of the budget.
+/// A reserved part of the budget.
 pub(crate) type Reserved = OwnedSemaphorePermit;
 
 impl Ingest {
@@ -85,17 +86,17 @@ impl Ingest {
         }
     }
 
-    /// Bytes that are reserved.
+    /// Returns the bytes that are reserved.
     pub(crate) fn memory_used(&self) -> u64 {
         ((self.budget_units - self.budget.available_permits()) * UNIT_BYTES) as u64
     }
 
-    /// Reserves memory if it is there.
+    /// Reserves memory if it is available.
     pub(crate) fn try_reserve(&self, bytes: usize) -> Option<Reserved> {
         Arc::clone(&self.budget).try_acquire_many_owned(self.units(bytes)).ok()
     }
 
-    /// Waits for memory (IL1), but not for ever: `None` if it has not come in time.
+    /// Waits for memory (IL1), with a time limit: `None` if it has passed.
     pub(crate) async fn reserve(&self, bytes: usize) -> Option<Reserved> {
         if let Some(reserved) = self.try_reserve(bytes) {
             return Some(reserved);
@@ -105,12 +106,12 @@ impl Ingest {
         timeout(self.wait, all).await.ok()?.ok()
     }
 
-    /// Whether somebody waits for memory.
+    /// Returns whether a task waits for memory.
     pub(crate) fn is_short(&self) -> bool {
         0 < self.waiting.load(Relaxed)
     }
 
-    /// What is more than all there is, is all there is.
+    /// Returns the units of a size; at most the whole budget.
     fn units(&self, bytes: usize) -> u32 {
         let units = bytes.div_ceil(UNIT_BYTES).clamp(1, self.budget_units);
         u32::try_from(units).unwrap_or(u32::MAX)
@@ -122,13 +123,13 @@ impl Ingest {
         (self.units(bytes) as usize).saturating_sub(held) * UNIT_BYTES
     }
 
-    /// Leaves what `bytes` need in the reservation, and gives the rest back.
+    /// Keeps as much reserved as `bytes` need, and releases the rest.
     pub(crate) fn shrink(&self, reserved: &mut Reserved, bytes: usize) {
         let surplus = reserved.num_permits().saturating_sub(self.units(bytes) as usize);
         drop(reserved.split(surplus));
     }
 
-    /// How lines of a text are read.
+    /// Returns the options for parsing lines.
     pub(crate) fn line_options(&self, precision: Precision, on_bad_line: OnBadLine) -> LineOptions {
         let config = &self.options;
         LineOptions {
@@ -145,7 +146,7 @@ impl Ingest {
         }
     }
 
-    /// A parser that stops at bad lines, and may know tables and tags already.
+    /// Returns a parser that stops at bad lines, perhaps with cached tables and tags.
     pub(crate) fn parser(&self, precision: Precision) -> LineParser {
         let kept = self.parsers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         match kept {
@@ -158,7 +159,7 @@ impl Ingest {
         }
     }
 
-    /// Takes such a parser back.
+    /// Takes back such a parser for later use.
     pub(crate) fn keep_parser(&self, mut parser: LineParser) {
         parser.restart();
         let mut parsers = self.parsers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,7 +169,7 @@ impl Ingest {
     }
 }
 
-/// One who waits for memory.
+/// A task that waits for memory.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl Waiting<'_> {
@@ -184,11 +185,11 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// What a parser asks of the database and the clock.
+/// The database and the clock for a parser.
 pub(crate) struct Host<'a> {
     database: &'a Database,
     clock: &'a dyn Clock,
-    /// The clock may be set back, and lines of a batch may not.
+    /// The latest time so far: the clock may be set back, but times within a batch must not fall.
     latest: i64,
 }
 
@@ -209,7 +210,7 @@ impl LineHost for Host<'_> {
     }
 }
 
-/// At most so many bytes of a text, cut between characters.
+/// Returns at most this many bytes of a text, cut between characters.
 pub(crate) fn shortened(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }

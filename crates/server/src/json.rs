@@ -1,8 +1,8 @@
-//! Values as JSON, for every format and protocol that has JSON in it.
+//! Values as JSON, for every format and protocol that uses JSON.
 //!
-//! - JS1. What is written is JSON by RFC 8259, whatever the values are: NaN and the infinities,
-//!   which JSON does not have, become null, and a DECIMAL is a string of its digits, because most
-//!   readers would make a double of it.
+//! - JS1. The output is JSON by RFC 8259, whatever the values are: NaN and the infinities, which
+//!   JSON does not have, become null, and a DECIMAL is a string of its digits, because most readers
+//!   would read it as a double.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use arrow::error::ArrowError;
 
 use crate::cell::{CellFormat, Column, Shape};
 
-/// How lists and structs are written: as JSON, in every format.
+/// Formats lists and structs, which are JSON in every format.
 pub(crate) fn nested<'a>(array: &'a dyn Array) -> Result<CellFormat<'a>, ArrowError> {
     match array.data_type() {
         DataType::Struct(fields) => {
@@ -46,7 +46,7 @@ pub(crate) fn nested<'a>(array: &'a dyn Array) -> Result<CellFormat<'a>, ArrowEr
     }
 }
 
-/// The columns of these arrays, ready to be written row by row.
+/// Prepares the columns of these arrays for writing row by row.
 ///
 /// # Errors
 /// If Arrow has no text for one of the types.
@@ -73,7 +73,7 @@ fn push_list(values: &Column<'_>, range: std::ops::Range<usize>, text: &mut Stri
     text.push(']');
 }
 
-/// An object of a row; `keys` are those of `key`.
+/// Appends the object of a row; `keys` are made by `key`.
 pub fn push_object(keys: &[String], columns: &[Column<'_>], row: usize, text: &mut String) {
     text.push('{');
     for (position, (key, column)) in keys.iter().zip(columns).enumerate() {
@@ -86,7 +86,7 @@ pub fn push_object(keys: &[String], columns: &[Column<'_>], row: usize, text: &m
     text.push('}');
 }
 
-/// A value, or null.
+/// Appends a value, or null.
 pub fn push_value(column: &Column<'_>, row: usize, text: &mut String) {
     if column.is_null(row) {
         text.push_str("null");
@@ -114,7 +114,7 @@ pub fn push_value(column: &Column<'_>, row: usize, text: &mut String) {
     }
 }
 
-/// `"name":`.
+/// Returns `"name":` with the name escaped.
 #[must_use]
 pub fn key(name: &str) -> String {
     let mut text = String::new();
@@ -123,7 +123,7 @@ pub fn key(name: &str) -> String {
     text
 }
 
-/// A JSON string, with quotes.
+/// Appends a JSON string, with quotes.
 pub fn push_string(value: &str, text: &mut String) {
     text.push('"');
     let mut written = 0;

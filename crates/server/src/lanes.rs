@@ -1,22 +1,23 @@
-//! Lanes: the threads of a statement, apart from those of all other statements.
+//! Lanes: thread pools that each run one statement, apart from all other statements.
 //!
-//! One poll of an operator can last seconds: a sort of what was gathered, a regular expression over
-//! a batch, the output of a hash table. On threads that statements share, a few of them stop
-//! everything. On threads of their own the kernel shares the cores out, within milliseconds and
-//! whatever a poll does.
+//! One poll of an operator can last seconds: a sort of buffered rows, a regular expression over a
+//! batch, the output of a hash table. On shared threads, a few such statements stop all others.
+//! With separate threads the kernel shares the cores fairly, within milliseconds, whatever a poll
+//! does.
 //!
 //! - lanes-1. A lane is a runtime with as many workers as the engine has threads (`width` has the
-//!   exception), and works for one statement at a time. Only when there are `lanes_max` of them,
-//!   because statements whose clients take no rows keep theirs, a statement shares one.
-//! - lanes-2. A lane whose threads have used `LEVELS` of CPU time for a statement goes behind those
-//!   that have not. A priority does not come back, so such a lane is closed behind its statement.
-//! - lanes-3. A statement that was ended keeps its turn until none of its tasks is left, or until
-//!   they use no CPU time any more: however often statements are begun and ended, no more than
-//!   there are turns compute.
-//! - lanes-4. A lane is given out when all its threads have started: a system without threads is an
-//!   error of one statement.
+//!   exception), and runs one statement at a time. Statements share a lane only when there are
+//!   `lanes_max` of them, because statements whose clients read no rows keep theirs.
+//! - lanes-2. A lane whose threads have used `LEVELS` of CPU time for a statement gets a lower
+//!   priority. A priority cannot be raised again, so such a lane is closed after its statement.
+//! - lanes-3. A cancelled statement keeps its admission permit until none of its tasks is left, or
+//!   until they use no more CPU time: however often statements are begun and cancelled, no more of
+//!   them compute than there are permits.
+//! - lanes-4. A lane is handed out when all its threads have started: a system without threads is
+//!   an error of one statement.
 //!
-//! Not here: turns (`turns`), and statements on the threads of their connections (`pg::portal`).
+//! Not here: admission (`turns`), and statements on the threads of their connections
+//! (`pg::portal`).
 
 mod threads;
 
@@ -33,30 +34,31 @@ use tokio::time::{Instant, timeout};
 use crate::turns::Turn;
 use threads::{Threads, start_runtime};
 
-/// CPU time of a statement, and the niceness of its threads from then on (lanes-2): interactive
-/// statements take less than the first, and most reports less than the second. The first is that of
-/// threads that write streams (`let_others_go_first`).
+/// The levels of CPU time of a statement, each with the niceness of its threads from then on
+/// (lanes-2): interactive statements take less than the first, and most reports less than the
+/// second. The first is also that of threads that write streams (`let_others_go_first`).
 const LEVELS: [(Duration, u8); 2] = [(Duration::from_millis(100), 5), (Duration::from_secs(1), 10)];
-/// The niceness of what is left of a statement that was ended: there is no client to wait for it.
+/// The niceness of the remaining tasks of a cancelled statement: no client waits for them.
 const LEFT: u8 = 19;
-/// The interval between two looks at the CPU time of lanes: short beside the first of `LEVELS`.
+/// The interval between two checks of the CPU time of lanes: short beside the first of `LEVELS`.
 pub(crate) const LOOK: Duration = Duration::from_millis(25);
-/// Workers of all lanes together, beyond which new ones have the least: 8 lanes of 64 workers.
+/// The number of all workers from which on new lanes have the fewest: 8 lanes of 64 workers.
 const WORKERS: usize = 512;
-/// The part of the workers that are left which a new lane has at most.
+/// The divisor of the remaining workers that gives the most workers of a new lane.
 const WORKERS_PART: usize = 8;
-/// The fewest workers of a lane, where there are two cores.
+/// The fewest workers of a lane, on a machine with two cores or more.
 const WORKERS_MIN: usize = 2;
-/// Lanes for each turn: the second is for statements that wait for their clients without a turn.
+/// The lanes for each permit: the second is for statements that wait for their clients without one.
 const LANES_PER_TURN: usize = 2;
-/// Lanes that are ready for the next statements; others are closed, one at a look.
+/// The most idle lanes that are kept for later statements; others are closed, one per check.
 const READY_MAX: usize = 8;
-/// Lanes that are made before a statement asks for them, so that none waits for new threads.
+/// The number of idle lanes that are started in advance, so that no statement waits for new
+/// threads.
 const READY_MIN: usize = 2;
-/// The longest wait for threads that start: it is microseconds on an idle machine.
+/// The longest wait for threads to start: it takes microseconds on an idle machine.
 const START_MAX: Duration = Duration::from_secs(2);
 
-/// See the module.
+/// The pool of all lanes.
 pub(crate) struct Lanes {
     threads: NonZeroUsize,
     lanes_max: usize,
@@ -67,30 +69,30 @@ pub(crate) struct Lanes {
 #[derive(Default)]
 struct State {
     next: u64,
-    /// The one that was used last is the last.
+    /// The idle lanes; the last one was used last.
     ready: Vec<Arc<Inner>>,
     busy: HashMap<u64, Busy>,
-    /// Those that are being started.
+    /// The number of lanes that are being started.
     starting: usize,
-    /// Those that no statement uses any more.
+    /// The lanes that no statement uses any more.
     closing: Vec<Arc<Inner>>,
-    /// Those whose threads still wait for the disk, or plan for a client that has gone.
+    /// The lanes whose threads still wait for the disk, or plan for a client that has gone.
     closed: Vec<Arc<Inner>>,
     is_ended: bool,
 }
 
-/// A lane that works for a statement, or for what is left of it.
+/// A lane with a running statement, or with remaining tasks of one.
 struct Busy {
     inner: Arc<Inner>,
-    /// Statements that use it; 0 while something is left of the last one (lanes-3).
+    /// The statements that use it; 0 while tasks of the last one remain (lanes-3).
     users: usize,
-    /// CPU time of its threads when this use was first looked at.
+    /// The CPU time of its threads at the first check of this use.
     base: Option<Duration>,
-    /// The same at the last look since the statement has ended.
+    /// The CPU time at the last check since the statement has ended.
     left: Option<Duration>,
     /// The niceness of its threads.
     niceness: u8,
-    /// Kept until nothing is left.
+    /// The permit, kept until no task remains.
     turn: Option<Turn>,
 }
 
@@ -98,10 +100,10 @@ struct Inner {
     id: u64,
     width: usize,
     handle: Handle,
-    /// Gone when it is closed.
+    /// `None` once the lane is closed.
     runtime: Mutex<Option<Runtime>>,
     threads: Arc<Threads>,
-    /// Its statement has ended, and something is left of it.
+    /// True if its statement has ended, and tasks of it remain.
     is_left: AtomicBool,
 }
 
@@ -109,11 +111,11 @@ struct Inner {
 pub(crate) struct Lane {
     lanes: Arc<Lanes>,
     inner: Arc<Inner>,
-    /// Given back when nothing is left of the statement (lanes-3).
+    /// The permit, released when no task of the statement remains (lanes-3).
     turn: Option<Turn>,
 }
 
-/// Why there is no lane.
+/// The reason why there is no lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoLane {
     /// The system has started too few threads.
@@ -125,7 +127,7 @@ pub(crate) enum NoLane {
 }
 
 impl NoLane {
-    /// The SQLSTATE.
+    /// Returns the SQLSTATE.
     pub(crate) fn code(self) -> &'static str {
         match self {
             NoLane::NoThreads { .. } => "53000",
@@ -147,14 +149,14 @@ impl fmt::Display for NoLane {
     }
 }
 
-/// What a statement that asks for a lane gets.
+/// The result of asking for a lane.
 enum Found {
     Lane(Lane),
-    /// It starts one of so many workers.
+    /// The caller starts a new lane.
     Start(Starting),
 }
 
-/// A lane that is being started; dropping it gives the place back.
+/// A lane that is being started; dropping it releases the place.
 struct Starting {
     lanes: Arc<Lanes>,
     id: u64,
@@ -162,7 +164,7 @@ struct Starting {
 }
 
 impl Lanes {
-    /// Lanes of this many workers for so many statements at a time.
+    /// Makes a pool whose lanes have this many workers, for this many permits.
     pub(crate) fn new(threads: NonZeroUsize, turns: usize) -> Arc<Lanes> {
         let lanes_max = turns.saturating_mul(LANES_PER_TURN).max(READY_MIN);
         Arc::new_cyclic(|this| Lanes {
@@ -173,13 +175,13 @@ impl Lanes {
         })
     }
 
-    /// A lane that is ready.
+    /// Returns an idle lane.
     pub(crate) fn try_take(&self) -> Option<Lane> {
         let inner = self.state().take_ready()?;
         Some(self.lane(inner))
     }
 
-    /// A lane for a statement.
+    /// Returns a lane for a statement, and waits for its start.
     pub(crate) async fn take(&self) -> Result<Lane, NoLane> {
         let starting = match self.find()? {
             Found::Lane(lane) => return Ok(lane),
@@ -200,7 +202,7 @@ impl Lanes {
         if state.lanes() < self.lanes_max {
             return Ok(Found::Start(self.starting(&mut state)));
         }
-        // Those of statements that wait for their clients do nothing.
+        // Statements that wait for their clients use no threads.
         let shared = state.busy.values_mut().filter(|busy| 0 < busy.users);
         let Some(shared) = shared.min_by_key(|busy| (busy.users, busy.inner.id)) else {
             return Ok(Found::Start(self.starting(&mut state)));
@@ -220,7 +222,8 @@ impl Lanes {
         Lane { lanes: self.this.upgrade().expect("it is borrowed"), inner, turn: None }
     }
 
-    /// A statement has ended. Its turn is given back when nothing is left of it (lanes-3).
+    /// Ends the use of a lane by a statement. Its permit is released when no task remains
+    /// (lanes-3).
     fn give_back(&self, inner: &Inner, turn: Option<Turn>) {
         let freed = {
             let mut state = self.state();
@@ -228,7 +231,7 @@ impl Lanes {
             let Some(busy) = state.busy.get_mut(&inner.id) else { return };
             busy.users -= 1;
             if 0 < busy.users {
-                // What is left of one cannot be told from the work of the others.
+                // The remaining tasks of one statement cannot be told from those of the others.
                 turn
             } else {
                 busy.turn = turn;
@@ -239,14 +242,14 @@ impl Lanes {
         drop(freed);
     }
 
-    /// A thread of the lane has nothing to do.
+    /// Handles a thread of the lane that has become idle.
     fn parks(&self, inner: &Inner) {
         let freed = self.state().settle(inner);
         drop(freed);
     }
 
-    /// Looks at the CPU time of lanes (lanes-2), closes those that nothing uses any more, and keeps
-    /// some ready.
+    /// Checks the CPU time of lanes (lanes-2), closes those that are no longer used, and keeps some
+    /// idle ones.
     pub(crate) fn look(&self) {
         let (busy, closing) = {
             let mut state = self.state();
@@ -271,8 +274,8 @@ impl Lanes {
         self.prepare();
     }
 
-    /// Starts lanes until some are ready. A system that starts none is a matter for the statement
-    /// that needs it (lanes-4).
+    /// Starts lanes until some are idle. If the system starts none, the statement that needs one
+    /// gets the error (lanes-4).
     pub(crate) fn prepare(&self) {
         loop {
             let starting = {
@@ -287,7 +290,7 @@ impl Lanes {
                 Ok(inner) => {
                     let mut state = self.state();
                     state.busy.remove(&inner.id);
-                    // The others were used later.
+                    // The other idle lanes were used later.
                     state.ready.insert(0, inner);
                 }
                 Err(_) => return,
@@ -295,7 +298,7 @@ impl Lanes {
         }
     }
 
-    /// Ends all lanes, and waits so long for what they still do.
+    /// Ends all lanes, and waits at most this long for their tasks.
     pub(crate) fn end(&self, wait: Duration) {
         let (lanes, turns) = {
             let mut state = self.state();
@@ -330,7 +333,7 @@ impl State {
         Some(inner)
     }
 
-    /// From now on a statement uses the lane.
+    /// Marks the lane as used by a statement.
     fn enter(&mut self, inner: &Arc<Inner>) {
         inner.is_left.store(false, SeqCst);
         let inner = Arc::clone(inner);
@@ -339,8 +342,8 @@ impl State {
         assert!(before.is_none(), "lanes-1: a lane that is ready is not busy");
     }
 
-    /// Makes a lane ready again, or closes it, if nothing is left of its last statement: gives the
-    /// turn that was kept for it (lanes-3), which is dropped when the state is not locked.
+    /// Makes a lane idle again, or closes it, if no task of its last statement remains. Returns the
+    /// permit that was kept for it (lanes-3), which is dropped when the state is not locked.
     fn settle(&mut self, inner: &Inner) -> Option<Turn> {
         let busy = self.busy.get(&inner.id)?;
         if 0 < busy.users || 0 < inner.handle.metrics().num_alive_tasks() {
@@ -355,7 +358,7 @@ impl State {
         busy.turn
     }
 
-    /// Lanes that have threads.
+    /// Returns the number of lanes that have threads.
     fn lanes(&self) -> usize {
         self.ready.len() + self.busy.len() + self.starting
     }
@@ -367,8 +370,8 @@ impl State {
 }
 
 impl Busy {
-    /// Its threads have used so much CPU time in all. Gives the turn that was kept if what is left
-    /// of its statement uses none: it waits for something, perhaps for long.
+    /// Handles a check: its threads have used this much CPU time in all. Returns the kept permit if
+    /// the remaining tasks of its statement use none: they wait, perhaps for long.
     fn look(&mut self, used: Duration) -> Option<Turn> {
         let base = *self.base.get_or_insert(used);
         let wanted = if self.users == 0 { LEFT } else { niceness(used.saturating_sub(base)) };
@@ -383,14 +386,14 @@ impl Busy {
     }
 }
 
-/// The niceness of the threads of a statement that has used so much CPU time (lanes-2).
+/// Returns the niceness of the threads of a statement that has used this much CPU time (lanes-2).
 fn niceness(used: Duration) -> u8 {
     let reached = LEVELS.iter().rev().find(|(cpu, _)| *cpu <= used);
     reached.map_or(0, |(_, niceness)| *niceness)
 }
 
-/// The workers of a new lane beside so many others: as many as the engine has threads, and where
-/// that would be very many in all, a part of those that are left.
+/// Returns the workers of a new lane beside this many others: as many as the engine has threads,
+/// and if that would be very many in all, a part of those that are left.
 fn width(threads: usize, workers: usize) -> usize {
     let left = WORKERS.saturating_sub(workers);
     threads.min((left / WORKERS_PART).max(WORKERS_MIN))
@@ -406,7 +409,7 @@ impl Starting {
         Ok(self.started((runtime, threads)))
     }
 
-    /// As `start`, on a thread that may wait.
+    /// The same as `start`, on a thread that may block.
     fn start_and_wait(self) -> Result<Arc<Inner>, NoLane> {
         let (runtime, threads) = self.runtime()?;
         if !threads.wait_until(self.wanted(), START_MAX) {
@@ -415,7 +418,7 @@ impl Starting {
         Ok(self.started((runtime, threads)))
     }
 
-    /// Its workers, and a thread that plans and waits for the disk.
+    /// Returns the number of its workers, and one for the thread that plans and waits for the disk.
     fn wanted(&self) -> usize {
         self.width + 1
     }
@@ -432,7 +435,7 @@ impl Starting {
         NoLane::NoThreads { started: threads.count(), wanted: self.wanted() }
     }
 
-    /// The lane, which is busy from now on.
+    /// Makes the lane, which is busy from now on.
     fn started(self, (runtime, threads): (Runtime, Arc<Threads>)) -> Arc<Inner> {
         let inner = Arc::new(Inner {
             id: self.id,
@@ -463,7 +466,7 @@ impl Drop for Starting {
 }
 
 impl Inner {
-    /// Its threads end when they have done what they are at.
+    /// Closes the lane: its threads end after their current work.
     fn close(&self) {
         let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(runtime) = runtime {
@@ -480,12 +483,12 @@ impl Drop for Inner {
 }
 
 impl Lane {
-    /// Its threads.
+    /// Returns its threads.
     pub(crate) fn threads(&self) -> &Handle {
         &self.inner.handle
     }
 
-    /// The turn of its statement, which has none while it waits for its client.
+    /// Returns the permit of its statement, which has none while it waits for its client.
     pub(crate) fn turn(&mut self) -> &mut Option<Turn> {
         &mut self.turn
     }
@@ -517,7 +520,7 @@ mod tests {
         Lanes::new(NonZeroUsize::new(threads).unwrap(), turns)
     }
 
-    /// A task in one poll until what is returned is dropped.
+    /// Runs a task that stays in one poll until the returned sender is dropped.
     fn block(lane: &Lane) -> (JoinHandle<()>, Sender<()>) {
         let ((begun, begins), (end, ended)): ((Sender<()>, Receiver<()>), _) =
             (channel(), channel::<()>());
@@ -529,8 +532,9 @@ mod tests {
         (task, end)
     }
 
-    // Statements shared as many threads as the engine has. Two of them in polls of seconds, a sort
-    // of what was gathered, say, stopped all others, and even the answers to their own cancels.
+    // Statements shared as many threads as the engine has. Two of them in polls of seconds, for
+    // example in sorts of buffered rows, stopped all others, and even the answers to their own
+    // cancels.
     #[tokio::test]
     async fn a_statement_works_while_all_others_are_in_polls_without_end() {
         let lanes = lanes(2, 4);
@@ -547,7 +551,7 @@ mod tests {
         lanes.end(Duration::from_secs(9));
     }
 
-    // A client that begins heavy statements and leaves would have as many of them work as it likes.
+    // A client that begins heavy statements and leaves could have run as many of them as it liked.
     #[tokio::test]
     async fn what_is_left_of_a_statement_keeps_its_turn() {
         let (lanes, shares) = (lanes(1, 1), Shares { all: 1, each: 1 });
@@ -561,7 +565,7 @@ mod tests {
         task.abort();
         let mut next = Box::pin(turns.wait(&reader));
         assert!((&mut next).now_or_never().is_none(), "lanes-3");
-        // There is no client to wait for it: it goes behind all others, and its lane is closed.
+        // No client waits for it: it gets the lowest priority, and its lane is closed.
         lanes.look();
         assert!((&mut next).now_or_never().is_none(), "lanes-3");
         drop(end);
@@ -571,7 +575,7 @@ mod tests {
         lanes.end(Duration::from_secs(9));
     }
 
-    // A task that waits for ever would take a turn from all others for ever.
+    // A task that waits for ever would keep a permit from all others for ever.
     #[tokio::test]
     async fn what_is_left_and_uses_no_time_keeps_no_turn() {
         let (lanes, shares) = (lanes(1, 1), Shares { all: 1, each: 1 });
@@ -582,7 +586,7 @@ mod tests {
         let (_task, end) = block(&lane);
         drop(lane);
         assert!(turns.try_begin(&reader).is_none(), "lanes-3");
-        // Its thread may still be on its way into the wait.
+        // Its thread may not have begun to wait yet.
         let looks = std::iter::repeat_with(|| {
             lanes.look();
             turns.try_begin(&reader)
@@ -630,7 +634,7 @@ mod tests {
             assert_eq!(lane.threads().spawn(async { 7 }).await.unwrap(), 7);
         }
         drop(taken);
-        // A task is done a moment before nothing is left of it.
+        // A task ends a moment before the lane is settled.
         let is_left = || !lanes.state().busy.is_empty();
         (0..100_000_000_u64).take_while(|_| is_left()).for_each(|_| std::thread::yield_now());
         let state = lanes.state();

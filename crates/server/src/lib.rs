@@ -1,13 +1,13 @@
 //! The server: SQL over PostgreSQL's protocol and HTTP, the line protocol over HTTP and TCP.
 //!
 //! - SV1. Listeners are bound before anything else, so that a taken port fails at once.
-//! - SV2. Connections have threads of their own; each statement has some of its own (`lanes`), but
-//!   for those that are known to be quick; commits are on threads that may wait. None holds up
-//!   another's answers.
-//! - SV3. A server that is told to stop takes nothing new, does what was begun, seals and makes a
-//!   checkpoint: the next start has nothing to replay.
+//! - SV2. Connections have threads apart from those of statements; each statement runs in a lane
+//!   with threads of its own (`lanes`), except those that are known to be quick; commits run on
+//!   threads that may block. No connection delays the answers of another.
+//! - SV3. A server that is told to stop accepts nothing new, finishes the work in progress, flushes
+//!   the memtables and writes a checkpoint: the next start has nothing to replay.
 //!
-//! Values as text are here too (`cell`, `json`), since every protocol and output has them. Not
+//! Values as text are here too (`cell`, `json`), since every protocol and output needs them. Not
 //! here: parsing lines (`ingest`), storing (`storage`), SQL (`query`), reading configuration
 //! (`tidegate`).
 

@@ -1,9 +1,10 @@
-//! The log of the server: lines of text, limited in number.
+//! The log of the server: lines of text, limited in their number.
 //!
-//! - LO1. A kind of message that repeats is written `PER_SECOND` times a second; how many were left
-//!   out is said with the next one.
+//! - LO1. Messages of one kind are written at most `PER_SECOND` times a second; the number of
+//!   suppressed ones follows with the next message.
 //! - LO2. A line never blocks its writer: lines wait in a bounded queue for a thread that writes
-//!   them. Those that find no room are lost, counted, and told of when there is room again.
+//!   them. Those that find no room are lost and counted, and the log says so when there is room
+//!   again.
 //! - LO3. A message is one line of printable text: control characters, and those that reorder or
 //!   end lines, are escaped (`printable`).
 
@@ -19,13 +20,13 @@ use tidegate_model::limits;
 use tidegate_model::time::CivilDate;
 use tidegate_platform::{Clock, printable};
 
-/// Lines of one kind in a second.
+/// The most lines of one kind in a second.
 const PER_SECOND: u32 = 10;
 const SECOND_NANOS: u64 = 1_000_000_000;
-/// Bytes of a message; the rest is left out.
+/// The most bytes of a message; the rest is cut off.
 const MESSAGE_BYTES: usize = 16 << 10;
 
-/// Which lines are written.
+/// The levels of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Info,
@@ -33,14 +34,14 @@ enum Level {
     Off,
 }
 
-/// `info`, or with exceptions for targets `warn,audit=info`.
+/// The level of written lines: `info`, or with exceptions for targets `warn,audit=info`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLevels {
     level: Level,
     targets: Vec<(String, Level)>,
 }
 
-/// A log: formats lines, and hands them to the thread that writes them.
+/// The log: formats lines, and passes them to the thread that writes them.
 pub struct Log {
     clock: Arc<dyn Clock>,
     levels: RwLock<LogLevels>,
@@ -48,7 +49,7 @@ pub struct Log {
     queue: Arc<Queue>,
 }
 
-/// Lines on their way to the thread that writes them (LO2).
+/// The lines that wait for the thread that writes them (LO2).
 struct Queue {
     lines: Mutex<Lines>,
     changed: Condvar,
@@ -58,9 +59,9 @@ struct Queue {
 #[derive(Default)]
 struct Lines {
     waiting: VecDeque<String>,
-    /// Of the lines that wait.
+    /// The bytes of the waiting lines.
     bytes: usize,
-    /// Lines that were lost, and were not told of.
+    /// The lines that were lost and not yet reported.
     lost: u64,
     is_writing: bool,
     is_closed: bool,
@@ -68,7 +69,7 @@ struct Lines {
 
 #[derive(Default)]
 struct Kind {
-    /// When the second began.
+    /// The time at which the second began.
     start: u64,
     written: u32,
     left_out: u64,
@@ -97,7 +98,7 @@ impl Level {
 }
 
 impl LogLevels {
-    /// All lines.
+    /// The levels at which all lines are written.
     pub(crate) const ALL: LogLevels = LogLevels { level: Level::Info, targets: Vec::new() };
 
     pub(crate) fn parse(text: &str) -> Option<LogLevels> {
@@ -114,7 +115,7 @@ impl LogLevels {
         Some(levels)
     }
 
-    /// Of several for a target, the last counts.
+    /// Returns the level of a target; the last entry counts.
     fn of(&self, target: &str) -> Level {
         let found = self.targets.iter().rev().find(|(known, _)| known == target);
         found.map_or(self.level, |(_, level)| *level)
@@ -163,7 +164,7 @@ impl Queue {
             let waiting = std::mem::take(&mut lines.waiting);
             let lost = std::mem::take(&mut lines.lost);
             drop(lines);
-            // There is no other place to say that the log cannot be written.
+            // A failure of the log cannot be reported anywhere else.
             for line in waiting {
                 let _ = out.write_all(line.as_bytes());
             }
@@ -187,10 +188,10 @@ impl Drop for Log {
 }
 
 impl Log {
-    /// A log that is written to `out`.
+    /// Makes a log that is written to `out`.
     ///
     /// # Panics
-    /// If there can be no thread for it.
+    /// If its thread cannot be started.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, mut out: Box<dyn Write + Send>) -> Log {
         let levels = RwLock::new(LogLevels::ALL);
@@ -203,17 +204,17 @@ impl Log {
         Log { clock, levels, kinds: Mutex::default(), queue }
     }
 
-    /// From now on these lines are written.
+    /// Sets the levels of the lines that are written from now on.
     pub(crate) fn set_levels(&self, levels: LogLevels) {
         *self.levels.write().unwrap_or_else(PoisonError::into_inner) = levels;
     }
 
-    /// Lines that were lost because nothing took them (LO2).
+    /// Returns the number of lines that were lost because the queue was full (LO2).
     pub(crate) fn dropped(&self) -> u64 {
         self.queue.dropped.load(Relaxed)
     }
 
-    /// Waits until all lines are written, but no longer than `patience`; says whether they are.
+    /// Waits until all lines are written, but no longer than `patience`; returns whether they are.
     pub fn flush(&self, patience: Duration) -> bool {
         let lines = self.queue.lines();
         let is_busy = |lines: &mut Lines| lines.is_writing || !lines.waiting.is_empty();
@@ -221,22 +222,22 @@ impl Log {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Something that is as it should be.
+    /// Logs a regular event.
     pub fn info(&self, target: &str, message: fmt::Arguments<'_>) {
         self.write(Level::Info, target, message, 0);
     }
 
-    /// Something that an operator should look at.
+    /// Logs an event that an operator should look at.
     pub fn warn(&self, target: &str, message: fmt::Arguments<'_>) {
         self.write(Level::Warn, target, message, 0);
     }
 
-    /// An `info` that a client can cause (LO1).
+    /// Logs a regular event that a client can cause (LO1).
     pub(crate) fn info_limited(&self, kind: impl Into<LogKind>, message: fmt::Arguments<'_>) {
         self.limited(Level::Info, kind.into(), message);
     }
 
-    /// A `warn` that a client, or a state that lasts, can cause (LO1).
+    /// Logs a warning that a client, or a lasting state, can cause (LO1).
     pub(crate) fn warn_limited(&self, kind: impl Into<LogKind>, message: fmt::Arguments<'_>) {
         self.limited(Level::Warn, kind.into(), message);
     }
@@ -279,7 +280,7 @@ impl Log {
     }
 }
 
-/// What lines of a kind are counted as, and the target that they are written with.
+/// The kind by which lines are counted, and the target that they are written with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogKind {
     target: &'static str,
@@ -292,14 +293,14 @@ impl From<&'static str> for LogKind {
     }
 }
 
-/// A target with several kinds of lines, of which none hides another.
+/// A target with several kinds of lines, which are counted apart.
 impl From<(&'static str, &'static str)> for LogKind {
     fn from((target, counted): (&'static str, &'static str)) -> LogKind {
         LogKind { target, counted }
     }
 }
 
-/// `1,234`.
+/// Formats `1,234`.
 fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let groups = digits.as_bytes().rchunks(3).rev();
@@ -307,7 +308,7 @@ fn grouped(count: u64) -> String {
     groups.collect::<Vec<_>>().join(",")
 }
 
-/// ISO 8601, in UTC.
+/// Formats ISO 8601, in UTC.
 fn timestamp(micros: i64) -> String {
     let (seconds, micros) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
     let of_day = seconds.rem_euclid(86_400);
@@ -339,7 +340,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// What was written so far.
+    /// Returns the lines written so far.
     fn written(log: &Log, lines: &Receiver<String>) -> Vec<String> {
         assert!(log.flush(PATIENCE));
         lines.try_iter().collect()
@@ -391,12 +392,12 @@ mod tests {
         assert!(line.ends_with("bad line (15 more like it were left out)\n"), "LO1: {line}");
     }
 
-    /// Takes nothing until it is told to.
+    /// A writer that blocks until it is told to continue.
     struct Blocked(Receiver<()>, Sender<String>);
 
     impl Write for Blocked {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            // When the sender has gone, everything is taken.
+            // Without the sender, everything is written.
             let _ = self.0.recv();
             let _ = self.1.send(String::from_utf8_lossy(bytes).into_owned());
             Ok(bytes.len())
@@ -407,8 +408,8 @@ mod tests {
         }
     }
 
-    // Lines were written under a lock by whatever thread had one: a pipe that was not read stopped
-    // logins after 763 lines, then changes of tables, and SIGTERM did not end the server.
+    // Lines were written under a lock by the thread that logged them: a pipe that was not read
+    // stopped logins after 763 lines, then changes of tables, and SIGTERM did not end the server.
     #[test]
     fn a_log_that_is_not_read_stops_nothing_and_counts_what_is_lost() {
         let (go_on, told) = channel();

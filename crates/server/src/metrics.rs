@@ -1,6 +1,6 @@
-//! Numbers that say how the server is doing, in Prometheus' text form (docs/server.md has a list).
+//! Metrics of the server, in Prometheus' text format (docs/server.md has a list).
 //!
-//! - ME1. A metric costs its user one atomic addition; only those with a label of many values take
+//! - ME1. Updating a metric costs one atomic addition; only those with a label of many values take
 //!   a lock, and their values are constants of the program, so their number is bounded.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// Upper bounds of the buckets of a histogram of times, in nanoseconds.
+/// The upper bounds of the buckets of a histogram of times, in nanoseconds.
 const BOUNDS: [u64; 14] = [
     500_000,
     1_000_000,
@@ -26,13 +26,13 @@ const BOUNDS: [u64; 14] = [
     60_000_000_000,
 ];
 
-/// How clients come in.
+/// The kind of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     Http,
     Tcp,
     Pg,
-    /// HTTP, for health and metrics alone.
+    /// The listener for health and metrics alone.
     Admin,
 }
 
@@ -49,7 +49,7 @@ impl Transport {
     }
 }
 
-/// What only rises.
+/// A number that only rises.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -59,7 +59,7 @@ impl Counter {
     }
 }
 
-/// What rises and falls.
+/// A number that rises and falls.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge(AtomicI64);
 
@@ -77,7 +77,7 @@ impl Gauge {
     }
 }
 
-/// How long something took, in buckets.
+/// A histogram of times.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
     buckets: [AtomicU64; BOUNDS.len() + 1],
@@ -106,7 +106,7 @@ impl Times {
     }
 }
 
-/// What the line protocol counts, for each way in.
+/// The metrics of the line protocol, for each transport.
 #[derive(Debug, Default)]
 pub(crate) struct LineMetrics {
     pub(crate) connections: Gauge,
@@ -117,11 +117,11 @@ pub(crate) struct LineMetrics {
     pub(crate) commits: Counter,
     pub(crate) commit_errors: Counter,
     pub(crate) commit_times: Times,
-    /// Nanoseconds in which nothing was read because memory or the disk was busy.
+    /// The nanoseconds in which nothing was read because memory or the disk was busy.
     pub(crate) paused_nanos: Counter,
 }
 
-/// All of them.
+/// All metrics.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     http: LineMetrics,
@@ -137,7 +137,7 @@ pub(crate) struct Metrics {
     pub(crate) foreign_protocols: Counter,
 }
 
-/// A value that is asked for when it is shown.
+/// A metric that is computed when it is shown.
 pub(crate) struct Shown {
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,
@@ -154,13 +154,13 @@ impl Metrics {
         }
     }
 
-    /// So many lines were not taken, for this reason.
+    /// Counts rejected lines of this reason.
     pub(crate) fn rejected(&self, transport: Transport, (reason, count): (&'static str, u64)) {
         let mut rejects = self.rejects.lock().unwrap_or_else(PoisonError::into_inner);
         *rejects.entry((transport.name(), reason)).or_default() += count;
     }
 
-    /// A statement has ended, with this SQLSTATE.
+    /// Counts a statement that has ended with this SQLSTATE.
     pub(crate) fn query_done(&self, protocol: &'static str, code: &'static str, nanos: u64) {
         let mut queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner);
         *queries.entry((protocol, code)).or_default() += 1;
@@ -168,7 +168,7 @@ impl Metrics {
         self.query_times.record(nanos);
     }
 
-    /// All of them as text, and what is only known now.
+    /// Formats all metrics, and those computed at this moment.
     pub(crate) fn text(&self, now: &[Shown]) -> String {
         let mut text = String::new();
         head(&mut text, "tidegate_build_info", "gauge", "What is running.");

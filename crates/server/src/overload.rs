@@ -1,16 +1,18 @@
-//! Memory of the process above its limit, and a disk that queries fill: statements give way before
-//! the kernel ends everything, or no rows can be taken any more.
+//! The memory watchdog: cancels statements when the process exceeds its memory limit or spilled
+//! data fills the disk, before the kernel ends the process or writes fail.
 //!
-//! - overload-1. Above the limit by more than a twentieth for a second without a break, the
-//!   statement that has most is cancelled, and one more with each further second.
-//! - overload-2. Above the limit by more than a quarter, statements are cancelled at once, the
-//!   largest first, until what they have makes up for the excess; and again after half a second,
+//! - overload-1. If the limit is exceeded by more than a twentieth for a whole second, the
+//!   statement with the most memory is cancelled, and one more with each further second.
+//! - overload-2. If the limit is exceeded by more than a quarter, statements are cancelled at once,
+//!   the largest first, until their memory makes up for the excess; and again after half a second,
 //!   or when memory has grown by an eighth of the limit meanwhile.
-//! - overload-3. While the disk has less than half of the room that `storage.min_free` keeps, the
-//!   statement that has spilled most is cancelled, and after half a second the next one: what a
-//!   query spills is gone with it, and rows that cannot be written are not.
+//! - overload-3. While the disk has less than half of the free space that `storage.min_free` keeps,
+//!   the statement that has spilled most is cancelled, and after half a second the next one:
+//!   spilled data disappears with its query, while rows that cannot be written are lost to their
+//!   clients.
 //!
-//! Not here: what statements may have by themselves (`tidegate_query`), and rows on their way in.
+//! Not here: memory limits of single statements (`tidegate_query`), and of rows that wait for their
+//! commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,25 +22,25 @@ use tidegate_platform::rss_anon_bytes;
 
 use crate::shared::{Services, Shared};
 
-/// The time between two looks.
+/// The time between two checks.
 pub(crate) const EVERY: Duration = Duration::from_millis(100);
-/// Looks in a row that are a second (overload-1).
+/// The number of consecutive checks in a second (overload-1).
 const LOOKS: u32 = 10;
-/// The part of the limit that may be above it for a while.
+/// The divisor of the limit that gives the tolerated excess for a while.
 const TOLERATED: u64 = 20;
-/// The part of the limit above which there is no time to wait (overload-2).
+/// The divisor of the limit that gives the excess that is handled at once (overload-2).
 const URGENT: u64 = 4;
-/// Looks until statements that were cancelled in haste have given back what they had.
+/// The number of checks after which statements cancelled at once should have released their memory.
 const LOOKS_TO_END: u32 = 5;
-/// The part of the limit by which memory may grow meanwhile.
+/// The divisor of the limit by which memory may grow meanwhile.
 const GROWTH: u64 = 8;
 
-/// The looks at the memory of the process, and the statements that end for them.
+/// The periodic checks of memory and disk, which cancel statements.
 pub(crate) struct Overload {
     shared: Arc<Shared>,
     services: Arc<Services>,
     watch: Watch,
-    /// Looks until the disk is looked at again (overload-3).
+    /// The number of checks until the disk is checked again (overload-3).
     disk_looks: u32,
 }
 
@@ -48,7 +50,7 @@ impl Overload {
         Overload { shared, services, watch: Watch::default(), disk_looks: 0 }
     }
 
-    /// Looks once, and cancels statements if it is time for that.
+    /// Checks once, and cancels statements if necessary.
     pub(crate) fn look(&mut self) {
         self.look_at_disk();
         self.look_at_memory();
@@ -91,17 +93,17 @@ impl Overload {
     }
 }
 
-/// The looks so far.
+/// The history of memory checks.
 #[derive(Debug, Default)]
 struct Watch {
-    /// Looks in a row that have seen too much.
+    /// The number of consecutive checks above the tolerated limit.
     looks: u32,
-    /// Looks since statements were cancelled in haste, and the memory of that time.
+    /// The checks since statements were cancelled at once, and the memory at that time.
     hasty: Option<(u32, u64)>,
 }
 
 impl Watch {
-    /// The bytes that statements are to give back now; `None` if none are.
+    /// Returns the bytes that statements have to release now; `None` for none.
     fn excess(&mut self, used: u64, limit: u64) -> Option<u64> {
         if used <= limit + limit / TOLERATED {
             *self = Watch::default();

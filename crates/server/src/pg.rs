@@ -1,17 +1,17 @@
-//! PostgreSQL's protocol, version 3.0: its clients speak to Tidegate as they are.
+//! PostgreSQL's protocol, version 3.0, for unmodified PostgreSQL clients.
 //!
-//! - PG1. A client can break its own connection and no other: messages, and what is kept between
-//!   them, have bounds (`frame` FR2, `connection` CO3), and each connection is a task of its own.
-//! - PG2. Whoever has not logged in gets nothing done, and is not told what there is.
-//! - PG3. A text in the protocol is read and written as PostgreSQL does; a statement means what it
-//!   means over HTTP, since the same engine does it.
+//! - PG1. A client can break its own connection and no other: messages, and the state kept between
+//!   them, are bounded (`frame` FR2, `connection` CO3), and each connection is a task of its own.
+//! - PG2. Before the login a client can execute nothing, and learns nothing about the database.
+//! - PG3. A text in the protocol is read and written as PostgreSQL does; a statement has the same
+//!   meaning as over HTTP, since the same engine executes it.
 //!
-//! The way of a connection: bytes (`wire`) become messages (`frame`), the first of which lead to a
+//! The path of a connection: bytes (`wire`) become messages (`frame`), the first of which lead to a
 //! login (`login`), and the others to statements (`connection`), whose rows (`portal`) become bytes
-//! (`encode`, `out`). COPY has a binary form of its own (`copy_frame`, `binary_copy`). Messages,
+//! (`encode`, `out`). COPY has a binary format of its own (`copy_frame`, `binary_copy`). Messages,
 //! values and SCRAM are our own code: values are written straight from Arrow's arrays into the
-//! connection's buffer, and bounds are checked before anything is made room for. Not here: SQL and
-//! the catalog (`query`), users (`auth`), TLS (`tls`).
+//! connection's buffer, and bounds are checked before memory is reserved. Not here: SQL and the
+//! catalog (`query`), users (`auth`), TLS (`tls`).
 
 mod frame;
 mod types;
@@ -55,7 +55,7 @@ pub(crate) use arriving::{Arrived, Arriving};
 pub(crate) use backends::{ADMIN_SLOTS, Backends};
 pub(crate) use wire::Spinning;
 
-/// Sockets on which nobody has logged in yet, beyond the connections that there may be.
+/// The most sockets before their login, beyond the allowed number of connections.
 pub(crate) const ARRIVING_MAX: usize = 128;
 
 /// Serves a connection until it ends, or the server does.
@@ -65,12 +65,12 @@ pub(crate) async fn serve(
     (peer, arrived): (SocketAddr, Arrived),
     tracker: Tracker,
 ) {
-    // Without it an answer may wait for the client to acknowledge the one before.
+    // Without it, an answer may wait for the client to acknowledge the one before.
     let _ = stream.set_nodelay(true);
     let mut ending = shared.phase.clone();
     tokio::select! {
         () = Box::pin(attend(&shared, Wire::new(stream), (peer, arrived))) => {}
-        // Whatever still works is given up.
+        // Running work is dropped.
         _ = async { ending.wait_for(|phase| *phase == Phase::Ending).await.map(drop) } => {}
     }
     drop(tracker);
@@ -101,7 +101,7 @@ async fn attend(shared: &Arc<Shared>, wire: Wire, (peer, arrived): (SocketAddr, 
         wire.out.fault(&too_many(max));
         return part(wire).await;
     };
-    // Whatever changes from now on ends it by its place among the others.
+    // A later change of the user finds the connection in the list and ends it.
     if !shared.users.holds(&guest.grant) {
         wire.out.fault(&Fault::user_changed());
         return part(wire).await;
@@ -125,7 +125,7 @@ pub(crate) async fn watch_users(shared: Arc<Shared>) {
             _ = changes.changed() => end_changed(&shared),
             () = sleep(LOOK_AGAIN) => {
                 let task = Arc::clone(&shared);
-                // It has said why on standard error if it has panicked.
+                // A panic has already been printed to standard error.
                 let _ = spawn_blocking(move || task.users.refresh()).await;
             }
             () = stopping(&mut phase) => return,
@@ -144,10 +144,11 @@ fn end_changed(shared: &Shared) {
     }
 }
 
-/// Tells a client that there are too many.
+/// Answers that there are too many connections.
 pub(crate) async fn refuse_connection(shared: Arc<Shared>, stream: TcpStream) {
     let mut wire = Wire::new(stream);
-    // Whoever asks for TLS first reads one byte only, and gives up: there is no room to talk.
+    // A client that asks for TLS first reads one byte only, and closes: a handshake would cost too
+    // much.
     wire.out.fault(&too_many(shared.config.pg.max_connections));
     part(wire).await;
 }
@@ -156,7 +157,7 @@ fn too_many(max: usize) -> Fault {
     Fault::fatal("53300", format!("sorry, too many clients already [limit={max}]"))
 }
 
-/// Sends the last words of a connection.
+/// Sends the last messages of a connection, and closes it.
 async fn part(wire: Wire) {
     let _ = timeout(PARTING, wire.close()).await;
 }

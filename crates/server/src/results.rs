@@ -1,8 +1,8 @@
-//! Results as files: CSV, text with backslashes, JSON, Parquet and Arrow, a batch at a time.
+//! Results as files: CSV, PostgreSQL's text, JSON, Parquet and Arrow, a batch at a time.
 //!
 //! - RS1. A writer holds no more than a bounded part of a result.
 //!
-//! What a value is as text is in `cell`. Not here: tables for people (`tidegate`), and the JSON of
+//! The text of a value is made in `cell`. Not here: tables for people (`tidegate`), and the JSON of
 //! `/exec` (`http`).
 
 mod delimited;
@@ -21,36 +21,36 @@ pub use columnar::{ArrowFileWriter, ArrowStreamWriter, ParquetForm, ParquetWrite
 pub use delimited::{Days, Delimited, DelimitedForm, DelimitedWriter, Escapes, Quoting};
 pub use json_rows::{Frame, JsonWriter};
 
-/// Why a result could not be written.
+/// The reason why a result could not be written.
 #[derive(Debug, Error)]
 pub enum WriteError {
-    /// Whoever takes the bytes does not.
+    /// The output cannot be written.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// A value has no text.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
-    /// Parquet cannot hold it.
+    /// Parquet cannot represent a value or type.
     #[error(transparent)]
     Parquet(#[from] ParquetError),
 }
 
-/// Writes one result.
+/// A writer of one result.
 pub trait ResultWriter {
     /// Writes the rows of a batch, in order.
     ///
     /// # Errors
-    /// If nobody takes them, or they have no such form.
+    /// If the output fails, or a value has no representation in the format.
     fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError>;
 
-    /// Writes what stands behind the last row.
+    /// Writes the end of the file after the last row.
     ///
     /// # Errors
     /// As `write`.
     fn finish(self: Box<Self>) -> Result<(), WriteError>;
 }
 
-/// The form of a result, as whoever asks for it names it.
+/// The format of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResultForm {
     /// Fields and delimiters.
@@ -66,10 +66,10 @@ pub enum ResultForm {
 }
 
 impl ResultForm {
-    /// The writer of one result.
+    /// Makes the writer of one result.
     ///
     /// # Errors
-    /// If it has columns that the form has not, or its beginning is not taken.
+    /// If the format does not have the type of a column, or the output fails.
     pub fn writer<'a, W: Write + Send + 'a>(
         &self,
         out: W,
@@ -97,7 +97,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Three rows: values, NULLs, and values that are hard to write.
+    /// Makes three rows: values, NULLs, and values that are hard to write.
     pub(crate) fn sample() -> RecordBatch {
         let prices = Decimal128Array::from(vec![Some(10), None, Some(1_200)]);
         let words = StringViewArray::from(vec![Some("a \"b\"\n\\"), None, Some("")]);

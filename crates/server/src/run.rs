@@ -1,4 +1,4 @@
-//! A server from its first to its last moment.
+//! The life of a server: start, listeners, periodic work, reload and stop.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -37,52 +37,52 @@ use crate::spread::Spread;
 use crate::tls::Tls;
 use crate::turns::{Shares, Turns};
 
-/// Threads on which commits compute and wait for the disk: those that wait share a sync, and more
-/// than a few that compute only take turns.
+/// The most threads on which commits compute and wait for the disk: waiting ones share a sync, and
+/// more than a few computing ones only share the cores.
 const COMMIT_THREADS: usize = 64;
-/// How often the database is asked what is due.
+/// The interval at which the database is asked for due maintenance.
 const MAINTENANCE: Duration = Duration::from_millis(100);
-/// With fewer files, connections and segments may not have enough.
+/// The advised number of files: with fewer, connections and segments may not have enough.
 const FILES_ADVISED: u64 = 32_768;
-/// How long a listener waits when there are no more file descriptors.
+/// The pause of a listener when there are no more file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Connections that ask for health and metrics alone: probes and scrapers are few.
+/// The most connections of the listener for health and metrics alone: probes and scrapers are few.
 const ADMIN_CONNECTIONS_MAX: usize = 64;
-/// Statements that work at the same time, for each thread of the engine.
+/// The most statements that run at the same time, for each thread of the engine.
 const STATEMENTS_PER_THREAD: usize = 4;
-/// How often it is looked whether jobs have ended.
+/// The interval at which the end of jobs is checked.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long the errors of statements that end with the server may take to their clients.
+/// The longest wait for clients to receive the errors of statements that end with the server.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// How long the last lines of the log may take.
+/// The longest wait for the last lines of the log.
 const LAST_LINES: Duration = Duration::from_secs(1);
-/// How long the runtime waits at the end for threads that wait for the disk.
+/// The longest wait of a runtime for its last threads.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// What a server gets from whoever starts it.
+/// The environment of a server, given by the program that starts it.
 pub struct Host<'a> {
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Where it says what happens.
+    /// The log.
     pub log: Arc<Log>,
-    /// What queries may use.
+    /// The threads and the memory of queries.
     pub engine: EngineOptions,
     /// The file of users beside those of the configuration.
     pub users: PathBuf,
-    /// Reads the configuration again.
+    /// The function that reads the configuration again.
     pub reread: &'a dyn Fn() -> std::result::Result<Config, String>,
-    /// Opens the database; called when the listeners are bound.
+    /// The function that opens the database; called when the listeners are bound.
     pub open: &'a mut dyn FnMut() -> tidegate_storage::Result<Arc<Database>>,
 }
 
 /// Serves until the process is asked to end.
 ///
 /// # Errors
-/// If it cannot start, or cannot leave the database as it should be left.
+/// If it cannot start, or cannot close the database properly.
 pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     let log = Arc::clone(&host.log);
     let served = serve_until_told(config, host);
-    // A log that is not read holds up nothing, not even the end (`log` LO2).
+    // The end of the server does not wait long for a log that is not read (`log` LO2).
     log.flush(LAST_LINES);
     served
 }
@@ -125,7 +125,7 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     let queries = runtime("query", engine.threads, || {})?;
     let jobs = runtime("jobs", engine.threads, let_others_go_first)?;
     let (services, rejects) = services(&shared, &database, &engine, (&queries, &jobs))?;
-    // Before anybody can begin a job.
+    // It must happen before a client can begin a job.
     network.block_on(end_what_was_left(&shared, &services));
     shared.begin(Arc::clone(&services));
     let retention = shared.config.ilp.reject_retention;
@@ -134,7 +134,7 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
         (Arc::clone(&database), retention),
         Arc::clone(&log),
     ));
-    // Streams send as fast as they are taken; for the answer to a query somebody waits.
+    // Streams send as fast as they are read; clients wait for the answers to queries.
     let streams = runtime("streams", engine.threads, let_others_go_first)?;
     if let Some(listener) = tcp {
         let (shared, services) = (Arc::clone(&shared), Arc::clone(&services));
@@ -159,7 +159,7 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     end(Ending { network, streams, queries, shared, services, writing, ticking, database })
 }
 
-/// Logs the addresses, and what is to be looked at.
+/// Logs the addresses, and the warnings found at the start.
 fn announce(listeners: &Listeners, shared: &Shared) {
     listeners.announce(&shared.log);
     for warning in &shared.warnings {
@@ -167,11 +167,11 @@ fn announce(listeners: &Listeners, shared: &Shared) {
     }
 }
 
-/// Everything that is there until the end.
+/// The parts that live until the end.
 struct Ending {
     network: (Runtime, Arc<Spread>),
     streams: Runtime,
-    /// Of descriptions, and of jobs.
+    /// The runtimes of short work, and of jobs.
     queries: [Runtime; 2],
     shared: Arc<Shared>,
     services: Arc<Services>,
@@ -180,13 +180,13 @@ struct Ending {
     database: Arc<Database>,
 }
 
-/// Leaves the database as it should be left (SV3).
+/// Closes the database properly (SV3).
 fn end(ending: Ending) -> Result<()> {
     let Ending { network, streams, queries, shared, services, writing, ticking, database } = ending;
     let (log, (network, backends)) = (Arc::clone(&shared.log), network);
     ticking.into_iter().for_each(Ticking::stop);
     services.lanes.end(LAST_WAIT);
-    // Nobody can hand in rejects any more; what was handed in is written.
+    // No rejects can be queued any more; the queued ones are written.
     drop((services, shared));
     network.block_on(async {
         if timeout(LAST_WAIT, writing).await.is_err() {
@@ -196,7 +196,7 @@ fn end(ending: Ending) -> Result<()> {
     streams.shutdown_timeout(LAST_WAIT);
     queries.into_iter().for_each(|runtime| runtime.shutdown_timeout(LAST_WAIT));
     network.shutdown_timeout(LAST_WAIT);
-    // Nobody accepts connections any more.
+    // No connections are accepted any more.
     if let Some(backends) = Arc::into_inner(backends) {
         backends.end(LAST_WAIT);
     }
@@ -205,7 +205,7 @@ fn end(ending: Ending) -> Result<()> {
     Ok(())
 }
 
-/// The keys of those who may send lines over TCP.
+/// Reads the keys of clients that may send lines over TCP.
 fn keys(config: &Config) -> Result<Option<Keys>> {
     let Some(path) = &config.tcp.auth_file else { return Ok(None) };
     let path = path.clone();
@@ -214,11 +214,11 @@ fn keys(config: &Config) -> Result<Option<Keys>> {
     Ok(Some(Keys::parse(&String::from_utf8_lossy(&bytes), path)?))
 }
 
-/// Whether a server would begin with a configuration, as far as can be said without its database
-/// and its ports; what somebody should look at all the same, a sentence each.
+/// Checks whether a server would start with a configuration, as far as that is possible without its
+/// database and its ports. Returns warnings, a sentence each.
 ///
 /// # Errors
-/// Why it would not.
+/// The reason why it would not start.
 pub fn check(config: &Config) -> Result<Vec<String>> {
     let warnings = check_reach(config)?;
     keys(config)?;
@@ -226,8 +226,8 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
     Ok(warnings)
 }
 
-/// Nobody from elsewhere is let in without a secret, unless that is wanted. Gives what somebody
-/// should look at all the same.
+/// Checks that other machines cannot use the server without a secret, unless that is configured.
+/// Returns warnings.
 fn check_reach(config: &Config) -> Result<Vec<String>> {
     let is_open =
         |address: &Option<SocketAddr>| address.filter(|address| !address.ip().is_loopback());
@@ -266,7 +266,7 @@ fn check_reach(config: &Config) -> Result<Vec<String>> {
     Ok(warnings)
 }
 
-/// Logins over HTTP that are not needed, or not secret.
+/// Makes the warnings about logins over HTTP that are not required, or not secret.
 fn login_warnings(config: &Config) -> Vec<String> {
     let Some(address) = config.http.listen else { return Vec::new() };
     let is_local = address.ip().is_loopback();
@@ -294,7 +294,7 @@ fn login_warnings(config: &Config) -> Vec<String> {
     vec![warning]
 }
 
-/// Says what was left out, suspended or left behind when the database was opened.
+/// Logs what was skipped, suspended or lost when the database was opened.
 fn warn_of_storage(database: &Database, log: &Log) {
     if let Some(torn) = database.torn_group() {
         log.warn("storage", format_args!("{torn}"));
@@ -307,7 +307,7 @@ fn warn_of_storage(database: &Database, log: &Log) {
     }
 }
 
-/// `begin` is what each of its threads does first.
+/// Makes a runtime; each of its threads calls `begin` first.
 fn runtime(name: &'static str, threads: NonZeroUsize, begin: fn()) -> Result<Runtime> {
     Builder::new_multi_thread()
         .on_thread_start(begin)
@@ -358,7 +358,7 @@ async fn bind(what: &'static str, address: Option<SocketAddr>) -> Result<Option<
     listener.map(Some).map_err(|source| Error::Bind { what, address, source })
 }
 
-/// Those who answer, and the rejects that somebody has to write.
+/// Makes the services, and the receiver of rejects.
 fn services(
     shared: &Arc<Shared>,
     database: &Arc<Database>,
@@ -396,7 +396,7 @@ fn services(
     Ok((Arc::new(services), rows))
 }
 
-/// Jobs of COPY that ended with an earlier process get their last rows.
+/// Writes the last rows of COPY jobs that ended with an earlier process.
 async fn end_what_was_left(shared: &Arc<Shared>, services: &Arc<Services>) {
     if shared.config.read_only {
         return;
@@ -407,11 +407,11 @@ async fn end_what_was_left(shared: &Arc<Shared>, services: &Arc<Services>) {
             log.warn("copy", format_args!("jobs that were left: {}", sentence(&error)));
         }
     });
-    // It has said why on standard error if it has panicked.
+    // A panic has already been printed to standard error.
     let _ = ending.await;
 }
 
-/// Ends the jobs of COPY that still work: their tables stay as they were.
+/// Ends the COPY jobs that are still running: their tables stay unchanged.
 async fn end_jobs(services: &Services) {
     services.copier.stop();
     let idle = async {
@@ -419,7 +419,7 @@ async fn end_jobs(services: &Services) {
             sleep(LOOK).await;
         }
     };
-    // A job that reads a disk that does not answer is left behind.
+    // A job that waits for an unresponsive disk is not waited for.
     let _ = timeout(LAST_WAIT, idle).await;
 }
 
@@ -427,8 +427,7 @@ fn hangups() -> Result<Signal> {
     signal(SignalKind::hangup()).map_err(|source| Error::Threads { source })
 }
 
-/// With each SIGHUP, what can change without a restart is read again: certificates, users, and what
-/// is logged.
+/// Reads certificates, users and log levels again with each SIGHUP.
 async fn reload_when_told(
     mut hangup: Signal,
     shared: &Shared,
@@ -465,7 +464,7 @@ impl StopSignals {
         })
     }
 
-    /// The first signal begins the end, the second does not wait for it.
+    /// Handles the signals: the first begins the end, the second does not wait for running work.
     async fn wait(mut self, phase: watch::Sender<Phase>, log: Arc<Log>) {
         for next in [Phase::Draining, Phase::Ending] {
             tokio::select! {
@@ -478,7 +477,7 @@ impl StopSignals {
     }
 }
 
-/// Waits until it is time to stop, and then for what was begun, as long as it may take.
+/// Waits until the server is told to stop, and then for running work, up to the configured time.
 async fn drain(
     shared: &Arc<Shared>,
     phase: &watch::Sender<Phase>,
@@ -490,7 +489,7 @@ async fn drain(
     assert!(is_stopping, "the sender is borrowed");
     doors.iter().for_each(TaskHandle::abort);
     for door in doors {
-        // It was aborted, or has panicked: it is gone either way.
+        // It was aborted, or has panicked: it has ended either way.
         let _ = door.await;
     }
     let wait = shared.config.stop_timeout;
@@ -504,13 +503,13 @@ async fn drain(
             phase.send_replace(Phase::Ending);
         }
     }
-    // What still works is told why it ends, and who has given it, too.
+    // Clients of statements that are still running are told why these end.
     services.engine.end_statements();
     let _ = timeout(LAST_WORDS, all_gone.recv()).await;
 }
 
 async fn accept_http((listener, door): (TcpListener, Door), shared: Arc<Shared>, tracker: Tracker) {
-    // Who asks how a busy server is has places of his own.
+    // Requests for the state of a busy server have places of their own.
     let (transport, max) = match door {
         Door::Main => (Transport::Http, shared.config.http.max_connections),
         Door::Admin => (Transport::Admin, ADMIN_CONNECTIONS_MAX),
@@ -534,13 +533,13 @@ async fn accept_pg(
     (shared, backends): (Arc<Shared>, Arc<Spread>),
     tracker: Tracker,
 ) {
-    // Who it is decides whether he is one too many: that is asked first, of a bounded number.
+    // Some places depend on the user: the login comes first, of a bounded number of sockets.
     let max = shared.config.pg.max_connections.saturating_add(ADMIN_SLOTS + ARRIVING_MAX);
     loop {
         let Some((stream, peer)) = accept(&listener, &shared).await else { continue };
         let (task, tracker) = (Arc::clone(&shared), tracker.clone());
         let counted = Counted::one_more(&shared, Transport::Pg, max).or_else(|| {
-            // Its place is that of another one, who goes.
+            // The connection replaces another one, which is dropped.
             let gone = shared.arriving.give_up_oldest();
             gone.then(|| Counted::in_place_of_another(&shared, Transport::Pg))
         });
@@ -548,7 +547,7 @@ async fn accept_pg(
             tokio::spawn(pg::refuse_connection(task, stream));
             continue;
         };
-        // From here on, so that the next one finds it.
+        // It is registered here, so that the next connection can replace it.
         let arrived = shared.arriving.enter();
         let given = backends.give((stream, peer), async move |stream, peer| {
             pg::serve(task, stream, (peer, arrived), tracker).await;
@@ -592,11 +591,11 @@ async fn accept(listener: &TcpListener, shared: &Shared) -> Option<(TcpStream, S
     }
 }
 
-/// A connection that is counted as long as it is there.
+/// A connection that is counted until this is dropped.
 struct Counted(Arc<Shared>, Transport);
 
 impl Counted {
-    /// Another connection, if there are not as many as there may be.
+    /// Counts another connection; `None` if the limit is reached.
     fn one_more(shared: &Arc<Shared>, transport: Transport, max: usize) -> Option<Counted> {
         let metrics = shared.metrics.of(transport);
         if i64::try_from(max).unwrap_or(i64::MAX) < metrics.connections.add(1) {
@@ -619,14 +618,14 @@ impl Drop for Counted {
     }
 }
 
-/// A thread that does something in the database from time to time.
+/// A thread with periodic work.
 struct Ticking {
     stop: StdSender<()>,
     thread: JoinHandle<()>,
 }
 
 impl Ticking {
-    /// What is due: every so often, whatever else happens.
+    /// Starts the thread that does due maintenance, independent of all other work.
     fn maintenance(shared: &Arc<Shared>, database: &Arc<Database>) -> Result<Ticking> {
         let (shared, database) = (Arc::clone(shared), Arc::clone(database));
         Ticking::start(("maintenance", MAINTENANCE), let_others_go_first, move || {
@@ -638,20 +637,20 @@ impl Ticking {
         })
     }
 
-    /// Too much memory is seen in time.
+    /// Starts the thread that checks the memory of the process.
     fn overload(shared: &Arc<Shared>, services: &Arc<Services>) -> Result<Ticking> {
         let mut overload = Overload::new(shared, services);
         Ticking::start(("memory", EVERY), || {}, move || overload.look())
     }
 
-    /// Lanes are ready, and those that work long go behind the others.
+    /// Starts the thread that keeps idle lanes ready, and lowers the priority of long statements.
     fn lanes(services: &Arc<Services>) -> Result<Ticking> {
         let lanes = Arc::clone(&services.lanes);
         lanes.prepare();
         Ticking::start(("lanes", lanes::LOOK), || {}, move || lanes.look())
     }
 
-    /// What was acknowledged is on disk after `wal.flush_interval`, if it was not at once.
+    /// Starts the thread that syncs the log every `wal.flush_interval`, unless every commit does.
     fn flushes(shared: &Arc<Shared>, database: &Arc<Database>) -> Result<Option<Ticking>> {
         if shared.config.durability == Durability::Sync {
             return Ok(None);
@@ -670,7 +669,7 @@ impl Ticking {
         Ok(Some(flushes))
     }
 
-    /// `begin` is what the thread does first, `work` what it does then, again and again.
+    /// Starts a thread that calls `begin` once, and then `work` at each interval.
     fn start(
         (name, interval): (&str, Duration),
         begin: fn(),
@@ -690,7 +689,7 @@ impl Ticking {
 
     fn stop(self) {
         drop(self.stop);
-        // It has said why on standard error if it has panicked.
+        // A panic has already been printed to standard error.
         let _ = self.thread.join();
     }
 }

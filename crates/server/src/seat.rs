@@ -1,8 +1,8 @@
-//! The seat of a statement: its turn, and the threads on which it works.
+//! The seat of a statement: its admission permit, and the threads on which it runs.
 //!
-//! - seat-1. A statement that waits for its client gives its turn to others, and keeps its threads.
-//! - seat-2. A client waits `GRACE` for the threads of a query that was ended, and no longer.
-//! - seat-3. Threads come after the turn, so that those that wait for one have none.
+//! - seat-1. A statement that waits for its client releases its permit, and keeps its threads.
+//! - seat-2. A client waits at most `GRACE` for the threads of a query that was cancelled.
+//! - seat-3. Threads are taken after the permit, so that statements that wait for one have none.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use crate::lanes::{Lane, NoLane};
 use crate::shared::Services;
 use crate::turns::{Claimant, NoTurn, Turns};
 
-/// How much later than the engine a connection gives a query up, whatever its threads do.
+/// The time after the engine's cancel at which a connection stops waiting for the query's threads.
 pub(crate) const GRACE: Duration = Duration::from_millis(50);
 
-/// See the module.
+/// The permit and the threads of a statement.
 #[derive(Debug)]
 pub(crate) struct Seat {
     claim: Box<Claim>,
     lane: Lane,
 }
 
-/// A claim to a turn, for when it was given away.
+/// The data to take the permit again, after it was released.
 #[derive(Debug)]
 struct Claim {
     turns: Arc<Turns>,
     claimant: Claimant,
 }
 
-/// Why a statement cannot work.
+/// The reason why a statement cannot run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoSeat {
     Turn(NoTurn),
@@ -41,7 +41,7 @@ pub(crate) enum NoSeat {
 }
 
 impl NoSeat {
-    /// The SQLSTATE.
+    /// Returns the SQLSTATE.
     pub(crate) fn code(&self) -> &'static str {
         match self {
             NoSeat::Turn(_) => "53400",
@@ -60,7 +60,7 @@ impl fmt::Display for NoSeat {
 }
 
 impl Seat {
-    /// A seat that is free now.
+    /// Returns a seat, if one is free now.
     pub(crate) fn try_new(services: &Services, claimant: &Claimant) -> Option<Seat> {
         let turn = services.turns.try_begin(claimant)?;
         let mut lane = services.lanes.try_take()?;
@@ -68,7 +68,7 @@ impl Seat {
         Some(Seat::on(lane, services, claimant))
     }
 
-    /// Waits for a seat, no longer than `query.queue_timeout`.
+    /// Waits for a seat, at most `query.queue_timeout` for the permit.
     pub(crate) async fn new(services: &Services, claimant: &Claimant) -> Result<Seat, NoSeat> {
         let turn = services.turns.begin(claimant).await.map_err(NoSeat::Turn)?;
         let mut lane = services.lanes.take().await.map_err(NoSeat::Lane)?;
@@ -81,17 +81,17 @@ impl Seat {
         Seat { claim: Box::new(Claim { turns, claimant }), lane }
     }
 
-    /// Its threads.
+    /// Returns its threads.
     pub(crate) fn threads(&self) -> &Handle {
         self.lane.threads()
     }
 
-    /// Gives the turn to others (seat-1).
+    /// Releases the permit (seat-1).
     pub(crate) fn pause(&mut self) {
         *self.lane.turn() = None;
     }
 
-    /// Waits for the turn that was given away, no longer than `query.queue_timeout`.
+    /// Waits to take the permit again, no longer than `query.queue_timeout`.
     pub(crate) async fn resume(&mut self) -> Result<(), NoTurn> {
         if self.lane.turn().is_none() {
             let Claim { turns, claimant } = self.claim.as_ref();
@@ -100,7 +100,7 @@ impl Seat {
         Ok(())
     }
 
-    /// Waits for the turn that was given away, as long as it takes.
+    /// Waits to take the permit again, without a time limit.
     pub(crate) async fn resume_at_last(&mut self) {
         if self.lane.turn().is_none() {
             let Claim { turns, claimant } = self.claim.as_ref();
@@ -109,8 +109,8 @@ impl Seat {
     }
 }
 
-/// Waits until a query was ended whose threads do not say so: they are in a long poll, and what is
-/// left of it keeps its turn (`lanes` lanes-3), but no client.
+/// Waits until a query was cancelled whose threads do not notice it, because they are in a long
+/// poll. Its remaining tasks keep the permit (`lanes` lanes-3), but no client.
 pub(crate) async fn overdue(canceler: &Canceler) -> CancelReason {
     let reason = canceler.ended().await;
     sleep(GRACE).await;

@@ -1,5 +1,5 @@
-//! What all connections share: configuration, clock, log, metrics, and the database once it is
-//! open.
+//! The state that all connections share: configuration, clock, log, metrics, and the database once
+//! it is open.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,13 +25,13 @@ use crate::pg::{Arriving, Backends, Spinning};
 use crate::tls::Tls;
 use crate::turns::Turns;
 
-/// How far a server is from its end.
+/// The progress of a server toward its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Running,
-    /// Nothing new is taken; what was begun is done.
+    /// Nothing new is accepted; running work is completed.
     Draining,
-    /// What is still being done is given up.
+    /// Running work is dropped.
     Ending,
 }
 
@@ -41,19 +41,20 @@ impl Phase {
     }
 }
 
-/// A disk is full with a smaller part of it free, if that is less than `storage.min_free`.
+/// The divisor of a disk's size that gives the free space below which it counts as full, unless
+/// `storage.min_free` is less.
 const DISK_PART: u64 = 20;
 
-/// Threads that read large messages; more would take the cores from those that answer.
+/// The threads that read large messages; more would take the cores from those that answer.
 const READERS_MAX: usize = 2;
 
-/// Returns when the server is to stop.
+/// Waits until the server is told to stop.
 pub(crate) async fn stopping(phase: &mut watch::Receiver<Phase>) {
-    // If nobody can say so any more, it has been said.
+    // Without a sender the server is stopping, too.
     let _ = phase.wait_for(|phase| phase.is_stopping()).await;
 }
 
-/// Held by everything that the end of the server waits for.
+/// A token of work that the end of the server waits for.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracker(#[expect(dead_code, reason = "it is held, not used")] mpsc::Sender<()>);
 
@@ -64,55 +65,56 @@ impl Tracker {
     }
 }
 
-/// See the module.
+/// The shared state of a server.
 pub(crate) struct Shared {
     pub(crate) config: Config,
-    /// Of those who may send lines over TCP; `None`: everybody may.
+    /// The keys of clients that may send lines over TCP; `None` if every client may.
     pub(crate) keys: Option<Keys>,
     pub(crate) users: Users,
-    /// If it is spoken.
+    /// TLS, if it is configured.
     pub(crate) tls: Option<Tls>,
-    /// Those who are logged in over PostgreSQL's protocol.
+    /// The connections of PostgreSQL's protocol after their login.
     pub(crate) backends: Arc<Backends>,
-    /// Those who are not yet.
+    /// The connections before their login.
     pub(crate) arriving: Arriving,
     pub(crate) spinning: Spinning,
-    /// Memory that connections hold.
+    /// The memory that connections hold.
     pub(crate) budget: Arc<Budget>,
-    /// Large messages that are read at the same time: each takes a core for up to a second.
+    /// The limit of large messages that are read at the same time: each takes a core for up to a
+    /// second.
     pub(crate) readers: Semaphore,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) log: Arc<Log>,
     pub(crate) metrics: Metrics,
     pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) ids: Ids,
-    /// What somebody should look at, as of the start.
+    /// The warnings found at the start.
     pub(crate) warnings: Vec<String>,
     services: OnceLock<Arc<Services>>,
 }
 
-/// Those who answer, as soon as the database is open.
+/// The parts of a server that need the open database.
 pub(crate) struct Services {
     pub(crate) database: Arc<Database>,
     pub(crate) engine: Arc<Engine>,
-    /// Who does COPY and uploads.
+    /// The runner of COPY and uploads.
     pub(crate) copier: Arc<Copier>,
-    /// Threads for what is short: descriptions and commits, which plan and wait on others.
+    /// The threads for short work: descriptions and commits, which plan and wait for others.
     pub(crate) query_threads: Handle,
-    /// Threads of COPY statements, whose jobs work on when their statements are done.
+    /// The threads of COPY statements, whose jobs run on after their statements.
     pub(crate) job_threads: Handle,
-    /// The right to work of the statements that work at the same time.
+    /// The admission permits of statements.
     pub(crate) turns: Arc<Turns>,
-    /// The threads of each of them.
+    /// The threads of admitted statements.
     pub(crate) lanes: Arc<Lanes>,
     pub(crate) timeout: Timeout,
     pub(crate) ingest: Ingest,
-    /// A folder on the disk of the database.
+    /// A directory on the disk of the database.
     pub(crate) folder: PathBuf,
 }
 
-/// A statement that is being answered, as it is counted: one that nobody waits for any more, and is
-/// dropped, was cancelled.
+/// The count of a statement that is being answered: if it is dropped because its client has gone,
+/// the statement counts as cancelled.
 pub(crate) struct CountedQuery {
     shared: Arc<Shared>,
     protocol: &'static str,
@@ -127,12 +129,12 @@ impl CountedQuery {
         CountedQuery { shared: Arc::clone(shared), protocol, start, code: "57014" }
     }
 
-    /// It has ended with this SQLSTATE.
+    /// Counts the statement as ended with this SQLSTATE.
     pub(crate) fn end(mut self, code: &'static str) {
         self.code = code;
     }
 
-    /// This is what has come of it if it is dropped now.
+    /// Sets the SQLSTATE for the case that it is dropped now.
     pub(crate) fn note(&mut self, code: &'static str) {
         self.code = code;
     }
@@ -153,7 +155,7 @@ impl Drop for CountedQuery {
     }
 }
 
-/// Why nobody answers.
+/// The reason why the server does not answer statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unready {
     Recovering,
@@ -161,7 +163,7 @@ pub(crate) enum Unready {
 }
 
 impl Unready {
-    /// The SQLSTATE.
+    /// Returns the SQLSTATE.
     pub(crate) fn code(self) -> &'static str {
         match self {
             Unready::Recovering => "57P03",
@@ -180,8 +182,8 @@ impl fmt::Display for Unready {
 }
 
 impl Services {
-    /// True if the disk of the database has little room, of what it has and at all: less than
-    /// one of so many parts of what is little.
+    /// Returns true if the disk of the database has little free space: less than a twentieth of its
+    /// size and less than `min_free`, each divided by `parts`.
     pub(crate) fn has_full_disk(&self, min_free: u64, parts: u64) -> bool {
         let is_full = |(free, all): (u64, u64)| free < (all / DISK_PART).min(min_free) / parts;
         disk_bytes(&self.folder).is_ok_and(is_full)
@@ -219,7 +221,7 @@ impl Shared {
         }
     }
 
-    /// From now on there is somebody to answer.
+    /// Makes the services available.
     pub(crate) fn begin(&self, services: Arc<Services>) {
         let was_begun = self.services.set(services).is_err();
         assert!(!was_begun, "a server opens one database");
@@ -232,7 +234,7 @@ impl Shared {
         self.services.get().cloned().ok_or(Unready::Recovering)
     }
 
-    /// A word for each.
+    /// Returns a word for each reason.
     pub(crate) fn reasons_not_ready(&self) -> Vec<&'static str> {
         let mut reasons = Vec::new();
         match self.services() {
@@ -296,7 +298,7 @@ impl Shared {
 
 fn storage_shown(database: &Database) -> Vec<Shown> {
     let report = database.upkeep_report();
-    // One that was dropped meanwhile, or cannot be read, is not counted.
+    // A table that was dropped meanwhile, or cannot be read, is not counted.
     let snapshots = database.tables().into_iter().map(|table| database.snapshot(&table.name));
     let snapshots = snapshots.filter_map(Result::ok).collect::<Vec<_>>();
     let runs = snapshots.iter().flat_map(|snapshot| snapshot.segments());
@@ -349,7 +351,7 @@ fn storage_shown(database: &Database) -> Vec<Shown> {
     ]
 }
 
-/// Names of requests and errors, unlike those of any other start of the server.
+/// A generator of ids of requests and errors, different from those of other starts of the server.
 #[derive(Debug)]
 pub(crate) struct Ids {
     start: u64,
@@ -358,21 +360,21 @@ pub(crate) struct Ids {
 
 impl Ids {
     fn new(clock: &dyn Clock) -> Ids {
-        // Of the microseconds since 1970 what fits in 12 hex digits, which comes back in nine
-        // years.
+        // The lower 48 bits of the microseconds since 1970, which repeat after nine years.
         let start = clock.now_micros().cast_unsigned() & 0xffff_ffff_ffff;
         Ids { start, next: AtomicU64::new(0) }
     }
 
-    /// 16 hex digits.
+    /// Returns an id of 16 hex digits.
     pub(crate) fn request(&self) -> String {
         let number = self.next.fetch_add(1, Relaxed);
-        // Odd, so that every number has another product, and neighbours look unlike.
+        // The factor is odd, so that every number has another product, and neighbours differ in
+        // many digits.
         let mixed = (self.start << 16 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         format!("{mixed:016x}")
     }
 
-    /// `<12 hex of this start>-<number>`.
+    /// Returns `<12 hex of this start>-<number>`.
     pub(crate) fn error(&self) -> String {
         format!("{:012x}-{}", self.start, self.next.fetch_add(1, Relaxed))
     }

@@ -1,7 +1,7 @@
-//! A connection's socket, in the clear or through TLS.
+//! The socket of a connection, in plain text or through TLS.
 //!
-//! - SO1. Who waits for bytes without a buffer for them (`readable`) is told of those too that came
-//!   with others and were decrypted with them.
+//! - SO1. A wait for bytes without a buffer (`readable`) also ends for bytes that were received
+//!   with others and are decrypted already.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use crate::tls::ServerStream;
 
-/// See the module.
+/// A socket, with TLS or without.
 pub(crate) enum Socket {
     Plain(TcpStream),
     Tls(Box<ServerStream>),
@@ -24,7 +24,7 @@ impl Socket {
         matches!(self, Socket::Tls(_))
     }
 
-    /// What the kernel has.
+    /// Returns the socket of the kernel.
     fn stream(&self) -> &TcpStream {
         match self {
             Socket::Plain(stream) => stream,
@@ -32,12 +32,13 @@ impl Socket {
         }
     }
 
-    /// Has the other side told, when the socket is closed, that something is missing.
+    /// Makes the connection end with a reset, so that the other side notices that something is
+    /// missing.
     pub(crate) fn set_zero_linger(&self) -> io::Result<()> {
         self.stream().set_zero_linger()
     }
 
-    /// Returns when there may be something to read, or the end (SO1).
+    /// Waits until there may be bytes to read, or the end (SO1).
     pub(crate) async fn readable(&self) -> io::Result<()> {
         if let Socket::Tls(stream) = self
             && !stream.get_ref().1.wants_read()
@@ -47,7 +48,8 @@ impl Socket {
         self.stream().readable().await
     }
 
-    /// Whether the other side has closed its half, as far as the kernel knows. Does not wait.
+    /// Returns whether the other side has closed its half, as far as the kernel knows, without
+    /// waiting.
     pub(crate) fn is_closed(&self) -> bool {
         match self.stream().ready(Interest::READABLE).now_or_never() {
             Some(Ok(ready)) => ready.is_read_closed(),

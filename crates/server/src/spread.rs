@@ -1,10 +1,10 @@
-//! Threads that each have connections of their own.
+//! Connection threads: threads that each have connections of their own.
 //!
-//! - SP1. A connection stays on the thread that it was given, in turn: nothing of it is handed to
-//!   another one, which would have to be woken, and would find nothing to do.
+//! - SP1. A connection stays on the thread that it was given, in turn: no work of it moves to
+//!   another thread, which would have to be woken, and would find nothing to do.
 //!
-//! Small statements are answered by the thread that has their connection; between threads that
-//! share their work, each of those woke the others.
+//! Small statements are answered by the thread of their connection; threads that share their work
+//! woke each other for each statement.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
 
-/// See the module.
+/// A set of connection threads.
 pub(crate) struct Spread {
     threads: Vec<Thread>,
     next: AtomicUsize,
@@ -30,7 +30,7 @@ pub(crate) struct Spread {
 struct Thread {
     handle: Handle,
     stop: oneshot::Sender<()>,
-    /// Nothing is ever sent: it closes.
+    /// The channel closes when the thread ends; nothing is sent.
     ended: Mutex<Receiver<()>>,
 }
 
@@ -40,10 +40,10 @@ impl Spread {
         Ok(Spread { threads, next: AtomicUsize::new(0) })
     }
 
-    /// Gives a connection to the next thread.
+    /// Passes a connection to the next thread.
     ///
     /// # Errors
-    /// If the system does not let go of it.
+    /// If the socket cannot be taken from its runtime.
     pub(crate) fn give<F>(
         &self,
         (stream, peer): (TcpStream, SocketAddr),
@@ -55,7 +55,7 @@ impl Spread {
         let stream = stream.into_std()?;
         let at = self.next.fetch_add(1, Relaxed) % self.threads.len();
         self.threads[at].handle.spawn(async move {
-            // Only a system that has no memory for it refuses: the connection ends.
+            // It fails only if the system has no memory for it: the connection ends.
             if let Ok(stream) = TcpStream::from_std(stream) {
                 work(stream, peer).await;
             }
@@ -63,7 +63,7 @@ impl Spread {
         Ok(())
     }
 
-    /// Ends what its connections still do, and waits so long for each thread of them.
+    /// Ends the connections, and waits at most this long for each of the threads.
     pub(crate) fn end(self, wait: Duration) {
         for Thread { stop, ended, .. } in self.threads {
             // Both fail only if the thread has ended already.
@@ -81,7 +81,7 @@ impl Thread {
         let handle = runtime.handle().clone();
         let ((stop, stopped), (running, ended)) = (oneshot::channel(), channel::<()>());
         let run = move || {
-            // Whoever forgets to say so has ended, too.
+            // A sender that was dropped ends the thread, too.
             let _ = runtime.block_on(stopped);
             runtime.shutdown_background();
             drop(running);

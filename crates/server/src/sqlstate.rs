@@ -1,10 +1,10 @@
-//! What SQLSTATE and which status of HTTP an error has (docs/server.md has the table).
+//! SQLSTATE and HTTP status of errors (docs/server.md has the table).
 
 use tidegate_platform::Class;
 use tidegate_query::{Condition, Error as QueryError};
 use tidegate_storage::Error as StorageError;
 
-/// The SQLSTATE of an error of a statement.
+/// Returns the SQLSTATE of an error of a statement.
 pub(crate) fn of_query(error: &QueryError) -> &'static str {
     if let QueryError::Storage(source) = error {
         match of_storage(source) {
@@ -61,7 +61,7 @@ pub(crate) fn of_query(error: &QueryError) -> &'static str {
     }
 }
 
-/// The SQLSTATE of an error of the storage; `XX000` if it has none of its own.
+/// Returns the SQLSTATE of an error of the storage; `XX000` if it has none of its own.
 pub(crate) fn of_storage(error: &StorageError) -> &'static str {
     match error {
         error if error.is_no_space() => "53100",
@@ -78,7 +78,7 @@ pub(crate) fn of_storage(error: &StorageError) -> &'static str {
     }
 }
 
-/// The status of HTTP.
+/// Returns the HTTP status of an SQLSTATE.
 pub(crate) fn status(code: &str) -> u16 {
     match code {
         "53100" => 507,

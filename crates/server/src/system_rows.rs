@@ -1,6 +1,6 @@
-//! Columns of the tables that the server keeps about itself, from values that may be missing.
+//! Columns of the server's own tables, from values that may be missing.
 //!
-//! Not here: which tables there are (`ilp::rejects`, `copy::log`).
+//! Not here: the tables themselves (`ilp::rejects`, `copy::log`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use tidegate_storage::{
     TableAppend,
 };
 
-/// Rows for a table that is ordered by its column `ts`, partitioned by day, and made if need be.
+/// Makes rows for a table that is ordered by its column `ts`, partitioned by day, and created if it
+/// is missing.
 pub(crate) fn append(table: &str, rows: usize, columns: Vec<BatchColumn>) -> TableAppend {
     TableAppend {
         table: table.to_owned(),
@@ -25,7 +26,7 @@ pub(crate) fn append(table: &str, rows: usize, columns: Vec<BatchColumn>) -> Tab
     }
 }
 
-/// Writes them, and sees to it that rows of the tables go when they are as old as that.
+/// Writes rows, and sets the retention of their tables.
 pub(crate) fn write(
     database: &Arc<Database>,
     appends: &[TableAppend],
@@ -43,7 +44,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// The designated timestamp: microseconds since 1970.
+/// Makes the designated timestamp: microseconds since 1970.
 pub(crate) fn times(values: impl Iterator<Item = i64>) -> BatchColumn {
     BatchColumn {
         name: "ts".to_owned(),
@@ -103,7 +104,7 @@ pub(crate) fn symbols<'a>(
     }
 }
 
-/// A bit for each; `None` if all are set.
+/// Returns a bit for each value; `None` if all are set.
 fn validity(bits: impl Iterator<Item = bool>) -> Option<Vec<u64>> {
     let (mut words, mut count, mut set) = (Vec::new(), 0_usize, 0_usize);
     for bit in bits {

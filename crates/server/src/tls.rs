@@ -1,14 +1,14 @@
-//! TLS 1.2 and 1.3 for every listener: certificates, their key, and who must show one of his own.
+//! TLS 1.2 and 1.3 for every listener: certificates, their key, and certificates of clients.
 //!
-//! - TL1. The key is a secret: a file that others can read is refused.
-//! - TL2. Files that have changed are picked up for connections that begin later; if they are no
-//!   pair, those from before stay.
-//! - TL3. Each protocol has its own name in the handshake (ALPN), and refuses those who name
-//!   another: what is meant for one is never taken for the other.
+//! - TL1. The key is a secret: a file that other users of the machine can read is refused.
+//! - TL2. Changed files are used for later connections; if certificate and key do not match, the
+//!   earlier ones stay.
+//! - TL3. Each protocol has its own name in the handshake (ALPN), and refuses clients that name
+//!   another: a message for one protocol is never read as one of the other.
 //!
-//! - TL4. A connection knows the certificate that it was accepted with, whatever is read later.
+//! - TL4. A connection keeps the certificate that it was accepted with, after a reload too.
 //!
-//! Not here: which protocol asks for it, and how (`pg`, `http`).
+//! Not here: the way in which a protocol begins TLS (`pg`, `http`).
 
 mod binding;
 
@@ -30,68 +30,68 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::{TlsConfig, TlsMode};
 
-/// A connection that TLS is spoken on.
+/// A connection with TLS.
 pub(crate) type ServerStream = tokio_rustls::server::TlsStream<TcpStream>;
 
-/// What PostgreSQL's clients name when they begin with TLS at once.
+/// The protocol that PostgreSQL's clients name when they begin with TLS at once.
 const PG_PROTOCOL: &[u8] = b"postgresql";
 const HTTP_PROTOCOL: &[u8] = b"http/1.1";
-/// The first byte of a connection of TLS.
+/// The first byte of a TLS connection.
 pub(crate) const TLS_HANDSHAKE: u8 = 0x16;
-/// Sessions of HTTP's clients that may be resumed.
+/// The most sessions of HTTP's clients that may be resumed.
 const SESSIONS_MAX: usize = 256;
-/// How often it is looked whether files have changed (TL2).
+/// The interval at which the files are checked for changes (TL2).
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// Why there is no TLS.
+/// The reason why TLS cannot be set up.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("read {path}")]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: tidegate_platform::Error,
     },
-    /// A file has not what it should have.
+    /// A file does not have the expected content.
     #[error("{path} has no {what} in the form of PEM")]
     Empty {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What it should have.
+        /// The expected content.
         what: &'static str,
     },
-    /// Others can read the key.
+    /// Other users of the machine can read the key.
     #[error("{path} can be read by others: chmod 600 makes it a secret")]
     OpenKey {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
     /// A key of the configuration is missing.
     #[error("TLS needs the configuration key `{key}`")]
     Missing {
-        /// Which.
+        /// The key of the configuration.
         key: &'static str,
     },
-    /// Certificate and key do not work.
+    /// Certificate and key do not match or are not supported.
     #[error("certificate and key cannot be used")]
     Unusable {
-        /// Why.
+        /// The reason.
         source: rustls::Error,
     },
-    /// The authority for clients is none.
+    /// The CA for clients is invalid.
     #[error("{path} has no authority that clients can be checked by: {reason}")]
     ClientAuthority {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// TLS as it is configured.
+/// The TLS setup of a server.
 pub(crate) struct Tls {
     config: TlsConfig,
     current: Mutex<Current>,
@@ -103,20 +103,20 @@ struct Current {
     looked: Instant,
 }
 
-/// For each protocol one, which agrees to no other (TL3).
+/// An acceptor for each protocol, which refuses the other one (TL3).
 #[derive(Clone)]
 struct Acceptors {
     http: TlsAcceptor,
     pg: TlsAcceptor,
-    /// The hash of the certificate, which a login can be bound to (TL4).
+    /// The hash of the certificate, to which a login can be bound (TL4).
     end_point: Option<Arc<[u8]>>,
 }
 
-/// What changes when a file does.
+/// The metadata of a file that changes with its content.
 type Stamp = (u64, i64, i64);
 
 impl Tls {
-    /// TLS, if it is wanted.
+    /// Sets up TLS; `None` if it is off.
     pub(crate) fn new(config: &TlsConfig) -> Result<Option<Tls>, TlsError> {
         if config.mode == TlsMode::Off {
             return Ok(None);
@@ -129,19 +129,19 @@ impl Tls {
         Ok(Some(Tls { config: config.clone(), current: Mutex::new(current) }))
     }
 
-    /// Whether nothing may be said in the clear.
+    /// Returns whether connections in plain text are refused.
     pub(crate) fn is_required(&self) -> bool {
         self.config.mode == TlsMode::Require
     }
 
-    /// For a connection of PostgreSQL's protocol that begins now (TL2), with the hash of its
-    /// certificate, if a login can be bound to it (TL4).
+    /// Returns the acceptor for a new connection of PostgreSQL's protocol (TL2), with the hash of
+    /// its certificate, if a login can be bound to it (TL4).
     pub(crate) fn acceptor(&self) -> (TlsAcceptor, Option<Arc<[u8]>>) {
         let Acceptors { pg, end_point, .. } = self.current();
         (pg, end_point)
     }
 
-    /// For one of HTTP.
+    /// Returns the acceptor for a new connection of HTTP.
     pub(crate) fn http_acceptor(&self) -> TlsAcceptor {
         self.current().http
     }
@@ -214,7 +214,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    // TL1.
+    // The key must not be readable for others (TL1).
     if path.metadata().is_ok_and(|metadata| metadata.mode() & 0o077 != 0) {
         return Err(TlsError::OpenKey { path: path.to_owned() });
     }

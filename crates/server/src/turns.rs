@@ -1,13 +1,13 @@
-//! Turns: the right of a statement to work, shared fairly among users.
+//! Admission control: the permits of statements to run, shared fairly among users.
 //!
-//! - turns-1. At most `Shares::all` statements have a turn; administrators have one more among
+//! - turns-1. At most `Shares::all` statements have a permit; administrators have one more among
 //!   them.
-//! - turns-2. A waiting statement has a turn as soon as `queue` gives it one, and is forgotten when
+//! - turns-2. A waiting statement gets its permit as soon as `queue` grants it, and is removed when
 //!   its wait is dropped.
-//! - turns-3. Dropping a turn gives it to the next statement that waits.
+//! - turns-3. Dropping a permit passes it to the next waiting statement.
 //!
-//! Not here: the order in which those that wait are served (`queue`, which is pure), and the
-//! threads on which a statement works (`lanes`).
+//! Not here: the order in which waiting statements are served (`queue`, which is pure), and the
+//! threads on which a statement runs (`lanes`).
 
 mod queue;
 
@@ -24,7 +24,7 @@ use crate::auth::Role;
 pub(crate) use queue::{Claimant, Shares};
 use queue::{Queue, Ticket};
 
-/// See the module.
+/// All permits, and the statements that wait for one.
 #[derive(Debug)]
 pub(crate) struct Turns {
     waiting: Mutex<Waiting>,
@@ -38,19 +38,19 @@ struct Waiting {
     senders: HashMap<Ticket, oneshot::Sender<Turn>>,
 }
 
-/// The right to work; dropping it gives it to another statement (turns-3).
+/// The permit of a statement to run; dropping it passes it on (turns-3).
 #[derive(Debug)]
 pub(crate) struct Turn {
     turns: Arc<Turns>,
     claimant: Claimant,
 }
 
-/// A statement has waited for its turn in vain.
+/// The error of a statement that has waited too long for its permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoTurn {
     waited: Duration,
     claimant: Claimant,
-    /// Turns of the same user at the end of the wait.
+    /// The permits of the same user at the end of the wait.
     running: usize,
     shares: Shares,
 }
@@ -73,7 +73,7 @@ impl fmt::Display for NoTurn {
 }
 
 impl Claimant {
-    /// The user of a session.
+    /// Returns the user of a session.
     pub(crate) fn of(session: &Session) -> Claimant {
         let origin = session.origin();
         let user = origin.user.as_deref().map(Arc::from);
@@ -87,13 +87,13 @@ impl Turns {
         Turns { waiting: Mutex::new(waiting), patience }
     }
 
-    /// A turn that is free now.
+    /// Returns a permit, if one is free now.
     pub(crate) fn try_begin(self: &Arc<Self>, claimant: &Claimant) -> Option<Turn> {
         let is_free = self.waiting().queue.try_begin(claimant);
         is_free.then(|| Turn { turns: Arc::clone(self), claimant: claimant.clone() })
     }
 
-    /// Waits for a turn, no longer than `query.queue_timeout`.
+    /// Waits for a permit, no longer than `query.queue_timeout`.
     pub(crate) async fn begin(self: &Arc<Self>, claimant: &Claimant) -> Result<Turn, NoTurn> {
         match timeout(self.patience, self.wait(claimant)).await {
             Ok(turn) => Ok(turn),
@@ -104,7 +104,7 @@ impl Turns {
         }
     }
 
-    /// Waits for a turn as long as it takes.
+    /// Waits for a permit, without a time limit.
     pub(crate) async fn wait(self: &Arc<Self>, claimant: &Claimant) -> Turn {
         let (receiver, _place) = {
             let mut waiting = self.waiting();
@@ -119,7 +119,7 @@ impl Turns {
         receiver.await.expect("a sender that is dropped has sent, turns-2")
     }
 
-    /// A turn has ended: the next ones begin (turns-3).
+    /// Ends the use of a permit: the next statements begin (turns-3).
     fn end(self: &Arc<Self>, claimant: &Claimant) {
         let mut given = Vec::new();
         {
@@ -131,7 +131,7 @@ impl Turns {
             }
         }
         for (sender, turn) in given {
-            // If the wait was dropped meanwhile, the turn comes back, and goes to the next one.
+            // If the wait was dropped meanwhile, the permit comes back, and goes to the next one.
             drop(sender.send(turn));
         }
     }
@@ -147,7 +147,7 @@ impl Drop for Turn {
     }
 }
 
-/// The place of a statement in the queue; dropping it takes the statement out (turns-2).
+/// The place of a statement in the queue; dropping it removes the statement (turns-2).
 struct Place {
     turns: Arc<Turns>,
     claimant: Claimant,
@@ -193,7 +193,7 @@ mod tests {
         assert!(turns.try_begin(&one).is_some(), "turns-3");
     }
 
-    // A turn that was given to a wait which was dropped before it looked would be lost for ever.
+    // A permit granted to a wait that was dropped before it looked would be lost for ever.
     #[tokio::test]
     async fn a_turn_given_to_a_dropped_wait_is_not_lost() {
         let turns = turns(1, 1);

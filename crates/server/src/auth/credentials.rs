@@ -1,20 +1,20 @@
-//! What a client shows of itself: the field `Authorization` of HTTP.
+//! Credentials that a client sends: the field `Authorization` of HTTP.
 //!
-//! - CR1. What is shown is a secret: it has no form in which it could be logged.
+//! - CR1. Credentials are secret: they have no form in which they could be logged.
 
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Who somebody says he is, and what shows it.
+/// The name and the password of a client, or its token.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Credentials {
     Password { user: String, password: String },
     Token(String),
 }
 
-/// CR1.
+/// Prints no secret (CR1).
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials")
@@ -22,8 +22,8 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// `Basic` with name and password in base64, `Bearer` with a token, or `Token` with either, as
-    /// clients of InfluxDB write it.
+    /// Parses `Basic` with name and password in base64, `Bearer` with a token, or `Token` with
+    /// either, as clients of InfluxDB write it.
     pub(crate) fn parse(field: &str) -> Option<Credentials> {
         let (scheme, shown) = field.trim().split_once(' ')?;
         let shown = shown.trim();
@@ -40,7 +40,7 @@ impl Credentials {
         }
     }
 
-    /// The name that is shown; tokens have none.
+    /// Returns the name in the credentials; tokens have none.
     pub(crate) fn name_in(field: &str) -> String {
         match Credentials::parse(field) {
             Some(Credentials::Password { user, .. }) => user,
@@ -48,7 +48,7 @@ impl Credentials {
         }
     }
 
-    /// `user:password`; the password may have colons.
+    /// Parses `user:password`; the password may contain colons.
     fn password(text: &str) -> Option<Credentials> {
         let (user, password) = text.split_once(':')?;
         Some(Credentials::Password { user: user.to_owned(), password: password.to_owned() })

@@ -1,11 +1,11 @@
-//! Failed logins, and how long the next answer to one waits.
+//! Counters of failed logins, and the delay of the next answer to one.
 //!
 //! - FL1. Failures are counted for an address, and for an address and a name. From the fifth on,
-//!   each waits twice as long, up to `DELAY_MAX`, and behind those before it: connections side by
-//!   side have no more guesses than one.
+//!   each waits twice as long, up to `DELAY_MAX`, and after those before it: parallel connections
+//!   have no more guesses than one.
 //! - FL2. A success forgets the failures of its address, and those of its name there; those of
-//!   other names stay, so that an account of one's own gives no more guesses at another.
-//! - FL3. At most `COUNTED_MAX` are kept; the one that has been silent for longest goes first.
+//!   other names stay, so that a client with an account of its own gets no more guesses at another.
+//! - FL3. At most `COUNTED_MAX` counters are kept; the one that is unused for longest goes first.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Failures that cost no time.
+/// The number of failures that are answered at once.
 const FREE_FAILURES: u32 = 4;
-/// The cost of the first one that does.
+/// The delay of the first failure that waits.
 const DELAY: Duration = Duration::from_millis(200);
 const DELAY_MAX: Duration = Duration::from_secs(10);
-/// The longest time that a failure waits behind others.
+/// The longest time that a failure waits after others.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// Addresses and names whose failures are counted.
+/// The most addresses and names whose failures are counted.
 const COUNTED_MAX: usize = 2_048;
 
 /// The failures of all addresses.
@@ -36,14 +36,14 @@ pub(super) struct Failures {
 #[derive(Debug)]
 struct Counted {
     count: u32,
-    /// The number of the last one.
+    /// The number of the last failure.
     last: u64,
-    /// The time at which the last one is told.
+    /// The time at which the last failure is answered.
     told: Instant,
 }
 
 impl Failures {
-    /// Counts a failure, and gives the time until it may be told (FL1).
+    /// Counts a failure, and returns the time until it may be answered (FL1).
     pub(super) fn failed(&mut self, address: IpAddr, name: &str, now: Instant) -> Duration {
         let name = self.hasher.hash_one(name);
         let of_address = self.count((address, None), now);

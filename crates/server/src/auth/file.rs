@@ -1,12 +1,12 @@
-//! `conf/users.toml`: users beside those of the configuration, and their tokens.
+//! The file `conf/users.toml`: users beside those of the configuration, and their tokens.
 //!
-//! - UF1. A password is there as a verifier and a token as its SHA-256: who reads the file can not
-//!   log in with it. Others than its owner may not read it all the same.
-//! - UF2. A file is replaced as a whole: written new, synced, renamed. Who changes it holds
-//!   `conf/users.lock` from reading it to that.
-//! - UF3. What is not understood is an error that names the line, and never ignored.
+//! - UF1. A password is stored as a verifier and a token as its SHA-256: reading the file is not
+//!   enough to log in. Still, only its owner may read it.
+//! - UF2. A file is replaced as a whole: written new, synced, renamed. A process that changes it
+//!   holds `conf/users.lock` from reading it until the rename.
+//! - UF3. Unknown content is an error that names the line, and is never ignored.
 //!
-//! Its form is TOML, so that it can be read and, with care, edited:
+//! Its format is TOML, so that it can be read and, with care, edited:
 //!
 //! ```toml
 //! [[user]]
@@ -21,7 +21,7 @@
 //! expires = 1798675200
 //! ```
 //!
-//! Not here: asking for passwords and showing lists (`tidegate`), and who is let in (`auth`).
+//! Not here: prompts for passwords and listings (`tidegate`), and logins (`auth`).
 
 use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -36,20 +36,20 @@ use toml::de::{DeTable, DeValue};
 use super::Role;
 use super::scram::{Verifier, hash, random_bytes};
 
-/// Users of a file: with more, somebody else should look after them.
+/// The most users of a file; more than these belong in a directory service.
 const USERS_MAX: usize = 10_000;
 const TOKENS_MAX: usize = 10_000;
-/// Bytes of a file; a user or token takes less than 500 of them.
+/// The most bytes of a file; a user or token takes less than 500 of them.
 const FILE_BYTES_MAX: u64 = 10 << 20;
-/// What every token begins with, so that it is known for one wherever it turns up.
+/// The prefix of every token, so that it is recognised wherever it appears.
 const TOKEN_PREFIX: &str = "tg_";
-/// Bytes of a password, which is the same bound as that of a message with one.
+/// The most bytes of a password, the same bound as that of a message with one.
 const PASSWORD_BYTES_MAX: usize = 1_000;
 
 /// The SHA-256 of a token.
 pub(super) type Digest = [u8; 32];
 
-/// Users and tokens as they are kept.
+/// The stored users and tokens.
 #[derive(Clone, Debug, Default)]
 pub struct UserFile {
     pub(super) users: Vec<StoredUser>,
@@ -59,26 +59,26 @@ pub struct UserFile {
 /// A user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredUser {
-    /// What he is called.
+    /// The name of the user.
     pub name: String,
-    /// What he may do.
+    /// The role of the user.
     pub role: Role,
     pub(super) verifier: Verifier,
 }
 
-/// A token of a user, which is let in as he is.
+/// A token of a user, with the role of that user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredToken {
-    /// Eight hex digits, to speak of it.
+    /// Eight hex digits that identify the token.
     pub id: String,
-    /// Whose it is.
+    /// The name of the user that it belongs to.
     pub user: String,
     pub(super) digest: Digest,
-    /// Until when, in seconds since 1970.
+    /// The end of its validity, in seconds since 1970; `None` for no end.
     pub expires: Option<i64>,
 }
 
-/// Why users are not read, or not changed.
+/// The reason why users are not read, or not changed.
 #[derive(Debug, Error)]
 #[expect(missing_docs, reason = "a message is the doc of its error")]
 #[non_exhaustive]
@@ -111,10 +111,10 @@ pub enum UserFileError {
 type Result<T> = std::result::Result<T, UserFileError>;
 
 impl UserFile {
-    /// Reads a file; none is one without users (UF3).
+    /// Reads a file; a missing file counts as one without users (UF3).
     ///
     /// # Errors
-    /// If it cannot be read, is no such file, or is open to others.
+    /// If it cannot be read, is not valid, or is readable for other users of the machine.
     pub fn read(disk: &dyn Disk, path: &Path) -> Result<UserFile> {
         let failed = |source| UserFileError::Disk {
             purpose: "read the users",
@@ -137,10 +137,11 @@ impl UserFile {
         UserFile::parse(&String::from_utf8_lossy(&bytes), path)
     }
 
-    /// Changes a file, whoever else wants to (UF2). What `change` refuses has changed nothing.
+    /// Changes a file, exclusively among all processes (UF2). If `change` fails, nothing is
+    /// changed.
     ///
     /// # Errors
-    /// As of `read`, if it cannot be written, and those of `change`.
+    /// Those of `read` and of `change`, and if the file cannot be written.
     pub fn change<T>(
         disk: &dyn Disk,
         path: &Path,
@@ -169,13 +170,13 @@ impl UserFile {
         Ok(done)
     }
 
-    /// Those that there are.
+    /// The users of the file.
     #[must_use]
     pub fn users(&self) -> &[StoredUser] {
         &self.users
     }
 
-    /// Those that there are.
+    /// The tokens of the file.
     #[must_use]
     pub fn tokens(&self) -> &[StoredToken] {
         &self.tokens
@@ -184,7 +185,7 @@ impl UserFile {
     /// Adds a user.
     ///
     /// # Errors
-    /// If there is one of this name, or name or password cannot be.
+    /// If there is one of this name, or the name or the password is not allowed.
     pub fn add_user(&mut self, name: &str, role: Role, password: &str) -> Result<()> {
         if !is_name(name) {
             return Err(UserFileError::BadName);
@@ -203,7 +204,7 @@ impl UserFile {
     /// Gives a user another password.
     ///
     /// # Errors
-    /// If there is no such user, or the password cannot be one.
+    /// If there is no such user, or the password is not allowed.
     pub fn set_password(&mut self, name: &str, password: &str) -> Result<()> {
         let user = self.users.iter_mut().find(|user| user.name == name);
         let user = user.ok_or_else(|| UserFileError::NoSuchUser { name: name.to_owned() })?;
@@ -211,10 +212,10 @@ impl UserFile {
         Ok(())
     }
 
-    /// Removes a user and his tokens.
+    /// Removes a user and its tokens.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no such user.
     pub fn remove_user(&mut self, name: &str) -> Result<()> {
         let before = self.users.len();
         self.users.retain(|user| user.name != name);
@@ -225,8 +226,8 @@ impl UserFile {
         Ok(())
     }
 
-    /// Makes a token of a user, of whom nobody asks here whether there is one, and gives the only
-    /// copy of it.
+    /// Makes a token for a user, and returns the only copy of it. The caller checks that the user
+    /// exists.
     ///
     /// # Errors
     /// If there are too many.
@@ -249,7 +250,7 @@ impl UserFile {
     /// Ends a token.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no such token.
     pub fn remove_token(&mut self, id: &str) -> Result<()> {
         let before = self.tokens.len();
         self.tokens.retain(|token| token.id != id);
@@ -324,7 +325,7 @@ impl UserFile {
             return Err(format!("user `{name}` is there twice"));
         }
         let role = Role::parse(fields.text("role")?).ok_or("role is admin, writer or reader")?;
-        // What is wrong with it is not shown: it may be a password.
+        // The message does not quote the value: it may be a password.
         let verifier = Verifier::parse(fields.text("password")?);
         let verifier =
             verifier.ok_or("password is no verifier; `tidegate user passwd` makes one")?;
@@ -358,7 +359,7 @@ impl UserFile {
 struct Fields<'a>(&'a DeTable<'a>);
 
 impl<'a> Fields<'a> {
-    /// Whether it has no others (UF3).
+    /// Checks that it has no unknown fields (UF3).
     fn check(&self, known: &[&str]) -> std::result::Result<(), String> {
         match self.0.iter().find(|(name, _)| !known.contains(&name.get_ref().as_ref())) {
             Some((name, _)) => Err(format!("there is no field `{}`", name.get_ref())),
@@ -379,7 +380,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Basic has a colon behind the name, and the log has a line for it.
+/// Returns whether a text is a valid user name: in `Basic` a colon ends the name, and in the log it
+/// stands on one line.
 fn is_name(name: &str) -> bool {
     let is_short = (1..=limits::NAME_BYTES).contains(&name.len());
     is_short && !name.chars().any(|c| c == ':' || c.is_control())
@@ -391,7 +393,7 @@ fn verifier(password: &str) -> Result<Verifier> {
     if is_fine { Ok(Verifier::new(password)) } else { Err(UserFileError::BadPassword) }
 }
 
-/// 32 bytes that nobody can guess, in base64url.
+/// Makes a token of 32 random bytes, in base64url.
 fn new_token() -> String {
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -416,7 +418,7 @@ fn of_hex(text: &str) -> Option<Digest> {
     Some(digest)
 }
 
-/// A text as TOML writes it.
+/// Quotes a text as a TOML string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

@@ -1,16 +1,16 @@
-//! A login that was let in: who it is, and what must stay true of it while it is open (`auth` AU5).
+//! A granted login: its user, and the condition under which it stays valid (`auth` AU5).
 
 use super::{Role, User};
 
-/// See the module.
+/// A login and the user that it was granted to.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
-    /// As it was when the login was let in.
+    /// The user at the time of the login.
     user: User,
 }
 
 impl Grant {
-    /// The login of a user.
+    /// Makes the login of a user.
     pub(crate) fn of_user(user: &User) -> Grant {
         Grant { user: user.clone() }
     }
@@ -23,7 +23,7 @@ impl Grant {
         self.user.role
     }
 
-    /// Tells whether the user that is found now is the one that was let in.
+    /// Returns whether the user that is found now equals the one that logged in.
     pub(super) fn holds(&self, find: impl FnOnce(&str) -> Option<User>) -> bool {
         find(&self.user.name).as_ref() == Some(&self.user)
     }

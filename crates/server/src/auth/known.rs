@@ -1,8 +1,9 @@
-//! Who has shown who he is, so that he is not asked for 4,096 rounds with every request.
+//! The login cache: checked credentials, so that not every request costs 4,096 rounds of hashing.
 //!
-//! - KN1. What was shown is kept as a hash with a key of this process: it cannot be found again.
-//! - KN2. At most `LOGINS_MAX` are known; who was silent for longest is asked again.
-//! - KN3. When users change, nobody is known any more, and neither is who was checked meanwhile.
+//! - KN1. Credentials are kept as a hash with a key of this process: they cannot be recovered.
+//! - KN2. At most `LOGINS_MAX` are cached; the one that is unused for longest is evicted.
+//! - KN3. A change of users empties the cache, and drops the results of checks that are in
+//!   progress.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,17 +12,17 @@ use ring::hmac;
 
 use super::{Role, random_bytes};
 
-/// KN2.
+/// The most cached logins (KN2).
 const LOGINS_MAX: usize = 1_024;
 
-/// Somebody who has shown who he is.
+/// A user that has logged in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Login {
     pub(crate) user: String,
     pub(crate) role: Role,
 }
 
-/// See the module.
+/// The cache of logins.
 #[derive(Debug)]
 pub(super) struct KnownLogins {
     key: hmac::Key,
@@ -30,9 +31,9 @@ pub(super) struct KnownLogins {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How often users have changed.
+    /// The number of changes of users.
     generation: u64,
-    /// How often somebody was known.
+    /// The number of hits.
     uses: u64,
     logins: HashMap<Vec<u8>, Known>,
 }
@@ -40,7 +41,7 @@ struct State {
 #[derive(Debug)]
 struct Known {
     login: Login,
-    /// In seconds since 1970.
+    /// The end of its validity, in seconds since 1970; `None` for no end.
     expires: Option<i64>,
     last: u64,
 }
@@ -68,7 +69,7 @@ impl KnownLogins {
         self.state().generation
     }
 
-    /// Keeps who was checked in this generation (KN3).
+    /// Caches a login that was checked in this generation (KN3).
     pub(super) fn keep(
         &self,
         shown: &str,
@@ -90,20 +91,20 @@ impl KnownLogins {
         state.logins.insert(hash, known);
     }
 
-    /// KN3.
+    /// Empties the cache and begins a new generation (KN3).
     pub(super) fn forget(&self) {
         let mut state = self.state();
         state.generation += 1;
         state.logins.clear();
     }
 
-    /// KN1.
+    /// Returns the key of the cache entry (KN1).
     fn hash(&self, shown: &str) -> Vec<u8> {
         hmac::sign(&self.key, shown.as_bytes()).as_ref().to_vec()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whole logins are put in and taken out.
+        // Entries are inserted and removed as a whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,11 +1,11 @@
 //! SCRAM-SHA-256 (RFC 5802, RFC 7677), the server's side.
 //!
-//! - SC1. What is kept of a password and what goes over the wire is not enough to log in.
+//! - SC1. The stored form of a password and the messages on the wire are not enough to log in.
 //! - SC2. Keys are compared in a time that does not depend on them.
-//! - SC3. With channel binding, the client's proof covers the certificate that it has seen: one who
-//!   stands between the two, with a certificate of its own, gets no proof that is worth anything.
-//! - SC4. Channel binding cannot be taken away on the way: a client that could have done it, and
-//!   believes that it was not offered, is refused if it was.
+//! - SC3. With channel binding, the client's proof covers the certificate that it has seen: a
+//!   machine in the middle, with a certificate of its own, gets no proof that is valid here.
+//! - SC4. Channel binding cannot be removed by a machine in the middle: a client that supports it,
+//!   and believes that it was not offered, is refused if it was.
 //!
 //! Not here: the hash of the certificate (`tls`).
 
@@ -16,18 +16,18 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{digest, hmac, pbkdf2};
 
-/// The name that verifiers begin with, as PostgreSQL writes them.
+/// The prefix of verifiers, as PostgreSQL writes them.
 const NAME: &str = "SCRAM-SHA-256$";
 const KEY_BYTES: usize = 32;
 const SALT_BYTES: usize = 16;
-/// Rounds for passwords that are given as such.
+/// The number of rounds for passwords that are given in plain text.
 const ITERATIONS: NonZeroU32 = NonZeroU32::new(4_096).expect("it is not 0");
-/// With more, a login would be a burden.
+/// The most rounds: with more, a login would be a burden.
 const ITERATIONS_MAX: u32 = 1_000_000;
-/// Bytes of a client's message, beyond which it is none.
+/// The most bytes of a client's message.
 const MESSAGE_BYTES_MAX: usize = 2_048;
 
-/// What is kept of a password (SC1).
+/// The stored form of a password (SC1).
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Verifier {
     iterations: NonZeroU32,
@@ -36,28 +36,28 @@ pub(crate) struct Verifier {
     server_key: [u8; KEY_BYTES],
 }
 
-/// It is a secret all the same.
+/// Prints no secret.
 impl std::fmt::Debug for Verifier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Verifier")
     }
 }
 
-/// The client is not who it says, or says nothing that makes sense.
+/// The reason why an exchange is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// Its message is none.
+    /// The message is malformed.
     Message,
-    /// Its proof is wrong.
+    /// The proof is wrong.
     Proof,
-    /// It has not seen that channel binding was offered (SC4).
+    /// The client has not seen that channel binding was offered (SC4).
     Downgraded,
 }
 
-/// The binding of an exchange to the TLS connection that it goes over.
+/// The binding of an exchange to its TLS connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Channel<'a> {
-    /// There is nothing to bind it to: SCRAM-SHA-256-PLUS was not offered.
+    /// No binding is possible: SCRAM-SHA-256-PLUS was not offered.
     Unbound,
     /// SCRAM-SHA-256-PLUS was offered, and the client has chosen SCRAM-SHA-256.
     Declined,
@@ -66,18 +66,19 @@ pub(crate) enum Channel<'a> {
     Bound(&'a [u8]),
 }
 
-/// A login between the client's two messages.
+/// The state of a login between the client's two messages.
 #[derive(Debug)]
 pub(crate) struct Scram {
     verifier: Verifier,
-    /// Of the client's first message, what is said again in its second, with what it is bound to.
+    /// The part of the client's first message that its second repeats, with the channel binding
+    /// data.
     binding: Vec<u8>,
     nonce: String,
-    /// What both sides have said so far.
+    /// The messages of both sides so far.
     said: String,
 }
 
-/// Bytes that nobody can guess.
+/// Returns random bytes of the system's cryptographic generator.
 pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).expect("the system has random numbers");
@@ -93,13 +94,13 @@ pub(super) fn hash(bytes: &[u8]) -> [u8; KEY_BYTES] {
     digest::digest(&digest::SHA256, bytes).as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// SC2.
+/// Compares two keys in constant time (SC2).
 fn is_equal(left: &[u8; KEY_BYTES], right: &[u8; KEY_BYTES]) -> bool {
     left.iter().zip(right).fold(0, |difference, (left, right)| difference | (left ^ right)) == 0
 }
 
 impl Verifier {
-    /// Of a password.
+    /// Makes the verifier of a password.
     pub(crate) fn new(password: &str) -> Verifier {
         Verifier::with_salt(password.as_bytes(), random_bytes::<SALT_BYTES>().to_vec(), ITERATIONS)
     }
@@ -111,7 +112,7 @@ impl Verifier {
         Verifier { iterations, salt, stored_key, server_key: mac(&salted, b"Server Key") }
     }
 
-    /// One that no password has, and that is the same for a name every time.
+    /// Makes a verifier that no password matches, always the same one for a name.
     pub(super) fn of_nobody(secret: &hmac::Key, name: &str) -> Verifier {
         let key = |what: &str| {
             let text = [what.as_bytes(), name.as_bytes()].concat();
@@ -123,12 +124,12 @@ impl Verifier {
         Verifier { iterations: ITERATIONS, salt, stored_key, server_key }
     }
 
-    /// Whether a text begins as `parse` reads it.
+    /// Returns whether a text begins as `parse` reads it.
     pub(crate) fn is_meant(text: &str) -> bool {
         text.get(..NAME.len()).is_some_and(|start| start.eq_ignore_ascii_case(NAME))
     }
 
-    /// `SCRAM-SHA-256$4096:salt$stored key:server key`; `None` if it is a password.
+    /// Parses `SCRAM-SHA-256$4096:salt$stored key:server key`; `None` if it is a password.
     pub(crate) fn parse(text: &str) -> Option<Verifier> {
         let name = text.get(..NAME.len())?;
         let rest = name.eq_ignore_ascii_case(NAME).then_some(&text[NAME.len()..])?;
@@ -145,14 +146,14 @@ impl Verifier {
         Some(Verifier { iterations: iterations?, salt, stored_key, server_key })
     }
 
-    /// As `parse` reads it.
+    /// Formats it as `parse` reads it.
     pub(crate) fn to_text(&self) -> String {
         let [salt, stored, server] =
             [&self.salt[..], &self.stored_key, &self.server_key].map(|bytes| BASE64.encode(bytes));
         format!("{NAME}{}:{salt}${stored}:{server}", self.iterations)
     }
 
-    /// Whether it is of this password.
+    /// Returns whether it is the verifier of this password.
     pub(crate) fn is_of(&self, password: &[u8]) -> bool {
         let other = Verifier::with_salt(password, self.salt.clone(), self.iterations);
         is_equal(&other.stored_key, &self.stored_key)
@@ -160,8 +161,8 @@ impl Verifier {
 }
 
 impl Scram {
-    /// Takes the client's first message, `n,,n=user,r=nonce`, and answers it. The user is the one
-    /// who was named before.
+    /// Takes the client's first message, `n,,n=user,r=nonce`, and returns the answer. The user is
+    /// the one of the startup message.
     pub(crate) fn begin(
         verifier: Verifier,
         message: &[u8],
@@ -184,7 +185,7 @@ impl Scram {
             ("p=tls-server-end-point", Channel::Bound(hash)) => hash,
             _ => return Err(Refused::Message),
         };
-        // Another user may be named to act for, which is of no use here.
+        // The message may name another user to act for, which is not supported here.
         let bare = rest.split_once(',').ok_or(Refused::Message)?.1;
         let header = &message[..message.len() - bare.len()];
         let binding = [header.as_bytes(), bound].concat();
@@ -201,13 +202,13 @@ impl Scram {
         Ok((Scram { verifier, binding, nonce, said }, answer))
     }
 
-    /// The verifier that the proof is compared with.
+    /// Returns the verifier that the proof is compared with.
     pub(crate) fn verifier(&self) -> &Verifier {
         &self.verifier
     }
 
-    /// Takes the client's second message, `c=binding,r=nonce,p=proof`, and answers it with a proof
-    /// of our own.
+    /// Takes the client's second message, `c=binding,r=nonce,p=proof`, and returns the server's own
+    /// proof.
     pub(crate) fn finish(&self, message: &[u8]) -> Result<String, Refused> {
         let message = text(message)?;
         let (without_proof, proof) = message.rsplit_once(",p=").ok_or(Refused::Message)?;
@@ -299,7 +300,7 @@ mod tests {
         assert_eq!(second("c=eSws,r=ab"), Refused::Message);
     }
 
-    /// The second message of a client that has the password, and says that it is bound to this.
+    /// Makes the second message of a client that has the password, bound to this channel.
     fn proven(password: &str, begun: &(Scram, String), first: &str, bound: &[u8]) -> String {
         let (scram, _) = begun;
         let binding =

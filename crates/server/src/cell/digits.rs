@@ -1,6 +1,6 @@
-//! Numbers as digits, quicker than `fmt`: most of the time of a large result goes into them.
+//! Numbers as digits, faster than `fmt`: most of the time of a large result is spent on them.
 //!
-//! - DG1. What is written is what `fmt` writes.
+//! - DG1. The text is the same as that of `fmt`.
 
 /// The digits of 0 to 99.
 #[expect(clippy::cast_possible_truncation, reason = "0 to 9")]
@@ -15,7 +15,7 @@ const PAIRS: [u8; 200] = {
     pairs
 };
 
-/// The most digits that 64 bits have.
+/// The most digits of a number of 64 bits.
 const DIGITS_MAX: usize = 20;
 
 /// Appends an integer.
@@ -27,7 +27,7 @@ pub(super) fn push_integer(value: i128, text: &mut String) {
     push_padded(value, 1, text);
 }
 
-/// Appends a number with so many digits at least.
+/// Appends a number with at least this many digits.
 pub(super) fn push_padded(mut value: u64, digits: usize, text: &mut String) {
     let mut buffer = [b'0'; DIGITS_MAX];
     let mut at = DIGITS_MAX;
@@ -45,17 +45,17 @@ pub(super) fn push_padded(mut value: u64, digits: usize, text: &mut String) {
     text.push_str(str::from_utf8(&buffer[start..]).expect("digits are ASCII"));
 }
 
-/// Places behind the point that are tried.
+/// The powers of ten that are tried as denominators.
 const PLACES: [f64; 7] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6];
-/// Below it, every text of 15 digits is another number, and every integer is one.
+/// Below it, each text of 15 digits is a different float, and every integer is exact.
 const EXACT: f64 = 1e15;
 /// Below it, `fmt` writes an exponent.
 const SMALL: f64 = 1e-4;
 
-/// Appends a float as `{:?}` does, if it has few digits; else nothing.
+/// Appends a float as `{:?}` does, if it has few digits; otherwise appends nothing.
 ///
-/// A float that is `n / 10^k`, rounded, with an `n` of at most 15 digits, is written by these: no
-/// other float has them, and with the least `k` they are the fewest.
+/// A float that is the nearest to `n / 10^k`, with an `n` of at most 15 digits, is written by
+/// these: no other float has them, and with the least `k` they are the fewest.
 pub(super) fn push_short(value: f64, text: &mut String) -> bool {
     let size = value.abs();
     if !(SMALL..EXACT).contains(&size) {

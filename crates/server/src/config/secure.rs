@@ -1,4 +1,4 @@
-//! What of the configuration is about PostgreSQL's protocol, who is asked who he is, and TLS.
+//! Configuration of PostgreSQL's protocol, authentication and TLS.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,29 +9,29 @@ use super::Auth;
 use super::value::address;
 use crate::auth::Verifier;
 
-/// The password that a new installation has.
+/// The default password of a new installation.
 const DEFAULT_PASSWORD: &str = "quest";
 
-/// `pg....`.
+/// The keys `pg....`.
 #[derive(Clone, Debug)]
 pub struct PgConfig {
-    /// Where it listens; `None` for nowhere.
+    /// The address that it listens on; `None` for none.
     pub listen: Option<SocketAddr>,
-    /// Connections at a time; administrators have a few more.
+    /// The most connections at a time; administrators have a few more.
     pub max_connections: usize,
-    /// How somebody may say who he is: the first that is allowed for his address is asked for.
+    /// The authentication methods; the first that is allowed for the client's address is used.
     pub auth_methods: Vec<AuthMethod>,
-    /// How long that may take.
+    /// The longest time that authentication may take.
     pub startup_timeout: Duration,
-    /// Bytes of rows after which they are sent.
+    /// The bytes of rows after which they are sent.
     pub send_buffer: usize,
-    /// Bytes of a message.
+    /// The most bytes of a message.
     pub max_message: usize,
-    /// Prepared statements that a connection keeps.
+    /// The most prepared statements of a connection.
     pub max_prepared: usize,
-    /// How long a connection may be silent within a transaction; zero for ever.
+    /// The longest silence of a connection within a transaction; zero for no bound.
     pub idle_in_transaction_timeout: Duration,
-    /// How long it may be silent elsewhere; zero for ever.
+    /// The longest silence elsewhere; zero for no bound.
     pub idle_timeout: Duration,
     /// The longest silence within a COPY FROM STDIN; zero for that of other statements.
     pub copy_idle_timeout: Duration,
@@ -39,35 +39,35 @@ pub struct PgConfig {
     pub send_timeout: Duration,
 }
 
-/// How somebody says who he is.
+/// An authentication method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthMethod {
     /// SCRAM-SHA-256.
     Scram,
-    /// His password, which only TLS and this machine keep to themselves.
+    /// A plain password, which stays secret only over TLS or on this machine.
     Password,
-    /// Not at all: whoever is on this machine is believed.
+    /// None: a client on this machine is believed without a password.
     Trust,
 }
 
-/// `auth....`.
+/// The keys `auth....`.
 #[derive(Clone, Debug)]
 pub struct AuthConfig {
-    /// Who may do everything.
+    /// The name of the administrator.
     pub admin_user: String,
-    /// A password, or a verifier of one.
+    /// The password of the administrator, or a verifier of it.
     pub admin_password: Secret,
-    /// Who may look.
+    /// The name of the user that may only read.
     pub readonly_user: String,
-    /// As the other.
+    /// The password of that user, or a verifier of it.
     pub readonly_password: Secret,
-    /// Whether there is such a user.
+    /// True if that user exists.
     pub readonly_enabled: bool,
-    /// Whether other machines may come in with the password that everybody knows.
+    /// True if other machines may log in with the default password, which is public.
     pub allow_default_password: bool,
 }
 
-/// A text that is shown to nobody.
+/// A text that is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub(crate) String);
 
@@ -77,27 +77,27 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// `tls....`.
+/// The keys `tls....`.
 #[derive(Clone, Debug)]
 pub struct TlsConfig {
-    /// Whether it is spoken.
+    /// The use of TLS.
     pub mode: TlsMode,
-    /// The certificates that the server shows, its own first.
+    /// The certificate chain of the server, its own certificate first.
     pub cert: Option<PathBuf>,
-    /// The key of the first.
+    /// The private key of the first certificate.
     pub key: Option<PathBuf>,
-    /// Who has signed the certificates of clients; without it they need none.
+    /// The CA that signs the certificates of clients; without it they need none.
     pub client_ca: Option<PathBuf>,
 }
 
-/// Whether TLS is spoken.
+/// The use of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsMode {
     /// Never.
     Off,
-    /// With those who ask for it.
+    /// For clients that ask for it.
     Allow,
-    /// With all; others are refused.
+    /// For all clients; others are refused.
     Require,
 }
 
@@ -132,7 +132,8 @@ impl AuthConfig {
         }
     }
 
-    /// Whether somebody could come in with a password that everybody knows, or without one.
+    /// Returns whether a login is possible with the default password, which is public, or without
+    /// one.
     pub(crate) fn has_default_password(&self) -> bool {
         let is_known = |Secret(password): &Secret| match Verifier::parse(password) {
             Some(verifier) => [DEFAULT_PASSWORD, ""].iter().any(|it| verifier.is_of(it.as_bytes())),
@@ -178,7 +179,7 @@ impl TlsMode {
     }
 }
 
-/// `scram-sha-256,password`, perhaps as a list in brackets.
+/// Parses `scram-sha-256,password`, perhaps as a list in brackets.
 pub(super) fn auth_methods(value: &str) -> Result<Vec<AuthMethod>, &'static str> {
     let names = value.trim().trim_start_matches('[').trim_end_matches(']').split(',');
     let method = |name: &str| {
@@ -195,7 +196,7 @@ pub(super) fn auth(value: &str) -> Result<Auth, &'static str> {
     all.into_iter().find(|auth| auth.name() == value).ok_or("it is auto, required or off")
 }
 
-/// `https://a.example,http://b.example:8080`, perhaps as a list in brackets.
+/// Parses `https://a.example,http://b.example:8080`, perhaps as a list in brackets.
 pub(super) fn origins(value: &str) -> Result<Vec<String>, &'static str> {
     let names = value.trim().trim_start_matches('[').trim_end_matches(']').split(',');
     let names = names.map(|name| name.trim().trim_matches('"')).filter(|name| !name.is_empty());
@@ -210,7 +211,7 @@ pub(super) fn origins(value: &str) -> Result<Vec<String>, &'static str> {
     origins.ok_or("it is a list of origins, like https://grafana.example:3000")
 }
 
-/// `db.example,tidegate.internal`, perhaps as a list in brackets; `*` for any name.
+/// Parses `db.example,tidegate.internal`, perhaps as a list in brackets; `*` for any name.
 pub(super) fn hosts(value: &str) -> Result<Vec<String>, &'static str> {
     let names = value.trim().trim_start_matches('[').trim_end_matches(']').split(',');
     let names = names.map(|name| name.trim().trim_matches('"')).filter(|name| !name.is_empty());
@@ -222,8 +223,8 @@ pub(super) fn hosts(value: &str) -> Result<Vec<String>, &'static str> {
     hosts.ok_or("it is a list of host names without ports, like db.example, or *")
 }
 
-/// A password or a verifier of one. A text that begins as a verifier must be one: mistyped, it
-/// would be an unknown password. Asterisks alone stand for a password that is not shown.
+/// Parses a password or a verifier of one. A text that begins as a verifier must be one: mistyped,
+/// it would become an unknown password. Asterisks alone stand for a password that is not shown.
 pub(super) fn secret(value: &str) -> Result<Secret, &'static str> {
     if !value.is_empty() && value.bytes().all(|byte| byte == b'*') {
         return Err("asterisks stand for a password that is not shown, and are none");
@@ -239,7 +240,7 @@ pub(super) fn tls_mode(value: &str) -> Result<TlsMode, &'static str> {
     all.into_iter().find(|mode| mode.name() == value).ok_or("it is off, allow or require")
 }
 
-/// A message of the protocol: its length has four bytes, of which one bit is a sign.
+/// Parses the most bytes of a message of the protocol: its length is a signed number of four bytes.
 pub(super) fn message_bytes(value: &str) -> Result<usize, &'static str> {
     let size = super::bytes(value)?;
     let fits = (1 << 10..=1 << 30).contains(&size);

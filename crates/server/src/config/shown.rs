@@ -1,6 +1,6 @@
-//! The configuration as it is: what each key is worth, and who has said so.
+//! The configuration as `SHOW PARAMETERS` lists it: the value of each key and its source.
 //!
-//! - SH1. Every key of `KEYS` is here once, and takes the text that it is shown as.
+//! - SH1. Every key of `KEYS` is here once, and accepts the text that it is shown as.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -14,7 +14,7 @@ use tidegate_storage::Durability;
 
 use super::{Config, KEYS, Key, OnBadLine};
 
-/// Who has set a key.
+/// The source of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A file.
@@ -36,7 +36,7 @@ impl Source {
 }
 
 impl Config {
-    /// All keys with what they are, as `SHOW PARAMETERS` lists them.
+    /// Returns all keys with their values, as `SHOW PARAMETERS` lists them.
     #[must_use]
     pub fn entries(&self) -> Vec<ConfigEntry> {
         let entry = |key: &Key| ConfigEntry {
@@ -50,7 +50,7 @@ impl Config {
         KEYS.iter().map(entry).collect()
     }
 
-    /// What a key is.
+    /// Returns the value of a key.
     fn value(&self, key: &str) -> Option<String> {
         let (http, ilp, tcp) = (&self.http, &self.ilp, &self.tcp);
         Some(match key {
@@ -122,7 +122,7 @@ impl Config {
         })
     }
 
-    /// What a key is that bounds statements.
+    /// Returns the value of a key that limits statements.
     fn query_value(&self, key: &str) -> Option<String> {
         let query = &self.query;
         Some(match key {
@@ -137,7 +137,7 @@ impl Config {
         })
     }
 
-    /// What a key is that is about PostgreSQL's protocol, users or TLS.
+    /// Returns the value of a key of PostgreSQL's protocol, authentication or TLS.
     fn secure_value(&self, key: &str) -> Option<String> {
         let (pg, auth, tls) = (&self.pg, &self.auth, &self.tls);
         let file = |path: &Option<PathBuf>| match path {
@@ -198,14 +198,14 @@ fn bytes(count: usize) -> String {
     size(count as u64)
 }
 
-/// In the largest unit of which it is a whole number.
+/// Formats a size in the largest unit of which it is a whole number.
 fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     let unit = UNITS.iter().find(|(_, worth)| bytes != 0 && bytes.is_multiple_of(*worth));
     unit.map_or(bytes.to_string(), |(name, worth)| format!("{}{name}", bytes / worth))
 }
 
-/// In the largest unit of which it is a whole number.
+/// Formats a time in the largest unit of which it is a whole number.
 fn span(time: Duration) -> String {
     const UNITS: [(&str, u128); 5] =
         [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];

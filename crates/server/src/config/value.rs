@@ -1,4 +1,4 @@
-//! The texts of configuration values: addresses, sizes, times, numbers, switches.
+//! Parsers of configuration values: addresses, sizes, times, numbers, switches.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -12,7 +12,7 @@ pub(super) fn address(ip: [u8; 4], port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::from(ip), port)
 }
 
-/// An address to listen on, or `none`.
+/// Parses an address to listen on, or `none`.
 pub(super) fn listener(text: &str) -> Parsed<Option<SocketAddr>> {
     if matches!(text, "none" | "off" | "") {
         return Ok(None);
@@ -31,7 +31,7 @@ pub(super) fn size(text: &str) -> Parsed<ByteCount> {
     size.ok_or("it is a size such as 512MiB or 2GiB")
 }
 
-/// A number with a unit; a bare 0 is no time at all.
+/// Parses a number with a unit; a bare 0 is no time at all.
 pub(super) fn span(text: &str) -> Parsed<Duration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

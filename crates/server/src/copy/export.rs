@@ -1,6 +1,6 @@
-//! Rows that become a file.
+//! Export: writes rows to a file.
 //!
-//! - XF1. The file has its name when it is whole and durable (`platform::RootFile`).
+//! - XF1. The file gets its name only when it is complete and durable (`platform::RootFile`).
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::job::{Ended, Job, cancelled};
 use crate::results::{ResultForm, WriteError};
 use crate::sqlstate;
 
-/// Bytes that are written at a time.
+/// The bytes of one write.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// Writes all rows.
@@ -61,7 +61,7 @@ fn failed(error: &WriteError) -> CopyFault {
     CopyFault::new(code, sentence(error))
 }
 
-/// Writes a file front to back.
+/// Writes a file sequentially.
 struct FileOut {
     file: Arc<dyn DiskFile>,
     offset: u64,

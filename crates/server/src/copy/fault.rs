@@ -1,4 +1,4 @@
-//! Which SQLSTATE an import has that failed, and where in its input it failed.
+//! The error of a job: its SQLSTATE, and the place in the input that caused it.
 
 use tidegate_ingest::Error as ImportError;
 use tidegate_ingest::reject::{RejectError, RejectPlace};
@@ -11,11 +11,11 @@ use tidegate_storage::Error as StorageError;
 use super::words;
 use crate::sqlstate;
 
-/// Why a job failed.
+/// The reason why a job failed.
 #[derive(Clone, Debug)]
 pub(crate) struct CopyFault {
     pub(crate) error: BulkError,
-    /// Where in the input, if a line is at fault.
+    /// The line of the input, if a line is at fault.
     pub(crate) line: Option<u64>,
     pub(crate) column: Option<String>,
 }
@@ -31,7 +31,7 @@ impl CopyFault {
         CopyFault { error, line: None, column: None }
     }
 
-    /// At this byte of the statement.
+    /// Sets the byte offset in the statement.
     pub(crate) fn at(mut self, offset: usize) -> CopyFault {
         self.error.offset = Some(offset);
         self
@@ -103,7 +103,7 @@ fn code(error: &ImportError) -> &'static str {
         | ImportError::Unaccounted { .. }
         | ImportError::RowsLost { .. }
         | ImportError::AlreadyRead { .. } => "XX000",
-        // The input is not what it should be.
+        // The input is malformed.
         _ => "22P04",
     }
 }

@@ -1,10 +1,9 @@
-//! The files that COPY may read and write: those below two folders, whatever links there are.
+//! Files that COPY may read and write: those below two directories, whatever links there are.
 //!
-//! - FO1. Both folders are opened once (`platform::Root`); nothing is opened by another way.
-//! - FO2. Whoever names a file that he may not have learns nothing of it, not even whether it is
-//!   there.
-//! - FO3. The folders hold nothing of the database: neither is one of its own, in one, or around
-//!   one.
+//! - FO1. Both directories are opened once (`platform::Root`); no file is opened in another way.
+//! - FO2. A client that names a forbidden file learns nothing about it, not even whether it exists.
+//! - FO3. The directories hold nothing of the database: neither is one of its own, inside one, or
+//!   around one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,45 +17,45 @@ use super::CopyConfig;
 use super::fault::CopyFault;
 use crate::log::Log;
 
-/// The most files that are listed, or that a pattern names.
+/// The most files that are listed, or that match a pattern.
 const FILES_MAX: usize = 10_000;
 
-/// Both folders; `None` if there is none, or none that may be used.
+/// Both directories; `None` for one that is not configured, or that may not be used.
 #[derive(Debug)]
 pub(super) struct Files {
     import: Option<Root>,
     export: Option<Root>,
-    /// Who is told what whoever asks is not.
+    /// The log, which gets the details that the client does not get (FO2).
     log: Option<Arc<Log>>,
 }
 
-/// Why the folders cannot be used.
+/// The reason why the directories cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
-    /// FO3.
+    /// It lies in, or around, a directory of the database (FO3).
     #[error("{key} = {} lies in, or around, a folder of the database: {}", .path.display(),
         .own.display())]
     OfDatabase {
-        /// Which key of the configuration.
+        /// The key of the configuration.
         key: &'static str,
-        /// What it is.
+        /// The directory that it names.
         path: PathBuf,
-        /// The folder of the database.
+        /// The directory of the database.
         own: PathBuf,
     },
-    /// It is not there, say.
+    /// It cannot be opened, for example because it does not exist.
     #[error("{key}")]
     Disk {
-        /// Which key of the configuration.
+        /// The key of the configuration.
         key: &'static str,
-        /// Why.
+        /// The reason.
         source: tidegate_platform::Error,
     },
 }
 
 impl Files {
-    /// Opens the folders. Those below the database's own folder are made, if `makes_folders`.
+    /// Opens the directories. Those below that of the database are created, if `makes_folders`.
     pub(super) fn open(
         database: &Database,
         config: &CopyConfig,
@@ -71,7 +70,7 @@ impl Files {
         Ok(Files { import, export, log })
     }
 
-    /// Opens what a path or a pattern names, in the order of the names' bytes.
+    /// Opens the files that a path or a pattern names, in the byte order of their names.
     pub(super) fn open_all(&self, path: &Placed) -> Result<Vec<Arc<dyn DiskFile>>, CopyFault> {
         let root = root(&self.import, "copy.root", path)?;
         let refuse = |error| self.refusal(&path.text, &error).at(path.offset);
@@ -88,19 +87,19 @@ impl Files {
         paths.iter().map(|path| root.open_file(path)).collect::<Result<_, _>>().map_err(refuse)
     }
 
-    /// Begins a file.
+    /// Creates a file without its name.
     pub(super) fn create(&self, path: &Placed) -> Result<RootFile, CopyFault> {
         let root = root(&self.export, "copy.export_root", path)?;
         let created = root.create(&path.text);
         created.map_err(|error| self.refusal(&path.text, &error).at(path.offset))
     }
 
-    /// Gives it its name.
+    /// Makes it durable and gives it its name.
     pub(super) fn finish(&self, file: RootFile, path: &Placed) -> Result<(), CopyFault> {
         file.finish().map_err(|error| self.refusal(&path.text, &error))
     }
 
-    /// All files that can be imported.
+    /// Lists all files that can be imported.
     pub(super) fn list(&self) -> Result<Vec<BulkFile>, CopyFault> {
         let Some(root) = &self.import else { return Ok(Vec::new()) };
         let (mut files, mut folders) = (Vec::new(), vec![String::new()]);
@@ -126,7 +125,7 @@ impl Files {
         Ok(files)
     }
 
-    /// FO2.
+    /// Makes the error of a refused file, and logs its details (FO2).
     fn refusal(&self, path: &str, error: &RootError) -> CopyFault {
         if let Some(log) = &self.log
             && !matches!(error, RootError::NotFound)

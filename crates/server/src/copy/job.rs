@@ -1,10 +1,10 @@
-//! Jobs, and who of them may work.
+//! Jobs, and the queue that decides which of them run.
 //!
-//! - JB1. A job works on a thread of its own; when it ends, the next one that waits begins.
+//! - JB1. A job runs on a thread of its own; when it ends, the next one that waits begins.
 //! - JB2. A handle that is dropped without being detached ends its job.
-//! - JB3. What a job is at its end is remembered for the last `ENDED_MAX` jobs.
+//! - JB3. The final status of the last `ENDED_MAX` jobs is kept.
 //!
-//! Not here: what jobs do (`copy`), and what is written about them (`log`).
+//! Not here: the work of jobs (`copy`), and their log tables (`log`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -24,10 +24,10 @@ use super::Inner;
 use super::fault::CopyFault;
 use super::log::STOPPED;
 
-/// JB3.
+/// The most ended jobs whose status is kept (JB3).
 const ENDED_MAX: usize = 1_024;
 
-/// What a job does.
+/// The kind of work of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Import,
@@ -45,25 +45,25 @@ impl Kind {
     }
 }
 
-/// What came of a job that was done.
+/// The result of a job that succeeded.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
     pub(crate) outcome: BulkOutcome,
-    /// `None` if it was no import, or one of nothing.
+    /// `None` for a job that is no import, or an import without rows.
     pub(crate) summary: Option<ImportSummary>,
     pub(crate) message: String,
 }
 
-/// Why a job is to end.
+/// The reason to end a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     Requested,
     Server,
-    /// Its client sent nothing for this time while others waited.
+    /// Its client sent nothing for this time while other jobs waited.
     Idle(Duration),
 }
 
-/// What a job is from its beginning on.
+/// The properties of a job that are known at its submission.
 pub(super) struct NewJob {
     pub(super) kind: Kind,
     pub(super) table: String,
@@ -72,20 +72,20 @@ pub(super) struct NewJob {
     pub(super) now: i64,
 }
 
-/// A job.
+/// A job and its state.
 pub(crate) struct Job {
     pub(super) id: String,
     pub(super) kind: Kind,
     pub(super) table: String,
     pub(super) file: String,
     pub(super) session: Session,
-    /// When it came, in microseconds since 1970.
+    /// The time of its submission, in microseconds since 1970.
     pub(super) since: i64,
     started: OnceLock<i64>,
     progress: Arc<Progress>,
-    /// Rows that an export has written.
+    /// The number of rows that an export has written.
     rows_written: AtomicU64,
-    /// Rows and bytes in the last second.
+    /// The rows and bytes of the last second.
     pub(super) rates: (AtomicU64, AtomicU64),
     stop: OnceLock<Stop>,
     is_stopped: AtomicBool,
@@ -124,7 +124,7 @@ impl Job {
         &self.progress
     }
 
-    /// Set when the job is to end.
+    /// Returns the flag that is set when the job is to end.
     pub(super) fn cancel_flag(&self) -> &AtomicBool {
         &self.is_stopped
     }
@@ -133,10 +133,10 @@ impl Job {
         self.is_stopped.load(Relaxed)
     }
 
-    /// Waits until the job is to end.
+    /// Waits until the job is told to end.
     pub(super) async fn stopped(&self) {
         let mut notified = std::pin::pin!(self.stopped.notified());
-        // From here on nothing is missed.
+        // Later notifications are not missed.
         notified.as_mut().enable();
         if !self.is_stopped() {
             notified.await;
@@ -160,12 +160,13 @@ impl Job {
         self.stopped.notify_waiters();
     }
 
-    /// Ends it because its client keeps others waiting.
+    /// Ends it because its client sends too slowly while other jobs wait.
     pub(super) fn end_idle(&self, limit: Duration) {
         self.stop(Stop::Idle(limit));
     }
 
-    /// The error of a job that has ended with this one: what was asked for is the reason of it.
+    /// Returns the error to report for a job that ended with this one: the reason to end it comes
+    /// first.
     pub(super) fn reason(&self, fault: CopyFault) -> CopyFault {
         match (self.stop.get(), fault.error.code) {
             (Some(Stop::Requested), _) => cancelled(),
@@ -182,7 +183,7 @@ impl Job {
         }
     }
 
-    /// Waits for the end.
+    /// Waits for the end of the job.
     pub(crate) async fn ended(&self) -> Result<Arc<Ended>, CopyFault> {
         let mut end = self.end.subscribe();
         match end.wait_for(Option::is_some).await {
@@ -226,12 +227,12 @@ impl Job {
     }
 }
 
-/// The error of a job that somebody has ended.
+/// Makes the error of a job that was cancelled.
 pub(super) fn cancelled() -> CopyFault {
     CopyFault::new("57014", "cancelled")
 }
 
-/// As the log calls it.
+/// Returns the name of a phase in the log.
 pub(super) fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Setup => "setup",
@@ -241,7 +242,7 @@ pub(super) fn phase_name(phase: Phase) -> &'static str {
     }
 }
 
-/// 16 hex digits that nobody can guess.
+/// Makes a random id of 16 hex digits.
 fn random_id(now: i64) -> String {
     let mut bytes = [0; 8];
     if SystemRandom::new().fill(&mut bytes).is_err() {
@@ -252,7 +253,7 @@ fn random_id(now: i64) -> String {
 
 pub(super) type Work = Box<dyn FnOnce(&Arc<Inner>, &Arc<Job>) -> Result<Ended, CopyFault> + Send>;
 
-/// Who works and who waits.
+/// The running and the waiting jobs.
 #[derive(Debug)]
 pub(super) struct Queue {
     working_max: NonZeroUsize,
@@ -264,7 +265,7 @@ pub(super) struct Queue {
 struct State {
     working: BTreeMap<String, Arc<Job>>,
     waiting: VecDeque<(Arc<Job>, Work)>,
-    /// JB3.
+    /// The ids and statuses of the last jobs that ended (JB3).
     ended: VecDeque<(String, &'static str)>,
     is_stopping: bool,
 }
@@ -281,21 +282,21 @@ impl Queue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change of it is whole.
+        // Every change of it is made as a whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether no job works.
+    /// Returns whether no job is running.
     pub(super) fn is_idle(&self) -> bool {
         self.state().working.is_empty()
     }
 
-    /// True if a job waits for its turn.
+    /// Returns true if a job waits for its start.
     pub(super) fn has_waiting(&self) -> bool {
         !self.state().waiting.is_empty()
     }
 
-    /// All jobs that are not over, in the order of their turns.
+    /// Returns the progress of all jobs that have not ended, in the order of their start.
     pub(super) fn progress(&self) -> Vec<BulkProgress> {
         let state = self.state();
         let working = state.working.values().map(|job| job.shown(None));
@@ -303,7 +304,8 @@ impl Queue {
         working.chain(waiting).collect()
     }
 
-    /// Ends a job that `session` may end, and says what it is now; and which one has waited.
+    /// Ends a job, if `session` is allowed to. Returns its status, and the job if it had not
+    /// started.
     pub(super) fn cancel(&self, id: &str, session: &Session) -> (&'static str, Option<Arc<Job>>) {
         let mut state = self.state();
         if let Some(job) = state.working.get(id) {
@@ -325,7 +327,7 @@ impl Queue {
         (ended.map_or("unknown", |(_, status)| status), None)
     }
 
-    /// Ends all, and says who has waited.
+    /// Ends all jobs, and returns those that had not started.
     pub(super) fn stop(&self) -> Vec<Arc<Job>> {
         let mut state = self.state();
         state.is_stopping = true;
@@ -349,7 +351,7 @@ impl State {
 }
 
 impl Inner {
-    /// Begins a job, or has it wait for its turn.
+    /// Begins a job, or lets it wait for its start.
     pub(super) fn submit(
         self: &Arc<Self>,
         job: Arc<Job>,
@@ -377,7 +379,7 @@ impl Inner {
         Ok(handle)
     }
 
-    /// Begins those who have their turn now.
+    /// Begins waiting jobs as long as fewer than `working_max` run.
     fn begin_next(self: &Arc<Self>) {
         loop {
             let (job, work) = {
@@ -394,7 +396,7 @@ impl Inner {
             let spawned = thread.spawn(move || {
                 let mut turn = Turn { inner, job: begun, outcome: None };
                 let _ = turn.job.started.set(turn.inner.database.now_micros());
-                // An import says so beside its work.
+                // Imports write this row from the thread of their log.
                 if turn.job.kind == Kind::Export {
                     turn.inner.log.started(&turn.job);
                 }
@@ -410,7 +412,7 @@ impl Inner {
     fn end(self: &Arc<Self>, job: &Arc<Job>, outcome: Result<Ended, CopyFault>) {
         let outcome = outcome.map(Arc::new);
         let status = super::log::status(&outcome);
-        // CJ3. The end of the server waits for those that work, and so for this row.
+        // A server that stops waits for running jobs, and so for this row (CJ3).
         self.log.ended(job, &outcome);
         {
             let mut state = self.queue.state();
@@ -421,7 +423,7 @@ impl Inner {
     }
 }
 
-/// A job that works; at its end, also by a panic, others have their turn (JB1).
+/// A running job; at its end, also by a panic, others can begin (JB1).
 struct Turn {
     inner: Arc<Inner>,
     job: Arc<Job>,
@@ -437,7 +439,7 @@ impl Drop for Turn {
     }
 }
 
-/// A job, for whoever has begun it (JB2).
+/// The handle of a job, for its client (JB2).
 pub(crate) struct JobHandle {
     inner: Arc<Inner>,
     job: Arc<Job>,

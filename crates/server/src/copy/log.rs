@@ -1,9 +1,9 @@
-//! What is written about jobs: `sys.text_import_log` and `sys.copy_rejects`.
+//! Log tables of jobs: `sys.text_import_log` and `sys.copy_rejects`.
 //!
-//! - CL1. No job fails because something about it cannot be written; the server's log says so.
-//! - CL2. Rows of a phase that was begun and ended between two looks are written all the same.
-//! - CL3. Of a job at most `copy.reject_rows_per_job` rejects are kept, and a row says that there
-//!   were more.
+//! - CL1. No job fails because its log cannot be written; the server's log reports that.
+//! - CL2. A phase that begins and ends between two polls gets its rows all the same.
+//! - CL3. At most `copy.reject_rows_per_job` rejects of a job are kept, and one more row says that
+//!   there were more.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -26,21 +26,21 @@ use super::job::{Ended, Job, phase_name};
 use crate::log::Log;
 use crate::system_rows::{self, counts, symbols, texts, times};
 
-/// What happened, in order.
+/// The table of events, in order.
 const LOG: &str = "sys.text_import_log";
-/// What was not imported.
+/// The table of rejects.
 const REJECTS: &str = "sys.copy_rejects";
-/// Why a job has ended that nobody has ended.
+/// The reason of jobs that the end of the server has ended.
 pub(super) const STOPPED: &str = "server stopped";
 
-/// How often it is looked how far a job is.
+/// The interval at which the progress of a job is polled.
 const LOOK: Duration = Duration::from_millis(10);
-/// After so many microseconds rates are counted anew.
+/// The microseconds after which the rates are computed anew.
 const RATES: i64 = 1_000_000;
-/// Bytes of a reason that are kept.
+/// The most bytes of a reason that are kept.
 const REASON_BYTES: usize = 1 << 10;
 
-/// Who writes.
+/// The writer of both tables.
 #[derive(Debug)]
 pub(super) struct CopyLog {
     database: Arc<Database>,
@@ -58,7 +58,7 @@ struct LogRow {
     counters: Option<[u64; 3]>,
 }
 
-/// What a job is at its end, as the log calls it.
+/// Returns the final status of a job in the log.
 pub(super) fn status(outcome: &Result<Arc<Ended>, CopyFault>) -> &'static str {
     match outcome {
         Ok(_) => "finished",
@@ -102,11 +102,11 @@ impl CopyLog {
         self.write(job, &[row]);
     }
 
-    /// Follows the phases of an import until it is over: then nobody can send any more.
+    /// Follows the phases of an import until its sender is dropped at the end.
     pub(super) fn watch(&self, job: &Job, rejects: &Rejects, over: &Receiver<()>) {
         let mut phase = Phase::Setup;
         let mut rates = Rates { since: self.database.now_micros(), rows: 0, bytes: 0 };
-        // One commit, beside the import's work.
+        // One commit for both rows, beside the import's work.
         self.write(job, &[self.row(None, "started"), self.row(Some(phase_name(phase)), "started")]);
         loop {
             let over = !matches!(over.recv_timeout(LOOK), Err(RecvTimeoutError::Timeout));
@@ -169,7 +169,7 @@ impl CopyLog {
         self.append(&system_rows::append(LOG, rows.len(), columns));
     }
 
-    /// CL1.
+    /// Appends rows; a failure goes to the server's log (CL1).
     fn append(&self, append: &TableAppend) {
         let written =
             system_rows::write(&self.database, std::slice::from_ref(append), self.retention);
@@ -180,7 +180,7 @@ impl CopyLog {
     }
 }
 
-/// The phase behind this one.
+/// Returns the phase after this one.
 fn following(phase: Phase) -> Option<Phase> {
     match phase {
         Phase::Setup => Some(Phase::Read),
@@ -191,9 +191,9 @@ fn following(phase: Phase) -> Option<Phase> {
     }
 }
 
-/// How fast a job is.
+/// The rates of a job, as of the last second.
 struct Rates {
-    /// In microseconds since 1970.
+    /// The start of the second, in microseconds since 1970.
     since: i64,
     rows: u64,
     bytes: u64,
@@ -214,7 +214,7 @@ impl Rates {
     }
 }
 
-/// The rejects of a job, on their way to the table.
+/// The rejects of a job that are not yet in the table.
 #[derive(Debug)]
 pub(super) struct Rejects {
     job: Arc<Job>,
@@ -227,7 +227,7 @@ pub(super) struct Rejects {
 #[derive(Debug, Default)]
 struct Waiting {
     rows: Vec<RejectRow>,
-    /// Those that are or were among the rows.
+    /// The number of rejects that are or were in `rows`.
     kept: usize,
     is_full: bool,
 }
@@ -255,7 +255,7 @@ impl Rejects {
         })
     }
 
-    /// Writes what waits.
+    /// Writes the rejects that wait.
     pub(super) fn flush(&self, log: &CopyLog) {
         let rows = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -279,7 +279,7 @@ impl TakeRejects for Rejects {
         }
         let (ts, file) = (self.database.now_micros(), reject.file.to_owned());
         if self.rows_max <= state.kept {
-            // CL3.
+            // One row for all further rejects (CL3).
             state.is_full = true;
             let reason = "further rejects not recorded".to_owned();
             state.rows.push(RejectRow { ts, file, reason, ..RejectRow::default() });
@@ -328,7 +328,7 @@ fn reject_rows(job: &Job, rows: &[RejectRow]) -> TableAppend {
     system_rows::append(REJECTS, rows.len(), columns)
 }
 
-/// The last row of jobs of which the log has another one (CJ3 of `copy`).
+/// Writes the last row of jobs that have other rows, but no last one (CJ3 of `copy`).
 pub(super) async fn end_what_was_left(
     log: &CopyLog,
     engine: &Engine,

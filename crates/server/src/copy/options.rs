@@ -1,4 +1,4 @@
-//! What a COPY says, as what it means: for imports, and for files that are written.
+//! Options of COPY, turned into those of an import or of an export.
 
 use tidegate_ingest::timestamp::TimestampFormat;
 use tidegate_ingest::{
@@ -14,7 +14,7 @@ use super::Inner;
 use super::fault::CopyFault;
 use crate::results::{DelimitedForm, Escapes, ParquetForm, Quoting, ResultForm};
 
-/// The import that a statement asks for.
+/// Returns the import that a statement asks for.
 pub(super) fn of_statement(
     inner: &Inner,
     import: &BulkImport,
@@ -55,7 +55,7 @@ pub(super) fn of_statement(
         Some(schema) => {
             check_timestamp(import, schema.designated_column().map(|(it, _)| &*it.name))?
         }
-        // It is for a table that is made.
+        // The table is created by the import.
         None => {
             if partition_by.is_some() && said.timestamp.is_none() {
                 let message = "PARTITION BY needs TIMESTAMP, the column that it goes by";
@@ -67,7 +67,7 @@ pub(super) fn of_statement(
     Ok(options)
 }
 
-/// The designated timestamp of a table cannot be another one.
+/// Checks that the statement does not name another designated timestamp than the table's.
 fn check_timestamp(import: &BulkImport, own: Option<&str>) -> Result<(), CopyFault> {
     let Some(given) = &import.options.timestamp else { return Ok(()) };
     if own.is_some_and(|own| same_name(own, &given.text)) {
@@ -78,7 +78,7 @@ fn check_timestamp(import: &BulkImport, own: Option<&str>) -> Result<(), CopyFau
     Err(CopyFault::new("22023", message).at(given.offset))
 }
 
-/// An import of which nothing is said.
+/// Returns an import with all options at their defaults.
 pub(crate) fn defaults(
     inner: &Inner,
     table: &str,
@@ -123,11 +123,11 @@ pub(crate) fn defaults(
 
 fn dialect(said: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyFault> {
     let is_text = said.format == Some(CopyFormat::Text);
-    // Text with backslashes comes as CSV with its own delimiter.
+    // PostgreSQL's text format is read as CSV with its own delimiter and backslashes.
     let delimiter = match (said.delimiter, is_text) {
         (Some(delimiter), _) => Some(delimiter),
         (None, true) => Some(b'\t'),
-        // What nobody has seen is what it is by default.
+        // The format of a stream is not guessed: it has the default.
         (None, false) => (said.format == Some(CopyFormat::Csv) || is_stream).then_some(b','),
     };
     if let Some(delimiter) = delimiter.filter(|_| is_text) {
@@ -149,7 +149,7 @@ fn dialect(said: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyFa
         delimiter,
         quote: match quote {
             Some(quote) => Quote::Byte(quote),
-            // What is said to be CSV is what the standard says.
+            // CSV that is not guessed has the quote of the standard.
             None if delimiter.is_some() => Quote::Byte(b'"'),
             None => Quote::Standard,
         },
@@ -167,7 +167,7 @@ fn dialect(said: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyFa
     })
 }
 
-/// Whether a text can have such a delimiter: behind a backslash, these mean something else.
+/// Checks a delimiter of the text format: after a backslash, these bytes have another meaning.
 fn check_text_delimiter(delimiter: u8) -> Result<(), CopyFault> {
     match delimiter.is_ascii_alphanumeric() || matches!(delimiter, b'\\' | b'.') {
         true => {
@@ -178,7 +178,7 @@ fn check_text_delimiter(delimiter: u8) -> Result<(), CopyFault> {
     }
 }
 
-/// Whether a NULL can be told from what stands around it.
+/// Checks that a NULL cannot be confused with the signs around it.
 fn check_null(null: &str, signs: &[u8]) -> Result<(), CopyFault> {
     let is_sign = |byte: u8| signs.contains(&byte) || matches!(byte, b'\r' | b'\n');
     match null.bytes().any(is_sign) {
@@ -190,7 +190,7 @@ fn check_null(null: &str, signs: &[u8]) -> Result<(), CopyFault> {
     }
 }
 
-/// How a file is written, or what goes over a connection.
+/// Returns the format of an exported file, or of the rows sent over a connection.
 pub(crate) fn form_of(said: &CopyOptions) -> Result<ResultForm, CopyFault> {
     let has_header = |default| match said.header {
         None | Some(CopyHeader::Auto) => default,

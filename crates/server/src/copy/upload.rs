@@ -1,11 +1,11 @@
-//! An import whose bytes are handed over: the body of a request, say.
+//! Upload: an import whose bytes are sent by a client, for example the body of a request.
 //!
-//! - UL1. At most `PIECES` pieces wait for the import: whoever hands them over is as fast as it is.
-//! - UL2. Only bytes whose end was said are imported: an upload that is dropped, or cut, fails.
+//! - UL1. At most `PIECES` pieces wait for the import: the sender is slowed down to its speed.
+//! - UL2. Only a complete upload is imported: one that is dropped, or cut off, fails.
 //! - UL3. It takes a place among the jobs when it has `PIECE_BYTES` for the import, or its end: a
-//!   client that thinks before it sends holds up no other.
-//! - UL4. While it works and other jobs wait, its client sends `PACE_BYTES` a second, apart from
-//!   breaks of `copy.idle_timeout` together; a slower upload ends, and others have its turn.
+//!   client that pauses before it sends delays no other job.
+//! - UL4. While it runs and other jobs wait, its client must send `PACE_BYTES` a second, except for
+//!   pauses of `copy.idle_timeout` in total; a slower upload is ended, and another job starts.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
@@ -26,14 +26,14 @@ use super::log::Rejects;
 use super::{Inner, run_import};
 use crate::budget::{Held, OverBudget};
 
-/// UL1.
+/// The most pieces that wait for the import (UL1).
 const PIECES: usize = 8;
-/// Small pieces are put together to so many bytes.
+/// The size up to which small pieces are combined.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// UL4: bytes of a second in which an upload is not slow.
+/// The bytes per second from which on an upload is not slow (UL4).
 const PACE_BYTES: f64 = (64 << 10) as f64;
-/// How often an import that waits for its client looks whether others wait for it.
+/// The interval at which an import that waits for its client checks whether other jobs wait.
 const LOOK: Duration = Duration::from_millis(250);
 
 enum Piece {
@@ -45,13 +45,13 @@ enum Piece {
 pub(crate) struct Upload {
     sender: Sender<Piece>,
     state: State,
-    /// Pieces that are too small to be handed over.
+    /// The combined small pieces.
     small: BytesMut,
-    /// Of those, as all connections count what they hold.
+    /// Their bytes, counted in the budget of connections.
     held: Option<Held>,
 }
 
-/// Whether an upload is among the jobs (UL3).
+/// The state of an upload: waiting for its first bytes, or among the jobs (UL3).
 enum State {
     Collecting { inner: Arc<Inner>, job: Arc<Job>, work: Mutex<Option<Work>> },
     Begun(JobHandle),
@@ -84,7 +84,7 @@ impl Upload {
         };
         let source = Source::Stream(ByteStream::new(PathBuf::from(file), Box::new(reader)));
         let (shared, submitted) = (Arc::clone(inner), Arc::clone(&job));
-        // What is wrong with the options is said before anything is sent.
+        // Errors in the options are reported before any byte is sent.
         let work = super::blocking(move || {
             let rejects = Rejects::new(&shared, &submitted);
             let list = RejectList::Taken(Arc::clone(&rejects) as _);
@@ -108,7 +108,7 @@ impl Upload {
         }
     }
 
-    /// 16 hex digits.
+    /// Returns the id of the job: 16 hex digits.
     pub(crate) fn id(&self) -> &str {
         &self.job().id
     }
@@ -121,14 +121,14 @@ impl Upload {
             return Err(CopyFault::new("XX000", "internal error: an import began twice"));
         };
         let (inner, job) = (Arc::clone(inner), Arc::clone(job));
-        // It may be logged, which waits for the disk.
+        // The submission may write to the log, which waits for the disk.
         let handle = super::blocking(move || inner.submit(job, work)).await?;
         self.state = State::Begun(handle);
         self.held = None;
         Ok(())
     }
 
-    /// Keeps bytes that are too few to be handed over.
+    /// Keeps bytes that are too few for a piece.
     fn keep(&mut self, bytes: &[u8]) -> Result<(), CopyFault> {
         if let Some(held) = &mut self.held {
             let counted = held.try_resize(self.small.len() + bytes.len());
@@ -138,7 +138,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Hands bytes over.
+    /// Passes bytes to the import.
     pub(crate) async fn push(&mut self, bytes: Bytes) -> Result<(), CopyFault> {
         if bytes.len() + self.small.len() < PIECE_BYTES {
             return self.keep(&bytes);
@@ -159,10 +159,10 @@ impl Upload {
             biased;
             sent = self.sender.send(piece) => if sent.is_ok() { return Ok(()) },
             () = job.stopped() => {}
-            // Whoever reads may not have noticed yet, and never take it.
+            // The import may have ended without reading this piece.
             _ = job.ended() => {}
         }
-        // The import takes nothing more: it has ended, or will.
+        // The import reads nothing more: it has ended, or is about to.
         let (closed, _) = channel(1);
         self.sender = closed;
         match job.ended().await {
@@ -173,7 +173,7 @@ impl Upload {
         }
     }
 
-    /// That was all: commits, and says what came of it.
+    /// Ends the upload: waits for the commit, and returns the result.
     pub(crate) async fn finish(mut self) -> Result<Arc<Ended>, CopyFault> {
         let small = self.small.split().freeze();
         if !small.is_empty() {
@@ -203,30 +203,31 @@ fn over_budget(error: &OverBudget) -> CopyFault {
     CopyFault::new("53200", error.to_string())
 }
 
-/// The import's side.
+/// The import's side of an upload.
 struct Reader {
     pieces: Receiver<Piece>,
     piece: Bytes,
     is_over: bool,
     runtime: Handle,
     turn: SharedTurn,
-    /// How long the import has waited for its client, less what its bytes have made up for (UL4).
+    /// The time that the import has waited for its client, less that which its bytes are worth
+    /// (UL4).
     idle: Duration,
 }
 
-/// The turn of an import, which others may wait for.
+/// The job of an import, for which other jobs may wait.
 struct SharedTurn {
     inner: Weak<Inner>,
     job: Weak<Job>,
 }
 
 impl Reader {
-    /// Waits for the next piece, but not for ever while others wait (UL4).
+    /// Waits for the next piece, with a bound while other jobs wait (UL4).
     fn next(&mut self) -> io::Result<Option<Piece>> {
         loop {
             let start = Instant::now();
             let runtime = self.runtime.clone();
-            // Within the runtime, which has the timer.
+            // The timer needs the runtime.
             let next = runtime.block_on(async { timeout(LOOK, self.pieces.recv()).await });
             self.idle += start.elapsed();
             if let Ok(piece) = next {
@@ -242,7 +243,7 @@ impl Reader {
     }
 }
 
-/// The waiting that bytes make up for.
+/// Returns the waiting time that received bytes make up for.
 fn worth(bytes: usize) -> Duration {
     Duration::from_secs_f64(bytes as f64 / PACE_BYTES)
 }
@@ -267,7 +268,7 @@ impl Read for Reader {
             match self.next()? {
                 Some(Piece::Bytes(bytes)) => self.piece = bytes,
                 Some(Piece::End) => self.is_over = true,
-                // UL2.
+                // The sender was dropped before the end (UL2).
                 None => {
                     let why = "the upload ended before its end";
                     return Err(io::Error::new(ErrorKind::UnexpectedEof, why));

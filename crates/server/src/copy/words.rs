@@ -1,7 +1,7 @@
-//! Options by the names that COPY and `/imp` have for them: messages of an import name those of the
-//! command line.
+//! Names of options in messages: an import names those of the command line, which become those of
+//! COPY and `/imp`.
 
-/// A longer option stands before one that it begins with.
+/// Command-line options and those of COPY. A longer option stands before its own prefixes.
 const OF_COPY: [(&str, &str); 17] = [
     ("--timestamp-format", "TIMESTAMP_FORMAT"),
     ("--skip-columns", "SKIP_COLUMNS"),
@@ -31,12 +31,12 @@ const OF_IMP: [(&str, &str); 6] = [
     ("say NULL", "COPY takes NULL"),
 ];
 
-/// A message with the options of COPY.
+/// Replaces options of the command line by those of COPY.
 pub(crate) fn of_copy(message: &str) -> String {
     with(message, &OF_COPY)
 }
 
-/// A message with the options of COPY, with those of `/imp` where it has them.
+/// Replaces options of the command line by those of `/imp`, or by those of COPY where it has none.
 pub(crate) fn of_imp(message: &str) -> String {
     with(message, &OF_IMP)
 }

@@ -1,14 +1,14 @@
-//! The console: the page at `/` with its parts, out of the binary.
+//! The console: the page at `/` with its files, which are embedded in the binary.
 //!
-//! - CN1. What lies in `/assets/` has a fingerprint in its name and may be kept for ever. All else
-//!   is asked for again each time, and its tag says whether it is still the same.
-//! - CN2. The page loads nothing and calls nobody but this server, runs no script that is not a
-//!   file of it, and stands in no frame.
-//! - CN3. Files are in the binary as gzip alone, and are sent so; who does not take that gets them
-//!   decompressed.
-//! - CN4. A server that was built without the console says at `/` how to build it.
+//! - CN1. Files in `/assets/` have a fingerprint in their names and may be cached for ever. All
+//!   other files are revalidated each time, by their tag.
+//! - CN2. The page loads and calls nothing outside of this server, runs only scripts that are files
+//!   of it, and stands in no frame.
+//! - CN3. Files are embedded as gzip only, and are sent so; a client that does not accept gzip gets
+//!   them decompressed.
+//! - CN4. A server that was built without the console explains at `/` how to build it.
 //!
-//! Not here: the page itself (`console/`), and how it comes into the binary (`build.rs`).
+//! Not here: the page itself (`console/`), and the embedding of its files (`build.rs`).
 
 use std::io::{self, Read};
 
@@ -20,27 +20,28 @@ use super::wire::Head;
 
 /// A file of the console.
 struct Embedded {
-    /// Where it is served.
+    /// The path that it is served at.
     path: &'static str,
-    /// Of its bytes.
+    /// The fingerprint of its bytes.
     tag: &'static str,
     gzip: &'static [u8],
 }
 
 static FILES: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/console.rs"));
 
-/// CN2. Styles are files too: those of the editor are made by script, which this does not bind.
+/// The content security policy (CN2). Styles are files too: those of the editor are made by script,
+/// which the policy does not restrict.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; \
                       img-src 'self' data:; connect-src 'self'; worker-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// CN4.
+/// The page of a server without a console (CN4).
 const ABSENT: &str = "Tidegate runs, and answers SQL at /exec.\n\
                       Its console is not in this binary.\n\n\
                       With Node 18 or newer, in the folder of the sources:\n\n    \
                       cargo xtask console\n    cargo build --release\n";
 
-/// Whether the path leads to a part of the console.
+/// Returns whether the path is that of a file of the console.
 pub(super) fn has(path: &str) -> bool {
     path == "/" || find(path).is_some()
 }
@@ -49,7 +50,7 @@ fn find(path: &str) -> Option<&'static Embedded> {
     FILES.iter().find(|file| file.path == path)
 }
 
-/// The file at the path of a request.
+/// Returns the file at the path of a request.
 pub(super) fn page(head: &Head) -> Response {
     let Some(file) = find(&head.path) else {
         return Response::new(200, TEXT, ABSENT).with("Cache-Control", "no-cache");
@@ -80,7 +81,7 @@ fn serve(file: &Embedded, head: &Head) -> Response {
     response
 }
 
-/// The bytes as the client takes them, and what they are wrapped in (CN3).
+/// Returns the bytes that the client accepts, and their encoding (CN3).
 fn body(file: &Embedded, head: &Head) -> (Vec<u8>, Option<&'static str>) {
     if takes_gzip(head) {
         return (file.gzip.to_vec(), Some("gzip"));
@@ -116,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// A file as the build makes them.
+    /// Makes a file as the build does.
     fn file(path: &'static str, text: &str) -> Embedded {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(text.as_bytes()).unwrap();

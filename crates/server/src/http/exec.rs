@@ -1,15 +1,15 @@
 //! `/exec`: one statement, and its answer as JSON.
 //!
-//! - EX1. A statement works on the threads of its seat, and so does the writing of its rows; at
-//!   most `QUEUE` parts of an answer wait, so a slow client slows its statement and costs no
-//!   memory; its turn is another's meanwhile (`turn` TU1). A cancel works where the connection
-//!   does, and has no turn: it is for when others have all. It ends a statement whose client takes
-//!   nothing, too.
-//! - EX2. When the client has gone, or the connection is given up, the statement ends.
-//! - EX3. Nothing is sent before the first part of an answer is full or the whole is there, so that
-//!   most errors have a status of their own.
+//! - EX1. A statement runs on the threads of its place, and so does the writing of its rows; at
+//!   most `QUEUE` parts of an answer wait, so a slow client slows its statement down and costs no
+//!   memory; its admission permit goes to another statement meanwhile (`turn` TU1). A cancel runs
+//!   on the thread of its connection and needs no permit: it must work when others have all of
+//!   them. It also ends a statement whose client reads nothing.
+//! - EX2. The statement ends when the client has gone, or the connection is closed.
+//! - EX3. Nothing is sent before the first part of an answer is full or the whole answer is ready,
+//!   so that most errors have a status of their own.
 //!
-//! Not here: which statements there are (`query`).
+//! Not here: the statements themselves (`query`).
 
 mod body;
 mod request;
@@ -46,22 +46,22 @@ pub(super) use request::timeout as timeout_of;
 use rows::{RowText, arrays, push_columns};
 pub(super) use running::{Place, Running};
 
-/// Parts of an answer that wait for the client (EX1).
+/// The most parts of an answer that wait for the client (EX1).
 const QUEUE: usize = 2;
-/// Bytes of a part.
+/// The bytes of a part.
 pub(super) const PART_BYTES: usize = 64 << 10;
-/// The SQLSTATE of what was done.
+/// The SQLSTATE of success.
 pub(super) const DONE: &str = "00000";
-/// The SQLSTATE of a change where nothing may be changed.
+/// The SQLSTATE of a change in a session that may only read.
 const READ_ONLY: &str = "25006";
 
-/// Why a statement was not done, as the client is told.
+/// The reason why a statement was not done, as reported to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     status: u16,
     pub(super) code: &'static str,
     message: String,
-    /// Characters of the statement before the place.
+    /// The characters of the statement before the error.
     position: Option<usize>,
     sql: String,
 }
@@ -72,7 +72,7 @@ impl Refusal {
         Refusal { status, code, message, position: None, sql: String::new() }
     }
 
-    /// Quotes the statement, but for the middle of a long one.
+    /// Adds the statement, without the middle of a long one.
     pub(super) fn of(mut self, sql: &str) -> Refusal {
         self.sql = brief(sql.to_owned());
         self
@@ -83,7 +83,8 @@ impl Refusal {
         self
     }
 
-    /// The same, if a request of this kind only reads: POST does more (`guard` GD6).
+    /// Replaces the error of a read-only session if the method is the reason: POST may change data
+    /// (`guard` GD6).
     pub(super) fn by_get(self, only_reads: bool) -> Refusal {
         if !only_reads || self.code != READ_ONLY {
             return self;
@@ -111,7 +112,7 @@ impl Refusal {
         refusal
     }
 
-    /// As the body of an answer.
+    /// Makes the answer.
     pub(super) fn response(&self, request_id: &str) -> Response {
         let mut text = String::from("{\"query\":");
         push_string(&self.sql, &mut text);
@@ -129,7 +130,7 @@ impl Refusal {
         }
     }
 
-    /// The end of an answer whose beginning was sent.
+    /// Makes the end of an answer whose beginning was sent.
     fn end_of_answer(&self, count: u64) -> Vec<u8> {
         let mut text = format!("],\"count\":{count},\"error\":");
         push_string(&self.message, &mut text);
@@ -139,16 +140,16 @@ impl Refusal {
     }
 }
 
-/// A part of an answer, on its way from the engine.
+/// A part of an answer, passed from the engine to the connection.
 pub(super) enum Piece {
-    /// It is a query, and its rows are being found.
+    /// A query has begun, and its rows are being computed.
     Running,
     Whole(Response, &'static str),
     Rows(Vec<u8>),
     End,
     /// An error ended an answer whose beginning was sent.
     Broken(Vec<u8>, &'static str),
-    /// The same, for answers that cannot say so: they end in the midst.
+    /// The same, for formats that cannot report it: the answer is cut off.
     Cut(&'static str),
 }
 
@@ -165,12 +166,12 @@ pub(super) async fn exec(exchange: &mut Exchange<'_>) -> Flow {
 
 pub(super) enum Stopped {
     Refused(Refusal),
-    /// There is nobody to be told.
+    /// The client has gone.
     Gone,
 }
 
 impl Stopped {
-    /// Tells the client, if it is still there, and says with which SQLSTATE that ends.
+    /// Tells the client, if it is still connected, and returns the SQLSTATE of the request.
     pub(super) async fn answer(self, exchange: &mut Exchange<'_>) -> (Flow, &'static str) {
         match self {
             Stopped::Refused(refusal) => {
@@ -188,7 +189,7 @@ impl From<Refusal> for Stopped {
     }
 }
 
-/// What is asked for, and those who can answer.
+/// Reads the request, and returns it with the services that answer it.
 async fn prepare(exchange: &mut Exchange<'_>) -> Result<(ExecRequest, Arc<Services>), Stopped> {
     let params = read_params(exchange).await?;
     let config = &exchange.shared.config;
@@ -210,7 +211,7 @@ pub(super) fn too_large(exchange: &Exchange<'_>) -> Refusal {
     Refusal::new("54000", format!("the statement has more than {max} bytes")).with_status(413)
 }
 
-/// Runs the statement and sends what comes of it.
+/// Runs the statement and sends its result.
 async fn run(
     exchange: &mut Exchange<'_>,
     request: ExecRequest,
@@ -223,7 +224,7 @@ async fn run(
     deliver(exchange, running, (head, timeout), &sql).await
 }
 
-/// Sends what comes of a statement; an answer in parts begins as `head` does.
+/// Sends the result of a statement; an answer in parts begins with `head`.
 pub(super) async fn deliver(
     exchange: &mut Exchange<'_>,
     mut running: Running,
@@ -335,13 +336,13 @@ impl Running {
     }
 }
 
-/// Sends the end of an answer, however long the client takes: others have the turn meanwhile (EX1).
+/// Sends the end of an answer. While the client is slow, other statements have the permit (EX1).
 pub(super) async fn send_last(
     last: Option<Piece>,
     sender: &Sender<Piece>,
     turn: &mut Option<Turn>,
 ) {
-    // If the client has gone, there is no one to be told.
+    // If the client has gone, there is no receiver.
     let Some(Err(TrySendError::Full(last))) = last.map(|last| sender.try_send(last)) else {
         return;
     };
@@ -349,7 +350,7 @@ pub(super) async fn send_last(
     let _ = sender.send(last).await;
 }
 
-/// The session of a request: one of its own, since HTTP knows no longer ones.
+/// Makes the session of a request: each has one of its own, since HTTP has no sessions.
 pub(super) fn session(exchange: &Exchange<'_>) -> Session {
     let guard::Sender { user, role } = exchange.sender.clone();
     let peer = Some(exchange.peer.to_string());
@@ -360,7 +361,7 @@ pub(super) fn session(exchange: &Exchange<'_>) -> Session {
     session
 }
 
-/// The columns of an answer, as it begins.
+/// Appends the description of all columns, as it begins an answer.
 pub(super) fn columns_of(schema: &SchemaRef, text: &mut String) {
     push_columns(schema, &(0..schema.fields().len()).collect::<Vec<_>>(), text);
 }
@@ -371,21 +372,21 @@ struct Answering {
     clock: Arc<dyn Clock>,
     session: Session,
     canceler: Canceler,
-    /// None is needed to end another statement.
+    /// `None` for a cancel, which needs no permit.
     turn: Option<Turn>,
-    /// What is not sent yet.
+    /// The text that is not sent yet.
     text: String,
     packer: Packer,
     sent_any: bool,
-    /// Rows that were written.
+    /// The number of rows that were written.
     sent: u64,
 }
 
-/// Why a part of an answer is not on its way.
+/// The reason why a part of an answer was not sent.
 enum Unsent {
-    /// Nobody takes it any more.
+    /// The receiver has gone.
     Abandoned,
-    /// The statement was ended while its client took nothing.
+    /// The statement was cancelled while its client read nothing.
     Canceled(CancelReason),
 }
 
@@ -405,7 +406,7 @@ pub(super) fn canceled(canceler: &Canceler) -> QueryError {
 }
 
 impl Answering {
-    /// Says what is the last to be sent, if anything.
+    /// Runs the statement, and returns the last part to be sent, if any.
     async fn run(
         &mut self,
         request: &ExecRequest,
@@ -565,7 +566,7 @@ impl Answering {
         Ok(())
     }
 
-    /// How an answer ends that fails.
+    /// Makes the end of a failed answer.
     fn failed(&mut self, refusal: &Refusal, id: &str) -> Piece {
         if !self.sent_any {
             return Piece::Whole(refusal.response(id), refusal.code);
@@ -586,14 +587,14 @@ fn empty(request: &ExecRequest) -> Result<Piece, Refusal> {
     Ok(Piece::Whole(Response::new(200, JSON, text), DONE))
 }
 
-/// Rows that are written before it is looked how many bytes they are.
+/// Splits rows into groups, after each of which the size of the text is checked.
 fn groups(rows: std::ops::Range<usize>) -> impl Iterator<Item = std::ops::Range<usize>> {
     const ROWS: usize = 256;
     let end = rows.end;
     rows.step_by(ROWS).map(move |start| start..(start + ROWS).min(end))
 }
 
-/// Which columns of the answer are wanted, in which order.
+/// Returns the positions of the requested columns, in the requested order.
 fn picked(schema: &SchemaRef, request: &ExecRequest) -> Result<Vec<usize>, Refusal> {
     let fields = schema.fields();
     let Some(names) = &request.columns else { return Ok((0..fields.len()).collect()) };
@@ -607,7 +608,7 @@ fn picked(schema: &SchemaRef, request: &ExecRequest) -> Result<Vec<usize>, Refus
     names.iter().map(find).collect()
 }
 
-/// The body for a statement without rows: `{"dml":"OK","inserted":3}`.
+/// Makes the body of a statement without rows: `{"dml":"OK","inserted":3}`.
 fn done_body(tag: &str, rows: Option<u64>) -> String {
     let key = match tag.split_whitespace().next() {
         Some("INSERT") => "inserted",

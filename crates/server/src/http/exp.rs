@@ -1,9 +1,9 @@
 //! `/exp`: the rows of a query as a file.
 //!
-//! - XP1. Rows are sent as they are found, in bounded memory, as those of `/exec` are (EX1, EX2).
-//! - XP2. An answer that is whole is right: one whose query fails ends without its last chunk, and
-//!   for HTTP/1.0, which has no chunks, with a reset of the connection.
-//! - XP3. No parameter adds a field to the answer, or a folder to its name.
+//! - XP1. Rows are sent as they are computed, in bounded memory, like those of `/exec` (EX1, EX2).
+//! - XP2. An answer that ends regularly is complete: if the query fails, the answer ends without
+//!   its last chunk, and for HTTP/1.0, which has no chunks, with a reset of the connection.
+//! - XP3. No parameter adds a header field to the answer, or a directory to the file name.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -31,18 +31,18 @@ use super::{Exchange, Flow};
 use crate::results::{DelimitedForm, ParquetForm, ResultForm, ResultWriter};
 use crate::shared::{CountedQuery, Services};
 
-/// The last rows of a result that can be asked for: they are held until its end.
+/// The most rows of a request for the last rows: they are held until the end of the query.
 const LAST_ROWS_MAX: u64 = 1_000_000;
-/// Bytes of those rows, which no budget of the engine knows.
+/// The most bytes of those rows, which no budget of the engine counts.
 const LAST_BYTES_MAX: usize = 256 << 20;
-/// How long a file that somebody will keep may take at least, unless he says otherwise.
+/// The least timeout of a file that the client keeps, unless the client sets another one.
 const FILE_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// A query with what was said about its file.
+/// A query and the options of its file.
 #[derive(Clone, Debug, PartialEq)]
 struct ExportRequest {
     sql: String,
-    /// Values for `$1`, `$2`, ...
+    /// The values of `$1`, `$2`, ...
     parameters: Vec<Parameter>,
     rows: Rows,
     form: ResultForm,
@@ -51,10 +51,10 @@ struct ExportRequest {
     timeout: Option<Timeout>,
 }
 
-/// Which rows are sent.
+/// The rows that are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rows {
-    /// Those from `skip` on, before `end`.
+    /// The rows from `skip` on, before `end`.
     Range {
         skip: u64,
         end: u64,
@@ -89,7 +89,7 @@ impl ExportRequest {
         Ok(ExportRequest { sql, parameters, rows, form, content_type, file_name, timeout })
     }
 
-    /// How long it may take, where statements have so long of which nothing is said.
+    /// Returns the timeout, given that of statements that set none.
     fn timeout(&self, usual: Timeout) -> Timeout {
         let is_file = !matches!(self.form, ResultForm::Delimited(_));
         match (self.timeout, usual) {
@@ -100,7 +100,7 @@ impl ExportRequest {
     }
 }
 
-/// `n`, `lo,hi` or `-n`.
+/// Parses `n`, `lo,hi` or `-n`.
 fn limit(text: &str) -> Option<Rows> {
     let number = |text: &str| {
         let text = text.trim();
@@ -115,7 +115,7 @@ fn limit(text: &str) -> Option<Rows> {
     })
 }
 
-/// The form of the file, how its name ends, and what it is called in HTTP.
+/// Returns the format of the file, its suffix, and its content type.
 fn form(params: &Params) -> Result<(ResultForm, &'static str, &'static str), Refusal> {
     Ok(match params.find("fmt").unwrap_or("csv") {
         "csv" | "" => (ResultForm::Delimited(csv(params)?), "csv", "text/csv; charset=utf-8"),
@@ -160,7 +160,7 @@ fn parquet(params: &Params) -> Result<ParquetForm, Refusal> {
     })
 }
 
-/// A name that is only a name (XP3).
+/// Removes all signs that may not stand in a file name (XP3).
 fn harmless(name: &str) -> String {
     let is_fine = |char: &char| (' '..='~').contains(char) && !matches!(char, '"' | '\\' | '/');
     name.chars().filter(is_fine).take(200).collect()
@@ -211,7 +211,7 @@ async fn run(
     request.timeout = Some(timeout);
     let (sql, id) = (request.sql.clone(), exchange.request_id.clone());
     let (session, work) = (session(exchange), Arc::clone(services));
-    // A file has rows; a statement that changes something gives none, and was done all the same.
+    // Only statements with rows can be exported; others must not be executed.
     session.keep_read_only();
     let of = (Arc::clone(services), session.clone());
     let canceler = Canceler::default();
@@ -240,12 +240,12 @@ async fn run(
     deliver(exchange, running, (head, timeout), &sql).await
 }
 
-/// The bytes that a writer has written and nobody has sent.
+/// The bytes that a writer has written and that are not sent yet.
 #[derive(Clone, Debug, Default)]
 struct Bytes(Arc<Mutex<Vec<u8>>>);
 
 impl Bytes {
-    /// Those that are there, if they are so many.
+    /// Takes the bytes, if there are at least this many.
     fn take(&self, least: usize) -> Option<Vec<u8>> {
         let mut bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (least <= bytes.len()).then(|| std::mem::take(&mut *bytes))
@@ -267,18 +267,18 @@ impl Write for Bytes {
 struct Writing {
     sender: Sender<Piece>,
     canceler: Canceler,
-    /// Once it has one.
+    /// `None` until the statement is admitted.
     turn: Option<Turn>,
     sent_any: bool,
     bytes: Bytes,
     packer: Packer,
 }
 
-/// How bytes are packed: as some, or as the last ones.
+/// A function that compresses bytes: some of the answer, or the last ones.
 type Pack = fn(&mut Packer, Vec<u8>) -> Vec<u8>;
 
 impl Writing {
-    /// Says what is the last to be sent, if anything.
+    /// Runs the query, and returns the last part to be sent, if any.
     async fn run(
         &mut self,
         request: &ExportRequest,
@@ -292,7 +292,7 @@ impl Writing {
         let no_rows =
             || Refusal::new("42601", "only statements that give rows can be exported").of(sql);
         let answer = answer.map_err(|error| match error {
-            // Its session only reads.
+            // The session is read-only.
             QueryError::ReadOnly { .. } => no_rows(),
             error => Refusal::of_error(&error, sql),
         })?;
@@ -326,7 +326,7 @@ impl Writing {
             Rows::Last(rows) => self.last(writer.as_mut(), stream, rows).await?,
         }
         writer.finish().map_err(|error| Ended::NotFinished(error.to_string()))?;
-        // An answer without any bytes is one of no length.
+        // Without this part, an answer without bytes would not begin.
         let rest = self.bytes.take(0).unwrap_or_default();
         self.send(rest, Packer::finish).await
     }
@@ -408,14 +408,14 @@ impl Writing {
     }
 }
 
-/// Why there are no more rows.
+/// The reason why there are no more rows.
 enum Ended {
-    /// Nobody takes them any more.
+    /// The receiver has gone.
     Abandoned,
     Failed(QueryError),
-    /// Those that would have to be held are too many bytes (XP1).
+    /// The rows that have to be held are too many bytes (XP1).
     TooLarge,
-    /// The form has not one of their values.
+    /// The format cannot represent one of the values.
     NotWritten(String),
     /// The end of the file could not be written.
     NotFinished(String),
@@ -449,7 +449,7 @@ mod tests {
         }
     }
 
-    // Five minutes took the place of `query.timeout`, also where that was longer.
+    // A timeout of five minutes replaced `query.timeout`, even where that was longer.
     #[test]
     fn a_file_has_as_long_as_any_statement_or_longer() {
         let after = |minutes| Timeout::After(Duration::from_mins(minutes));

@@ -1,5 +1,5 @@
-//! The body of the fuzz target for requests, run over its committed corpus (STYLE 39). Fuzzing
-//! itself: `fuzz/README.md`.
+//! Replay of the committed corpus through the body of the fuzz target for requests (STYLE 39).
+//! Fuzzing itself: `fuzz/README.md`.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ fn requests_are_read_the_same_wherever_they_are_cut() {
         let outcome = std::panic::catch_unwind(|| check(&bytes));
         assert!(outcome.is_ok(), "{}", path.display());
     }
-    // What is nothing, and what is short, is in no corpus.
+    // Empty and short inputs are not in the corpus.
     for length in 0..40_u8 {
         check(&vec![0; length.into()]);
         check(&(0..length).map(|byte| byte.wrapping_mul(37)).collect::<Vec<u8>>());

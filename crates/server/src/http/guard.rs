@@ -1,23 +1,25 @@
-//! Authentication of requests, and the pages and hosts that requests may come from.
+//! Authentication of requests, and checks of the pages and hosts that they come from.
 //!
-//! - GD1. Where a login is needed, every route needs it but those that say only that there is a
-//!   server.
+//! - GD1. If a login is required, every route requires it except those that reveal only that the
+//!   server exists.
 //! - GD2. An unknown user, a wrong password and an expired token get the same answer, after the
 //!   same work and the same wait (`auth` AU2, AU3).
-//! - GD3. Passwords are checked on threads that may take long (`auth`), once for all requests that
-//!   show the same.
-//! - GD4. A page of another place may send requests if `http.cors_origins` names the place, and is
-//!   refused otherwise, whether a login is needed or not: no web page reads or writes a server that
-//!   its viewer can reach. Routes are guarded unless `Route::reach` says otherwise.
-//! - GD5. A `Host` that is no name of this server is refused: a page whose name was made to lead
-//!   here (DNS rebinding) would be one of ours. Names are addresses, `localhost`, names without a
-//!   point, and those of `http.hosts`; a server for other machines that needs a login may have any
-//!   name, because no browser sends a password to a page under a name that it was not typed for.
+//! - GD3. Passwords are checked on blocking threads (`auth`), once for all requests with the same
+//!   credentials.
+//! - GD4. A page of another origin may send requests if `http.cors_origins` lists the origin, and
+//!   is refused otherwise, with or without a login: no web page reads or writes a server that its
+//!   viewer can reach. Routes are guarded unless `Route::reach` says otherwise.
+//! - GD5. A `Host` that is no name of this server is refused: a page whose name was made to resolve
+//!   to this server (DNS rebinding) would count as one of ours. Names are addresses, `localhost`,
+//!   names without a point, and those of `http.hosts`; a server for other machines that requires a
+//!   login may have any name, because no browser sends a password to a page under a name that it
+//!   was not entered for.
 //! - GD6. GET and HEAD only read: a browser sends them for any link, with the password that it
 //!   remembers.
-//! - GD7. A request that a proxy has forwarded comes from elsewhere, whatever its peer.
+//! - GD7. A request that a proxy has forwarded counts as one from another machine, whatever its
+//!   peer.
 //!
-//! Not here: what the sender may do (`query::rights`).
+//! Not here: authorization (`query::rights`).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -34,13 +36,13 @@ use crate::shared::stopping;
 /// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sender {
-    /// After a login.
+    /// The user name; `None` without a login.
     pub(super) user: Option<String>,
     pub(super) role: Role,
 }
 
 impl Sender {
-    /// Any sender, where no login is needed.
+    /// The sender of all requests where no login is required.
     pub(super) const ANYBODY: Sender = Sender { user: None, role: Role::Admin };
 }
 
@@ -50,32 +52,32 @@ impl From<Login> for Sender {
     }
 }
 
-/// Why a request is not taken.
+/// The reason why a sender is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unknown {
-    /// It does not say who sends it.
+    /// The request has no credentials.
     Silent,
-    /// What it shows is nobody's.
+    /// The credentials are wrong.
     Wrong,
 }
 
-/// Which pages a route may be asked for by (GD4).
+/// The pages that may request a route (GD4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// Pages of this server and those of `http.cors_origins`.
     Own,
-    /// The same, and links of other pages lead there.
+    /// The same, and links on other pages.
     Linked,
-    /// All: it says only that there is a server.
+    /// All pages: it reveals only that the server exists.
     All,
 }
 
-/// Fields that proxies add.
+/// Header fields that proxies add.
 const FORWARDED: [&str; 6] =
     ["forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"];
 const FORWARDED_PREFIX: &str = "x-forwarded-";
 
-/// True if every request needs a login, however it comes.
+/// Returns true if every request needs a login, forwarded or not.
 pub(crate) fn needs_login(config: &Config) -> bool {
     match config.http.auth {
         Auth::Required => true,
@@ -88,12 +90,12 @@ fn is_for_others(listen: Option<SocketAddr>) -> bool {
     listen.is_some_and(|address| !address.ip().is_loopback())
 }
 
-/// True if a proxy has forwarded a request, and says so (GD7).
+/// Returns true if header fields say that a proxy has forwarded the request (GD7).
 fn is_forwarded(head: &Head) -> bool {
     head.field_names().any(|name| FORWARDED.contains(&name) || name.starts_with(FORWARDED_PREFIX))
 }
 
-/// Finds out who sends a request, or says that the sender is unknown.
+/// Returns the sender of a request, or the answer to an unknown sender.
 pub(super) async fn sender(exchange: &Exchange<'_>, route: Route) -> Result<Sender, Response> {
     let config = &exchange.shared.config;
     let is_forwarded = config.http.auth == Auth::Auto && is_forwarded(exchange.head);
@@ -152,7 +154,7 @@ fn refusal(exchange: &Exchange<'_>, route: Route, unknown: Unknown) -> Response 
     response.with("WWW-Authenticate", "Basic realm=\"tidegate\"")
 }
 
-/// Where a page comes from that has sent a request, if it is not one of ours.
+/// Returns the origin of the page that has sent a request, if it is not a page of this server.
 fn foreign_origin<'a>(exchange: &'a Exchange<'_>) -> Option<&'a str> {
     let origin = exchange.head.field("origin")?;
     let host = exchange.head.field("host").unwrap_or_default();
@@ -160,13 +162,13 @@ fn foreign_origin<'a>(exchange: &'a Exchange<'_>) -> Option<&'a str> {
     Some(origin).filter(|_| !of_origin.eq_ignore_ascii_case(host))
 }
 
-/// The place of a page that may send requests, as it has named it (GD4).
+/// Returns the foreign origin of a request if it is one of `http.cors_origins` (GD4).
 fn listed_origin<'a>(exchange: &'a Exchange<'_>) -> Option<&'a str> {
     let listed = &exchange.shared.config.http.cors_origins;
     foreign_origin(exchange).filter(|it| listed.iter().any(|known| it.eq_ignore_ascii_case(known)))
 }
 
-/// The name in a `Host` or an origin, without its port.
+/// Returns the name in a `Host` or an origin, without its port.
 fn without_port(host: &str) -> &str {
     match host.strip_prefix('[') {
         Some(address) => address.split(']').next().unwrap_or_default(),
@@ -174,40 +176,40 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// True if a name is one of this server (GD5).
+/// Returns true if a name is one of this server (GD5).
 fn is_own_name(name: &str, listed: &[String]) -> bool {
     let name = name.to_ascii_lowercase();
     let is_local = name == "localhost" || name.ends_with(".localhost");
-    // A name without a point is one of the own network, and no page's.
+    // A name without a point belongs to the local network; no public page has one.
     let is_short = !name.contains(['.', ':']);
     let is_listed = listed.iter().any(|known| known == "*" || *known == name);
     is_local || is_short || is_listed || name.parse::<IpAddr>().is_ok()
 }
 
-/// True if the request is for a host that is not this server (GD5).
+/// Returns true if the request names a host that is not this server (GD5).
 fn is_renamed(exchange: &Exchange<'_>, door: Door) -> bool {
     let config = &exchange.shared.config;
     let is_any_name_fine = match door {
         Door::Main => {
             is_for_others(config.http.listen) && needs_login(config) && config.http.hosts.is_empty()
         }
-        // No login is ever needed there; what it says to other machines, it says to all pages too.
+        // No login is ever required there; other machines and all pages may read the same.
         Door::Admin => is_for_others(config.http.admin_listen),
     };
     let host = exchange.head.field("host").unwrap_or_default();
     !is_any_name_fine && !is_own_name(without_port(host), &config.http.hosts)
 }
 
-/// True if a browser has sent a request for a page of another place (GD4).
+/// Returns true if a browser has sent a request for a page of another origin (GD4).
 fn is_foreign(exchange: &Exchange<'_>, reach: Reach) -> bool {
-    // No `Origin` comes with a link, an image or a form that gets.
+    // A link, an image or a form with GET has no `Origin`.
     let site = exchange.head.field("sec-fetch-site");
     let is_elsewhere = site.is_some_and(|site| !matches!(site, "same-origin" | "none"));
     let is_link = reach == Reach::Linked && exchange.head.only_reads();
     foreign_origin(exchange).is_some() || is_elsewhere && !is_link
 }
 
-/// Why a request is refused that a page of another place may have sent (GD4, GD5).
+/// Returns the reason to refuse a request that a page of another origin may have sent (GD4, GD5).
 pub(super) fn foreign_page(
     exchange: &Exchange<'_>,
     reach: Reach,
@@ -222,14 +224,15 @@ pub(super) fn foreign_page(
     is_foreign(exchange, reach).then_some("requests of web pages from elsewhere are refused")
 }
 
-/// True if a request must change nothing (GD6). With `http.get_readonly = false` a GET of a program
-/// may change something, and one of a browser may not.
+/// Returns true if a request must change nothing (GD6). With `http.get_readonly = false`, a GET of
+/// a program may change data, and one of a browser may not.
 pub(super) fn only_reads(exchange: &Exchange<'_>) -> bool {
     let (head, config) = (exchange.head, &exchange.shared.config);
     head.only_reads() && (config.http.get_readonly || may_be_browser(head))
 }
 
-/// Whether a browser may have sent a request by itself, or with a password that it remembers.
+/// Returns whether a browser may have sent a request by itself, or with a password that it
+/// remembers.
 fn may_be_browser(head: &Head) -> bool {
     let starts = |name: &str, start: &str| {
         let value = head.field(name).unwrap_or_default();
@@ -242,7 +245,7 @@ fn may_be_browser(head: &Head) -> bool {
     has_own_fields || starts("authorization", "basic") || starts("user-agent", "mozilla/")
 }
 
-/// What a browser is told before it lets a page of another place see an answer.
+/// Returns the fields that let a page of another origin see an answer.
 pub(super) fn cors_fields(exchange: &Exchange<'_>) -> Vec<(&'static str, String)> {
     let mut fields = Vec::new();
     if !exchange.shared.config.http.cors_origins.is_empty() {
@@ -256,8 +259,8 @@ pub(super) fn cors_fields(exchange: &Exchange<'_>) -> Vec<(&'static str, String)
     fields
 }
 
-/// The answer to a browser that asks whether a page may send such a request; `None` if it does not
-/// ask, or the page may not.
+/// Returns the answer to a browser that asks whether a page may send a request; `None` if it is no
+/// such question, or the page is not allowed to.
 pub(super) fn preflight(exchange: &Exchange<'_>, route: Route) -> Option<Response> {
     let is_asked = exchange.head.method == "OPTIONS"
         && exchange.head.field("access-control-request-method").is_some();
@@ -272,7 +275,7 @@ pub(super) fn preflight(exchange: &Exchange<'_>, route: Route) -> Option<Respons
 }
 
 impl Exchange<'_> {
-    /// Whether the sender may do this; the sentence that says that he may not.
+    /// Checks that the sender has this privilege; the error is the text for the client.
     pub(super) fn allow(&self, deed: Deed) -> Result<(), String> {
         super::exec::session(self).allow(deed).map_err(|error| {
             let peer = self.peer;

@@ -1,12 +1,12 @@
-//! `/imp`: a file becomes rows of a table with one commit, or nothing.
+//! `/imp`: imports a file into a table with one commit, or not at all.
 //!
-//! - IP1. The bytes of a body go to the import as they come; no more of them is held than it lets
-//!   wait.
-//! - IP2. A request that is not answered with success has changed nothing: bad data, a connection
-//!   that was cut, and a full disk leave the table as it was.
+//! - IP1. The bytes of a body go to the import as they arrive; no more of them are held than it
+//!   lets wait.
+//! - IP2. A request that is not answered with success has changed nothing: bad values, a closed
+//!   connection, and a full disk leave the table unchanged.
 //!
-//! What an import is asked to do is in `request`, what is answered in `answer`. Not here: the
-//! import (`copy`), and which parts a body has (`multipart`).
+//! The options of an import are in `request`, its answer in `answer`. Not here: the import
+//! (`copy`), and the parts of a body (`multipart`).
 
 mod request;
 mod answer;
@@ -29,16 +29,16 @@ use crate::shared::Services;
 use answer::{failure, success};
 use request::{AnswerForm, ImportRequest};
 
-/// Bytes of the part that describes columns.
+/// The most bytes of the part that describes columns.
 const SCHEMA_BYTES: usize = 1 << 20;
 
-/// Why there is no import.
+/// The reason why there is no import.
 enum Stopped {
     Failed {
         status: Option<u16>,
         fault: CopyFault,
     },
-    /// There is nobody to be told.
+    /// The client has gone.
     Gone,
 }
 
@@ -112,7 +112,7 @@ pub(super) async fn import(exchange: &mut Exchange<'_>) -> Flow {
     }
 }
 
-/// Sends an answer that is no success, which scripts may want to have another status.
+/// Sends the answer of a failure, with status 200 if that is configured for scripts.
 async fn respond(exchange: &mut Exchange<'_>, mut response: Response) -> Flow {
     if exchange.shared.config.http.imp_always_200 {
         response.status = 200;
@@ -163,13 +163,13 @@ async fn take(
     tokio::select! {
         biased;
         ended = finish => ended,
-        // Nobody waits for an answer: then it is not made either (IP2).
+        // Without a client to answer, the import is ended (IP2).
         () = exchange.wire.closed() => Err(Stopped::Gone),
     }
 }
 
-/// Hands bytes over; an import that waits for its turn takes no more at some time, and its client
-/// may go meanwhile (IP2).
+/// Passes bytes to the import. An import that waits for its start stops taking bytes, and the
+/// client may go meanwhile (IP2).
 async fn push(
     exchange: &mut Exchange<'_>,
     receiving: &mut Receiving<'_>,
@@ -196,14 +196,14 @@ fn packing(exchange: &Exchange<'_>) -> Result<Packing, Stopped> {
     Ok(Packing { encoding, parts: None })
 }
 
-/// A body on its way to an import.
+/// A body that is passed to an import.
 struct Receiving<'a> {
     services: &'a Arc<Services>,
     session: Session,
     params: Params,
     parts: Option<Multipart>,
     found: Parts,
-    /// Once it is known what is imported.
+    /// `None` until the target of the import is known.
     upload: Option<(Upload, ImportRequest)>,
 }
 
@@ -251,7 +251,7 @@ impl<'a> Receiving<'a> {
         }
     }
 
-    /// Now that the data begin, all is known that is said of them.
+    /// Begins the import: all parameters are known when the data begin.
     async fn begin(&mut self) -> Result<(), Stopped> {
         let request =
             ImportRequest::new(&self.params, &self.found.schema, self.found.file_name.as_deref())?;
@@ -291,7 +291,7 @@ enum Part {
 struct Parts {
     part: Option<Part>,
     schema: Vec<u8>,
-    /// What has come of the data and was not taken.
+    /// The bytes of data that were received and not yet taken.
     data: Vec<u8>,
     file_name: Option<String>,
 }
@@ -315,7 +315,7 @@ impl PartSink for Parts {
 
     fn text(&mut self, bytes: &[u8]) {
         match self.part {
-            // What is too long is no JSON of columns, and is cut to be refused as none.
+            // A longer part is cut off, so that it is refused as invalid JSON.
             Some(Part::Schema) => {
                 let room = SCHEMA_BYTES.saturating_sub(self.schema.len());
                 self.schema.extend_from_slice(&bytes[..room.min(bytes.len())]);

@@ -1,35 +1,35 @@
-//! The parts of a body of several (`multipart/form-data`), each by itself or as one text.
+//! Parser of bodies with several parts (`multipart/form-data`), each by itself or as one text.
 //!
-//! - MP1. What comes of a body does not depend on where it was cut when it came.
-//! - MP2. In one text, each part is a text of its own: what follows it begins on a new line.
-//! - MP3. Of a part's fields at most `FIELDS_BYTES` are kept, of its bytes no more than a boundary
-//!   has.
-//! - MP4. What is held is not searched again when more comes: small pieces cost no more than large
-//!   ones.
+//! - MP1. The result for a body does not depend on the pieces in which it arrives.
+//! - MP2. In the joined text, each part begins on a new line.
+//! - MP3. At most `FIELDS_BYTES` of a part's fields are kept, and of its content no more bytes than
+//!   a boundary has.
+//! - MP4. Bytes that are held back are not searched again when more arrive: small pieces cost no
+//!   more than large ones.
 //!
-//! Not here: what the fields of a part say, but for its name.
+//! Not here: the meaning of a part's fields, except its name.
 
 use std::mem;
 
-/// Bytes of a boundary, by RFC 2046.
+/// The most bytes of a boundary, by RFC 2046.
 const BOUNDARY_BYTES: usize = 70;
-/// Bytes of the fields of a part.
+/// The most bytes of the fields of a part.
 const FIELDS_BYTES: usize = 4 << 10;
 
-/// What is wrong with a body.
+/// The reason why a body is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadParts(pub(crate) &'static str);
 
-/// Takes the parts of a body.
+/// A receiver of the parts of a body.
 pub(crate) trait PartSink {
-    /// A part begins that has these fields.
+    /// Begins a part that has these fields.
     fn begin(&mut self, fields: &[u8]) -> Result<(), BadParts>;
 
-    /// What comes next of it.
+    /// Takes the next bytes of the part.
     fn text(&mut self, bytes: &[u8]);
 }
 
-/// All parts as one text (MP2).
+/// A sink that joins all parts into one text (MP2).
 struct Joined<'a> {
     text: &'a mut Vec<u8>,
     is_open: &'a mut bool,
@@ -51,40 +51,40 @@ impl PartSink for Joined<'_> {
     }
 }
 
-/// Reads such a body.
+/// A parser of such a body.
 #[derive(Debug)]
 pub(crate) struct Multipart {
-    /// What stands between parts: a line end, two dashes and the boundary.
+    /// The separator of parts: a line end, two dashes and the boundary.
     delimiter: Vec<u8>,
     state: State,
-    /// Bytes that mean nothing without those that follow.
+    /// The bytes that cannot be interpreted without those that follow.
     held: Vec<u8>,
     /// The number of bytes at the front of `held` that were searched without a find (MP4).
     searched: usize,
-    /// Whether the text ends in the midst of a line (MP2), and whether it is that of an earlier
-    /// part.
+    /// `is_open` is true if the text ends within a line (MP2), `is_new` if that line belongs to an
+    /// earlier part.
     is_open: bool,
     is_new: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Before the first part; nobody reads that.
+    /// Before the first part; its bytes are ignored.
     Before,
-    /// Behind a boundary.
+    /// After a boundary.
     Boundary,
-    /// From the line end behind a boundary on.
+    /// From the line end after a boundary on.
     Fields,
-    /// From the empty line behind the fields on. Its line end may be that of a boundary: then there
-    /// is no text.
+    /// From the empty line after the fields on. Its line end may be that of a boundary: then the
+    /// part is empty.
     Start,
     Text,
-    /// Behind the last part; nobody reads that.
+    /// After the last part; its bytes are ignored.
     After,
 }
 
 impl Multipart {
-    /// For bodies with this `Content-Type`.
+    /// Makes a parser for bodies with this `Content-Type`.
     pub(crate) fn new(content_type: &str) -> Result<Multipart, BadParts> {
         let boundary = boundary(content_type).ok_or(BadParts("its type names no boundary"))?;
         if !(1..=BOUNDARY_BYTES).contains(&boundary.len()) {
@@ -103,7 +103,7 @@ impl Multipart {
         })
     }
 
-    /// Takes what comes next, and puts what it holds of the parts behind `text`.
+    /// Takes the next bytes, and appends the content of the parts to `text`.
     pub(crate) fn push(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> Result<(), BadParts> {
         let (mut is_open, mut is_new) = (self.is_open, self.is_new);
         let mut joined = Joined { text, is_open: &mut is_open, is_new: &mut is_new };
@@ -112,7 +112,7 @@ impl Multipart {
         pushed
     }
 
-    /// Takes what comes next, and hands over what it holds of the parts.
+    /// Takes the next bytes, and passes the content of the parts to `sink`.
     pub(crate) fn push_to(
         &mut self,
         bytes: &[u8],
@@ -126,7 +126,7 @@ impl Multipart {
                 Ok(Some(count)) => at += count,
                 Ok(None) => break,
                 Err(bad) => {
-                    // What was held is gone.
+                    // The bytes that were held back are lost.
                     self.searched = 0;
                     return Err(bad);
                 }
@@ -137,12 +137,12 @@ impl Multipart {
         Ok(())
     }
 
-    /// The body has ended.
+    /// Checks that the body has ended.
     pub(crate) fn finish(&self) -> Result<(), BadParts> {
         if self.state == State::After { Ok(()) } else { Err(BadParts("it has no last boundary")) }
     }
 
-    /// Takes bytes from the front; `None` if they mean nothing without more.
+    /// Takes bytes from the front; `None` if more bytes are needed.
     fn step(&mut self, bytes: &[u8], sink: &mut dyn PartSink) -> Result<Option<usize>, BadParts> {
         match self.state {
             State::Before | State::Text => Ok(self.up_to_boundary(bytes, sink)),
@@ -232,12 +232,12 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-/// `multipart/form-data; boundary="a b"`.
+/// Returns the boundary of `multipart/form-data; boundary="a b"`.
 fn boundary(content_type: &str) -> Option<String> {
     parameter(content_type, "boundary")
 }
 
-/// A parameter of the field `Content-Disposition` of a part; `None` if it has none.
+/// Returns a parameter of the field `Content-Disposition` of a part; `None` if it has none.
 pub(crate) fn disposition(fields: &[u8], name: &str) -> Option<String> {
     let fields = String::from_utf8_lossy(fields);
     let mut lines = fields.lines().filter_map(|line| line.split_once(':'));
@@ -245,7 +245,7 @@ pub(crate) fn disposition(fields: &[u8], name: &str) -> Option<String> {
     parameter(lines.find(is_it)?.1, name)
 }
 
-/// The parameter of a field that has this name.
+/// Returns the parameter of a field with this name.
 fn parameter(field: &str, wanted: &str) -> Option<String> {
     let (_, mut rest) = field.split_once(';')?;
     loop {
@@ -258,7 +258,7 @@ fn parameter(field: &str, wanted: &str) -> Option<String> {
     }
 }
 
-/// A word, or a text in quotes; and what follows it.
+/// Returns a word, or a text in quotes; and the rest after it.
 fn parameter_value(text: &str) -> Option<(String, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find(';').unwrap_or(text.len());
@@ -280,7 +280,7 @@ fn parameter_value(text: &str) -> Option<(String, &str)> {
 mod tests {
     use super::*;
 
-    /// What comes of a body, cut at every place (MP1).
+    /// Checks the result for a body, cut at every place (MP1).
     #[track_caller]
     fn check(body: &str, expected: Result<&str, &'static str>) {
         for cut in 0..=body.len() {

@@ -1,7 +1,7 @@
-//! `/openapi.json`: what this server takes over HTTP, for programs that want to know.
+//! `/openapi.json`: the description of all routes for programs.
 //!
-//! - OA1. The description has the routes, methods and parameters that the code has, and no others:
-//!   a test compares them.
+//! - OA1. The description has exactly the routes, methods and parameters that the code has: a test
+//!   compares them.
 
 use super::response::{JSON, Response};
 
@@ -20,14 +20,14 @@ mod tests {
     use super::super::{PATHS, Route};
     use super::*;
 
-    /// The functions that look for a parameter, as their callers write them.
+    /// The calls that read a parameter, as they stand in the code.
     const LOOKING: [&str; 4] = ["find(\"", "is_on(\"", "flag(\"", "number(\""];
 
     fn document() -> Value {
         serde_json::from_str(DESCRIPTION).unwrap()
     }
 
-    /// The parameters that a source looks for, without its tests.
+    /// Returns the parameters that a source reads, without its tests.
     fn looked_for(source: &str) -> BTreeSet<String> {
         let source = source.split("#[cfg(test)]").next().unwrap();
         let of = |word: &str| {
@@ -37,7 +37,7 @@ mod tests {
         LOOKING.into_iter().flat_map(of).collect()
     }
 
-    /// The part of a source between two places.
+    /// Returns the part of a source between two places.
     fn between(source: &'static str, start: &str, end: &str) -> &'static str {
         let from = source.find(start).expect("it begins");
         let length = source[from..].find(end).expect("it ends");

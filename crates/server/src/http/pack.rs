@@ -1,8 +1,7 @@
-//! An answer that comes in parts, compressed if its client takes that: the other way round of
-//! `unpack`.
+//! Compression of answers in parts, if the client accepts it: the counterpart of `unpack`.
 //!
-//! - PK1. What is handed in comes out with the same call, so that nobody waits for rows that were
-//!   found.
+//! - PK1. All bytes that are pushed are returned by the same call, so that no client waits for rows
+//!   that are ready.
 //! - PK2. An answer has one encoder with a window of its own, 1 MiB at most, whatever its length.
 
 use std::io::Write;
@@ -15,12 +14,12 @@ use zstd::stream::write::Encoder as ZstdEncoder;
 use super::response::Response;
 use super::wire::Head;
 
-/// The quickest level, which makes the JSON of rows four to ten times smaller.
+/// The fastest level, which makes the JSON of rows four to ten times smaller.
 const GZIP_LEVEL: u32 = 1;
 const ZSTD_LEVEL: i32 = 1;
 const INTO_MEMORY: &str = "a Vec takes everything";
 
-/// How an answer is sent.
+/// The compression of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     Plain,
@@ -28,7 +27,7 @@ pub(super) enum Coding {
     Zstd,
 }
 
-/// Takes an answer, gives what is sent.
+/// A compressor of one answer.
 pub(super) enum Packer {
     Plain,
     Gzip(Box<GzEncoder<Vec<u8>>>),
@@ -36,7 +35,7 @@ pub(super) enum Packer {
 }
 
 impl Coding {
-    /// What the client likes best; of two that it likes as much, zstd takes less time.
+    /// Returns the coding that the client prefers; of two with equal weight, zstd takes less time.
     pub(super) fn of(head: &Head) -> Coding {
         let accepted = head.field("accept-encoding").unwrap_or_default();
         let named = |name| named_weight(accepted, name);
@@ -52,7 +51,7 @@ impl Coding {
         best.0
     }
 
-    /// An answer that says so.
+    /// Adds the header fields of the coding to an answer.
     pub(super) fn describe(self, response: Response) -> Response {
         let response = response.with("Vary", "Accept-Encoding");
         match self {
@@ -77,7 +76,7 @@ impl Coding {
     }
 }
 
-/// The weight of a coding in `Accept-Encoding`; `None` if it is not named.
+/// Returns the weight of a coding in `Accept-Encoding`; `None` if it is not named.
 fn named_weight(accepted: &str, name: &str) -> Option<f32> {
     accepted.split(',').find_map(|choice| {
         let (known, weight) = choice.split_once(';').unwrap_or((choice, ""));
@@ -86,14 +85,14 @@ fn named_weight(accepted: &str, name: &str) -> Option<f32> {
     })
 }
 
-/// Whether a client takes gzip.
+/// Returns whether a client accepts gzip.
 pub(super) fn takes_gzip(head: &Head) -> bool {
     let accepted = head.field("accept-encoding").unwrap_or_default();
     named_weight(accepted, "gzip").is_some_and(|weight| 0.0 < weight)
 }
 
 impl Packer {
-    /// The next bytes, as they are sent (PK1).
+    /// Compresses the next bytes (PK1).
     pub(super) fn push(&mut self, bytes: Vec<u8>) -> Vec<u8> {
         match self {
             Packer::Plain => bytes,
@@ -108,7 +107,7 @@ impl Packer {
         }
     }
 
-    /// The last bytes.
+    /// Compresses the last bytes, and ends the stream.
     pub(super) fn finish(&mut self, bytes: Vec<u8>) -> Vec<u8> {
         match mem::replace(self, Packer::Plain) {
             Packer::Plain => bytes,

@@ -1,6 +1,6 @@
-//! Names and values behind the question mark, and in bodies of forms.
+//! Query-string and form parameters.
 //!
-//! - PA1. What is decoded is UTF-8, or it is an error. Of a name that is there twice the last
+//! - PA1. Decoded texts are UTF-8, anything else is an error. If a name is given twice, its last
 //!   value counts.
 
 use std::collections::HashMap;
@@ -11,23 +11,23 @@ use tidegate_query::Parameter;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Params {
     named: HashMap<String, String>,
-    /// Values for `$1`, `$2`, ... of a statement.
+    /// The values of `$1`, `$2`, ... of a statement.
     pub(crate) bound: Vec<Parameter>,
 }
 
-/// A text that percent signs do not encode, or that is not UTF-8 (PA1).
+/// The error of a text with malformed percent signs, or that is not UTF-8 (PA1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotDecodable;
 
 impl Params {
-    /// Reads `a=b&c=d`.
+    /// Parses `a=b&c=d`.
     pub(crate) fn parse(text: &str) -> Result<Params, NotDecodable> {
         let mut params = Params::default();
         params.add(text)?;
         Ok(params)
     }
 
-    /// Reads more of them, which win over those that are there.
+    /// Parses more parameters, which replace those of the same names.
     pub(crate) fn add(&mut self, text: &str) -> Result<(), NotDecodable> {
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -44,14 +44,14 @@ impl Params {
         self.named.get(name).map(String::as_str)
     }
 
-    /// The names, in the order of their bytes.
+    /// Returns the names in byte order.
     pub(crate) fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.named.keys().map(String::as_str).collect();
         names.sort_unstable();
         names
     }
 
-    /// Bytes that they take.
+    /// Returns the bytes that they take.
     pub(crate) fn bytes(&self) -> usize {
         let named = self.named.iter().map(|(name, value)| name.len() + value.len());
         let bound = self.bound.iter().map(|value| match value {
@@ -61,13 +61,13 @@ impl Params {
         named.chain(bound).sum()
     }
 
-    /// Whether it is there and says yes.
+    /// Returns whether a parameter is given and true.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.find(name).is_some_and(|value| value.eq_ignore_ascii_case("true") || value == "1")
     }
 }
 
-/// Percent signs and plus signs as forms have them.
+/// Decodes percent signs and plus signs by the rules of forms.
 fn decode(text: &str) -> Result<String, NotDecodable> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

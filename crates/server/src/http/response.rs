@@ -1,4 +1,4 @@
-//! What is answered: a status, fields and a body that is there as a whole.
+//! Answers: a status, header fields and a complete body.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use tidegate_platform::brief;
 
 use crate::json::push_string;
 
-/// An answer.
+/// An answer to a request.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -24,7 +24,7 @@ impl Response {
         Response { status, content_type, fields: Vec::new(), body: body.into() }
     }
 
-    /// 204.
+    /// Makes the answer 204.
     pub(crate) fn empty() -> Response {
         Response::new(204, TEXT, Vec::new())
     }
@@ -34,7 +34,7 @@ impl Response {
         self
     }
 
-    /// The form of routes that have no form of their own.
+    /// Makes an error in the format of routes that have no format of their own.
     pub(crate) fn error(status: u16, message: &str, code: Option<&str>, id: &str) -> Response {
         let mut body = String::from("{\"error\":");
         push_string(&brief(message.to_owned()), &mut body);
@@ -46,25 +46,25 @@ impl Response {
     }
 }
 
-/// How the connection goes on after an answer.
+/// The continuation of a connection after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
     KeepAlive,
     Close,
 }
 
-/// How the length of a body is told.
+/// The way in which an answer gives the length of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
     Bytes(usize),
     Chunks,
-    /// It ends with the connection: HTTP/1.0 knows no chunks.
+    /// The body ends with the connection: HTTP/1.0 has no chunks.
     Close,
     /// 204 and 304 have no body.
     None,
 }
 
-/// The head of an answer as bytes.
+/// Formats the head of an answer.
 pub(crate) fn head(
     response: &Response,
     length: Length,
@@ -125,7 +125,7 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// `Sun, 22 Nov 2026 06:20:05 GMT`, as RFC 9110 has it.
+/// Formats `Sun, 22 Nov 2026 06:20:05 GMT`, by RFC 9110.
 fn http_date(micros: i64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =

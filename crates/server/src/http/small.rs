@@ -1,4 +1,4 @@
-//! Answers without work: who we are, how we are, what is there.
+//! Status routes: version, settings, health, metrics, warnings and the existence of tables.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::response::{JSON, Response, TEXT};
 use crate::json::push_string;
 use crate::shared::Shared;
 
-/// As Influx's clients know it.
+/// The version that InfluxDB's clients look for.
 const INFLUX_VERSION: &str = "v2.7.4";
 
 pub(super) fn ping() -> Response {
@@ -21,7 +21,7 @@ pub(super) fn ping() -> Response {
         .with("X-Tidegate-Version", env!("CARGO_PKG_VERSION"))
 }
 
-/// What QuestDB's clients look at before they choose a protocol; nothing else.
+/// Returns the settings that QuestDB's clients read before they choose a protocol.
 pub(super) fn settings() -> Response {
     let body = format!(
         "{{\"config\":{{\"release.type\":\"OSS\",\"release.version\":\"Tidegate {}\",\
@@ -34,7 +34,7 @@ pub(super) fn settings() -> Response {
     Response::new(200, JSON, body)
 }
 
-/// How the server is, in words.
+/// Describes the health of the server.
 pub(super) fn ready(shared: &Shared) -> Response {
     let reasons = shared.reasons_not_ready();
     if reasons.is_empty() {
@@ -47,7 +47,7 @@ pub(super) fn ready(shared: &Shared) -> Response {
     Response::new(503, TEXT, text).with("Retry-After", "1")
 }
 
-/// Numbers for Prometheus. What a table has may have to be read from the disk first.
+/// Returns the metrics for Prometheus. Those of tables may have to be read from the disk first.
 pub(super) async fn metrics(exchange: &Exchange<'_>) -> Response {
     let shared = Arc::clone(exchange.shared);
     match spawn_blocking(move || shared.metrics_text()).await {
@@ -59,7 +59,7 @@ pub(super) async fn metrics(exchange: &Exchange<'_>) -> Response {
     }
 }
 
-/// What somebody should look at, as of the start.
+/// Returns the warnings found at the start.
 pub(super) fn warnings(shared: &Shared) -> Response {
     let mut text = String::from("[");
     for (at, warning) in shared.warnings.iter().enumerate() {
@@ -71,7 +71,7 @@ pub(super) fn warnings(shared: &Shared) -> Response {
     Response::new(200, JSON, text)
 }
 
-/// Whether a table is there.
+/// Returns whether a table exists.
 pub(super) fn check(exchange: &Exchange<'_>) -> Response {
     let id = &exchange.request_id;
     let Ok(params) = Params::parse(&exchange.head.query) else {
@@ -95,10 +95,11 @@ pub(super) fn check(exchange: &Exchange<'_>) -> Response {
     }
 }
 
-/// Bytes of a form with a statement of InfluxQL.
+/// The most bytes of a form with a statement of InfluxQL.
 const FORM_BYTES: u64 = 64 << 10;
 
-/// The one statement of InfluxQL that agents send before they write, in the address or in a form.
+/// Answers the one statement of InfluxQL that agents send before they write, in the query string or
+/// in a form.
 pub(super) async fn influx_query(exchange: &mut Exchange<'_>) -> Response {
     let mut params = Params::parse(&exchange.head.query).unwrap_or_default();
     if exchange.body.length().is_some_and(|bytes| bytes <= FORM_BYTES) {
@@ -106,7 +107,7 @@ pub(super) async fn influx_query(exchange: &mut Exchange<'_>) -> Response {
         while let Ok(Some(piece)) = exchange.body.next(exchange.wire).await {
             form.extend_from_slice(&piece);
         }
-        // What is no form has no statement.
+        // A body that is no form has no statement.
         let _ = params.add(&String::from_utf8_lossy(&form));
     }
     let statement = params.find("q").unwrap_or_default().trim().to_ascii_lowercase();

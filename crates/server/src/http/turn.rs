@@ -1,7 +1,7 @@
-//! The seat of a statement whose answer goes out in pieces.
+//! The admission permit of a statement whose answer is sent in parts.
 //!
-//! - TU1. A client that takes nothing for `SLOW` gives its turn to others: however many do so, they
-//!   hold up nobody but themselves.
+//! - TU1. If a client reads nothing for `SLOW`, its permit goes to another statement: slow clients
+//!   delay only themselves.
 
 use std::time::Duration;
 
@@ -16,34 +16,34 @@ use crate::seat::Seat;
 use crate::shared::Services;
 use crate::turns::Claimant;
 
-/// How long a client may take to read before others have its turn (TU1).
+/// The time for which a client may read nothing before its permit is released (TU1).
 const SLOW: Duration = Duration::from_millis(50);
 
-/// See the module.
+/// A permit that can be released and taken again.
 pub(super) struct Turn(Seat);
 
-/// Room for a piece of an answer.
+/// Room for a part of an answer.
 type Room<'a> = Result<Permit<'a, Piece>, SendError<()>>;
 
 impl Turn {
-    /// Waits until a statement may begin.
+    /// Waits until a statement is admitted.
     pub(super) async fn new(services: &Services, session: &Session) -> Result<Turn, Refusal> {
         let seat = Seat::new(services, &Claimant::of(session)).await;
         seat.map(Turn).map_err(|no_seat| Refusal::new(no_seat.code(), no_seat.to_string()))
     }
 
-    /// The threads of the statement.
+    /// Returns the threads of the statement.
     pub(super) fn threads(&self) -> &Handle {
         self.0.threads()
     }
 
-    /// Others have the turn from now on.
+    /// Releases the permit for other statements.
     pub(super) fn pause(&mut self) {
         self.0.pause();
     }
 
-    /// Waits for room for a piece, and for the turn if it was given away meanwhile; `None` if the
-    /// statement was ended.
+    /// Waits for room for a part, and for the permit if it was released meanwhile; `None` if the
+    /// statement was cancelled.
     pub(super) async fn room<'a>(
         &mut self,
         sender: &'a Sender<Piece>,
@@ -62,7 +62,7 @@ impl Turn {
     }
 }
 
-/// Waits for room for a piece, unless the statement is ended meanwhile.
+/// Waits for room for a part; `None` if the statement is cancelled meanwhile.
 pub(super) async fn room<'a>(sender: &'a Sender<Piece>, canceler: &Canceler) -> Option<Room<'a>> {
     tokio::select! {
         biased;

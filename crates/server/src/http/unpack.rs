@@ -1,8 +1,9 @@
-//! From the bytes of a body to its text: decompressed, and parts joined.
+//! Decompression of bodies, and joining of their parts.
 //!
-//! - UN1. What is unpacked at a time is bounded, and so is all of it, while it is unpacked: a body
-//!   that would become more is an error, and so is one that wants more memory than `WINDOW_LOG`.
-//! - UN2. What comes of a body does not depend on where it was cut when it came.
+//! - UN1. The bytes that are decompressed at a time are bounded, and so is their sum, during
+//!   decompression: a body that would become larger is an error, and so is one that needs more
+//!   memory than `WINDOW_LOG` allows.
+//! - UN2. The result for a body does not depend on the pieces in which it arrives.
 
 use std::io::{self, Write};
 use std::mem;
@@ -15,14 +16,13 @@ use zstd::stream::zio::Writer as ZstdWriter;
 
 use super::multipart::{BadParts, Multipart};
 
-/// Bytes that are handed out at a time (UN1), but for what a call of the decoder adds: a block of
-/// zstd at most.
+/// The bytes that are returned at a time (UN1), without those that one call of the decoder adds: at
+/// most a block of zstd.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
-/// Of the bytes before it that a body of zstd may refer to: 8 MiB, which is what RFC 9659 lets
-/// senders count on.
+/// The binary logarithm of the largest window of zstd: 8 MiB, which RFC 9659 lets senders rely on.
 const WINDOW_LOG: u32 = 23;
 
-/// Why there is no text.
+/// The reason why a body cannot be decompressed.
 #[derive(Debug, Error)]
 pub(crate) enum UnpackError {
     #[error("the body has more than {max} bytes, decompressed")]
@@ -39,7 +39,7 @@ impl From<BadParts> for UnpackError {
     }
 }
 
-/// How a body is compressed.
+/// The compression of a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Encoding {
     #[default]
@@ -49,7 +49,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// The encoding that a `Content-Encoding` names; `None` for one that is not known.
+    /// Returns the encoding that a `Content-Encoding` names; `None` for an unknown one.
     pub(crate) fn named(name: &str) -> Option<Encoding> {
         match name.to_ascii_lowercase().as_str() {
             "gzip" | "x-gzip" => Some(Encoding::Gzip),
@@ -59,7 +59,7 @@ impl Encoding {
         }
     }
 
-    /// Memory of a decoder.
+    /// Returns the bytes of memory of a decoder.
     pub(crate) fn memory_bytes(self) -> usize {
         match self {
             Encoding::Plain => 0,
@@ -69,7 +69,7 @@ impl Encoding {
     }
 }
 
-/// What a body is wrapped in.
+/// The compression of a body, and its division into parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Packing {
     pub(crate) encoding: Encoding,
@@ -77,17 +77,17 @@ pub(crate) struct Packing {
     pub(crate) parts: Option<String>,
 }
 
-/// Takes a body, gives text.
+/// A decoder of one body.
 pub(crate) struct Unpacker {
     decoder: Option<Decoder>,
     parts: Option<Multipart>,
-    /// Bytes so far: as they came, and decompressed.
+    /// The number of bytes so far: as received in `packed`, decompressed in `plain`.
     packed: usize,
     plain: usize,
     max: usize,
 }
 
-/// Decompresses what is written to it; `plain` is what came of it.
+/// A decompressor; `plain` has its output.
 enum Decoder {
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
     Zstd(ZstdWriter<Vec<u8>, ZstdDecoder<'static>>),
@@ -114,7 +114,7 @@ impl Decoder {
         }
     }
 
-    /// Takes bytes from the front, and says how many.
+    /// Takes bytes from the front, and returns their number.
     fn write(&mut self, packed: &[u8]) -> io::Result<usize> {
         let count = match self {
             Decoder::Gzip(gzip) => gzip.write(packed)?,
@@ -140,7 +140,7 @@ impl Decoder {
 }
 
 impl Unpacker {
-    /// For bodies that become at most `max` bytes.
+    /// Makes a decoder for bodies of at most `max` decompressed bytes.
     pub(crate) fn new(packing: &Packing, max: usize) -> Result<Unpacker, UnpackError> {
         Ok(Unpacker {
             decoder: Decoder::new(packing.encoding),
@@ -151,14 +151,14 @@ impl Unpacker {
         })
     }
 
-    /// Takes bytes from the front of `packed`, and gives the text that they hold, if any. To be
-    /// called until there are none left.
+    /// Takes bytes from the front of `packed`, and returns their text, if any. The caller repeats
+    /// it until there are none left.
     pub(crate) fn next(&mut self, packed: &mut Bytes) -> Result<Bytes, UnpackError> {
         let plain = match &mut self.decoder {
             None => packed.split_to(packed.len().min(PIECE_BYTES)),
             Some(decoder) => {
                 while !packed.is_empty() && decoder.plain().len() < PIECE_BYTES {
-                    // A call gives no more than its own buffer has, or a block.
+                    // One call returns at most the decoder's own buffer, or a block.
                     let count = decoder.write(packed).map_err(|error| decoder.refused(error))?;
                     let _ = packed.split_to(count);
                     self.packed += count;
@@ -169,7 +169,7 @@ impl Unpacker {
         self.joined(plain)
     }
 
-    /// The text that is left when all bytes have come.
+    /// Returns the rest of the text, after all bytes were taken.
     pub(crate) fn finish(&mut self) -> Result<Bytes, UnpackError> {
         let plain = match &mut self.decoder {
             None => Bytes::new(),
@@ -187,7 +187,7 @@ impl Unpacker {
 
     fn joined(&mut self, plain: Bytes) -> Result<Bytes, UnpackError> {
         self.plain += plain.len();
-        // Members of a gzip may be empty, as many as there are.
+        // Members of a gzip body may be empty, and any number of them.
         if self.max < self.plain || self.max < self.packed {
             return Err(UnpackError::TooLarge { max: self.max });
         }
@@ -220,7 +220,7 @@ mod tests {
     const GZIP: Packing = Packing { encoding: Encoding::Gzip, parts: None };
     const ZSTD: Packing = Packing { encoding: Encoding::Zstd, parts: None };
 
-    /// The text, and the largest piece of it.
+    /// Returns the text, and its largest piece.
     fn unpack(body: &[u8], packing: &Packing, max: usize) -> Result<(Vec<u8>, usize), String> {
         let mut unpacker = Unpacker::new(packing, max).map_err(|error| error.to_string())?;
         let (mut packed, mut text, mut largest) = (Bytes::copy_from_slice(body), Vec::new(), 0);
@@ -253,7 +253,7 @@ mod tests {
             assert!(unpack(&pack(&[0; 1_000]), &packing, 1_000).is_ok());
             assert_eq!(unpack(&pack(b"").repeat(120), &packing, 1_000), too_large, "UN1");
         }
-        // A bomb of newlines: 300 MB, of which no more than the bound is ever unpacked.
+        // A bomb of newlines: 300 MB, of which no more than the bound is ever decompressed.
         let bomb = zstd(&vec![b'\n'; 300_000_000]);
         assert!(bomb.len() < 64 << 10);
         assert!(unpack(&bomb, &ZSTD, 1 << 20).unwrap_err().starts_with("the body has more"));

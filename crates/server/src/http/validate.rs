@@ -1,6 +1,6 @@
-//! `/api/v1/sql/validate`: what a statement would give, without doing it.
+//! `/api/v1/sql/validate`: describes the result of a statement without executing it.
 //!
-//! - VL1. Nothing is changed, and no row is read: so nobody needs a right for it but to come in.
+//! - VL1. Nothing is changed, and no row is read: no privilege is needed beyond a login.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ async fn run(
             Ok(body) => Piece::Whole(Response::new(200, JSON, body), DONE),
             Err(refusal) => Piece::Whole(refusal.response(&id), refusal.code),
         };
-        // If nobody waits for it any more, nobody needs to know.
+        // If the client has gone, there is no receiver.
         let _ = sender.send(piece).await;
     });
     deliver(exchange, running, (Response::new(200, JSON, ""), timeout), &text).await
@@ -81,7 +81,7 @@ async fn described(
     Ok(text)
 }
 
-/// What a statement begins with.
+/// Returns the first word of a statement.
 fn first_word(sql: &str) -> String {
     let mut at = 0;
     while let Ok(Some(token)) = next_token(sql, at) {

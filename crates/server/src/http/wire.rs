@@ -1,13 +1,13 @@
-//! One connection as bytes: heads of requests, bodies, and what is written back.
+//! The bytes of a connection: heads and bodies of requests, and answers.
 //!
-//! - WI1. What is read and not used yet stays in `buffer`, so every wait can be given up and begun
-//!   again, and requests that came together are answered one after the other.
-//! - WI2. A connection that is silent holds no buffer, whether between requests or within one, and
-//!   one that sends little at a time a small one.
-//! - WI3. A head that could be read in two ways is refused: two lengths, a length and chunks, an
-//!   encoding of transfer that is not `chunked`, not exactly one host.
+//! - WI1. Bytes that were read and not used yet stay in `buffer`, so every wait can be dropped and
+//!   repeated, and requests that arrive together are answered one after the other.
+//! - WI2. A silent connection holds no buffer, whether between requests or within one, and one that
+//!   sends little at a time holds a small one.
+//! - WI3. An ambiguous head is refused: two lengths, a length and chunks, a transfer encoding that
+//!   is not `chunked`, not exactly one host.
 //!
-//! The grammar of heads is `httparse`'s. Not here: what requests mean.
+//! Heads are parsed by `httparse`. Not here: the meaning of requests.
 
 mod body;
 mod head;
@@ -26,22 +26,22 @@ use crate::socket::Socket;
 pub(crate) use body::{BadBody, Body};
 pub(crate) use head::{Framing, Head, HeadError, HeadReader};
 
-/// Bytes that are made room for when a head is waited for.
+/// The bytes that are reserved to read a head.
 const HEAD_ROOM: usize = 8 << 10;
-/// Bytes that are made room for when a body is read: large reads, few calls.
+/// The bytes that are reserved to read a body: large reads, few calls.
 const READ_ROOM: usize = 256 << 10;
-/// With fewer bytes in it, such room is given back (WI2).
+/// With fewer bytes in it, the reserved memory is released (WI2).
 const ROOM_USED: usize = READ_ROOM / 8;
-/// Bytes of later requests that are taken while a statement runs.
+/// The most bytes of later requests that are read while a statement runs.
 const AHEAD_BYTES: usize = 64 << 10;
-/// How often a connection whose buffer is full is asked whether its other side has gone.
+/// The interval at which a connection whose buffer is full is checked for its end.
 const CLOSED_TICK: Duration = Duration::from_millis(50);
-/// How long, and how many bytes, a connection that is given up is still read, so that its client
-/// sees the answer before the connection is reset.
+/// The longest time, and the most bytes, for which a connection is still read after its last
+/// answer, so that the client sees the answer before the connection is reset.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 << 20;
 
-/// How long things may take and how large they may be.
+/// The limits of a connection's waits, and of the size of heads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WireLimits {
     pub(crate) head_bytes: usize,
@@ -50,7 +50,7 @@ pub(crate) struct WireLimits {
     pub(crate) body_idle: Duration,
 }
 
-/// A connection.
+/// A connection and its unused bytes.
 pub(crate) struct Wire {
     stream: Socket,
     buffer: BytesMut,
@@ -58,7 +58,7 @@ pub(crate) struct Wire {
     limits: WireLimits,
 }
 
-/// Why a body could not be read.
+/// The reason why a body could not be read.
 #[derive(Debug, Error)]
 pub(crate) enum BodyError {
     #[error("the connection ended within the body")]
@@ -78,7 +78,7 @@ impl From<BadBody> for BodyError {
 }
 
 impl Body {
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes; `None` at the end.
     pub(crate) async fn next(&mut self, wire: &mut Wire) -> Result<Option<Bytes>, BodyError> {
         loop {
             if let Some(bytes) = self.take(&mut wire.buffer)? {
@@ -105,8 +105,8 @@ impl Wire {
         Wire { stream, buffer: BytesMut::new(), heads: HeadReader::default(), limits }
     }
 
-    /// The head of the next request; `None` if there is none any more. It can be dropped and asked
-    /// for again (WI1).
+    /// Returns the head of the next request; `None` at the end of the connection. The future can be
+    /// dropped, and the call repeated (WI1).
     pub(crate) async fn head(&mut self) -> Result<Option<Head>, HeadError> {
         if self.buffer.is_empty() {
             self.buffer = BytesMut::new();
@@ -128,19 +128,19 @@ impl Wire {
         }
     }
 
-    /// Whether nothing of a next request is there.
+    /// Returns whether no byte of a next request is there.
     pub(crate) fn is_idle(&self) -> bool {
         self.buffer.is_empty()
     }
 
-    /// Reads what comes into the buffer; 0 at the end.
+    /// Reads bytes into the buffer; returns 0 at the end.
     async fn fill(&mut self, room: usize) -> io::Result<usize> {
         self.buffer.reserve(room);
         self.stream.read_buf(&mut self.buffer).await
     }
 
-    /// Reads what comes of a body; 0 at the end. It holds no memory while it waits, and little more
-    /// than what has come afterwards (WI2).
+    /// Reads bytes of a body; returns 0 at the end. It holds no memory while it waits, and
+    /// afterwards little more than the received bytes (WI2).
     async fn fill_body(&mut self) -> io::Result<usize> {
         if self.buffer.is_empty() {
             self.buffer = BytesMut::new();
@@ -153,7 +153,7 @@ impl Wire {
         Ok(count)
     }
 
-    /// Returns when the client has closed its side. Never reads more than so far ahead.
+    /// Waits until the client has closed its side. Reads no more than `AHEAD_BYTES` ahead.
     pub(crate) async fn closed(&mut self) {
         while self.buffer.len() < AHEAD_BYTES {
             if matches!(self.fill(HEAD_ROOM).await, Ok(0) | Err(_)) {
@@ -166,12 +166,12 @@ impl Wire {
         }
     }
 
-    /// Whether the client has closed its side. Does not wait.
+    /// Returns whether the client has closed its side, without waiting.
     pub(crate) fn is_closed(&self) -> bool {
         self.stream.is_closed()
     }
 
-    /// Writes all of it, waiting for the client no longer than for a silent one.
+    /// Writes all bytes; each wait for the client lasts at most the idle timeout.
     pub(crate) async fn write(&mut self, bytes: &mut (impl bytes::Buf + Send)) -> io::Result<()> {
         while bytes.has_remaining() {
             match timeout(self.limits.idle, self.stream.write_buf(bytes)).await {
@@ -181,20 +181,20 @@ impl Wire {
                 Err(_) => return Err(io::ErrorKind::TimedOut.into()),
             }
         }
-        // What TLS has encrypted and the kernel has not taken.
+        // Writes the bytes that TLS has encrypted and the kernel has not taken.
         match timeout(self.limits.idle, self.stream.flush()).await {
             Ok(flushed) => flushed,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
     }
 
-    /// Has the client told, when the connection ends, that something is missing.
+    /// Makes the connection end with a reset, so that the client notices that something is missing.
     pub(crate) fn reset_at_end(&self) {
-        // A client that cannot be told is not worse off than before.
+        // On failure the connection ends as usual.
         let _ = self.stream.set_zero_linger();
     }
 
-    /// Ends the connection so that the client still sees what was written.
+    /// Ends the connection so that the client still sees the bytes that were written.
     pub(crate) async fn linger(mut self) {
         if self.stream.shutdown().await.is_err() {
             return;
@@ -209,7 +209,7 @@ impl Wire {
                 }
             }
         };
-        // Whoever still sends after that has been told often enough.
+        // A client that still sends after that is cut off.
         let _ = timeout(LINGER, drain).await;
     }
 }

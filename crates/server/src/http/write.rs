@@ -1,13 +1,13 @@
-//! `/write`: a body of lines becomes one commit, or nothing.
+//! `/write`: commits the lines of a body with one commit, or not at all.
 //!
-//! - HW1. A body is parsed as it comes, in whatever pieces; only its rows are kept.
-//! - HW2. 204 is sent when all rows are durable and readable; any other answer but that of
-//!   `on_error=skip` means that nothing of the request is there, as far as that is known:
-//!   500 with "in doubt" says that it is not.
-//! - HW3. A body is worked on in small pieces (`unpack`), between which others have their turn;
-//!   when its client has gone, or the server must end, it is given up.
-//! - HW4. A request with a name that was done before is answered as it was then, and another one of
-//!   the same name is refused (`ilp::Answers` AN2).
+//! - HW1. A body is parsed as it arrives, in any pieces; only its rows are kept.
+//! - HW2. 204 is sent when all rows are durable and readable; any other answer, except for
+//!   `on_error=skip`, means that no row of the request is there, as far as that is known: 500 with
+//!   "in doubt" says that it is not known.
+//! - HW3. A body is processed in small pieces (`unpack`), between which other tasks can run; it is
+//!   dropped when its client has gone, or the server must end.
+//! - HW4. A repeated request with an idempotency key gets the first answer again, and a different
+//!   request with the same key is refused (`ilp::Answers` AN2).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -38,37 +38,39 @@ use crate::metrics::Transport;
 use crate::shared::{Phase, Services};
 use crate::sqlstate;
 
-/// Bytes of what a client calls its lines.
+/// The most bytes of an idempotency key.
 const KEY_BYTES: usize = 64;
-/// Bytes of a message.
+/// The most bytes of a message.
 const MESSAGE_BYTES: usize = 1_024;
-/// Bad lines that an answer lists.
+/// The most bad lines that an answer lists.
 const ERRORS_SHOWN: usize = 100;
-/// Bytes of text after which it is looked whether somebody still waits for an answer. A client that
-/// ends its side at once behind a small body gets one.
+/// The bytes of text after which the connection is checked. A client that closes its side right
+/// after a small body gets its answer.
 const LOOK_BYTES: usize = 1 << 20;
-/// How long a body may be slow while others wait for memory, and what is slow: bytes a second.
+/// The time for which a body may be slow while others wait for memory, and the bytes a second below
+/// which it is slow.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PACE_BYTES: f64 = (64 << 10) as f64;
-/// How often a body of which nothing comes is looked at.
+/// The interval at which a silent body is checked.
 const PACE_TICK: Duration = Duration::from_secs(1);
-/// Bytes of a body that are still read after it was refused, so that the connection can go on.
+/// The most bytes of a body that are still read after it was refused, so that the connection can be
+/// used again.
 const REST_BYTES: u64 = 1 << 20;
 
-/// Why lines are not there, as the client is told.
+/// The reason why lines were not committed, as reported to the client.
 struct Refusal {
     status: u16,
     code: &'static str,
     message: String,
     line: Option<u64>,
-    /// A word for metrics.
+    /// The kind of the error in metrics.
     kind: &'static str,
     fault: Option<Box<Fault>>,
 }
 
 enum Stopped {
     Refused(Refusal),
-    /// Nobody waits for an answer.
+    /// The client has gone.
     Gone,
 }
 
@@ -159,13 +161,13 @@ impl From<BodyError> for Stopped {
     }
 }
 
-/// The answer to another method than POST.
+/// Makes the answer to another method than POST.
 pub(super) fn wrong_method(exchange: &Exchange<'_>) -> Response {
     let message = format!("{} does not take {}", exchange.head.path, exchange.head.method);
     Refusal::new(404, "invalid", message).response(&exchange.shared.ids.error())
 }
 
-/// The answer to who may not send lines.
+/// Makes the answer to a sender that may not write lines.
 pub(super) fn refused(
     exchange: &Exchange<'_>,
     (status, code): (u16, &'static str),
@@ -192,7 +194,7 @@ pub(super) async fn write(exchange: &mut Exchange<'_>) -> Flow {
     }
 }
 
-/// Counts and logs a request that was refused, and keeps why.
+/// Counts and logs a request that was refused, and stores the reason.
 fn note(exchange: &mut Exchange<'_>, refusal: &Refusal, error_id: &str) {
     let (shared, peer) = (exchange.shared, exchange.peer);
     shared.metrics.rejected(Transport::Http, (refusal.kind, 1));
@@ -208,7 +210,7 @@ fn note(exchange: &mut Exchange<'_>, refusal: &Refusal, error_id: &str) {
     services.ingest.rejects.keep(row);
 }
 
-/// Reads what is left of a small body, so that another request can follow.
+/// Reads the rest of a small body, so that another request can follow.
 async fn rest(exchange: &mut Exchange<'_>) -> Result<(), BodyError> {
     if exchange.body.length().is_some_and(|bytes| bytes <= REST_BYTES) {
         while exchange.body.next(exchange.wire).await?.is_some() {}
@@ -216,13 +218,13 @@ async fn rest(exchange: &mut Exchange<'_>) -> Result<(), BodyError> {
     Ok(())
 }
 
-/// What is asked for besides the lines.
+/// The options of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
     precision: Precision,
     on_bad_line: OnBadLine,
     packing: Packing,
-    /// What the client calls its lines, so that they go in once.
+    /// The idempotency key, so that the lines are committed once.
     name: Option<String>,
 }
 
@@ -274,7 +276,7 @@ fn request_name(exchange: &Exchange<'_>) -> Result<Option<String>, Refusal> {
     }
 }
 
-/// Takes the lines of a request, and says what came of them.
+/// Commits the lines of a request, and returns the answer.
 async fn take(exchange: &mut Exchange<'_>) -> Result<Answer, Stopped> {
     let wanted = wanted(exchange)?;
     if !exchange.shared.config.http.ilp_enabled {
@@ -297,21 +299,22 @@ async fn take(exchange: &mut Exchange<'_>) -> Result<Answer, Stopped> {
     if answers.is_known(name, Instant::now()) {
         let content = content_of(exchange, &wanted).await?;
         let found = answers.find(name, content, Instant::now()).map_err(|_| name_reused())?;
-        // It may have been forgotten meanwhile, with its body read: then it comes again.
+        // The answer may have been forgotten meanwhile, with the body read: the client has to
+        // retry.
         let again = || Refusal::new(503, "retry operation", "the answer was forgotten just now");
         return Ok(found.ok_or_else(again)?); // HW4
     }
     take_lines(exchange, &services, &wanted).await
 }
 
-/// The answer to a request with a name that stands for another one (HW4).
+/// Makes the answer to a request whose idempotency key was used for another one (HW4).
 fn name_reused() -> Refusal {
     let message = "the Idempotency-Key was used for another request: with other lines, precision, \
                    or user";
     Refusal::new(422, "invalid", message)
 }
 
-/// What a request is, without parsing it.
+/// Returns the content of a request without parsing it.
 async fn content_of(exchange: &mut Exchange<'_>, wanted: &Wanted) -> Result<Content, Stopped> {
     let max = exchange.shared.config.http.max_ilp_body;
     let (mut unpacker, mut fingerprint) =
@@ -370,7 +373,7 @@ async fn take_lines(
     committed
 }
 
-/// The answer to a request that was committed; it is kept for repeats of it.
+/// Makes the answer to a committed request; it is kept for repeats.
 fn answer(
     exchange: &mut Exchange<'_>,
     services: &Services,
@@ -380,7 +383,7 @@ fn answer(
 ) -> Answer {
     let answers = &services.ingest.answers;
     if committed.is_repeat {
-        // Its tables know it, and what was answered then is forgotten, or is being said just now.
+        // The tables know the key, but its answer is forgotten, or is being sent at this moment.
         let known = named.map(|(name, content)| answers.find(name, content, Instant::now()));
         return known.and_then(Result::ok).flatten().unwrap_or(Answer::All);
     }
@@ -413,21 +416,21 @@ fn outcome(
     Answer::Partial(partial(committed.rows, rejected, &faults))
 }
 
-/// A body on its way to rows.
+/// A body that is parsed into rows.
 struct Reading {
     parser: LineParser,
-    /// Of the text so far, if the request has a name.
+    /// The fingerprint of the text so far, if the request has an idempotency key.
     fingerprint: Option<Fingerprint>,
-    /// Of all that was read and is not committed.
+    /// The memory of all that was read and is not committed.
     reserved: Option<Reserved>,
-    /// Of text; and how many there were when it was looked at last who waits.
+    /// The bytes of text so far, and their number at the last check of the connection.
     bytes: usize,
     looked: usize,
-    /// When it began.
+    /// The time of its beginning.
     start: Instant,
     rejected: u64,
     faults: Vec<Fault>,
-    /// How many lines were bad, by what is wrong with them.
+    /// The number of bad lines of each kind.
     kinds: BTreeMap<&'static str, u64>,
 }
 
@@ -497,7 +500,7 @@ impl Reading {
         Ok(())
     }
 
-    /// What comes next of the body; waiting for it must not keep others waiting (IL3).
+    /// Returns the next bytes of the body; waiting for them must not delay others (IL3).
     async fn next_piece(
         &self,
         exchange: &mut Exchange<'_>,
@@ -517,7 +520,7 @@ impl Reading {
         }
     }
 
-    /// A slow body gives way to those who wait for the memory that it has (IL3).
+    /// Refuses a slow body if other requests wait for the memory that it holds (IL3).
     fn keep_pace(&self, services: &Services) -> Result<(), Stopped> {
         let late = self.start.elapsed().saturating_sub(PATIENCE);
         let expected = late.as_secs_f64() * PACE_BYTES;
@@ -528,7 +531,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Gives back memory that is not needed, and ends what nobody waits for any more (HW3).
+    /// Releases memory that is not needed, and stops if the client has gone (HW3).
     fn look(&mut self, exchange: &Exchange<'_>, services: &Services) -> Result<(), Stopped> {
         if let Some(reserved) = &mut self.reserved {
             services.ingest.shrink(reserved, self.parser.pending_bytes());
@@ -547,7 +550,7 @@ impl Reading {
         self.faults.extend(faults.into_iter().take(room));
     }
 
-    /// Commits all rows. The client waits, or has gone: what was taken is committed all the same.
+    /// Commits all rows, even if the client has gone meanwhile.
     async fn commit(
         &mut self,
         exchange: &Exchange<'_>,
@@ -600,7 +603,7 @@ fn too_large(max: usize) -> Refusal {
     Refusal::new(413, "request too large", format!("the body has more than {max}, decompressed"))
 }
 
-/// Keeps the lines that were left out.
+/// Logs and stores the lines that were skipped.
 fn note_partial(exchange: &mut Exchange<'_>, services: &Services, faults: &[Fault], rejected: u64) {
     let (shared, peer) = (exchange.shared, exchange.peer);
     shared.log.warn_limited("ilp", format_args!("{peer}: {rejected} lines were left out"));
@@ -613,7 +616,7 @@ fn note_partial(exchange: &mut Exchange<'_>, services: &Services, faults: &[Faul
     }
 }
 
-/// What was taken and what was not, as JSON.
+/// Makes the JSON of accepted and rejected lines.
 fn partial(accepted: u64, rejected: u64, faults: &[Fault]) -> String {
     let mut text = format!(
         "{{\"code\":\"partial write\",\"accepted\":{accepted},\"rejected\":{rejected},\"errors\":["

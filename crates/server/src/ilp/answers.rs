@@ -1,12 +1,12 @@
-//! Requests that have a name (`Idempotency-Key`): what each is, and what was answered, so that a
-//! repeat gets the same answer.
+//! The idempotency cache: answers to requests with an `Idempotency-Key`, so that a repeat gets the
+//! same answer.
 //!
-//! - AN1. An answer is kept for `ilp.idempotency_window`, unless more than `BYTES_MAX` of them are:
-//!   then the oldest go. That a request is applied once does not depend on this: its tables
-//!   remember its name (`storage`), also when the server was started anew.
-//! - AN2. A name stands for one request: its text, precision and user (`Content`). Another request
-//!   of the same name is refused while the first one works and for the window after it, also across
-//!   a restart; later, as long as one of its tables remembers the name.
+//! - AN1. An answer is kept for `ilp.idempotency_window`, unless more than `BYTES_MAX` of them are
+//!   kept: then the oldest are dropped. Applying a request once does not depend on this cache: its
+//!   tables store its key (`storage`), also across a restart of the server.
+//! - AN2. A key stands for one request: its text, precision and user (`Content`). A different
+//!   request with the same key is refused while the first one runs and for the window after it,
+//!   also across a restart; later, as long as one of its tables stores the key.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,14 +18,14 @@ use tokio::time::Instant;
 
 use super::commit::{NamedBatch, batch_name, older_batch_id};
 
-/// Bytes of answers and names that are kept.
+/// The most bytes of kept answers and keys.
 const BYTES_MAX: usize = 16 << 20;
-/// What an answer takes besides its text and name.
+/// The bytes of an entry besides its text and key.
 const ENTRY_BYTES: usize = 160;
-/// Batches that are read from tables at the start: some ten megabytes.
+/// The most batches that are read from tables at the start: some ten megabytes.
 const RESTORED_MAX: usize = 256 << 10;
 
-/// See the module.
+/// The cache of answers, by key.
 #[derive(Debug)]
 pub(crate) struct Answers {
     window: Duration,
@@ -35,12 +35,12 @@ pub(crate) struct Answers {
 #[derive(Debug, Default)]
 struct Kept {
     by_name: HashMap<String, Entry>,
-    /// Names in the order of their answers.
+    /// The keys in the order of their answers.
     order: VecDeque<(Instant, String)>,
     bytes: usize,
-    /// Requests that work, and how many of them are the same.
+    /// The running requests, with the number of equal ones.
     working: HashMap<String, (Content, usize)>,
-    /// Batches of an earlier process, until a window has passed since the start.
+    /// The batches of an earlier process, until a window has passed since the start.
     restored: HashMap<[u8; 8], Content>,
     restored_until: Option<Instant>,
 }
@@ -51,23 +51,23 @@ struct Entry {
     answer: Answer,
 }
 
-/// What was said to a request that was done.
+/// The answer to a successful request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// 204.
     All,
-    /// The body of a 200: which lines were left out.
+    /// The body of a 200, which lists the skipped lines.
     Partial(String),
 }
 
-/// What a request is, apart from its name.
+/// The hash of a request without its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Content([u8; 8]);
 
-/// A content that is being computed from the pieces of a text.
+/// The hash of a content that arrives in pieces.
 pub(crate) struct Fingerprint(Context);
 
-/// A name that stands for another request (AN2).
+/// The error of a key that stands for another request (AN2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NameReused;
 
@@ -81,7 +81,7 @@ impl Answer {
 }
 
 impl Fingerprint {
-    /// Of a request of this user, with this precision.
+    /// Begins the hash of a request of this user, with this precision.
     pub(crate) fn new(user: Option<&str>, precision: &str) -> Fingerprint {
         let mut context = Context::new(&SHA256);
         for part in [user.unwrap_or_default(), precision] {
@@ -102,13 +102,13 @@ impl Fingerprint {
 }
 
 impl Content {
-    /// The batch of a request of this name.
+    /// Returns the batch of a request with this key.
     pub(crate) fn batch(self, name: &str) -> NamedBatch {
         NamedBatch { id: BatchId::new(batch_name(name), self.0), older: older_batch_id(name) }
     }
 }
 
-/// A request that works; its name is its own until this is dropped.
+/// A running request; its key is reserved until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Working<'a> {
     answers: &'a Answers,
@@ -131,10 +131,10 @@ impl Answers {
         Answers { window, kept: Mutex::default() }
     }
 
-    /// How many batches of tables are of use to `restore`.
+    /// The most batches of tables that `restore` needs.
     pub(crate) const RESTORED_MAX: usize = RESTORED_MAX;
 
-    /// Takes note of the batches that tables remember from an earlier process (AN2).
+    /// Stores the batches that tables know from an earlier process (AN2).
     pub(crate) fn restore(&self, batches: &[BatchId], now: Instant) {
         let mut kept = self.lock();
         let restored = batches.iter().map(|batch| (batch.name(), Content(batch.content())));
@@ -142,7 +142,7 @@ impl Answers {
         kept.restored_until = now.checked_add(self.window);
     }
 
-    /// What was answered to this request, if it was done.
+    /// Returns the answer to this request, if it has succeeded.
     pub(crate) fn find(
         &self,
         name: &str,
@@ -158,7 +158,7 @@ impl Answers {
         }
     }
 
-    /// True if a request of this name was answered: then nothing of it need be parsed.
+    /// Returns true if a request with this key was answered: then it need not be parsed.
     pub(crate) fn is_known(&self, name: &str, now: Instant) -> bool {
         let mut kept = self.lock();
         kept.forget(now, self.window);
@@ -175,7 +175,7 @@ impl Answers {
         let mut kept = self.lock();
         kept.forget(now, self.window);
         let answered = kept.by_name.get(name).map(|entry| entry.content);
-        // Of an earlier version the name is all that is known.
+        // Batches of an earlier version have only the key.
         let older = Content(older_batch_id(name).content());
         let restored = kept.restored.get(&batch_name(name)).copied();
         let restored = restored.filter(|restored| *restored != older);

@@ -1,9 +1,9 @@
-//! Who may send lines over TCP: keys of ECDSA on the curve P-256, as QuestDB's clients have them.
+//! Authentication over TCP: ECDSA keys on the curve P-256, as QuestDB's clients have them.
 //!
-//! - AU1. A client names its key, is sent `CHALLENGE_BYTES` random printable bytes, and sends back
+//! - AU1. A client names its key, receives `CHALLENGE_BYTES` random printable bytes, and sends back
 //!   their signature. No line is read before that.
-//! - AU2. Who names a key that is not there is asked all the same, and everybody who fails waits
-//!   equally long: names cannot be found out.
+//! - AU2. A client that names an unknown key gets a challenge too, and every failure takes the same
+//!   time: names cannot be guessed.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,24 +20,24 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// What is to be signed.
+/// The bytes of a challenge.
 const CHALLENGE_BYTES: usize = 512;
-/// The longest line that a client sends: a signature has about 100 characters.
+/// The longest line of a client: a signature has about 100 characters.
 const LINE_BYTES_MAX: usize = 512;
-/// How long whoever has failed waits for the end of the connection, from its beginning (AU2).
+/// The time from the beginning of a connection to its end after a failure (AU2).
 const FAILURE: Duration = Duration::from_secs(1);
-/// What the file calls the only kind of key.
+/// The name of the only kind of key in the file.
 const KIND: &str = "ec-p-256-sha256";
 /// The uncompressed form of a point: a tag and both coordinates.
 type Point = [u8; 65];
 
-/// The keys of clients, by their names.
+/// The public keys of clients, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Keys {
     keys: HashMap<String, Point>,
 }
 
-/// Why a file is none of keys.
+/// The reason why a key file is refused.
 #[derive(Debug, Error)]
 #[expect(missing_docs, reason = "a message is the doc of its error")]
 #[non_exhaustive]
@@ -56,7 +56,8 @@ pub enum KeyFileError {
 }
 
 impl Keys {
-    /// Reads the text of a file: a key a line; empty ones and those that begin with `#` are none.
+    /// Parses the text of a file: a key per line; empty lines and those that begin with `#` are
+    /// skipped.
     pub(crate) fn parse(text: &str, path: PathBuf) -> Result<Keys, KeyFileError> {
         let mut keys = HashMap::new();
         for (at, line) in text.lines().enumerate() {
@@ -75,12 +76,12 @@ impl Keys {
         if keys.is_empty() { Err(KeyFileError::None { path }) } else { Ok(Keys { keys }) }
     }
 
-    /// Whether the key of this name has signed the challenge.
+    /// Returns whether the key of this name has signed the challenge.
     fn has_signed(&self, name: &str, challenge: &[u8], signature: &[u8]) -> bool {
-        // Some key is asked whether the name is there or not (AU2).
+        // A signature is checked even if the name is unknown (AU2).
         let any = self.keys.values().next().expect("there is a key");
         let named = self.keys.get(name);
-        // Clients write a signature as two numbers of 32 bytes, or as Java does it.
+        // Clients send a signature as two numbers of 32 bytes, or in the ASN.1 form of Java.
         let form: &dyn VerificationAlgorithm = match signature.len() {
             64 => &ECDSA_P256_SHA256_FIXED,
             _ => &ECDSA_P256_SHA256_ASN1,
@@ -90,7 +91,7 @@ impl Keys {
         is_signed && named.is_some()
     }
 
-    /// Asks a client who it is; `None` if it is nobody who is known (AU1).
+    /// Authenticates a client, and returns its name; `None` if that fails (AU1).
     pub(crate) async fn ask(&self, stream: &mut TcpStream, patience: Duration) -> Option<String> {
         let start = Instant::now();
         let asked = timeout(patience, self.dialogue(stream)).await;
@@ -120,7 +121,7 @@ fn key_of(line: &str) -> Option<(&str, Point)> {
     let mut point: Point = [4; 65];
     for (text, into) in [(x, 1..33), (y, 33..65)] {
         let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok()?;
-        // Leading zeros may be left out.
+        // Leading zeros may be missing.
         let zeros = 32_usize.checked_sub(bytes.len())?;
         point[into.clone()].fill(0);
         point[into][zeros..].copy_from_slice(&bytes);
@@ -128,7 +129,7 @@ fn key_of(line: &str) -> Option<(&str, Point)> {
     (kind == KIND && words.next().is_none()).then_some((name, point))
 }
 
-/// Printable bytes that nobody can foresee.
+/// Makes random printable bytes.
 fn challenge() -> Option<Vec<u8>> {
     let mut bytes = vec![0; CHALLENGE_BYTES];
     SystemRandom::new().fill(&mut bytes).ok()?;
@@ -136,7 +137,7 @@ fn challenge() -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The bytes up to a line end, and no byte behind it: those may be lines of the protocol.
+/// Reads the bytes up to a line end, and no byte after it: those may be lines of the protocol.
 async fn line(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {

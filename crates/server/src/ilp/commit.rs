@@ -1,8 +1,8 @@
-//! Rows of several tables become one commit.
+//! Commits rows of several tables at once.
 //!
-//! - CO1. If a table has changed since its rows were read, they are converted again to what it is
-//!   now, and nothing is lost by trying again.
-//! - CO2. Rows come back with the error if they were not committed and may be tried again.
+//! - CO1. If a table has changed since its rows were parsed, they are converted to its new schema,
+//!   so that a retry loses nothing.
+//! - CO2. The error returns rows that were not committed and may be tried again.
 
 use std::mem;
 use std::sync::Arc;
@@ -15,46 +15,46 @@ use tidegate_storage::{
     AppendOptions, BatchId, Database, Error as StorageError, NewTableOptions, TableAppend,
 };
 
-/// How often rows are converted because somebody else changes their table all the time.
+/// The most conversions of rows while other commits keep changing their table.
 const ATTEMPTS: usize = 16;
 
-/// How rows are committed.
+/// The options of a commit.
 #[derive(Clone, Debug)]
 pub(crate) struct CommitOptions {
-    /// What tables and columns may be made, and what a row does that does not fit any more.
+    /// The tables and columns that may be created, and the effect of a row that no longer fits.
     pub(crate) lines: LineOptions,
-    /// How tables that are made are partitioned.
+    /// The partitioning of created tables.
     pub(crate) partition_by: PartitionUnit,
-    /// The same rows under the same name are committed once.
+    /// The identity of the batch: the same rows with the same key are committed once.
     pub(crate) batch: Option<NamedBatch>,
 }
 
-/// The mark of a request that has a name.
+/// The batch of a request with an idempotency key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamedBatch {
-    /// Its name and what it is.
+    /// The hash of the key and of the content.
     pub(crate) id: BatchId,
-    /// The same in earlier versions, for which the name was all that counted.
+    /// The identity in earlier versions, which consists of the key only.
     pub(crate) older: BatchId,
 }
 
-/// What became of rows.
+/// The result of a commit.
 #[derive(Debug, Default)]
 pub(crate) struct Committed {
-    /// Rows that are there now.
+    /// The number of committed rows.
     pub(crate) rows: u64,
-    /// The first ones that did not fit any more.
+    /// The first rows that no longer fitted.
     pub(crate) faults: Vec<Fault>,
-    /// How many did not.
+    /// The number of rows that no longer fitted.
     pub(crate) rejected: u64,
-    /// Whether they were there already, under the name of their batch.
+    /// True if the rows had already been committed, with the key of their batch.
     pub(crate) is_repeat: bool,
 }
 
-/// Why rows are not there.
+/// The reason why rows were not committed.
 #[derive(Debug, Error)]
 pub(crate) enum CommitError {
-    /// A row does not fit any more, and bad lines are not skipped.
+    /// A row no longer fits, and bad lines are not skipped.
     #[error("{0}")]
     Fault(Box<Fault>),
     #[error("{source}")]
@@ -62,7 +62,7 @@ pub(crate) enum CommitError {
 }
 
 impl CommitError {
-    /// Whether it may be otherwise in a moment, with the same rows (CO2).
+    /// Returns whether a retry with the same rows may succeed (CO2).
     pub(crate) fn can_pass(&self) -> bool {
         match self {
             CommitError::Fault(_)
@@ -74,7 +74,7 @@ impl CommitError {
     }
 }
 
-/// Whether somebody else was quicker.
+/// Returns whether a concurrent change of the table has caused the error.
 pub(crate) fn is_race(error: &StorageError) -> bool {
     matches!(
         error,
@@ -87,7 +87,7 @@ pub(crate) fn is_race(error: &StorageError) -> bool {
     )
 }
 
-/// Commits all rows with one record. Computes, and waits for the disk.
+/// Commits all rows with one record. It computes, and waits for the disk.
 pub(crate) fn commit(
     database: &Arc<Database>,
     mut rows: Vec<TableRows>,
@@ -145,7 +145,7 @@ fn give_back(rows: &mut [TableRows], appends: Vec<TableAppend>) {
     }
 }
 
-/// Brings the rows of a table into the form that it has now (CO1).
+/// Converts the rows of a table to its current schema (CO1).
 fn convert(
     database: &Arc<Database>,
     all: &mut Vec<TableRows>,
@@ -154,7 +154,7 @@ fn convert(
 ) -> Result<(), CommitError> {
     let is_meant = |rows: &TableRows| rows.table.eq_ignore_ascii_case(table);
     let found = all.iter().position(is_meant);
-    // A name that only differs in letters beyond ASCII: all are looked at again.
+    // The name differs only in letters beyond ASCII: all rows are converted again.
     let meant = found.map_or(0..all.len(), |at| at..at + 1);
     let mut converted = Vec::new();
     for rows in &all[meant.clone()] {
@@ -170,13 +170,14 @@ fn convert(
     Ok(())
 }
 
-/// What stands for a name that a client gives a batch: the first half of its FNV-1a hash of 128
-/// bits, which is the same in every version.
+/// Returns the hash of an idempotency key: the first half of its FNV-1a hash of 128 bits, which is
+/// the same in every version.
 pub(crate) fn batch_name(key: &str) -> [u8; 8] {
     older_batch_id(key).name()
 }
 
-/// The whole hash, which was the identity of a batch before what it is was a part of it.
+/// Returns the whole hash, which identified a batch before its content became a part of the
+/// identity.
 pub(crate) fn older_batch_id(key: &str) -> BatchId {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -190,7 +191,7 @@ mod tests {
 
     #[test]
     fn names_of_batches_never_change() {
-        // The vectors of the hash's authors for "" and "a".
+        // The test vectors of the hash's authors for "" and "a".
         let hash = |key| u64::from_le_bytes(batch_name(key));
         assert_eq!(hash(""), 0x62b8_2175_6295_c58d);
         assert_eq!(hash("a"), 0x7891_2b70_4e4a_8964);

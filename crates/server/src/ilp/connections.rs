@@ -1,4 +1,4 @@
-//! Who is connected and sends lines, with what became of them.
+//! The open connections that send lines, with their counters.
 //!
 //! - CN1. A connection is in the list as long as it holds its entry.
 //! - CN2. Counting costs an addition; only an error, and the list itself, take a lock.
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_query::LineConnection;
 
-/// All connections.
+/// The list of all connections.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     next: AtomicU64,
@@ -24,14 +24,14 @@ pub(crate) struct Connected {
     counts: Arc<Counts>,
 }
 
-/// What came by a connection.
+/// The counters of a connection.
 #[derive(Debug)]
 pub(crate) struct Counts {
     peer: String,
     since: i64,
     bytes: AtomicU64,
     committed: AtomicU64,
-    /// Rows that were read; those that are not committed or lost are pending.
+    /// The rows that were parsed; those that are not committed or lost are pending.
     taken: AtomicU64,
     lost: AtomicU64,
     rejected: AtomicU64,
@@ -39,7 +39,7 @@ pub(crate) struct Counts {
 }
 
 impl Connections {
-    /// A connection begins, at this microsecond.
+    /// Adds a connection that begins at this microsecond.
     pub(crate) fn begin(self: &Arc<Self>, peer: &str, since: i64) -> Connected {
         let number = self.next.fetch_add(1, Relaxed);
         let counts = Arc::new(Counts {
@@ -56,7 +56,7 @@ impl Connections {
         Connected { all: Arc::clone(self), number, counts }
     }
 
-    /// Those that are open, the oldest first.
+    /// Returns the open connections, the oldest first.
     pub(crate) fn list(&self) -> Vec<LineConnection> {
         let open: Vec<Arc<Counts>> = lock(&self.open).values().cloned().collect();
         open.iter().map(|counts| counts.shown()).collect()
@@ -68,28 +68,28 @@ impl Connected {
         self.counts.bytes.fetch_add(count, Relaxed);
     }
 
-    /// Rows were read.
+    /// Counts rows that were parsed.
     pub(crate) fn taken(&self, rows: u64) {
         self.counts.taken.fetch_add(rows, Relaxed);
     }
 
-    /// Rows are durable.
+    /// Counts rows that are durable.
     pub(crate) fn committed(&self, rows: u64) {
         self.counts.committed.fetch_add(rows, Relaxed);
     }
 
-    /// A line was not taken, before or behind the time at which it was read as a row.
+    /// Counts a line that was rejected, by the parser or by the commit.
     pub(crate) fn rejected(&self, why: String) {
         self.counts.rejected.fetch_add(1, Relaxed);
         *lock(&self.counts.last_error) = Some(why);
     }
 
-    /// So many lines more were not taken, nobody knows why.
+    /// Counts more rejected lines, whose reasons are not known.
     pub(crate) fn rejected_more(&self, count: u64) {
         self.counts.rejected.fetch_add(count, Relaxed);
     }
 
-    /// Rows that were read will never be there.
+    /// Counts rows that were parsed and will not be committed.
     pub(crate) fn lost(&self, rows: u64, why: Option<String>) {
         self.counts.lost.fetch_add(rows, Relaxed);
         if why.is_some() {
@@ -122,7 +122,7 @@ impl Counts {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Only whole values are put behind these locks.
+    // Values behind these locks are replaced as a whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

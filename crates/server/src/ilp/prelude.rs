@@ -1,17 +1,17 @@
-//! The first bytes of a connection for lines: whether it speaks another protocol.
+//! Detection of other protocols from the first bytes of a connection for lines.
 //!
-//! - PR1. Nothing of a connection that begins with a request line of HTTP, with TLS or with another
-//!   binary protocol is taken as a line: any web page can have a browser send such bytes here, with
-//!   lines of its own behind them.
-//! - PR2. Bytes are held back until that is known: of a first line that begins with a method of
-//!   HTTP its whole, of all others a few bytes at most.
+//! - PR1. If a connection begins with a request line of HTTP, with TLS or with another binary
+//!   protocol, none of its bytes are parsed as lines: any web page can make a browser send such
+//!   bytes, followed by lines of its own.
+//! - PR2. Bytes are held back until the protocol is known: the whole first line if it begins with a
+//!   method of HTTP, otherwise a few bytes at most.
 //!
-//! Not here: what lines are (`ingest::line`), and keys of clients (`ilp::auth`).
+//! Not here: parsing lines (`ingest::line`), and keys of clients (`ilp::auth`).
 
-/// Bytes of a first line that begins as a request: browsers send addresses of up to 2 MB, and lines
-/// that begin so are short.
+/// The most bytes of a first line that begins like a request: browsers send addresses of up to 2
+/// MB, and real lines that begin so are short.
 const LINE_BYTES: usize = 64 << 10;
-/// The methods that a browser or a client sends, each with the blank behind it.
+/// The methods that a browser or a client sends, each with the blank after it.
 const METHODS: [&[u8]; 10] = [
     b"GET ",
     b"HEAD ",
@@ -24,7 +24,7 @@ const METHODS: [&[u8]; 10] = [
     b"CONNECT ",
     b"PRI ",
 ];
-/// The first byte of a connection of TLS.
+/// The first byte of a TLS connection.
 const TLS_HANDSHAKE: u8 = 0x16;
 
 /// A protocol that is not the line protocol.
@@ -45,7 +45,7 @@ impl Foreign {
     }
 }
 
-/// Bytes of a connection that were not given to the parser yet.
+/// The bytes of a connection that were not passed to the parser yet.
 #[derive(Debug, Default)]
 pub(super) struct Prelude {
     held: Vec<u8>,
@@ -53,17 +53,17 @@ pub(super) struct Prelude {
 }
 
 impl Prelude {
-    /// True if the protocol is known, so that bytes need not be held back.
+    /// Returns true if the protocol is known, so that no bytes are held back.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Bytes that are held back.
+    /// Returns the bytes of memory that are held back.
     pub(super) fn held_bytes(&self) -> usize {
         self.held.capacity()
     }
 
-    /// Takes bytes, and gives those that are lines (PR2).
+    /// Takes bytes, and returns those that are lines (PR2).
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<u8>, Foreign> {
         self.held.extend_from_slice(bytes);
         match judge(&self.held)? {
@@ -72,14 +72,15 @@ impl Prelude {
         }
     }
 
-    /// What is held back at the end of the connection.
+    /// Returns the bytes that are still held back at the end of the connection.
     pub(super) fn rest(&mut self) -> Vec<u8> {
         self.is_over = true;
         std::mem::take(&mut self.held)
     }
 }
 
-/// True if the bytes at the start of a connection are lines; false if more must come.
+/// Returns true if the bytes at the start of a connection are lines; false if more bytes are
+/// needed.
 fn judge(bytes: &[u8]) -> Result<bool, Foreign> {
     match bytes.first() {
         None => return Ok(false),
@@ -107,7 +108,7 @@ fn judge(bytes: &[u8]) -> Result<bool, Foreign> {
 mod tests {
     use super::*;
 
-    /// What is taken as lines of a connection, in pieces of each size the same.
+    /// Checks the bytes that are taken as lines, with pieces of every size.
     #[track_caller]
     fn check(bytes: &[u8], expected: Result<&[u8], Foreign>) {
         for size in 1..=bytes.len() {

@@ -1,9 +1,9 @@
-//! Lines that were not taken, kept in a table where people can look at them.
+//! Rejected lines, stored in a table where users can query them.
 //!
-//! - RJ1. Whoever has a bad line never waits for this: what does not fit in the queue, or comes
-//!   more often than `ilp.reject_rate`, is only counted.
-//! - RJ2. The table is made when there is something to keep, and its rows are rows like any others;
-//!   they are kept for `ilp.reject_retention`.
+//! - RJ1. A connection never waits for this: rejects that do not fit into the queue, or exceed
+//!   `ilp.reject_rate`, are only counted.
+//! - RJ2. The table is created with the first reject, and its rows are like any others; their
+//!   retention is `ilp.reject_retention`.
 //!
 //! Not here: counting (`metrics`), the log.
 
@@ -22,19 +22,19 @@ use crate::log::Log;
 use crate::metrics::Transport;
 use crate::system_rows::{self, counts, symbols, texts, times};
 
-/// The table (docs/server.md).
+/// The name of the table (docs/server.md).
 pub(crate) const TABLE: &str = "sys.ilp_rejects";
 
-/// Rows that wait to be written.
+/// The most rows that wait to be written.
 const QUEUE: usize = 4_096;
-/// How long the first of them waits for others.
+/// The time for which the first of them waits for others.
 const GATHER: Duration = Duration::from_millis(200);
-/// Bytes of a line that are kept.
+/// The most bytes of a line that are kept.
 const RAW_BYTES: usize = 1 << 10;
-/// Bytes of a reason that are kept.
+/// The most bytes of a reason that are kept.
 const REASON_BYTES: usize = 1 << 10;
 
-/// A line that was not taken.
+/// A rejected line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RejectRow {
     pub(crate) ts: i64,
@@ -67,24 +67,24 @@ impl RejectRow {
     }
 }
 
-/// Where such lines are handed in.
+/// The sender of rejects to the writer.
 #[derive(Clone, Debug)]
 pub(crate) struct Rejects(Sender<RejectRow>);
 
 impl Rejects {
-    /// The queue and its end, which `write` takes.
+    /// Makes the queue and its receiver, which `write` takes.
     pub(crate) fn new() -> (Rejects, Receiver<RejectRow>) {
         let (sender, rows) = channel(QUEUE);
         (Rejects(sender), rows)
     }
 
-    /// Keeps a line, if there is room (RJ1).
+    /// Queues a reject, if there is room (RJ1).
     pub(crate) fn keep(&self, row: RejectRow) {
         let _ = self.0.try_send(row);
     }
 }
 
-/// How many lines of a connection may be kept now.
+/// The limit of stored rejects of a connection.
 #[derive(Debug)]
 pub(crate) struct RejectLimit {
     per_second: u32,
@@ -97,7 +97,7 @@ impl RejectLimit {
         RejectLimit { per_second, left: per_second, since: now }
     }
 
-    /// Whether one more may be kept.
+    /// Returns whether one more may be stored.
     pub(crate) fn allows(&mut self, now: Instant) -> bool {
         if Duration::from_secs(1) <= now - self.since {
             (self.left, self.since) = (self.per_second, now);
@@ -108,7 +108,7 @@ impl RejectLimit {
     }
 }
 
-/// Writes what is handed in, until nobody can hand in anything any more.
+/// Writes queued rejects, until all senders are dropped.
 pub(crate) async fn write(
     mut rows: Receiver<RejectRow>,
     (database, retention): (Arc<Database>, Option<Ttl>),
@@ -135,7 +135,7 @@ pub(crate) async fn write(
     }
 }
 
-/// The rows for the table.
+/// Makes the rows of the table.
 fn append(rows: &[RejectRow]) -> TableAppend {
     let columns = vec![
         times(rows.iter().map(|row| row.ts)),

@@ -1,21 +1,22 @@
-//! The line protocol over TCP: a stream of lines in, nothing back.
+//! The line protocol over TCP: receives a stream of lines, and sends nothing back.
 //!
 //! - TP1. Rows are committed when there are `commit_rows` of them, when the first has waited for
 //!   `commit_interval`, and when the connection or the server ends; in the order in which they
-//!   came.
-//! - TP2. While one commit of a connection works, the next rows are read; a second one waits for
+//!   arrived.
+//! - TP2. While a commit of a connection runs, its next rows are read; a second commit waits for
 //!   the first, and then nothing is read.
-//! - TP3. A connection that has nothing to commit has no buffer, and soon no parser: thousands may
-//!   be open.
-//! - TP4. Rows that were read are lost only if their commit fails for `commit_retry`; then the
-//!   connection ends, and log and `sys.ilp_rejects` say how many.
-//! - TP5. When the server stops, nothing more is read, what was read is committed, and the
-//!   connection ends. A line whose end has not come is not taken, whatever ends the connection.
-//! - TP7. Nothing is taken of a connection that speaks another protocol (`prelude`).
-//! - TP6. Where there are keys, nothing is read from who has not signed with one of them (`auth`).
+//! - TP3. A connection without pending rows has no buffer, and after a while no parser: thousands
+//!   of connections may be open.
+//! - TP4. Parsed rows are lost only if their commit fails for `commit_retry`; then the connection
+//!   ends, and the log and `sys.ilp_rejects` have their number.
+//! - TP5. When the server stops, nothing more is read, parsed rows are committed, and the
+//!   connection ends. A line without its end is dropped, whatever ends the connection.
+//! - TP7. No line is taken from a connection that speaks another protocol (`prelude`).
+//! - TP6. If keys are configured, no line is read before the client has signed with one of them
+//!   (`auth`).
 //!
-//! Reading and parsing happen on the runtime's own threads, `TURN_BYTES` at a time; commits, which
-//! compute and wait for the disk, on its blocking ones.
+//! Reading and parsing run on the runtime's own threads, `TURN_BYTES` at a time; commits, which
+//! compute and wait for the disk, run on its blocking threads.
 
 use std::cell::RefCell;
 use std::io;
@@ -37,32 +38,32 @@ use crate::config::OnBadLine;
 use crate::metrics::{LineMetrics, Transport};
 use crate::shared::{Services, Shared, Tracker, stopping};
 
-/// Bytes of one read.
+/// The bytes of one read.
 const READ_BYTES: usize = 512 << 10;
-/// Bytes of one read where rows take much more memory than their text: NULLs of columns that lines
-/// do not name.
+/// The bytes of one read if rows take much more memory than their text, because of NULLs of columns
+/// that lines do not name.
 const SPARSE_READ_BYTES: usize = 16 << 10;
-/// How many times their text rows take then.
+/// The ratio of the memory of rows to that of their text from which on reads are small.
 const SPARSE_BYTES_PER_BYTE: usize = 32;
-/// Bytes that a connection reads before others have their turn.
+/// The bytes that a connection reads before others can run.
 const TURN_BYTES: usize = 1 << 20;
-/// Bytes of rows that are committed at once, whatever their number: so much below the bound of a
-/// record that what was read in one turn does not matter.
+/// The bytes of rows that are committed at once, whatever their number: so far below the bound of a
+/// record that the rows of one turn do not matter.
 const COMMIT_BYTES: usize = limits::WAL_RECORD_BYTES / 4;
-/// How long a connection keeps what its parser has learned, without a row.
+/// The time for which a connection without rows keeps its parser and the parser's cache.
 const PARSER_KEPT: Duration = Duration::from_secs(60);
-/// How long a line may take from its first byte to its last, while others wait for the memory that
-/// it has.
+/// The longest time from the first byte of a line to its last, while others wait for the memory
+/// that it holds.
 const LINE_PATIENCE: Duration = Duration::from_secs(5);
-/// How often a line that is not whole is asked whether others wait.
+/// The interval at which an incomplete line is checked against waiting tasks.
 const LINE_TICK: Duration = Duration::from_secs(1);
 
-/// How long a failed commit waits for the next attempt, at first and at most.
+/// The first and the longest wait of a failed commit for its retry.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LAST: Duration = Duration::from_secs(2);
 
 thread_local! {
-    /// Bytes are parsed in the same moment in which they are read, so a thread needs one buffer.
+    /// The buffer of a thread: bytes are parsed as soon as they are read, so one is enough.
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
@@ -116,51 +117,51 @@ struct Connection {
     peer: String,
     connected: Connected,
     prelude: Prelude,
-    /// There while there is something to remember (TP3).
+    /// The parser; `None` while it has nothing to keep (TP3).
     parser: Option<Box<LineParser>>,
-    /// Of the rows that wait, and of the line that is not whole.
+    /// The memory of the pending rows and of the incomplete line.
     reserved: Option<Reserved>,
-    /// Of the next read.
+    /// The bytes of the next read.
     read_bytes: usize,
-    /// When the first row came that waits.
+    /// The time at which the first pending row arrived.
     first_row: Option<Instant>,
-    /// When something came last.
+    /// The time of the last received bytes.
     active: Instant,
-    /// Since when there is a line that is not whole.
+    /// The time at which the incomplete line began.
     line_start: Option<Instant>,
-    /// The commit that works.
+    /// The running commit.
     working: Option<JoinHandle<Outcome>>,
     limit: RejectLimit,
 }
 
-/// How a commit ended.
+/// The result of a commit.
 enum Outcome {
     Committed(Committed),
-    /// Lost, with so many rows.
+    /// The rows are lost; their number is `rows`.
     Failed {
         error: CommitError,
         rows: u64,
     },
 }
 
-/// Why nothing more is read.
+/// The reason why nothing more is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The other side, or the network, has ended it, or the server must.
+    /// The client, the network or the server has ended it.
     Closed,
-    /// A line was bad, and one is enough.
+    /// A line was bad, and `on_error` is `disconnect`.
     BadLine,
     /// Rows were lost.
     Failed,
-    /// It speaks another protocol, and nothing of it was taken.
+    /// It speaks another protocol, and no line was taken.
     Foreign,
 }
 
-/// What a turn of reading came to.
+/// The result of a turn of reading.
 enum Turn {
-    /// There may be more.
+    /// More bytes may be there.
     More,
-    /// There is nothing now.
+    /// No bytes are there now.
     Empty,
     End(End),
 }
@@ -185,7 +186,7 @@ impl Connection {
         self.shared.metrics.of(Transport::Tcp)
     }
 
-    /// Waits for what comes next, and does it.
+    /// Waits for the next event, and handles it.
     async fn step(&mut self) -> Result<(), End> {
         if self.is_due() && self.working.is_none() {
             self.start_commit();
@@ -204,7 +205,7 @@ impl Connection {
                 self.working = None;
                 self.settle(outcome)
             }
-            // TP5
+            // The server stops (TP5).
             () = stopping(&mut phase) => Err(End::Closed),
             () = until(commit_at) => {
                 self.start_commit();
@@ -225,7 +226,7 @@ impl Connection {
         }
     }
 
-    /// Whether the rows that wait are as many as wait at most.
+    /// Returns whether the pending rows are enough for a commit.
     fn is_due(&self) -> bool {
         self.parser.as_ref().is_some_and(|parser| {
             self.shared.config.tcp.commit_rows <= parser.rows()
@@ -233,7 +234,7 @@ impl Connection {
         })
     }
 
-    /// When the parser may go (TP3).
+    /// Returns the time at which the parser may be dropped (TP3).
     fn forget_at(&self) -> Option<Instant> {
         let parser = self.parser.as_ref()?;
         (parser.rows() == 0 && parser.pending_bytes() == 0).then(|| self.active + PARSER_KEPT)
@@ -244,13 +245,13 @@ impl Connection {
         (!timeout.is_zero()).then(|| self.active + timeout)
     }
 
-    /// When to look whether the line that is not whole must give way (IL3).
+    /// Returns the time of the next check whether the incomplete line has to be dropped (IL3).
     fn line_at(&self) -> Option<Instant> {
         let given_up = self.line_start? + LINE_PATIENCE;
         Some(given_up.max(Instant::now() + LINE_TICK))
     }
 
-    /// Reads and parses what is there, if there is memory for it.
+    /// Reads and parses the available bytes, if there is memory for them.
     async fn read(&mut self) -> Result<(), End> {
         let ingest = &self.services.ingest;
         let reserved = match ingest.try_reserve(TURN_BYTES) {
@@ -274,7 +275,7 @@ impl Connection {
         let turn = self.turn();
         self.account();
         match turn {
-            // Others want to read too.
+            // Other connections can read now.
             Turn::More => yield_now().await,
             Turn::Empty => {}
             Turn::End(end) => return Err(end),
@@ -282,8 +283,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives up own rows first, and in time a line that is not whole (IL3): whoever waits for
-    /// memory must not hold what others wait for.
+    /// Commits the own rows first, and drops an incomplete line after some time (IL3): a connection
+    /// that waits for memory must not hold memory for which others wait.
     async fn wait_for_memory(&mut self) -> Result<Option<Reserved>, End> {
         if let Some(working) = self.working.take() {
             let outcome = working.await;
@@ -301,7 +302,7 @@ impl Connection {
         }
     }
 
-    /// Reads until there is nothing, or others should have their turn.
+    /// Reads until no bytes are there, or others should run.
     fn turn(&mut self) -> Turn {
         let mut left = TURN_BYTES;
         while 0 < left {
@@ -336,7 +337,7 @@ impl Connection {
         Turn::More
     }
 
-    /// Parses what is lines of the bytes (TP7).
+    /// Parses the bytes that are lines (TP7).
     fn feed(&mut self, bytes: &[u8]) -> Result<(), End> {
         if self.prelude.is_over() {
             return self.parse(bytes);
@@ -347,7 +348,7 @@ impl Connection {
         }
     }
 
-    /// Says that a connection speaks another protocol.
+    /// Logs that a connection speaks another protocol.
     fn refuse(&mut self, foreign: Foreign) -> End {
         let (peer, name) = (&self.peer, foreign.name());
         self.shared.metrics.foreign_protocols.add(1);
@@ -388,12 +389,12 @@ impl Connection {
         })
     }
 
-    /// Returns about how many bytes the rows have that wait.
+    /// Returns the approximate bytes of the pending rows.
     fn pending_bytes(&self) -> usize {
         self.parser.as_deref().map_or(0, LineParser::pending_bytes)
     }
 
-    /// Keeps no more memory reserved than is used, and no less if there is some.
+    /// Adjusts the reserved memory to the bytes in use, as far as memory is available.
     fn account(&mut self) {
         let bytes = self.pending_bytes() + self.prelude.held_bytes();
         let missing = self.services.ingest.missing(self.reserved.as_ref(), bytes);
@@ -425,7 +426,7 @@ impl Connection {
         self.connected.rejected_more(count.saturating_sub(faults.len() as u64));
     }
 
-    /// Logs and keeps a bad line.
+    /// Logs and stores a bad line.
     fn note_fault(&mut self, fault: &Fault) {
         self.connected.rejected(fault.to_string());
         let peer = &self.peer;
@@ -437,7 +438,7 @@ impl Connection {
         }
     }
 
-    /// Lets the rows that wait be committed, if there are any.
+    /// Starts a commit of the pending rows, if there are any.
     fn start_commit(&mut self) {
         self.first_row = None;
         let Some(parser) = &mut self.parser else { return };
@@ -458,7 +459,7 @@ impl Connection {
         }));
     }
 
-    /// Takes note of a commit that has ended.
+    /// Handles the result of a commit.
     fn settle(&mut self, outcome: Result<Outcome, ()>) -> Result<(), End> {
         match outcome {
             Ok(Outcome::Committed(committed)) => {
@@ -483,7 +484,7 @@ impl Connection {
         }
     }
 
-    /// Says that rows are not there (TP4).
+    /// Logs and counts lost rows (TP4).
     fn lost(&self, rows: u64, why: &str) {
         let peer = &self.peer;
         let text = format_args!("{peer}: {rows} rows are lost: {why}");
@@ -498,7 +499,7 @@ impl Connection {
         });
     }
 
-    /// What was read and can no longer be committed in its place.
+    /// Counts the rows that can no longer be committed in order as lost.
     fn lose_rest(&mut self) {
         let rows = self.parser.as_mut().map_or(0, |parser| parser.rows());
         if 0 < rows {
@@ -516,10 +517,10 @@ impl Connection {
         }
     }
 
-    /// Commits what is left.
+    /// Commits the remaining rows.
     async fn finish(&mut self, end: End) -> Result<(), End> {
         if end == End::Closed && !self.prelude.is_over() {
-            // A line without its end, and perhaps a whole one: bytes of both are few.
+            // It is an incomplete line, perhaps after a complete one: both are short.
             let held = self.prelude.rest();
             self.parse(&held).or_else(|end| if end == End::BadLine { Ok(()) } else { Err(end) })?;
         }
@@ -551,7 +552,7 @@ fn options(shared: &Shared, services: &Services) -> LineOptions {
     services.ingest.line_options(shared.config.tcp.precision, action)
 }
 
-/// Commits, and tries again as long as it may help.
+/// Commits, and retries as long as that may help.
 async fn commit_with_patience(
     shared: &Arc<Shared>,
     services: &Arc<Services>,
@@ -564,8 +565,8 @@ async fn commit_with_patience(
         let count = rows.iter().map(|rows| rows.rows.rows() as u64).sum();
         let database = Arc::clone(&services.database);
         let options = CommitOptions {
-            // What does not fit any more is left out, whatever a bad line does: there is no line
-            // to stop at.
+            // A row that no longer fits is skipped, whatever the effect of a bad line is: there is
+            // no line to stop at.
             lines: LineOptions { on_bad_line: LineAction::Skip, ..options(shared, services) },
             partition_by: services.ingest.options.partition_by,
             batch: None,
@@ -596,7 +597,7 @@ async fn commit_with_patience(
     }
 }
 
-/// The end of a commit, if one works.
+/// Waits for the end of the running commit; for ever if there is none.
 async fn finished(working: &mut Option<JoinHandle<Outcome>>) -> Result<Outcome, ()> {
     match working {
         Some(working) => working.await.map_err(|_| ()),

@@ -1,4 +1,4 @@
-//! The threads of a lane: those that have started, and their CPU time.
+//! The threads of a lane: the started ones, and their CPU time.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,17 +11,18 @@ use tidegate_query::STACK_BYTES;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 
-/// Threads of a lane that plan and wait for the disk: as many as for commits, since a thread of
-/// them that waits for another one must not take the last.
+/// The most threads of a lane that plan and wait for the disk: as many as for commits, since one of
+/// them that waits for another must not take the last.
 const BLOCKING_THREADS: usize = 64;
-/// Threads that wait for work are kept as long as their lane: later there may be no new ones.
+/// The time for which idle threads are kept, longer than that of their lane: later there may be no
+/// new ones.
 const KEEP_ALIVE: Duration = Duration::from_hours(24 * 365);
 
-/// See the module.
+/// The threads of a lane.
 #[derive(Default)]
 pub(super) struct Threads {
     known: Mutex<Known>,
-    /// Wakes tasks and threads that wait for others.
+    /// Wakes tasks and threads that wait for threads to start or end.
     notify: Notify,
     changed: Condvar,
     on_park: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -30,7 +31,7 @@ pub(super) struct Threads {
 #[derive(Debug, Default)]
 struct Known {
     ids: Vec<ThreadId>,
-    /// CPU time of those that have ended.
+    /// The CPU time of threads that have ended.
     ended: Duration,
     niceness: u8,
 }
@@ -41,7 +42,7 @@ impl fmt::Debug for Threads {
     }
 }
 
-/// A runtime with so many workers and a thread that may block; `None` if the system has no
+/// Starts a runtime with this many workers and a thread that may block; `None` if the system has no
 /// thread at all for it.
 pub(super) fn start_runtime(width: usize, threads: &Arc<Threads>) -> Option<Runtime> {
     let [starts, stops, parks] = [(); 3].map(|()| Arc::clone(threads));
@@ -56,7 +57,7 @@ pub(super) fn start_runtime(width: usize, threads: &Arc<Threads>) -> Option<Runt
         .on_thread_stop(move || stops.stop())
         .on_thread_park(move || parks.park())
         .enable_time();
-    // The runtime panics where it cannot start its first thread.
+    // The runtime panics if it cannot start its first thread.
     let built = catch_unwind(AssertUnwindSafe(|| builder.build()));
     let runtime = built.ok()?.ok()?;
     let started = catch_unwind(AssertUnwindSafe(|| drop(runtime.spawn_blocking(|| {}))));
@@ -99,18 +100,18 @@ impl Threads {
         }
     }
 
-    /// Says what a worker does that has nothing to do; the first time counts.
+    /// Sets the function that idle workers call; it can be set once.
     pub(super) fn on_park(&self, work: Box<dyn Fn() + Send + Sync>) {
         let was_set = self.on_park.set(work).is_err();
         assert!(!was_set, "a lane is started once");
     }
 
-    /// Those that work.
+    /// Returns the number of running threads.
     pub(super) fn count(&self) -> usize {
         self.known().ids.len()
     }
 
-    /// The CPU time of all of them since their start.
+    /// Returns the CPU time of all of them since their start.
     pub(super) fn cpu_time(&self) -> Duration {
         let known = self.known();
         let living = known.ids.iter().filter_map(|id| id.cpu_time());
@@ -123,11 +124,11 @@ impl Threads {
         known.ids.iter().for_each(|id| id.set_niceness(niceness));
     }
 
-    /// Waits until so many work.
+    /// Waits until this many threads run.
     pub(super) async fn wait_for(&self, count: usize) {
         loop {
             let mut notified = pin!(self.notify.notified());
-            // From here on no start is missed.
+            // Later starts are not missed.
             notified.as_mut().enable();
             if count <= self.count() {
                 return;
@@ -136,14 +137,14 @@ impl Threads {
         }
     }
 
-    /// The same on a thread that may wait, so long at most; whether so many work.
+    /// The same on a thread that may block, with a time limit; returns whether this many run.
     pub(super) fn wait_until(&self, count: usize, wait: Duration) -> bool {
         let is_short = |known: &mut Known| known.ids.len() < count;
         let waited = self.changed.wait_timeout_while(self.known(), wait, is_short);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Waits until none works, so long at most.
+    /// Waits until no thread runs, with a time limit; returns whether none runs.
     pub(super) fn wait_until_gone(&self, wait: Duration) -> bool {
         let is_there = |known: &mut Known| !known.ids.is_empty();
         let waited = self.changed.wait_timeout_while(self.known(), wait, is_there);

@@ -1,27 +1,28 @@
-//! Connections on which nobody has logged in yet.
+//! Connections before their login.
 //!
-//! - AR1. When there is no place for one more socket, the one that has been arriving for longest
-//!   goes: whoever opens many and says nothing has the places of his own ones, and keeps nobody
-//!   out. To log in takes milliseconds, and a whole round of places to be pushed out.
+//! - AR1. If there is no place for one more socket, the one that has been arriving for longest is
+//!   dropped: a client that opens many and sends nothing only drops its own ones, and locks no
+//!   other client out. A login takes milliseconds, and a socket is dropped only after a whole round
+//!   of places.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// All of them.
+/// The list of all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Arriving(Arc<Mutex<Queue>>);
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// How many there were so far.
+    /// The number of sockets so far.
     number: u64,
-    /// By their numbers: the oldest first.
+    /// The sockets by their numbers: the oldest first.
     waiting: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// One of them; dropping it ends its arrival.
+/// A connection before its login; dropping this removes it from the list.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     queue: Arc<Mutex<Queue>>,
@@ -43,7 +44,7 @@ impl Arriving {
         Arrived { queue: Arc::clone(&self.0), number, given_up }
     }
 
-    /// Gives up the one that has been arriving for longest; false if there is none (AR1).
+    /// Drops the one that has been arriving for longest; false if there is none (AR1).
     pub(crate) fn give_up_oldest(&self) -> bool {
         let oldest = lock(&self.0).waiting.pop_first();
         oldest.is_some_and(|(_, oldest)| {
@@ -54,7 +55,7 @@ impl Arriving {
 }
 
 impl Arrived {
-    /// Returns when it is given up.
+    /// Waits until it is dropped by `give_up_oldest`.
     pub(super) async fn given_up(&self) {
         self.given_up.notified().await;
     }

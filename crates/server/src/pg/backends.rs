@@ -1,11 +1,11 @@
-//! The connections of the protocol: who they are, and how a statement of one is ended by another.
+//! Open connections of the protocol, and the cancelling of a statement from another connection.
 //!
-//! - BE1. A cancel goes to the statement that its connection works on at that moment, and to none
-//!   that follows: each has a `Canceler` of its own, which is taken away when it is over.
-//! - BE2. Whoever does not know the secret of a connection ends nothing of it.
+//! - BE1. A cancel affects the statement that its connection runs at that moment, and none after
+//!   it: each statement has a `Canceler` of its own, which is removed at its end.
+//! - BE2. A client that does not know the secret of a connection can cancel nothing of it.
 //! - BE3. There are at most `pg.max_connections`, and `ADMIN_SLOTS` more for administrators.
-//! - BE4. A connection that another one ends, or whose login does not hold any more (`auth` AU5),
-//!   has its statement cancelled, and is told why it ends. It begins nothing more.
+//! - BE4. A connection that another one ends, or whose login is no longer valid (`auth` AU5), has
+//!   its statement cancelled, and is told the reason. It begins nothing more.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -16,10 +16,10 @@ use tokio::sync::Notify;
 
 use crate::auth::{Grant, Role, random_bytes};
 
-/// Connections that only administrators get (BE3).
+/// The additional connections that only administrators get (BE3).
 pub(crate) const ADMIN_SLOTS: usize = 3;
 
-/// All connections on which somebody has logged in.
+/// All connections after their login.
 #[derive(Debug, Default)]
 pub(crate) struct Backends {
     next: AtomicU32,
@@ -30,9 +30,9 @@ pub(crate) struct Backends {
 struct Entry {
     secret: u32,
     grant: Grant,
-    /// Of the statement that works (BE1).
+    /// The canceler of the running statement (BE1).
     running: Arc<Mutex<Option<Canceler>>>,
-    /// BE4.
+    /// The end of the connection (BE4).
     ending: Arc<Ending>,
 }
 
@@ -43,7 +43,7 @@ struct Ending {
     told: Notify,
 }
 
-/// The reason for which the server ends a connection.
+/// The reason why the server ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndedBy {
     /// `pg_terminate_backend`.
@@ -52,7 +52,7 @@ pub(super) enum EndedBy {
     UserChanged,
 }
 
-/// A connection in the list; dropping it takes it out.
+/// A connection in the list; dropping it removes it.
 #[derive(Debug)]
 pub(super) struct Backend {
     backends: Arc<Backends>,
@@ -67,7 +67,7 @@ pub(super) struct Backend {
 pub(super) struct Cancelable(Arc<Mutex<Option<Canceler>>>);
 
 impl Backends {
-    /// Adds a connection; `None` if there are too many for such a user (BE3).
+    /// Adds a connection; `None` if there are too many for its role (BE3).
     pub(super) fn enter(self: &Arc<Self>, grant: &Grant, max: usize) -> Option<Backend> {
         let most = if grant.role() == Role::Admin { max.saturating_add(ADMIN_SLOTS) } else { max };
         let secret = u32::from_be_bytes(random_bytes());
@@ -77,8 +77,8 @@ impl Backends {
             return None;
         }
         let process = loop {
-            // No number is 0, none is given twice at a time, and those from 2^30 on are for
-            // statements without a connection of ours.
+            // No number is 0, none is used twice at a time, and those from 2^30 on are for
+            // statements without a connection of this protocol.
             let process = self.next.fetch_add(1, Relaxed).wrapping_add(1) & 0x3fff_ffff;
             if process != 0 && !all.contains_key(&process) {
                 break process;
@@ -94,7 +94,7 @@ impl Backends {
         Some(Backend { backends: Arc::clone(self), process, secret, running, ending })
     }
 
-    /// Ends what the connection works on, if the secret is its own (BE2).
+    /// Cancels the statement of a connection, if the secret is right (BE2).
     pub(super) fn cancel(&self, process: u32, secret: &[u8]) {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(entry) = all.get(&process) else { return };
@@ -103,7 +103,7 @@ impl Backends {
         }
     }
 
-    /// Ends a connection, if there is one of this number (BE4).
+    /// Ends the connection of this number, if there is one (BE4).
     pub(crate) fn end(&self, process: u32) -> bool {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(entry) = all.get(&process) else { return false };
@@ -111,7 +111,7 @@ impl Backends {
         true
     }
 
-    /// Ends the connections whose logins do not hold any more (BE4). Gives their users.
+    /// Ends the connections whose logins are no longer valid (BE4). Returns their users.
     pub(super) fn end_those(&self, holds: impl Fn(&Grant) -> bool) -> Vec<String> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let over = all.values().filter(|entry| !holds(&entry.grant));
@@ -125,7 +125,7 @@ impl Backends {
 
 impl Entry {
     fn end(&self, by: EndedBy) {
-        // The first reason stays.
+        // The first reason is kept.
         let _ = self.ending.why.set(by);
         self.ending.told.notify_one();
         self.cancel();
@@ -140,7 +140,7 @@ impl Entry {
 }
 
 impl Backend {
-    /// The reason for which the connection ends, if there is one (BE4).
+    /// Returns the reason why the connection ends, if there is one (BE4).
     pub(super) fn ended_by(&self) -> Option<EndedBy> {
         self.ending.why.get().copied()
     }
@@ -155,7 +155,7 @@ impl Backend {
         }
     }
 
-    /// From now on the statement can be cancelled.
+    /// Makes the statement cancelable.
     pub(super) fn begin(&self, canceler: &Canceler) -> Cancelable {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         *running = Some(canceler.clone());

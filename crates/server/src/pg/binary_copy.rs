@@ -1,10 +1,10 @@
-//! The binary form of COPY: rows that come become the text that an import reads.
+//! The binary format of COPY: converts received rows to the text that an import reads.
 //!
-//! - BC1. A value means what the same bytes mean as a parameter (`value`).
-//! - BC2. What is no row is refused, with its row and column.
+//! - BC1. A value has the same meaning as the same bytes in a parameter (`value`).
+//! - BC2. A malformed row is refused, with its row and column.
 //!
-//! Where fields begin and end is known by `copy_frame`. Rows that go out are those of DataRow
-//! messages (`encode`).
+//! The bounds of fields are found by `copy_frame`. Rows that are sent are those of DataRow messages
+//! (`encode`).
 
 use arrow::datatypes::Schema;
 use tidegate_model::limits;
@@ -14,14 +14,14 @@ use super::fault::{Fault, More};
 use super::types::{PgType, columns};
 use super::value::copied_text;
 
-/// Reads rows that come.
+/// A reader of received rows.
 pub(super) struct BinaryReader {
     columns: Vec<(String, PgType)>,
     frame: CopyFrame,
 }
 
 impl BinaryReader {
-    /// For rows of these columns.
+    /// Makes a reader for rows of these columns.
     pub(super) fn new(schema: &Schema) -> BinaryReader {
         let columns = columns(schema).into_iter().map(|column| (column.name, column.ty));
         let columns = columns.collect::<Vec<_>>();
@@ -29,7 +29,7 @@ impl BinaryReader {
         BinaryReader { columns, frame }
     }
 
-    /// Reads what has come, and appends what of rows is in it as text.
+    /// Takes received bytes, and appends the complete fields in them as text.
     pub(super) fn read(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> Result<(), Fault> {
         self.frame.push(bytes);
         while let Some(field) = self.frame.next().map_err(|breach| self.breach(&breach))? {
@@ -38,12 +38,12 @@ impl BinaryReader {
         Ok(())
     }
 
-    /// The bytes that are kept of what has come.
+    /// Returns the number of received bytes that are kept.
     pub(super) fn kept(&self) -> usize {
         self.frame.kept()
     }
 
-    /// All has come.
+    /// Checks that the rows end here.
     pub(super) fn end(&self) -> Result<(), Fault> {
         self.frame.end().map_err(|breach| self.breach(&breach))
     }
@@ -71,7 +71,7 @@ impl BinaryReader {
         self.placed(Fault::new(code, breach.to_string()), column)
     }
 
-    /// BC2.
+    /// Adds the row and the column to an error (BC2).
     fn placed(&self, fault: Fault, column: Option<usize>) -> Fault {
         let (row, _) = self.frame.place();
         let column = column.map(|at| self.columns[at].0.clone());
@@ -84,7 +84,7 @@ impl BinaryReader {
     }
 }
 
-/// A value as a field of COPY's text.
+/// Appends a value as a field of COPY's text.
 fn push_escaped(value: &[u8], text: &mut Vec<u8>) {
     for &byte in value {
         let letter = match byte {
@@ -116,7 +116,7 @@ mod tests {
         BinaryReader::new(&Schema::new(fields.to_vec()))
     }
 
-    /// The rows of what is read, or its SQLSTATE with the place.
+    /// Returns the text of the rows, or the SQLSTATE with the place.
     fn read(bytes: &[u8], cut: usize) -> Result<String, (&'static str, Option<String>)> {
         let (mut reader, mut text) = (reader(), Vec::new());
         let parts = bytes.chunks(cut).map(|part| reader.read(part, &mut text));

@@ -1,11 +1,11 @@
-//! Statements about the connection itself, told from those that the engine does: transactions,
-//! prepared statements, cursors, and what pools send between two users of a connection.
+//! Statements about the connection itself, told apart from those of the engine: transactions,
+//! prepared statements, cursors, and the resets that connection pools send.
 //!
-//! - CM1. What is none of these is left as it is: the engine reads it.
+//! - CM1. All other statements are passed to the engine unchanged.
 //! - CM2. PREPARE takes queries, INSERT, UPDATE and DELETE, and DECLARE takes queries. None of them
-//!   holds a statement about the connection, so a prepared statement never runs another one.
+//!   contains a statement about the connection, so a prepared statement never runs another one.
 //!
-//! Not here: doing them (`connection::session`).
+//! Not here: executing them (`connection::session`).
 
 use tidegate_model::limits;
 use tidegate_query::{Access, Parameter, Token, TokenKind, first_token, next_token};
@@ -13,10 +13,10 @@ use tidegate_query::{Access, Parameter, Token, TokenKind, first_token, next_toke
 use super::fault::Fault;
 use super::value::bytes_of;
 
-/// A statement, as far as the connection has to know it.
+/// A statement, as far as the connection has to parse it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Command {
-    /// For the engine (CM1).
+    /// A statement of the engine (CM1).
     Statement,
     Empty,
     Begin(Option<Access>),
@@ -25,7 +25,7 @@ pub(super) enum Command {
     Savepoint(String),
     Release(String),
     RollBackTo(String),
-    /// What the open transaction may do.
+    /// Sets the access mode of the open transaction.
     SetTransaction(Option<Access>),
     Prepare {
         name: String,
@@ -36,7 +36,7 @@ pub(super) enum Command {
         name: String,
         values: Vec<Parameter>,
     },
-    /// `None`: all.
+    /// `None` for all.
     Deallocate(Option<String>),
     DiscardAll,
     DiscardTemp,
@@ -44,25 +44,25 @@ pub(super) enum Command {
         name: String,
         sql: String,
         is_binary: bool,
-        /// WITH HOLD: it outlives its transaction.
+        /// True for WITH HOLD: it outlives its transaction.
         holds: bool,
     },
-    /// `None`: to its end.
+    /// A `count` of `None` is up to the end.
     Fetch {
         name: String,
         count: Option<u32>,
         moves: bool,
     },
-    /// `None`: all.
+    /// `None` for all.
     CloseCursor(Option<String>),
-    /// With its rows in the connection.
+    /// COPY whose rows go over the connection.
     Copy(String),
-    /// It does nothing, and says that it was done.
+    /// A statement without effect, with the tag of its success.
     Nothing(&'static str),
 }
 
 impl Command {
-    /// What it takes besides the text that it was read from.
+    /// Returns the bytes that it takes besides the text that it was parsed from.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Command::Prepare { types, sql, .. } => {
@@ -75,8 +75,8 @@ impl Command {
     }
 }
 
-/// First words of the statements that PREPARE refuses (CM2), as PostgreSQL does. A query may begin
-/// with the name of a table.
+/// The first words of the statements that PREPARE refuses (CM2), as PostgreSQL does. A query may
+/// begin with the name of a table.
 const NOT_PREPARED: [&str; 42] = [
     "ABORT",
     "ALTER",
@@ -121,10 +121,10 @@ const NOT_PREPARED: [&str; 42] = [
     "UNLISTEN",
     "VACUUM",
 ];
-/// First words of statements that change rows: no cursor reads them.
+/// The first words of statements that change rows: no cursor reads them.
 const CHANGES: [&str; 3] = ["INSERT", "UPDATE", "DELETE"];
 
-/// Whether something may be called so: connections keep names.
+/// Checks the length of a name: connections keep names.
 pub(super) fn check_name(name: &str) -> Result<(), Fault> {
     match limits::NAME_BYTES {
         max if max < name.len() => {
@@ -134,18 +134,18 @@ pub(super) fn check_name(name: &str) -> Result<(), Fault> {
     }
 }
 
-/// Which command a statement is.
+/// Parses a statement as far as the connection has to know it.
 pub(super) fn command(sql: &str) -> Result<Command, Fault> {
     let mut words = Words { sql, at: 0 };
     let command = words.command();
-    // What is never closed is told by the engine, which reads the whole.
+    // The engine, which reads the whole statement, reports unclosed quotes.
     match next_token(sql, words.at) {
         Ok(_) => command,
         Err(_) => Ok(Command::Statement),
     }
 }
 
-/// Tells whether rows of a statement can wait for those of others: not if it commits by itself.
+/// Returns whether a statement can be part of an implicit transaction: not if it commits by itself.
 pub(super) fn is_held_back(sql: &str) -> bool {
     let changes =
         ["CREATE", "DROP", "ALTER", "TRUNCATE", "RENAME", "REINDEX", "EXPLAIN", "COMMENT"];
@@ -153,22 +153,22 @@ pub(super) fn is_held_back(sql: &str) -> bool {
     !first.is_some_and(|first| changes.iter().any(|word| first.is_word(word)))
 }
 
-/// Tells whether a statement changes rows, or may do so.
+/// Returns whether a statement changes rows, or may do so.
 pub(super) fn changes_rows(sql: &str) -> bool {
     let words = ["INSERT", "UPDATE", "DELETE", "COPY", "WITH", "EXPLAIN", "TRUNCATE"];
     first_token(sql).is_some_and(|first| words.iter().any(|word| first.is_word(word)))
 }
 
-/// The words of a statement, one after the other. They are read as they are asked for: most of the
-/// text belongs to the engine, and may be long.
+/// The words of a statement, one after the other. They are read on demand: most of the text is for
+/// the engine, and may be long.
 struct Words<'a> {
     sql: &'a str,
-    /// The byte that is read from.
+    /// The byte offset of the next word.
     at: usize,
 }
 
 impl<'a> Words<'a> {
-    /// The command, from its first word.
+    /// Parses the command, from its first word.
     fn command(&mut self) -> Result<Command, Fault> {
         let Some(first) = self.next() else { return Ok(Command::Empty) };
         if first.kind != TokenKind::Word {
@@ -207,7 +207,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// `None` also where it is never closed.
+    /// Returns the next token; `None` also within an unclosed quote.
     fn peek(&self) -> Option<Token<'a>> {
         let token = next_token(self.sql, self.at).ok().flatten();
         token.filter(|token| !token.is_sign(';'))
@@ -249,7 +249,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// In lower case unless it is in quotes, as PostgreSQL has it.
+    /// Parses a name, which is in lower case unless it is quoted, as in PostgreSQL.
     fn name(&mut self, what: &str) -> Result<String, Fault> {
         let name = match self.peek() {
             Some(token) if token.kind == TokenKind::Word => token.text.to_lowercase(),
@@ -266,8 +266,8 @@ impl<'a> Words<'a> {
         self.modes().map(Command::Begin)
     }
 
-    /// `ISOLATION LEVEL ..`, `READ ONLY`, ..: only the last matters, since every statement sees
-    /// what was committed before it began.
+    /// Parses `ISOLATION LEVEL ..`, `READ ONLY`, ..: only the last access mode matters, since every
+    /// statement sees the commits before its beginning.
     fn modes(&mut self) -> Result<Option<Access>, Fault> {
         let mut access = None;
         while self.peek().is_some() {
@@ -322,7 +322,7 @@ impl<'a> Words<'a> {
         self.finish(command(name))
     }
 
-    /// `name [(types)] AS statement`
+    /// Parses `name [(types)] AS statement`.
     fn prepare(&mut self) -> Result<Command, Fault> {
         if self.take("TRANSACTION") {
             return Err(Fault::not_supported("PREPARE TRANSACTION"));
@@ -354,13 +354,13 @@ impl<'a> Words<'a> {
         self.peek().is_some_and(|token| words.iter().any(|word| token.is_word(word)))
     }
 
-    /// `START` may be a table.
+    /// Returns whether `START TRANSACTION` follows: `START` alone may be a table.
     fn is_at_transaction(&self) -> bool {
         let mut ahead = Words { ..*self };
         ahead.take("START") && ahead.take("TRANSACTION")
     }
 
-    /// Words and numbers up to a comma or the bracket behind.
+    /// Parses words and numbers up to a comma or the closing bracket.
     fn type_name(&mut self) -> Result<String, Fault> {
         let mut text = self.name("a type")?;
         while let Some(token) = self.peek().filter(|token| token.kind == TokenKind::Word) {
@@ -374,7 +374,7 @@ impl<'a> Words<'a> {
         Ok(text)
     }
 
-    /// `name [(values)]`
+    /// Parses `name [(values)]`.
     fn execute(&mut self) -> Result<Command, Fault> {
         let name = self.name("the name of a statement")?;
         let mut values = Vec::new();
@@ -414,7 +414,7 @@ impl<'a> Words<'a> {
         Ok(value)
     }
 
-    /// `name [BINARY] [INSENSITIVE] [[NO] SCROLL] CURSOR [WITH | WITHOUT HOLD] FOR query`
+    /// Parses `name [BINARY] [INSENSITIVE] [[NO] SCROLL] CURSOR [WITH | WITHOUT HOLD] FOR query`.
     fn declare(&mut self) -> Result<Command, Fault> {
         let name = self.name("the name of a cursor")?;
         let mut is_binary = false;
@@ -445,7 +445,7 @@ impl<'a> Words<'a> {
         Ok(Command::Declare { name, sql, is_binary, holds })
     }
 
-    /// Whether rows of a COPY come or go over the connection.
+    /// Returns whether rows of a COPY go over the connection.
     fn is_over_the_wire(&self) -> bool {
         let mut ahead = Words { ..*self };
         while let Some(token) = ahead.next() {
@@ -458,7 +458,7 @@ impl<'a> Words<'a> {
         false
     }
 
-    /// `[direction] [FROM | IN] name`
+    /// Parses `[direction] [FROM | IN] name`.
     fn fetch(&mut self, moves: bool) -> Result<Command, Fault> {
         let count = if self.take("NEXT") { Some(1) } else { self.direction()? };
         let _ = self.take("FROM") || self.take("IN");
@@ -466,7 +466,7 @@ impl<'a> Words<'a> {
         self.finish(Command::Fetch { name, count, moves })
     }
 
-    /// How many rows, forward; `None` is to the end.
+    /// Parses a forward number of rows; `None` is up to the end.
     fn direction(&mut self) -> Result<Option<u32>, Fault> {
         let backward = ["PRIOR", "FIRST", "LAST", "ABSOLUTE", "BACKWARD"];
         let is_backward = backward.iter().any(|word| self.take(word));
@@ -493,7 +493,8 @@ impl<'a> Words<'a> {
         self.finish(Some(name))
     }
 
-    /// What stands behind what was read, with blanks before it, so that places in it stay right.
+    /// Returns the rest of the statement, with blanks in place of the text before it, so that
+    /// positions in it stay right.
     fn rest(&mut self, what: &str) -> Result<String, Fault> {
         let Some(token) = self.peek() else { return Err(self.unexpected(what)) };
         let blank = |c: char| if c == '\n' { '\n' } else { ' ' };

@@ -1,19 +1,19 @@
-//! A connection on which somebody has logged in: message after message, in their order.
+//! A connection after its login: answers message after message, in their order.
 //!
-//! - CO1. Every message is answered in its turn, however many came at once. After an error in the
-//!   extended protocol, all are passed over up to the next Sync, as PostgreSQL does.
-//! - CO2. What waits to be sent is sent when the client has to be waited for, and when there is
-//!   more than `pg.send_buffer` of it: so a reader that is slow slows its own statement only, and
-//!   meanwhile has no turn among those that work.
-//! - CO3. What a connection keeps has a bound: prepared statements and portals, in their number
-//!   (`pg.max_prepared_per_connection`) and their bytes (those that have a name, `pg.max_message`
+//! - CO1. Every message is answered in its turn, even if several arrive at once. After an error in
+//!   the extended protocol, all are skipped up to the next Sync, as in PostgreSQL.
+//! - CO2. The output is sent when the client has to be waited for, and when it is larger than
+//!   `pg.send_buffer`: so a client that reads slowly slows only its own statement down, which has
+//!   no admission permit meanwhile.
+//! - CO3. The state of a connection is bounded: prepared statements and portals in their number
+//!   (`pg.max_prepared_per_connection`) and their bytes (those with a name, `pg.max_message`
 //!   together), names, settings and rows of a transaction (`query`). Messages, statements, values
-//!   and rows that wait to be sent are counted to what all connections may hold (`budget`).
-//! - CO4. When the client has gone, what works for it ends, and an open transaction is rolled back.
+//!   and rows that wait to be sent are counted in the memory budget of connections (`budget`).
+//! - CO4. When the client has gone, its work ends, and an open transaction is rolled back.
 //! - CO5. Large messages (`LARGE_BYTES`) and rows are read and written on blocking threads, and
-//!   hold up no other connection of this one.
-//! - CO6. A statement that is ended while the client is waited for lets go of its rows at once; the
-//!   client learns of it when it asks for more.
+//!   delay no other connection of this thread.
+//! - CO6. A statement that is cancelled while the client is waited for releases its rows at once;
+//!   the client learns of it when it asks for more.
 //!
 //! Not here: the statements about the connection itself (`session`), single rows (`portal`).
 
@@ -43,7 +43,7 @@ use crate::shared::{Services, Shared, stopping};
 use extended::{Hold, Portal, Prepared};
 use script::Script;
 
-/// Parameters whose changes clients are told of, with the names of their settings.
+/// The parameters whose changes are reported to clients, by the names of their settings.
 const REPORTED: [&str; 9] = [
     "server_version",
     "server_encoding",
@@ -55,17 +55,17 @@ const REPORTED: [&str; 9] = [
     "standard_conforming_strings",
     "application_name",
 ];
-/// The same, for those that do not change.
+/// The parameters that are reported once, because they do not change.
 const TOLD_ONCE: [&str; 2] = ["is_superuser", "tidegate_version"];
 
-/// Bytes of a statement, or of values, that are read in less than a millisecond (CO5).
+/// The bytes of a statement, or of values, that are read in less than a millisecond (CO5).
 const LARGE_BYTES: usize = 64 << 10;
-/// How often a connection with open portals asks whether their statements were ended (CO6).
+/// The interval at which a connection with open portals checks whether they were cancelled (CO6).
 const CANCEL_TICK: Duration = Duration::from_millis(250);
-/// As good as never.
+/// A time that never passes in practice.
 const FOR_EVER: Duration = Duration::from_hours(24 * 365);
 
-/// See the module.
+/// The state of a connection after its login.
 pub(super) struct Connection {
     pub(super) shared: Arc<Shared>,
     pub(super) services: Arc<Services>,
@@ -73,34 +73,34 @@ pub(super) struct Connection {
     pub(super) backend: Backend,
     pub(super) session: Session,
     status: Status,
-    /// Statements that came together make a transaction, until one says otherwise.
+    /// True if statements of one message or pipeline form an implicit transaction.
     is_implicit: bool,
-    /// An error has come, and Sync has not (CO1).
+    /// True after an error until the next Sync (CO1).
     is_skipping: bool,
     prepared: HashMap<String, Arc<Prepared>>,
     portals: HashMap<String, Portal>,
-    /// What the client was told of its settings.
+    /// The parameters as last reported to the client.
     told: Vec<(&'static str, String)>,
-    /// Set while rows of a COPY FROM STDIN are waited for.
+    /// True while a COPY FROM STDIN waits for rows.
     is_copying: bool,
-    /// Bytes that it holds (CO3).
+    /// The memory account of the connection (CO3).
     account: Arc<Account>,
-    /// Of that, a message that is not there as a whole.
+    /// The memory of an incomplete message.
     in_held: Option<Held>,
-    /// Of that, what waits to be sent.
+    /// The memory of the output.
     out_held: Option<Held>,
 }
 
-/// Why a connection ends.
+/// The reason why a connection ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The client has gone, or wants to.
+    /// The client has gone, or ends the connection.
     Gone,
-    /// It is told why.
+    /// The server ends it, and the client is told why.
     Told,
 }
 
-/// What stops the work on a message.
+/// The reason why the work on a message stops.
 #[derive(Debug)]
 pub(super) enum Stopped {
     /// The statement has failed.
@@ -120,13 +120,12 @@ impl From<std::io::Error> for Stopped {
     }
 }
 
-/// A time, of which zero is none.
+/// Returns a time limit, of which zero is none.
 fn or_for_ever(limit: Duration) -> Duration {
     if limit.is_zero() { FOR_EVER } else { limit }
 }
 
-/// Returns when somebody has ended one of these statements, whose portals wait for their client
-/// (CO6).
+/// Waits until one of these statements is cancelled, whose portals wait for their client (CO6).
 async fn any_canceled(working: Vec<Canceler>) {
     if working.is_empty() {
         return std::future::pending().await;
@@ -136,7 +135,7 @@ async fn any_canceled(working: Vec<Canceler>) {
     }
 }
 
-/// The last error of a connection that the server ends.
+/// Makes the last error of a connection that the server ends.
 fn ended(by: EndedBy) -> Fault {
     match by {
         EndedBy::Command => {
@@ -176,7 +175,7 @@ impl Connection {
         }
     }
 
-    /// Answers messages until the connection ends; then what there is to say waits in the wire.
+    /// Answers messages until the connection ends; the last output is left in the wire.
     pub(super) async fn serve(mut self) -> (Wire, End) {
         for name in TOLD_ONCE {
             let value = self.session.setting(name).unwrap_or_default();
@@ -187,7 +186,7 @@ impl Connection {
         self.wire.out.ready(self.status);
         let end = loop {
             let message = match self.next().await {
-                // What was answered before is still sent.
+                // Earlier answers are still sent.
                 Ok(Message::Terminate) => break End::Told,
                 Ok(message) => message,
                 Err(end) => break end,
@@ -204,12 +203,12 @@ impl Connection {
                 }
             }
         };
-        // CO4.
+        // An open transaction is rolled back (CO4).
         self.session.roll_back();
         (self.wire, end)
     }
 
-    /// The next message. What waits is sent before it is waited for (CO2).
+    /// Returns the next message. The output is sent before the wait for it (CO2).
     async fn next(&mut self) -> Result<Message, End> {
         let max = self.shared.config.pg.max_message;
         loop {
@@ -252,13 +251,13 @@ impl Connection {
         }
     }
 
-    /// The last words of a connection.
+    /// Ends the connection with an error.
     fn part(&mut self, fault: &Fault) -> End {
         self.wire.out.fault(fault);
         End::Told
     }
 
-    /// Counts the part of a message that is there: its buffer grows by doubling (CO3).
+    /// Counts the incomplete message: its buffer grows by doubling (CO3).
     fn count_input(&mut self) -> Result<(), Fault> {
         let bytes = 2 * self.wire.input.len();
         match &mut self.in_held {
@@ -269,7 +268,7 @@ impl Connection {
         Ok(())
     }
 
-    /// How long the client may be silent now.
+    /// Returns the longest allowed silence of the client now.
     fn patience(&self) -> Duration {
         let pg = &self.shared.config.pg;
         let limit = match self.status {
@@ -323,7 +322,7 @@ impl Connection {
             }
             Message::Close(object) => self.close(&object),
             Message::Flush => Ok(self.wire.flush().await?),
-            // Rows that a COPY does not take any more, and answers that nobody has asked for.
+            // Rows that a COPY no longer takes, and answers to no question, are ignored.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
             Message::Password(_) => {
                 Err(Fault::fatal("08P01", "nobody has asked for a password").into())
@@ -331,7 +330,7 @@ impl Connection {
         }
     }
 
-    /// The simple protocol: all statements of a text, up to the first that fails.
+    /// The simple protocol: executes all statements of a text, up to the first that fails.
     async fn query(&mut self, text: Bytes) -> Result<(), Stopped> {
         // The unnamed portal ends with the next statement.
         self.portals.remove("");
@@ -351,7 +350,7 @@ impl Connection {
             self.wire.out.empty(b'I');
             return Ok(());
         }
-        // Characters before a statement are counted on from those before the last one.
+        // The characters before a statement are counted from those before the previous one.
         let (mut at, mut before) = (0, 0);
         for (offset, sql) in script.statements() {
             if script.holds && self.status == Status::Idle {
@@ -364,7 +363,7 @@ impl Connection {
         self.end_implicit().await
     }
 
-    /// Reads something of so many bytes, here if they are few (CO5).
+    /// Reads input of this many bytes, on this thread if they are few (CO5).
     async fn read<T: Send + 'static>(
         &mut self,
         bytes: usize,
@@ -382,25 +381,25 @@ impl Connection {
         self.apart(read).await
     }
 
-    /// Tells of an error, which ends what is open.
+    /// Reports an error, which ends the implicit transaction or fails the open one.
     pub(super) fn fail(&mut self, fault: &Fault) {
         self.wire.out.fault(fault);
         self.is_implicit = false;
         if self.status == Status::Idle {
             self.session.roll_back();
         } else {
-            // A savepoint may be gone back to.
+            // ROLLBACK TO a savepoint is still possible.
             self.status = Status::Failed;
             self.end_portals();
         }
     }
 
-    /// Portals end with their transaction, but for those that were held at its COMMIT.
+    /// Ends all portals with their transaction, except those that were held at its COMMIT.
     pub(super) fn end_portals(&mut self) {
         self.portals.retain(|_, portal| portal.hold == Hold::Kept);
     }
 
-    /// The client may go on.
+    /// Tells the client that the next statement may follow.
     fn ready(&mut self) {
         if self.status == Status::Idle {
             self.end_portals();
@@ -408,14 +407,14 @@ impl Connection {
         self.wire.out.ready(self.status);
     }
 
-    /// Warnings about a statement.
+    /// Sends warnings about a statement.
     pub(super) fn notices(&mut self, notices: &[String]) {
         for notice in notices {
             self.wire.out.fault(&Fault::warning(notice));
         }
     }
 
-    /// Tells of the settings that have changed.
+    /// Reports the settings that have changed.
     pub(super) fn tell_settings(&mut self) {
         for (at, name) in REPORTED.into_iter().enumerate() {
             let value = self.session.setting(name).unwrap_or_default();

@@ -1,44 +1,44 @@
-//! The bytes of a binary COPY as fields of rows.
+//! Parser of a binary COPY into the fields of its rows.
 //!
-//! - CP1. Fields are the same wherever the bytes were cut. What is kept of them is one field at
-//!   most, of `value_max` bytes at most.
-//! - CP2. Any bytes are fields of rows that all have as many as there are columns, or a
-//!   `CopyBreach`, after which nothing more can be read.
+//! - CP1. Fields do not depend on the pieces in which the bytes arrive. At most one field is kept,
+//!   of at most `value_max` bytes.
+//! - CP2. Any bytes are either rows with exactly one field per column, or a `CopyBreach`, after
+//!   which nothing more can be read.
 //!
-//! The form: `HEADER`, whose last eight bytes are flags and the length of an extension, rows of a
-//! count (2 bytes) and fields behind their lengths (4 bytes, -1 is NULL), and `TRAILER`, which may
-//! be missing. Not here: what fields mean (`binary_copy`).
+//! The format: `HEADER`, whose last eight bytes are flags and the length of an extension, rows of a
+//! count (2 bytes) and fields after their lengths (4 bytes, -1 is NULL), and `TRAILER`, which may
+//! be missing. Not here: the meaning of fields (`binary_copy`).
 
 use bytes::{Buf, BytesMut};
 use thiserror::Error;
 
 const SIGNATURE: [u8; 11] = *b"PGCOPY\n\xff\r\n\0";
-/// Flags of which a reader must know what they mean; none is known here.
+/// The flags that a reader must understand; none is known here.
 const CRITICAL_FLAGS: u32 = 0xffff_0000;
-/// More than any extension has that somebody has thought of.
+/// The most bytes of an extension, more than any known one has.
 const EXTENSION_MAX: usize = 64 << 10;
 
-/// What stands before rows that go out: no flags, and no extension.
+/// The bytes before rows that are sent: no flags, and no extension.
 pub(crate) const HEADER: [u8; 19] = *b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
-/// What stands behind them.
+/// The bytes after those rows.
 pub(crate) const TRAILER: [u8; 2] = [0xff; 2];
 
-/// Reads fields (CP1).
+/// A parser of fields (CP1).
 #[derive(Debug)]
 pub(crate) struct CopyFrame {
     columns: usize,
     value_max: usize,
     pending: BytesMut,
     next: Next,
-    /// Rows that have begun.
+    /// The number of rows that have begun.
     row: u64,
 }
 
-/// What is read next.
+/// The next element of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Header,
-    /// So many bytes say nothing.
+    /// The rest of an extension, in bytes, which is skipped.
     Extension(usize),
     Row,
     Field(usize),
@@ -53,7 +53,7 @@ pub(crate) struct CopyField {
     pub(crate) value: Option<BytesMut>,
 }
 
-/// What no client may send.
+/// The error of malformed bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum CopyBreach {
     #[error("COPY file signature not recognized")]
@@ -73,24 +73,25 @@ pub(crate) enum CopyBreach {
 }
 
 impl CopyFrame {
-    /// For rows of so many columns, one at least, with values of so many bytes.
+    /// Makes a parser for rows of this many columns, at least one, with values of at most this many
+    /// bytes.
     pub(crate) fn new(columns: usize, value_max: usize) -> CopyFrame {
         assert!(0 < columns, "a table has columns");
         let (pending, next) = (BytesMut::new(), Next::Header);
         CopyFrame { columns, value_max, pending, next, row: 0 }
     }
 
-    /// Takes what has come; then `next` is asked until it has nothing more.
+    /// Takes received bytes; the caller then repeats `next` until it returns `None`.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// The bytes that are kept of a field that is not there as a whole.
+    /// Returns the number of kept bytes of an incomplete field.
     pub(crate) fn kept(&self) -> usize {
         self.pending.len()
     }
 
-    /// The row that has begun last, from 1, and which column of it comes next, if one does.
+    /// Returns the number of the row that has begun last, from 1, and its next column, if any.
     pub(crate) fn place(&self) -> (u64, Option<usize>) {
         match self.next {
             Next::Field(column) => (self.row, Some(column)),
@@ -98,7 +99,7 @@ impl CopyFrame {
         }
     }
 
-    /// The next field, if all of it is there.
+    /// Returns the next field, if it is complete.
     pub(crate) fn next(&mut self) -> Result<Option<CopyField>, CopyBreach> {
         loop {
             self.next = match self.next {
@@ -121,7 +122,7 @@ impl CopyFrame {
         }
     }
 
-    /// All has come. As in PostgreSQL, rows need no trailer.
+    /// Checks that the input may end here. As in PostgreSQL, rows need no trailer.
     pub(crate) fn end(&self) -> Result<(), CopyBreach> {
         let is_whole = matches!(self.next, Next::Row | Next::Nothing);
         if is_whole && self.pending.is_empty() { Ok(()) } else { Err(CopyBreach::Cut) }

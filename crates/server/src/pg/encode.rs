@@ -1,14 +1,14 @@
-//! Values as bytes: Arrow's arrays as DataRow messages, in text or in PostgreSQL's binary form.
+//! Encoder of values: Arrow's arrays as DataRow messages, in text or in PostgreSQL's binary format.
 //!
-//! - EN1. A batch is prepared once: of every column it is known then which array it is and how its
-//!   values are written. A value is written into the buffer of the connection and nowhere else.
-//! - EN2. What the binary form cannot hold is cut: nanoseconds to microseconds, toward the past.
-//!   Times of day have microseconds in both forms.
+//! - EN1. A batch is prepared once: the array of every column and the way to write its values are
+//!   looked up then. A value is written into the buffer of the connection and nowhere else.
+//! - EN2. Values beyond the precision of the binary format are cut: nanoseconds to microseconds,
+//!   toward the past. Times of day have microseconds in both formats.
 //!
-//! - EN3. A row that takes long to write, or much room, is given up when its statement is
-//!   cancelled, and when it has no room left (`room`).
+//! - EN3. Writing a long or large row stops when its statement is cancelled, and when there is no
+//!   memory left (`room`).
 //!
-//! COPY writes its text with the same `Writer`s. Not here: which type a column has (`types`).
+//! COPY writes its text with the same `Writer`s. Not here: the types of columns (`types`).
 
 mod room;
 mod numeric;
@@ -36,42 +36,42 @@ pub(super) use list::weight;
 pub(super) use numeric::decimal_text;
 pub(super) use room::{Guard, Room, RowStopped};
 
-/// Days from 1970 to 2000, where PostgreSQL begins to count.
+/// The days from 1970 to 2000, the origin of PostgreSQL's times.
 const DAYS_TO_2000: i32 = 10_957;
 /// The same in microseconds.
 const MICROS_TO_2000: i64 = 10_957 * 86_400_000_000;
 
-/// How a value is written.
+/// The format of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Text,
-    /// Text with intervals in the form of ISO 8601 (`IntervalStyle`).
+    /// Text with intervals in the format of ISO 8601 (`IntervalStyle`).
     TextIso,
     Binary,
 }
 
 impl Format {
-    /// The format of a text under this `IntervalStyle`.
+    /// Returns the format of a text under this `IntervalStyle`.
     pub(super) fn of_style(style: Option<&str>) -> Format {
         if style == Some("iso_8601") { Format::TextIso } else { Format::Text }
     }
 }
 
-/// Appends a value that is not NULL.
+/// A function that appends a value that is not NULL.
 type Put<'a> = Box<dyn Fn(usize, &mut Room<'_>) + Send + Sync + 'a>;
 
-/// A column of a batch, ready to be written (EN1).
+/// A column of a batch, prepared for writing (EN1).
 pub(super) struct Writer<'a> {
     nulls: Option<NullBuffer>,
     put: Put<'a>,
 }
 
-/// The columns of a batch, ready to be written.
+/// The columns of a batch, prepared for writing.
 pub(super) struct RowWriter<'a> {
     columns: Vec<Writer<'a>>,
 }
 
-/// The arrays of a batch without indirection, of types that are written as they are (EN1).
+/// Returns the arrays of a batch without indirection, converted to types that can be written (EN1).
 pub(super) fn arrays(batch: &RecordBatch) -> Result<Vec<ArrayRef>, ArrowError> {
     let schema = batch.schema();
     let columns = schema.fields().iter().zip(batch.columns());
@@ -79,7 +79,7 @@ pub(super) fn arrays(batch: &RecordBatch) -> Result<Vec<ArrayRef>, ArrowError> {
 }
 
 impl<'a> RowWriter<'a> {
-    /// For these arrays, which are those of the schema.
+    /// Prepares these arrays, which are those of the schema.
     pub(super) fn new(
         schema: &'a SchemaRef,
         arrays: &'a [ArrayRef],
@@ -92,13 +92,13 @@ impl<'a> RowWriter<'a> {
         Ok(RowWriter { columns: columns.collect::<Result<_, _>>()? })
     }
 
-    /// Appends a row as a DataRow message; nothing of one that is given up (EN3).
+    /// Appends a row as a DataRow message; nothing of a row that is stopped (EN3).
     pub(super) fn push(&self, row: usize, room: &mut Room<'_>) -> Result<(), RowStopped> {
         self.push_message((b'D', &[]), row, room)
     }
 
-    /// Appends a row as a CopyData message, which has the same form if its values are binary;
-    /// `lead` comes first in it.
+    /// Appends a row as a CopyData message, which has the same format if its values are binary; the
+    /// message begins with `lead`.
     pub(super) fn push_copied(
         &self,
         row: usize,
@@ -144,7 +144,7 @@ impl<'a> RowWriter<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Arrays are without indirection: `plain` makes them so.
+    /// Prepares an array without indirection, as `plain` makes it.
     pub(super) fn new(
         field: &'a Field,
         array: &'a dyn Array,
@@ -166,7 +166,7 @@ impl<'a> Writer<'a> {
         (self.put)(row, room);
     }
 
-    /// Appends a value behind its length; NULL has the length -1.
+    /// Appends a value after its length; NULL has the length -1.
     fn push_sized(&self, row: usize, room: &mut Room<'_>) {
         if self.is_null(row) {
             room.put_i32(-1);
@@ -175,7 +175,7 @@ impl<'a> Writer<'a> {
         let start = room.len();
         room.put_u32(0);
         self.push(row, room);
-        // A row that is longer than four bytes can say is given up by who has asked for it (EN3).
+        // A row whose length does not fit into four bytes is stopped by the caller (EN3).
         let length = u32::try_from(room.len() - start - 4).unwrap_or(u32::MAX);
         room[start..start + 4].copy_from_slice(&length.to_be_bytes());
     }
@@ -200,7 +200,7 @@ fn binary<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowEr
         DataType::UInt32 if named == Some("ipv4") => {
             return text::writer(field, array, Format::Text);
         }
-        // An oid.
+        // The type oid of the catalog.
         DataType::UInt32 if is_catalog => with::<UInt32Type>(array, |v, bytes| bytes.put_u32(v)),
         DataType::UInt32 => with::<UInt32Type>(array, |v, bytes| bytes.put_i64(v.into())),
         DataType::Int64 => with::<Int64Type>(array, |v, bytes| bytes.put_i64(v)),
@@ -241,7 +241,7 @@ fn binary<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowEr
             let values = array.as_fixed_size_binary();
             Box::new(|row, bytes| bytes.put_slice(values.value(row)))
         }
-        // A list of what there are no arrays of.
+        // A list of a type without arrays is text.
         DataType::List(_) | DataType::LargeList(_) if type_of(field).0 == TEXT => {
             text::writer(field, array, Format::Text)?
         }
@@ -250,7 +250,7 @@ fn binary<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowEr
     })
 }
 
-/// One byte, which is 0 where there is none.
+/// Writes one byte, which is 0 for an empty text.
 fn character<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowError> {
     let text = text::writer(field, array, Format::Text)?;
     Ok(Box::new(move |row, bytes| {
@@ -262,7 +262,7 @@ fn character<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, Arro
     }))
 }
 
-/// Values of a primitive type.
+/// Writes values of a primitive type.
 fn with<T: ArrowPrimitiveType>(
     array: &dyn Array,
     put: impl Fn(T::Native, &mut BytesMut) + Send + Sync + 'static,
@@ -271,7 +271,7 @@ fn with<T: ArrowPrimitiveType>(
     Box::new(move |row, bytes| put(values.value(row), bytes))
 }
 
-/// Instants in whatever unit they are.
+/// Writes instants of any unit.
 fn instants<'a>(
     array: &'a dyn Array,
     unit: TimeUnit,
@@ -286,7 +286,7 @@ fn instants<'a>(
     }
 }
 
-/// Microseconds of an instant (EN2).
+/// Returns the microseconds of an instant (EN2).
 fn micros(unit: TimeUnit, value: i64) -> i64 {
     match unit {
         TimeUnit::Nanosecond => value.div_euclid(1_000),
@@ -294,7 +294,7 @@ fn micros(unit: TimeUnit, value: i64) -> i64 {
     }
 }
 
-/// An interval as PostgreSQL has it.
+/// An interval with PostgreSQL's parts.
 #[derive(Clone, Copy)]
 struct Interval {
     months: i32,
@@ -341,7 +341,7 @@ fn bytes_of(array: &dyn Array) -> Put<'_> {
     }
 }
 
-/// What `cell` writes, for types that only expressions give.
+/// Writes the text of `cell`, for types that only expressions return.
 fn other<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowError> {
     let column = cell::Column::new(field, array)?;
     let mut texts = Vec::with_capacity(array.len());

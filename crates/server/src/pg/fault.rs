@@ -1,4 +1,4 @@
-//! What a client is told of an error: its SQLSTATE, a sentence, and where in the statement it is.
+//! Errors as sent to a client: SQLSTATE, message, and position in the statement.
 
 use tidegate_platform::{brief, sentence};
 use tidegate_query::Error as QueryError;
@@ -7,7 +7,7 @@ use super::frame::Breach;
 use crate::budget::OverBudget;
 use crate::sqlstate;
 
-/// How bad it is.
+/// The severity of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Severity {
     /// The statement has failed.
@@ -24,21 +24,21 @@ pub(super) struct Fault {
     pub(super) severity: Severity,
     pub(super) code: &'static str,
     pub(super) message: String,
-    /// Characters of the text before the place.
+    /// The characters of the text before the error.
     pub(super) position: Option<usize>,
-    /// Clients know some errors by the function of PostgreSQL that they come from.
+    /// The function of PostgreSQL that clients know some errors by.
     pub(super) routine: Option<&'static str>,
-    /// What few errors have.
+    /// The fields that few errors have.
     pub(super) more: Option<Box<More>>,
 }
 
-/// What is known of some errors besides.
+/// The additional fields of some errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct More {
     pub(super) hint: Option<String>,
     pub(super) table: Option<String>,
     pub(super) column: Option<String>,
-    /// Where in the rows of a COPY.
+    /// The place in the rows of a COPY.
     pub(super) place: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl Fault {
         Fault { severity, code, message, position: None, routine: None, more: None }
     }
 
-    /// The connection ends with it.
+    /// Makes an error that ends the connection.
     pub(super) fn fatal(code: &'static str, message: impl Into<String>) -> Fault {
         Fault { severity: Severity::Fatal, ..Fault::new(code, message) }
     }
@@ -79,7 +79,7 @@ impl Fault {
         Fault::new("57014", "query cancelled by user")
     }
 
-    /// The connection ends, since its login does not hold any more.
+    /// Makes the error that ends a connection whose login is no longer valid.
     pub(super) fn user_changed() -> Fault {
         let message = "terminating connection: its user has been removed, or has another password \
                        or role now";
@@ -91,13 +91,13 @@ impl Fault {
         self
     }
 
-    /// Clients know these words, and prepare the statement again.
+    /// Makes the error that clients know, after which they prepare the statement again.
     pub(super) fn stale_plan() -> Fault {
         let routine = Some("RevalidateCachedQuery");
         Fault { routine, ..Fault::new("0A000", "cached plan must not change result type") }
     }
 
-    /// An error of a statement that begins so many characters into what the client has sent.
+    /// Makes the error of a statement that begins `before` characters into the client's text.
     pub(super) fn of_query(error: &QueryError, sql: &str, before: usize) -> Fault {
         let mut message = sentence(error);
         let mut fault = Fault::new(sqlstate::of_query(error), "");

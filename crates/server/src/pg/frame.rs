@@ -1,19 +1,19 @@
-//! Bytes of a client as messages.
+//! Parser of a client's bytes into messages.
 //!
-//! - FR1. A message is taken from the input when all of it is there, and then as a whole; until
-//!   then the input is not touched. It is the same wherever its bytes were cut.
-//! - FR2. No more is ever waited for, or made room for, than the bound that the caller gives.
-//! - FR3. Any bytes are a message or a `Breach`, after which nothing more can be read.
+//! - FR1. A message is taken from the input as a whole, when it is complete; until then the input
+//!   is not changed. The result does not depend on the pieces in which the bytes arrive.
+//! - FR2. It never waits or reserves memory for more bytes than the bound of the caller.
+//! - FR3. Any bytes are either a message or a `Breach`, after which nothing more can be read.
 //!
-//! Texts of messages may hold bytes that are no text: what is wrong with those is said by whoever
-//! reads them, since the connection goes on. Not here: what messages mean.
+//! Texts of messages may be invalid UTF-8: their readers report that, since the connection goes on.
+//! Not here: the meaning of messages.
 
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error;
 
-/// Bytes that a message's length counts itself.
+/// The bytes of the length itself, which the length includes.
 const LENGTH_BYTES: usize = 4;
-/// Bytes of a start-up message: more is none (PostgreSQL's own bound).
+/// The most bytes of a start-up message (PostgreSQL's own bound).
 pub(crate) const OPENING_BYTES_MAX: usize = 10_000;
 
 const CANCEL_CODE: u32 = 80_877_102;
@@ -23,13 +23,13 @@ const GSS_CODE: u32 = 80_877_104;
 /// The first message of a connection, which has no type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// A session is wanted, with these names and values.
+    /// Starts a session with these parameters.
     Start { major: u16, minor: u16, parameters: Vec<(Bytes, Bytes)> },
-    /// TLS is wanted first.
+    /// Asks for TLS first.
     Tls,
-    /// GSSAPI is wanted first.
+    /// Asks for GSSAPI first.
     Gss,
-    /// A statement of another connection is to end.
+    /// Cancels a statement of another connection.
     Cancel { process: u32, secret: Bytes },
 }
 
@@ -52,7 +52,7 @@ pub(crate) enum Message {
     Sync,
     Flush,
     Terminate,
-    /// An answer to what was asked at login, whatever that was.
+    /// The answer to any authentication request.
     Password(Bytes),
     CopyData(Bytes),
     CopyDone,
@@ -60,27 +60,27 @@ pub(crate) enum Message {
     FunctionCall,
 }
 
-/// A statement with values for its parameters.
+/// The values for the parameters of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bind {
     pub(crate) portal: Bytes,
     pub(crate) statement: Bytes,
-    /// Of the values: none, one for all, or one for each.
+    /// The formats of the values: none, one for all, or one for each.
     pub(crate) formats: Vec<u16>,
     /// `None` is NULL.
     pub(crate) values: Vec<Option<Bytes>>,
-    /// Of the columns of the answer, as `formats`.
+    /// The formats of the columns of the answer, given like `formats`.
     pub(crate) results: Vec<u16>,
 }
 
-/// What Describe and Close are about.
+/// The object of Describe and Close.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Object {
     Statement(Bytes),
     Portal(Bytes),
 }
 
-/// What no client may send.
+/// The error of malformed bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum Breach {
     #[error("a message has the type {0:#04x}, which is none")]
@@ -91,7 +91,7 @@ pub(crate) enum Breach {
     Shape { message: &'static str },
 }
 
-/// Takes the first message of a connection, if all of it is there.
+/// Takes the first message of a connection, if it is complete.
 pub(crate) fn take_opening(input: &mut BytesMut) -> Result<Option<Opening>, Breach> {
     let Some(mut body) = take_body(input, 0, OPENING_BYTES_MAX)? else { return Ok(None) };
     let shape = Breach::Shape { message: "start-up" };
@@ -109,7 +109,7 @@ pub(crate) fn take_opening(input: &mut BytesMut) -> Result<Option<Opening>, Brea
             let [.., third, fourth] = code.to_be_bytes();
             let (major, minor) =
                 (u16::from_be_bytes([high, low]), u16::from_be_bytes([third, fourth]));
-            // Protocol 2 had another form, and is refused whatever stands in it.
+            // Protocol 2 had another format, and is refused with any content.
             let parameters = if major == 3 { parameters(&mut body)? } else { Vec::new() };
             if major != 3 {
                 body.rest();
@@ -121,7 +121,7 @@ pub(crate) fn take_opening(input: &mut BytesMut) -> Result<Option<Opening>, Brea
     Ok(Some(opening))
 }
 
-/// Pairs of texts, and an empty one behind them.
+/// Reads pairs of texts, up to an empty one.
 fn parameters(body: &mut Reader<'_>) -> Result<Vec<(Bytes, Bytes)>, Breach> {
     let mut parameters = Vec::new();
     loop {
@@ -136,7 +136,7 @@ fn parameters(body: &mut Reader<'_>) -> Result<Vec<(Bytes, Bytes)>, Breach> {
 /// The first byte of a Sync.
 pub(crate) const SYNC: u8 = b'S';
 
-/// Takes the next message, if all of it is there. None has more than `max` bytes.
+/// Takes the next message, if it is complete. None has more than `max` bytes.
 pub(crate) fn take_message(input: &mut BytesMut, max: usize) -> Result<Option<Message>, Breach> {
     let Some(&tag) = input.first() else { return Ok(None) };
     let message = name_of(tag).ok_or(Breach::Type(tag))?;
@@ -195,7 +195,7 @@ fn name_of(tag: u8) -> Option<&'static str> {
     })
 }
 
-/// Takes what stands behind a type of `tag` bytes and a length, if all of it is there (FR1, FR2).
+/// Takes the bytes after a type of `tag` bytes and a length, if they are complete (FR1, FR2).
 fn take_body(input: &mut BytesMut, tag: usize, max: usize) -> Result<Option<Bytes>, Breach> {
     let Some(head) = input.get(tag..tag + LENGTH_BYTES) else { return Ok(None) };
     let length = u32::from_be_bytes(head.try_into().expect("four bytes"));
@@ -209,10 +209,10 @@ fn take_body(input: &mut BytesMut, tag: usize, max: usize) -> Result<Option<Byte
     Ok(Some(message.freeze()))
 }
 
-/// The parts of a message.
+/// A reader of the parts of a message.
 struct Reader<'a> {
     body: &'a mut Bytes,
-    /// What it is if a part is not there.
+    /// The error for a missing part.
     shape: Breach,
 }
 
@@ -232,7 +232,7 @@ impl Reader<'_> {
         self.body.try_get_u32().map_err(|_| self.shape.clone())
     }
 
-    /// Up to a byte that is 0.
+    /// Reads a text up to its NUL.
     fn text(&mut self) -> Result<Bytes, Breach> {
         let end = memchr::memchr(0, self.body).ok_or_else(|| self.shape.clone())?;
         let text = self.take(end)?;
@@ -240,7 +240,8 @@ impl Reader<'_> {
         Ok(text)
     }
 
-    /// So many as two bytes say. Room is made for those that can be there.
+    /// Reads as many elements as two bytes say. Memory is reserved for those that fit into the
+    /// message.
     fn counted<T>(
         &mut self,
         mut next: impl FnMut(&mut Self) -> Result<T, Breach>,
@@ -253,7 +254,7 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    /// A value behind its length; -1 is NULL.
+    /// Reads a value after its length; -1 is NULL.
     fn value(&mut self) -> Result<Option<Bytes>, Breach> {
         let length = self.u32()?.cast_signed();
         match usize::try_from(length) {

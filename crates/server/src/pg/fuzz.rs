@@ -1,5 +1,5 @@
-//! The bodies of the fuzz targets for messages and for binary COPY, run over their committed
-//! corpora (STYLE 39). Fuzzing itself: `fuzz/README.md`.
+//! Replay of the committed corpora through the bodies of the fuzz targets for messages and for
+//! binary COPY (STYLE 39). Fuzzing itself: `fuzz/README.md`.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use tidegate_platform::{Disk, RealDisk};
 
 use super::{fuzz_copy_target, fuzz_target};
 
-/// Runs a target over its corpus, cut in many ways, and over what is in no corpus.
+/// Runs a target over its corpus, cut in many ways, and over inputs that are in no corpus.
 fn replay(corpus: &str, check: fn(&[u8])) {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus-seed").join(corpus);
     let entries = RealDisk.list(&dir).unwrap();
@@ -21,7 +21,7 @@ fn replay(corpus: &str, check: fn(&[u8])) {
             assert!(outcome.is_ok(), "{}, cut {cut}", path.display());
         }
     }
-    // What is nothing, and what is short, is in no corpus.
+    // Empty and short inputs are in no corpus.
     for length in 0..40_u8 {
         check(&vec![0; length.into()]);
         check(&(0..length).map(|byte| byte.wrapping_mul(37)).collect::<Vec<u8>>());

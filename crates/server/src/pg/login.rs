@@ -1,12 +1,12 @@
-//! The beginning of a connection: TLS, who it is, and what it wants to be told in which form.
+//! The beginning of a connection: TLS, authentication and the initial settings.
 //!
-//! - LO1. Nothing that was sent in the clear counts behind the wish for TLS: who sends both at once
-//!   is cut off.
-//! - LO2. An unknown user is asked as a known one, and refused with the same words after the same
+//! - LO1. A client that sends data together with its request for TLS is disconnected: nothing that
+//!   was sent in plain text counts after the handshake.
+//! - LO2. An unknown user is asked like a known one, and refused with the same error after the same
 //!   messages (`auth` AU2).
 //! - LO4. Over TLS, SCRAM-SHA-256-PLUS is offered first: the login is bound to the certificate that
 //!   the client has seen (`auth::scram` SC3).
-//! - LO3. All of it takes `pg.startup_timeout` at most.
+//! - LO3. The whole login takes at most `pg.startup_timeout`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,39 +24,39 @@ use crate::config::AuthMethod;
 use crate::shared::Shared;
 use crate::tls::TLS_HANDSHAKE;
 
-/// Bytes of an answer to what is asked at login.
+/// The most bytes of an answer to an authentication request.
 const ANSWER_BYTES_MAX: usize = 4 << 10;
 const MECHANISM: &str = "SCRAM-SHA-256";
 const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
-/// Somebody who may come in.
+/// A client after its login.
 pub(super) struct Guest {
     pub(super) session: Session,
     pub(super) grant: Grant,
     pub(super) database: String,
 }
 
-/// What a connection is for.
+/// The result of the beginning of a connection.
 pub(super) enum Arrival {
     Guest(Wire, Guest),
-    /// To end a statement of another one.
+    /// Cancels a statement of another connection.
     Cancel {
         process: u32,
         secret: Bytes,
     },
-    /// It is over; what there was to say waits in the wire.
+    /// The login was refused; the error is in the output of the wire.
     Refused(Wire),
     Gone,
 }
 
-/// What a client has said of itself.
+/// The parameters of the start-up message.
 struct Wishes {
     user: String,
     database: String,
     settings: Vec<(String, String)>,
 }
 
-/// Why nobody comes in.
+/// The reason why a login fails.
 enum End {
     Fault(Fault),
     Gone,
@@ -80,7 +80,7 @@ impl From<Breach> for End {
     }
 }
 
-/// Lets somebody in, or not (LO3).
+/// Performs the login (LO3).
 pub(super) async fn arrive(shared: &Arc<Shared>, wire: Wire, peer: SocketAddr) -> Arrival {
     let deadline = Instant::now() + shared.config.pg.startup_timeout;
     let mut wire = match timeout_at(deadline, open(shared, wire)).await {
@@ -107,7 +107,7 @@ pub(super) async fn arrive(shared: &Arc<Shared>, wire: Wire, peer: SocketAddr) -
     Arrival::Refused(wire)
 }
 
-/// What the first message was, behind those about TLS.
+/// The result of the first message after those about TLS.
 enum Opened {
     Start(Wire, (u16, u16, Vec<(Bytes, Bytes)>)),
     Cancel { process: u32, secret: Bytes },
@@ -134,7 +134,7 @@ async fn open(shared: &Shared, mut wire: Wire) -> Opened {
             Err(breach) => return Opened::Refused(wire, Fault::breach(&breach)),
         };
         match opening {
-            // LO1.
+            // Data after the request for TLS was sent in plain text (LO1).
             Opening::Tls | Opening::Gss if !wire.input.is_empty() => return Opened::Gone,
             Opening::Tls if shared.tls.is_some() && !wire.is_tls() => {
                 wire.out.bytes.extend_from_slice(b"S");
@@ -171,7 +171,7 @@ async fn encrypted(shared: &Shared, wire: Wire) -> Option<Wire> {
     Some(Wire::of_tls(stream, end_point))
 }
 
-/// From the start-up message to the login.
+/// Performs the login from the start-up message on.
 async fn enter(
     shared: &Shared,
     wire: &mut Wire,
@@ -206,7 +206,7 @@ async fn enter(
     let origin = Origin { protocol: "pg", peer, user: Some(user), role };
     let session = Session::new(origin);
     for (name, value) in &wishes.settings {
-        // What nobody knows is no reason to refuse a connection; a bad value is.
+        // An unknown setting is no reason to refuse a connection; a bad value is.
         match session.set(name, value) {
             Ok(()) => {}
             Err(problem @ tidegate_query::SettingProblem::Value { .. }) => {
@@ -237,7 +237,7 @@ fn wishes(parameters: Vec<(Bytes, Bytes)>, unknown: &mut Vec<String>) -> Result<
             }
             "replication" => {}
             _ if name.starts_with("_pq_.") => unknown.push(name),
-            // Some clients write it as it is written in SQL.
+            // Some clients quote it as in SQL.
             "client_encoding" => settings.push((name, value.trim_matches('\'').to_owned())),
             _ => settings.push((name, value)),
         }
@@ -249,7 +249,7 @@ fn wishes(parameters: Vec<(Bytes, Bytes)>, unknown: &mut Vec<String>) -> Result<
     Ok(Wishes { user, database, settings })
 }
 
-/// `-c name=value` and `--name=value`; a backslash keeps the blank behind it.
+/// Parses `-c name=value` and `--name=value`; a backslash escapes the next character.
 fn options(text: &str) -> Vec<(String, String)> {
     let mut words = vec![String::new()];
     let mut characters = text.chars();
@@ -276,7 +276,7 @@ fn options(text: &str) -> Vec<(String, String)> {
     settings
 }
 
-/// Asks who it is, in the first of the ways that are allowed for such a connection.
+/// Authenticates the user, with the first method that is allowed for the connection.
 async fn authenticate(
     shared: &Shared,
     wire: &mut Wire,
@@ -298,7 +298,7 @@ async fn authenticate(
         AuthMethod::Password => {
             wire.out.authentication(3, b"");
             let mut password = answer(wire).await?.to_vec();
-            // It is a text, and ends as all do.
+            // It is a text with a NUL at its end.
             password.pop_if(|last| *last == 0);
             let grant = shared.users.check_password(user, password).await;
             grant.ok_or_else(|| wrong_password(user))?
@@ -318,7 +318,7 @@ async fn scram(shared: &Shared, wire: &mut Wire, user: &str) -> Result<Grant, En
     wire.out.authentication(10, offered.as_bytes());
     let first = answer(wire).await?;
     let malformed = || Fault::fatal("08P01", "a SASL message is malformed");
-    // The mechanism, and a message behind its length.
+    // The message has the mechanism, a length and the SCRAM message.
     let end = memchr::memchr(0, &first).ok_or_else(malformed)?;
     let channel = match (std::str::from_utf8(&first[..end]), &end_point) {
         (Ok(MECHANISM_PLUS), Some(end_point)) => Channel::Bound(end_point),
@@ -348,17 +348,17 @@ async fn scram(shared: &Shared, wire: &mut Wire, user: &str) -> Result<Grant, En
     Ok(grant)
 }
 
-/// LO2.
+/// Makes the refusal of a login (LO2).
 fn wrong_password(user: &str) -> Fault {
     Fault::fatal("28P01", format!("password authentication failed for user \"{user}\""))
 }
 
-/// The refusal of a name that is no user's, where names are believed without a password.
+/// Makes the refusal of an unknown name where names are believed without a password.
 fn unknown_user(user: &str) -> Fault {
     Fault::fatal("28000", format!("user \"{user}\" does not exist"))
 }
 
-/// Sends what was asked, and waits for the answer.
+/// Sends the request, and waits for the answer.
 async fn answer(wire: &mut Wire) -> Result<Bytes, End> {
     wire.flush().await?;
     loop {
@@ -375,7 +375,7 @@ async fn answer(wire: &mut Wire) -> Result<Bytes, End> {
     }
 }
 
-/// How long a refused client may take to go.
+/// The longest wait for a refused client to close.
 pub(super) const PARTING: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

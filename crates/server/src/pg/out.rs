@@ -1,7 +1,7 @@
-//! Messages of the server as bytes, all into one buffer that is used again and again.
+//! Writer of the server's messages, into one buffer that is reused.
 //!
-//! - OU1. A message is begun, filled and ended; its length is put in when it ends. None reaches the
-//!   length that four bytes cannot say: rows are cut off by `limits::ROW_BYTES` long before.
+//! - OU1. A message is begun, filled and ended; its length is set at its end. None exceeds a length
+//!   of four bytes: `limits::ROW_BYTES` stops rows long before.
 
 use bytes::{BufMut, BytesMut};
 
@@ -9,22 +9,22 @@ use super::encode::Format;
 use super::fault::{Fault, Severity};
 use super::types::Column;
 
-/// What a transaction is, as ReadyForQuery says it.
+/// The status of a transaction in ReadyForQuery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     Idle,
     InTransaction,
-    /// An error has ended it, and ROLLBACK is awaited.
+    /// An error has occurred, and ROLLBACK is awaited.
     Failed,
 }
 
-/// Bytes that wait to be sent.
+/// The bytes that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Out {
     pub(super) bytes: BytesMut,
 }
 
-/// A message that is being written: where its length stands.
+/// A message that is being written: the offset of its length.
 #[must_use]
 pub(super) struct Begun(usize);
 
@@ -45,7 +45,7 @@ impl Out {
         self.bytes[begun.0..begun.0 + 4].copy_from_slice(&length.to_be_bytes());
     }
 
-    /// A message of a number: most of what is said at login.
+    /// Writes an authentication message with a code.
     pub(super) fn authentication(&mut self, code: u32, rest: &[u8]) {
         let begun = self.begin(b'R');
         self.bytes.put_u32(code);
@@ -69,7 +69,7 @@ impl Out {
 
     pub(super) fn negotiate(&mut self, options: &[String]) {
         let begun = self.begin(b'v');
-        // 3.0.
+        // Protocol 3.0.
         self.bytes.put_u32(3 << 16);
         self.count(options.len());
         options.iter().for_each(|option| self.text(option));
@@ -86,7 +86,7 @@ impl Out {
         self.end(begun);
     }
 
-    /// A message without anything in it.
+    /// Writes a message without content.
     pub(super) fn empty(&mut self, tag: u8) {
         let begun = self.begin(tag);
         self.end(begun);
@@ -98,7 +98,7 @@ impl Out {
         self.end(begun);
     }
 
-    /// Rows of a COPY come (`G`) or go (`H`) now, with so many columns.
+    /// Writes the message that begins to receive (`G`) or send (`H`) the rows of a COPY.
     pub(super) fn copy(&mut self, tag: u8, columns: usize, format: Format) {
         let begun = self.begin(tag);
         let code = u8::from(format == Format::Binary);
@@ -117,7 +117,7 @@ impl Out {
         self.end(begun);
     }
 
-    /// What rows are: their columns, and in which format each comes.
+    /// Writes the columns of rows, with the format of each.
     pub(super) fn row_description(&mut self, columns: &[Column], formats: &[bool]) {
         let begun = self.begin(b'T');
         self.bytes.put_u16(u16::try_from(columns.len()).unwrap_or(u16::MAX));
@@ -167,7 +167,7 @@ impl Out {
         self.bytes.put_u32(u32::try_from(count).expect("OU1"));
     }
 
-    /// A text and its end; what is behind a NUL in it is left out.
+    /// Writes a text and its NUL; a text with a NUL in it is cut off there.
     fn text(&mut self, text: &str) {
         let text = text.as_bytes();
         let end = memchr::memchr(0, text).unwrap_or(text.len());

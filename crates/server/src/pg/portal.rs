@@ -1,15 +1,15 @@
-//! A statement that is being done for a client: its rows come from other threads, a batch at
-//! a time, and go out as far as they are asked for.
+//! Execution of a statement for a client: rows are computed on other threads, a batch at a time,
+//! and sent as far as they are requested.
 //!
-//! - PO1. Between the engine and the client are at most `QUEUE` batches and the one that is being
-//!   sent: whoever takes his rows slowly, or some of them only, slows his statement and costs no
-//!   memory.
+//! - PO1. At most `QUEUE` batches, and the one that is being sent, are between the engine and the
+//!   client: a client that takes its rows slowly, or only some of them, slows its statement down
+//!   and costs no memory.
 //! - PO2. Dropping it ends the statement.
-//! - PO3. A query that is known to be quick is worked on by the connection itself: no thread waits
-//!   for another (`tidegate_query::Engine::known`).
+//! - PO3. A query that is known to be quick runs on the thread of its connection, without a change
+//!   of threads (`tidegate_query::Engine::known`).
 //! - PO4. Rows that may take long to write are written on a blocking thread, a part at a time, and
-//!   hold up no other connection.
-//! - PO5. A statement that somebody has ended while nobody asks for its rows keeps none of them.
+//!   delay no other connection.
+//! - PO5. A statement that is cancelled while its client requests no rows keeps none of them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,16 +32,16 @@ use super::fault::Fault;
 use crate::seat::Seat;
 use crate::shared::{CountedQuery, Services};
 
-/// Batches that wait for the client (PO1).
+/// The most batches that wait for the client (PO1).
 const QUEUE: usize = 2;
-/// Bytes of arrays up to which a batch is written by the connection itself: it takes some
-/// milliseconds at most (PO4).
+/// The bytes of arrays up to which a batch is written on the thread of the connection, which takes
+/// some milliseconds at most (PO4).
 pub(super) const LIGHT_BYTES: usize = 4 << 20;
 
-/// What the engine says of a statement.
+/// An event of the engine about a statement.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// It has rows.
+    /// The statement has rows.
     Rows {
         schema: SchemaRef,
         notices: Vec<String>,
@@ -49,7 +49,7 @@ pub(super) enum Event {
     Batch(RecordBatch),
     /// All rows were sent.
     End,
-    /// Something was changed.
+    /// The statement has no rows, and is done.
     Done {
         tag: String,
         notices: Vec<String>,
@@ -57,21 +57,21 @@ pub(super) enum Event {
     Failed(Box<QueryError>),
 }
 
-/// A statement that works (PO2).
+/// A running statement (PO2).
 pub(super) enum Running {
-    /// On the threads of its seat.
+    /// It runs on the threads of its seat.
     Apart {
         events: Receiver<Event>,
         #[expect(dead_code, reason = "dropping it ends the work")]
         work: AbortOnDrop,
     },
-    /// Here, as its rows are asked for (PO3).
+    /// It runs on this thread, as its rows are requested (PO3).
     Here(SendableRecordBatchStream),
-    /// Not any more (PO5).
+    /// It was cancelled (PO5).
     Ended(CancelReason),
 }
 
-/// Ends a task.
+/// A task that is aborted when this is dropped.
 pub(super) struct AbortOnDrop(JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -90,7 +90,7 @@ impl fmt::Debug for Running {
     }
 }
 
-/// What is to be done.
+/// A statement to execute.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) sql: Arc<str>,
@@ -107,18 +107,18 @@ impl Work {
 }
 
 impl Running {
-    /// A statement that works on these threads; what it says first is still to come.
+    /// Starts a statement on these threads, without waiting for its first event.
     pub(super) fn start(services: &Arc<Services>, work: Work, threads: &Handle) -> Running {
         let (sender, events) = channel(QUEUE);
         let services = Arc::clone(services);
         let work = threads.spawn(async move {
-            // If nobody waits for it any more, nobody needs to know.
+            // If the client has gone, there is no receiver.
             let _ = run(&services, work, &sender).await;
         });
         Running::Apart { events, work: AbortOnDrop(work) }
     }
 
-    /// What the engine says next; `None` if it has panicked.
+    /// Returns the next event; `None` if the engine has panicked.
     pub(super) async fn next(&mut self) -> Option<Event> {
         match self {
             Running::Apart { events, .. } => events.recv().await,
@@ -134,7 +134,7 @@ impl Running {
     }
 }
 
-/// Nobody takes the answer any more.
+/// The receiver of the answer has gone.
 struct Abandoned;
 
 async fn run(services: &Services, work: Work, sender: &Sender<Event>) -> Result<(), Abandoned> {
@@ -157,31 +157,31 @@ async fn run(services: &Services, work: Work, sender: &Sender<Event>) -> Result<
     }
 }
 
-/// How far a portal is.
+/// The state of a portal.
 #[derive(Debug)]
 pub(super) enum State {
-    /// Nothing has been done yet.
+    /// The statement has not begun.
     Ready,
-    /// Rows come.
+    /// There are rows.
     Rows(Box<Rows>),
-    /// Nothing more comes.
+    /// All rows were taken.
     Over,
 }
 
-/// A statement as the server has let it in.
+/// The admission and the count of a statement.
 #[derive(Debug)]
 pub(super) struct Admitted {
-    /// None is needed to end another statement.
+    /// `None` for a cancel, which needs no permit.
     pub(super) seat: Option<Seat>,
     pub(super) counted: CountedQuery,
 }
 
-/// A statement whose rows are being found.
+/// A statement whose rows are being computed.
 #[derive(Debug)]
 pub(super) struct Rows {
     pub(super) running: Running,
     pub(super) schema: SchemaRef,
-    /// Those that were found and not taken.
+    /// The rows that were computed and not taken.
     pending: Option<Pending>,
     pub(super) canceler: Canceler,
     pub(super) admitted: Admitted,
@@ -192,14 +192,14 @@ pub(super) struct Rows {
 struct Pending {
     schema: SchemaRef,
     batch: RecordBatch,
-    /// As they are written, once the first of them is.
+    /// The arrays as they are written; `None` before the first row.
     arrays: Option<Vec<ArrayRef>>,
     next: usize,
-    /// Set if it may take long to write them (PO4).
+    /// True if writing them may take long (PO4).
     is_heavy: bool,
 }
 
-/// Rows that wait, on their way to where they are written (PO4).
+/// Pending rows that are moved to the thread that writes them (PO4).
 #[derive(Debug)]
 pub(super) struct Heavy(Pending);
 
@@ -239,7 +239,7 @@ impl Pending {
     }
 }
 
-/// About how many bytes the values of a batch have that may be long.
+/// Estimates the bytes of a batch's values that may be long.
 pub(super) fn weight_of(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(|column| weight(column.as_ref())).sum()
 }
@@ -247,7 +247,7 @@ pub(super) fn weight_of(batch: &RecordBatch) -> usize {
 /// The number of rows that were written.
 pub(super) type Written = Result<u64, Unwritten>;
 
-/// The reason for which rows are not written.
+/// The reason why rows were not written.
 #[derive(Debug)]
 pub(super) enum Unwritten {
     Stopped(RowStopped),
@@ -276,7 +276,7 @@ impl From<Unwritten> for Fault {
 }
 
 impl Heavy {
-    /// Writes rows into a buffer of their own: at most so many, and not many more bytes.
+    /// Writes rows into a buffer of their own, up to a number of rows and approximately of bytes.
     pub(super) fn write(mut self, formats: &[Format], share: Share, mut guard: Guard) -> HeavyPart {
         let mut bytes = BytesMut::new();
         let written = self.0.write(formats, share, &mut Room::new(&mut bytes, &mut guard));
@@ -293,13 +293,14 @@ impl Rows {
         Rows { running, schema, pending: None, canceler, admitted }
     }
 
-    /// Nobody asks for rows now: others have the turn, and if nobody ever does, all is well.
+    /// Releases the permit while no rows are requested. If none are requested again, the statement
+    /// counts as successful.
     pub(super) fn wait(&mut self) {
         self.admitted.seat.iter_mut().for_each(Seat::pause);
         self.admitted.counted.note("00000");
     }
 
-    /// Lets go of all rows if somebody has ended the statement (PO5).
+    /// Releases all rows if the statement was cancelled (PO5).
     pub(super) fn end_canceled(&mut self) {
         if self.canceler.is_canceled() && self.is_working() {
             self.running = Running::Ended(self.canceler.reason());
@@ -309,12 +310,12 @@ impl Rows {
         }
     }
 
-    /// Whether its rows are still there.
+    /// Returns whether its rows are still there.
     pub(super) fn is_working(&self) -> bool {
         !matches!(self.running, Running::Ended(_))
     }
 
-    /// Whether rows wait that can be taken at once.
+    /// Returns whether pending rows can be taken at once.
     pub(super) fn has_pending(&self) -> bool {
         self.pending.is_some()
     }
@@ -328,7 +329,7 @@ impl Rows {
         }
     }
 
-    /// Rows that wait and may take long to write (PO4); they are to be given back.
+    /// Takes pending rows that may take long to write (PO4); the caller has to give them back.
     pub(super) fn take_heavy(&mut self) -> Option<Heavy> {
         self.pending.take_if(|pending| pending.is_heavy).map(Heavy)
     }
@@ -338,7 +339,8 @@ impl Rows {
         self.pending = Some(pending).filter(|it| it.next < it.batch.num_rows());
     }
 
-    /// Writes rows that wait: at most so many, and not many more bytes. Says how many.
+    /// Writes pending rows, up to a number of rows and approximately of bytes. Returns their
+    /// number.
     pub(super) fn write(
         &mut self,
         formats: &[Format],
@@ -351,7 +353,7 @@ impl Rows {
         Ok(written)
     }
 
-    /// Passes over rows that wait, at most so many. Says how many.
+    /// Skips at most this many pending rows. Returns their number.
     pub(super) fn skip(&mut self, rows_max: u64) -> u64 {
         let Some(pending) = &mut self.pending else { return 0 };
         let left = pending.batch.num_rows() - pending.next;

@@ -1,17 +1,17 @@
-//! Which type of PostgreSQL a column has.
+//! PostgreSQL's types of columns.
 //!
-//! - TY1. Every Arrow type has one: what has no counterpart is a text. A list of lists has the type
-//!   of a list of their elements, as PostgreSQL's arrays have any number of dimensions.
+//! - TY1. Every Arrow type has one: a type without a counterpart is a text. A list of lists has the
+//!   type of a list of their elements, as PostgreSQL's arrays have any number of dimensions.
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
-/// A type as PostgreSQL knows it.
+/// A type of PostgreSQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PgType {
     pub(super) oid: u32,
-    /// Bytes of a value; -1 if they differ.
+    /// The bytes of a value; -1 if they vary.
     pub(super) size: i16,
-    /// Of arrays of it; 0 if there are none.
+    /// The oid of arrays of it; 0 if there are none.
     pub(super) array: u32,
 }
 
@@ -43,7 +43,7 @@ pub(super) const INTERVAL: PgType = pg(1186, 16, 1187);
 pub(super) const NUMERIC: PgType = pg(1700, -1, 1231);
 pub(super) const UUID: PgType = pg(2950, 16, 2951);
 
-/// Types of which there are arrays that a client may send.
+/// The types whose arrays a client may send.
 const ELEMENTS: [PgType; 20] = [
     BOOL,
     BYTEA,
@@ -67,18 +67,18 @@ const ELEMENTS: [PgType; 20] = [
     UUID,
 ];
 
-/// Levels of lists in lists: as many dimensions as PostgreSQL's arrays have.
+/// The most levels of nested lists: the dimensions of PostgreSQL's arrays.
 pub(super) const DIMENSIONS_MAX: usize = 6;
 
-/// What arrays of this type are made of, if it is one of arrays.
+/// Returns the element type of an array type; `None` for other types.
 pub(super) fn element_of(oid: u32) -> Option<PgType> {
     ELEMENTS.into_iter().find(|ty| ty.array == oid)
 }
 
-/// The key of metadata that says which type of PostgreSQL a column of its catalog has.
+/// The key of metadata with the type of a column of PostgreSQL's catalog.
 pub(super) const PG_TYPE_KEY: &str = "tidegate.pg";
 
-/// The key of metadata that says which column of which table a column of an answer is.
+/// The key of metadata with the table and the column number of a column of an answer.
 const PG_COLUMN_KEY: &str = "tidegate.column";
 
 /// A column of an answer.
@@ -87,19 +87,19 @@ pub(super) struct Column {
     pub(super) name: String,
     pub(super) ty: PgType,
     pub(super) modifier: i32,
-    /// The table that it is a column of, and its number there; 0 if it is of none.
+    /// The oid of its table, and its number there; 0 if it is of none.
     pub(super) table: u32,
     pub(super) number: i16,
 }
 
-/// Whether who expects the first columns can read the others.
+/// Returns whether a client that expects the first columns can read the others.
 pub(super) fn are_same(expected: &[Column], found: &[Column]) -> bool {
-    // What is a text has one form, whatever it is called.
+    // All text types have one format.
     let kind = |column: &Column| match column.ty {
         VARCHAR => TEXT.oid,
         ty => ty.oid,
     };
-    // What has no name is called like its text, with the values in it.
+    // An expression without a name is named after its text, with the values in it.
     let is_called = |expected: &str, found: &str| expected == found || expected.contains('$');
     let is_same = |(expected, found): (&Column, &Column)| {
         is_called(&expected.name, &found.name) && kind(expected) == kind(found)
@@ -107,7 +107,7 @@ pub(super) fn are_same(expected: &[Column], found: &[Column]) -> bool {
     expected.len() == found.len() && expected.iter().zip(found).all(is_same)
 }
 
-/// The type that PREPARE names.
+/// Returns the type that PREPARE names.
 pub(super) fn named(name: &str) -> Option<PgType> {
     Some(match name {
         "bool" | "boolean" => BOOL,
@@ -129,7 +129,7 @@ pub(super) fn named(name: &str) -> Option<PgType> {
     })
 }
 
-/// The columns of an answer.
+/// Returns the columns of an answer.
 pub(super) fn columns(schema: &Schema) -> Vec<Column> {
     let column = |field: &std::sync::Arc<Field>| {
         let (ty, modifier) = type_of(field);
@@ -139,13 +139,13 @@ pub(super) fn columns(schema: &Schema) -> Vec<Column> {
     schema.fields().iter().map(column).collect()
 }
 
-/// The table and the number there of what is a plain column of one.
+/// Returns the table of a plain column and its number there.
 fn place_of(field: &Field) -> Option<(u32, i16)> {
     let (table, number) = field.metadata().get(PG_COLUMN_KEY)?.split_once('.')?;
     Some((table.parse().ok()?, number.parse().ok()?))
 }
 
-/// The type of a column, and what modifies it (TY1).
+/// Returns the type of a column, and its modifier (TY1).
 pub(super) fn type_of(field: &Field) -> (PgType, i32) {
     if let Some(named) = field.metadata().get(PG_TYPE_KEY)
         && let Some(ty) = catalog_type(named)
@@ -215,7 +215,7 @@ fn of_arrow(ty: &DataType) -> (PgType, i32) {
                 values = inner;
             }
             let (value, modifier) = match type_of(values) {
-                // What no column says is as in any other database.
+                // A text in a list is TEXT, as in other databases.
                 (VARCHAR, modifier) => (TEXT, modifier),
                 _ if values.name() == "oid" => (OID, -1),
                 known => known,
@@ -230,7 +230,7 @@ fn of_arrow(ty: &DataType) -> (PgType, i32) {
     (known, -1)
 }
 
-/// About how many bytes a description of columns takes.
+/// Estimates the bytes of a description of columns.
 pub(super) fn bytes_of(schema: &SchemaRef) -> usize {
     let of = |field: &std::sync::Arc<Field>| {
         let metadata = field.metadata().iter().map(|(key, value)| key.len() + value.len());
@@ -239,7 +239,7 @@ pub(super) fn bytes_of(schema: &SchemaRef) -> usize {
     size_of::<Schema>() + schema.fields().iter().map(of).sum::<usize>()
 }
 
-/// The first column whose lists have too many levels, if there is one.
+/// Returns the first column with too many levels of lists, if there is one.
 pub(super) fn too_deep(schema: &Schema) -> Option<&str> {
     let levels = |field: &Field| {
         let (mut ty, mut levels) = (field.data_type(), 0);
@@ -253,12 +253,12 @@ pub(super) fn too_deep(schema: &Schema) -> Option<&str> {
     found.map(|field| field.name().as_str())
 }
 
-/// What PostgreSQL makes of the digits of a NUMERIC.
+/// Returns PostgreSQL's modifier of a NUMERIC with these digits.
 fn modifier(precision: u8, scale: i8) -> i32 {
     ((i32::from(precision) << 16) | (i32::from(scale) & 0xffff)) + 4
 }
 
-/// The units of a column of times.
+/// Returns the number of units in a second.
 pub(super) fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,

@@ -1,9 +1,9 @@
 //! Values of a client as parameters of a statement.
 //!
-//! - VA1. What a client has said the type of is a value of that type wherever it stands; what was
-//!   inferred from its place is written as at that place, where it means the same.
-//! - VA2. Digits of a NUMERIC are kept as they are: it is never a double.
-//! - VA3. Values are counted with what they take in memory, as they are made (`Counted`).
+//! - VA1. A parameter with a declared type is a value of that type everywhere; one whose type was
+//!   inferred from its place is read like a literal at that place, with the same meaning.
+//! - VA2. Digits of a NUMERIC are kept exactly: it never becomes a double.
+//! - VA3. The memory of values is counted as they are made (`Counted`).
 
 mod list;
 
@@ -18,27 +18,27 @@ use super::fault::Fault;
 use super::types::{self, PgType};
 use crate::budget::{Held, OverBudget};
 
-/// Microseconds from 1970 to 2000.
+/// The microseconds from 1970 to 2000.
 const MICROS_TO_2000: i64 = 10_957 * 86_400_000_000;
 const DAYS_TO_2000: i64 = 10_957;
-/// Digits of a DECIMAL of ours.
+/// The most digits of a DECIMAL.
 const DECIMAL_DIGITS: usize = 38;
 
-/// Bytes that are counted before they are used.
+/// The bytes that are counted in advance.
 const COUNT_AHEAD_BYTES: usize = 16 << 10;
 
-/// Where the type of a parameter comes from (VA1).
+/// The origin of a parameter's type (VA1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
     Declared,
     Inferred,
 }
 
-/// Counts what values take, as they are made (VA3).
+/// A counter of the memory of values, as they are made (VA3).
 pub(super) struct Counted {
     held: Held,
     bytes: usize,
-    /// Bytes taken of the budget: more than `bytes`, to ask for them seldom.
+    /// The bytes taken of the budget: more than `bytes`, to take some seldom.
     taken: usize,
 }
 
@@ -56,14 +56,14 @@ impl Counted {
         Ok(())
     }
 
-    /// The count of the values, all of which are made.
+    /// Returns the count of the values, after all are made.
     pub(super) fn into_held(mut self) -> Result<Held, OverBudget> {
         self.held.try_resize(self.bytes)?;
         Ok(self.held)
     }
 }
 
-/// The value of a parameter. `number` counts from 1.
+/// Returns the value of a parameter. `number` counts from 1.
 pub(super) fn parameter(
     (value, number): (Option<&[u8]>, usize),
     (oid, known): (u32, Known),
@@ -81,7 +81,7 @@ pub(super) fn parameter(
     Ok(read)
 }
 
-/// A value that is no list.
+/// Returns a value that is no list.
 fn scalar(
     value: &[u8],
     (oid, known): (u32, Known),
@@ -109,7 +109,7 @@ fn scalar(
         .ok_or_else(|| Fault::new("22P02", format!("parameter {number} is no value of its type")))
 }
 
-/// A value of a binary COPY as COPY's text has it.
+/// Returns a value of a binary COPY as COPY's text has it.
 pub(super) fn copied_text(ty: PgType, value: &[u8]) -> Result<String, Fault> {
     let read = binary(ty.oid, value)?;
     let read = read.ok_or_else(|| Fault::new("22P03", "incorrect binary data format"))?;
@@ -119,7 +119,7 @@ pub(super) fn copied_text(ty: PgType, value: &[u8]) -> Result<String, Fault> {
     }
 }
 
-/// A value to describe a statement with, for a parameter of this type.
+/// Returns a value to describe a statement with, for a parameter of this type.
 pub(super) fn example(oid: u32) -> Parameter {
     if let Some(element) = types::element_of(oid) {
         return Parameter::List(list::sql_type_of(element), Vec::new());
@@ -152,7 +152,7 @@ fn is_time(oid: u32) -> bool {
     [types::DATE, types::TIMESTAMP, types::TIMESTAMPTZ].iter().any(|ty| ty.oid == oid)
 }
 
-/// The type in our SQL whose values are not told by how they are written.
+/// Returns the SQL type for values whose text does not show it.
 fn sql_type(oid: u32, text: &str) -> Option<Cow<'static, str>> {
     Some(Cow::Borrowed(match oid {
         it if it == types::TIMESTAMP.oid || it == types::TIMESTAMPTZ.oid => "TIMESTAMP",
@@ -176,7 +176,7 @@ fn made(oid: u32, known: Known, text: String) -> Option<Parameter> {
         return trimmed.parse().ok().map(Parameter::Double);
     }
     if oid == types::NUMERIC.oid && decimal_type(trimmed).is_none() {
-        // NaN, infinities, exponents, and more digits than a DECIMAL has.
+        // NaN, infinities, exponents, and numbers with more digits than a DECIMAL has.
         return trimmed.parse().ok().map(Parameter::Double);
     }
     match sql_type(oid, trimmed).filter(|_| known == Known::Declared) {
@@ -185,7 +185,7 @@ fn made(oid: u32, known: Known, text: String) -> Option<Parameter> {
     }
 }
 
-/// `\x00ff`, or bytes as they are with `\\` and `\377` for what cannot be written.
+/// Parses `\x00ff`, or plain bytes with `\\` and `\377` for those that cannot be written.
 fn bytea(text: &str) -> Option<Vec<u8>> {
     if let Some(digits) = text.strip_prefix("\\x") {
         let digits = digits.as_bytes();
@@ -224,7 +224,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The DECIMAL that has all digits of a number, and no more (VA2).
+/// Returns the DECIMAL type with exactly the digits of a number (VA2).
 fn decimal_type(text: &str) -> Option<String> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -240,7 +240,7 @@ fn text(value: &[u8]) -> Result<Option<&str>, Fault> {
     text.map(Some).ok_or_else(Fault::not_text)
 }
 
-/// The text of a value in its binary form; `None` if it has none.
+/// Returns the text of a binary value; `None` if it is malformed.
 fn binary(oid: u32, value: &[u8]) -> Result<Option<String>, Fault> {
     let is = |ty: PgType| ty.oid == oid;
     let is_text = [types::TEXT, types::VARCHAR, types::BPCHAR, types::NAME, types::UNKNOWN]
@@ -296,7 +296,7 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// An address of IPv4; others have no type here.
+/// Returns an address of IPv4; others have no type here.
 fn inet(value: &[u8]) -> Option<String> {
     match value {
         [2, 32, 0, 4, a, b, c, d] => Some(format!("{a}.{b}.{c}.{d}")),
@@ -317,9 +317,9 @@ fn instant(micros: i64) -> String {
     format!("{date}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z")
 }
 
-/// Bytes of values in memory (VA3). Lists are in lists as deep as arrays have dimensions.
+/// Returns the bytes of values in memory (VA3). Nested lists are as deep as arrays have dimensions.
 pub(super) fn bytes_of(values: &[Parameter]) -> usize {
-    // The name of a type, if it was made for the value.
+    // The bytes of a type name that was made for the value.
     let owned = |ty: &Cow<'static, str>| match ty {
         Cow::Borrowed(_) => 0,
         Cow::Owned(text) => text.capacity(),
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(read(value, (ty.oid, Known::Inferred), Format::Binary), Ok(expected));
     }
 
-    // Arrays were counted as nothing: those of three portals took all memory of the machine.
+    // Arrays were not counted: those of three portals took all memory of the machine.
     #[test]
     fn values_are_counted_with_what_they_take() {
         let number = size_of::<Parameter>();

@@ -1,13 +1,13 @@
-//! One connection as bytes, in the clear or through TLS.
+//! The bytes of a connection, in plain text or through TLS.
 //!
-//! - WR1. What is read and not used yet stays in `input`, so every wait can be given up and begun
-//!   again.
+//! - WR1. Bytes that were read and not used yet stay in `input`, so every wait can be dropped and
+//!   repeated.
 //! - WR2. A connection that waits for its client keeps no buffer beyond `IDLE_BYTES`.
-//! - WR3. While a statement works, no more than `AHEAD_BYTES` are read of what comes behind it, and
-//!   the end of the connection is noticed all the same.
-//! - WR4. A client that has answered at once before is waited for on the processor for `SPIN`,
-//!   since going to sleep and being woken takes as long as its small statements do; only one
-//!   connection of a server does so at a time, and others have their turn meanwhile.
+//! - WR3. While a statement runs, at most `AHEAD_BYTES` of the bytes after it are read, and the end
+//!   of the connection is noticed all the same.
+//! - WR4. For a client that has answered at once before, the processor spins for `SPIN`, since
+//!   sleeping and waking take as long as its small statements; only one connection of a server
+//!   spins at a time, and other tasks run meanwhile.
 
 use std::io;
 use std::sync::Arc;
@@ -24,39 +24,39 @@ use super::out::Out;
 use crate::socket::Socket;
 use crate::tls::ServerStream;
 
-/// Bytes that are made room for when a message is waited for.
+/// The bytes that are reserved to read a message.
 const ROOM: usize = 4 << 10;
-/// Bytes of later messages that are taken while a statement works (WR3).
+/// The most bytes of later messages that are read while a statement runs (WR3).
 const AHEAD_BYTES: usize = 64 << 10;
-/// Bytes of a buffer that is kept while nothing is to be done (WR2).
+/// The most bytes of a buffer that is kept while the connection is idle (WR2).
 const IDLE_BYTES: usize = 8 << 10;
-/// How long a client that answers at once takes for that (WR4).
+/// The time in which a prompt client answers (WR4).
 const SPIN: Duration = Duration::from_micros(100);
-/// One that took no longer, with being woken, may have answered at once.
+/// The time, with waking, in which a client may have answered at once.
 const SOON: Duration = Duration::from_micros(300);
-/// The longest time in which a client takes nothing of what is sent to it before its login.
+/// The longest time in which a client takes nothing of the output before its login.
 const SEND_PATIENCE: Duration = Duration::from_secs(15);
-/// How often a connection whose input is full is asked whether it is still there.
+/// The interval at which a connection whose input is full is checked for its end.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A connection.
+/// A connection with its buffers.
 pub(super) struct Wire {
     socket: Socket,
     pub(super) input: BytesMut,
     pub(super) out: Out,
-    /// Whether the client has answered at once (WR4).
+    /// True if the client has answered at once (WR4).
     is_prompt: bool,
     /// The hash of the certificate that the client was shown.
     end_point: Option<Arc<[u8]>>,
-    /// The longest time in which the client takes nothing of what is sent to it.
+    /// The longest time in which the client takes nothing of the output.
     pub(super) send_timeout: Duration,
 }
 
-/// Whether a connection of this server waits on the processor (WR4).
+/// The flag that a connection of this server is spinning (WR4).
 #[derive(Debug, Default)]
 pub(crate) struct Spinning(AtomicBool);
 
-/// The one that does.
+/// The permission to spin, until it is dropped.
 struct Spinner<'a>(&'a Spinning);
 
 impl Spinning {
@@ -86,7 +86,7 @@ impl Wire {
         self.socket.is_tls()
     }
 
-    /// The socket as it came, to speak TLS on it; `None` if that is done already.
+    /// Returns the plain socket for a TLS handshake; `None` if it uses TLS already.
     pub(super) fn into_plain(self) -> Option<TcpStream> {
         match self.socket {
             Socket::Plain(stream) => Some(stream),
@@ -98,19 +98,20 @@ impl Wire {
         Wire { end_point, ..Wire::of(Socket::Tls(Box::new(stream))) }
     }
 
-    /// The hash of the server's certificate, which a login over this connection can be bound to.
+    /// Returns the hash of the server's certificate, to which a login over this connection can be
+    /// bound.
     pub(super) fn end_point(&self) -> Option<Arc<[u8]>> {
         self.end_point.clone()
     }
 
-    /// The first byte, without taking it; `None` at the end.
+    /// Returns the first byte, without taking it; `None` at the end.
     pub(super) async fn peek(&self) -> io::Result<Option<u8>> {
         let Socket::Plain(stream) = &self.socket else { return Ok(None) };
         let mut byte = [0];
         Ok((stream.peek(&mut byte).await? > 0).then_some(byte[0]))
     }
 
-    /// Reads what comes; 0 at the end.
+    /// Reads bytes; returns 0 at the end.
     pub(super) async fn fill(&mut self) -> io::Result<usize> {
         self.input.reserve(ROOM);
         self.socket.read_buf(&mut self.input).await
@@ -126,7 +127,7 @@ impl Wire {
                 if let Some(read) = self.fill().now_or_never() {
                     return read;
                 }
-                // Others work, and the kernel is asked for news.
+                // Other tasks run, and the kernel is polled.
                 tokio::task::yield_now().await;
             }
         }
@@ -136,7 +137,7 @@ impl Wire {
         read
     }
 
-    /// Gives back what nobody uses while nothing is done (WR2).
+    /// Releases unused memory while the connection is idle (WR2).
     fn rest(&mut self) {
         if self.input.is_empty() {
             self.input = BytesMut::new();
@@ -146,7 +147,7 @@ impl Wire {
         }
     }
 
-    /// Sends what waits. It can be given up and begun again.
+    /// Sends the output. The future can be dropped, and the call repeated.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         while self.out.bytes.has_remaining() {
             match timeout(self.send_timeout, self.socket.write_buf(&mut self.out.bytes)).await {
@@ -159,7 +160,7 @@ impl Wire {
         self.socket.flush().await
     }
 
-    /// Returns when the client has gone (WR3).
+    /// Waits until the client has gone (WR3).
     pub(super) async fn closed(&mut self) {
         while self.input.len() < AHEAD_BYTES {
             if matches!(self.fill().await, Ok(0) | Err(_)) {
@@ -172,7 +173,7 @@ impl Wire {
         }
     }
 
-    /// Sends what waits and ends the connection.
+    /// Sends the output and ends the connection.
     pub(super) async fn close(mut self) {
         let _ = timeout(Duration::from_secs(2), async {
             if self.flush().await.is_ok() {

@@ -3,8 +3,8 @@
 //! - O6. Memory is bounded: a row group is closed when it has `GROUP_ROWS_MAX` rows or about
 //!   `GROUP_BYTES_MAX` bytes.
 //!
-//! To a file, Arrow is its file format (Feather); to a pipe its stream format, which a reader can
-//! use before the end. What Arrow does not know of a type is in the metadata of the field.
+//! A file gets Arrow's file format (Feather), a pipe its stream format, which can be read before
+//! its end. Properties of a type that Arrow does not have are in the metadata of the field.
 
 use std::io::Write;
 
@@ -21,12 +21,12 @@ const GROUP_ROWS_MAX: usize = 1 << 20;
 const GROUP_BYTES_MAX: usize = 128 << 20;
 const ZSTD_LEVEL: i32 = 1;
 
-/// What of Parquet can be chosen.
+/// The options of Parquet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParquetForm {
-    /// How columns are compressed.
+    /// The compression of columns.
     pub compression: Compression,
-    /// Rows of a group, at most `GROUP_ROWS_MAX`.
+    /// The rows of a row group, at most `GROUP_ROWS_MAX`.
     pub group_rows: usize,
 }
 
@@ -38,7 +38,7 @@ impl Default for ParquetForm {
 }
 
 impl ParquetForm {
-    /// By the name of a codec and its level; `None` if there is none of them.
+    /// Sets the codec by its name and level; `None` if there is no such codec or level.
     #[must_use]
     pub fn with_codec(self, name: &str, level: Option<u32>) -> Option<ParquetForm> {
         let compression = match (name.to_ascii_uppercase().as_str(), level) {
@@ -58,7 +58,7 @@ impl ParquetForm {
         Some(ParquetForm { compression, ..self })
     }
 
-    /// With so many rows a group.
+    /// Sets the rows of a row group.
     #[must_use]
     pub fn with_group_rows(self, rows: u64) -> ParquetForm {
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
@@ -66,18 +66,18 @@ impl ParquetForm {
     }
 }
 
-/// Writes a result to somewhere, as Parquet.
+/// A writer of Parquet.
 pub struct ParquetWriter<W: Write + Send>(ArrowWriter<W>);
-/// As the file format of Arrow.
+/// A writer of Arrow's file format.
 pub struct ArrowFileWriter<W: Write>(FileWriter<W>);
-/// As its stream format.
+/// A writer of Arrow's stream format.
 pub struct ArrowStreamWriter<W: Write>(StreamWriter<W>);
 
 impl<W: Write + Send> ParquetWriter<W> {
-    /// For rows of this schema.
+    /// Makes a writer for rows of this schema.
     ///
     /// # Errors
-    /// If Parquet has not one of its types.
+    /// If Parquet does not have one of its types.
     pub fn new(out: W, fields: SchemaRef, form: ParquetForm) -> Result<Self, WriteError> {
         let properties = WriterProperties::builder()
             .set_compression(form.compression)
@@ -101,10 +101,10 @@ impl<W: Write + Send> ResultWriter for ParquetWriter<W> {
 }
 
 impl<W: Write> ArrowFileWriter<W> {
-    /// For rows of this schema.
+    /// Makes a writer for rows of this schema.
     ///
     /// # Errors
-    /// If the beginning is not taken.
+    /// If the beginning of the file cannot be written.
     pub fn new(out: W, fields: &SchemaRef) -> Result<Self, WriteError> {
         Ok(ArrowFileWriter(FileWriter::try_new(out, fields)?))
     }
@@ -121,10 +121,10 @@ impl<W: Write> ResultWriter for ArrowFileWriter<W> {
 }
 
 impl<W: Write> ArrowStreamWriter<W> {
-    /// For rows of this schema.
+    /// Makes a writer for rows of this schema.
     ///
     /// # Errors
-    /// If the beginning is not taken.
+    /// If the beginning of the stream cannot be written.
     pub fn new(out: W, fields: &SchemaRef) -> Result<Self, WriteError> {
         Ok(ArrowStreamWriter(StreamWriter::try_new(out, fields)?))
     }

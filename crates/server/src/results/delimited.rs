@@ -1,11 +1,11 @@
 //! Results as text with delimiters: CSV by RFC 4180, or PostgreSQL's text with backslashes.
 //!
-//! - O3. What is written here and imported again with the same schema gives equal rows: NULL is an
-//!   empty field, empty text is `""`, a quote is doubled, and nothing else is changed.
+//! - O3. A result that is written here and imported again with the same schema gives equal rows:
+//!   NULL is an empty field, empty text is `""`, a quote is doubled, and nothing else is changed.
 //!
-//! One thing CSV cannot say: a row whose only column is NULL is an empty line, which importers
-//! skip. A batch is written column by column into one text, row after row: what a column needs is
-//! looked up once a batch, and no cell has memory of its own.
+//! One exception of CSV: a row whose only column is NULL is an empty line, which importers skip. A
+//! batch is written row by row into one text: the data that a column needs is looked up once per
+//! batch, and no cell allocates memory of its own.
 
 use std::io::Write;
 
@@ -16,52 +16,52 @@ use arrow::error::ArrowError;
 use super::{ResultWriter, WriteError};
 use crate::cell::{Column, Shape, plain};
 
-/// How records are written.
+/// The format of the records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelimitedForm {
-    /// Between fields: one ASCII byte.
+    /// The sign between fields: one ASCII byte.
     pub delimiter: u8,
-    /// What keeps a text apart from what is around it.
+    /// The protection of signs within a text.
     pub escapes: Escapes,
-    /// What stands for NULL.
+    /// The text of NULL.
     pub null: String,
-    /// Behind a record.
+    /// The end of a record.
     pub line_end: &'static str,
-    /// Whether the first record has names.
+    /// True if the first record has the names of the columns.
     pub header: bool,
-    /// How days are written.
+    /// The format of days.
     pub days: Days,
 }
 
-/// What keeps a text apart from what is around it.
+/// The protection of signs within a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escapes {
-    /// Quotes around it: one ASCII byte.
+    /// Quotes around the text: one ASCII byte.
     Quotes(u8, Quoting),
-    /// A backslash before what means something.
+    /// A backslash before each special byte.
     Backslashes,
 }
 
-/// Which texts are quoted.
+/// The texts that are quoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quoting {
-    /// Those that would be read as something else.
+    /// Those that would otherwise be read as something else.
     WhereNeeded,
     /// All.
     AllText,
 }
 
-/// How days are written.
+/// The format of days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Days {
     /// `2025-03-01`
     Plain,
-    /// As the instant in which they begin.
+    /// As the instant at which they begin.
     Instants,
 }
 
 impl DelimitedForm {
-    /// What files have, unless somebody wants another one.
+    /// Returns the default format of files.
     #[must_use]
     pub fn csv() -> DelimitedForm {
         DelimitedForm {
@@ -74,7 +74,7 @@ impl DelimitedForm {
         }
     }
 
-    /// As QuestDB's clients know it.
+    /// Returns the format that QuestDB's clients expect.
     #[must_use]
     pub fn questdb() -> DelimitedForm {
         DelimitedForm {
@@ -85,7 +85,7 @@ impl DelimitedForm {
         }
     }
 
-    /// PostgreSQL's text.
+    /// Returns PostgreSQL's text format.
     #[must_use]
     pub fn text() -> DelimitedForm {
         DelimitedForm {
@@ -98,30 +98,31 @@ impl DelimitedForm {
     }
 }
 
-/// Writes batches of one schema as text.
+/// An encoder of batches of one schema as text.
 #[derive(Clone, Debug)]
 pub struct Delimited {
     form: DelimitedForm,
     fields: SchemaRef,
-    /// Whether a number can have a sign of the form in it, or be its NULL (O3).
+    /// True if a number can contain a sign of the format, or equal its NULL (O3).
     looks_at_numbers: bool,
 }
 
 impl Delimited {
-    /// For rows of this schema.
+    /// Makes an encoder for rows of this schema.
     #[must_use]
     pub fn new(form: DelimitedForm, fields: SchemaRef) -> Delimited {
         let is_of_number = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
         let looks_at_numbers = is_of_number(form.delimiter)
             || match form.escapes {
-                // No backslash makes a NULL a value, and none is needed by its usual text.
+                // The text of a number needs no backslash, and a NULL with a backslash equals no
+                // number.
                 Escapes::Backslashes => false,
                 Escapes::Quotes(quote, _) => is_of_number(quote) || !form.null.is_empty(),
             };
         Delimited { form, fields, looks_at_numbers }
     }
 
-    /// Appends the names, if the form has them.
+    /// Appends the names of the columns, if the format has them.
     pub fn header(&self, text: &mut String) {
         if !self.form.header {
             return;
@@ -135,7 +136,7 @@ impl Delimited {
         text.push_str(self.form.line_end);
     }
 
-    /// Appends rows.
+    /// Appends the rows of a batch.
     ///
     /// # Errors
     /// If Arrow has no text for a type.
@@ -162,8 +163,8 @@ impl Delimited {
         Ok(())
     }
 
-    /// Appends a field that somebody else has made a text of; `None` is NULL. Fields of a record
-    /// count from 0.
+    /// Appends a field whose text the caller has made; `None` is NULL. Positions of fields count
+    /// from 0.
     pub(crate) fn push_field(&self, position: usize, value: Option<&str>, text: &mut String) {
         if position > 0 {
             text.push(char::from(self.form.delimiter));
@@ -174,7 +175,7 @@ impl Delimited {
         }
     }
 
-    /// A record ends.
+    /// Ends a record.
     pub(crate) fn end_record(&self, text: &mut String) {
         text.push_str(self.form.line_end);
     }
@@ -207,8 +208,8 @@ impl Delimited {
         }
     }
 
-    /// Appends what `push` appends, so that it is read as a text. It is written where it stays, and
-    /// looked at then: most texts have nothing to escape.
+    /// Appends the text that `push` appends, protected so that it is read as a text. It is written
+    /// in place and checked afterwards: most texts have nothing to escape.
     fn push_text(&self, text: &mut String, push: impl FnOnce(&mut String)) {
         match self.form.escapes {
             Escapes::Backslashes => {
@@ -243,12 +244,12 @@ impl Delimited {
         let is_sign = |byte: u8| {
             byte == self.form.delimiter || byte == quote || matches!(byte, b'\n' | b'\r')
         };
-        // Some readers trim what is not quoted.
+        // Some readers trim unquoted texts.
         let has_edges = text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']);
         text.is_empty() || has_edges || text == self.form.null || text.bytes().any(is_sign)
     }
 
-    /// Puts backslashes into what stands behind `start`.
+    /// Escapes the text from `start` on with backslashes.
     fn escape(&self, start: usize, text: &mut String) {
         let delimiter = self.form.delimiter;
         let is_sign = |byte: u8| byte == b'\\' || byte == delimiter || matches!(byte, 8..=13);
@@ -278,7 +279,7 @@ impl Delimited {
 
 const MIDNIGHT: &str = "T00:00:00.000Z";
 
-/// Doubles the quotes in what stands behind `start`.
+/// Doubles the quotes in the text from `start` on.
 fn double(quote: u8, start: usize, text: &mut String) {
     if !text.as_bytes()[start..].contains(&quote) {
         return;
@@ -293,7 +294,7 @@ fn double(quote: u8, start: usize, text: &mut String) {
     }
 }
 
-/// Writes a result to somewhere.
+/// A writer of delimited text.
 pub struct DelimitedWriter<W> {
     out: W,
     encoder: Delimited,
@@ -301,10 +302,10 @@ pub struct DelimitedWriter<W> {
 }
 
 impl<W: Write> DelimitedWriter<W> {
-    /// Writes the header, if the form has one.
+    /// Makes a writer, and writes the header, if the format has one.
     ///
     /// # Errors
-    /// If it is not taken.
+    /// If the output fails.
     pub fn new(mut out: W, fields: SchemaRef, form: DelimitedForm) -> Result<Self, WriteError> {
         let encoder = Delimited::new(form, fields);
         let mut text = String::new();
@@ -314,7 +315,7 @@ impl<W: Write> DelimitedWriter<W> {
     }
 }
 
-/// Rows that become text at a time (RS1).
+/// The rows that become text at a time (RS1).
 const ROWS: usize = 1_024;
 
 impl<W: Write> ResultWriter for DelimitedWriter<W> {
@@ -381,7 +382,7 @@ mod tests {
         check("nil", "\"nil\"");
     }
 
-    // Numbers were written as they are: a point between fields made two fields of 1.5, and the
+    // Numbers were written without a check: a point between fields made two fields of 1.5, and the
     // value 0 was the NULL that `NULL '0'` asks for.
     #[test]
     fn numbers_are_told_from_signs_and_from_null() {

@@ -1,7 +1,6 @@
 //! Results as JSON: one array of objects, or one object a line.
 //!
-//! - O2. Every line or array is JSON by RFC 8259, whatever the values are
-//!   (`json`).
+//! - O2. Every line or array is JSON by RFC 8259, whatever the values are (`json`).
 
 use std::io::Write;
 
@@ -12,16 +11,16 @@ use super::{ResultWriter, WriteError};
 use crate::cell::plain;
 use crate::json::{columns_of, key, push_object};
 
-/// How the objects are put together.
+/// The separators of the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// `[`, objects with commas between, `]`.
+    /// `[`, objects separated by commas, `]`.
     Array,
-    /// An object a line.
+    /// An object per line.
     Lines,
 }
 
-/// Writes a result to somewhere.
+/// A writer of JSON.
 pub struct JsonWriter<W> {
     out: W,
     frame: Frame,
@@ -33,7 +32,7 @@ pub struct JsonWriter<W> {
 }
 
 impl<W: Write> JsonWriter<W> {
-    /// For rows of this schema.
+    /// Makes a writer for rows of this schema.
     pub fn new(out: W, fields: SchemaRef, frame: Frame) -> JsonWriter<W> {
         let keys = fields.fields().iter().map(|field| key(field.name())).collect();
         JsonWriter { out, frame, fields, keys, rows: 0, text: String::new() }

@@ -1,9 +1,9 @@
-//! Channel binding: the hash of the server's certificate, "tls-server-end-point" of RFC 5929, which
-//! a login over TLS is bound to.
+//! Channel binding: the hash of the server's certificate, "tls-server-end-point" of RFC 5929, to
+//! which a login over TLS is bound.
 //!
 //! - TB1. The hash is that of the certificate's signature, with SHA-256 in place of MD5 and SHA-1.
-//! - TB2. A certificate whose signature names no hash that is known here (Ed25519 has none of its
-//!   own) binds nothing: channel binding is not offered then, as in PostgreSQL.
+//! - TB2. A certificate whose signature has no hash that is known here (Ed25519 has none of its
+//!   own) is not bound: channel binding is not offered then, as in PostgreSQL.
 
 use ring::digest::{Algorithm, SHA256, SHA384, SHA512, digest};
 
@@ -13,24 +13,24 @@ const OBJECT: u8 = 0x06;
 /// The hash algorithm among the parameters of RSASSA-PSS.
 const PSS_HASH: u8 = 0xa0;
 
-/// `1.2.840.113549.1.1`: signatures of RSA; one more number says which.
+/// `1.2.840.113549.1.1`: signatures of RSA; one more number identifies the hash.
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 /// `1.2.840.10045.4.1`: ECDSA with SHA-1.
 const ECDSA_SHA1: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x01];
-/// `1.2.840.10045.4.3`: ECDSA with SHA-2; one more number says which.
+/// `1.2.840.10045.4.3`: ECDSA with SHA-2; one more number identifies the hash.
 const ECDSA: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
 /// `1.3.14.3.2.26`: SHA-1.
 const SHA1: &[u8] = &[0x2b, 0x0e, 0x03, 0x02, 0x1a];
-/// `2.16.840.1.101.3.4.2`: SHA-2; one more number says which.
+/// `2.16.840.1.101.3.4.2`: SHA-2; one more number identifies the hash.
 const SHA2: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02];
 
-/// The hash of a certificate in the form of DER; `None` if it binds nothing (TB2).
+/// Returns the hash of a certificate in DER; `None` if it cannot be bound (TB2).
 pub(super) fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let algorithm = signature_hash(certificate)?;
     Some(digest(algorithm, certificate).as_ref().to_vec())
 }
 
-/// `SEQUENCE { to be signed, SEQUENCE { algorithm, parameters }, signature }` (TB1).
+/// Parses `SEQUENCE { to be signed, SEQUENCE { algorithm, parameters }, signature }` (TB1).
 fn signature_hash(certificate: &[u8]) -> Option<&'static Algorithm> {
     let (tag, parts, _) = element(certificate)?;
     let (_signed_tag, _signed, rest) = element(parts).filter(|_| tag == SEQUENCE)?;
@@ -51,7 +51,7 @@ fn signature_hash(certificate: &[u8]) -> Option<&'static Algorithm> {
     }
 }
 
-/// The hash that the parameters of RSASSA-PSS name; SHA-1 if they name none.
+/// Returns the hash that the parameters of RSASSA-PSS name; SHA-1 if they name none.
 fn pss_hash(parameters: &[u8]) -> Option<&'static Algorithm> {
     let (tag, parts, _) = element(parameters)?;
     if tag != SEQUENCE {
@@ -69,7 +69,7 @@ fn pss_hash(parameters: &[u8]) -> Option<&'static Algorithm> {
     }
 }
 
-/// The first element: its tag, what is in it, and what follows it.
+/// Returns the first element: its tag, its content, and the bytes after it.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = bytes.split_first()?;
     let (&first, rest) = rest.split_first()?;
@@ -94,7 +94,7 @@ mod tests {
         [&[tag, 0x82][..], &length, inside].concat()
     }
 
-    /// A certificate with nothing but the algorithm of its signature.
+    /// Makes a certificate with nothing but the algorithm of its signature.
     fn certificate(oid: &[&[u8]], parameters: &[u8]) -> Vec<u8> {
         let algorithm = [der(OBJECT, &oid.concat()), parameters.to_vec()].concat();
         der(SEQUENCE, &[der(SEQUENCE, b"to be signed"), der(SEQUENCE, &algorithm)].concat())
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn what_is_no_certificate_binds_nothing() {
         let whole = certificate(&[RSA, &[11]], &[]);
-        // The outermost length counts all: no part of it is one.
+        // The outermost length counts all bytes: no prefix is a certificate.
         for length in 0..whole.len() {
             assert_eq!(end_point(&whole[..length]), None, "{length}");
         }

@@ -1,53 +1,54 @@
-//! The order in which statements have their turns: a pure state machine.
+//! The order in which statements get their permits: a pure state machine.
 //!
-//! - queue-1. At most `Shares::all` turns are taken, and `ADMIN_TURNS` more by administrators: so
-//!   however many statements of others work, an administrator can look and cancel.
+//! - queue-1. At most `Shares::all` permits are in use, and `ADMIN_TURNS` more by administrators:
+//!   an administrator can look and cancel, however many other statements run.
 //! - queue-2. One user has at most `Shares::each` of them.
-//! - queue-3. Of the users who wait and may have a turn, the one with the fewest has the next;
+//! - queue-3. Of the waiting users that may have a permit, the one with the fewest gets the next;
 //!   among equals the one whose statement has waited longest. A user's own statements are served in
 //!   their order.
-//! - queue-4. No statement waits that could have a turn, once `next` has said that there is none.
-//! - queue-5. Users without turns and without waiting statements are forgotten.
+//! - queue-4. After `next` has returned `None`, no statement waits that could have a permit.
+//! - queue-5. Users without permits and without waiting statements are removed.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Turns that only administrators get (queue-1): one statement is enough to look and to cancel.
+/// The permits that only administrators get (queue-1): one statement is enough to look and to
+/// cancel.
 pub(crate) const ADMIN_TURNS: usize = 1;
-/// One turn of so many is kept from a user who has all others (queue-2), for another user.
+/// One permit of this many is kept from a user that has all others (queue-2), for another user.
 const SPARE_PART: usize = 8;
-/// With fewer turns, one user may have all: what is kept back would be a large part of them.
+/// With fewer permits, one user may have all: a reserve would be a large part of them.
 const SPARE_FROM: usize = 4;
 
-/// Who wants a turn. Clients without a name are one user.
+/// The user that wants a permit. Clients without a name are one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claimant {
     pub(crate) user: Option<Arc<str>>,
     pub(crate) is_admin: bool,
 }
 
-/// The turns there are.
+/// The numbers of permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
-    /// Those of all users together.
+    /// The permits of all users together.
     pub(crate) all: usize,
-    /// Those of one user.
+    /// The permits of one user.
     pub(crate) each: usize,
 }
 
 impl Shares {
-    /// The shares of this many turns.
+    /// Returns the shares of this many permits.
     pub(crate) fn of(all: usize) -> Shares {
         let spare = if all < SPARE_FROM { 0 } else { all.div_ceil(SPARE_PART) };
         Shares { all, each: all - spare }
     }
 }
 
-/// A statement that waits.
+/// A waiting statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ticket(u64);
 
-/// See the module.
+/// The state machine.
 #[derive(Debug)]
 pub(crate) struct Queue {
     shares: Shares,
@@ -59,7 +60,7 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct User {
     running: usize,
-    /// In the order in which they came, and whether it was an administrator.
+    /// The statements in the order in which they came, and whether the user was an administrator.
     waiting: VecDeque<(Ticket, bool)>,
 }
 
@@ -69,7 +70,7 @@ impl Queue {
         Queue { shares, running: 0, next: 0, users: HashMap::new() }
     }
 
-    /// Takes a turn if there is one for this user.
+    /// Takes a permit if there is one for this user.
     pub(crate) fn try_begin(&mut self, claimant: &Claimant) -> bool {
         let own = self.users.get(&claimant.user).map_or(0, |user| user.running);
         if !self.may_begin(own, claimant.is_admin) {
@@ -79,7 +80,7 @@ impl Queue {
         true
     }
 
-    /// Waits for a turn.
+    /// Adds a waiting statement.
     pub(crate) fn wait(&mut self, claimant: &Claimant) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
@@ -88,14 +89,14 @@ impl Queue {
         ticket
     }
 
-    /// A statement waits no longer.
+    /// Removes a waiting statement.
     pub(crate) fn give_up(&mut self, claimant: &Claimant, ticket: Ticket) {
         let Some(user) = self.users.get_mut(&claimant.user) else { return };
         user.waiting.retain(|(waiting, _)| *waiting != ticket);
         self.forget(&claimant.user);
     }
 
-    /// A turn of this user has ended. `next` says whose turns begin.
+    /// Releases a permit of this user. The caller repeats `next` to grant permits.
     pub(crate) fn end(&mut self, claimant: &Claimant) {
         let user = self.users.get_mut(&claimant.user).filter(|user| 0 < user.running);
         user.expect("who ends has begun, queue-5").running -= 1;
@@ -103,7 +104,7 @@ impl Queue {
         self.forget(&claimant.user);
     }
 
-    /// Takes a turn for the statement that has the next one (queue-3), if any has (queue-4).
+    /// Takes a permit for the statement that gets the next one (queue-3), if any may (queue-4).
     pub(crate) fn next(&mut self) -> Option<(Ticket, Claimant)> {
         let waiting = self.users.iter().filter_map(|(name, user)| {
             let (ticket, is_admin) = *user.waiting.front()?;
@@ -118,12 +119,12 @@ impl Queue {
         Some((ticket, claimant))
     }
 
-    /// The turns that a user has, and the shares of all.
+    /// Returns the number of permits that a user has, and the shares of all.
     pub(crate) fn of(&self, claimant: &Claimant) -> (usize, Shares) {
         (self.users.get(&claimant.user).map_or(0, |user| user.running), self.shares)
     }
 
-    /// True if a user with so many turns may have another one (queue-1, queue-2).
+    /// Returns true if a user with this many permits may have another one (queue-1, queue-2).
     fn may_begin(&self, own: usize, is_admin: bool) -> bool {
         let all = if is_admin { self.shares.all + ADMIN_TURNS } else { self.shares.all };
         self.running < all && own < self.shares.each
@@ -159,7 +160,7 @@ mod tests {
         }
     }
 
-    /// Those who begin, when `all` turns end one after the other.
+    /// Returns the users that begin when these permits end one after the other.
     fn served(queue: &mut Queue, ended: &[&str]) -> Vec<String> {
         let mut served = Vec::new();
         for name in ended {
@@ -192,7 +193,7 @@ mod tests {
         assert!(!queue.try_begin(&claimant("eve")));
         assert!(queue.try_begin(&claimant("admin")), "queue-1");
         assert!(!queue.try_begin(&claimant("admin")), "queue-1: it is one");
-        // When one of the three ends, the others wait until there are no more than theirs.
+        // After one of the three ends, the others wait until no more than their share runs.
         queue.wait(&claimant("eve"));
         queue.end(&claimant("bob"));
         assert_eq!(queue.next(), None, "queue-1");
@@ -208,7 +209,7 @@ mod tests {
         assert!(queue.try_begin(&claimant("ann")), "queue-2");
     }
 
-    /// Any sequence of what users do keeps the promises, whatever it is.
+    /// Any sequence of user actions keeps the invariants.
     #[test]
     fn promises_hold_whatever_users_do() {
         for seed in 0..200_u64 {

@@ -1,12 +1,12 @@
-//! The parameters of `/exec`, `/exp` and `/api/v1/sql/validate`: those of the address and of the
-//! body, as a form, as JSON, or a statement alone.
+//! The parameters of `/exec`, `/exp` and `/api/v1/sql/validate`: from the query string and from the
+//! body, which is a form, JSON, or a statement alone.
 //!
-//! - EB1. The bytes of a body, and what is made of them, are counted in the budget of what
-//!   connections hold, before they are held and until the request ends.
-//! - EB2. When that budget is scarce, a body that comes with less than `PACE_BYTES` a second gives
-//!   way to others.
+//! - EB1. The bytes of a body, and of the parameters made from it, are counted in the memory budget
+//!   of connections, before they are held and until the request ends.
+//! - EB2. If that budget is scarce, a body that arrives with less than `PACE_BYTES` a second is
+//!   refused.
 //!
-//! Not here: what the parameters mean (`request`).
+//! Not here: the meaning of the parameters (`request`).
 
 use std::time::Duration;
 
@@ -21,17 +21,18 @@ use crate::http::params::Params;
 use crate::http::unpack::{Encoding, Packing, UnpackError, Unpacker};
 use crate::http::wire::BodyError;
 
-/// As PostgreSQL's protocol counts them.
+/// The most parameters of a statement, as in PostgreSQL's protocol.
 const PARAMETERS_MAX: usize = 65_535;
-/// How long a body may be slow when memory is scarce, and which one is slow: bytes a second.
+/// The time for which a body may be slow when memory is scarce, and the bytes a second below which
+/// it is slow.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PACE_BYTES: f64 = (64 << 10) as f64;
-/// How often a body of which nothing comes is looked at.
+/// The interval at which a silent body is checked.
 const PACE_TICK: Duration = Duration::from_secs(1);
-/// Bytes of a value of JSON in memory, besides its text.
+/// The bytes of a JSON value in memory, besides its text.
 const JSON_NODE_BYTES: usize = 48;
 
-/// The parameters of the address and of the body.
+/// Reads the parameters of the query string and of the body.
 pub(in crate::http) async fn read_params(exchange: &mut Exchange<'_>) -> Result<Params, Stopped> {
     let not_text = || Refusal::new("22021", "the request is not UTF-8, or not encoded").at(0);
     let mut params = Params::parse(&exchange.head.query).map_err(|_| not_text())?;
@@ -40,7 +41,7 @@ pub(in crate::http) async fn read_params(exchange: &mut Exchange<'_>) -> Result<
     }
     let body = read_body(exchange).await?;
     let body = String::from_utf8(body).map_err(|_| not_text())?;
-    // Parameters are copies of it, and parsed JSON is larger.
+    // The parameters are copies of the body, and parsed JSON is larger.
     let is_json = exchange.head.content_type() == "application/json";
     let nodes = if is_json { json_nodes(&body) } else { 0 };
     let held = exchange.hold((2 * body.capacity()).saturating_add(nodes * JSON_NODE_BYTES));
@@ -55,12 +56,12 @@ pub(in crate::http) async fn read_params(exchange: &mut Exchange<'_>) -> Result<
             return Err(Refusal::new("0A000", message).with_status(415).into());
         }
     }
-    // What is left are the parameters, until the request ends.
+    // Only the parameters are left, until the request ends.
     exchange.hold(params.bytes()).map_err(|error| over_budget(&error))?;
     Ok(params)
 }
 
-/// `{"query":"...","limit":"1,10"}`.
+/// Adds the fields of `{"query":"...","limit":"1,10"}`.
 fn add_json(body: &str, params: &mut Params) -> Result<(), Refusal> {
     let bad = |what: &str| Refusal::new("22P02", format!("the body is no JSON object: {what}"));
     let value = serde_json::from_str(body).map_err(|error| bad(&error.to_string()))?;
@@ -80,7 +81,7 @@ fn add_json(body: &str, params: &mut Params) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Values for `$1`, `$2`, ...: a text stands for whatever its place wants.
+/// Converts the values of `$1`, `$2`, ...: a text takes the type of its place.
 fn bound(values: Vec<serde_json::Value>) -> Result<Vec<Parameter>, Refusal> {
     if PARAMETERS_MAX < values.len() {
         let message = format!("a statement has at most {PARAMETERS_MAX} parameters");
@@ -92,7 +93,7 @@ fn bound(values: Vec<serde_json::Value>) -> Result<Vec<Parameter>, Refusal> {
         serde_json::Value::String(text) => Ok(Parameter::Text(text)),
         serde_json::Value::Number(number) => Ok(match (number.as_i64(), number.as_f64()) {
             (Some(integer), _) => Parameter::Integer(integer),
-            // A number of 64 bits without a sign, say, which a text keeps as it is.
+            // A large unsigned number, for example, which a text keeps exactly.
             (None, _) if number.is_u64() => Parameter::Text(number.to_string()),
             (None, Some(double)) => Parameter::Double(double),
             (None, None) => Parameter::Text(number.to_string()),
@@ -104,9 +105,9 @@ fn bound(values: Vec<serde_json::Value>) -> Result<Vec<Parameter>, Refusal> {
     values.into_iter().map(parameter).collect()
 }
 
-/// Reads the body, decompressed; what it takes is counted (EB1).
+/// Reads and decompresses the body; its memory is counted (EB1).
 async fn read_body(exchange: &mut Exchange<'_>) -> Result<Vec<u8>, Stopped> {
-    // A form writes three bytes for one.
+    // A form needs up to three bytes for one.
     let max = exchange.shared.config.http.max_sql_bytes;
     let is_form = exchange.head.content_type() == "application/x-www-form-urlencoded";
     let max = if is_form { max.saturating_mul(3) } else { max };
@@ -138,7 +139,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// What comes next of the body. A slow one gives way when memory is scarce (EB2).
+    /// Returns the next bytes of the body. A slow one is refused when memory is scarce (EB2).
     async fn next(&mut self, exchange: &mut Exchange<'_>) -> Result<Option<Bytes>, Stopped> {
         let start = Instant::now();
         let slow = || {
@@ -165,7 +166,7 @@ impl Reading {
     fn push(&mut self, exchange: &mut Exchange<'_>, text: &[u8]) -> Result<(), Stopped> {
         let needed = self.bytes.len() + text.len();
         if self.bytes.capacity() < needed {
-            // As much as the vector will have then.
+            // The capacity that the vector will have.
             let capacity = needed.max(2 * self.bytes.capacity());
             self.counted.grow(exchange, capacity)?;
             self.bytes.reserve_exact(capacity - self.bytes.len());
@@ -175,10 +176,10 @@ impl Reading {
     }
 }
 
-/// Memory of a body, counted with the request (EB1).
+/// The memory of a body, counted with the request (EB1).
 struct Counting {
     start: Instant,
-    /// Of the decoder.
+    /// The bytes of the decoder.
     fixed: usize,
 }
 
@@ -199,7 +200,7 @@ fn over_budget(error: &OverBudget) -> Refusal {
     Refusal::new("53200", error.to_string()).with_status(503)
 }
 
-/// True if a body has been slow for longer than it may (EB2).
+/// Returns true if a body has been slow for too long (EB2).
 fn is_slow(elapsed: Duration, bytes: usize) -> bool {
     let late = elapsed.saturating_sub(PATIENCE);
     (bytes as f64) < late.as_secs_f64() * PACE_BYTES
@@ -220,8 +221,8 @@ fn packed_wrong(exchange: &Exchange<'_>, error: &UnpackError) -> Stopped {
     }
 }
 
-/// Values, names and lists of a text of JSON, at most: as many as it has separators outside of its
-/// strings, and one.
+/// Returns an upper bound of the values, names and lists in a JSON text: the separators outside of
+/// its strings, and one.
 fn json_nodes(text: &str) -> usize {
     let (mut nodes, mut in_string, mut is_escaped) = (1, false, false);
     for byte in text.bytes() {

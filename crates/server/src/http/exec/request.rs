@@ -1,6 +1,6 @@
-//! What a request to `/exec` asks for.
+//! A request to `/exec`, parsed from its parameters.
 //!
-//! - EQ1. A parameter that says nothing is an error, never ignored.
+//! - EQ1. A parameter with an invalid value is an error, and is never ignored.
 
 use std::time::Duration;
 
@@ -10,49 +10,49 @@ use super::Refusal;
 use crate::http::params::Params;
 use crate::http::wire::Head;
 
-/// A statement with everything that was said about its answer.
+/// A statement and the options of its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ExecRequest {
     pub(crate) sql: String,
-    /// Values for `$1`, `$2`, ...
+    /// The values of `$1`, `$2`, ...
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) window: RowWindow,
-    /// Columns of the answer; `None` for all.
+    /// The columns of the answer; `None` for all.
     pub(crate) columns: Option<Vec<String>>,
     pub(crate) form: ExecForm,
     pub(crate) timeout: Option<Timeout>,
-    /// What an empty statement is: a notice from version 2 on.
+    /// The version of the answer: from 2 on, an empty statement is a notice and no error.
     pub(crate) version: u32,
 }
 
-/// Which rows of an answer are sent, and whether the others are counted.
+/// The rows of an answer that are sent, and the choice to count the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowWindow {
-    /// Rows that are left out at first.
+    /// The number of rows that are skipped first.
     pub(crate) skip: u64,
-    /// Rows that are sent then.
+    /// The most rows that are sent after those.
     pub(crate) take: u64,
-    /// Whether all rows are counted.
+    /// True if all rows are counted.
     pub(crate) counts_all: bool,
 }
 
-/// How an answer is written.
+/// The format of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "as the parameters of the protocol")]
 pub(crate) struct ExecForm {
-    /// Without `query`, `columns` and `timestamp`.
+    /// True for an answer without `query`, `columns` and `timestamp`.
     pub(crate) rows_only: bool,
     pub(crate) timings: bool,
     pub(crate) explain: bool,
-    /// Integers of 64 bits as strings.
+    /// True if integers of 64 bits are strings.
     pub(crate) quotes_large: bool,
-    /// NaN and the infinities as strings.
+    /// True if NaN and the infinities are strings.
     pub(crate) nonfinite_text: bool,
 }
 
 impl ExecRequest {
-    /// Reads the parameters. `rows_max` is the bound for who gives none, 0 for none; `timeout_max`
-    /// is the longest time that may be asked for.
+    /// Reads the parameters. `rows_max` is the most rows without a limit in the request, 0 for all;
+    /// `timeout_max` is the longest timeout that may be requested.
     pub(crate) fn new(
         head: &Head,
         params: &Params,
@@ -97,7 +97,7 @@ impl ExecRequest {
     }
 }
 
-/// `n`: the first rows; `lo,hi`: rows from 1 on, both included.
+/// Parses `n`, the first rows, or `lo,hi`, rows from 1 on with both ends included.
 fn limit(text: &str) -> Option<(u64, u64)> {
     let number = |text: &str| {
         let text = text.trim();
@@ -113,7 +113,8 @@ fn limit(text: &str) -> Option<(u64, u64)> {
     }
 }
 
-/// The parameter in seconds, or the field in milliseconds; or what is wrong with it.
+/// Returns the timeout, from the parameter in seconds or from the header field in milliseconds; or
+/// the reason why it is invalid.
 pub(in crate::http) fn timeout(
     head: &Head,
     params: &Params,
@@ -172,7 +173,8 @@ mod tests {
         assert_eq!(request(field, "query=x").unwrap().timeout, after(50));
         assert_eq!(request(field, "query=x&timeout=0.25").unwrap().timeout, after(250));
         assert_eq!(request("", "query=x").unwrap().timeout, None);
-        // More than 24 hours, the default of `query.max_timeout`, were refused whatever it was.
+        // More than 24 hours, the default of `query.max_timeout`, were refused whatever its value
+        // was.
         assert_eq!(request("", "query=x&timeout=100000").unwrap().timeout, after(100_000_000));
         for bad in ["0", "-1", "NaN", "x", "172801", "1e300"] {
             let expected = format!("'{bad}' is no timeout of up to 172800 s");

@@ -1,7 +1,7 @@
-//! Rows of an answer as QuestDB's clients read them.
+//! Rows of an answer in the JSON that QuestDB's clients read.
 //!
-//! - ER1. What is written is JSON, and every value reads back as the value it is, except NaN and
-//!   the infinities, which become null unless they are asked for as strings.
+//! - ER1. The output is JSON, and every value reads back unchanged, except NaN and the infinities,
+//!   which become null unless they are requested as strings.
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -11,7 +11,7 @@ use super::request::ExecForm;
 use crate::cell::{Column, Shape, plain};
 use crate::json::{push_string, push_value};
 
-/// The name that QuestDB's clients know a type by.
+/// Returns the name of a type in QuestDB's clients.
 pub(super) fn type_name(field: &Field) -> String {
     let named = field.metadata().get("tidegate.type").map(String::as_str);
     let name = match (named, field.data_type()) {
@@ -45,7 +45,7 @@ pub(super) fn type_name(field: &Field) -> String {
     name.to_owned()
 }
 
-/// `[{"name":"ts","type":"TIMESTAMP"}]`.
+/// Appends `[{"name":"ts","type":"TIMESTAMP"}]`.
 pub(super) fn push_columns(schema: &Schema, columns: &[usize], text: &mut String) {
     text.push('[');
     for (position, &column) in columns.iter().enumerate() {
@@ -59,7 +59,7 @@ pub(super) fn push_columns(schema: &Schema, columns: &[usize], text: &mut String
     text.push(']');
 }
 
-/// The columns of a batch, ready to be written.
+/// The columns of a batch, prepared for writing.
 pub(super) struct RowText<'a> {
     columns: Vec<TextColumn<'a>>,
 }
@@ -70,24 +70,24 @@ struct TextColumn<'a> {
 }
 
 enum Kind {
-    /// As every JSON of ours has it.
+    /// The same as in other JSON of ours.
     Plain,
-    /// Text without anything to escape.
+    /// A text without anything to escape.
     Quoted,
-    /// A day, which these clients read as an instant.
+    /// A day, which these clients read as a timestamp.
     Day,
     Bytes(BinaryViewArray),
     /// A float, whose NaN and infinities are strings.
     FloatText,
 }
 
-/// The arrays of a batch that are written, without indirection.
+/// Returns the arrays of a batch that are written, without dictionaries and run ends.
 pub(super) fn arrays(batch: &RecordBatch, columns: &[usize]) -> Result<Vec<ArrayRef>, ArrowError> {
     columns.iter().map(|&column| plain(batch.column(column))).collect()
 }
 
 impl<'a> RowText<'a> {
-    /// For these arrays, which are `columns` of the schema.
+    /// Prepares these arrays, which are `columns` of the schema.
     pub(super) fn new(
         schema: &Schema,
         columns: &[usize],
@@ -161,7 +161,7 @@ fn kind(field: &Field, array: &ArrayRef, form: ExecForm) -> Result<Kind, ArrowEr
     })
 }
 
-/// Base64 with padding, as RFC 4648 has it, in quotes.
+/// Appends base64 with padding, by RFC 4648, in quotes.
 fn push_base64(bytes: &[u8], text: &mut String) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     text.push('"');

@@ -1,4 +1,4 @@
-//! A statement that works for a request, on the threads that are its place.
+//! Execution of a statement of a request, on the threads of its place.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use super::{Piece, QUEUE, Refusal};
 use crate::http::turn::Turn;
 use crate::shared::Services;
 
-/// A statement that works; dropping it ends it (EX2).
+/// A running statement; dropping it ends it (EX2).
 pub(in crate::http) struct Running {
     pub(super) pieces: Receiver<Piece>,
-    /// Ends the statement from elsewhere.
+    /// The handle that cancels the statement from another thread.
     pub(super) canceler: Canceler,
     #[expect(dead_code, reason = "dropping it ends the work")]
     work: AbortOnDrop,
 }
 
-/// Ends a task.
+/// A task that is aborted when this is dropped.
 struct AbortOnDrop(JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -30,7 +30,7 @@ impl Drop for AbortOnDrop {
 }
 
 impl Running {
-    /// Work that sends pieces, on threads of its own once it has a turn.
+    /// Starts work that sends pieces, on the threads of its place, once it is admitted.
     pub(in crate::http) fn seated<F>(
         (place, canceler): (Place, Canceler),
         (services, session): (Arc<Services>, Session),
@@ -42,7 +42,7 @@ impl Running {
         let (sender, pieces) = channel(QUEUE);
         let seated = async move {
             let (turn, threads) = match place {
-                // EX1.
+                // A cancel needs no permit (EX1).
                 Place::Here => (Ok(None), Handle::current()),
                 Place::Job | Place::Lane => match Turn::new(&services, &session).await {
                     Ok(turn) => {
@@ -57,13 +57,13 @@ impl Running {
             };
             drop((services, session));
             let mut work = AbortOnDrop(threads.spawn(work(sender, turn)));
-            // It has said why on standard error if it has panicked.
+            // A panic has already been printed to standard error.
             let _ = (&mut work.0).await;
         };
         Running { pieces, canceler, work: AbortOnDrop(tokio::spawn(seated)) }
     }
 
-    /// Work on these threads that sends pieces.
+    /// Starts work that sends pieces, on these threads.
     pub(in crate::http) fn on<F>(threads: &Handle, work: impl FnOnce(Sender<Piece>) -> F) -> Running
     where
         F: Future<Output = ()> + Send + 'static,
@@ -74,14 +74,14 @@ impl Running {
     }
 }
 
-/// The threads for a statement.
+/// The threads on which a statement runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Place {
-    /// Those of its connection: it is for when the others are all at work (EX1).
+    /// Those of its connection, so that it runs while all others are busy (EX1).
     Here,
-    /// Those of jobs, which work on when their statements are done.
+    /// Those of jobs, which run on after the statement has ended.
     Job,
-    /// Some of its own.
+    /// Those of the lane of the statement.
     Lane,
 }
 

@@ -1,4 +1,4 @@
-//! What is answered to an upload.
+//! The answer to an upload.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::http::response::{JSON, Response, TEXT};
 use crate::json::push_string;
 use crate::sqlstate;
 
-/// The answer to an import that was done.
+/// Makes the answer to a successful import.
 pub(super) fn success(form: AnswerForm, ended: &Ended, request: &ImportRequest) -> Response {
     match form {
         AnswerForm::Json => Response::new(200, JSON, json(ended, request)),
@@ -20,7 +20,7 @@ pub(super) fn success(form: AnswerForm, ended: &Ended, request: &ImportRequest) 
     }
 }
 
-/// The answer to one that was not.
+/// Makes the answer to a failed import.
 pub(super) fn failure(form: AnswerForm, status: Option<u16>, fault: &CopyFault) -> Response {
     let status = status.unwrap_or_else(|| sqlstate::status(fault.error.code));
     let response = match form {
@@ -101,13 +101,13 @@ fn text(ended: &Ended, request: &ImportRequest) -> String {
 
 const FITS: &str = "a String takes everything";
 
-/// Those that were rejected, and those that are there.
+/// Returns the numbers of rejected and of imported rows.
 fn rows(ended: &Ended) -> (u64, u64) {
     let outcome = &ended.outcome;
     (outcome.rows_handled - outcome.rows_imported, outcome.rows_imported)
 }
 
-/// How the table is partitioned, and by which column.
+/// Returns the partitioning of the table, and its designated timestamp.
 fn order(summary: &ImportSummary) -> (&'static str, Option<&str>) {
     let schema = &summary.schema;
     let timestamp = schema.designated_column().map(|(column, _)| column.name.as_str());
@@ -121,7 +121,7 @@ fn warnings(ended: &Ended, request: &ImportRequest) -> impl Iterator<Item = Stri
     request.warnings.iter().cloned().chain(notes).chain(nothing)
 }
 
-/// The columns of the table, and how many of their values were bad.
+/// Returns the columns of the table, each with the number of its bad values.
 fn columns(ended: &Ended) -> impl Iterator<Item = (&Column, u64)> {
     ended.summary.iter().flat_map(|summary| {
         summary.schema.columns().iter().map(|column| {
@@ -132,7 +132,7 @@ fn columns(ended: &Ended) -> impl Iterator<Item = (&Column, u64)> {
     })
 }
 
-/// The name that QuestDB's clients know a type by.
+/// Returns the name of a type in QuestDB's clients.
 fn type_name(ty: ColumnType) -> String {
     let name = match ty {
         ColumnType::Int8 => "BYTE",
@@ -145,7 +145,7 @@ fn type_name(ty: ColumnType) -> String {
     name.to_owned()
 }
 
-/// Bytes of a value; 0 where each has its own.
+/// Returns the bytes of a value; 0 if they vary.
 fn size(ty: ColumnType) -> u8 {
     if ty == ColumnType::Symbol {
         return 4;

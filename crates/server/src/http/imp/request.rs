@@ -1,7 +1,7 @@
-//! What a request to `/imp` asks for.
+//! A request to `/imp`, parsed from its parameters.
 //!
-//! - RQ1. A parameter with a value that means nothing is an error, never ignored; a parameter of
-//!   another name is a warning, as clients send some that mean nothing here.
+//! - RQ1. A known parameter with an invalid value is an error; an unknown parameter is a warning,
+//!   as clients send some that have no meaning here.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use tidegate_query::parse_column_type;
 use crate::copy::{CopyFault, Inner, defaults};
 use crate::http::params::Params;
 
-/// How the answer is written.
+/// The format of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AnswerForm {
     Text,
@@ -34,7 +34,7 @@ impl AnswerForm {
     }
 }
 
-/// A column, as the part `schema` describes it.
+/// A column, as described by the part `schema`.
 #[derive(Clone, Debug, PartialEq)]
 struct Described {
     name: String,
@@ -42,7 +42,7 @@ struct Described {
     pattern: Option<TimestampFormat>,
 }
 
-/// An import.
+/// An import and the options of its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ImportRequest {
     pub(super) table: String,
@@ -126,8 +126,8 @@ impl ImportRequest {
         })
     }
 
-    /// What holds if there is this table already: it stays as it is, and somebody should know what
-    /// was asked for in vain.
+    /// Adapts the request to an existing table, which is not changed: options without effect become
+    /// warnings.
     pub(super) fn for_table(mut self, schema: Option<Arc<Schema>>) -> ImportRequest {
         let Some(schema) = schema.filter(|_| self.existing != Existing::Replace) else {
             return self;
@@ -181,7 +181,7 @@ impl ImportRequest {
     }
 }
 
-/// The parameters of `/imp`; the last four have no effect.
+/// The known parameters of `/imp`; the last four have no effect.
 const PARAMETERS: [&str; 15] = [
     "name",
     "overwrite",
@@ -200,13 +200,13 @@ const PARAMETERS: [&str; 15] = [
     "durable",
 ];
 
-/// Parameters that may be misspelt ones.
+/// Makes warnings about unknown parameters, which may be misspelt.
 fn unknown(params: &Params) -> Vec<String> {
     let names = params.names().into_iter().filter(|name| !PARAMETERS.contains(name));
     names.map(|name| format!("there is no parameter `{name}`, ignored")).collect()
 }
 
-/// `a,b`.
+/// Splits `a,b`.
 fn names(text: &str) -> Option<Vec<String>> {
     text.split(',').map(|name| (!name.is_empty()).then(|| name.to_owned())).collect()
 }
@@ -215,7 +215,7 @@ fn bad(message: &str) -> CopyFault {
     CopyFault::new("22023", message)
 }
 
-/// `[{"name":"ts","type":"TIMESTAMP","pattern":"yyyy-MM-dd"}]`.
+/// Parses `[{"name":"ts","type":"TIMESTAMP","pattern":"yyyy-MM-dd"}]`.
 fn described(schema: &[u8]) -> Result<Vec<Described>, CopyFault> {
     if schema.is_empty() {
         return Ok(Vec::new());

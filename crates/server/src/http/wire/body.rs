@@ -1,18 +1,17 @@
-//! The body of a request as bytes that come: pieces of a body with a length, or chunks put
-//! together.
+//! The body of a request: the bytes of a body with a length, or those of its chunks.
 //!
-//! - BO1. Chunks have one reading: a size is 1 to 16 hexadecimal digits, perhaps a semicolon with
-//!   an extension without control characters, and CRLF; no line ends with LF alone.
+//! - BO1. Chunks are unambiguous: a size is 1 to 16 hexadecimal digits, perhaps a semicolon with an
+//!   extension without control characters, and CRLF; no line ends with LF alone.
 //!
-//! Not here: waiting for bytes (`wire`), and what they mean.
+//! Not here: waiting for bytes (`wire`), and their meaning.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::{Framing, Head};
 
-/// Bytes of a chunk's size with its extensions, and of the fields behind the last chunk.
+/// The most bytes of a chunk's size with its extensions, and of the fields after the last chunk.
 const SIZE_LINE_BYTES: usize = 4 << 10;
-/// Digits of a chunk's size: those of 64 bits.
+/// The most digits of a chunk's size: those of 64 bits.
 const SIZE_DIGITS: usize = 16;
 
 /// A body that is being read.
@@ -23,20 +22,20 @@ pub(crate) struct Body {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// So many bytes of a body with a length.
+    /// The rest of a body with a length, in bytes.
     Rest(u64),
-    /// A chunk's size comes.
+    /// Before the size of a chunk.
     Size,
-    /// So many bytes of a chunk.
+    /// The rest of a chunk, in bytes.
     Chunk(u64),
-    /// The line end behind a chunk.
+    /// Before the line end after a chunk.
     ChunkEnd,
-    /// Fields behind the last chunk, of so many bytes so far.
+    /// Within the fields after the last chunk, with the number of their bytes so far.
     Trailer(usize),
     Done,
 }
 
-/// What is wrong with a body.
+/// The reason why a body is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadBody(pub(crate) &'static str);
 
@@ -50,7 +49,7 @@ impl Body {
         Body { state, expects_continue: head.expects_continue() }
     }
 
-    /// How many bytes will come, if that is known.
+    /// Returns the bytes that will follow, if their number is known.
     pub(crate) fn length(&self) -> Option<u64> {
         match self.state {
             State::Rest(bytes) => Some(bytes),
@@ -59,13 +58,13 @@ impl Body {
         }
     }
 
-    /// Whether all of it was read, so that another request can follow.
+    /// Returns whether all of it was read, so that another request can follow.
     pub(crate) fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// Takes what the bytes that are there hold of the body; `None` if more must come, or it is
-    /// done.
+    /// Takes the bytes of the body that are in the buffer; `None` if more must arrive, or the body
+    /// has ended.
     pub(crate) fn take(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, BadBody> {
         loop {
             match self.state {
@@ -122,8 +121,8 @@ impl Body {
     }
 }
 
-/// How many bytes the line with a chunk's size has, and the size; `None` if the line has not ended
-/// (BO1).
+/// Returns the bytes of the line with a chunk's size, and the size; `None` if the line has not
+/// ended (BO1).
 fn chunk_size(buffer: &[u8]) -> Result<Option<(usize, u64)>, BadBody> {
     const BAD: BadBody = BadBody("a chunk has no size");
     let digits = buffer.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
@@ -150,7 +149,7 @@ fn chunk_size(buffer: &[u8]) -> Result<Option<(usize, u64)>, BadBody> {
 mod tests {
     use super::*;
 
-    /// What is taken of a request that comes in these pieces.
+    /// Returns the bytes taken from a request that arrives in these pieces.
     fn take(pieces: &[&[u8]]) -> Result<(Vec<u8>, bool), &'static str> {
         let mut buffer = BytesMut::from(pieces[0]);
         let head = Head::of_text(&mut buffer);
@@ -186,7 +185,7 @@ mod tests {
         for (text, expected) in [
             ("3\r\nabcd\r\n", Err("a chunk is longer than its size")),
             ("x\r\n", Err("a chunk has no size")),
-            // A line feed in an extension ends the line for some, and does not for others.
+            // Some readers treat a line feed in an extension as a line end, others do not.
             ("3;a\nb\r\nabc\r\n", Err("a chunk has no size")),
             ("3\nabc\r\n", Err("a chunk has no size")),
             ("3\rabc\r\n", Err("a chunk has no size")),

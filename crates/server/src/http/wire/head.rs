@@ -1,7 +1,7 @@
 //! The head of a request: its first line and its fields.
 //!
-//! - WI4. A head that comes in small pieces costs time in proportion to its length: it is parsed
-//!   when its end has come, and before that only when it has doubled.
+//! - WI4. A head that arrives in small pieces costs time in proportion to its length: it is parsed
+//!   when its end has arrived, and before that only when it has doubled.
 //! - WI5. A target in absolute form names the host; the field `Host` does not count then
 //!   (RFC 9112, section 3.2.2).
 
@@ -10,39 +10,38 @@ use std::str;
 use bytes::{Buf, BytesMut};
 use thiserror::Error;
 
-/// Fields of a head. Clients send a dozen.
+/// The most fields of a head. Clients send a dozen.
 const FIELDS_MAX: usize = 100;
 
-/// What a client wants, before its body.
+/// The head of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) method: String,
-    /// As it was sent, up to the question mark.
+    /// The target up to the question mark, as it was sent.
     pub(crate) path: String,
-    /// As it was sent, behind the question mark.
+    /// The target after the question mark, as it was sent.
     pub(crate) query: String,
-    /// Names in lower case.
+    /// The fields, with names in lower case.
     fields: Vec<(String, Vec<u8>)>,
     pub(crate) framing: Framing,
-    /// Whether it speaks HTTP/1.0, which knows no chunks: what has no length ends with the
-    /// connection.
+    /// True for HTTP/1.0, which has no chunks: an answer without a length ends with the connection.
     pub(crate) is_old: bool,
-    /// Whether another request may follow.
+    /// True if another request may follow.
     pub(crate) keeps_alive: bool,
 }
 
-/// Where a body ends.
+/// The end of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// At once: the request has neither a length nor chunks.
+    /// No body: the request has neither a length nor chunks.
     Absent,
-    /// After so many bytes.
+    /// After this number of bytes.
     Length(u64),
     /// After a chunk without bytes.
     Chunked,
 }
 
-/// Why a head is not taken.
+/// The reason why a head is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum HeadError {
     #[error("the head of the request is too large")]
@@ -53,23 +52,23 @@ pub(crate) enum HeadError {
     Slow,
 }
 
-/// Takes heads from bytes that come in pieces.
+/// A parser of heads that arrive in pieces.
 #[derive(Debug, Default)]
 pub(crate) struct HeadReader {
-    /// Bytes of the buffer that were parsed, and are no whole head.
+    /// The bytes of the buffer that were parsed, and are no complete head.
     parsed: usize,
-    /// Bytes of the buffer in which an end of a head was looked for.
+    /// The bytes of the buffer that were searched for the end of a head.
     scanned: usize,
 }
 
 impl HeadReader {
-    /// Takes the head from the bytes, if all of it is there (WI4).
+    /// Takes the head from the buffer, if it is complete (WI4).
     pub(crate) fn take(
         &mut self,
         buffer: &mut BytesMut,
         max: usize,
     ) -> Result<Option<Head>, HeadError> {
-        // Empty lines before a request are passed over (RFC 9112, section 2.2).
+        // Empty lines before a request are skipped (RFC 9112, section 2.2).
         while buffer.starts_with(b"\r\n") || buffer.starts_with(b"\n") {
             buffer.advance(if buffer[0] == b'\n' { 1 } else { 2 });
             *self = HeadReader::default();
@@ -88,16 +87,16 @@ impl HeadReader {
     }
 }
 
-/// Bytes of the end of a head, less one.
+/// The bytes of the end of a head, less one.
 const LINE_END_BYTES: usize = 2;
 
-/// True if an empty line is there.
+/// Returns true if there is an empty line.
 fn has_end(bytes: &[u8]) -> bool {
     bytes.windows(2).any(|two| two == b"\n\n") || bytes.windows(3).any(|three| three == b"\n\r\n")
 }
 
 impl Head {
-    /// Takes the head from the bytes, if all of it is there.
+    /// Takes the head from the buffer, if it is complete.
     fn parse(buffer: &mut BytesMut, max: usize) -> Result<Option<Head>, HeadError> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut request = httparse::Request::new(&mut fields);
@@ -137,43 +136,43 @@ impl Head {
         })
     }
 
-    /// The head that a test has written.
+    /// Parses the head of a test.
     #[cfg(test)]
     pub(crate) fn of_text(buffer: &mut BytesMut) -> Head {
         HeadReader::default().take(buffer, usize::MAX).expect("a head").expect("all of it")
     }
 
-    /// True if its method is one that changes nothing.
+    /// Returns true if its method changes nothing.
     pub(crate) fn only_reads(&self) -> bool {
         matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS")
     }
 
-    /// The names of all fields, in lower case.
+    /// Returns the names of all fields, in lower case.
     pub(crate) fn field_names(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|(name, _)| name.as_str())
     }
 
-    /// A field's value; that of the last if there are several, without bytes that are no text.
+    /// Returns a field's value; that of the last if there are several. `None` if it is not UTF-8.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let found = self.fields.iter().rev().find(|(known, _)| known == name)?;
         str::from_utf8(&found.1).ok().map(str::trim)
     }
 
-    /// Whether the client waits to be told that its body is wanted.
+    /// Returns whether the client waits for permission to send its body.
     pub(crate) fn expects_continue(&self) -> bool {
         // HTTP/1.0 has no such answers.
         !self.is_old
             && self.field("expect").is_some_and(|value| value.eq_ignore_ascii_case("100-continue"))
     }
 
-    /// The type of the body, without its parameters, in lower case.
+    /// Returns the type of the body, without its parameters, in lower case.
     pub(crate) fn content_type(&self) -> String {
         let value = self.field("content-type").unwrap_or_default();
         value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 }
 
-/// Since 1.1 a request says which host it is for, once (WI3).
+/// Checks the field `Host`, which HTTP/1.1 requires exactly once (WI3).
 fn check_host(fields: &[(String, Vec<u8>)], is_old: bool) -> Result<(), HeadError> {
     match fields.iter().filter(|(name, _)| name == "host").count() {
         0 if !is_old => Err(HeadError::Malformed("it names no host")),
@@ -182,7 +181,7 @@ fn check_host(fields: &[(String, Vec<u8>)], is_old: bool) -> Result<(), HeadErro
     }
 }
 
-/// The host that a target in absolute form names, and its path with the query (WI5).
+/// Returns the host that a target in absolute form names, and its path with the query (WI5).
 fn host_and_target(target: &str) -> (Option<&str>, &str) {
     let Some((scheme, rest)) = target.split_once("://") else { return (None, target) };
     if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
@@ -192,7 +191,7 @@ fn host_and_target(target: &str) -> (Option<&str>, &str) {
     (Some(&rest[..end]), &rest[end..])
 }
 
-/// Where the body ends (WI3).
+/// Returns the end of the body (WI3).
 fn framing(fields: &[(String, Vec<u8>)], is_old: bool) -> Result<Framing, HeadError> {
     let is_encoded = fields.iter().any(|(name, _)| name == "transfer-encoding");
     let encoding = all_of(fields, "transfer-encoding");
@@ -218,7 +217,7 @@ fn length(value: &[u8]) -> Result<u64, HeadError> {
     number.ok_or(HeadError::Malformed("its length is no number"))
 }
 
-/// All values of a field, in lower case, with commas between.
+/// Returns all values of a field, in lower case, joined by commas.
 fn all_of(fields: &[(String, Vec<u8>)], name: &str) -> String {
     let values = fields.iter().filter(|(known, _)| known == name);
     let texts = values.map(|(_, value)| String::from_utf8_lossy(value).to_ascii_lowercase());
@@ -271,7 +270,7 @@ mod tests {
             ("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", false),
             ("GET / HTTP/1.1\r\nHost: x\r\nConnection: TE, Close\r\n\r\n", false),
             ("GET / HTTP/1.0\r\n\r\n", false),
-            // Some answers end with the connection, and the client may ask for such a one next.
+            // Some answers end with the connection, and the client may request such a one next.
             ("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", false),
         ] {
             assert_eq!(taken(text).keeps_alive, expected, "{text}");
@@ -288,7 +287,7 @@ mod tests {
         assert_eq!(take(old), Err(refused), "WI3");
         let two = "POST / HTTP/1.0\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n";
         assert_eq!(take(two), Err(HeadError::Malformed("it has two lengths")), "WI3");
-        // An empty encoding beside a length is read as none by some, and as one by others.
+        // An empty encoding beside a length is no encoding for some readers, and one for others.
         for encoding in ["gzip, chunked", "", "identity", "chunked, chunked", "xchunked"] {
             let length = if encoding.is_empty() { "Content-Length: 3\r\n" } else { "" };
             let text = format!(
@@ -343,8 +342,8 @@ mod tests {
         assert_eq!((expects("1.0"), expects("1.1")), (false, true));
     }
 
-    // Each byte had the whole head parsed again: 58 KB of fields behind which bytes came one by one
-    // cost 35 us a byte.
+    // The whole head was parsed again for each byte: 58 KB of fields and then single bytes cost 35
+    // us a byte.
     #[test]
     fn a_head_that_comes_byte_by_byte_is_parsed_a_few_times() {
         let fields = format!("A: {}\r\n", "b".repeat(700)).repeat(80);
@@ -359,7 +358,7 @@ mod tests {
         }
         assert!(head.is_some() && parsed <= 24, "WI4: {parsed}");
         assert_eq!(&buffer[..], b"rest", "WI1");
-        // What is no head is refused before a line end comes.
+        // Bytes that cannot become a head are refused before a line end arrives.
         let refused = HeadReader::default().take(&mut BytesMut::from(&b"\x16\x03\x01"[..]), MAX);
         assert!(refused.is_err());
     }

@@ -1,18 +1,18 @@
-//! COPY whose rows come or go over the connection.
+//! COPY whose rows go over the connection, in either direction.
 //!
-//! - CY1. Bytes go to the import as they come, which takes them at its own pace, and the client
-//!   waits with them: nothing of them is kept here.
-//! - CY2. CopyDone makes all rows one commit. Whatever else ends it, an error, CopyFail, a cancel
-//!   or a client that goes away, leaves the table as it was.
-//! - CY3. Each row that goes out is a message of its own, as clients expect it. They are written on
+//! - CY1. Received bytes go to the import at its own speed, and the client waits with them: none of
+//!   them are kept here.
+//! - CY2. CopyDone commits all rows with one commit. Any other end, by an error, CopyFail, a cancel
+//!   or a client that goes away, leaves the table unchanged.
+//! - CY3. Each row that is sent is a message of its own, as clients expect it. They are written on
 //!   the engine's threads, a part at a time.
-//! - CY4. In a transaction, CopyDone puts the rows to those that wait for COMMIT; an error leaves
+//! - CY4. In a transaction, CopyDone adds the rows to those that wait for COMMIT; an error leaves
 //!   none of them.
-//! - CY5. A client that does not read has no turn among the statements that work, and is given up
-//!   after `pg.send_timeout`; one that does not write is given up after `pg.copy_idle_timeout`. A
+//! - CY5. A client that does not read releases its admission permit, and is disconnected after
+//!   `pg.send_timeout`; one that does not write is disconnected after `pg.copy_idle_timeout`. A
 //!   cancel ends the wait for both.
 //!
-//! Not here: what the options say, and what rows look like (`copy`, `results`, `binary_copy`).
+//! Not here: the meaning of the options, and the format of rows (`copy`, `results`, `binary_copy`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,14 +47,14 @@ use crate::results::{Delimited, ResultForm};
 use crate::seat::Seat;
 use crate::shared::CountedQuery;
 
-/// Parts that wait for the client.
+/// The most parts that wait for the client.
 const QUEUE: usize = 2;
-/// Bytes of a part.
+/// The bytes of a part.
 const PART_BYTES: usize = 256 << 10;
 
-/// What the engine's threads have written.
+/// The output of the engine's threads.
 enum Part {
-    /// Messages, how many rows they are, and what counts their bytes.
+    /// Messages with the number of their rows and the count of their bytes.
     Rows {
         bytes: BytesMut,
         rows: u64,
@@ -64,7 +64,7 @@ enum Part {
     Failed(Box<Fault>),
 }
 
-/// The warnings on columns of which the binary form keeps less than they have (EN2).
+/// Makes the warnings about columns that lose precision in the binary format (EN2).
 fn cut_instants(schema: &SchemaRef) -> Vec<String> {
     let is_cut = |field: &&Arc<Field>| {
         matches!(field.data_type(), DataType::Timestamp(TimeUnit::Nanosecond, _))
@@ -79,7 +79,7 @@ fn cut_instants(schema: &SchemaRef) -> Vec<String> {
 }
 
 impl Connection {
-    /// Does a COPY FROM STDIN or TO STDOUT.
+    /// Executes a COPY FROM STDIN or TO STDOUT.
     pub(super) async fn copy(&mut self, sql: &str) -> Result<(), Stopped> {
         let counted = CountedQuery::begin(&self.shared, "pg");
         let done = self.copy_rows(sql).await;
@@ -123,7 +123,7 @@ impl Connection {
             }
             Some(CopyStream::Out { schema, stream, format, options }) => {
                 check_depth(&schema)?;
-                // Threads come after the turn (seat-3).
+                // Threads are taken after admission (seat-3).
                 drop(lane);
                 let seat = self.turn(&canceler).await?;
                 self.wire.out.copy(b'H', schema.fields().len(), format_of(format));
@@ -164,7 +164,7 @@ impl Connection {
                 Ok(message) => message,
                 Err(End::Gone) => return Err(Stopped::Gone),
                 Err(End::Told) => {
-                    // A client that does not listen is not waited for.
+                    // The wait for a client that does not read is bounded.
                     let _ = timeout(PARTING, self.wire.flush()).await;
                     return Err(Stopped::Gone);
                 }
@@ -182,7 +182,7 @@ impl Connection {
                         sink.push(&before).await.map_err(failed)?;
                         sink.push(bytes).await.map_err(failed)?;
                     }
-                    // A large message is read in parts, and others have the thread in between.
+                    // A large message is read in parts, and other tasks run in between.
                     Some(reader) => {
                         for bytes in bytes.chunks(LARGE_BYTES) {
                             text.clear();
@@ -200,7 +200,7 @@ impl Connection {
                     let message = format!("COPY from stdin failed: {reason}");
                     return Err(Fault::new("57014", message).into());
                 }
-                // They may stand between the others, and mean nothing.
+                // They may stand between the rows, and have no effect.
                 Message::Flush | Message::Sync => {}
                 Message::Terminate => return Err(Stopped::Gone),
                 _ => {
@@ -258,7 +258,7 @@ impl Connection {
                 None => break Err(panicked().into()),
             }
         };
-        // Writing a long row ends, too.
+        // Work on a long row must end, too.
         if ended.is_err() {
             canceler.cancel();
         }
@@ -270,9 +270,9 @@ impl Connection {
     }
 }
 
-/// How rows that go out are written.
+/// The format of rows that are sent.
 enum OutRows {
-    /// Their values as PostgreSQL writes them.
+    /// Values as PostgreSQL writes them.
     Delimited(Delimited, SchemaRef, Vec<Format>),
     Binary(SchemaRef),
 }
@@ -290,7 +290,7 @@ fn format_of(format: CopyFormat) -> Format {
 }
 
 impl OutRows {
-    /// What stands before all rows.
+    /// Writes the part before all rows.
     fn header(&self, parts: &mut Parts) {
         match self {
             OutRows::Delimited(rows, ..) => {
@@ -300,12 +300,12 @@ impl OutRows {
                     push(&mut parts.part, text.as_bytes());
                 }
             }
-            // Clients expect it in one message with what comes next.
+            // Clients expect it in one message with the first row.
             OutRows::Binary(_) => parts.lead = &HEADER,
         }
     }
 
-    /// What stands behind them.
+    /// Writes the part after all rows.
     fn trailer(&self, parts: &mut Parts) {
         if let OutRows::Binary(_) = self {
             let last = [parts.lead, &TRAILER].concat();
@@ -313,7 +313,7 @@ impl OutRows {
         }
     }
 
-    /// Rows of a batch, up to a full part. Gives the row that comes next.
+    /// Writes rows of a batch, up to a full part. Returns the next row.
     fn rows(
         &self,
         (arrays, rows): (&[ArrayRef], Range<usize>),
@@ -364,17 +364,17 @@ impl OutRows {
     }
 }
 
-/// Messages that are written, and how many rows they are.
+/// Written messages, and the number of their rows.
 struct Parts {
     part: BytesMut,
     rows: u64,
     guard: Guard,
-    /// What the next message begins with.
+    /// The bytes before the next message.
     lead: &'static [u8],
 }
 
 impl Parts {
-    /// Counts a row, and tells whether the part is full.
+    /// Counts a row, and returns whether the part is full.
     fn row_ends(&mut self) -> bool {
         self.rows += 1;
         PART_BYTES <= self.part.len()
@@ -401,7 +401,7 @@ async fn write(stream: SendableRecordBatchStream, out: Out, sender: Sender<Part>
         Ok(()) => Part::End,
         Err(fault) => Part::Failed(Box::new(fault)),
     };
-    // If nobody waits for it any more, nobody needs to know.
+    // If the client has gone, there is no receiver.
     let _ = sender.send(end).await;
 }
 
@@ -439,13 +439,13 @@ async fn write_all(
     Ok(())
 }
 
-/// The client takes no more rows.
+/// The receiver of the rows has gone.
 struct Abandoned;
 
 async fn send(parts: Parts, sender: &Sender<Part>) -> Result<(), Abandoned> {
     let Parts { part: bytes, rows, guard, .. } = parts;
     let mut held = guard.into_held();
-    // There was room for it when it was written.
+    // The bytes were counted when they were written.
     let _ = held.try_resize(bytes.len());
     sender.send(Part::Rows { bytes, rows, held }).await.map_err(|_| Abandoned)
 }
@@ -453,7 +453,7 @@ async fn send(parts: Parts, sender: &Sender<Part>) -> Result<(), Abandoned> {
 /// A batch of rows that is being written.
 struct Batch {
     batch: RecordBatch,
-    /// As they are written, once the first row is.
+    /// The arrays as they are written; empty before the first row.
     arrays: Vec<ArrayRef>,
     row: usize,
     parts: Parts,
@@ -472,7 +472,7 @@ impl Batch {
     }
 }
 
-/// A CopyData message.
+/// Appends a CopyData message.
 fn push(part: &mut BytesMut, row: &[u8]) {
     part.put_u8(b'd');
     part.put_u32(u32::try_from(row.len() + 4).expect("rows are shorter than 4 GiB"));

@@ -1,13 +1,13 @@
 //! The line `\.` at the end of the rows of a COPY: psql ends its own input with it, and sends it
-//! along, whatever the format is. PostgreSQL up to version 16 takes it for the end of CSV, too.
+//! along in every format. PostgreSQL up to version 16 treats it as the end of CSV, too.
 //!
-//! - EL1. Only a line of its own at the very end is one. What may become one waits for what
-//!   follows; all else goes on as it came.
+//! - EL1. Only a separate line at the very end is removed. Bytes that may be such a line wait for
+//!   those that follow; all others are passed on unchanged.
 
-/// Bytes of the longest one, with the end of the line before it.
+/// The bytes of the longest such line, with the line end before it.
 const LONGEST: usize = b"\n\\.\r\n".len();
 
-/// Keeps back what may be such a line (EL1).
+/// A filter that holds back bytes that may be such a line (EL1).
 #[derive(Debug, Default)]
 pub(super) struct EndLine {
     kept: Vec<u8>,
@@ -15,7 +15,7 @@ pub(super) struct EndLine {
 }
 
 impl EndLine {
-    /// Takes bytes, and gives those that are none of the line, the first ones first.
+    /// Takes bytes, and returns those that are not part of the line, in order.
     pub(super) fn push<'b>(&mut self, bytes: &'b [u8]) -> (Vec<u8>, &'b [u8]) {
         let before = match bytes.len().checked_sub(LONGEST) {
             Some(end) => {
@@ -33,7 +33,7 @@ impl EndLine {
         (before, &[])
     }
 
-    /// What was kept and is no such line: that was all.
+    /// Ends the input, and returns the bytes that were held back and are no such line.
     pub(super) fn end(self) -> Vec<u8> {
         let EndLine { mut kept, has_more } = self;
         let line = [&b"\\.\r\n"[..], b"\\.\n", b"\\."].into_iter().find(|line| {

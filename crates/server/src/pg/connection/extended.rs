@@ -1,11 +1,11 @@
-//! The extended protocol: statements that are prepared, given values, described and done in steps.
+//! The extended protocol: statements that are parsed, bound, described and executed in steps.
 //!
-//! - EP1. A statement is described once, when that is needed: for a Describe, or for the types of
-//!   parameters that the client leaves open.
-//! - EP2. What a statement was described to give is what it gives. If its tables have changed so
-//!   that it would give something else, it fails in the words that clients know.
+//! - EP1. A statement is described once, on demand: for a Describe, or for the types of parameters
+//!   that the client leaves open.
+//! - EP2. A statement returns the columns that it was described with. If its tables have changed so
+//!   that it would return others, it fails with the error that clients know.
 //! - EP3. Statements up to the next Sync are one transaction, as in PostgreSQL: an error in the
-//!   middle leaves nothing of those before it. One behind which Sync has come already needs none.
+//!   middle undoes those before it. A statement whose Sync has already arrived needs none.
 
 use std::sync::Arc;
 
@@ -30,39 +30,39 @@ use crate::pg::portal::State;
 use crate::pg::types;
 use crate::pg::value::{Counted, Known, bytes_of, example, parameter};
 
-/// A statement with a name, or the one without.
+/// A prepared statement, with or without a name.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) sql: Arc<str>,
     pub(super) command: Command,
-    /// As the client has said them; 0 is left open.
+    /// The types of parameters given by the client; 0 is left open.
     pub(super) types: Vec<u32>,
-    /// What it takes, without its description.
+    /// The bytes that it takes, without its description.
     bytes: usize,
     _held: Held,
     described: tokio::sync::OnceCell<Description>,
 }
 
-/// What a statement needs and gives.
+/// The parameters and the columns of a statement.
 #[derive(Clone, Debug)]
 pub(super) struct Description {
     pub(super) columns: Option<SchemaRef>,
-    /// Of all parameters.
+    /// The types of all parameters.
     pub(super) types: Vec<u32>,
     _held: Arc<Held>,
 }
 
-/// Whether a cursor outlives its transaction.
+/// The lifetime of a cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
     No,
-    /// If that is committed.
+    /// Beyond its transaction, if that is committed.
     Wanted,
-    /// It was, and the cursor is there until it is closed.
+    /// The transaction was committed, and the cursor lives until it is closed.
     Kept,
 }
 
-/// A statement with values.
+/// A statement with values: a portal.
 #[derive(Debug)]
 pub(super) struct Portal {
     pub(super) prepared: Arc<Prepared>,
@@ -70,26 +70,26 @@ pub(super) struct Portal {
     pub(super) formats: Vec<Format>,
     pub(super) state: State,
     pub(super) hold: Hold,
-    /// Bytes that it takes until its rows come: its statement may be kept by nothing else any more.
+    /// The bytes that it takes until its rows come: perhaps nothing else keeps its statement.
     bytes: usize,
     _held: Held,
 }
 
 impl Portal {
-    /// What ends the statement that works for it.
+    /// Returns the canceler of its statement, if that has rows.
     pub(super) fn working(&self) -> Option<Canceler> {
         let State::Rows(rows) = &self.state else { return None };
         rows.is_working().then(|| rows.canceler.clone())
     }
 
-    /// Lets go of the rows of a statement that was ended.
+    /// Releases the rows of a statement that was cancelled.
     pub(super) fn end_canceled(&mut self) {
         if let State::Rows(rows) = &mut self.state {
             rows.end_canceled();
         }
     }
 
-    /// With values, and what counts them.
+    /// Makes a portal with values, and the count of their bytes.
     pub(super) fn new(
         prepared: &Arc<Prepared>,
         (values, held): (Vec<Parameter>, Held),
@@ -145,7 +145,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A statement that is to be kept, and counted from now on.
+    /// Makes a prepared statement, and counts its bytes.
     pub(super) async fn prepared(
         &mut self,
         sql: Arc<str>,
@@ -175,9 +175,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether what has this name and takes so many bytes may be kept (CO3).
+    /// Checks that a named object of this many bytes may be kept (CO3).
     fn check_room(&self, name: &str, bytes: usize) -> Result<(), Fault> {
-        // What has no name makes room for the next one without.
+        // The unnamed object is replaced by the next one.
         if name.is_empty() {
             return Ok(());
         }
@@ -203,7 +203,7 @@ impl Connection {
         })
     }
 
-    /// A prepared statement that EXECUTE may run (SE3). By Parse, others have names, too.
+    /// Returns a prepared statement that EXECUTE may run (SE3). Parse can name others, too.
     pub(super) fn find_executable(&self, name: &str) -> Result<Arc<Prepared>, Fault> {
         let prepared = self.find_prepared(name)?;
         match prepared.command {
@@ -264,7 +264,7 @@ impl Connection {
         Ok(())
     }
 
-    /// CO3.
+    /// Keeps a portal under a name (CO3).
     pub(super) fn keep_portal(&mut self, name: &str, portal: Portal) -> Result<(), Fault> {
         let max = self.shared.config.pg.max_prepared;
         if !self.portals.contains_key(name) && max <= self.portals.len() {
@@ -295,8 +295,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The columns of a portal. A query that is known begins with it: what is found of it says what
-    /// it gives.
+    /// Returns the columns of a portal. A query that is known to be quick is begun for this, as its
+    /// result has them.
     async fn portal_columns(&mut self, portal: &mut Portal) -> Result<Option<SchemaRef>, Stopped> {
         if let State::Ready = portal.state
             && portal.prepared.command == Command::Statement
@@ -332,7 +332,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What a statement needs and gives (EP1).
+    /// Returns the description of a statement (EP1).
     pub(super) async fn description(
         &mut self,
         prepared: &Arc<Prepared>,
@@ -358,7 +358,8 @@ impl Connection {
         Ok(description.clone())
     }
 
-    /// The columns of a statement that the connection does itself; `None` if the engine does it.
+    /// Returns the columns of a statement that the connection executes itself; `None` if the engine
+    /// executes it.
     async fn of_command(
         &mut self,
         command: &Command,
@@ -382,7 +383,7 @@ impl Connection {
         })
     }
 
-    /// The columns of a statement with these values.
+    /// Returns the columns of a statement with these values.
     async fn columns_with(
         &mut self,
         prepared: &Arc<Prepared>,
@@ -394,7 +395,7 @@ impl Connection {
         }
     }
 
-    /// The columns of a statement of the engine, or of a cursor that is declared.
+    /// Returns the columns of a statement of the engine, or of the query of a cursor.
     async fn query_columns(
         &mut self,
         prepared: &Arc<Prepared>,
@@ -411,7 +412,7 @@ impl Connection {
         prepared: &Prepared,
         values: Vec<Parameter>,
     ) -> Result<Described, Stopped> {
-        // What is declared is described by its query.
+        // DECLARE is described by its query.
         let (text, is_declared) = match &prepared.command {
             Command::Declare { sql, .. } => (Arc::from(sql.as_str()), true),
             _ => (Arc::clone(&prepared.sql), false),
@@ -434,7 +435,7 @@ impl Connection {
             Ok(described) => {
                 let mut described = described.map_err(|error| Fault::of_query(&error, &text, 0))?;
                 described.columns.as_ref().map_or(Ok(()), check_depth)?;
-                // Its rows come with FETCH.
+                // Its rows are returned by FETCH.
                 described.columns = described.columns.filter(|_| !is_declared);
                 Ok(described)
             }
@@ -444,7 +445,7 @@ impl Connection {
 
     pub(super) async fn execute(&mut self, portal: &Bytes, rows_max: u32) -> Result<(), Stopped> {
         let name = text(portal)?.to_owned();
-        // 0 is no limit, and so is what is negative as the client sees it.
+        // 0 is no limit, and so are numbers that are negative for the client.
         let max = match rows_max {
             0 | 0x8000_0000.. => u64::MAX,
             max => max.into(),
@@ -490,7 +491,7 @@ impl Connection {
         Ok(())
     }
 
-    /// EP3.
+    /// Begins an implicit transaction for a statement within a pipeline (EP3).
     fn begin_pipelined(&mut self, sql: &str) {
         let is_last = self.wire.input.first() == Some(&SYNC);
         let is_open = self.status != Status::Idle || self.is_implicit;
@@ -518,7 +519,7 @@ impl Connection {
         Ok(progress)
     }
 
-    /// EP2.
+    /// Checks that the columns are those of the description (EP2).
     fn check_columns(&self, prepared: &Prepared, found: &SchemaRef) -> Result<(), Fault> {
         let Some(Description { columns: Some(expected), .. }) = prepared.described.get() else {
             return Ok(());
@@ -539,7 +540,7 @@ impl Connection {
     }
 }
 
-/// The type of a parameter: as the client says it, as it was found, or else a text.
+/// Returns the type of a parameter: the declared one, the inferred one, or else text.
 fn type_of(described: &Described, declared: &[u32], at: usize) -> u32 {
     let found = described.parameters.get(at).and_then(Option::as_ref);
     match declared.get(at) {
@@ -551,7 +552,7 @@ fn type_of(described: &Described, declared: &[u32], at: usize) -> u32 {
     }
 }
 
-/// What is said behind the rows of a statement.
+/// Returns the command tag of a statement with rows.
 pub(super) fn rows_tag(sql: &str, rows: u64) -> String {
     match first_token(sql) {
         Some(first) if first.is_word("SHOW") => "SHOW".to_owned(),
@@ -567,7 +568,7 @@ pub(super) fn text(bytes: &Bytes) -> Result<&str, Fault> {
     std::str::from_utf8(bytes).map_err(|_| Fault::not_text())
 }
 
-/// The name of something that is to be kept.
+/// Returns the name of an object that is to be kept.
 fn new_name(bytes: &Bytes) -> Result<&str, Fault> {
     let name = text(bytes)?;
     check_name(name).map(|()| name)
@@ -589,7 +590,7 @@ fn format(code: u16) -> Result<Format, Fault> {
     }
 }
 
-/// The format of each value: none are said, one for all, or each.
+/// Returns the format of each value: none are given, one for all, or each.
 fn formats(codes: &[u16], count: usize) -> Result<Vec<Format>, Fault> {
     match codes {
         [] => Ok(vec![Format::Text; count]),
@@ -607,7 +608,7 @@ fn result_formats(codes: &[u16]) -> Result<Vec<Format>, Fault> {
     codes.iter().map(|&code| format(code)).collect()
 }
 
-/// The format of each column: one is for all, and none is text.
+/// Returns the format of each column: one is for all, and none is text.
 pub(super) fn spread(formats: &[Format], columns: usize) -> Result<Vec<Format>, Fault> {
     match formats {
         [] => Ok(vec![Format::Text; columns]),

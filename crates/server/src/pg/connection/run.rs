@@ -1,4 +1,4 @@
-//! A statement of the engine, from its start to as many of its rows as are asked for.
+//! Execution of an engine's statement, from its start to the requested number of rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,55 +19,55 @@ use crate::seat::{NoSeat, Seat, overdue};
 use crate::shared::CountedQuery;
 use crate::turns::Claimant;
 
-/// How often who waits for a turn asks whether it is still wanted.
+/// The interval at which a statement that waits for admission checks whether it was cancelled.
 const TICK: Duration = Duration::from_millis(20);
-/// How long a client may take to read before others have its turn (CO2).
+/// The time for which a client may read nothing before the permit is released (CO2).
 const SLOW: Duration = Duration::from_millis(50);
-/// Bytes of rows that are written before it is looked for what else is to be done.
+/// The bytes of rows that are written before other events are checked.
 const PART_BYTES: usize = 64 << 10;
-/// Bytes of rows that are written at once on a blocking thread.
+/// The bytes of rows that are written at once on a blocking thread.
 const HEAVY_PART_BYTES: usize = 256 << 10;
 
-/// How a statement is to be done.
+/// A statement to execute.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     pub(super) sql: Arc<str>,
     pub(super) parameters: Arc<[Parameter]>,
-    /// Characters of what the client has sent before the statement.
+    /// The characters that the client has sent before the statement.
     pub(super) before: usize,
-    /// Set if its text or its values take long to read (CO5).
+    /// True if its text or its values take long to read (CO5).
     pub(super) is_large: bool,
 }
 
-/// What has come of the start of a statement.
+/// The result of the start of a statement.
 pub(super) enum Started {
     Rows(Box<Rows>),
-    /// Something was changed.
+    /// The statement has no rows, and is done.
     Done(String),
 }
 
-/// What happens with rows.
+/// The use of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     Sent,
-    /// They are passed over: MOVE.
+    /// They are skipped: MOVE.
     Skipped,
 }
 
-/// What the engine has said first of a statement.
+/// The first answer of the engine to a statement.
 enum Begun {
     Rows { running: Running, schema: SchemaRef, canceler: Canceler, seat: Option<Seat> },
     Done(String),
 }
 
-/// How far rows were taken.
+/// The progress of taking rows.
 pub(super) struct Progress {
     pub(super) rows: u64,
-    /// Whether there are no more.
+    /// True if there are no more rows.
     pub(super) is_over: bool,
 }
 
-/// Ends work with whoever waits for it (CO4).
+/// A task that is aborted when this is dropped (CO4).
 pub(super) struct Ending(pub(super) AbortHandle);
 
 impl Drop for Ending {
@@ -112,10 +112,10 @@ impl Connection {
         }
     }
 
-    /// Starts a query that is known to be quick; `None` if it is not, or no seat is free (PO3).
+    /// Starts a query that is known to be quick; `None` if it is not, or no permit is free (PO3).
     pub(super) async fn start_known(&mut self, order: &Order) -> Result<Option<Rows>, Stopped> {
         let services = Arc::clone(&self.services);
-        // To know it again, its text and its values are read here (CO5).
+        // Its text and its values would be read on this thread (CO5).
         if order.is_large {
             return Ok(None);
         }
@@ -146,7 +146,7 @@ impl Connection {
     async fn start_apart(&mut self, order: &Order, work: Work) -> Result<Begun, Stopped> {
         let canceler = work.canceler.clone();
         let services = Arc::clone(&self.services);
-        // A cancel is for when all others work.
+        // A cancel must work while all permits are in use.
         let (seat, threads) = match is_cancel(&order.sql) {
             true => (None, Handle::current()),
             false => {
@@ -181,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// Waits for the right to work, which others wait for, too.
+    /// Waits for admission of a statement.
     pub(super) async fn turn(&mut self, canceler: &Canceler) -> Result<Seat, Stopped> {
         let services = Arc::clone(&self.services);
         let claimant = Claimant::of(&self.session);
@@ -196,7 +196,7 @@ impl Connection {
         }
     }
 
-    /// Waits for the turn that a statement has given away.
+    /// Waits for the permit that a statement has released.
     async fn resume(
         &mut self,
         seat: Option<&mut Seat>,
@@ -213,7 +213,7 @@ impl Connection {
         }
     }
 
-    /// Takes rows of a statement: at most so many, or all (`u64::MAX`).
+    /// Takes rows of a statement: at most this many, or all (`u64::MAX`).
     pub(super) async fn take_rows(
         &mut self,
         order: &Order,
@@ -227,7 +227,8 @@ impl Connection {
         let taken = self.take_with(order, rows, (formats, max, taken)).await;
         match &taken {
             Ok(Progress { is_over: false, .. }) => rows.wait(),
-            // What is left of a statement that is over has its turn until it has ended, too.
+            // The remaining tasks of a finished statement keep its permit until they have ended,
+            // too.
             Ok(Progress { is_over: true, .. }) => rows.admitted.counted.note("00000"),
             Err(stopped) => rows.admitted.counted.note(code_of(stopped)),
         }
@@ -277,7 +278,7 @@ impl Connection {
         }
     }
 
-    /// Writes rows that wait, as many as others can wait for, and says how many.
+    /// Writes pending rows, as many as other tasks can wait for, and returns their number.
     async fn write(
         &mut self,
         rows: &mut Rows,
@@ -310,12 +311,12 @@ impl Connection {
         self.out_held = Some(guard.into_held());
         let written = written.map_err(Fault::from)?;
         rows.give_back(rest);
-        // It is the buffer itself if there is nothing in it yet.
+        // It is the same buffer if the output was empty.
         self.wire.out.bytes.unsplit(bytes);
         Ok(written)
     }
 
-    /// The count of the bytes that wait to be sent.
+    /// Returns the count of the bytes that wait to be sent.
     fn out_held(&mut self) -> Result<Held, Fault> {
         match self.out_held.take() {
             Some(held) => Ok(held),
@@ -323,7 +324,7 @@ impl Connection {
         }
     }
 
-    /// Does work where it holds up no other connection.
+    /// Runs work on a blocking thread, so that it delays no other connection.
     pub(super) async fn apart<T: Send + 'static>(
         &mut self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -336,8 +337,8 @@ impl Connection {
         }
     }
 
-    /// Sends what waits. If that takes long, others have the turn meanwhile (CO2); it ends with the
-    /// statement, and when the client takes nothing for `pg.send_timeout`.
+    /// Sends the output. If that takes long, the permit is released meanwhile (CO2); it ends when
+    /// the statement is cancelled, and when the client takes nothing for `pg.send_timeout`.
     pub(super) async fn send(
         &mut self,
         mut seat: Option<&mut Seat>,
@@ -364,7 +365,7 @@ fn no_seat(no_seat: &NoSeat) -> Fault {
     Fault::new(no_seat.code(), no_seat.to_string())
 }
 
-/// Returns when somebody has ended the statement, and says why.
+/// Waits until the statement is cancelled, and returns the error.
 pub(super) async fn canceled(canceler: &Canceler) -> Fault {
     while !canceler.is_canceled() {
         sleep(TICK).await;
@@ -373,7 +374,7 @@ pub(super) async fn canceled(canceler: &Canceler) -> Fault {
     Fault::of_query(&error, "", 0)
 }
 
-/// The columns of an answer, and in which format each is sent.
+/// Returns the columns of an answer, and for each whether it is sent in binary.
 pub(super) fn described(schema: &SchemaRef, formats: &[Format]) -> (Vec<Column>, Vec<bool>) {
     let columns = columns(schema);
     let is_binary = |at: usize| formats.get(at) == Some(&Format::Binary);
@@ -381,7 +382,7 @@ pub(super) fn described(schema: &SchemaRef, formats: &[Format]) -> (Vec<Column>,
     (columns, formats)
 }
 
-/// Refuses columns that have no form in the protocol.
+/// Refuses columns that cannot be represented in the protocol.
 pub(super) fn check_depth(schema: &SchemaRef) -> Result<(), Fault> {
     match too_deep(schema) {
         None => Ok(()),
@@ -395,7 +396,7 @@ pub(super) fn check_depth(schema: &SchemaRef) -> Result<(), Fault> {
     }
 }
 
-/// The SQLSTATE with which work has ended.
+/// Returns the SQLSTATE with which work has ended.
 pub(super) fn code_of(stopped: &Stopped) -> &'static str {
     match stopped {
         Stopped::Fault(fault) => fault.code,

@@ -1,6 +1,6 @@
-//! The text of a simple query: its statements, one after the other.
+//! The text of a simple query, split into its statements.
 //!
-//! It is read as a whole before anything is done, on a thread that may take long if it is large
+//! It is split as a whole before any statement is executed, on a blocking thread if it is large
 //! (`connection` CO5).
 
 use bytes::Bytes;
@@ -9,17 +9,18 @@ use tidegate_query::split_statements;
 use crate::pg::command::is_held_back;
 use crate::pg::fault::Fault;
 
-/// See the module.
+/// The statements of a text.
 pub(super) struct Script {
     pub(super) text: String,
-    /// The first byte of each, and the byte behind it.
+    /// The first byte of each, and the byte after it.
     statements: Vec<(usize, usize)>,
-    /// Set if all are one transaction.
+    /// True if all are one transaction.
     pub(super) holds: bool,
 }
 
 impl Script {
-    /// The bytes that reading a text takes at most: there are no more statements than their ends.
+    /// Returns the most bytes that splitting a text takes: there are at most as many statements as
+    /// semicolons, and one.
     pub(super) fn bytes(text: &Bytes) -> usize {
         let ends = memchr::memchr_iter(b';', text).count();
         text.len() + (ends + 1) * size_of::<(usize, &str, usize, usize)>()
@@ -37,7 +38,7 @@ impl Script {
         self.statements.is_empty()
     }
 
-    /// Each with the byte that it begins at.
+    /// Returns each statement with the offset of its first byte.
     pub(super) fn statements(&self) -> impl Iterator<Item = (usize, &str)> {
         self.statements.iter().map(|&(start, end)| (start, &self.text[start..end]))
     }

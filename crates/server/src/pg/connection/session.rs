@@ -1,12 +1,12 @@
-//! What the connection does itself: transactions, prepared statements, cursors, and one statement
-//! of the simple protocol.
+//! Statements that the connection executes itself: transactions, prepared statements and cursors;
+//! and the execution of one statement of the simple protocol.
 //!
-//! - SE1. Within a transaction, what is changed waits for COMMIT, which makes all of it durable and
-//!   visible at once, or none. The transaction itself sees it before.
-//! - SE2. After an error in a transaction, nothing is done until it ends, or is rolled back to a
-//!   savepoint.
-//! - SE3. EXECUTE and FETCH reach statements of the engine only: none leads to another of these, so
-//!   neither running nor describing them recurses.
+//! - SE1. Within a transaction, changes wait for COMMIT, which makes all of them durable and
+//!   visible at once, or none. The transaction itself sees them before.
+//! - SE2. After an error in a transaction, no statement is executed until it ends, or is rolled
+//!   back to a savepoint.
+//! - SE3. EXECUTE and FETCH reach statements of the engine only, so neither running nor describing
+//!   them recurses.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::pg::types;
 use crate::pg::value::bytes_of;
 
 impl Connection {
-    /// One statement of the simple protocol.
+    /// Executes one statement of the simple protocol.
     pub(super) async fn statement(&mut self, sql: Arc<str>, before: usize) -> Result<(), Stopped> {
         let text = Arc::clone(&sql);
         let command = self.read(sql.len(), move || command(&text)).await?;
@@ -41,7 +41,7 @@ impl Connection {
         self.order(&order).await
     }
 
-    /// Does a statement of the engine, and sends all that comes of it.
+    /// Executes a statement of the engine, and sends its whole result.
     async fn order(&mut self, order: &Order) -> Result<(), Stopped> {
         match self.start(order).await? {
             Started::Done(tag) => self.changed(&tag),
@@ -56,7 +56,7 @@ impl Connection {
         }
     }
 
-    /// Says that a statement without rows was done.
+    /// Reports that a statement without rows was executed.
     pub(super) fn changed(&mut self, tag: &str) -> Result<(), Stopped> {
         if tag == "SET" {
             self.tell_settings();
@@ -65,7 +65,7 @@ impl Connection {
         Ok(())
     }
 
-    /// SE2.
+    /// Checks that a failed transaction allows this statement (SE2).
     pub(super) fn check_state(&self, command: &Command) -> Result<(), Fault> {
         let ends = matches!(
             command,
@@ -79,8 +79,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Does a statement about the connection. `formats` is there in the extended protocol, where
-    /// rows are described apart.
+    /// Executes a statement about the connection. `formats` is given in the extended protocol, in
+    /// which rows are described apart.
     pub(super) async fn command(
         &mut self,
         command: &Command,
@@ -175,7 +175,7 @@ impl Connection {
         }
     }
 
-    /// Statements that came together are one transaction.
+    /// Begins a transaction for statements that were sent together.
     pub(super) fn begin_implicit(&mut self) {
         self.session.begin(Access::ReadWrite);
         self.is_implicit = true;
@@ -211,7 +211,7 @@ impl Connection {
         Ok(())
     }
 
-    /// SE1. If it fails, so have these cursors.
+    /// Commits, with cursors that outlive the transaction (SE1). If it fails, these cursors end.
     async fn commit_held(&mut self, cursors: &[String]) -> Result<(), Stopped> {
         let done = self.commit_changes().await;
         if done.is_err() {
@@ -226,7 +226,7 @@ impl Connection {
             let done = services.engine.commit(&session).await;
             done.map_err(|error| Fault::of_query(&error, "", 0))
         });
-        // Whoever goes now does not know whether it was done; it is done.
+        // If the client goes now, it does not learn the result; the commit is completed.
         match work.await {
             Ok(done) => Ok(done?),
             Err(_) => Err(Fault::new("XX000", "internal error: COMMIT has panicked").into()),
@@ -242,7 +242,7 @@ impl Connection {
         self.wire.out.complete("ROLLBACK");
     }
 
-    /// What the transaction was that ends now.
+    /// Ends the transaction, and returns its status.
     fn end_transaction(&mut self) -> Status {
         self.end_portals();
         std::mem::replace(&mut self.status, Status::Idle)
@@ -270,7 +270,7 @@ impl Connection {
         Ok(())
     }
 
-    /// EXECUTE: as the statement itself, with these values.
+    /// Executes a prepared statement with these values.
     async fn execute_prepared(
         &mut self,
         prepared: &Arc<Prepared>,
@@ -316,7 +316,7 @@ impl Connection {
         self.wire.out.complete("DISCARD TEMP");
     }
 
-    /// What a pool sends before somebody else gets the connection.
+    /// Resets the connection, as a pool does before it passes it to another user.
     fn discard(&mut self) -> Result<(), Fault> {
         if self.status != Status::Idle || self.is_implicit {
             let message = "DISCARD ALL cannot run inside a transaction block";
@@ -358,8 +358,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Begins the cursors that outlive the transaction which is to be committed: what they read is
-    /// what it sees. Gives their names.
+    /// Begins the cursors that outlive the transaction which is about to commit: they read its
+    /// snapshot. Returns their names.
     async fn hold_cursors(&mut self) -> Result<Vec<String>, Stopped> {
         let is_wanted = |(_, portal): &(&String, &Portal)| portal.hold == Hold::Wanted;
         let names: Vec<String> =
@@ -422,7 +422,7 @@ impl Connection {
     }
 }
 
-/// SE3.
+/// Checks that a portal is a statement of the engine (SE3).
 pub(super) fn check_fetchable(command: &Command) -> Result<(), Fault> {
     match command {
         Command::Statement => Ok(()),

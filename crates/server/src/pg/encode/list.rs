@@ -1,9 +1,9 @@
 //! Lists as PostgreSQL's arrays: lists of lists are arrays of more dimensions.
 //!
 //! - LS1. The text of a list of lists is `{{1,2},{3,4}}`, whose sublists are never quoted: it takes
-//!   time and room in proportion to its elements, however deep it is.
+//!   time and memory in proportion to its elements, at any depth.
 //! - LS2. PostgreSQL's arrays are rectangular. A list whose sublists differ in length, or are NULL,
-//!   has the same text form with the sublists that it has, and no binary form. One without any
+//!   has the same text format with its own sublists, and no binary format. A list without any
 //!   element is `{}`.
 //! - LS3. There are at most `types::DIMENSIONS_MAX` levels: `types` refuses others before a row is
 //!   written.
@@ -19,7 +19,7 @@ use bytes::BufMut;
 use super::{Format, Put, Room, RowStopped, Writer};
 use crate::pg::types::{PgType, type_of};
 
-/// Bytes of an element of a list, at least, with what stands around it.
+/// The least bytes of an element of a list, with the signs around it.
 const ELEMENT_BYTES: usize = 8;
 
 /// The first element of each list of a level, and the end of the last list.
@@ -41,7 +41,7 @@ struct Lists<'a> {
     element: PgType,
 }
 
-/// A list has sublists of different lengths (LS2).
+/// The error of a list with sublists of different lengths (LS2).
 struct Ragged;
 
 pub(super) fn lists<'a>(
@@ -91,7 +91,7 @@ impl Level<'_> {
 }
 
 impl Lists<'_> {
-    /// The length in each dimension, and the elements of the innermost lists (LS2).
+    /// Returns the length in each dimension, and the elements of the innermost lists (LS2).
     fn shape(&self, row: usize, room: &mut Room<'_>) -> Result<(Vec<usize>, Range<usize>), Ragged> {
         let mut range = self.levels[0].range(row);
         let mut lengths = vec![range.len()];
@@ -120,8 +120,8 @@ impl Lists<'_> {
         self.put_braces(0, row, room);
     }
 
-    /// `{1,NULL,"a b"}`, or with lists in it. A level calls the next one, of which there are few
-    /// (LS3).
+    /// Writes `{1,NULL,"a b"}`, or nested lists. Each level calls the next one, of which there are
+    /// few (LS3).
     fn put_braces(&self, at: usize, list: usize, room: &mut Room<'_>) {
         room.put_u8(b'{');
         let sublists = self.levels.get(at + 1);
@@ -163,8 +163,8 @@ impl Lists<'_> {
         room.put_u8(b'"');
     }
 
-    /// The number of dimensions, whether there is a NULL, the type of elements, the length of each
-    /// dimension with its first number, and the elements.
+    /// Writes the number of dimensions, a flag for NULLs, the type of elements, the length and the
+    /// first index of each dimension, and the elements.
     fn put_binary(&self, row: usize, room: &mut Room<'_>) {
         let Ok((lengths, elements)) = self.shape(row, room) else {
             return room.stop(RowStopped::Ragged);
@@ -187,7 +187,7 @@ impl Lists<'_> {
     }
 }
 
-/// About how many bytes the values of an array have, from below: those of texts and bytes, and some
+/// Returns a lower estimate of the bytes of an array's values: those of texts and bytes, and some
 /// for each element of a list.
 pub(in crate::pg) fn weight(array: &dyn Array) -> usize {
     fn between<O: OffsetSizeTrait>(offsets: &[O]) -> Range<usize> {
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
     use crate::budget::Budget;
 
-    /// Lists of these lengths, NULL where there is none.
+    /// Makes lists of these lengths; `None` is NULL.
     fn of(values: ArrayRef, lengths: &[Option<usize>]) -> ArrayRef {
         let field = Arc::new(Field::new("item", values.data_type().clone(), true));
         let offsets = OffsetBuffer::from_lengths(lengths.iter().map(|it| it.unwrap_or(0)));
@@ -258,7 +258,7 @@ mod tests {
         Arc::new(Int32Array::from_iter_values(1..=count))
     }
 
-    /// The message with the first row of a column, written with so much memory.
+    /// Returns the message with the first row of a column, written with this much memory.
     fn message(
         array: &ArrayRef,
         format: Format,
@@ -293,9 +293,9 @@ mod tests {
         numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
     }
 
-    // Lists within lists were quoted as texts are, each level doubling the backslashes of the one
-    // below: a statement of 250 bytes had a text of terabytes, and held a thread of connections for
-    // ever. And `{{1,2},{3,4}}` was `{"{1,2}","{3,4}"}`.
+    // Lists within lists were quoted like texts, each level doubling the backslashes of the one
+    // below: a statement of 250 bytes had a text of terabytes, and blocked a thread of connections
+    // for ever. And `{{1,2},{3,4}}` was `{"{1,2}","{3,4}"}`.
     #[test]
     fn lists_of_lists_are_arrays_of_more_dimensions() {
         let square = of(of(numbers(4), &[Some(2), Some(2)]), &[Some(2)]);

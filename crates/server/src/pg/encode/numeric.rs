@@ -1,13 +1,13 @@
-//! NUMERIC in its binary form: digits to the base of 10,000.
+//! NUMERIC in its binary format: digits to the base of 10,000.
 
 use bytes::{BufMut, BytesMut};
 
-/// Decimal digits of a digit of the binary form.
+/// The decimal digits of a digit of the binary format.
 const DIGITS: usize = 4;
 const POSITIVE: u16 = 0;
 const NEGATIVE: u16 = 0x4000;
-/// Digits of a NUMERIC on either side of the point, beyond which none is read: more than any column
-/// holds, and little enough for a value to be no burden.
+/// The most digits of a NUMERIC on either side of the point: more than any column holds, and few
+/// enough for a value to be cheap.
 const DIGITS_MAX: usize = 1_000;
 
 /// Appends the value of a decimal text: `-12.50`.
@@ -18,7 +18,7 @@ pub(super) fn put(text: &str, bytes: &mut BytesMut) {
     };
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let whole = whole.trim_start_matches('0');
-    // Groups of four digits, counted from the point to either side.
+    // The digits are grouped by four, from the point to either side.
     let first = whole.len() % DIGITS;
     let mut digits = Vec::with_capacity(text.len() / DIGITS + 2);
     let (head, rest) = whole.split_at(first);
@@ -49,13 +49,13 @@ fn group(text: &str, zeros: usize) -> u16 {
     value_of(text.as_bytes(), zeros)
 }
 
-/// At most four decimal digits, and zeros behind them.
+/// Returns the value of at most four decimal digits, followed by zeros.
 fn value_of(digits: &[u8], zeros: usize) -> u16 {
     let value = digits.iter().fold(0, |value, digit| value * 10 + u16::from(digit - b'0'));
     (0..zeros).fold(value, |value, _| value * 10)
 }
 
-/// The text of a value in the binary form; `None` if it is none, or too long.
+/// Returns the text of a binary value; `None` if it is malformed, or too long.
 pub(crate) fn decimal_text(bytes: &[u8]) -> Option<String> {
     let half = |at: usize| Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
     let (count, sign, scale) = (usize::from(half(0)?), half(4)?, usize::from(half(6)?));

@@ -1,9 +1,9 @@
-//! The buffer that rows are written into, and what ends a row that takes too long or too much.
+//! The buffer that rows are written into, and the limits of a row in time and memory.
 //!
-//! - RO1. A row has at most `limits::ROW_BYTES`, and what is written is counted to what connections
-//!   hold (`budget`) from `COUNTED_BYTES` on.
-//! - RO2. A long value looks every `LOOK` elements if it is still wanted and has room: the work
-//!   between two looks takes less than a millisecond.
+//! - RO1. A row has at most `limits::ROW_BYTES`, and from `COUNTED_BYTES` on written bytes are
+//!   counted in the memory budget of connections (`budget`).
+//! - RO2. While a long value is written, cancellation and memory are checked every `LOOK` elements:
+//!   the work between two checks takes less than a millisecond.
 
 use std::ops::{Deref, DerefMut};
 
@@ -14,31 +14,31 @@ use tidegate_query::Canceler;
 use crate::budget::{Held, OverBudget};
 use crate::pg::fault::Fault;
 
-/// Bytes of a buffer that every connection may have, as `pg.send_buffer` has by default.
+/// The bytes of a buffer that every connection may have, as `pg.send_buffer` has by default.
 const COUNTED_BYTES: usize = 256 << 10;
-/// Bytes that are counted at once.
+/// The bytes that are counted at once.
 const COUNT_STEP_BYTES: usize = 64 << 10;
-/// Elements of a list between two looks (RO2).
+/// The elements of a list between two checks (RO2).
 const LOOK: usize = 1_024;
 
-/// The reason for which a row is given up.
+/// The reason why a row is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::pg) enum RowStopped {
     TooLarge,
     Memory(OverBudget),
     Canceled,
-    /// A list of lists of different lengths has no binary form.
+    /// A list of lists of different lengths has no binary format.
     Ragged,
 }
 
-/// The limits of rows: memory, and the statement that they belong to.
+/// The limits of rows: memory, and the cancellation of their statement.
 #[derive(Debug)]
 pub(in crate::pg) struct Guard {
     held: Held,
     canceler: Canceler,
 }
 
-/// See the module. It is the buffer that it is for.
+/// A buffer with the limits of the row that is written into it. It dereferences to the buffer.
 pub(in crate::pg) struct Room<'b> {
     bytes: &'b mut BytesMut,
     guard: &'b mut Guard,
@@ -47,12 +47,12 @@ pub(in crate::pg) struct Room<'b> {
 }
 
 impl Guard {
-    /// For a buffer whose bytes are counted by this.
+    /// Makes the limits of a buffer whose bytes are counted by `held`.
     pub(in crate::pg) fn new(held: Held, canceler: &Canceler) -> Guard {
         Guard { held, canceler: canceler.clone() }
     }
 
-    /// The count of the bytes that were written.
+    /// Returns the count of the bytes that were written.
     pub(in crate::pg) fn into_held(self) -> Held {
         self.held
     }
@@ -74,17 +74,17 @@ impl<'b> Room<'b> {
         self.row_start = self.bytes.len();
     }
 
-    /// Tells whether the row is so long that it is looked at before its end.
+    /// Returns whether the row is so long that it is checked before its end.
     pub(super) fn is_long(&self) -> bool {
         COUNT_STEP_BYTES < self.bytes.len() - self.row_start
     }
 
-    /// Tells whether the row is given up, at this element of a list (RO2).
+    /// Returns whether the row is stopped, at this element of a list (RO2).
     pub(super) fn looks(&mut self, element: usize) -> bool {
         if element.is_multiple_of(LOOK) { self.check() } else { self.stopped.is_some() }
     }
 
-    /// Tells whether the row is given up.
+    /// Checks the limits, and returns whether the row is stopped.
     pub(super) fn check(&mut self) -> bool {
         if self.stopped.is_none() {
             if self.guard.canceler.is_canceled() {
@@ -102,13 +102,13 @@ impl<'b> Room<'b> {
         self.stopped.get_or_insert(why);
     }
 
-    /// Ends a value, with an error if it is given up.
+    /// Ends a value, with an error if it is stopped.
     pub(in crate::pg) fn end(mut self) -> Result<(), RowStopped> {
         self.check();
         self.stopped.map_or(Ok(()), Err)
     }
 
-    /// The reason for which the row is given up, if it is.
+    /// Takes the reason why the row is stopped, if it is.
     pub(super) fn take_stopped(&mut self) -> Option<RowStopped> {
         self.stopped.take()
     }

@@ -1,4 +1,4 @@
-//! Values as the texts that PostgreSQL prints: what its clients show is what they read.
+//! Values as the texts that PostgreSQL prints, for clients that parse them.
 
 use std::fmt::Write as _;
 
@@ -139,8 +139,8 @@ fn push_digits(mut value: u64, bytes: &mut BytesMut) {
     bytes.put_slice(&digits[at..]);
 }
 
-/// The fewest digits that read back as the value; with an exponent from so many digits on, as
-/// PostgreSQL has it.
+/// Appends the fewest digits that read back as the value; with an exponent from `digits_max` digits
+/// on, as in PostgreSQL.
 fn push_float<F: Copy + Into<f64> + std::fmt::LowerExp>(
     value: F,
     digits_max: i32,
@@ -180,7 +180,7 @@ fn push_float<F: Copy + Into<f64> + std::fmt::LowerExp>(
     }
 }
 
-/// `2025-03-01 00:00:00.5`
+/// Appends `2025-03-01 00:00:00.5`.
 fn push_instant(unit: TimeUnit, value: i64, bytes: &mut BytesMut) {
     let per_second = per_second(unit);
     let (seconds, fraction) = (value.div_euclid(per_second), value.rem_euclid(per_second));
@@ -200,7 +200,7 @@ fn push_clock(seconds: i64, bytes: &mut BytesMut) {
     push_padded(second, 2, bytes);
 }
 
-/// Digits behind the point, without zeros at the end.
+/// Appends the digits after the point, without zeros at the end.
 fn push_fraction(mut fraction: i64, mut per_second: i64, bytes: &mut BytesMut) {
     if fraction == 0 {
         return;
@@ -222,7 +222,7 @@ fn push_padded(value: i64, width: u32, bytes: &mut BytesMut) {
     push_integer(value, bytes);
 }
 
-/// Before the year 1 the year is counted backwards; `push_era` says so.
+/// Appends a date. Before the year 1 the year is counted backwards; `push_era` marks it.
 fn push_date(days: i64, bytes: &mut BytesMut) {
     let CivilDate { year, month, day } = CivilDate::from_days(days);
     push_padded(if year < 1 { 1 - year } else { year }, 4, bytes);
@@ -238,7 +238,7 @@ fn push_era(days: i64, bytes: &mut BytesMut) {
     }
 }
 
-/// `1 year 2 mons 3 days 04:05:06.7`; what is positive behind something negative says so.
+/// Appends `1 year 2 mons 3 days 04:05:06.7`; a positive part after a negative one has a plus sign.
 fn push_interval(interval: Interval, bytes: &mut BytesMut) {
     let Interval { months, days, nanos } = interval;
     let parts = [(months / 12, "year"), (months % 12, "mon"), (days, "day")];
@@ -266,7 +266,7 @@ fn push_interval(interval: Interval, bytes: &mut BytesMut) {
     }
 }
 
-/// `P1Y2M3DT4H5M6.7S`
+/// Appends `P1Y2M3DT4H5M6.7S`.
 fn push_iso_interval(interval: Interval, bytes: &mut BytesMut) {
     let Interval { months, days, nanos } = interval;
     let start = bytes.len();
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(interval(0, -2, -1_000_000_000), "-2 days -00:00:01");
     }
 
-    /// The answers are those of PostgreSQL 15.
+    /// The expected texts are those of PostgreSQL 15.
     #[test]
     fn intervals_of_iso_8601_have_their_parts() {
         let interval = |months, days, nanos| {

@@ -1,9 +1,10 @@
-//! Arrays of types that are not written as they are, made such of types that are: once a batch
-//! (EN1), and in both formats alike.
+//! Casts of arrays to types PostgreSQL can encode: once per batch (EN1), and the same for both
+//! formats.
 //!
-//! - WR1. What a column is announced as (`types`) is what its array has a form for: spans of time
-//!   are intervals of days and parts of a day, decimals of every width are wide ones, times of day
-//!   are microseconds, and what PostgreSQL has no type for is a text. Lists have such elements.
+//! - WR1. The array of a column can be encoded as the announced type (`types`): spans of time are
+//!   intervals of days and parts of a day, decimals of every width are wide ones, times of day are
+//!   microseconds, and types that PostgreSQL does not have are texts. The same holds for elements
+//!   of lists.
 //!
 //! Dictionaries and run ends are resolved, within lists too.
 
@@ -23,8 +24,8 @@ use crate::cell::{self, plain};
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// The array as it is written (WR1). A list calls it for its elements: there are few levels of
-/// lists (`list` LS3).
+/// Returns the array as it is written (WR1). A list calls it for its elements: there are few levels
+/// of lists (`list` LS3).
 pub(super) fn written(field: &Field, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let array = plain(array)?;
     match array.data_type() {
@@ -47,7 +48,7 @@ pub(super) fn written(field: &Field, array: &ArrayRef) -> Result<ArrayRef, Arrow
     }
 }
 
-/// As the difference of two times is in PostgreSQL: `2 days 01:00:00`.
+/// Converts to intervals like the difference of two times in PostgreSQL: `2 days 01:00:00`.
 fn spans(array: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef, ArrowError> {
     let second = per_second(unit);
     let span = |count: i64| {
@@ -69,7 +70,7 @@ fn list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> Result<ArrayRef, Arr
     Ok(Arc::new(GenericListArray::try_new(Arc::new(field), offsets, values, nulls)?))
 }
 
-/// What `cell` writes, for types that only expressions give.
+/// Converts to the text of `cell`, for types that only expressions return.
 fn texts(field: &Field, array: &dyn Array) -> Result<ArrayRef, ArrowError> {
     let column = cell::Column::new(field, array)?;
     let (mut all, mut text) = (StringViewBuilder::new(), String::new());
@@ -101,7 +102,8 @@ mod tests {
     use super::*;
     use crate::budget::Budget;
 
-    /// The text and the binary form of the first value of a column, in hexadecimal the latter.
+    /// Returns the text and the binary format of the first value of a column, the latter in
+    /// hexadecimal.
     fn both(array: ArrayRef) -> (String, String) {
         let batch = RecordBatch::try_from_iter([("c", array)]).unwrap();
         let arrays = arrays(&batch).unwrap();
@@ -125,9 +127,9 @@ mod tests {
         assert_eq!(both(array), (text.to_owned(), binary.to_owned()), "WR1");
     }
 
-    // A span of time was announced as an interval and came as letters to whoever asked for the
-    // binary form, and so did short decimals and times of day. Lists of lists, announced as texts,
-    // came as arrays.
+    // A span of time was announced as an interval, but sent as text to clients that asked for the
+    // binary format, and so were short decimals and times of day. Lists of lists, announced as
+    // texts, were sent as arrays.
     #[test]
     fn a_value_has_the_form_of_the_type_that_is_announced() {
         let millis = 2 * 86_400_000 + 3_600_500;

@@ -1,11 +1,12 @@
 //! Arrays of a client as parameters.
 //!
-//! - VL1. Room is made for elements that can be there, whatever their count says; there are at most
-//!   `limits::ARRAY_ELEMENTS`, and at most `types::DIMENSIONS_MAX` dimensions.
-//! - VL2. An element is what it would be as a parameter of its own.
-//! - VL3. Arrays of more dimensions are lists of lists. As a text, sublists may differ in length,
-//!   as lists of answers may (`encode::list`). Reading takes time in proportion to the bytes, and
-//!   no deeper stack for more dimensions.
+//! - VL1. Memory is reserved only for elements that fit into the message, whatever their count
+//!   says; there are at most `limits::ARRAY_ELEMENTS`, and at most `types::DIMENSIONS_MAX`
+//!   dimensions.
+//! - VL2. An element is read like a parameter of its own.
+//! - VL3. Arrays of more dimensions are lists of lists. In text format, sublists may differ in
+//!   length, as lists of answers may (`encode::list`). Reading takes time in proportion to the
+//!   bytes, and no more stack for more dimensions.
 
 use std::borrow::Cow;
 
@@ -18,7 +19,7 @@ use super::super::fault::Fault;
 use super::super::types::{self, DIMENSIONS_MAX, PgType};
 use super::{Counted, Known};
 
-/// The value of a parameter that is an array of such elements. `number` counts from 1.
+/// Returns the value of a parameter that is an array of such elements. `number` counts from 1.
 pub(super) fn parameter(
     (value, number): (&[u8], usize),
     (element, known): (PgType, Known),
@@ -36,7 +37,7 @@ pub(super) fn parameter(
     lists.list(values)
 }
 
-/// Makes lists of what is read.
+/// A builder of lists.
 struct Lists<'a> {
     element: PgType,
     known: Known,
@@ -59,7 +60,7 @@ impl Lists<'_> {
         Fault::new("54000", message)
     }
 
-    /// VL2.
+    /// Reads an element (VL2).
     fn element(&mut self, value: Option<&[u8]>, format: Format) -> Result<Parameter, Fault> {
         self.elements += 1;
         if limits::ARRAY_ELEMENTS < self.elements {
@@ -74,7 +75,7 @@ impl Lists<'_> {
         super::parameter((value, self.number), ty, format, self.counted)
     }
 
-    /// A list of values that are counted already.
+    /// Makes a list of values that are counted already.
     fn list(&mut self, mut values: Vec<Parameter>) -> Result<Parameter, Fault> {
         values.shrink_to_fit();
         let list = Parameter::List(sql_type_of(self.element), Vec::new());
@@ -85,13 +86,13 @@ impl Lists<'_> {
         })
     }
 
-    /// `{1,NULL,"a b"}`, or with lists in it (VL3).
+    /// Parses `{1,NULL,"a b"}`, or nested lists (VL3).
     fn of_text(&mut self, text: &str) -> Result<Vec<Parameter>, Fault> {
         let bad = |lists: &Self| lists.bad("22P02");
         let mut rest = text.trim().strip_prefix('{').ok_or_else(|| bad(self))?.trim_start();
         let mut open = vec![Vec::new()];
         loop {
-            // A value, the begin of a list, or the end of one without any.
+            // A value, the beginning of a list, or the end of an empty one follows.
             let is_empty = open.last().is_some_and(Vec::is_empty);
             let value = if let Some(behind) = rest.strip_prefix('{') {
                 if open.len() == DIMENSIONS_MAX {
@@ -110,7 +111,7 @@ impl Lists<'_> {
             if let Some(value) = value {
                 push(&mut open, value).ok_or_else(|| bad(self))?;
             }
-            // The ends of lists, up to the next comma.
+            // Ends of lists follow, up to the next comma.
             while let Some(behind) = rest.strip_prefix('}') {
                 rest = behind.trim_start();
                 let values = open.pop().ok_or_else(|| bad(self))?;
@@ -121,15 +122,15 @@ impl Lists<'_> {
                 push(&mut open, list).ok_or_else(|| bad(self))?;
             }
             rest = rest.strip_prefix(',').ok_or_else(|| bad(self))?.trim_start();
-            // A comma is followed by something.
+            // A comma needs a value after it.
             if rest.starts_with('}') {
                 return Err(bad(self));
             }
         }
     }
 
-    /// The number of dimensions, a flag for NULLs, the type, and of each dimension the length
-    /// and the first number; then the elements.
+    /// Reads the number of dimensions, a flag for NULLs, the type, and for each dimension the
+    /// length and the first index; then the elements.
     fn of_binary(&mut self, mut value: &[u8]) -> Result<Vec<Parameter>, Fault> {
         let bad = || self.bad("22P03");
         let header = |value: &mut &[u8]| {
@@ -150,7 +151,7 @@ impl Lists<'_> {
             lengths.push(length.ok_or_else(bad)?);
             value.try_get_i32().map_err(|_| bad())?;
         }
-        // VL1.
+        // The count is bounded by the bytes of the message (VL1).
         let count = lengths.iter().try_fold(1_usize, |count, length| count.checked_mul(*length));
         let count = count.filter(|count| *count <= value.len() / 4 || lengths.is_empty());
         let count = if lengths.is_empty() { 0 } else { count.ok_or_else(bad)? };
@@ -162,7 +163,7 @@ impl Lists<'_> {
         if !value.is_empty() {
             return Err(self.bad("22P03"));
         }
-        // From the innermost lists to the outermost.
+        // Lists are made from the innermost to the outermost.
         for length in lengths.iter().skip(1).rev().filter(|length| 0 < **length) {
             let mut lists = Vec::with_capacity(values.len() / length);
             let mut values_left = values.into_iter();
@@ -175,7 +176,7 @@ impl Lists<'_> {
     }
 }
 
-/// A value behind its length; -1 is NULL.
+/// Reads a value after its length; -1 is NULL.
 fn sized<'v>(value: &mut &'v [u8]) -> Option<Option<&'v [u8]>> {
     let length = value.try_get_i32().ok()?;
     match usize::try_from(length) {
@@ -189,7 +190,7 @@ fn sized<'v>(value: &mut &'v [u8]) -> Option<Option<&'v [u8]>> {
     }
 }
 
-/// Adds to the innermost list that is open. `None` if lists and other values stand together.
+/// Adds to the innermost open list. `None` if lists and other values stand side by side.
 fn push(open: &mut [Vec<Parameter>], value: Parameter) -> Option<()> {
     let is_list = |value: &Parameter| matches!(value, Parameter::List(..));
     let is_null = |value: &Parameter| matches!(value, Parameter::Null | Parameter::Typed(_, None));
@@ -203,7 +204,7 @@ fn push(open: &mut [Vec<Parameter>], value: Parameter) -> Option<()> {
     Some(())
 }
 
-/// The text of an element, `None` for NULL, and what is behind it.
+/// The text of an element, `None` for NULL, and the rest after it.
 type Scalar<'t> = (Option<Cow<'t, str>>, &'t str);
 
 fn scalar(text: &str) -> Option<Scalar<'_>> {
@@ -216,7 +217,7 @@ fn scalar(text: &str) -> Option<Scalar<'_>> {
     }
 }
 
-/// Up to the quote at its end.
+/// Reads up to the closing quote.
 fn quoted_text(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let end = memchr::memchr2(b'"', b'\\', text.as_bytes())?;
     if text.as_bytes()[end] == b'"' {
@@ -235,7 +236,7 @@ fn quoted_text(text: &str) -> Option<(Cow<'_, str>, &str)> {
     }
 }
 
-/// Up to a comma or the end of the list.
+/// Reads up to a comma or the end of the list.
 fn plain_text(text: &str) -> Option<Scalar<'_>> {
     let is_end = |byte: u8| matches!(byte, b',' | b'}');
     let is_special = |byte: u8| is_end(byte) || matches!(byte, b'{' | b'"' | b'\\');
@@ -246,7 +247,7 @@ fn plain_text(text: &str) -> Option<Scalar<'_>> {
         let value = (!is_null).then_some(Cow::Borrowed(element));
         return (!element.is_empty()).then_some((value, &text[end..]));
     }
-    // With a backslash it is never NULL.
+    // A text with a backslash is never NULL.
     let (mut element, mut chars) = (String::new(), text.char_indices());
     let end = loop {
         match chars.next()? {
@@ -260,11 +261,11 @@ fn plain_text(text: &str) -> Option<Scalar<'_>> {
     Some((Some(Cow::Owned(element)), &text[end..]))
 }
 
-/// The type of elements in our SQL.
+/// Returns the SQL type of elements.
 pub(super) fn sql_type_of(element: PgType) -> Option<Cow<'static, str>> {
     let is = |ty: PgType| ty == element;
     if is(types::NUMERIC) {
-        // With as many digits on either side as a DECIMAL has at most.
+        // It is the type of a list without elements: a DOUBLE has the range of every DECIMAL.
         return Some(Cow::Borrowed("DOUBLE"));
     }
     super::sql_type(element.oid, "0").or_else(|| {
