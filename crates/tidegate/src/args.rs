@@ -98,7 +98,7 @@ A token is shown once, and may do what its user may, over HTTP: Authorization: B
 #[command(name = "tidegate", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Arguments {
     /// Directory of the database [env: TIDEGATE_DB] [default: ./tidegate-data; demo takes
-    /// ./tidegate-demo, whatever TIDEGATE_DB says]
+    /// ./tidegate-demo and ignores TIDEGATE_DB]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) db: Option<PathBuf>,
     #[command(subcommand)]
@@ -109,7 +109,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Import CSV or Parquet files into a table
     Import(ImportArguments),
-    /// Run SQL statements, or ask for them
+    /// Run SQL statements, or open a prompt
     Sql(SqlArguments),
     /// List the tables
     Tables(ListArguments),
@@ -229,7 +229,7 @@ pub(crate) struct SqlArguments {
     /// Write results to a file, which appears when all is done
     #[arg(long, value_name = "FILE", conflicts_with = "timings")]
     pub(crate) output: Option<PathBuf>,
-    /// Run the statement so many times
+    /// Number of runs of the statement
     #[arg(long, value_name = "N", requires = "timings")]
     pub(crate) repeat: Option<NonZeroUsize>,
     /// Print times as JSON instead of the rows: each run plans the statement and takes all rows
@@ -269,7 +269,7 @@ pub(crate) struct ResourceArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Say what is wrong with the configuration, if anything is
+    /// Report the errors of the configuration, if there are any
     Check(ConfigArguments),
     /// Print all keys as a configuration file, each with the source of its value
     Print(ConfigArguments),

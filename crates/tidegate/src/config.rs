@@ -1,5 +1,5 @@
-//! The configuration of a server, assembled from its sources: `tidegate serve` uses it, `tidegate
-//! config` checks and prints it.
+//! The configuration of a server, assembled from its sources: `tidegate serve` uses it, and
+//! `tidegate config` checks and prints it.
 //!
 //! - CO1. Arguments override the environment, the environment overrides the file, and the file
 //!   overrides the defaults.

@@ -122,8 +122,8 @@ fn find_marks(text: &str, count: usize) -> Option<usize> {
     None
 }
 
-/// Returns the targets of the links in a line: `[text](target)`, `![text](target)`, `[name]:
-/// target`, and `href` or `src` of HTML.
+/// Returns the targets of the links in a line: `[text](target)`, `![text](target)`,
+/// `[name]: target`, and `href` or `src` of HTML.
 fn targets(line: &str) -> Vec<String> {
     let mut targets = Vec::new();
     for (at, _) in line.match_indices("](") {

@@ -83,7 +83,7 @@ pub struct SinkArguments {
     /// Time between two lines of the report; 0 is never
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub(crate) reporting_period: Duration,
-    /// End after so many connections; 0 is never
+    /// Number of connections after which the sink ends; 0 is never
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) connections: u64,
     /// Flags from a file: JSON, or lines such as count-rows: true; what is typed comes first

@@ -57,7 +57,7 @@ pub fn write_csv(options: &Options, dir: &Path) -> Result<Generated> {
 ///
 /// # Errors
 ///
-/// As of [`write_csv`].
+/// The same errors as of [`write_csv`].
 pub fn write_parquet(options: &Options, dir: &Path) -> Result<Generated> {
     write(options, dir, ParquetTable::new)
 }

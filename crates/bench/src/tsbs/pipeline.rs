@@ -84,7 +84,7 @@ struct Turns {
 ///
 /// # Errors
 ///
-/// Options that make no sense together, and whatever `write` says; it is not called again then.
+/// Options that make no sense together, and every error of `write`, which is not called again then.
 pub fn generate(
     options: &Options,
     format: Format,

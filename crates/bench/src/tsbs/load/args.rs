@@ -178,7 +178,7 @@ pub(crate) struct PostgresArguments {
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
           num_args = 0..=1, default_missing_value = "true")]
     pub(crate) partition_index: bool,
-    /// Indexes on so many fields of each table; -1 is all
+    /// Number of fields of each table that get an index; -1 is all
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true,
           value_parser = clap::value_parser!(i64).range(-1..))]
     pub(crate) field_index_count: i64,

@@ -1,4 +1,4 @@
-//! Authentication and authorization: logins, roles and tokens, and the rights of requests.
+//! Authentication and authorization: logins, roles and tokens, and the privileges of requests.
 
 use std::io::Write;
 use std::net::TcpStream;
