@@ -125,7 +125,7 @@ fn editor<'a>(
     Ok(editor)
 }
 
-/// Returns the history file in the user's state directory; `None` if there is no such directory and
+/// Returns the history file in the user's state directory; `None` if there is no such directory or
 /// it cannot be created.
 fn history_file(session: &Session) -> Option<PathBuf> {
     let dir = session.environment.state_dir.as_ref()?.join("tidegate");
