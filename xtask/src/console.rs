@@ -1,8 +1,7 @@
-//! Builds the console: npm in its folder, as the lock file says.
+//! Builds the console: npm in its directory, as the lock file says.
 //!
-//! The next build of the server finds what was built and embeds it (`crates/server/build.rs`).
-//! Not here: the check of the console, which its tests are
-//! (`crates/tidegate/tests/it/serve/console.rs`).
+//! The next build of the server embeds the result (`crates/server/build.rs`). Not here: the tests
+//! of the console (`crates/tidegate/tests/it/serve/console.rs`).
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,10 +9,10 @@ use std::process::{Command, Stdio};
 use crate::error::{Error, Result};
 use crate::steps::start_error;
 
-/// What a person would type.
+/// Arguments of the calls of npm.
 const STEPS: [&[&str]; 2] = [&["ci"], &["run", "build"]];
 
-/// Installs what the console is made of, and builds it.
+/// Installs the dependencies of the console, and builds it.
 pub(crate) fn build(root: &Path) -> Result<()> {
     let mut probe = Command::new("npm");
     let probe = probe.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();

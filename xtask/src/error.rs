@@ -1,6 +1,6 @@
-//! What can go wrong in a task.
+//! Errors of tasks.
 //!
-//! No classes (STYLE 28): who reads these sits at a terminal, and no protocol is in between.
+//! They have no classes (STYLE 28): their reader sits at a terminal, with no protocol in between.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
-//! The tasks of the workspace, as `cargo xtask <task>`: the full check, the rules no compiler
-//! knows, the SQL tests, the console, the licences.
+//! The tasks of the workspace, as `cargo xtask <task>`: the full check, the rules of STYLE.md that
+//! the compiler does not check, the SQL tests, the console, the licences.
 //!
 //! - X1. No step compiles the dependencies a third time (STYLE 48): `steps` says how.
 //! - X2. A task ends at its first failure, and the exit code says so.
 //!
-//! Not here: installing what the steps need; that is the business of `.ci/run`.
+//! Not here: installing what the steps need, which `.ci/run` does.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
@@ -58,12 +58,13 @@ fn tidy(root: &Path) -> Result<()> {
     if findings.is_empty() { Ok(()) } else { Err(Error::Untidy { findings: findings.len() }) }
 }
 
-/// The folder of the workspace. Known when compiling: a moved checkout compiles anew.
+/// Returns the directory of the workspace. It is known when compiling: a moved checkout compiles
+/// anew.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
 }
 
-/// What failed, and below it why, in one line.
+/// Formats an error and its causes in one line.
 fn chain(error: &Error) -> String {
     let mut line = error.to_string();
     let mut source = error.source();

@@ -26,12 +26,13 @@ pub(crate) struct Step<'a> {
     env: Vec<(&'static str, &'static str)>,
 }
 
-/// Everything that must pass before a commit, what fails fastest first.
+/// Returns the steps of the check, the one that fails fastest first.
 pub(crate) fn check() -> [Step<'static>; 4] {
     let fmt = Step { name: "fmt", args: vec!["fmt", "--all", "--check"], env: vec![] };
     let clippy = Step {
         name: "clippy",
-        // Not through RUSTFLAGS: there `-D warnings` would reach the dependencies' fingerprints.
+        // RUSTFLAGS would not do: there `-D warnings` would reach the fingerprints of the
+        // dependencies.
         args: vec!["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
         env: vec![],
     };
@@ -53,7 +54,7 @@ pub(crate) fn check() -> [Step<'static>; 4] {
     [fmt, clippy, test, docs]
 }
 
-/// The SQL tests alone.
+/// Returns the step that runs the SQL tests.
 pub(crate) fn slt(slt: &Slt) -> Step<'_> {
     let mut args = vec!["test", "--workspace", "--test", "slt"];
     if let Some(name) = &slt.name {
@@ -87,14 +88,16 @@ pub(crate) fn deny(root: &Path) -> Result<()> {
     run(root, &Step { name: "deny", args: vec!["deny", "check"], env: vec![] })
 }
 
-/// `cargo` with these arguments, in `root`, in the environment of the caller of `cargo xtask`.
+/// Returns a call of `cargo` with these arguments, in `root`, with the environment of the caller of
+/// `cargo xtask`.
 pub(crate) fn cargo(root: &Path, args: &[&str]) -> Command {
-    // Cargo says which cargo runs us, so that all steps use the same toolchain.
+    // Cargo sets the variable to the cargo that runs xtask, so that all steps use the same
+    // toolchain.
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.current_dir(root).args(args);
-    // What `cargo run` tells us of xtask. Some build scripts watch these variables and would run
-    // again, with all that depends on them, whenever xtask and a bare cargo take turns.
+    // The variables are those that `cargo run` sets for xtask. Some build scripts watch them and
+    // would run again, with all that depends on them, whenever xtask and a bare cargo take turns.
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(describes_a_package) {
             command.env_remove(name);
@@ -122,7 +125,7 @@ fn run_command(line: String, command: &mut Command) -> Result<()> {
     if status.success() { Ok(()) } else { Err(Error::Failed { command: line, status }) }
 }
 
-/// The step as a person would type it.
+/// Formats the step as a command line.
 fn command_line(step: &Step) -> String {
     let mut line = String::new();
     for (name, value) in &step.env {

@@ -1,10 +1,11 @@
-//! The command line: which task was asked for.
+//! The command line: parses the task.
 //!
-//! Six words do not need a parser of the size of clap, and `cargo xtask` is waited for.
+//! Six words do not need a parser of the size of clap, and the start of `cargo xtask` has to be
+//! fast.
 
 use crate::error::{Error, Result};
 
-/// What `cargo xtask help` prints.
+/// Output of `cargo xtask help`.
 pub(crate) const USAGE: &str = "\
 Usage: cargo xtask <task>
 
@@ -28,7 +29,7 @@ pub(crate) enum Task {
     Help,
 }
 
-/// Which SQL tests, and what to do with their expectations.
+/// Selection of SQL tests, and the treatment of their expectations.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Slt {
     pub(crate) expectations: Expectations,
@@ -42,7 +43,7 @@ pub(crate) enum Expectations {
 }
 
 impl Task {
-    /// The task in the words after `cargo xtask`; no word at all asks for help.
+    /// Parses the words after `cargo xtask`; no word at all asks for help.
     pub(crate) fn parse(args: &[String]) -> Result<Task> {
         let Some((word, rest)) = args.split_first() else { return Ok(Task::Help) };
         match word.as_str() {

@@ -1,14 +1,14 @@
-//! The rules of STYLE.md that no compiler and no lint knows, as a list of findings.
+//! The rules of STYLE.md that neither the compiler nor a lint checks, as a list of findings.
 //!
 //! - Y1. Every rule is a pure function over the text of a file or the packages of the workspace;
 //!   only `tree` and `packages` read anything.
-//! - Y2. A finding has a place, `path:line: what is wrong`, and what is wrong names the rule.
+//! - Y2. A finding has a place, `path:line: what is wrong`, and its text names the rule.
 //!
 //! The files are those that git tracks or would add, so that a new file is checked before its
-//! commit and nothing that is ignored counts.
+//! commit and ignored files do not count.
 //!
-//! Not here: dead links in doc comments, which rustdoc finds (step docs), and what clippy.toml
-//! bans.
+//! Not here: dead links in doc comments, which rustdoc finds (step docs), and the bans of
+//! clippy.toml.
 
 mod crates;
 mod rust;
@@ -27,14 +27,14 @@ use crate::tidy::tree::Tree;
 /// The guide whose section 6 `crates` reads.
 const STYLE: &str = "STYLE.md";
 
-/// The largest file that belongs in git: whoever clones has it for ever.
+/// Largest size of a file: every clone of the repository has it for ever.
 const FILE_BYTES_MAX: u64 = 1_000_000;
 
-/// A broken rule and its place. Sorted as a reader walks: by file, then down the file.
+/// A broken rule and its place. Findings sort by file, then by line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     path: String,
-    /// Counted from 1, as editors do.
+    /// The number of the line, counted from 1, as editors do.
     line: usize,
     what: String,
 }
@@ -51,8 +51,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What is untidy in the workspace at `root`. Fails only if it cannot be read, or git or cargo
-/// cannot be asked.
+/// Returns the findings in the workspace at `root`. Fails only if it cannot be read, or git or
+/// cargo cannot be called.
 pub(crate) fn findings(root: &Path) -> Result<Vec<Finding>> {
     Ok(check(&tree::read(root)?, &packages::read(root)?))
 }
@@ -84,7 +84,7 @@ fn size(path: &str, bytes: u64) -> Option<Finding> {
 mod tests {
     use super::*;
 
-    /// The check itself: this is how `cargo test` runs tidy.
+    /// The check itself: `cargo test` runs tidy by this test.
     #[test]
     fn the_workspace_is_tidy() {
         let findings = findings(crate::root()).unwrap();

@@ -1,4 +1,4 @@
-//! How fast rows are generated, sent, and both at once; and what loopback allows at best.
+//! Benchmarks of generating rows, of sending them, and of both at once; and the limit of loopback.
 
 use std::fs;
 use std::hint::black_box;
@@ -26,7 +26,7 @@ fn tsbs(line: &str) {
     run(&Line::try_parse_from(words).expect("a command").command).expect("it runs");
 }
 
-/// Rows that go nowhere, by one thread and by two.
+/// Generates rows that go nowhere, on one thread and on two.
 fn generating(c: &mut Criterion) {
     let mut group = c.benchmark_group("generate");
     for use_case in [UseCase::CpuOnly, UseCase::Iot, UseCase::Devops] {
@@ -47,8 +47,8 @@ fn generating(c: &mut Criterion) {
     group.finish();
 }
 
-/// A file into our sink, rows on the fly into it, and the same bytes again and again: the most that
-/// two connections over loopback can carry.
+/// Loads into the sink: from a file, from rows generated on the fly, and by sending the same bytes
+/// again and again, which is the most that two connections over loopback can carry.
 fn loading(c: &mut Criterion) {
     let dir = tempdir().expect("a directory");
     let path = dir.path().join("iot.ilp");

@@ -1,4 +1,4 @@
-//! `tidegate tsbs` without the database: it builds in a minute, for a machine that only sends.
+//! `tidegate tsbs` without the database: it builds in a minute, for a machine that only sends rows.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a benchmark, as facts.
+//! Errors of benchmarks, as facts.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,10 +9,10 @@ use thiserror::Error;
 
 use crate::tsbs::Nanos;
 
-/// The result of everything in this crate that can fail.
+/// The result of a function in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a benchmark did not run, or not to its end.
+/// The reason why a benchmark did not run, or did not run to its end.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -112,7 +112,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the command line is at fault, and not what it met.
+    /// Returns whether the command line is at fault, and not the environment of the run.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {
@@ -164,7 +164,7 @@ impl Error {
         }
     }
 
-    /// The message and those of its causes, in one sentence.
+    /// Returns the message and those of its causes, in one sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
         let mut text = self.to_string();

@@ -1,8 +1,9 @@
-//! Benchmark suites that speak only the wire, like any user of a database.
+//! Benchmark suites that reach a database only over its protocols, as any client does.
 //!
 //! - `tsbs`: the Time Series Benchmark Suite, its data and its loader, rebuilt.
 //!
-//! Nothing here knows a crate of ours: what a benchmark measures it meets as a stranger.
+//! No code here depends on another crate of Tidegate: a benchmark treats Tidegate as it treats
+//! every other database.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! The Time Series Benchmark Suite: its data, byte for byte, a loader and a sink for it.
 //!
-//! The parts in the order of a run: `options` say what is wanted, `simulate` draws it with the
+//! The parts in the order of a run: `options` holds the flags, `simulate` draws rows with the
 //! numbers of `random`, `format` writes rows as text, `pipeline` does both on several threads.
 
 mod args;

@@ -1,8 +1,8 @@
-//! What can be typed. What it means is decided where it is used: these are plain values, checked
-//! only as far as one value can be checked alone.
+//! Command-line arguments as plain values, each checked only as far as one value can be checked
+//! alone; the modules that use them decide their meaning.
 //!
-//! Not here: the environment, whose `TIDEGATE_DB` stands in for `--db`, and `TIDEGATE_URL` for
-//! `--url` (`environment`).
+//! Not here: the environment variables `TIDEGATE_DB` for `--db` and `TIDEGATE_URL` for `--url`
+//! (`environment`).
 
 use std::convert::Infallible;
 use std::fmt;
@@ -19,9 +19,9 @@ use tidegate_query::{Role, Timeout};
 use crate::output::Format;
 use crate::progress::ProgressStyle;
 
-/// The database unless `--db` or `TIDEGATE_DB` name one.
+/// Default database directory, used if neither `--db` nor `TIDEGATE_DB` names one.
 const DB_DEFAULT: &str = "./tidegate-data";
-/// The database of `demo`, so that it never meddles with the user's own.
+/// Default database directory of `demo`: its own, so that `demo` never touches the user's data.
 const DB_DEMO: &str = "./tidegate-demo";
 
 const EXIT_CODES: &str = "\
@@ -98,7 +98,7 @@ A token is shown once, and may do what its user may, over HTTP: Authorization: B
 #[command(name = "tidegate", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Arguments {
     /// Directory of the database [env: TIDEGATE_DB] [default: ./tidegate-data; demo takes
-    /// ./tidegate-demo, whatever TIDEGATE_DB says]
+    /// ./tidegate-demo and ignores TIDEGATE_DB]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) db: Option<PathBuf>,
     #[command(subcommand)]
@@ -109,7 +109,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Import CSV or Parquet files into a table
     Import(ImportArguments),
-    /// Run SQL statements, or ask for them
+    /// Run SQL statements, or open a prompt
     Sql(SqlArguments),
     /// List the tables
     Tables(ListArguments),
@@ -119,7 +119,7 @@ pub(crate) enum Command {
     Verify(VerifyArguments),
     /// Serve SQL and the line protocol over HTTP, and the line protocol over TCP
     Serve(ServeArguments),
-    /// Say who may do what at the server, and make tokens
+    /// Manage the users of the server and their tokens
     #[command(subcommand)]
     User(UserCommand),
     /// Check or show the configuration that `serve` would have
@@ -164,16 +164,16 @@ pub(crate) struct ImportArguments {
     pub(crate) format: FileKind,
     #[command(flatten)]
     pub(crate) dialect: DialectArguments,
-    /// How timestamps are written, such as 'dd.MM.yyyy HH:mm:ss' or epoch_ms
+    /// Pattern of timestamps, such as 'dd.MM.yyyy HH:mm:ss' or epoch_ms
     #[arg(long, value_name = "PATTERN", value_parser = parse_timestamp_format)]
     pub(crate) timestamp_format: Option<TimestampFormat>,
-    /// What happens to a row with a bad cell
+    /// Treatment of a row with a bad cell
     #[arg(long, value_enum, default_value_t = OnErrorArgument::SkipRow)]
     pub(crate) on_error: OnErrorArgument,
     /// Fail when more rows, or with --on-error null cells, than this are rejected
     #[arg(long, value_name = "N")]
     pub(crate) max_errors: Option<u64>,
-    /// Where rejected rows are listed [default: TABLE.rejects.ndjson]
+    /// File for rejected rows [default: TABLE.rejects.ndjson]
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
     /// Memory for the rows on their way, such as 1GiB; at least 32MiB [default: a quarter of RAM]
@@ -182,15 +182,15 @@ pub(crate) struct ImportArguments {
     /// Threads that work [default: the number of cores]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
-    /// How files are read and written
+    /// Method of reading and writing files
     #[arg(long, value_enum, default_value_t = IoArgument::Auto)]
     pub(crate) io: IoArgument,
-    /// What is shown meanwhile
+    /// Progress display during the import
     #[arg(long, value_enum, default_value_t = ProgressStyle::Auto)]
     pub(crate) progress: ProgressStyle,
 }
 
-/// How text files are written.
+/// Dialect of text files: the arguments that describe delimiter, quotes, header and NULL.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "CSV options")]
 pub(crate) struct DialectArguments {
@@ -223,19 +223,19 @@ pub(crate) struct SqlArguments {
     /// Read the statements from a file
     #[arg(short = 'f', long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// How results are written
+    /// Output format of results
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
     /// Write results to a file, which appears when all is done
     #[arg(long, value_name = "FILE", conflicts_with = "timings")]
     pub(crate) output: Option<PathBuf>,
-    /// Run the statement so many times
+    /// Number of runs of the statement
     #[arg(long, value_name = "N", requires = "timings")]
     pub(crate) repeat: Option<NonZeroUsize>,
     /// Print times as JSON instead of the rows: each run plans the statement and takes all rows
     #[arg(long)]
     pub(crate) timings: bool,
-    /// How long a statement may work, such as 500ms, 5s, 2m, or none [default: 60s]
+    /// Time limit of a statement, such as 500ms, 5s, 2m, or none [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
     pub(crate) timeout: Option<Timeout>,
     /// Ask a server instead of opening the database: postgres://USER@HOST:PORT, with
@@ -246,7 +246,7 @@ pub(crate) struct SqlArguments {
     pub(crate) resources: ResourceArguments,
 }
 
-/// The address of a server, which may have a password and so is not shown.
+/// The address of a server. It may contain a password, so `Debug` does not show it.
 #[derive(Clone)]
 pub(crate) struct ServerUrl(pub(crate) String);
 
@@ -256,7 +256,7 @@ impl fmt::Debug for ServerUrl {
     }
 }
 
-/// What queries may use.
+/// Resource limits of queries.
 #[derive(Args, Debug)]
 pub(crate) struct ResourceArguments {
     /// Memory for queries before they spill, such as 1GiB [default: half of RAM]
@@ -269,9 +269,9 @@ pub(crate) struct ResourceArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Say what is wrong with the configuration, if anything is
+    /// Report the errors of the configuration, if there are any
     Check(ConfigArguments),
-    /// Write all keys as a file that says the same, and who has said so
+    /// Print all keys as a configuration file, each with the source of its value
     Print(ConfigArguments),
 }
 
@@ -280,25 +280,25 @@ pub(crate) enum UserCommand {
     /// Add a user; the password is asked for, or read from standard input
     #[command(after_help = USER_EXAMPLES)]
     Add {
-        /// What he is called
+        /// Name of the user
         name: String,
-        /// What he may do: admin, writer or reader
+        /// Role of the user: admin, writer or reader
         #[arg(long, value_parser = parse_role)]
         role: Role,
     },
     /// Give a user another password
     Passwd {
-        /// Whom
+        /// Name of the user
         name: String,
     },
     /// List users
     List(ListArguments),
-    /// Remove a user, and his tokens
+    /// Remove a user, and the user's tokens
     Remove {
-        /// Whom
+        /// Name of the user
         name: String,
     },
-    /// Make a token of a user, list tokens, or end one
+    /// Create a token for a user, list tokens, or revoke one
     #[command(args_conflicts_with_subcommands = true, after_help = TOKEN_EXAMPLES)]
     Token(UserTokenArguments),
 }
@@ -307,9 +307,9 @@ pub(crate) enum UserCommand {
 pub(crate) struct UserTokenArguments {
     #[command(subcommand)]
     pub(crate) command: Option<TokenCommand>,
-    /// Whose
+    /// Name of the user
     pub(crate) name: Option<String>,
-    /// For how long it is valid, such as 90d or 12h [default: until it is revoked]
+    /// Validity of the token, such as 90d or 12h [default: until it is revoked]
     #[arg(long, value_name = "TIME", value_parser = parse_validity)]
     pub(crate) expires: Option<i64>,
 }
@@ -318,9 +318,9 @@ pub(crate) struct UserTokenArguments {
 pub(crate) enum TokenCommand {
     /// List tokens, which are not shown themselves
     List(ListArguments),
-    /// End a token
+    /// Revoke a token
     Revoke {
-        /// What `list` calls it
+        /// Id of the token, as shown by `list`
         id: String,
     },
 }
@@ -335,7 +335,8 @@ pub(crate) struct ServeArguments {
     pub(crate) threads: Option<NonZeroUsize>,
 }
 
-/// Texts, because the environment and the file may say the same and one place checks them all.
+/// Configuration arguments. They stay text because the environment and the file may set the same
+/// keys, and one place checks the values of all three.
 #[derive(Args, Debug, Default)]
 pub(crate) struct ConfigArguments {
     /// File with keys of the configuration [default: conf/tidegate.toml in the folder of the
@@ -361,7 +362,7 @@ pub(crate) struct ConfigArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct ListArguments {
-    /// How the list is written
+    /// Output format of the list
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
 }
@@ -378,7 +379,7 @@ pub(crate) struct VerifyArguments {
 pub(crate) struct DescribeArguments {
     /// The table
     pub(crate) table: String,
-    /// How the columns are written
+    /// Output format of the columns
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
 }
@@ -391,7 +392,7 @@ pub(crate) enum BenchCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct RooflineArguments {
-    /// How much memory each loop goes over; less than 1GiB may measure the cache
+    /// Memory that each loop goes over; less than 1GiB may measure the cache
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_size)]
     pub(crate) memory: ByteCount,
     /// Size of the file that is written and read
@@ -410,14 +411,14 @@ pub(crate) struct RooflineArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct DemoArguments {
-    /// How many rows
+    /// Number of rows
     #[arg(long, value_name = "N", default_value_t = 3_000_000,
         value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rows: u64,
     /// Keep the CSV file
     #[arg(long)]
     pub(crate) keep: bool,
-    /// Where the CSV file is made [default: the system's temporary directory]
+    /// Directory of the CSV file [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -449,12 +450,14 @@ pub(crate) enum IoArgument {
     Sync,
 }
 
-/// What stands around fields. A type of its own, because clap has its own ideas about `Option`.
+/// The quote byte of fields, or none. It is a type of its own because clap treats a field of type
+/// `Option` as an optional argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quote(pub(crate) Option<u8>);
 
 impl Arguments {
-    /// The server that `sql` asks, unless something typed says where the database is.
+    /// Sets the server that `sql` asks from `TIDEGATE_URL`, unless an argument names a server or a
+    /// database.
     pub(crate) fn url_or(&mut self, from_environment: Option<String>) {
         if let Command::Sql(sql) = &mut self.command
             && self.db.is_none()
@@ -464,11 +467,11 @@ impl Arguments {
         }
     }
 
-    /// The database: what is typed, then what the environment says, then a default.
+    /// Returns the database directory: `--db`, else the environment variable, else a default.
     pub(crate) fn db_or(&self, from_environment: Option<PathBuf>) -> PathBuf {
         let is_demo = matches!(self.command, Command::Demo(_));
         let default = if is_demo { DB_DEMO } else { DB_DEFAULT };
-        // `demo` drops and makes a table: it only goes where it is sent.
+        // `demo` drops and creates a table, so only an explicit `--db` changes its database.
         let from_environment = from_environment.filter(|_| !is_demo);
         self.db.clone().or(from_environment).unwrap_or_else(|| PathBuf::from(default))
     }
@@ -487,7 +490,7 @@ impl UserCommand {
 }
 
 impl Command {
-    /// The word it is called by.
+    /// Returns the name of the command.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Command::Import(_) => "import",
@@ -514,7 +517,7 @@ fn parse_role(text: &str) -> Result<Role, String> {
     Role::parse(text).ok_or_else(|| "not admin, writer or reader".to_owned())
 }
 
-/// Seconds; up to a hundred years.
+/// Parses a validity into seconds, at most a hundred years.
 fn parse_validity(text: &str) -> Result<i64, String> {
     const SECONDS_MAX: i64 = 100 * 366 * 86_400;
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -540,13 +543,14 @@ fn parse_size(text: &str) -> Result<ByteCount, String> {
     size.ok_or_else(|| "not a size such as 512MiB or 2GiB".to_owned())
 }
 
-/// Not looked at here: whoever is told of a bad argument is shown it.
+/// Accepts any text: clap shows a refused argument in its message, and this one may contain a
+/// password.
 #[expect(clippy::unnecessary_wraps, reason = "clap wants it")]
 fn parse_url(text: &str) -> Result<ServerUrl, Infallible> {
     Ok(ServerUrl(text.to_owned()))
 }
 
-/// A number with a unit, or `none`.
+/// Parses a number with a unit, or `none`.
 fn parse_timeout(text: &str) -> Result<Timeout, String> {
     if text == "none" {
         return Ok(Timeout::Never);

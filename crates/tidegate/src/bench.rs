@@ -1,12 +1,12 @@
-//! `tidegate bench roofline`: what this machine can do at best, measured in one process, so that
-//! imports and queries can be given as a ratio to it.
+//! `tidegate bench roofline`: the best throughput and latency of this machine, measured in one
+//! process, so that imports and queries can be given as a ratio to it.
 //!
 //! - B1. Memory is written before it is measured, and files are as large as they are asked to be:
 //!   neither fresh pages nor sparse blocks are ever counted.
-//! - B2. A figure is the best of `ROUNDS`: what disturbs a machine only ever makes it slower.
+//! - B2. A figure is the best of `ROUNDS`, because a disturbance only ever makes a run slower.
 //!
-//! The loops are lent by `filter::roofline` and `ingest::index`, the disk comes through `platform`;
-//! buffers, threads and the clock are ours. How the figures are read: docs/benchmarks.md.
+//! The loops come from `filter::roofline` and `ingest::index`, the disk comes through `platform`;
+//! buffers, threads and the clock belong to this module. docs/benchmarks.md explains the figures.
 
 mod figure;
 mod memory;
@@ -26,10 +26,10 @@ use crate::error::{Error, Exit, Result};
 use crate::session::Session;
 use crate::{sql, tell};
 
-/// How often each loop runs (B2).
+/// Number of runs of each loop (B2).
 const ROUNDS: usize = 5;
 
-/// What every measurement needs.
+/// The state that every measurement needs: clock, threads, and the figures so far.
 struct Bench<'a> {
     clock: &'a dyn Clock,
     interrupted: &'a AtomicBool,
@@ -72,7 +72,7 @@ pub(crate) fn roofline(arguments: &RooflineArguments, session: &Session) -> Resu
 }
 
 impl Bench<'_> {
-    /// Runs `work` as often as is said, and keeps the best time; `work` returns how many bytes it
+    /// Runs `work` `rounds` times and keeps the best time; `work` returns the number of bytes it
     /// went over.
     fn measure(
         &mut self,
@@ -97,7 +97,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// As [`measure`](Self::measure), once, for work of many equal operations.
+    /// Runs [`measure`](Self::measure) for one round of `operations` equal operations.
     fn count(
         &mut self,
         what: &'static str,

@@ -1,15 +1,16 @@
-//! The configuration of a server, put together: `tidegate serve` takes it, `tidegate config` checks
-//! and shows it.
+//! The configuration of a server, assembled from its sources: `tidegate serve` uses it, and
+//! `tidegate config` checks and prints it.
 //!
-//! - CO1. What is typed wins over the environment, that over the file, and that over the defaults.
-//! - CO2. A variable `TIDEGATE_...` or a key of the file that is no key of the configuration is an
-//!   error: it would have been meant to change something. All that is wrong is said at once.
-//! - CO4. What is printed has no secret, and nothing that could be read back as one.
-//! - CO3. The file is `conf/tidegate.toml` in the folder of the database, if it is there, or the
-//!   one that `--config` names. `TIDEGATE_..._FILE` names a file with the value of a key, so that a
-//!   secret is in no environment.
+//! - CO1. Arguments override the environment, the environment overrides the file, and the file
+//!   overrides the defaults.
+//! - CO2. A variable `TIDEGATE_...` or a key of the file that is not a key of the configuration is
+//!   an error, because it was meant to change something. All errors are reported at once.
+//! - CO4. Printed output contains no secret, and no text that could be read back as one.
+//! - CO3. The file is `conf/tidegate.toml` in the directory of the database, if it exists, or the
+//!   one that `--config` names. `TIDEGATE_..._FILE` names a file with the value of a key, so that
+//!   no secret needs to be in the environment.
 //!
-//! Not here: what the keys are and which values they take (`tidegate_server::config`).
+//! Not here: the keys and their values (`tidegate_server::config`).
 
 use std::fmt;
 use std::fs::read_to_string;
@@ -27,19 +28,19 @@ use crate::error::{Error, Exit, Result};
 use crate::output::{STDOUT, Target};
 use crate::session::Session;
 
-/// What starts the names of our variables.
+/// Prefix of the environment variables.
 const PREFIX: &str = "TIDEGATE_";
-/// Those that are no keys: every command knows the first one, `sql` the second, and this module the
-/// last.
+/// Variables that are not keys: the first is for every command, the second for `sql`, the last for
+/// this module.
 const NO_KEYS: [&str; 3] = ["TIDEGATE_DB", "TIDEGATE_URL", CONFIG];
 /// The variable that names the file, if `--config` does not.
 const CONFIG: &str = "TIDEGATE_CONFIG";
-/// What ends the name of a variable that names a file with a value (CO3).
+/// Suffix of a variable that names a file with a value (CO3).
 const FILE_SUFFIX: &str = "_FILE";
-/// Bytes of a file; all keys take a few thousand.
+/// Largest size of the file in bytes; all keys together take a few thousand.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// What is wrong with a configuration, a sentence each.
+/// The errors of a configuration, a sentence each.
 #[derive(Debug, Default)]
 pub(crate) struct Problems(Vec<String>);
 
@@ -55,7 +56,7 @@ impl fmt::Display for Problems {
     }
 }
 
-/// `tidegate config check` and `print`.
+/// Runs `tidegate config check` and `tidegate config print`.
 pub(crate) fn run(command: &ConfigCommand, session: &Session) -> Result<Exit> {
     let arguments = match command {
         ConfigCommand::Check(arguments) | ConfigCommand::Print(arguments) => arguments,
@@ -77,7 +78,7 @@ pub(crate) fn run(command: &ConfigCommand, session: &Session) -> Result<Exit> {
     }
 }
 
-/// All keys, as a file that says the same but for secrets, which are comments (CO4).
+/// Formats all keys as a configuration file; secrets become comments (CO4).
 fn printed(config: &Config) -> String {
     let line = |entry: ConfigEntry| match entry.is_sensitive {
         true => format!("# {} is not shown # {}\n", entry.property_path, entry.value_source),
@@ -89,7 +90,7 @@ fn printed(config: &Config) -> String {
     config.entries().into_iter().map(line).collect()
 }
 
-/// A text as TOML writes it.
+/// Quotes a text as a TOML string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -103,7 +104,7 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// The configuration (CO1).
+/// Reads the configuration from all its sources (CO1).
 pub(crate) fn read(arguments: &ConfigArguments, session: &Session) -> Result<Config> {
     let environment = &session.environment;
     let variable = environment.variables.iter().find(|(name, _)| name == CONFIG);
@@ -132,7 +133,7 @@ fn read_bounded(path: &Path) -> io::Result<String> {
     read_to_string(path)
 }
 
-/// A configuration that is being put together.
+/// A configuration during assembly, with the errors so far.
 struct Reading {
     config: Config,
     problems: Problems,
@@ -151,7 +152,8 @@ impl Reading {
         }
     }
 
-    /// Sets a key; `place` says where that is written, if it is not what was typed.
+    /// Sets a key; `place` is the file and line of the value, and empty for arguments and
+    /// variables.
     fn set(&mut self, key: &str, value: &str, (source, place): (Source, &str)) {
         if let Err(error) = self.config.set_from(key, value, source) {
             self.problems.0.push(format!("{place}{error}"));
@@ -224,7 +226,8 @@ fn key_of(variable: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.variable() == variable)
 }
 
-/// The values of a table with their keys and places; `None` for those that no key takes.
+/// Collects the values of a table with their keys and offsets; `None` for a value that no key
+/// takes.
 fn flatten(prefix: &str, table: &DeTable<'_>, values: &mut Vec<(String, Option<String>, usize)>) {
     for (name, value) in table {
         let key = format!("{prefix}{}", name.get_ref());
@@ -235,7 +238,7 @@ fn flatten(prefix: &str, table: &DeTable<'_>, values: &mut Vec<(String, Option<S
     }
 }
 
-/// A value as the command line has it: of a list, its parts with commas between them.
+/// Returns a value as the command line writes it: a list as its elements with commas between them.
 fn text_of(value: &DeValue<'_>) -> Option<String> {
     Some(match value {
         DeValue::String(text) => text.to_string(),
@@ -272,7 +275,7 @@ mod tests {
         let mut reading = Reading::new(MEMORY);
         let file = "durability = \"async\"\n[http]\nlisten = \"127.0.0.1:1\"\nmax_connections = 9\n\
                     [ilp]\nmax_columns = 4\ntcp.commit_rows = 1_000\n";
-        // A number is as it is written.
+        // A number counts as it is written.
         reading.file(Path::new("a.toml"), &file.replace("1_000", "6"));
         reading.environment(&[
             pair("TIDEGATE_HTTP_LISTEN", "127.0.0.1:2"),
@@ -343,8 +346,8 @@ mod tests {
         assert!(problems(reading)[0].starts_with("read /nothing/there, for TIDEGATE_HTTP"), "CO3");
     }
 
-    // The file that was printed had `auth.admin_password = "****"`, which was the password then,
-    // and no well-known one: the server listened for other machines with it.
+    // The printed file had `auth.admin_password = "****"`, which was then taken as the password; it
+    // is not the well-known default, so the server listened for other machines with it.
     #[test]
     fn what_is_printed_has_no_password() {
         let mut config = Config::standard(MEMORY);

@@ -1,8 +1,8 @@
-//! `tidegate demo`: makes rows, imports them, asks five questions, and explains what happened.
+//! `tidegate demo`: generates rows, imports them, runs five queries, and explains the results.
 //!
-//! - Y1. It touches only the table `visits` of its own database and a folder of its own for the
-//!   file, which goes away in the end, whatever that end is, unless `--keep` is given.
-//! - Y2. It can be run again: the table is dropped and made anew.
+//! - Y1. It touches only the table `visits` of its own database and a temporary directory for the
+//!   file, which is removed at the end, also after an error, unless `--keep` is given.
+//! - Y2. It can be run again: the table is dropped and created anew.
 
 mod file;
 mod rows;
@@ -33,10 +33,10 @@ use crate::sql::{self, Runner, outcome_line};
 use crate::text::{bytes, count, counted, elapsed};
 
 const TABLE: &str = "visits";
-/// Rows on disk take at most about this part of their CSV.
+/// Upper bound for the size of stored rows: their CSV divided by this.
 const STORED_PART: u64 = 2;
 
-/// What is asked, and why.
+/// The queries, each with a question that explains it.
 const QUESTIONS: [(&str, &str); 5] = [
     (
         "How many visits are there, and from when to when? Footers know, no row is read.",
@@ -100,12 +100,12 @@ pub(crate) fn run(arguments: &DemoArguments, session: &Session) -> Result<Exit> 
     Ok(Exit::Done)
 }
 
-/// The table that the rows go to.
+/// Returns the definition of the table for the rows.
 fn definition() -> Result<TableDefinition> {
     Ok(parse_create_table(&format!("CREATE TABLE {TABLE} ({})", rows::COLUMNS))?)
 }
 
-/// What every step needs.
+/// The state that every step needs.
 struct Demo<'a> {
     session: &'a Session,
     interrupted: &'a Arc<AtomicBool>,
@@ -135,7 +135,7 @@ impl Demo<'_> {
     fn load(&self, database: &Arc<Database>, csv: &Path) -> Result<()> {
         // Y2.
         if database.tables().iter().any(|table| same_name(&table.name, TABLE)) {
-            // With these columns it is the table of a demo before; else it may be anybody's.
+            // A table with these columns comes from an earlier demo; any other is the user's own.
             let schema = Arc::clone(&database.snapshot(TABLE)?.schema);
             let own = schema.columns().iter().map(|column| (column.name.clone(), column.ty));
             if !own.eq(definition()?.columns) {
@@ -154,7 +154,7 @@ impl Demo<'_> {
         sql::print(&imported(&summary, nanos))
     }
 
-    /// As `tidegate import` would have them.
+    /// Returns the options that `tidegate import` would use.
     fn options(&self, csv: &Path) -> Result<ImportOptions> {
         let definition = definition()?;
         Ok(ImportOptions {
@@ -239,7 +239,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Refuses early what would fail late.
+/// Fails before any work if the disk has too little free space.
 fn require_space(dir: &Path, needed: ByteCount, advice: &'static str) -> Result<()> {
     let free = ByteCount(free_disk_bytes(dir).map_err(Error::disk("look for free space"))?);
     if free < needed {
@@ -248,7 +248,7 @@ fn require_space(dir: &Path, needed: ByteCount, advice: &'static str) -> Result<
     Ok(())
 }
 
-/// The folder of the file, removed in the end (Y1).
+/// The directory of the file, removed on drop (Y1).
 struct Folder {
     path: PathBuf,
     disk: Arc<dyn Disk>,
@@ -258,7 +258,7 @@ struct Folder {
 impl Folder {
     fn create(dir: &Path, disk: Arc<dyn Disk>, is_kept: bool) -> Result<Folder> {
         let path = dir.join(format!("tidegate-demo-{}", std::process::id()));
-        // One of a process that had our number and was killed.
+        // A killed process with the same process id may have left its directory.
         disk.remove_dir_all(&path).map_err(Error::disk("make room for the file"))?;
         disk.create_dir_all(&path).map_err(Error::disk("make a folder for the file"))?;
         Ok(Folder { path, disk, is_kept })
@@ -268,7 +268,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if !self.is_kept {
-            // The demo has its result, or an error that matters more.
+            // The result of the demo, or its error, matters more than this one.
             let _ = self.disk.remove_dir_all(&self.path);
         }
     }

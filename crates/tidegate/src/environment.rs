@@ -1,7 +1,7 @@
-//! The surroundings of the process, read once at the start: variables, terminals, machine.
+//! The environment of the process, read once at the start: variables, terminals, machine.
 //!
-//! Everything below takes from here what it needs, so that the rest of the command line is a
-//! function of its arguments.
+//! The other modules take it as an argument, so that the rest of the command line is a function of
+//! its arguments.
 
 #![expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 
@@ -14,10 +14,10 @@ use std::path::PathBuf;
 use tidegate_model::ByteCount;
 use tidegate_platform::{cores, machine_memory_bytes};
 
-/// Columns of a terminal that does not say how wide it is.
+/// Width of a terminal that does not report its width.
 const COLUMNS_DEFAULT: usize = 80;
 
-/// What the process was started in.
+/// The environment that the process was started in.
 #[derive(Clone, Debug)]
 pub(crate) struct Environment {
     /// All variables that are text.
@@ -26,15 +26,15 @@ pub(crate) struct Environment {
     pub(crate) db: Option<PathBuf>,
     /// `TIDEGATE_URL`: the server that `sql` asks if neither `--url` nor `--db` is given.
     pub(crate) url: Option<String>,
-    /// `PGPASSWORD`, as clients of PostgreSQL have it.
+    /// `PGPASSWORD`, as for clients of PostgreSQL.
     pub(crate) server_password: Option<String>,
-    /// Where the state of this user's programs is kept (`XDG_STATE_HOME`, `~/.local/state`).
+    /// Directory for the state of this user's programs (`XDG_STATE_HOME`, `~/.local/state`).
     pub(crate) state_dir: Option<PathBuf>,
-    /// Where temporary files belong (`TMPDIR`).
+    /// Directory for temporary files (`TMPDIR`).
     pub(crate) temp_dir: PathBuf,
     pub(crate) stdin_is_terminal: bool,
     pub(crate) stdout_is_terminal: bool,
-    /// Whether a line on stderr can be redrawn.
+    /// True if standard error is a terminal, so that a line can be redrawn.
     pub(crate) stderr_is_terminal: bool,
     pub(crate) cores: NonZeroUsize,
     pub(crate) memory: ByteCount,
@@ -65,12 +65,12 @@ impl Environment {
     }
 }
 
-/// How wide the terminal on standard output is now.
+/// Returns the present width of the terminal on standard output.
 pub(crate) fn stdout_columns() -> usize {
     columns(rustix::termios::tcgetwinsize(io::stdout()))
 }
 
-/// How wide the terminal on standard error is now.
+/// Returns the present width of the terminal on standard error.
 pub(crate) fn stderr_columns() -> usize {
     columns(rustix::termios::tcgetwinsize(io::stderr()))
 }

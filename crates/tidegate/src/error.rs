@@ -1,8 +1,8 @@
-//! Why a command was not done, said in one sentence, and the exit code that stands for it.
+//! Errors of commands, each shown as one sentence, and the exit codes they map to.
 //!
 //! - E1. Exit codes are promises: scripts rely on them. `Exit` lists them all, as `--help` does.
-//! - E2. A message is one sentence of the platform's (SN1): its parts are those of the levels
-//!   below, and this level adds what only the command line knows.
+//! - E2. A message is one sentence, built by `platform` (SN1) from the messages of the levels
+//!   below; this level adds only facts that the command line alone knows.
 
 use std::io;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::sql::RemoteError;
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// How a process ends (E1).
+/// The exit code of the process (E1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// All done; an import took every row and every cell.
@@ -30,7 +30,7 @@ pub(crate) enum Exit {
     Failed = 1,
     /// An option or argument that does not exist or does not fit; clap uses it too.
     Usage = 2,
-    /// Another process has the database.
+    /// Another process has the database open.
     InUse = 3,
     /// The database has a newer format.
     NewerFormat = 4,
@@ -40,11 +40,11 @@ pub(crate) enum Exit {
     Partial = 10,
     /// A defect of ours; `platform` uses it for SIGBUS too.
     Internal = 70,
-    /// As shells have it for Ctrl-C; `platform` uses it for the second one.
+    /// The code that shells use for Ctrl-C; `platform` uses it for the second Ctrl-C.
     Interrupted = 130,
 }
 
-/// Why a command was not done.
+/// The reason why a command failed.
 #[derive(Debug, Error)]
 pub(crate) enum Error {
     #[error("{purpose}")]
@@ -132,12 +132,12 @@ impl Exit {
 }
 
 impl Error {
-    /// For `map_err`: adds what the call was for.
+    /// Returns a function for `map_err` that adds the purpose of the call.
     pub(crate) fn disk(purpose: &'static str) -> impl Fn(tidegate_platform::Error) -> Error {
         move |source| Error::Disk { purpose, source }
     }
 
-    /// The exit code (E1).
+    /// Returns the exit code (E1).
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Error::Storage(source) => exit_of_storage(source),
@@ -222,7 +222,7 @@ fn exit_of_ingest(error: &tidegate_ingest::Error) -> Exit {
         | tidegate_ingest::Error::Unaccounted { .. }
         | tidegate_ingest::Error::RowsLost { .. } => Exit::Internal,
         error if error.is_usage() => Exit::Usage,
-        // Damage in the user's files is not damage of the database.
+        // Corruption in the user's files is not corruption of the database.
         _ => Exit::Failed,
     }
 }

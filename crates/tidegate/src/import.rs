@@ -1,4 +1,4 @@
-//! `tidegate import`: options for `ingest`, progress meanwhile, a summary at the end.
+//! `tidegate import`: options for `ingest`, progress during the import, a summary at the end.
 
 mod summary;
 
@@ -30,11 +30,11 @@ use crate::{sql, tell};
 
 pub(crate) use self::summary::Report;
 
-/// The part of RAM that an import takes unless told otherwise.
+/// Share of RAM for an import without `--memory`: one part in this many.
 const MEMORY_PART: u64 = 4;
-/// How often the thread that waits looks for Ctrl-C.
+/// Interval at which the waiting thread checks for Ctrl-C.
 const TICK: Duration = Duration::from_millis(50);
-/// How long an interrupted import may take to see it.
+/// Time that an interrupted import has to stop by itself.
 const GRACE: Duration = Duration::from_secs(1);
 const UNCHANGED: Error = Error::Interrupted { consequence: "; the table is as it was" };
 
@@ -73,7 +73,7 @@ pub(crate) fn import(
 
 type Outcomes = Receiver<tidegate_ingest::Result<ImportSummary>>;
 
-/// The import on a thread of its own, which may be left behind.
+/// Starts the import on its own thread, which may be abandoned.
 fn start(
     database: &Arc<Database>,
     options: &ImportOptions,
@@ -85,9 +85,10 @@ fn start(
     let (progress, cancel) = (Arc::clone(progress), Arc::clone(interrupted));
     let work = move || {
         let outcome = tidegate_ingest::import(&database, &options, &progress, &cancel);
-        // The last owner closes the database: whoever waits, and not this thread on its way out.
+        // The last owner closes the database: that must be the waiting thread, not this one as it
+        // ends.
         drop(database);
-        // If nobody waits any more, nobody needs to know.
+        // The receiver is gone if the wait was given up.
         let _ = sender.send(outcome);
     };
     let named = thread::Builder::new().name("import".to_owned()).spawn(work);
@@ -97,9 +98,9 @@ fn start(
 
 /// Waits for the outcome.
 ///
-/// An import that was interrupted and does not end is waiting for its input, perhaps for ever. It
-/// is left behind: it will see that it was cancelled before it could commit, and what it has
-/// written is removed when the database is opened again.
+/// An interrupted import that does not end is waiting for its input, perhaps for ever, and is
+/// abandoned: it will see the cancellation before it can commit, and the files it has written are
+/// removed when the database is opened again.
 fn wait(
     outcomes: &Outcomes,
     progress: &Progress,
@@ -123,7 +124,7 @@ fn wait(
     }
 }
 
-/// What was typed, as what it means.
+/// Translates the arguments into import options.
 fn options(arguments: &ImportArguments, session: &Session) -> Result<ImportOptions> {
     let definition = match &arguments.schema {
         Some(file) => Some(read_definition(file, session)?),
@@ -133,7 +134,8 @@ fn options(arguments: &ImportArguments, session: &Session) -> Result<ImportOptio
     let (columns, timestamp, partition_by) = match definition {
         Some(Definition { columns, lengths: given, timestamp, partition_by }) => {
             lengths = given;
-            // Without the clause nothing is asked for: an existing table keeps its partitions.
+            // A definition without the clause asks for nothing: an existing table keeps its
+            // partitions.
             let unit = Some(partition_by).filter(|unit| *unit != PartitionUnit::None);
             (ColumnSource::Given(columns), timestamp, unit)
         }
@@ -214,14 +216,15 @@ fn dialect(arguments: &DialectArguments) -> DialectOptions {
     }
 }
 
-/// In the working directory. A table's name may have characters that a file's has not.
+/// Returns the rejects file in the working directory. Characters of the table's name that a file
+/// name cannot have become `_`.
 fn rejects_file(table: &str) -> PathBuf {
     let name: String =
         table.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect();
     PathBuf::from(format!("{name}.rejects.ndjson"))
 }
 
-/// What `--schema` says.
+/// The table definition that `--schema` names.
 struct Definition {
     columns: Vec<(String, ColumnType)>,
     lengths: Vec<(String, u32)>,

@@ -1,8 +1,9 @@
-//! `tidegate tables` and `tidegate describe`: what is in the database and how it is stored.
+//! `tidegate tables` and `tidegate describe`: the tables of a database and the storage of their
+//! columns.
 //!
-//! Lists are results like those of queries, so they come in the same formats; in a table sizes are
-//! rounded for people, elsewhere they are plain numbers. Not here: the rows themselves (`sql`), and
-//! whether they are intact (`verify`).
+//! Lists are results like those of queries, so they have the same formats; the table format rounds
+//! sizes for people, the others have plain numbers. Not here: the rows themselves (`sql`), and
+//! their verification (`verify`).
 
 mod storage;
 
@@ -35,7 +36,7 @@ pub(crate) fn describe(arguments: &DescribeArguments, session: &Session) -> Resu
     show(|target| show_table(&database, &arguments.table, form, target))
 }
 
-/// Lists on standard output. If nobody reads on, that is fine.
+/// Writes a list to standard output. A reader that closes the pipe is not an error.
 fn show(list: impl FnOnce(&mut Target) -> Result<()>) -> Result<Exit> {
     let mut target = Target::stdout();
     let listed = list(&mut target);
@@ -52,7 +53,7 @@ fn show(list: impl FnOnce(&mut Target) -> Result<()>) -> Result<Exit> {
     }
 }
 
-/// A list of another command.
+/// Shows the list of another command.
 pub(crate) fn show_columns(
     named: &[(&str, ArrayRef)],
     format: Format,
@@ -62,7 +63,7 @@ pub(crate) fn show_columns(
     show(|target| write(&batch, form, target))
 }
 
-/// One line on standard output.
+/// Writes one line to standard output.
 pub(crate) fn show_line(line: &str) -> Result<Exit> {
     show(|target| {
         let place = target.place().to_owned();
@@ -83,11 +84,11 @@ fn form(format: Format, session: &Session) -> Result<Form> {
     Ok(Form { format, layout, is_file: false })
 }
 
-/// One line a table.
+/// Writes the list of tables, one line a table.
 pub(crate) fn list_tables(database: &Database, form: Form, target: &mut Target) -> Result<()> {
     let mut rows = Vec::new();
     for entry in database.tables() {
-        // A table that was dropped since is left out.
+        // A table that was dropped meanwhile is left out.
         if let Ok(snapshot) = database.snapshot(&entry.name) {
             rows.push(TableLine::of(&snapshot));
         }
@@ -111,7 +112,7 @@ pub(crate) fn list_tables(database: &Database, form: Form, target: &mut Target) 
     write(&batch, form, target)
 }
 
-/// What is known of a table at a glance.
+/// The facts about a table that the list shows.
 struct TableLine {
     name: String,
     rows: u64,
@@ -140,7 +141,8 @@ impl TableLine {
     }
 }
 
-/// Facts, for people only, and one line a column.
+/// Writes the columns of a table, one line a column, after facts about the table in the table
+/// format.
 pub(crate) fn show_table(
     database: &Database,
     table: &str,
@@ -162,7 +164,7 @@ pub(crate) fn show_table(
     } else {
         numbers(pairs.iter().map(|(_, storage)| storage.bytes))
     };
-    // People read that there is none where nothing stands.
+    // The table format shows an empty cell in place of NULL.
     let none = (form.format == Format::Table).then(String::new);
     let role = |is_designated: bool| match is_designated {
         true => Some("designated timestamp".to_owned()),

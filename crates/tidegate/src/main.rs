@@ -1,9 +1,9 @@
 //! `tidegate`: the command line over the embedded database.
 //!
-//! What was typed is in `args`, what surrounds us in `environment`; each command is a module that
-//! turns both into options of the crates below and says what came of it. Results go to standard
-//! output, everything else to standard error. Nothing here uses `println!`: it panics when whoever
-//! reads has gone.
+//! Arguments are in `args`, the environment of the process in `environment`; each command is a
+//! module that turns both into options of the crates below and reports the outcome. Results go to
+//! standard output, everything else to standard error. No code here uses `println!`, because it
+//! panics when the reader has closed the pipe.
 //!
 //! Not here: parsing, storing and planning, which are `ingest`, `storage` and `query`.
 
@@ -43,7 +43,7 @@ use crate::environment::Environment;
 use crate::error::{Error, Exit, Result, sentence};
 use crate::session::Session;
 
-/// How long the last words of the process may take.
+/// Time limit for writing the last message of the process.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 #[global_allocator]
@@ -51,16 +51,17 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     install_sigbus_handler();
-    // Imports open a file for each segment, a server one for each connection; where the limit stays
-    // low, they say so when they reach it.
+    // Imports open a file for each segment, a server one for each connection; if the limit stays
+    // low, they report an error when they reach it.
     let _ = raise_descriptor_limit();
-    // A file that may not grow is an error of the write, as a full disk is, and no reason to die.
+    // A file that exceeds the file size limit is an error of the write, as a full disk is, and does
+    // not kill the process.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     panic::set_hook(Box::new(report_defect));
     let mut arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // If nobody can read it, the code still tells.
+            // The exit code tells the outcome even if nothing can be printed.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8));
         }
@@ -77,7 +78,7 @@ fn main() -> ExitCode {
             tell_last(format!("tidegate: {name}: {}", shown(&error)));
             error.exit().code()
         }
-        // The hook has said what is to be said.
+        // The panic hook has printed the message.
         Err(_) => Exit::Internal.code(),
     }
 }
@@ -98,20 +99,20 @@ fn run(command: &Command, session: &Session) -> Result<Exit> {
     }
 }
 
-/// An error as text for a terminal. Only the list of mistakes in a configuration has several lines.
+/// Formats an error for a terminal. Only the list of errors in a configuration has several lines.
 fn shown(error: &Error) -> String {
     let text = sentence(error);
     if matches!(error, Error::Configuration(_)) { text } else { printable(&text).into_owned() }
 }
 
-/// A line on standard error, or several; control characters are escaped. A reader that has gone
-/// does not want to know.
+/// Writes one or more lines to standard error with control characters escaped. A closed standard
+/// error is ignored.
 pub(crate) fn tell(text: &str) {
     let lines = text.lines().map(|line| printable(line).into_owned()).collect::<Vec<_>>();
     let _ = writeln!(io::stderr().lock(), "{}", lines.join("\n"));
 }
 
-/// The same for what ends the process, which does not wait for a reader that takes nothing.
+/// Writes the last message of the process, without waiting for a reader that takes nothing.
 fn tell_last(text: String) {
     let (sender, told) = channel();
     let spawned = thread::Builder::new().spawn(move || {
@@ -125,7 +126,7 @@ fn tell_last(text: String) {
 
 fn report_defect(panic: &PanicHookInfo<'_>) {
     if tidegate_ingest::is_decoding_guarded() {
-        // A damaged file, which the import names in its error.
+        // The import reports the damaged file in its own error.
         return;
     }
     let place = panic.location().map_or_else(String::new, |place| format!(" at {place}"));
@@ -133,15 +134,15 @@ fn report_defect(panic: &PanicHookInfo<'_>) {
     let current = thread::current();
     let thread = current.name().unwrap_or("unnamed");
     let text = format!("tidegate: internal error{place}, thread {thread}: {cause}");
-    // Where there are no more threads, that may be the cause.
+    // A failure to start threads may be the cause of the panic.
     match thread::Builder::new().spawn(|| {}) {
         Ok(_) => tell_last(text),
         Err(_) => tell(&text),
     }
 }
 
-/// From now on a panic of the main thread ends the process at once: to unwind it would wait for
-/// threads that never end when a runtime could not begin all of its own.
+/// Makes a panic of the main thread end the process at once: unwinding would wait for threads that
+/// never end if a runtime could not start all of its threads.
 pub(crate) fn end_with_a_panic() {
     let main = thread::current().id();
     panic::set_hook(Box::new(move |panic| {

@@ -1,10 +1,10 @@
-//! Where results go and in which form.
+//! Destination and format of results.
 //!
 //! - O7. Results are streamed: a writer holds no more than a bounded part of them.
-//! - O8. A closed pipe is no error of ours: whoever read has seen enough. `Sink::is_closed` tells.
+//! - O8. A closed pipe is not an error: its reader has seen enough. `Sink::is_closed` tells.
 //!
-//! Not here: what a query is, and what is said about it besides its rows (`sql`); and the forms
-//! that are no tables for people (`tidegate_server::results`).
+//! Not here: running queries, and the messages about them (`sql`); and the formats other than
+//! tables for people (`tidegate_server::results`).
 
 mod table;
 mod target;
@@ -20,7 +20,7 @@ pub(crate) use tidegate_server::results::{ResultWriter, WriteError};
 pub(crate) use self::table::printable;
 pub(crate) use self::target::{STDOUT, Target};
 
-/// How results are written.
+/// Output format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Aligned columns, for people
@@ -37,29 +37,29 @@ pub(crate) enum Format {
     Arrow,
 }
 
-/// What a table may assume about where it is shown.
+/// Width that a table may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// A file or a pipe: nothing is cut.
     Plain,
-    /// So many columns and no more.
+    /// A terminal with this many columns.
     Terminal {
-        /// The width.
+        /// Width of the terminal.
         columns: usize,
     },
 }
 
-/// Where and how all results of a command are written.
+/// Format and layout of all results of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) format: Format,
     pub(crate) layout: Layout,
-    /// Whether `format` may end with an index that a reader looks for at the end of a file.
+    /// True if `format` may end with an index that a reader looks for at the end of a file.
     pub(crate) is_file: bool,
 }
 
 impl Form {
-    /// The writer of one result.
+    /// Returns a writer for one result.
     pub(crate) fn writer<'a>(
         self,
         out: &'a mut (dyn Write + Send),
@@ -81,7 +81,7 @@ impl Form {
 }
 
 impl Format {
-    /// As it is typed.
+    /// Returns the name of the format as an argument.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Format::Table => "table",
@@ -93,12 +93,12 @@ impl Format {
         }
     }
 
-    /// Whether a second result behind the first would not be understood.
+    /// True if readers of this format would not understand a second result behind the first.
     pub(crate) fn holds_one_result(self) -> bool {
         self.is_binary()
     }
 
-    /// Not for terminals.
+    /// True if the format is not for terminals.
     pub(crate) fn is_binary(self) -> bool {
         matches!(self, Format::Parquet | Format::Arrow)
     }
@@ -115,7 +115,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Three rows: values, NULLs, and values that are hard to write.
+    /// Returns three rows: values, NULLs, and values that are hard to write.
     pub(crate) fn sample() -> RecordBatch {
         let prices = Decimal128Array::from(vec![Some(10), None, Some(1_200)]);
         let words = StringViewArray::from(vec![Some("a \"b\"\n\\"), None, Some("")]);
@@ -130,7 +130,7 @@ pub(super) mod tests {
             .unwrap()
     }
 
-    /// One row of texts.
+    /// Returns one row of texts.
     pub(crate) fn texts(cells: &[(&str, &str)]) -> RecordBatch {
         let column = |&(name, text): &(&str, &str)| {
             let array: ArrayRef = Arc::new(StringViewArray::from(vec![text.to_owned()]));

@@ -1,10 +1,10 @@
-//! What is shown while an import runs: a bar for people, JSON lines for programs.
+//! The progress of an import: a bar for people, JSON lines for programs.
 //!
 //! - U1. A bar is one line, never wider than the terminal, and leaves nothing behind.
-//! - U2. `json` writes one object a line about once a second, and a last one when all is over.
+//! - U2. `json` writes one object a line about once a second, and a last one at the end.
 //!
-//! Samples become text in pure functions; the thread that polls and writes is at the end.
-//! Not here: the counting, which is `ingest::Progress`.
+//! Pure functions turn samples into text; the thread that polls and writes is at the end. Not here:
+//! the counting, which is `ingest::Progress`.
 
 mod rate;
 mod bar;
@@ -24,7 +24,7 @@ use crate::environment::{Environment, stderr_columns};
 const REDRAW: Duration = Duration::from_millis(150);
 const JSON_LINE: Duration = Duration::from_secs(1);
 
-/// What `--progress` says.
+/// The values of `--progress`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProgressStyle {
     /// A bar on a terminal, JSON elsewhere
@@ -37,7 +37,7 @@ pub(crate) enum ProgressStyle {
     None,
 }
 
-/// What is drawn.
+/// Kind of progress display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drawing {
     Bar,
@@ -45,7 +45,7 @@ pub(crate) enum Drawing {
     Nothing,
 }
 
-/// How a piece of work ended.
+/// Outcome of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Done,
@@ -53,7 +53,7 @@ pub(crate) enum Ending {
     Interrupted,
 }
 
-/// A sample, and what follows from it and those before it.
+/// A sample, with the rates and the remaining time that follow from it and from earlier samples.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     sample: ProgressSample,
@@ -64,7 +64,7 @@ struct Moment {
 }
 
 impl ProgressStyle {
-    /// What it means here. A bar is for terminals only.
+    /// Returns the display for this environment. A bar is for terminals only.
     pub(crate) fn drawing(self, environment: &Environment) -> Drawing {
         match self {
             ProgressStyle::None => Drawing::Nothing,
@@ -78,7 +78,7 @@ impl ProgressStyle {
     }
 }
 
-/// Runs `work` and shows its progress meanwhile; `ending_of` says how it went.
+/// Runs `work` and shows its progress; `ending_of` maps its result to an outcome.
 pub(crate) fn show_while<T>(
     drawing: Drawing,
     progress: &Progress,
@@ -107,23 +107,23 @@ pub(crate) fn show_while<T>(
         });
         let result = work();
         stopper.stop(ending_of(&result));
-        // A panic in it is a defect, but none that should cost the import.
+        // A panic of the display is a defect, but it must not fail the import.
         let _ = screen.join();
         result
     })
 }
 
-/// Ends the drawing; also when `work` panics, since then the channel closes.
+/// Ends the display, also if `work` panics: the channel closes then.
 struct Stopper(Sender<Ending>);
 
 impl Stopper {
     fn stop(self, ending: Ending) {
-        // If the drawing is gone already, nobody needs to know.
+        // The display may have ended already.
         let _ = self.0.send(ending);
     }
 }
 
-/// The thin shell: time and standard error.
+/// The shell around the pure functions: time and standard error.
 struct Screen<'a> {
     drawing: Drawing,
     clock: &'a dyn Clock,
@@ -177,13 +177,13 @@ impl<'a> Screen<'a> {
     }
 }
 
-/// Whoever closed stderr does not want to see it.
+/// Writes to standard error, and ignores errors: its reader may have closed it.
 fn print(text: &str) {
     let mut stderr = io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// U2.
+/// Formats a sample as a line of JSON (U2).
 fn json_line(moment: &Moment, status: &str) -> String {
     let optional = |number: Option<u64>| number.map_or("null".to_owned(), |n| n.to_string());
     let sample = &moment.sample;
@@ -210,7 +210,7 @@ fn json_line(moment: &Moment, status: &str) -> String {
     )
 }
 
-/// One lower-case word.
+/// Returns the name of a phase as one lower-case word.
 pub(crate) fn phase_name(phase: Phase) -> String {
     phase.to_string().to_lowercase()
 }

@@ -1,10 +1,11 @@
 //! The prompt of `tidegate sql`: a line editor with history and completion around `sql::Runner`.
 //!
 //! - I1. A statement runs when its `;` is there; until then a line end is just a line end.
-//! - I2. Ctrl-C ends what is being typed or what is running, and never the prompt; Ctrl-D ends it.
+//! - I2. Ctrl-C ends the present input or the running statement, and never the prompt; Ctrl-D ends
+//!   the prompt.
 //! - I3. An error is shown, and the prompt comes back.
 //!
-//! Not here: what statements do (`sql`), and how tables are listed (`inspect`).
+//! Not here: running statements (`sql`), and listing tables (`inspect`).
 
 mod input;
 mod names;
@@ -28,10 +29,10 @@ use crate::sql::{self, Runner, outcome_line};
 use crate::tell;
 
 const PROMPT: &str = "tidegate> ";
-/// Entries; a few thousand statements are found again, and the file stays small.
+/// Most entries of the history: enough to find old statements, in a file that stays small.
 const HISTORY_MAX: usize = 5_000;
 
-/// The tables of a server.
+/// Query for the tables of a server.
 const TABLES: &str = "SELECT table_name AS \"table\", table_row_count AS rows, \
     disk_size AS bytes, table_min_timestamp AS first, table_max_timestamp AS last \
     FROM tables() ORDER BY table_name";
@@ -45,7 +46,7 @@ Statements end with ; and may take several lines. Ctrl-C ends one, Ctrl-D or \\q
   \\q          quit
 ";
 
-/// What the prompt remembers between statements.
+/// State of the prompt between statements.
 struct Prompt<'a> {
     runner: &'a Runner,
     form: Form,
@@ -54,7 +55,7 @@ struct Prompt<'a> {
     shows_times: bool,
 }
 
-/// What comes after a line.
+/// Action after a line.
 #[derive(PartialEq, Eq)]
 enum Next {
     Read,
@@ -68,7 +69,7 @@ pub(crate) fn run(
     session: &Session,
 ) -> Result<Exit> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    // Only the flag: a second Ctrl-C must not end the prompt (I2). SIGTERM still does.
+    // SIGINT only sets the flag: a second Ctrl-C must not end the prompt (I2). SIGTERM still does.
     signal_hook::flag::register(SIGINT, Arc::clone(&interrupted))
         .map_err(|source| Error::Threads { source })?;
     let mut prompt = Prompt { runner, form, output, interrupted, shows_times: true };
@@ -86,7 +87,7 @@ pub(crate) fn run(
                 if line.trim().is_empty() {
                     continue;
                 }
-                // A line that is not remembered can be typed again.
+                // A failure to keep the line in the history is ignored.
                 let _ = editor.add_history_entry(line.as_str());
                 if prompt.obey(&line)? == Next::Quit {
                     break;
@@ -98,7 +99,7 @@ pub(crate) fn run(
         }
     }
     if let Some(file) = history {
-        // The statements are done; their history is a convenience.
+        // The statements are done; a failure to save their history is ignored.
         let _ = editor.save_history(&file);
     }
     Ok(Exit::Done)
@@ -118,13 +119,14 @@ fn editor<'a>(
     let mut editor = Editor::with_config(config).map_err(prompt_error)?;
     editor.set_helper(Some(Typist::new(runner)));
     if let Some(file) = history {
-        // There is none before the first time.
+        // The file does not exist before the first use.
         let _ = editor.load_history(file);
     }
     Ok(editor)
 }
 
-/// Below the user's state directory; `None` if there is none or it cannot be made.
+/// Returns the history file in the user's state directory; `None` if there is no such directory or
+/// it cannot be created.
 fn history_file(session: &Session) -> Option<PathBuf> {
     let dir = session.environment.state_dir.as_ref()?.join("tidegate");
     session.disk.create_dir_all(&dir).ok()?;
@@ -132,7 +134,7 @@ fn history_file(session: &Session) -> Option<PathBuf> {
 }
 
 impl Prompt<'_> {
-    /// Does what a line says, and shows why if it cannot (I3).
+    /// Executes a line, and shows its error if it fails (I3).
     fn obey(&mut self, line: &str) -> Result<Next> {
         self.interrupted.store(false, Relaxed);
         let done = match parse_line(line) {
@@ -157,7 +159,7 @@ impl Prompt<'_> {
         Ok(Next::Read)
     }
 
-    /// The form of this moment: a terminal may have become wider.
+    /// Returns the format for the next result, with the present width of the terminal.
     fn form(&self) -> Form {
         match self.form.layout {
             Layout::Terminal { .. } => {
@@ -192,7 +194,7 @@ impl Prompt<'_> {
         finish(target)
     }
 
-    /// A list that a server makes.
+    /// Shows a list that a server computes.
     fn list(&self, sql: &str) -> Result<()> {
         self.show(|form, target| {
             self.runner.run(sql, form, target, &self.interrupted, &mut 0).map(|_| ())

@@ -1,6 +1,6 @@
 //! `tidegate serve`: the server on a database directory.
 //!
-//! Not here: how its configuration is put together (`config`), what is served (`tidegate_server`).
+//! Not here: assembling the configuration (`config`), and the server itself (`tidegate_server`).
 
 use std::io;
 use std::path::Path;
@@ -49,9 +49,10 @@ pub(crate) fn run(arguments: &ServeArguments, session: &Session) -> Result<Exit>
     Ok(Exit::Done)
 }
 
-/// The part of its disk that a server holds free for what frees more of it.
+/// Returns the size of the ballast: the share of the disk that the server holds back for work that
+/// frees space.
 fn ballast_bytes(db: &Path) -> ByteCount {
-    // The folder may not be there yet.
+    // The directory may not exist yet.
     let disk = db.ancestors().find_map(|dir| disk_bytes(dir).ok());
     let part = disk.map_or(u64::MAX, |(_, all)| all / limits::BALLAST_PART);
     ByteCount(limits::BALLAST_BYTES.0.min(part))

@@ -1,4 +1,4 @@
-//! What every command has: the database's place, the disk, the clock, and Ctrl-C.
+//! The context of every command: the database directory, the disk, the clock, and Ctrl-C.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tidegate_storage::{Database, OpenOptions};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 
-/// The part of RAM that a command takes unless told otherwise.
+/// Share of RAM for a command without `--memory`: one part in this many.
 const MEMORY_PART: u64 = 4;
 
-/// The wiring of one command.
+/// The context of one command.
 pub(crate) struct Session {
     pub(crate) db: PathBuf,
     pub(crate) environment: Environment,
@@ -27,25 +27,25 @@ impl Session {
         Session { db, environment, disk: Arc::new(RealDisk), clock: Arc::new(SystemClock) }
     }
 
-    /// Opens the database, and makes it if there is none.
+    /// Opens the database, and creates it if there is none.
     pub(crate) fn open(&self) -> Result<Arc<Database>> {
         self.open_within(None)
     }
 
-    /// The same for a command that may use so much memory: `--memory`.
+    /// Opens the database with a memory limit, from `--memory`.
     pub(crate) fn open_within(&self, memory: Option<ByteCount>) -> Result<Arc<Database>> {
         let memory = memory.unwrap_or(ByteCount(self.environment.memory.0 / MEMORY_PART));
         Ok(self.open_with(&self.open_options(memory))?)
     }
 
-    /// The options of a process that may use so much memory.
+    /// Returns the options to open a database within a memory limit.
     pub(crate) fn open_options(&self, memory: ByteCount) -> OpenOptions {
         let mut options = OpenOptions::new(Arc::clone(&self.clock));
         options.tail = options.tail.within(memory);
         options
     }
 
-    /// Opens it in another way, for who needs to know what of the storage went wrong.
+    /// Opens the database with options, and returns the error of the storage unchanged.
     pub(crate) fn open_with(
         &self,
         options: &OpenOptions,
@@ -53,7 +53,7 @@ impl Session {
         Database::open(Arc::clone(&self.disk), &self.db, options)
     }
 
-    /// Opens the database, which must be there: a command that only looks makes none.
+    /// Opens an existing database: a command that only reads does not create one.
     pub(crate) fn open_existing(&self) -> Result<Arc<Database>> {
         if !self.has_database()? {
             return Err(Error::NoDatabase { dir: self.db.clone() });
@@ -61,13 +61,13 @@ impl Session {
         self.open()
     }
 
-    /// Whether the directory has a database.
+    /// Returns whether the directory has a database.
     pub(crate) fn has_database(&self) -> Result<bool> {
         let inside = self.db.join("data");
         self.disk.exists(&inside).map_err(Error::disk("open the database"))
     }
 
-    /// From now on the first Ctrl-C sets the flag, and the second ends the process.
+    /// Installs a handler: the first Ctrl-C sets the flag, and the second ends the process.
     pub(crate) fn catch_interrupts(&self) -> Arc<AtomicBool> {
         install_interrupt_handler()
     }

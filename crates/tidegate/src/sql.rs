@@ -1,12 +1,12 @@
 //! `tidegate sql`: statements from the command line, a file, a pipe or a prompt; results to
 //! standard output or a file.
 //!
-//! - Q1. Results go to standard output and nothing else does, unless they are a table for people:
-//!   then what statements without rows say stands between them.
+//! - Q1. Only results go to standard output, unless they are a table for people: then the messages
+//!   of statements without rows stand between them.
 //! - Q2. The first statement that fails ends a script; those before it stay done.
 //! - Q3. A reader that goes away ends the command quietly, as done.
 //!
-//! A database that a server has is asked through it (`--url`): all of this is the same then.
+//! If a server has the database open, `--url` asks the server, and the same rules hold.
 
 mod runner;
 mod running;
@@ -38,7 +38,7 @@ pub(crate) use self::remote::{Remote, RemoteError};
 pub(crate) use self::runner::{Outcome, Runner};
 pub(crate) use self::script::Script;
 
-/// The part of RAM that queries take before they spill, unless told otherwise.
+/// Share of RAM that queries take before they spill, without `--memory`: one part in this many.
 const MEMORY_PART: u64 = 2;
 
 pub(crate) fn run(arguments: &SqlArguments, session: &Session) -> Result<Exit> {
@@ -53,7 +53,8 @@ pub(crate) fn run(arguments: &SqlArguments, session: &Session) -> Result<Exit> {
         let runner = start(arguments, session)?;
         return prompt::run(&runner, form, arguments.output.as_deref(), session);
     }
-    // Read before Ctrl-C is caught: while we wait for a pipe, it should just end us.
+    // The script is read before Ctrl-C is caught: during a wait for a pipe, Ctrl-C just ends the
+    // process.
     let script = read_script(arguments, session)?;
     let interrupted = session.catch_interrupts();
     let runner = start(arguments, session)?;
@@ -72,7 +73,7 @@ pub(crate) fn run(arguments: &SqlArguments, session: &Session) -> Result<Exit> {
         match outcome {
             Ok(outcome) => report(&outcome, form, &mut target, session)?,
             Err(error) => {
-                // What is done is shown, but a file would not be complete.
+                // Finished results are shown, but a file would not be complete.
                 if arguments.output.is_none() {
                     let _ = target.finish();
                 }
@@ -115,13 +116,13 @@ fn start_embedded(arguments: &SqlArguments, session: &Session) -> Result<Runner>
     let is_new = !session.has_database()?;
     let database = session.open_within(arguments.resources.memory).map_err(advise_url)?;
     if is_new {
-        // A name that was mistyped should not look like a database that has lost its tables.
+        // The note keeps a mistyped path from looking like a database that has lost its tables.
         tell(&format!("tidegate: sql: made a new database in {}", session.db.display()));
     }
     Runner::embedded(database, (&options, program), machine(session))
 }
 
-/// Who has the database is probably a server, which can be asked.
+/// Advises to ask a server: it is probably the process that has the database open.
 fn advise_url(error: Error) -> Error {
     match error {
         Error::Storage(source @ StorageError::InUse { .. }) => Error::AskServer { source },
@@ -129,7 +130,7 @@ fn advise_url(error: Error) -> Error {
     }
 }
 
-/// The engine on its own threads.
+/// Starts the engine on its own threads.
 pub(crate) fn runner(
     database: Arc<Database>,
     resources: &ResourceArguments,
@@ -140,7 +141,7 @@ pub(crate) fn runner(
     Runner::embedded(database, (&options, program), machine(session))
 }
 
-/// The clock, and the memory, of which an import takes a part.
+/// Returns the clock and the memory of the machine; an import takes a part of the memory.
 fn machine(session: &Session) -> (Arc<dyn Clock>, ByteCount) {
     (Arc::clone(&session.clock), session.environment.memory)
 }
@@ -158,14 +159,14 @@ fn engine_options(
     EngineOptions { timeout: timeout.unwrap_or(standard.timeout), ..standard }
 }
 
-/// Where results go: a file, or standard output.
+/// Opens the destination of results: a file, or standard output.
 pub(crate) fn target(output: Option<&Path>) -> Result<Target> {
     let Some(path) = output else { return Ok(Target::stdout()) };
     Target::file(path)
         .map_err(|error| Error::Output { place: path.display().to_string(), source: error.into() })
 }
 
-/// How results look; refused where nobody could use them.
+/// Returns the format of results; a binary format is refused on a terminal.
 fn form(format: Format, output: Option<&Path>, session: &Session) -> Result<Form> {
     let to_terminal = output.is_none() && session.environment.stdout_is_terminal;
     if to_terminal && format.is_binary() {
@@ -176,7 +177,7 @@ fn form(format: Format, output: Option<&Path>, session: &Session) -> Result<Form
     Ok(Form { format, layout, is_file: output.is_some() })
 }
 
-/// What is said about a statement besides its rows (Q1).
+/// Writes the messages about a statement besides its rows (Q1).
 fn report(outcome: &Outcome, form: Form, target: &mut Target, session: &Session) -> Result<()> {
     for notice in &outcome.notices {
         tell(&format!("tidegate: sql: {notice}"));
@@ -193,7 +194,7 @@ fn report(outcome: &Outcome, form: Form, target: &mut Target, session: &Session)
             return Ok(());
         }
     };
-    // Flushed, so that it stands before what comes on standard error.
+    // The flush puts the line before later output on standard error.
     match target.write_all(text.as_bytes()).and_then(|()| target.flush()) {
         Err(error) if !target.is_closed() => {
             Err(Error::Output { place: target.place().to_owned(), source: error.into() })
@@ -202,7 +203,7 @@ fn report(outcome: &Outcome, form: Form, target: &mut Target, session: &Session)
     }
 }
 
-/// `(3 rows, 1.23 ms)`, or `CREATE TABLE`.
+/// Formats the line behind a result: `(3 rows, 1.23 ms)`, or `CREATE TABLE`.
 pub(crate) fn outcome_line(outcome: &Outcome) -> String {
     match &outcome.tag {
         Some(tag) => tag.clone(),
@@ -222,7 +223,7 @@ fn read_script(arguments: &SqlArguments, session: &Session) -> Result<Script> {
     if script.statements().next().is_none() { Err(Error::NoStatement) } else { Ok(script) }
 }
 
-/// The text of a file that holds SQL.
+/// Returns the text of a file with SQL.
 pub(crate) fn read_file(file: &Path, session: &Session) -> Result<String> {
     if file == Path::new("-") {
         return read_stdin();
@@ -231,7 +232,7 @@ pub(crate) fn read_file(file: &Path, session: &Session) -> Result<String> {
     let Some(stream) = session.disk.open_stream(file).map_err(&failed)? else {
         return as_sql(session.disk.read(file).map_err(failed)?, file.to_path_buf());
     };
-    // A pipe has no length that could be asked for.
+    // A pipe does not report a length.
     let mut bytes = Vec::new();
     let mut stream = io::Read::take(stream, limits::SQL_BYTES as u64 + 1);
     io::Read::read_to_end(&mut stream, &mut bytes).map_err(|source| Error::Stdin { source })?;
@@ -253,7 +254,7 @@ fn as_sql(bytes: Vec<u8>, place: PathBuf) -> Result<String> {
         .map_err(|error| Error::NotText { place, at: error.utf8_error().valid_up_to() })
 }
 
-/// Writes to standard output. A reader that went away is no error (Q3).
+/// Writes to standard output. A reader that went away is not an error (Q3).
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -1,13 +1,13 @@
-//! Numbers as people read them.
+//! Numbers as text for people.
 
 use std::fmt::Write as _;
 
-/// A size in powers of a thousand, as files and disks are measured: `1.5 GB`.
+/// Formats a size in powers of a thousand, as for files and disks: `1.5 GB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     scaled(bytes, &[" B", " kB", " MB", " GB", " TB", " PB", " EB"])
 }
 
-/// A count, short: `620.0 k`.
+/// Formats a count briefly: `620.0 k`.
 pub(crate) fn count(count: u64) -> String {
     scaled(count, &["", " k", " M", " G", " T", " P", " E"])
 }
@@ -18,7 +18,7 @@ fn scaled(value: u64, units: &[&str; 7]) -> String {
     }
     let mut scaled = value as f64;
     let mut unit = 0;
-    // 999,950 would be shown as 1000.0 k.
+    // Without this, 999,950 would be shown as 1000.0 k.
     while scaled >= 999.95 && unit < 6 {
         scaled /= 1_000.0;
         unit += 1;
@@ -26,7 +26,7 @@ fn scaled(value: u64, units: &[&str; 7]) -> String {
     format!("{scaled:.1}{}", units[unit])
 }
 
-/// A count with all its digits, in groups: `1,234,567`.
+/// Formats a count with all its digits, in groups: `1,234,567`.
 pub(crate) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -39,13 +39,13 @@ pub(crate) fn grouped(count: u64) -> String {
     text
 }
 
-/// `12 rows`, `1 row`.
+/// Formats a count with its noun: `12 rows`, `1 row`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", grouped(count))
 }
 
-/// A time that is left: `8 s`, `1:15`, `2:03:00`.
+/// Formats a remaining time: `8 s`, `1:15`, `2:03:00`.
 pub(crate) fn duration(seconds: u64) -> String {
     let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
     let mut text = String::new();
@@ -58,7 +58,7 @@ pub(crate) fn duration(seconds: u64) -> String {
     text
 }
 
-/// A time that something took, with three digits that matter: `1.23 ms`, `4.56 s`.
+/// Formats an elapsed time with three significant digits: `1.23 ms`, `4.56 s`.
 pub(crate) fn elapsed(nanos: u64) -> String {
     let (value, unit) = match nanos {
         0..1_000_000 => (nanos as f64 / 1e3, "us"),

@@ -1,7 +1,7 @@
-//! `tidegate user`: who may do what at the server of this directory, and tokens.
+//! `tidegate user`: the users of the server on this directory, their roles and their tokens.
 //!
-//! It changes `conf/users.toml` alone, with the server running or not: one that runs notices.
-//! Not here: the file (`tidegate_server`), and asking for a password (`password`).
+//! It changes only `conf/users.toml`, with the server running or not: a running server notices. Not
+//! here: the file (`tidegate_server`), and the input of a password (`password`).
 
 pub(crate) mod password;
 
@@ -52,14 +52,14 @@ fn change<T>(
     Ok(UserFile::change(session.disk.as_ref(), &path(session), change)?)
 }
 
-/// Users of the configuration, with what they may do.
+/// Returns the users of the configuration with their roles.
 fn configured(session: &Session) -> Result<Vec<(String, Role)>> {
     let auth = config::read(&ConfigArguments::default(), session)?.auth;
     let reader = auth.readonly_enabled.then_some((auth.readonly_user, Role::Reader));
     Ok([(auth.admin_user, Role::Admin)].into_iter().chain(reader).collect())
 }
 
-/// A user of the configuration has his password there.
+/// Refuses a user of the configuration, whose password is set there.
 fn refuse_configured(name: &str, session: &Session) -> Result<()> {
     match configured(session)?.iter().any(|(known, _)| known == name) {
         true => Err(Error::ConfiguredUser { name: name.to_owned() }),
@@ -95,7 +95,7 @@ fn token(arguments: &UserTokenArguments, session: &Session) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Makes a token and writes it, alone, to standard output.
+/// Creates a token and writes it, alone, to standard output.
 fn new_token(name: &str, arguments: &UserTokenArguments, session: &Session) -> Result<Exit> {
     let now = session.clock.now_micros().div_euclid(SECOND_MICROS);
     let expires = arguments.expires.map(|seconds| now.saturating_add(seconds));

@@ -1,8 +1,8 @@
-//! `tidegate verify`: every byte of the database is read and checked.
+//! `tidegate verify`: reads and checks every byte of the database.
 //!
-//! The database is not opened for it, and nothing is written unless a damaged log is to be
-//! repaired. What is found is listed on standard output, a line each, and the exit code says that
-//! there was something.
+//! It does not open the database, and writes nothing unless a damaged log is to be repaired. It
+//! lists the problems on standard output, a line each, and the exit code says whether there were
+//! some.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use crate::session::Session;
 use crate::sql;
 use crate::text::{bytes, counted, elapsed};
 
-/// How often the line is redrawn at most.
+/// Shortest time between two updates of the line.
 const REDRAW_NANOS: u64 = 150_000_000;
 
 pub(crate) fn run(arguments: &VerifyArguments, session: &Session) -> Result<Exit> {
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &VerifyArguments, session: &Session) -> Result<Exit
     }
 }
 
-/// Ends a damaged log where it is damaged, and says what was given up.
+/// Repairs a damaged log by ending it at the damage, and reports the commits that are lost.
 fn repair(session: &Session) -> Result<()> {
     let Some(LogRepair { damage, lost, dropped, kept }) = repair_log(&session.disk, &session.db)?
     else {
@@ -78,7 +78,7 @@ fn repair(session: &Session) -> Result<()> {
     Ok(())
 }
 
-/// Lists commits that a repair of the log gives up, or has given up.
+/// Lists the commits that a repair of the log loses or has lost.
 fn list_lost(lost: &[LostCommits], what: &str) -> Result<()> {
     for LostCommits { table, name, first, last } in lost {
         let table = name.clone().unwrap_or_else(|| format!("#{table}"));
@@ -94,7 +94,7 @@ fn list_lost(lost: &[LostCommits], what: &str) -> Result<()> {
     Ok(())
 }
 
-/// True if a problem is one that a repair of the log takes away.
+/// True if a repair of the log removes the problem.
 fn is_of_log(problem: &StorageError) -> bool {
     use Corruption::{CutLog, DamagedGroup, DurableGroup};
     matches!(
@@ -118,7 +118,7 @@ fn totals(report: &VerifyReport, nanos: u64) -> String {
     )
 }
 
-/// What is read now, on a terminal, and gone at the end.
+/// The progress line on a terminal, removed at the end.
 #[derive(Default)]
 struct Line {
     drawn_nanos: Option<u64>,
@@ -143,7 +143,7 @@ impl Line {
     }
 }
 
-/// Whoever closed stderr does not want to see it.
+/// Writes to standard error, and ignores errors: its reader may have closed it.
 fn print(text: &str) {
     let mut stderr = io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());

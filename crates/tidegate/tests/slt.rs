@@ -2,9 +2,8 @@
 //! afterwards.
 //!
 //! Column types: `B` boolean, `D` date, `I` integer, `P` timestamp, `R` number with a point, `T`
-//! text, `?` anything else. NULL is shown as `NULL`, empty text as `(empty)`. `<slt:ignore>` stands
-//! for any text. With `TIDEGATE_SLT_COMPLETE=1` in the environment the expectations are written
-//! anew.
+//! text, `?` any other. NULL is shown as `NULL`, empty text as `(empty)`. `<slt:ignore>` matches
+//! any text. With `TIDEGATE_SLT_COMPLETE=1` in the environment the expectations are written anew.
 //!
 //! Rows come in by two statements that only this harness knows:
 //! - `import FILE table=T [timestamp=C] [partition=UNIT] [symbols=A,B]` imports
@@ -13,11 +12,11 @@
 //!   query.
 //!
 //! Each is one commit. `reopen` closes the database and opens it again, `names of QUERY` gives the
-//! names of the columns of a query, and `notices of STATEMENT` what it has the user know.
-//! `with VALUE, ..: QUERY` gives values to `$1`, `$2`, ...
+//! names of the columns of a query, and `notices of STATEMENT` its notices. `with VALUE, ..: QUERY`
+//! gives values to `$1`, `$2`, ...
 //!
-//! `begin`, `commit`, `rollback`, `savepoint NAME`, `rollback to NAME` and `release NAME` are the
-//! words of connections; `other: STATEMENT` is done by another session.
+//! `begin`, `commit`, `rollback`, `savepoint NAME`, `rollback to NAME` and `release NAME` act on
+//! the transaction of the session; another session runs `other: STATEMENT`.
 
 #![expect(clippy::disallowed_methods, reason = "these tests are about databases on a real disk")]
 
@@ -75,8 +74,9 @@ use tidegate_storage::{Database, OpenOptions};
 
 use host::TestHost;
 
-/// Of the runtime: more than statements have partitions. A join whose condition is no equality
-/// keeps a thread for as long as a batch takes, and who ends such a statement must have a turn.
+/// Threads of the runtime: more than a statement has partitions. A join whose condition is not an
+/// equality occupies a thread for a whole batch, and the task that ends such a statement needs a
+/// thread too.
 const WORKERS: usize = 8;
 
 /// Threads of a query: more than one, so that plans and scans are those of a real machine.
@@ -156,7 +156,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// Views of views.
+/// Returns the tests of views of views.
 fn view_trials() -> [Trial; 2] {
     [
         Trial::test("engine::views_read_views_to_a_bounded_depth", || {
@@ -168,7 +168,7 @@ fn view_trials() -> [Trial; 2] {
     ]
 }
 
-/// What sessions see of each other.
+/// Returns the tests of transactions in several sessions.
 fn transaction_trials() -> [Trial; 2] {
     [
         Trial::test("engine::a_transaction_sees_its_own_changes_and_others_do_not", || {
@@ -180,7 +180,7 @@ fn transaction_trials() -> [Trial; 2] {
     ]
 }
 
-/// Random queries beside slow answers.
+/// Returns the tests of random queries against slow answers.
 fn answer_trials() -> [Trial; 3] {
     [
         Trial::test("engine::groups_by_several_buckets_are_those_of_any_column", || {
@@ -204,12 +204,13 @@ fn on_runtime<T>(work: impl Future<Output = Result<T, TestError>>) -> Result<T, 
     runtime.block_on(work).map_err(|error| Failed::from(error.to_string()))
 }
 
-/// Rows in several partitions and page frames, with a text that sorts otherwise than the time.
+/// Statement that makes rows in several partitions and page frames, with a text that does not sort
+/// like the time.
 const MANY_ROWS: &str = "import into many timestamp=ts partition=day as \
     SELECT CAST(x * 2000000 AS TIMESTAMP) AS ts, 'text number ' || ((x * 7919) % 150001) AS t \
     FROM long_sequence(150000)";
 
-/// The snapshot that a query reads is let go of when its stream is, wherever it was.
+/// A query releases its snapshot when its stream is dropped, at any stage of its work.
 async fn a_dropped_stream_ends_its_work() -> Result<(), TestError> {
     let mut test = TestDatabase::new(MEMORY_MAX)?;
     test.run(MANY_ROWS).await?;
@@ -218,7 +219,7 @@ async fn a_dropped_stream_ends_its_work() -> Result<(), TestError> {
     for sql in
         ["SELECT * FROM many", "SELECT t FROM many WHERE t > 'text'", "SELECT max(t) FROM many"]
     {
-        // So that the plan is known, and whatever is kept with it.
+        // The first execution puts the plan, and all that is kept with it, into the plan cache.
         test.rows(sql).await?;
         let before = Arc::strong_count(&snapshot);
         let Answer::Rows { mut stream, .. } = test.engine().execute(sql).await? else {
@@ -239,8 +240,8 @@ async fn a_dropped_stream_ends_its_work() -> Result<(), TestError> {
     Ok(())
 }
 
-/// Each of these would go on for hours. What they read and remember is gone when they are; chance
-/// keeps their plans from being kept.
+/// Each of these queries would run for hours. The timeout releases its snapshot and its memory;
+/// `random()` keeps its plan out of the plan cache.
 async fn a_timeout_ends_queries_of_any_kind() -> Result<(), TestError> {
     let mut test = TestDatabase::new(MEMORY_MAX)?;
     test.run(MANY_ROWS).await?;
@@ -275,7 +276,7 @@ async fn a_timeout_ends_queries_of_any_kind() -> Result<(), TestError> {
             tokio::task::yield_now().await;
         }
     }
-    // A statement that is quick enough does not care.
+    // A statement that is quick enough is not affected.
     let Answer::Rows { stream, .. } = test.engine().execute_with("SELECT 1", &options).await?
     else {
         panic!("it gives rows");
@@ -314,7 +315,7 @@ fn run_file(path: &Path, is_complete: bool) -> Result<(), Failed> {
     })
 }
 
-/// What a record fails with: the message of the error and of its causes.
+/// The error of a record: the message of the error and of its causes.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct TestError(String);
@@ -362,14 +363,14 @@ impl Letter {
     }
 }
 
-/// A database in a folder that lives as long as it.
+/// A database in a temporary directory, which is removed with it.
 struct TestDatabase {
     /// `None` only while the database is being reopened.
     engine: Option<Arc<Engine>>,
-    /// That of all statements.
+    /// The session of all statements.
     session: Session,
     folder: tempfile::TempDir,
-    /// Of queries.
+    /// Memory limit of queries.
     memory_max: ByteCount,
     imports: usize,
 }
@@ -389,7 +390,7 @@ impl TestDatabase {
         StatementOptions { timeout: None, session: self.session.clone(), canceler: None }
     }
 
-    /// A statement whose answer does not matter.
+    /// Runs a statement and drops its answer.
     async fn run_sql(&mut self, sql: &str) -> Result<(), TestError> {
         self.run(sql).await.map(drop)
     }
@@ -408,7 +409,7 @@ impl TestDatabase {
         }
     }
 
-    /// What a connection does itself; `None` if it is something else.
+    /// Runs a statement on transactions; `None` if it is another statement.
     async fn transaction(&mut self, sql: &str) -> Result<Option<DBOutput<Letter>>, TestError> {
         let session = &self.session;
         let is_known = match sql.split(' ').collect::<Vec<_>>()[..] {
@@ -435,7 +436,7 @@ impl TestDatabase {
         }
     }
 
-    /// `import ..`: see the top of this file.
+    /// Runs `import ..`: see the top of this file.
     async fn import(&mut self, text: &str) -> Result<DBOutput<Letter>, TestError> {
         let (head, query) = match text.split_once(" as ") {
             Some((head, query)) => (head, Some(query)),
@@ -470,7 +471,7 @@ impl TestDatabase {
         Ok(DBOutput::StatementComplete(summary.rows_imported))
     }
 
-    /// The rows of a query as a file, with a header.
+    /// Writes the rows of a query to a file, with a header.
     async fn write_csv(&mut self, query: &str) -> Result<PathBuf, TestError> {
         let (schema, batches) = self.rows(query).await?;
         let names = schema.fields().iter().map(|field| quoted(field.name()));
@@ -628,7 +629,7 @@ impl AsyncDB for TestDatabase {
     async fn shutdown(&mut self) {}
 }
 
-/// A value of `with VALUE, .. : QUERY`.
+/// Parses a value of `with VALUE, .. : QUERY`.
 fn parameter(text: &str) -> Parameter {
     let integer = || text.parse().ok().map(Parameter::Integer);
     let double = || text.parse().ok().map(Parameter::Double);
@@ -639,7 +640,7 @@ fn parameter(text: &str) -> Parameter {
     }
 }
 
-/// The values of a batch as text, column by column; `None` is NULL.
+/// Returns the values of a batch as text, column by column; `None` is NULL.
 fn cells(batch: &RecordBatch) -> Result<Vec<Vec<Option<String>>>, TestError> {
     let schema = batch.schema();
     let columns = schema.fields().iter().zip(batch.columns());

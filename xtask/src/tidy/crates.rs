@@ -1,13 +1,15 @@
-//! The table of STYLE section 6 against the packages: arrows, doors, test binaries, crate roots.
+//! The table of STYLE section 6 against the packages: arrows, heavy crates, test binaries, crate
+//! roots.
 //!
 //! - D1. The guide is the only home of the table: it is read, not repeated. A crate of the table
 //!   that does not exist yet is skipped; a package that is not in the table is a finding.
-//! - D2. Arrows point down, and skip levels: what a crate reaches it may name, unless its row says
-//!   `only`. Dev-dependencies count.
-//! - D3. A heavy crate is one that the last column names, with its family: `tokio` is `tokio-util`
-//!   too, unless the column names that one itself.
+//! - D2. Arrows point down, and may skip levels: a crate may name everything that it reaches,
+//!   unless its row says `only`. Dev-dependencies count.
+//! - D3. A heavy crate is one that the last column names, with its family: `tokio` includes
+//!   `tokio-util`, unless the column names that one itself.
 //!
-//! Not here: `fuzz`, which is outside of the workspace, links what it feeds and is never linked.
+//! Not here: `fuzz`, which is outside the workspace; it links crates of the workspace, and none of
+//! them links it.
 
 use std::collections::BTreeSet;
 
@@ -19,14 +21,14 @@ use crate::tidy::{Finding, STYLE};
 
 const TABLE_OPENING: &str = "| level | crate |";
 
-/// STYLE section 6: arrow arrays are open where they are handled, which is from here upwards ...
+/// Lowest level that may use Arrow's arrays (STYLE section 6) ...
 const ARROW_LEVEL_MIN: u32 = 3;
-/// ... and in these two besides.
+/// ... and two crates below it that may use them too.
 const ARROW_CRATES: [&str; 2] = ["storage", "bench"];
-/// The vocabulary of arrow, without arrays, is open to `model`.
+/// Arrow's crates without arrays, which `model` may use.
 const ARROW_VOCABULARY: [&str; 2] = ["arrow-schema", "arrow-buffer"];
 
-/// STYLE section 4: which crate roots open with which attribute.
+/// The attributes that a crate root opens with, for each group of crates (STYLE section 4).
 const ROOT_ATTRIBUTES: [(&str, &[&str]); 2] = [
     (
         "#![forbid(unsafe_code)]",
@@ -35,7 +37,7 @@ const ROOT_ATTRIBUTES: [(&str, &[&str]); 2] = [
     ("#![warn(missing_docs)]", &["model", "platform", "storage"]),
 ];
 
-/// What is wrong with the packages, given the guide and the sources in `tree`.
+/// Returns the findings about the packages, given the guide and the sources in `tree`.
 pub(crate) fn findings(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
     let rows = match parse_table(tree.text(STYLE).unwrap_or_default()) {
         Ok(rows) => rows,
@@ -50,20 +52,20 @@ pub(crate) fn findings(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
     findings
 }
 
-/// A row of the table: a crate, and what it may use.
+/// A row of the table: a crate, and the crates it may use.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
-    /// Of the guide, counted from 1.
+    /// The line in the guide, counted from 1.
     line: usize,
     name: String,
-    /// None for the crates that stand beside the stack.
+    /// The level; none for the crates that stand beside the stack.
     level: Option<u32>,
     uses: BTreeSet<String>,
     reach: Reach,
     doors: BTreeSet<String>,
 }
 
-/// May a crate name what the crates it uses reach (D2)?
+/// The crates of a row that its crate may name (D2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     Everything,
@@ -76,7 +78,7 @@ fn parse_table(style: &str) -> std::result::Result<Vec<Row>, Finding> {
     Ok(lines.iter().map(|(line, cells)| parse_row(*line, cells, &names)).collect())
 }
 
-/// The cells of a row: level, crate, what it is, what it may use, which doors it opens.
+/// The cells of a row: level, crate, purpose, the crates it may use, its heavy crates.
 type Cells<'a> = [&'a str; 5];
 
 fn split_table(style: &str) -> std::result::Result<Vec<(usize, Cells<'_>)>, Finding> {
@@ -85,7 +87,7 @@ fn split_table(style: &str) -> std::result::Result<Vec<(usize, Cells<'_>)>, Find
         let what = format!("has no table that opens with `{TABLE_OPENING}`");
         return Err(Finding::new(STYLE, 1, what));
     }
-    // Below the opening there is a line of dashes.
+    // A line of dashes stands below the heading.
     let rows = lines.skip(1).take_while(|(_, line)| line.starts_with('|'));
     rows.map(|(line, row)| Ok((line, split_row(line, row)?))).collect()
 }
@@ -112,19 +114,19 @@ fn parse_row(line: usize, cells: &Cells, names: &[&str]) -> Row {
     }
 }
 
-/// Of a row such as `cluster (later)`.
+/// Returns the name of the crate in a row such as `cluster (later)`.
 fn crate_name<'a>(cells: &Cells<'a>) -> &'a str {
     cells[1].split(' ').next().unwrap_or_default()
 }
 
-/// The crates among the words of a cell such as `only model, and the readers of ingest`.
+/// Returns the crates among the words of a cell such as `only model, and the readers of ingest`.
 fn parse_uses(name: &str, cell: &str, names: &[&str]) -> BTreeSet<String> {
     let is_used = |other: &str| words(cell).any(|word| word == other || word == "all");
     let others = names.iter().filter(|&&other| other != name);
     others.filter(|other| is_used(other)).map(|other| (*other).to_owned()).collect()
 }
 
-/// The heavy crates of a cell such as `tokio, parquet (cold partitions)`.
+/// Returns the heavy crates of a cell such as `tokio, parquet (cold partitions)`.
 fn parse_doors(cell: &str) -> BTreeSet<String> {
     let reasonless = cell.split('(').map(|part| part.rsplit(')').next().unwrap_or_default());
     let named: Vec<&str> = reasonless.flat_map(|part| part.split(',')).map(str::trim).collect();
@@ -135,7 +137,7 @@ fn words(cell: &str) -> impl Iterator<Item = &str> {
     cell.split(|c: char| !c.is_alphanumeric() && c != '-')
 }
 
-/// Do the arrows of the table point down themselves (D2)?
+/// Returns the arrows of the table that do not point down (D2).
 fn table_findings(rows: &[Row]) -> Vec<Finding> {
     let level = |name: &str| rows.iter().find(|row| row.name == name).and_then(|row| row.level);
     let mut findings = Vec::new();
@@ -180,7 +182,7 @@ fn package_name(crate_name: &str) -> String {
     }
 }
 
-/// The crates that `row` may name (D2).
+/// Returns the crates that `row` may name (D2).
 fn reached<'a>(rows: &'a [Row], row: &'a Row) -> BTreeSet<&'a str> {
     let mut reached: BTreeSet<&str> = row.uses.iter().map(String::as_str).collect();
     if row.reach == Reach::Named {
@@ -197,7 +199,8 @@ fn reached<'a>(rows: &'a [Row], row: &'a Row) -> BTreeSet<&'a str> {
     }
 }
 
-/// May `row` name the outside crate `dependency` (D3)? What is not heavy is open to all.
+/// Returns whether `row` may name the outside crate `dependency` (D3). All may name a crate that is
+/// not heavy.
 fn is_open(rows: &[Row], row: &Row, dependency: &str) -> bool {
     if is_of_family(dependency, "arrow") {
         return ARROW_CRATES.contains(&row.name.as_str())
@@ -213,7 +216,8 @@ fn is_of_family(name: &str, family: &str) -> bool {
     name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// The line of a manifest that names `dependency`, or its first one: a manifest may rename.
+/// Returns the line of a manifest that names `dependency`; the first line if none does, because a
+/// manifest may rename.
 fn line_of_dependency(manifest: &str, dependency: &str) -> usize {
     let names = |line: &str| {
         let rest = line.trim_start().strip_prefix(dependency);
@@ -223,7 +227,7 @@ fn line_of_dependency(manifest: &str, dependency: &str) -> usize {
     manifest.lines().position(names).map_or(1, |line_idx| line_idx + 1)
 }
 
-/// STYLE 49 for an integration test, STYLE section 4 for a crate root.
+/// Checks a target: STYLE 49 for an integration test, STYLE section 4 for a crate root.
 fn target_finding(target: &Target, tree: &Tree) -> Option<Finding> {
     let path = target.source.as_str();
     let name = crate_of(path).unwrap_or_default();
@@ -251,7 +255,7 @@ fn target_finding(target: &Target, tree: &Tree) -> Option<Finding> {
 mod tests {
     use super::*;
 
-    /// The table of the project, not a sample: its words are what the parser must understand.
+    /// Returns the real table, not a sample: the parser must understand its words.
     fn rows() -> Vec<Row> {
         parse_table(include_str!("../../../STYLE.md")).unwrap()
     }

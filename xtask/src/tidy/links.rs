@@ -1,7 +1,7 @@
-//! Links in prose: every relative one leads to a file, a folder or a heading that is there.
+//! Links in prose: every relative one leads to a file, a directory or a heading that exists.
 //!
-//! - K1. A link is read as on the project's page: relative to its file, inside the repository, in
-//!   its exact letters, whatever the file system of this machine thinks of upper and lower case.
+//! - K1. A link is read as on the project's page: relative to its file, inside the repository, and
+//!   with exact upper and lower case, also on a file system that ignores case.
 //!
 //! Code does not count, fenced or between backticks. Not here: links that leave the repository
 //! (they need the network) and links in doc comments (rustdoc finds those).
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::tidy::Finding;
 use crate::tidy::tree::Tree;
 
-/// The dead links of the file `text` at `path`.
+/// Returns the dead links of the file `text` at `path`.
 pub(crate) fn findings(path: &str, text: &str, tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (line, prose) in prose(text) {
@@ -23,7 +23,7 @@ pub(crate) fn findings(path: &str, text: &str, tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with a link to `target` in the file `from`.
+/// Returns the fault of a link to `target` in the file `from`, if it has one.
 fn fault(from: &str, target: &str, tree: &Tree) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
@@ -41,7 +41,7 @@ fn fault(from: &str, target: &str, tree: &Tree) -> Option<String> {
         .then(|| format!("the link to `{target}` leads to no heading of {path}"))
 }
 
-/// The path that `file` means in the file `from`; none if it is not inside of the repository.
+/// Returns the path that `file` means in the file `from`; none if it is outside the repository.
 fn resolve(from: &str, file: &str) -> Option<String> {
     if file.is_empty() {
         return Some(from.to_owned());
@@ -63,7 +63,7 @@ fn resolve(from: &str, file: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The lines outside of fenced code, counted from 1.
+/// Returns the lines outside of fenced code, counted from 1.
 fn prose(text: &str) -> Vec<(usize, &str)> {
     let mut lines = Vec::new();
     let mut fence: Option<&str> = None;
@@ -72,7 +72,7 @@ fn prose(text: &str) -> Vec<(usize, &str)> {
         match fence {
             None if marks.len() >= 3 => fence = Some(marks),
             None => lines.push((line, text)),
-            // Closed by the same marks, at least as many, with nothing behind them.
+            // A fence is closed by the same marks, at least as many, with nothing behind them.
             Some(open) if marks.starts_with(open) && text.trim() == marks => fence = None,
             Some(_) => {}
         }
@@ -80,14 +80,14 @@ fn prose(text: &str) -> Vec<(usize, &str)> {
     lines
 }
 
-/// The backticks or tildes that a line begins with.
+/// Returns the backticks or tildes that a line begins with.
 fn fence_marks(line: &str) -> &str {
     let line = line.trim_start();
     let mark = if line.starts_with('~') { '~' } else { '`' };
     &line[..line.len() - line.trim_start_matches(mark).len()]
 }
 
-/// `line` without what stands between equally many backticks.
+/// Returns `line` without the text between equal numbers of backticks.
 fn without_code(line: &str) -> String {
     let mut prose = String::new();
     let mut rest = line;
@@ -108,7 +108,7 @@ fn without_code(line: &str) -> String {
     prose
 }
 
-/// Where `text` has exactly `count` backticks in a row.
+/// Returns the offset of exactly `count` backticks in a row.
 fn find_marks(text: &str, count: usize) -> Option<usize> {
     let mut at = 0;
     while let Some(next) = text[at..].find('`') {
@@ -122,8 +122,8 @@ fn find_marks(text: &str, count: usize) -> Option<usize> {
     None
 }
 
-/// Where the links of a line lead: `[text](target)`, `![text](target)`, `[name]: target`, and
-/// `href` or `src` of HTML.
+/// Returns the targets of the links in a line: `[text](target)`, `![text](target)`,
+/// `[name]: target`, and `href` or `src` of HTML.
 fn targets(line: &str) -> Vec<String> {
     let mut targets = Vec::new();
     for (at, _) in line.match_indices("](") {
@@ -141,8 +141,8 @@ fn targets(line: &str) -> Vec<String> {
     targets
 }
 
-/// The target that `rest` begins with, up to `close` or a title. It may have brackets in pairs, or
-/// stand in angle brackets.
+/// Returns the target that `rest` begins with, up to `close` or a title. It may have brackets in
+/// pairs, or stand in angle brackets.
 fn target(rest: &str, close: char) -> String {
     if let Some(angled) = rest.strip_prefix('<') {
         return angled.split('>').next().unwrap_or_default().to_owned();
@@ -160,7 +160,8 @@ fn target(rest: &str, close: char) -> String {
     rest.split(ends).next().unwrap_or_default().to_owned()
 }
 
-/// What a link can name behind `#`: every heading, as code hosts spell it, and every HTML id.
+/// Returns the names that a link can have behind `#`: every heading, as code hosts spell it, and
+/// every HTML id.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     let mut repeats: BTreeMap<String, usize> = BTreeMap::new();
@@ -179,14 +180,15 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// The text of a line such as `## Text`.
+/// Returns the text of a line such as `## Text`.
 fn heading(line: &str) -> Option<&str> {
     let rest = line.trim_start_matches('#');
     let level = line.len() - rest.len();
     ((1..=6).contains(&level) && rest.starts_with(' ')).then(|| rest.trim().trim_end_matches(" #"))
 }
 
-/// `4. Lints and tools` is `4-lints-and-tools`: letters, digits, `-` and `_` stay, spaces are `-`.
+/// Returns the anchor of a heading: `4. Lints and tools` becomes `4-lints-and-tools`. Letters,
+/// digits, `-` and `_` stay, spaces become `-`.
 fn anchor(heading: &str) -> String {
     let mut anchor = String::new();
     for c in heading_text(heading).chars().flat_map(char::to_lowercase) {
@@ -199,7 +201,7 @@ fn anchor(heading: &str) -> String {
     anchor
 }
 
-/// A heading without the targets of its links: they do not show.
+/// Returns a heading without the targets of its links, which are not part of its anchor.
 fn heading_text(heading: &str) -> String {
     let mut text = String::new();
     let mut rest = heading;
@@ -292,7 +294,7 @@ mod tests {
         assert_eq!(anchors.into_iter().collect::<Vec<_>>(), ["a", "a-1", "d", "e"]);
     }
 
-    /// `text` stands in docs/format.md, below a heading.
+    /// Checks the links of `text`, which stands in docs/format.md below a heading.
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let text = format!("# WAL segments\n{text}\n");

@@ -1,11 +1,11 @@
 //! Rust source without its comments and literals, for rules that look at code alone.
 //!
-//! - M1. A masked text has the length and the line ends of its source: places agree.
+//! - M1. A masked text has the length and the line ends of its source, so that places agree.
 //!
-//! It knows just enough of the grammar to find where a comment, a string or a character ends. Not
-//! here: tokens or trees; what needs those belongs in a lint.
+//! The mask knows just enough of the grammar to find the end of a comment, a string or a character.
+//! Not here: tokens or trees; a rule that needs those belongs in a lint.
 
-/// `source` with a space for every byte of a comment, a string or a character.
+/// Returns `source` with a space for every byte of a comment, a string or a character.
 pub(crate) fn mask(source: &str) -> String {
     let source = source.as_bytes();
     let mut masked = source.to_vec();
@@ -24,7 +24,7 @@ pub(crate) fn mask(source: &str) -> String {
     String::from_utf8(masked).expect("characters are masked whole: they end where literals end")
 }
 
-/// The attributes on top of a file, `#![...]`, without white space and masked.
+/// Returns the attributes at the top of a file, `#![...]`, without white space and masked.
 pub(crate) fn header(masked: &str) -> String {
     let mut rest = masked.trim_start();
     let mut header = String::new();
@@ -36,13 +36,14 @@ pub(crate) fn header(masked: &str) -> String {
     header
 }
 
-/// The number of the first line, counted from 1, that has `word` as a whole word.
+/// Returns the number of the first line, counted from 1, that has `word` as a whole word.
 pub(crate) fn line_with_word(masked: &str, word: &str) -> Option<usize> {
     let has_word = |line: &str| line.split(|c| !is_word(c)).any(|found| found == word);
     masked.lines().position(has_word).map(|line_idx| line_idx + 1)
 }
 
-/// Where the comment, string or character that begins at `at` ends; none if none begins there.
+/// Returns the end of the comment, string or character that begins at `at`; none if none begins
+/// there.
 fn opaque_end(source: &[u8], at: usize) -> Option<usize> {
     let rest = &source[at..];
     match rest[0] {
@@ -61,7 +62,7 @@ fn line_length(rest: &[u8]) -> usize {
     rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len())
 }
 
-/// Of `/* ... */`, which may hold others of its kind.
+/// Returns the length of `/* ... */`, which may contain other comments of this kind.
 fn comment_length(rest: &[u8]) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -82,7 +83,7 @@ fn comment_length(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// Of `"..."`, where a backslash takes the next byte out of the game.
+/// Returns the length of `"..."`, where a backslash escapes the next byte.
 fn string_length(rest: &[u8]) -> usize {
     let mut at = 1;
     while at < rest.len() {
@@ -95,7 +96,7 @@ fn string_length(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// Of `r"..."`, `br#"..."#` and their kin, prefix included; none for a mere word.
+/// Returns the length of `r"..."`, `br#"..."#` and the like, prefix included; none for a mere word.
 fn raw_string_length(rest: &[u8]) -> Option<usize> {
     let prefix = if rest[0] == b'r' { 1 } else { 2 };
     if rest.get(prefix - 1) != Some(&b'r') {
@@ -112,11 +113,11 @@ fn raw_string_length(rest: &[u8]) -> Option<usize> {
     Some(length.map_or(rest.len(), |length| body + length + close.len()))
 }
 
-/// Of `'x'` or `'\n'`; none for a lifetime.
+/// Returns the length of `'x'` or `'\n'`; none for a lifetime.
 fn character_length(rest: &[u8]) -> Option<usize> {
     let first = *rest.get(1)?;
     if first == b'\\' {
-        // What follows the backslash may itself be a quote.
+        // The character behind the backslash may itself be a quote.
         let quote = rest.iter().skip(3).position(|&byte| byte == b'\'')?;
         return Some(3 + quote + 1);
     }
@@ -127,7 +128,7 @@ fn character_length(rest: &[u8]) -> Option<usize> {
     (rest.get(1 + width) == Some(&b'\'')).then_some(1 + width + 1)
 }
 
-/// Where the first bracket of `masked` is closed, or its end.
+/// Returns the place where the first bracket of `masked` is closed, or its end.
 fn bracket_end(masked: &str) -> usize {
     let mut depth = 0_usize;
     for (at, byte) in masked.bytes().enumerate() {

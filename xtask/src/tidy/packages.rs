@@ -1,6 +1,6 @@
-//! The packages of the workspace, as `cargo metadata --no-deps` tells them.
+//! The packages of the workspace, from `cargo metadata --no-deps`.
 //!
-//! Not here: what they may depend on; `crates` knows.
+//! Not here: the rules for their dependencies (`crates`).
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,8 +15,8 @@ use crate::steps::{cargo, start_error};
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) manifest: String,
-    /// By their names in the registry, whatever the manifest calls them: of the code, of the build
-    /// script and of the tests.
+    /// The dependencies of the code, of the build script and of the tests, by their names in the
+    /// registry, even if the manifest renames them.
     pub(crate) dependencies: Vec<String>,
     pub(crate) targets: Vec<Target>,
 }
@@ -32,11 +32,12 @@ pub(crate) enum TargetKind {
     /// A library or a binary, whose source is a crate root in the sense of STYLE section 4.
     Root,
     IntegrationTest,
-    /// A benchmark, an example, a build script.
+    /// A benchmark, an example, or a build script.
     Other,
 }
 
-/// The members of the workspace at `root`. Resolves nothing, so it needs neither network nor lock.
+/// Reads the members of the workspace at `root`. It resolves nothing, so it needs neither network
+/// nor lock.
 pub(crate) fn read(root: &Path) -> Result<Vec<Package>> {
     let args = ["metadata", "--format-version", "1", "--no-deps"];
     let output = cargo(root, &args)
@@ -79,7 +80,7 @@ fn parse_target(target: &Value, root: &str) -> Result<Target> {
     Ok(Target { kind, source: below(root, text(target, "src_path")?) })
 }
 
-/// `path` as seen from `root`; as it is, if it lies elsewhere.
+/// Returns `path` relative to `root`, or unchanged if it lies elsewhere.
 fn below(root: &str, path: &str) -> String {
     let inner = path.strip_prefix(root).and_then(|rest| rest.strip_prefix('/'));
     inner.unwrap_or(path).to_owned()

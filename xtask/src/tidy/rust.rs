@@ -1,25 +1,25 @@
 //! The rules for a single `.rs` file: its first line, its length, its columns, ASCII, `unsafe`.
 //!
-//! Not here: anything rustfmt or a lint already holds.
+//! Not here: rules that rustfmt or a lint checks.
 
 use crate::tidy::Finding;
 use crate::tidy::masked::{header, line_with_word, mask};
 use crate::tidy::tree::Tree;
 
-/// STYLE 7.
+/// Most columns of a line (STYLE 7).
 const COLUMNS_MAX: usize = 100;
 
-/// STYLE 7, without the tests at the end of the file.
+/// Most lines of a file (STYLE 7), without the tests at its end.
 const FILE_LINES_MAX: usize = 800;
 
 /// Files above `FILE_LINES_MAX`, with their length. An entry only ever goes down: a new one is a
 /// file that should have been split.
 const LONG_FILES: &[(&str, usize)] = &[];
 
-/// STYLE 34.
+/// Crates that may contain `unsafe` (STYLE 34).
 const UNSAFE_CRATES: [&str; 4] = ["platform", "filter", "storage", "ingest"];
 
-/// What is wrong in the file `text` at `path`.
+/// Returns the findings in the file `text` at `path`.
 pub(crate) fn findings(path: &str, text: &str) -> Vec<Finding> {
     let masked = mask(text);
     let mut findings = Vec::new();
@@ -32,13 +32,13 @@ pub(crate) fn findings(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Entries of `LONG_FILES` whose file is gone.
+/// Returns findings for entries of `LONG_FILES` without a file.
 pub(crate) fn stale_exceptions(tree: &Tree) -> Vec<Finding> {
     let gone = LONG_FILES.iter().filter(|(path, _)| tree.text(path).is_none());
     gone.map(|(path, _)| Finding::new(path, 1, "is in LONG_FILES of tidy, and gone")).collect()
 }
 
-/// The crate a file belongs to, by its path.
+/// Returns the crate of a file, by its path.
 pub(crate) fn crate_of(path: &str) -> Option<&str> {
     match path.split('/').collect::<Vec<_>>()[..] {
         ["crates", name, _, ..] => Some(name),
@@ -47,7 +47,7 @@ pub(crate) fn crate_of(path: &str) -> Option<&str> {
     }
 }
 
-/// STYLE 2, and 49 for the file that opens an integration test.
+/// Checks the first line of a file: STYLE 2, and 49 for the file that opens an integration test.
 fn opening(path: &str, text: &str, masked: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let is_test_root = path.ends_with("/tests/it/main.rs");
@@ -76,7 +76,8 @@ fn line_finding(line: &str) -> Option<String> {
     }
 }
 
-/// A file of `lines` against the limit, or against its entry among the exceptions.
+/// Checks the number of lines against the limit, or against the entry of the file among the
+/// exceptions.
 fn length(path: &str, lines: usize, exceptions: &[(&str, usize)]) -> Option<Finding> {
     let listed = exceptions.iter().find(|(listed, _)| *listed == path).map(|(_, lines)| *lines);
     let what = match listed {
@@ -97,13 +98,14 @@ fn length(path: &str, lines: usize, exceptions: &[(&str, usize)]) -> Option<Find
     Some(Finding::new(path, 1, what))
 }
 
-/// How many lines a file has before `#[cfg(test)] mod tests { ... }`, if that is how it ends.
+/// Returns the number of lines before `#[cfg(test)] mod tests { ... }`, if the file ends with that.
 fn lines_without_tests(text: &str) -> usize {
     let lines: Vec<&str> = text.lines().collect();
     tests_start(&lines).unwrap_or(lines.len())
 }
 
-/// rustfmt puts the braces of a module on top level into the first column, and nothing else there.
+/// Returns the line where the tests begin. rustfmt puts the braces of a top-level module into the
+/// first column, and nothing else there.
 fn tests_start(lines: &[&str]) -> Option<usize> {
     let start = lines.iter().rposition(|line| *line == "#[cfg(test)]")?;
     let open = start + lines[start..].iter().position(|line| *line == "mod tests {")?;
@@ -114,7 +116,7 @@ fn tests_start(lines: &[&str]) -> Option<usize> {
     (attributes && close == last).then_some(start)
 }
 
-/// STYLE 34: which files may say `unsafe`.
+/// Checks that a file with `unsafe` may have it (STYLE 34).
 fn unsafe_place(path: &str, masked: &str) -> Option<Finding> {
     let line = line_with_word(masked, "unsafe")?;
     if !crate_of(path).is_some_and(|name| UNSAFE_CRATES.contains(&name)) {

@@ -18,7 +18,7 @@ pub(crate) struct Tree {
 
 pub(crate) struct File {
     pub(crate) bytes: u64,
-    /// Of sources, manifests and prose. What is not UTF-8 in it shows as U+FFFD.
+    /// Text of sources, manifests and prose. Bytes that are not UTF-8 become U+FFFD.
     pub(crate) text: Option<String>,
 }
 
@@ -27,12 +27,13 @@ impl Tree {
         self.files.iter().map(|(path, file)| (path.as_str(), file))
     }
 
-    /// The text of a file; none if there is no such file, or no rule reads its kind.
+    /// Returns the text of a file; none if there is no such file, or no rule reads its kind.
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.files.get(path)?.text.as_deref()
     }
 
-    /// Is `path` a file or a folder with files? The root itself is the empty path.
+    /// Returns whether `path` is a file or a directory with files. The root itself is the empty
+    /// path.
     pub(crate) fn contains(&self, path: &str) -> bool {
         let folder = format!("{path}/");
         path.is_empty()
@@ -44,7 +45,7 @@ impl Tree {
                 .is_some_and(|(p, _)| p.starts_with(&folder))
     }
 
-    /// A tree that exists in a test only.
+    /// Creates a tree for a test.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Tree {
         let file = |text: &str| File { bytes: text.len() as u64, text: Some(text.to_owned()) };
@@ -66,8 +67,9 @@ pub(crate) fn read(root: &Path) -> Result<Tree> {
 }
 
 fn paths(root: &Path) -> Result<Vec<String>> {
-    // A checkout may belong to somebody else, as in a container. Git warns of that because a
-    // repository can make it run programs; we are about to compile and run this one anyway.
+    // A checkout may belong to another user, as in a container. Git warns of that because a
+    // repository can make it run programs; this program is about to compile and run the repository
+    // anyway.
     let args = ["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others"];
     let mut command = Command::new("git");
     command.current_dir(root).args(args).arg("--exclude-standard").stderr(Stdio::inherit());
@@ -79,7 +81,8 @@ fn paths(root: &Path) -> Result<Vec<String>> {
     Ok(parse_list(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// The paths of a list in which each ends with a zero byte. A merge conflict lists a path twice.
+/// Parses a list of paths, each of which ends with a zero byte. A merge conflict lists a path
+/// twice.
 fn parse_list(list: &str) -> Vec<String> {
     let mut paths: Vec<String> =
         list.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect();
@@ -93,7 +96,7 @@ fn read_file(root: &Path, path: &str) -> Result<Option<File>> {
     let read_error = |source| Error::Read { path: place.clone(), source };
     let bytes = match fs::symlink_metadata(&place) {
         Ok(metadata) if metadata.is_file() => metadata.len(),
-        // A symbolic link, or a repository inside ours.
+        // A symbolic link, or a repository inside this one, is not a file.
         Ok(_) => return Ok(None),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(read_error(error)),

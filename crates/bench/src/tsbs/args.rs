@@ -1,6 +1,6 @@
-//! What can be typed behind `tidegate tsbs`, with the names of TSBS's own flags.
+//! Arguments of `tidegate tsbs`, with the names of TSBS's own flags.
 //!
-//! Not here: what the flags mean together (`options`, `load`).
+//! Not here: the meaning of several flags together (`options`, `load`).
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub enum TsbsCommand {
 }
 
 impl TsbsCommand {
-    /// The word it is called by.
+    /// Returns the name of the command.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -42,11 +42,11 @@ impl TsbsCommand {
     }
 }
 
-/// What is written, and where.
+/// Arguments of `generate`: the format and destination of the data.
 #[derive(Args, Debug)]
 #[command(after_help = GENERATE_EXAMPLES)]
 pub struct GenerateArguments {
-    /// How rows are written; it has no default
+    /// Format of the rows; it has no default
     #[arg(long, value_enum, required = false, required_unless_present = "config")]
     pub(crate) format: FormatArgument,
     /// The file, or the directory of csv and parquet [default: standard output]
@@ -68,7 +68,7 @@ pub struct GenerateArguments {
     pub(crate) simulation: SimulationArguments,
 }
 
-/// Where a sink listens, and what it counts.
+/// Arguments of `sink`: its addresses, and what it counts.
 #[derive(Args, Debug)]
 pub struct SinkArguments {
     /// Address for bare line protocol; a port alone is one of 127.0.0.1
@@ -83,7 +83,7 @@ pub struct SinkArguments {
     /// Time between two lines of the report; 0 is never
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub(crate) reporting_period: Duration,
-    /// End after so many connections; 0 is never
+    /// Number of connections after which the sink ends; 0 is never
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) connections: u64,
     /// Flags from a file: JSON, or lines such as count-rows: true; what is typed comes first
@@ -91,20 +91,20 @@ pub struct SinkArguments {
     pub(crate) config: Option<String>,
 }
 
-/// What is simulated.
+/// Arguments of the simulation.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Simulation")]
 pub struct SimulationArguments {
-    /// What the data are about
+    /// Subject of the data
     #[arg(long, value_enum, default_value_t = UseCaseArgument::CpuOnly)]
     pub(crate) use_case: UseCaseArgument,
     /// Seed of all random numbers; 0 takes one from the clock
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub(crate) seed: i64,
-    /// How many hosts or trucks
+    /// Number of hosts or trucks
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) scale: u64,
-    /// How many of them at first; 0 is all
+    /// Number of hosts or trucks at first; 0 is all
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) initial_scale: u64,
     /// Time of the first rows: RFC 3339, now, or now less a duration
@@ -122,7 +122,7 @@ pub struct SimulationArguments {
     /// Write every n-th row
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) interleaved_generation_groups: u64,
-    /// Which of the n
+    /// Number of the row, of each n rows, that is written; counted from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) interleaved_generation_group_id: u64,
     /// Metrics of a host at most, for devops-generic
@@ -130,7 +130,7 @@ pub struct SimulationArguments {
     pub(crate) max_metric_count: u64,
 }
 
-/// The use cases by their names.
+/// Names of the use cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum UseCaseArgument {
     CpuOnly,
@@ -140,7 +140,7 @@ pub(crate) enum UseCaseArgument {
     DevopsGeneric,
 }
 
-/// The formats by their names.
+/// Names of the formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormatArgument {
     /// Line protocol
@@ -165,7 +165,7 @@ pub(crate) enum FormatArgument {
     Parquet,
 }
 
-/// Where rows of a format go.
+/// Destination of the rows of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     Text(Format),
@@ -191,13 +191,13 @@ impl FormatArgument {
     }
 }
 
-/// A duration as Go writes it.
+/// Parses a duration as Go writes it.
 pub(crate) fn duration(text: &str) -> Result<Duration> {
     parse_duration(text).map(Duration::from_nanos)
 }
 
 impl SimulationArguments {
-    /// What they mean. The seed 0 is replaced by one from the clock.
+    /// Returns the options of the simulation. The seed 0 is replaced by one from the clock.
     pub(crate) fn options(&self) -> Result<Options> {
         let interval = parse_duration(&self.log_interval)?;
         let interval = NonZeroU64::new(interval).ok_or(Error::IntervalZero)?;

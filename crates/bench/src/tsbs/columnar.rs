@@ -1,7 +1,7 @@
 //! A file for each measurement, CSV or Parquet: `timestamp`, tags, fields.
 //!
-//! Rows stand in each file in the order in which they have come out. What was left out is empty, or
-//! null.
+//! Rows stand in each file in the order in which they were generated. A value that was left out is
+//! empty, or null.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -24,19 +24,19 @@ use super::schema::{Cell, Measurement, TagKind};
 use super::simulate::{NONE, Row, Stretch};
 use crate::error::{Error, Result};
 
-/// Rows of a Parquet file that are encoded together.
+/// Rows of a row group of Parquet.
 const GROUP_ROWS: usize = 65_536;
 
-/// Takes the rows of one measurement.
+/// Writes the rows of one measurement.
 trait Table: Sized {
     fn push(&mut self, row: &TableRow<'_>) -> Result<()>;
     fn finish(self) -> Result<u64>;
 }
 
-/// A row with everything that is known about it.
+/// A row with its tags and cells.
 struct TableRow<'a> {
     row: &'a Row,
-    /// `None` is left out.
+    /// Values of the tags; `None` is left out.
     tags: &'a [Option<String>],
     cells: &'a [Cell],
 }
@@ -57,7 +57,7 @@ pub fn write_csv(options: &Options, dir: &Path) -> Result<Generated> {
 ///
 /// # Errors
 ///
-/// As of [`write_csv`].
+/// The same errors as of [`write_csv`].
 pub fn write_parquet(options: &Options, dir: &Path) -> Result<Generated> {
     write(options, dir, ParquetTable::new)
 }
@@ -113,7 +113,7 @@ fn read_tags(rows: &Rows, row: &Row, tags: &mut Vec<Option<String>>) {
     }
 }
 
-/// Names of all columns but the timestamp, and the type of each.
+/// Returns the names of all columns but the timestamp, and the type of each.
 fn columns(rows: &Rows, measurement: &Measurement) -> Vec<(String, DataType)> {
     let tags = rows.formatter.schema().tags.iter().map(|tag| {
         let ty = if tag.kind == TagKind::Text { DataType::Utf8 } else { DataType::Float32 };
@@ -132,7 +132,7 @@ struct CsvTable {
     file: File,
     text: Vec<u8>,
     bytes: u64,
-    /// How many columns there are: `devops-generic` has rows with fewer cells.
+    /// Number of columns: `devops-generic` has rows with fewer cells.
     columns: usize,
 }
 
@@ -187,7 +187,7 @@ impl Table for CsvTable {
     }
 }
 
-/// The float that a cell is; those left out are asked for nowhere.
+/// Returns the float of a cell; the caller never asks for a cell that was left out.
 fn float_of(cell: Cell) -> f64 {
     match cell {
         Cell::Nil => f64::NAN,
@@ -355,7 +355,7 @@ mod tests {
             }
         }
         assert_eq!((rows, generated.rows), (6_513, 6_513));
-        // Seven fields of a reading, three of a diagnosis, less those left out.
+        // A reading has seven fields and a diagnosis three, less those left out.
         let cells = fields[0] * 7 + fields[1] * 3;
         assert_eq!(cells, generated.metrics + nils as u64);
         assert!(0 < nils);

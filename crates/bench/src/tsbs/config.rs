@@ -1,10 +1,10 @@
-//! Flags from a file, `--config FILE`: only if it is named, and never in place of one that was
-//! typed.
+//! Flags from a file, `--config FILE`: the file is read only if it is named, and a flag on the
+//! command line overrides its flag.
 //!
-//! - C2. A flag of the file means what it would mean if it were typed: both are read by one parser.
+//! - C2. A flag of the file means the same as on the command line: one parser reads both.
 //!
 //! A file is an object of JSON, or lines `name: value` or `name = value`, which are YAML and TOML
-//! without anything nested.
+//! without nesting.
 
 use std::fs;
 use std::path::Path;
@@ -14,10 +14,10 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use serde_json::Value;
 
-/// The flag that names the file, by its id and by how it is typed.
+/// The flag that names the file: its id and its name on the command line.
 const CONFIG: &str = "config";
 
-/// Arguments of a command, of which some may stand in the file that its `--config` names.
+/// Arguments of a command, some of which may come from the file that its `--config` names.
 #[derive(Debug)]
 pub struct Configured<A>(pub A);
 
@@ -59,7 +59,7 @@ fn bad(path: impl AsRef<Path>, what: &str) -> Error {
     Error::raw(ErrorKind::InvalidValue, format!("{}: {what}", path.as_ref().display()))
 }
 
-/// A command line: what was typed, and what the file says of other flags (C2).
+/// Returns the command line with the flags of the file that were not typed (C2).
 fn words(
     command: &Command,
     typed: &ArgMatches,
@@ -96,7 +96,7 @@ fn words(
     Ok(words)
 }
 
-/// Names and values, in the order of the file. A name may come more than once.
+/// Parses names and values, in the order of the file. A name may occur more than once.
 fn parse_settings(text: &str) -> Result<Vec<(String, String)>, String> {
     if text.trim_start().starts_with('{') {
         return parse_object(text);
@@ -115,12 +115,12 @@ fn parse_settings(text: &str) -> Result<Vec<(String, String)>, String> {
     Ok(settings)
 }
 
-/// `name: value` or `name = value`; the value may be quoted, and a comment may follow.
+/// Parses `name: value` or `name = value`; the value may be quoted, and a comment may follow.
 fn parse_line(line: &str) -> Option<(String, String)> {
     let (name, value) = line.split_once([':', '='])?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     let name = name.trim_end();
-    // What is indented belongs to something that we do not read.
+    // An indented line belongs to a nested structure, which is not supported.
     if name.is_empty() || !name.bytes().all(is_name) {
         return None;
     }
@@ -171,7 +171,7 @@ mod tests {
         command: TsbsCommand,
     }
 
-    /// What the arguments come to, as `Debug` shows them, or what is wrong with them.
+    /// Returns the arguments that a line leads to, as `Debug` shows them, or the error.
     fn parsed(line: &str, config: Option<&str>) -> Result<String, String> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(config.unwrap_or_default().as_bytes()).unwrap();
@@ -180,7 +180,7 @@ mod tests {
         let named = config.map(|_| ["--config", path]).into_iter().flatten();
         let line = Line::try_parse_from(words.chain(named));
         let line = line.map_err(|error| error.to_string().replace(path, "FILE"))?;
-        // The path is the one thing that may differ.
+        // Only the path may differ between the runs.
         let text = format!("{:?}", line.command);
         Ok(text.replace(&format!("Some({path:?})"), "None"))
     }

@@ -1,11 +1,11 @@
 //! Rows as text: line protocol, the two lines of TimescaleDB, the tabs and JSON of CrateDB.
 //!
-//! - W1. What a row is made of is written before the first row: the tags of each host, the names of
-//!   the fields with what stands before and behind them. A row is a handful of copies and numbers.
-//! - W2. A row never outgrows the room that was made for it (`room_for`): everything below writes
+//! - W1. The constant parts of rows are formatted before the first row: the tags of each host, the
+//!   names of the fields with their separators. A row is a handful of copies and numbers.
+//! - W2. A row never outgrows the room that was made for it (`room_for`): the functions below write
 //!   without asking for more.
 //!
-//! Bytes are TSBS's; nothing is escaped, because nothing needs it.
+//! The bytes equal those of TSBS; nothing is escaped, because nothing needs it.
 
 mod cursor;
 mod texts;
@@ -17,37 +17,37 @@ use super::options::Format;
 use super::schema::{Cell, Number, Schema, TagKind, scaled, truncated};
 use super::simulate::{Entities, NONE, Row, Stretch};
 
-/// The longest number with what may stand behind it: `-179.12345`, an `i64`, or any float but
-/// those with an exponent, which are written in full and asked for by their length.
+/// Bytes of the longest number with its separator: `-179.12345`, an `i64`, or any float except
+/// those with an exponent, which are written in full after a request for their length.
 const NUMBER_BYTES: usize = 40;
-/// A timestamp and what stands around it.
+/// Bytes of a timestamp and its separators.
 const TIME_BYTES: usize = 32;
 
-/// Writes rows of one simulation in one format.
+/// Formats the rows of one simulation in one format.
 pub(crate) struct Formatter {
     format: Format,
     schema: Schema,
     entities: Entities,
-    /// Of each host: what stands between the name of the measurement and the fields.
+    /// Text of each host between the name of the measurement and the fields.
     tags: Texts,
-    /// The same of each host for the tags of one measurement, if it has any.
+    /// The same text for the tags of one measurement, if it has any.
     extras: Vec<Option<Texts>>,
     heads: Vec<Head>,
-    /// The longest text of `tags` and one of `extras` together.
+    /// Most bytes of a text of `tags` and one of `extras` together.
     tags_bytes_max: usize,
-    /// How many tags count as fields.
+    /// Number of tags that count as fields.
     numbers: u64,
 }
 
-/// What is the same in all rows of a measurement.
+/// The constant parts of the rows of a measurement.
 struct Head {
-    /// What a row begins with.
+    /// Text at the beginning of a row.
     begin: Label,
-    /// What stands before each field.
+    /// Text before each field.
     labels: Vec<Label>,
 }
 
-/// What a thread keeps from row to row.
+/// State that a thread keeps from row to row.
 #[derive(Default)]
 pub(crate) struct Scratch {
     cells: Vec<Cell>,
@@ -80,12 +80,12 @@ impl Formatter {
             extras_max = extras_max.max(extras.as_ref().map_or(0, Texts::longest));
             formatter.extras.push(extras);
         }
-        // With a tag left out a text may be longer by a few quotes, never by more.
+        // A text with a tag left out may be a few quotes longer, never more.
         formatter.tags_bytes_max = formatter.tags.longest() + extras_max + 64;
         formatter
     }
 
-    /// What is measured.
+    /// Returns the schema of the rows.
     pub(crate) fn schema(&self) -> &Schema {
         &self.schema
     }
@@ -94,7 +94,7 @@ impl Formatter {
         &self.entities
     }
 
-    /// What stands before the first row; empty in most formats.
+    /// Returns the header, which most formats leave empty.
     pub(crate) fn header(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if !matches!(self.format, Format::TwoLines | Format::Crate) {
@@ -119,8 +119,8 @@ impl Formatter {
         out
     }
 
-    /// Appends the rows of a stretch, and returns how many fields they have: in line protocol with
-    /// the tags that are numbers, because that is what it makes of them.
+    /// Appends the rows of a stretch, and returns the number of their fields. In line protocol the
+    /// tags that are numbers count as fields, because they become fields there.
     pub(crate) fn write(&self, stretch: &Stretch, scratch: &mut Scratch, out: &mut Cursor) -> u64 {
         let mut metrics = 0;
         for (row, states) in stretch.iter() {
@@ -134,7 +134,7 @@ impl Formatter {
         metrics
     }
 
-    /// Returns how many fields were written.
+    /// Writes a row, and returns the number of its fields.
     fn write_row(
         &self,
         (row, states): (&Row, &[f64]),
@@ -178,7 +178,7 @@ impl Formatter {
         scratch.cells.len() as u64 - u64::from(row.nil_field != NONE)
     }
 
-    /// Line protocol where every state is a field: no cells in between.
+    /// Writes a row of line protocol whose states all are integer fields, without cells in between.
     #[inline]
     fn write_integers(
         &self,
@@ -196,8 +196,8 @@ impl Formatter {
         out.put_label(&scratch.time);
     }
 
-    /// The same where states are numbers of several kinds, and one of them may be left out. Returns
-    /// how many fields were written.
+    /// Writes a row of line protocol whose states are numbers of several kinds, one of which may be
+    /// left out. Returns the number of its fields.
     #[inline]
     fn write_numbers(
         &self,
@@ -214,7 +214,8 @@ impl Formatter {
             if index == usize::from(row.nil_field) {
                 continue;
             }
-            // The number of places is known when this is compiled: no division by a variable.
+            // The number of places is a constant for the compiler, so that no division by a
+            // variable is needed.
             match *number {
                 Number::Integer => out.put_field(label, truncated(state)),
                 Number::Decimal(0) => out.put_decimal_field::<0>(label, scaled(state, 0)),
@@ -238,7 +239,7 @@ impl Formatter {
         }
     }
 
-    /// An upper bound of the bytes of a row (W2).
+    /// Returns an upper bound for the bytes of a row (W2).
     fn room_for(&self, cells: usize) -> usize {
         let name = 2 * Label::BYTES;
         name + self.tags_bytes_max + TIME_BYTES + cells * (Label::BYTES + NUMBER_BYTES) + 64
@@ -269,8 +270,8 @@ impl Formatter {
         }
     }
 
-    /// The tags of a host or truck without the one with the number `nil`. In line protocol those
-    /// that are numbers stand among the fields.
+    /// Writes the tags of a host or truck except the one with the number `nil`. In line protocol
+    /// the tags that are numbers stand among the fields.
     fn write_tags(&self, entity: usize, nil: u8, out: &mut Vec<u8>) {
         if self.format == Format::Crate {
             out.push(b'{');
@@ -361,7 +362,7 @@ fn put_line_cell(label: &Label, cell: &Cell, out: &mut Cursor) {
     }
 }
 
-/// The timestamp and the cells, each behind a separator.
+/// Writes the timestamp and the cells, each behind a separator.
 fn put_plain_cells(separator: u8, (time, cells): (&Label, &[Cell]), out: &mut Cursor) {
     out.put_label(time);
     for cell in cells {

@@ -1,5 +1,5 @@
-//! What is generated, compared with what TSBS's own program generates: by hash where we have one of
-//! it, with first rows from its description, and between any numbers of threads.
+//! Comparison of the generated data with that of TSBS's own program: by hash if one is known, with
+//! the first rows from its description, and between different numbers of threads.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
@@ -144,7 +144,7 @@ fn another_start_moves_the_timestamps_alone() {
     assert_eq!(hex_sha256(moved.as_bytes()), hex_sha256(&late));
 }
 
-/// Any combination of flags that makes at most some ten thousand rows.
+/// Generates any combination of flags that makes at most some ten thousand rows.
 fn any_options() -> impl Strategy<Value = Options> {
     let use_cases = proptest::sample::select(vec![
         UseCase::CpuOnly,
@@ -154,14 +154,14 @@ fn any_options() -> impl Strategy<Value = Options> {
         UseCase::Iot,
     ]);
     let sizes = (1..400_u64, 0..500_u64, 0..30_u64, 0..9_000_u64, 1..300_u64);
-    // Starts before 1970 too, intervals from a nanosecond to a day.
+    // Start times before 1970 are included, and intervals from a nanosecond to a day.
     let times = (-1_000_000_000_000_000_000..2_000_000_000_000_000_000_i64, 0..13_u32, 1..87_i64);
     (use_cases, any::<i64>(), sizes, times, (1..5_u64, any::<bool>())).prop_map(
         |(use_case, seed, (scale, initial, epochs, points, metrics), times, (groups, limited))| {
             let (start, digits, factor) = times;
             let interval = 10_i64.pow(digits) * factor;
             let epochs = epochs.min(1 + 3_000 / scale);
-            // Less than an interval at the end makes no row.
+            // A rest shorter than an interval makes no row.
             let length = i64::try_from(epochs).unwrap() * interval + interval / 2;
             let options = Options::small(use_case);
             Options {
@@ -182,7 +182,7 @@ fn any_options() -> impl Strategy<Value = Options> {
 }
 
 proptest! {
-    /// The pipeline with any number of threads against a loop over the simulator (P1).
+    /// Compares the pipeline, on any number of threads, with a loop over the simulator (P1).
     #[test]
     fn threads_do_not_change_a_byte(options in any_options(), threads in 2..5_usize) {
         for format in [Format::Line, Format::TwoLines, Format::Crate] {

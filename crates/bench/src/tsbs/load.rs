@@ -1,12 +1,12 @@
 //! Loading: rows from files, a stream or the simulation into a database, over its own protocol.
 //!
 //! - N1. Three counts are kept apart: rows handed to the network, rows that the target
-//!   acknowledged, and rows that a query has seen. No rate mixes them, and one that is not known is
-//!   not shown.
-//! - N2. Whatever fails, the counts are printed: what went in before is known.
+//!   acknowledged, and rows that a query has seen. No rate mixes them, and a count that is not
+//!   known is not shown.
+//! - N2. The counts are printed after a failure too, because some rows have gone in.
 //!
 //! `source` brings complete rows to workers, `worker` cuts and paces them, a `target` sends them
-//! and counts what can be read, `report` says what came of it in TSBS's words.
+//! and counts the rows that can be read, `report` prints the results in the lines of TSBS.
 
 mod args;
 mod rows;
@@ -39,9 +39,10 @@ use super::pipeline::lock;
 use super::run::simulated;
 use crate::error::{Error, Result};
 
-/// How often a count of readable rows is asked for.
+/// Interval between two counts of the readable rows.
 const POLL: Duration = Duration::from_millis(100);
-/// Measurements of TSBS: rows of these that are there already are not taken for ours.
+/// Measurements of TSBS: their rows are counted before a load, so that earlier rows are not counted
+/// as loaded.
 const MEASUREMENTS: [&str; 12] = [
     "cpu",
     "diskio",
@@ -57,7 +58,7 @@ const MEASUREMENTS: [&str; 12] = [
     "generic_metrics",
 ];
 
-/// What all threads of a load share.
+/// State that all threads of a load share.
 struct Load<'a> {
     arguments: &'a LoadArguments,
     target: &'a dyn Target,
@@ -65,9 +66,9 @@ struct Load<'a> {
     pace: Pace,
     shift: Option<Shift>,
     counts: Counts,
-    /// What workers had left when there was no more, and how many of them: see `leave_rest`.
+    /// Rows that workers had left at the end, and the number of these workers: see `leave_rest`.
     rests: Mutex<(Vec<u8>, usize)>,
-    /// Set when a worker failed: the others stop.
+    /// True after a worker has failed: the others stop.
     is_over: AtomicBool,
 }
 
@@ -81,13 +82,13 @@ struct Counts {
     acked_rows: AtomicU64,
     /// Fields of the rows taken.
     metrics: AtomicU64,
-    /// What all workers together took to read or generate rows.
+    /// Time that all workers together took to read or generate rows.
     source_nanos: AtomicU64,
     /// Rows sent to each table.
     tables: Mutex<Tally>,
 }
 
-/// The command `tidegate tsbs load`.
+/// Runs the command `tidegate tsbs load`.
 pub(crate) fn run_load(arguments: &LoadArguments) -> Result<()> {
     let target = connect_target(arguments)?;
     let pace = Pace::new(arguments)?;
@@ -121,7 +122,7 @@ pub(crate) fn run_load(arguments: &LoadArguments) -> Result<()> {
         _ => load.count_readable(&before, &mut outcome),
     };
     let counted = if sent.is_ok() { load.count_metrics_again(&mut outcome) } else { Ok(()) };
-    // Counts are told whatever failed (N2), and what failed first is what is said of it.
+    // The counts are printed after a failure too (N2), and the first error is the one reported.
     let told = report::print(&outcome, arguments);
     let written = match &arguments.results_file {
         Some(path) => report::write_results(path, &outcome, arguments),
@@ -130,7 +131,7 @@ pub(crate) fn run_load(arguments: &LoadArguments) -> Result<()> {
     sent.and(visible).and(counted).and(told).and(written)
 }
 
-/// The rows of a simulation, of files, or of standard input.
+/// Opens the source of the rows: a simulation, files, or standard input.
 fn open_source(
     arguments: &LoadArguments,
     simulation: Option<&Options>,
@@ -150,7 +151,7 @@ fn open_source(
     Ok((source, header))
 }
 
-/// How far timestamps are moved, if they are.
+/// Returns the shift of the timestamps, if there is one.
 fn shift_of(
     arguments: &LoadArguments,
     simulation: Option<&Options>,
@@ -168,8 +169,8 @@ fn shift_of(
     shift.map(Some)
 }
 
-/// How many rows there are already. None are allowed with `--do-abort-on-exist`: a target without
-/// databases of its own has nothing else that could exist.
+/// Counts the rows that exist before the load. With `--do-abort-on-exist` there may be none: a
+/// target without databases of its own has nothing else that could exist.
 fn count_before(arguments: &LoadArguments, target: &dyn Target) -> Result<BTreeMap<String, u64>> {
     let mut before = BTreeMap::new();
     for table in MEASUREMENTS {
@@ -183,7 +184,7 @@ fn count_before(arguments: &LoadArguments, target: &dyn Target) -> Result<BTreeM
 }
 
 impl Load<'_> {
-    /// Sends everything; returns when all connections are closed.
+    /// Sends all rows; returns when all connections are closed.
     fn run(&self, reporter: &Reporter) -> Result<()> {
         let failure = Mutex::new(Ok(()));
         let fail = |error: Error| {
@@ -215,7 +216,7 @@ impl Load<'_> {
         failure.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends some rows, at the times that they are to have.
+    /// Appends some rows, with shifted timestamps if a shift is set.
     fn append(&self, reader: &mut Reader, buffer: &mut Cursor) -> Result<Appended> {
         let before = buffer.written().len();
         let appended = self.source.append(reader, buffer)?;
@@ -230,8 +231,8 @@ impl Load<'_> {
         Ok(appended)
     }
 
-    /// Leaves the rows that make no batch to the worker that comes last, who finds all of them in
-    /// its buffer.
+    /// Leaves the rows that do not fill a batch to the last worker, whose buffer then holds the
+    /// rest of all workers.
     fn leave_rest(&self, buffer: &mut Cursor) {
         let mut rests = lock(&self.rests);
         rests.0.extend_from_slice(buffer.written());
@@ -255,7 +256,7 @@ impl Load<'_> {
             faithful: self.arguments.faithful,
             seed: None,
             taken_rows: counts.taken_rows.load(Relaxed),
-            // Of a batch that failed some rows may have been taken: they were sent.
+            // Some rows of a failed batch may be acknowledged: those were sent.
             sent_rows: counts.sent_rows.load(Relaxed).max(acked_rows),
             sent_bytes: counts.sent_bytes.load(Relaxed),
             metrics: counts.metrics.load(Relaxed),
@@ -266,7 +267,7 @@ impl Load<'_> {
         }
     }
 
-    /// Rows of ours that a query sees now, or `None` if this target cannot be asked.
+    /// Counts the loaded rows that a query sees now; `None` if the target cannot be queried.
     fn readable(&self, before: &BTreeMap<String, u64>) -> Result<Option<u64>> {
         let mut rows = 0;
         let tables = lock(&self.counts.tables).tables.clone();
@@ -277,7 +278,7 @@ impl Load<'_> {
         Ok((!before.is_empty()).then_some(rows))
     }
 
-    /// Asks once, after a failure; an answer is welcome, none is no further error.
+    /// Counts once after a failure; if that fails too, it is not a further error.
     fn count_readable(&self, before: &BTreeMap<String, u64>, outcome: &mut Outcome) -> Result<()> {
         if self.arguments.do_load
             && let Ok(Some(rows)) = self.readable(before)
@@ -287,7 +288,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Asks until all rows are there, or none came for `--wait`.
+    /// Counts until all rows are readable, or none was added for `--wait`.
     fn wait_until_readable(
         &self,
         before: &BTreeMap<String, u64>,
@@ -318,8 +319,7 @@ impl Load<'_> {
         }
     }
 
-    /// A sink wants no row to be looked into while it is timed: the fields of files are counted
-    /// afterwards.
+    /// Counts the fields of files after a load into a sink: during the timed load no row is parsed.
     fn count_metrics_again(&self, outcome: &mut Outcome) -> Result<()> {
         if self.looks_into_rows() || outcome.metrics != 0 || self.arguments.limit != 0 {
             return Ok(());
@@ -333,13 +333,13 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Whether tables and fields are counted as rows go by.
+    /// Returns whether tables and fields are counted during the load.
     fn looks_into_rows(&self) -> bool {
         self.target.keeps_rows() || !self.arguments.do_load || self.arguments.hash_workers
     }
 }
 
-/// What can be shown of a row.
+/// Returns the first line of a row, cut for a message.
 fn first_line(text: &[u8]) -> String {
     let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
     String::from_utf8_lossy(line).chars().take(80).collect()

@@ -1,19 +1,19 @@
-//! What is to be generated, checked as a whole, and the texts that times are typed as.
+//! Options of the simulation, checked as a whole, and the parsing of times and durations.
 //!
-//! - O1. `Options` that passed `check` can be simulated: `start <= end`, nothing that divides is
-//!   zero, and every host has a number of 32 bits.
+//! - O1. `Options` that passed `check` can be simulated: `start <= end`, no divisor is zero, and
+//!   every host has a number of 32 bits.
 
 use std::fmt;
 use std::num::NonZeroU64;
 
 use crate::error::{Error, Result};
 
-/// What is simulated.
+/// A use case of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UseCase {
-    /// Hosts with ten numbers about their processors.
+    /// Hosts with ten metrics of their processors.
     CpuOnly,
-    /// Hosts with one.
+    /// Hosts with one metric of their processors.
     CpuSingle,
     /// Hosts with nine measurements.
     Devops,
@@ -23,7 +23,7 @@ pub enum UseCase {
     Iot,
 }
 
-/// How rows are written.
+/// Format of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Line protocol: `influx`, `questdb`, `victoriametrics`, `tidegate`.
@@ -40,35 +40,35 @@ pub enum Format {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nanos(pub i64);
 
-/// What is generated: the flags of TSBS.
+/// Options of the simulation: the flags of TSBS.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is simulated.
+    /// The use case.
     pub use_case: UseCase,
-    /// Every number follows from it.
+    /// Seed that determines every number.
     pub seed: i64,
-    /// How many hosts or trucks.
+    /// Number of hosts or trucks.
     pub scale: u64,
-    /// How many of them there are at first; 0 is all.
+    /// Number of hosts or trucks at first; 0 is all.
     pub initial_scale: u64,
     /// The time of the first rows.
     pub start: Nanos,
-    /// The time before which the last rows are.
+    /// The time that all rows are before.
     pub end: Nanos,
     /// The time between two rows of a host, in nanoseconds.
     pub interval: NonZeroU64,
-    /// How many points are simulated at most; 0 is any number.
+    /// Most points that are simulated; 0 is any number.
     pub max_points: u64,
-    /// Every how many rows one is written.
+    /// Number of groups of rows, of which one group is written.
     pub groups: u64,
-    /// Which one of them.
+    /// The number of the group that is written.
     pub group: u64,
     /// The largest number of metrics of `devops-generic`.
     pub max_metrics: u64,
 }
 
 impl Options {
-    /// An hour of ten hosts as the checks of the original have it.
+    /// Returns the options for an hour of ten hosts, as the checks of the original have it.
     #[must_use]
     pub fn small(use_case: UseCase) -> Options {
         Options {
@@ -86,7 +86,7 @@ impl Options {
         }
     }
 
-    /// Whether the flags make sense together (O1).
+    /// Checks that the flags make sense together (O1).
     ///
     /// # Errors
     ///
@@ -110,14 +110,14 @@ impl Options {
         Ok(())
     }
 
-    /// How many instants have rows.
+    /// Returns the number of instants with rows.
     pub(crate) fn epochs(&self) -> u64 {
         self.end.0.abs_diff(self.start.0) / self.interval
     }
 }
 
 impl UseCase {
-    /// The name it is typed by.
+    /// Returns the name of the use case on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -147,7 +147,7 @@ impl fmt::Display for Nanos {
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
-/// A time as RFC 3339 has it, `now`, or `now` less a duration; `now` is rounded down to `step`, in
+/// Parses a time: RFC 3339, `now`, or `now` less a duration. `now` is rounded down to `step`, in
 /// nanoseconds.
 ///
 /// # Errors
@@ -168,7 +168,7 @@ pub fn parse_time(text: &str, now: Nanos, step: NonZeroU64) -> Result<Nanos> {
     parse_rfc3339(text.as_bytes()).map(Nanos).ok_or_else(bad)
 }
 
-/// `2016-01-01T00:00:00Z`, with any number of decimals up to nine and any offset.
+/// Parses `2016-01-01T00:00:00Z`, with up to nine decimals and any offset.
 fn parse_rfc3339(text: &[u8]) -> Option<i64> {
     let (date_and_time, rest) = text.split_at_checked(19)?;
     let number = |from: usize, to: usize, max: i64| digits(&date_and_time[from..to], max);
@@ -212,7 +212,7 @@ fn digits(text: &[u8], max: i64) -> Option<i64> {
     (number <= max).then_some(number)
 }
 
-/// Days since 1970 of a date of the Gregorian calendar.
+/// Returns the days since 1970 of a date of the Gregorian calendar.
 fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
@@ -240,7 +240,7 @@ fn date_of(days: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// A duration as Go writes it, in nanoseconds: `10s`, `1m30s`, `1.5h`, `500ms`.
+/// Parses a duration as Go writes it, in nanoseconds: `10s`, `1m30s`, `1.5h`, `500ms`.
 ///
 /// # Errors
 ///

@@ -1,13 +1,13 @@
-//! Simulation and formatting on several threads, with the bytes of one.
+//! Simulation and formatting on several threads, with the same bytes as on one.
 //!
 //! - P1. Stretches are numbered while the simulator is locked, and bytes leave in that order: the
 //!   output does not depend on the number of threads.
 //! - P2. At most `AHEAD` stretches for each thread wait for their turn: memory does not grow with
 //!   the number of rows.
 //!
-//! There is no thread of its own for the simulation. Whoever needs rows locks the simulator, takes
-//! a stretch, unlocks and formats it: no thread waits for work as long as drawing is faster than
-//! writing, and a single one does it all without a queue.
+//! The simulation has no thread of its own. A thread that needs rows locks the simulator, takes a
+//! stretch, unlocks and formats it: no thread waits for work as long as drawing is faster than
+//! writing, and a single thread does it all without a queue.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -19,21 +19,21 @@ use super::options::{Format, Options};
 use super::simulate::{Simulator, Stretch};
 use crate::error::{Error, Result};
 
-/// How many stretches may be ready before their turn, for each thread (P2).
+/// Most stretches, for each thread, that are ready before their turn (P2).
 const AHEAD: usize = 4;
 
-/// What was generated.
+/// Totals of the generated data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Generated {
     /// Rows written.
     pub rows: u64,
-    /// Their fields as the format has them, without those left out.
+    /// Fields of these rows as the format has them, without those left out.
     pub metrics: u64,
     /// Bytes written, with the header.
     pub bytes: u64,
 }
 
-/// Rows on their way from the simulator.
+/// The rows of a simulation, handed out stretch by stretch.
 pub(crate) struct Rows {
     state: Mutex<(Simulator, u64)>,
     pub(crate) formatter: Formatter,
@@ -46,7 +46,7 @@ impl Rows {
         Ok(Rows { state: Mutex::new((simulator, 0)), formatter })
     }
 
-    /// The next stretch, and its number (P1); `None` when there are no more rows.
+    /// Returns the next stretch, and its number (P1); `None` when there are no more rows.
     pub(crate) fn next(&self, stretch: &mut Stretch) -> Option<u64> {
         let mut state = lock(&self.state);
         let (simulator, number) = &mut *state;
@@ -59,7 +59,7 @@ impl Rows {
     }
 }
 
-/// A stretch as text.
+/// A stretch, formatted.
 #[derive(Default)]
 struct Text {
     cursor: Cursor,
@@ -67,12 +67,12 @@ struct Text {
     metrics: u64,
 }
 
-/// What is ready, and who writes.
+/// The stretches that are ready, and the state of the writing.
 struct Turns {
-    /// The number of the first of `ready`.
+    /// The number of the first stretch in `ready`.
     next: u64,
     ready: VecDeque<Option<Text>>,
-    /// Whether a thread is writing; it takes whatever gets ready meanwhile.
+    /// True while a thread is writing; it also writes what gets ready meanwhile.
     is_writing: bool,
     spare: Vec<Cursor>,
     written: Generated,
@@ -84,7 +84,7 @@ struct Turns {
 ///
 /// # Errors
 ///
-/// Options that make no sense together, and whatever `write` says; it is not called again then.
+/// Options that make no sense together, and every error of `write`, which is not called again then.
 pub fn generate(
     options: &Options,
     format: Format,
@@ -146,7 +146,7 @@ impl<W: FnMut(&[u8]) -> Result<()>> Shared<'_, W> {
         }
     }
 
-    /// Leaves a text for its turn; writes, if nobody does. Returns whether to go on.
+    /// Leaves a text for its turn; if no thread is writing, writes. Returns false after an error.
     fn hand_in(&self, number: u64, text: Text) -> bool {
         let mut turns = lock(self.turns);
         while turns.outcome.is_ok() && turns.next + self.ahead <= number {

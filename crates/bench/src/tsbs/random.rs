@@ -1,12 +1,12 @@
 //! The random numbers of TSBS: those of Go's `math/rand`, number for number.
 //!
-//! - R1. All draws of a run come from one `Source` in one order: whoever draws once more or less
-//!   changes every row that follows.
-//! - R2. No multiplication is fused with an addition, and `ln` is our own: one last bit that
-//!   differs can turn an accepted number into a refused one.
+//! - R1. All draws of a run come from one `Source` in one order: one draw more or less changes
+//!   every row that follows.
+//! - R2. No multiplication is fused with an addition, and `ln` is written here: a difference in the
+//!   last bit can turn an accepted number into a rejected one.
 //!
 //! The constant tables are computed when they are first needed, in a few milliseconds. Not here:
-//! what is drawn for (`simulate`).
+//! the use of the numbers (`simulate`).
 
 mod cooked;
 mod normal;
@@ -21,13 +21,13 @@ const LENGTH: usize = 607;
 const LAG: usize = 273;
 /// The prime of the Lehmer generator that seeds.
 const LEHMER_PRIME: u64 = (1 << 31) - 1;
-/// What stands for the seed 0.
+/// The seed that replaces the seed 0.
 const SEED_OF_ZERO: u64 = 89_482_311;
 
 /// One sequence of random words.
 #[derive(Clone)]
 pub(crate) struct Source {
-    /// The last 607 words, the oldest first; those from `at` on were not drawn yet.
+    /// The last 607 words, the oldest first; those from `at` on are not yet drawn.
     words: [u64; LENGTH],
     at: usize,
 }
@@ -54,7 +54,7 @@ impl Source {
         self.words[0]
     }
 
-    /// 63 random bits.
+    /// Draws 63 random bits.
     #[inline]
     pub(crate) fn int63(&mut self) -> i64 {
         (self.word() & (u64::MAX >> 1)).cast_signed()
@@ -65,13 +65,13 @@ impl Source {
         u32::try_from(self.int63() >> 32).expect("31 bits")
     }
 
-    /// The low 32 of 63 bits shifted down by 31.
+    /// Draws the low 32 of 63 bits shifted down by 31.
     #[inline]
     fn uint32(&mut self) -> u32 {
         low_half(self.word() >> 31)
     }
 
-    /// From 0 up to but not including 1.
+    /// Draws a float from 0 up to but not including 1.
     #[inline]
     pub(crate) fn float(&mut self) -> f64 {
         loop {
@@ -83,7 +83,7 @@ impl Source {
         }
     }
 
-    /// Below `n`, from the high bits of a word: Go's `Intn`.
+    /// Draws a number below `n`, from the high bits of a word: Go's `Intn`.
     pub(crate) fn intn(&mut self, n: u32) -> u32 {
         assert!(0 < n && n < 1 << 31, "R1");
         if n.is_power_of_two() {
@@ -98,7 +98,8 @@ impl Source {
         }
     }
 
-    /// Below `n`, from all bits of a word: Go's `Int63n`, which gives others than `intn`.
+    /// Draws a number below `n`, from all bits of a word: Go's `Int63n`, whose numbers differ from
+    /// those of `intn`.
     pub(crate) fn int63n(&mut self, n: u32) -> u32 {
         assert!(0 < n, "R1");
         let n = u64::from(n);
@@ -112,7 +113,7 @@ impl Source {
     }
 }
 
-/// The next 607 words in place of the last.
+/// Replaces the last 607 words by the next.
 fn advance(words: &mut [u64; LENGTH]) {
     let (first, last) = words.split_at_mut(LAG);
     for (word, earlier) in first.iter_mut().zip(&last[LENGTH - 2 * LAG..]) {
@@ -127,12 +128,12 @@ fn advance(words: &mut [u64; LENGTH]) {
     }
 }
 
-/// The words before the first, from a vector in the order in which Go stores it.
+/// Returns the words before the first, from a vector in the order in which Go stores it.
 fn history(vector: &[u64; LENGTH]) -> [u64; LENGTH] {
     std::array::from_fn(|k| vector[(333 + LENGTH - k) % LENGTH])
 }
 
-/// A vector filled from a seed: three Lehmer numbers make a word, shifted by `shifts` and by 0.
+/// Fills a vector from a seed: three Lehmer numbers make a word, shifted by `shifts` and by 0.
 fn seeded(seed: i64, shifts: (u32, u32)) -> [u64; LENGTH] {
     let prime = LEHMER_PRIME.cast_signed();
     let mut x = match seed.rem_euclid(prime).cast_unsigned() {
@@ -155,7 +156,8 @@ fn low_half(word: u64) -> u32 {
     word as u32
 }
 
-/// The natural logarithm as Go has it for amd64: FreeBSD's, in this order of operations (R2).
+/// Returns the natural logarithm as Go computes it for amd64: FreeBSD's, in this order of
+/// operations (R2).
 pub(crate) fn ln(x: f64) -> f64 {
     const LN2_HIGH: f64 = 0.693_147_180_369_123_8;
     const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
@@ -188,8 +190,8 @@ pub(crate) fn ln(x: f64) -> f64 {
     k * LN2_HIGH - ((half_square - (s * (half_square + r) + k * LN2_LOW)) - f)
 }
 
-/// `x = fraction * 2^exponent` with a fraction in [1/2, 1); `x` is positive and not subnormal:
-/// the smallest that is ever drawn is 2^-63.
+/// Returns `x` as `fraction * 2^exponent` with a fraction in [1/2, 1); `x` is positive and not
+/// subnormal: the smallest number drawn is 2^-63.
 fn fraction_and_exponent(x: f64) -> (f64, i32) {
     assert!(x.is_normal() && 0.0 < x, "R2");
     let bits = x.to_bits();
@@ -221,7 +223,7 @@ mod tests {
         {
             assert_eq!(words(seed, 1), [first], "seed {seed}");
         }
-        // Seeds are taken modulo the prime, whichever sign they have.
+        // Seeds are taken modulo the prime, with any sign.
         assert_eq!(words(5 - LEHMER_PRIME.cast_signed(), 700), words(5, 700));
     }
 

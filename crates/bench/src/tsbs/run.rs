@@ -15,13 +15,13 @@ use super::sink::run_sink;
 use super::{Options, columnar};
 use crate::error::{Error, Result};
 
-/// Runs a command of the suite: data and reports go to standard output or into the files that it
-/// names, a seed taken from the clock to standard error.
+/// Runs a command of the suite: data and reports go to standard output or into the files that the
+/// arguments name, a seed taken from the clock to standard error.
 ///
 /// # Errors
 ///
-/// What was wrong with the flags ([`Error::is_usage`]) or with what they led to. A load that failed
-/// has told what went in.
+/// The error of the flags ([`Error::is_usage`]) or of the run. A load that failed has printed its
+/// counts.
 pub fn run(command: &TsbsCommand) -> Result<()> {
     match command {
         TsbsCommand::Generate(arguments) => run_generate(&arguments.0),
@@ -48,7 +48,8 @@ fn run_generate(arguments: &GenerateArguments) -> Result<()> {
     Ok(())
 }
 
-/// What is simulated. A seed that was not given is told, so that the data can be made again.
+/// Returns the options of a simulation. A seed taken from the clock is printed, so that the data
+/// can be generated again.
 pub(crate) fn simulated(arguments: &SimulationArguments) -> Result<Options> {
     let options = arguments.options()?;
     if arguments.seed == 0 {
@@ -74,7 +75,7 @@ fn generate_text(
     Ok(())
 }
 
-/// Writes everything, and says in `bytes` how far it came if it did not.
+/// Writes everything, and counts the written bytes in `bytes`, also if it fails.
 fn write_counted(out: &mut impl Write, text: &[u8], bytes: &mut u64) -> io::Result<()> {
     let mut rest = text;
     while !rest.is_empty() {
@@ -91,12 +92,12 @@ fn write_counted(out: &mut impl Write, text: &[u8], bytes: &mut u64) -> io::Resu
     Ok(())
 }
 
-/// A new file at a path, in place of one that is there.
+/// Creates a file at a path, in place of one that is there.
 pub(crate) fn create(path: &Path) -> Result<File> {
     File::create(path).map_err(|source| Error::Make { path: path.to_owned(), source })
 }
 
-/// Without the buffer that the library puts before it.
+/// Opens standard output without the buffer of the library.
 fn standard_output() -> Result<File> {
     let cloned = io::stdout().as_fd().try_clone_to_owned();
     let place = || "standard output".to_owned();
@@ -107,7 +108,7 @@ pub(crate) fn cores() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// A line on standard output.
+/// Writes a line to standard output.
 pub(crate) fn say(line: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     let written = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -118,7 +119,7 @@ pub(crate) fn say(line: &str) -> Result<()> {
     })
 }
 
-/// A line on standard error. Whoever closed it does not want to know.
+/// Writes a line to standard error, and ignores errors: its reader may have closed it.
 pub(crate) fn tell(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }

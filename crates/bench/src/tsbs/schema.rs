@@ -1,29 +1,29 @@
-//! What the use cases measure: tags, measurements and their fields, in the order of every output.
+//! Schemas of the use cases: tags, measurements and their fields, in the order of every output.
 //!
-//! - S1. A row carries `slots` numbers, the states of its measurement; what is printed follows from
-//!   them alone (`Measurement::cells`), so rows can be formatted by any thread.
+//! - S1. A row carries `slots` numbers, the states of its measurement; its cells follow from them
+//!   alone (`Measurement::cells`), so rows can be formatted by any thread.
 //!
-//! Not here: how states move (`simulate`) and how cells become text (`format`).
+//! Not here: the changes of states (`simulate`) and the text of cells (`format`).
 
 use std::borrow::Cow;
 
 use super::options::UseCase;
 
-/// The bytes of a disk of `devops`.
+/// Bytes of a disk of `devops`.
 const DISK_BYTES: i64 = 1 << 40;
-/// The bytes that an inode of it stands for.
+/// Bytes of that disk for each inode.
 const INODE_BYTES: i64 = 4_096;
 
 /// A tag of every host or truck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
-    /// Its key.
+    /// Key of the tag.
     pub(crate) name: &'static str,
-    /// What its values are.
+    /// Kind of its values.
     pub(crate) kind: TagKind,
 }
 
-/// What the values of a tag are.
+/// Kind of the values of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TagKind {
     /// Text.
@@ -32,10 +32,10 @@ pub(crate) enum TagKind {
     Float32,
 }
 
-/// A measurement: what becomes a table.
+/// A measurement, which becomes a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Measurement {
-    /// Its name.
+    /// Name of the measurement.
     pub(crate) name: &'static str,
     /// Tags that follow those of the host.
     pub(crate) extra_tags: &'static [&'static str],
@@ -44,32 +44,32 @@ pub(crate) struct Measurement {
     shape: Shape,
 }
 
-/// How states become cells.
+/// Rule by which states become cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     /// Each cell is its state, truncated.
     Integers,
-    /// Everything follows from the free bytes.
+    /// All cells follow from the free bytes.
     Disk,
-    /// Everything follows from total, used, cached and buffered bytes.
+    /// All cells follow from total, used, cached and buffered bytes.
     Memory,
-    /// Each cell is its state, in its own way.
+    /// Each cell is its state, by the rule of its number.
     Numbers(&'static [Number]),
 }
 
-/// What becomes of a state.
+/// Rule by which a state becomes a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Number {
     /// An integer, truncated.
     Integer,
-    /// A float of so many decimal places, truncated behind them.
+    /// A float with this many decimal places, truncated behind them.
     Decimal(u8),
 }
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cell {
-    /// Left out.
+    /// No value: left out.
     Nil,
     /// An integer.
     Integer(i64),
@@ -77,14 +77,14 @@ pub(crate) enum Cell {
     Decimal {
         /// The digits.
         scaled: i64,
-        /// How many of them follow the point.
+        /// Number of digits behind the point.
         places: u8,
     },
     /// Any float.
     Float(f64),
 }
 
-/// What is measured in a use case.
+/// The tags and measurements of a use case.
 #[derive(Clone, Debug)]
 pub(crate) struct Schema {
     /// The tags of every host or truck.
@@ -94,7 +94,7 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// The schema of a use case; `metrics` is how many `devops-generic` has.
+    /// Returns the schema of a use case; `metrics` is the number of metrics of `devops-generic`.
     pub(crate) fn new(use_case: UseCase, metrics: usize) -> Schema {
         let (tags, measurements) = match use_case {
             UseCase::CpuOnly => (HOST_TAGS, vec![cpu()]),
@@ -112,7 +112,7 @@ impl Schema {
 }
 
 impl Measurement {
-    /// How many states a row has (S1).
+    /// Returns the number of states of a row (S1).
     pub(crate) fn slots(&self) -> usize {
         match self.shape {
             Shape::Disk => 1,
@@ -121,7 +121,7 @@ impl Measurement {
         }
     }
 
-    /// The type of a field: whether it is an integer.
+    /// Returns whether a field is an integer.
     pub(crate) fn is_integer(&self, field: usize) -> bool {
         match self.shape {
             Shape::Integers | Shape::Disk => true,
@@ -130,12 +130,12 @@ impl Measurement {
         }
     }
 
-    /// Whether each cell is its state, truncated.
+    /// Returns whether each cell is its state, truncated.
     pub(crate) fn is_all_integers(&self) -> bool {
         self.shape == Shape::Integers
     }
 
-    /// What becomes of each state, where each is a field of its own kind.
+    /// Returns the rule for each state, if each state is a field of its own kind.
     pub(crate) fn numbers(&self) -> Option<&'static [Number]> {
         match self.shape {
             Shape::Numbers(numbers) => Some(numbers),
@@ -143,7 +143,7 @@ impl Measurement {
         }
     }
 
-    /// The cells of a row, in place of those of `cells`.
+    /// Replaces the content of `cells` by the cells of a row.
     #[inline]
     pub(crate) fn cells(&self, states: &[f64], cells: &mut Vec<Cell>) {
         cells.clear();
@@ -190,19 +190,19 @@ fn memory_cells(total: i64, (used, cached, buffered): (i64, i64, i64)) -> [Cell;
         Cell::Integer(buffered),
         Cell::Float(100.0 * (float(used) / float(total))),
         Cell::Float(100.0 * (float(available) / float(total))),
-        // The original has its brackets so.
+        // The brackets are those of the original.
         Cell::Float((100.0 * float(buffered)) / float(total)),
     ]
 }
 
-/// `state * 10^places`, truncated.
+/// Returns `state * 10^places`, truncated.
 #[inline]
 pub(crate) fn scaled(state: f64, places: u8) -> i64 {
     const POWERS: [f64; 6] = [1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0];
     truncated(state * POWERS[usize::from(places)])
 }
 
-/// Toward zero.
+/// Truncates toward zero.
 #[expect(clippy::cast_possible_truncation, reason = "states lie far within 2^63")]
 #[inline]
 pub(crate) fn truncated(state: f64) -> i64 {
@@ -241,7 +241,7 @@ const TRUCK_TAGS: &[Tag] = &[
     float32("nominal_fuel_consumption"),
 ];
 
-/// A measurement from a line of field names.
+/// Creates a measurement from a line of field names.
 fn measurement(
     name: &'static str,
     extra_tags: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! SHA-256, for the tests that compare what is generated with what TSBS generates.
+//! SHA-256, for the tests that compare generated data with that of TSBS.
 
 /// The digest of everything given so far.
 pub(crate) struct Sha256 {
@@ -85,7 +85,7 @@ fn factors() -> [u32; 64] {
     })
 }
 
-/// The first 32 bits of the fractions of roots of the first primes.
+/// Returns the first 32 bits of the fractions of roots of the first primes.
 fn fractions(count: usize, root: fn(f64) -> f64) -> Vec<u32> {
     let primes = (2_u32..).filter(|&n| (2..n).all(|divisor| n % divisor != 0));
     let bits = primes.take(count).map(|prime| root(f64::from(prime)).fract() * 4_294_967_296.0);

@@ -1,7 +1,7 @@
 //! The simulation behind the rows: one sequence of random numbers, walked once, in order.
 //!
-//! - M1. Random numbers are drawn in the order of the original: hosts or trucks when they are
-//!   made, then instant by instant. Nothing that writes rows draws any.
+//! - M1. Random numbers are drawn in the order of the original: for hosts or trucks when they are
+//!   created, then instant by instant. The code that writes rows draws none.
 //! - M2. Rows come out in their final order, a `Stretch` at a time, and a stretch holds all that is
 //!   needed to write them: any thread can format it while the next one is simulated.
 //!
@@ -21,9 +21,9 @@ use crate::error::Result;
 
 pub(crate) use self::entities::Entities;
 
-/// How many rows a stretch has at most.
+/// Most rows of a stretch.
 const STRETCH_ROWS: usize = 2_048;
-/// No tag or no field, in a `Row`.
+/// The value for no tag or no field in a `Row`.
 pub(crate) const NONE: u8 = u8::MAX;
 
 /// A row without its states, which follow those of the row before it.
@@ -32,7 +32,7 @@ pub(crate) struct Row {
     pub(crate) ts: i64,
     /// The number of its host or truck.
     pub(crate) entity: u32,
-    /// How many states it has.
+    /// Number of its states.
     pub(crate) slots: u32,
     pub(crate) measurement: u8,
     /// The field that is left out, or `NONE`.
@@ -55,11 +55,11 @@ impl Stretch {
     }
 
     fn is_full(&self) -> bool {
-        // States count too: a row of `devops-generic` can have any number of them.
+        // States count too, because a row of `devops-generic` can have any number of them.
         STRETCH_ROWS <= self.rows.len() || STRETCH_ROWS * 32 <= self.states.len()
     }
 
-    /// Leaves at most so many rows.
+    /// Keeps at most the first `rows` rows.
     pub(crate) fn truncate(&mut self, rows: u64) {
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         let dropped: usize = self.rows.iter().skip(rows).map(|row| row.slots as usize).sum();
@@ -72,7 +72,7 @@ impl Stretch {
         self.states.extend_from_slice(states);
     }
 
-    /// Each row with its states.
+    /// Returns each row with its states.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Row, &[f64])> {
         let mut rest = self.states.as_slice();
         self.rows.iter().map(move |row| {
@@ -95,7 +95,7 @@ enum Inner {
 }
 
 impl Simulator {
-    /// Makes the hosts or trucks.
+    /// Creates the hosts or trucks.
     pub(crate) fn new(options: &Options) -> Result<(Simulator, Schema, Entities)> {
         options.check()?;
         let (inner, schema, entities) = match options.use_case {
@@ -116,7 +116,7 @@ impl Simulator {
         Ok((Simulator { inner }, schema, entities))
     }
 
-    /// Puts the next rows in place of those of `stretch`. At the end there are none.
+    /// Replaces the content of `stretch` by the next rows; it is empty at the end.
     pub(crate) fn next(&mut self, stretch: &mut Stretch) {
         stretch.clear();
         match &mut self.inner {
@@ -127,7 +127,7 @@ impl Simulator {
     }
 }
 
-/// What all simulations count alike.
+/// The counters of every simulation.
 struct Clock {
     ts: i64,
     start: i64,
@@ -136,12 +136,12 @@ struct Clock {
     epochs: u64,
     scale: u64,
     initial: u64,
-    /// How many hosts have rows now.
+    /// Number of hosts that have rows now.
     active: u64,
-    /// Points so far, those of inactive hosts with them.
+    /// Points so far, including those of inactive hosts.
     made: u64,
     made_max: u64,
-    /// Which rows are written: those whose number modulo `groups` is `group`.
+    /// Selection of the rows that are written: those whose number modulo `groups` is `group`.
     groups: u64,
     group: u64,
     turn: u64,
@@ -174,7 +174,7 @@ impl Clock {
         self.made_max <= self.made
     }
 
-    /// The next instant, and how many hosts there are then.
+    /// Advances to the next instant, and sets the number of its hosts.
     fn tick(&mut self) {
         self.ts = self.ts.wrapping_add(self.interval);
         self.epoch += 1;
@@ -185,7 +185,7 @@ impl Clock {
         }
     }
 
-    /// Whether the row that comes out now is written.
+    /// Returns whether the next row is written.
     #[inline]
     fn takes_turn(&mut self) -> bool {
         let takes = self.turn == self.group;
@@ -203,7 +203,7 @@ fn whole(x: f64) -> u64 {
     x as u64
 }
 
-/// How many there are at first, of what the flags say.
+/// Returns the initial number of hosts, from the flags.
 fn initial_scale(options: &Options) -> u64 {
     match options.initial_scale {
         0 => options.scale,
@@ -211,7 +211,7 @@ fn initial_scale(options: &Options) -> u64 {
     }
 }
 
-/// The smaller and the larger bound hold it, in the order of the original.
+/// Limits a state to the bounds, in the order of the original.
 #[inline]
 fn clamped(state: f64, min: f64, max: f64) -> f64 {
     let below = if max < state { max } else { state };

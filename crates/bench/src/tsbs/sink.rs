@@ -1,12 +1,12 @@
-//! A server that takes line protocol and keeps nothing: what a client reaches against it is the
-//! client's own ceiling.
+//! A server that takes line protocol and keeps nothing: the throughput of a client against it is
+//! the limit of the client itself.
 //!
 //! - K1. Bytes are counted after they were taken from the socket, and a connection is counted as
-//!   closed after its last byte: who waits for the end of a connection reads final counts.
+//!   closed after its last byte: at the end of a connection the counts are final.
 //!
-//! Nobody looks at the bytes unless rows are counted, so on Linux the kernel drops them where they
-//! lie (`Discard`): with two connections on two cores that took 0.21 ns of processor time a byte
-//! for sender and sink together, against 0.31 with a copy into a buffer that stays in the cache.
+//! Unless rows are counted, the bytes are not read, so on Linux the kernel drops them in place
+//! (`Discard`): with two connections on two cores that took 0.21 ns of processor time a byte for
+//! sender and sink together, against 0.31 with a copy into a buffer that stays in the cache.
 
 mod discard;
 mod http;
@@ -25,10 +25,10 @@ use super::args::SinkArguments;
 use super::run::{say, tell};
 use crate::error::{Error, Result};
 
-/// Read from a socket at once; small enough to stay in the cache.
+/// Bytes read from a socket at once; few enough to stay in the cache.
 const READ_BYTES: usize = 256 * 1024;
 
-/// What has arrived.
+/// Counts of everything that has arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SinkCounts {
     /// Bytes of line protocol.
@@ -37,7 +37,7 @@ pub struct SinkCounts {
     pub rows: u64,
     /// Connections that were opened.
     pub opened: u64,
-    /// Connections that are over.
+    /// Connections that have ended.
     pub closed: u64,
     /// Requests answered over HTTP.
     pub requests: u64,
@@ -68,7 +68,7 @@ impl Sink {
     ///
     /// # Errors
     ///
-    /// An address that is none or that is taken, and a thread that cannot be started.
+    /// An address that is malformed or taken, and a thread that cannot be started.
     pub fn start(tcp: &str, http: Option<&str>, count_rows: bool) -> Result<Sink> {
         let shared = Arc::new(Shared { count_rows, ..Shared::default() });
         let mut threads = Vec::new();
@@ -85,19 +85,19 @@ impl Sink {
         Ok(Sink { tcp, http, shared, threads })
     }
 
-    /// Where it listens for bare line protocol.
+    /// Returns the address for bare line protocol.
     #[must_use]
     pub fn tcp(&self) -> SocketAddr {
         self.tcp
     }
 
-    /// Where it listens for requests.
+    /// Returns the address for requests.
     #[must_use]
     pub fn http(&self) -> Option<SocketAddr> {
         self.http
     }
 
-    /// What has arrived until now.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> SinkCounts {
         // The counts of a connection are complete before it is counted as closed (K1).
@@ -115,7 +115,7 @@ impl Sink {
 impl Drop for Sink {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Relaxed);
-        // A connection wakes each of those who wait for one.
+        // A connection wakes each thread that waits for one.
         for address in [Some(self.tcp), self.http].into_iter().flatten() {
             let _ = TcpStream::connect(address);
         }
@@ -196,7 +196,7 @@ impl Shared {
     }
 }
 
-/// The command `tidegate tsbs sink`.
+/// Runs the command `tidegate tsbs sink`.
 pub(crate) fn run_sink(arguments: &SinkArguments) -> Result<()> {
     let period = arguments.reporting_period;
     let http = arguments.http.as_deref();
@@ -230,7 +230,7 @@ pub(crate) fn run_sink(arguments: &SinkArguments) -> Result<()> {
     }
 }
 
-/// A status and nothing else.
+/// Writes a status and nothing else.
 fn write_status(mut stream: &TcpStream, status: &str) -> io::Result<()> {
     stream.write_all(format!("HTTP/1.1 {status}\r\n\r\n").as_bytes())
 }

@@ -1,5 +1,5 @@
-//! Targets that are not there or misbehave, and files that are not what they should be: one clear
-//! error each, and true counts of what went in.
+//! Targets that are absent or misbehave, and malformed files: one clear error each, and true counts
+//! of the rows that went in.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -43,7 +43,7 @@ fn an_absent_target_is_named() {
     check("sink --ilp-bind-to nowhere", "connect to nowhere: ");
 }
 
-/// Every database that is spoken to over HTTP, and its first request.
+/// Every database that is reached over HTTP, and its first request.
 const BY_HTTP: [(&str, &str); 4] = [
     ("questdb --protocol ilp-http", "/exec"),
     ("influx", "/query"),
@@ -51,7 +51,7 @@ const BY_HTTP: [(&str, &str); 4] = [
     ("cratedb", "/_sql"),
 ];
 
-/// Too many rows for what the kernel keeps between two who do not read.
+/// More rows than the kernel buffers between two sides that do not read.
 const MANY: &str = "--seed 1 --scale 1000 --timestamp-end 2016-01-01T01:00:00Z";
 
 #[test]
@@ -104,7 +104,7 @@ fn a_target_that_is_slow_gets_all_rows() {
     let dir = tempdir().unwrap();
     let taken = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&taken);
-    // Takes longer for all than it may do nothing.
+    // Reading all rows takes longer than the timeout, but no single wait does.
     let address = serve(move |mut stream| {
         let mut bytes = vec![0; 256 * 1024];
         while let Ok(read @ 1..) = stream.read(&mut bytes) {
@@ -148,7 +148,7 @@ fn errors_of_a_server_are_shown_in_its_words() {
     check_counts(&results, (2_000, 2_000), 0);
 }
 
-/// What a load that failed says went in: rows sent, acknowledged, and seen by a query.
+/// Checks the counts of a failed load: rows sent, acknowledged, and seen by a query.
 #[track_caller]
 fn check_counts(results: &serde_json::Value, (sent, acked): (u64, u64), readable: u64) {
     assert_eq!(results["sentRows"], sent);
@@ -189,7 +189,7 @@ fn rows_that_cratedb_does_not_take_are_no_rows() {
         let Some(rows) = request["bulk_args"].as_array() else {
             return (200, r#"{"rows":[[0]]}"#.to_owned());
         };
-        // The last one of each statement is not taken.
+        // The last row of each statement is not taken.
         let mut results = vec![r#"{"rowcount":1}"#; rows.len() - 1];
         results.push(r#"{"rowcount":-2,"error_message":"disk is full"}"#);
         (200, format!(r#"{{"results":[{}]}}"#, results.join(",")))
@@ -201,7 +201,7 @@ fn rows_that_cratedb_does_not_take_are_no_rows() {
              {{\"error_message\":\"disk is full\",\"rowcount\":-2}}"
         ),
     );
-    // Of a batch that failed as a whole, those that went in were sent.
+    // The accepted rows of a failed batch count as sent.
     check_counts(&results, (999, 999), 0);
 }
 
@@ -218,7 +218,7 @@ fn patience_with_a_server_has_an_end() {
         &format!("send batch 1 of worker 1, 3600 rows: http://{address}/write answers 503: later"),
     );
     check_counts(&results, (0, 0), 0);
-    // 100 ms, and 200 if there is time for them; another 400 would be too long.
+    // The delays are 100 ms, and 200 if there is time for them; another 400 would be too long.
     let waited = results["waitedSeconds"].as_f64().unwrap();
     assert!((0.1..0.31).contains(&waited), "{waited}");
 }
@@ -340,7 +340,8 @@ fn a_bad_row_in_the_middle_ends_the_load_where_rows_are_looked_into() {
         &format!("sink --file {path} --do-load false"),
         &format!("{path} has a line that is no row: `"),
     );
-    // Into a sink it goes as it is; that fields cannot be counted does not hide what was sent.
+    // A sink takes the rows unchanged; a failure to count fields does not hide the counts of rows
+    // sent.
     let sink = tidegate_bench::tsbs::Sink::start("127.0.0.1:0", None, false).unwrap();
     let results = check(
         &format!("sink --file {path} --ilp-bind-to {}", sink.tcp()),
@@ -437,7 +438,7 @@ fn the_exit_code_says_who_is_at_fault() {
         assert!(ended.err.starts_with(expected), "{line}: {}", ended.err);
         assert_eq!(ended.err.is_empty(), code == 0, "{line}: {}", ended.err);
     }
-    // The rows before the cut went in, and are told.
+    // The rows before the cut went in, and are reported.
     let ended = process(&format!("{sink} --do-load false"), cut);
     assert!(ended.out.contains("\nloaded 3599 rows in "), "{}", ended.out);
     let ended = process(&format!("{sink} --do-load false --limit 3599"), cut);

@@ -1,8 +1,8 @@
-//! Against the engine of ClickHouse, where one is installed: every row is counted back.
+//! Loads into the engine of ClickHouse, if one is installed: every row is counted back.
 //!
-//! The current engine comes as chdb, a module of Python, which runs in a process: a small server
-//! speaks HTTP before it. It is looked for with `$CHDB_PYTHON`, or `python3`. A `clickhouse-server`
-//! is used as it is; Debian's, of 2018, knows no nanoseconds, but TSBS's columns.
+//! The present engine comes as chdb, a module of Python, which runs in a process: a small server
+//! provides HTTP for it. The interpreter is `$CHDB_PYTHON`, or `python3`. A `clickhouse-server` is
+//! used as it is; Debian's, of 2018, supports no nanoseconds, but TSBS's columns.
 
 use std::env;
 use std::fs;
@@ -13,7 +13,7 @@ use tempfile::{TempDir, tempdir};
 use crate::command::{SMALL, generated, load};
 use crate::servers::{answers, free_port};
 
-/// Rows of the first truck; which id its tags have depends on the workers.
+/// Filter for the rows of the first truck; the id of its tags depends on the workers.
 const TRUCK: &str = "tags_id IN (SELECT id FROM benchmark.tags WHERE name = 'truck_0')";
 
 struct ClickHouse {
@@ -134,7 +134,7 @@ fn check(url: &str, layout: &str) {
     }
 }
 
-/// A second load into the same tables finds the tags that are there.
+/// Checks that a second load into the same tables finds the tags that are there.
 fn check_tags_keep_their_ids(clickhouse: &ClickHouse, layout: &str) {
     let dir = tempdir().unwrap();
     let line = format!("clickhouse --url {} {layout} --use-case iot", clickhouse.url);

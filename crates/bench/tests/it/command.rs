@@ -1,4 +1,4 @@
-//! Runs a command as it would be typed.
+//! Runs a command like the command line does.
 
 use std::env;
 use std::fs;
@@ -15,7 +15,7 @@ use tidegate_bench::tsbs::{TsbsCommand, run};
 /// An hour of ten hosts.
 pub(crate) const SMALL: &str = "--seed 123 --scale 10 --timestamp-end 2016-01-01T01:00:00Z";
 
-/// Where the process of `process` finds what it is to run.
+/// Variable that holds the command line for the process of `process`.
 const LINE: &str = "TIDEGATE_TSBS_LINE";
 
 #[derive(Parser)]
@@ -24,14 +24,14 @@ struct Line {
     command: TsbsCommand,
 }
 
-/// The sentence of its error, if there is one.
+/// Runs a command, and returns the sentence of its error, if there is one.
 pub(crate) fn tsbs(line: &str) -> Result<(), String> {
     let words = std::iter::once("tsbs").chain(line.split_whitespace());
     let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
     run(&line.command).map_err(|error| error.sentence())
 }
 
-/// A file of generated rows, and what is in it.
+/// Generates a file of rows, and returns its path and its content.
 pub(crate) fn generated(dir: &TempDir, flags: &str) -> (String, Vec<u8>) {
     let path = dir.path().join("data");
     let path = path.to_str().unwrap().to_owned();
@@ -40,7 +40,7 @@ pub(crate) fn generated(dir: &TempDir, flags: &str) -> (String, Vec<u8>) {
     (path, bytes)
 }
 
-/// What a load says in its results file, also when it fails.
+/// Runs a load, and returns its outcome and its results file, which it writes also if it fails.
 pub(crate) fn load(dir: &TempDir, line: &str) -> (Result<(), String>, Value) {
     let path = dir.path().join("results.json");
     let _ = fs::remove_file(&path);
@@ -54,14 +54,14 @@ fn results(path: &Path) -> Value {
     serde_json::from_str::<Value>(&text).unwrap_or_default()["tidegate"].clone()
 }
 
-/// What a process has come to.
+/// The outcome of a process.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// The same in a process of its own, to see what it says and with which code it ends.
+/// Runs a command in a process of its own, for its output and its exit code.
 pub(crate) fn process(line: &str, input: &[u8]) -> Ended {
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", "command::a_line_runs_in_a_process_of_its_own", "--quiet"])
@@ -73,7 +73,7 @@ pub(crate) fn process(line: &str, input: &[u8]) -> Ended {
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let output = thread::scope(|scope| {
-        // Who reads nothing of it has ended before.
+        // A process that does not read its input has ended before.
         scope.spawn(move || drop(stdin.write_all(input)));
         child.wait_with_output().unwrap()
     });
@@ -81,7 +81,7 @@ pub(crate) fn process(line: &str, input: &[u8]) -> Ended {
     Ended { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-/// Not a test, but that process: nothing happens unless it has a line to run.
+/// The entry point of that process, not a test: it does nothing unless it has a line to run.
 #[test]
 fn a_line_runs_in_a_process_of_its_own() {
     let Ok(line) = env::var(LINE) else { return };
@@ -94,7 +94,7 @@ fn a_line_runs_in_a_process_of_its_own() {
         Ok(line) => match run(&line.command) {
             Ok(()) => 0,
             Err(error) => {
-                // Past the harness, which would keep what `eprintln` writes.
+                // The error goes past the harness, which would keep what `eprintln` writes.
                 let _ = writeln!(io::stderr(), "{}", error.sentence());
                 if error.is_usage() { 2 } else { 1 }
             }

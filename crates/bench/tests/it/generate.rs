@@ -1,4 +1,4 @@
-//! Generating into files.
+//! Generation of rows into files.
 
 use std::fs;
 

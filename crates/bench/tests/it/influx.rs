@@ -1,4 +1,4 @@
-//! Against an InfluxDB 1 of its own, where one is installed: every row is counted back.
+//! Loads into an InfluxDB 1 of its own, if one is installed: every row is counted back.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};

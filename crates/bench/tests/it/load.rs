@@ -1,4 +1,4 @@
-//! Loading into servers that behave: what arrives is what was read or generated.
+//! Loads into servers that behave: the rows that arrive are those that were read or generated.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -124,7 +124,7 @@ fn fields_are_counted_whether_or_not_rows_are_looked_into() {
         let text = fs::read_to_string(&results).unwrap();
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         let rate = |name: &str| json["Totals"][name].as_f64().unwrap();
-        // 101 fields a host, in 9 rows.
+        // A host has 101 fields in 9 rows.
         let fields = rate("metricRate") / rate("rowRate");
         assert!((fields - 101.0 / 9.0).abs() < 1e-6, "{flags}: {fields}");
         assert!(text.starts_with("{\n \"DurationMillis\""), "one space: {text}");
@@ -238,7 +238,7 @@ fn a_shift_moves_the_times_and_nothing_else() {
     let dir = tempdir().unwrap();
     let (path, bytes) = generated(&dir, &format!("--use-case iot {SMALL} --format questdb"));
     let text = String::from_utf8(bytes).unwrap();
-    // A day later: 1451606400 becomes 1451692800.
+    // The shift of a day turns 1451606400 into 1451692800.
     let later: String = text
         .lines()
         .map(|line| {

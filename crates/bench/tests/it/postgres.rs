@@ -1,4 +1,4 @@
-//! Against a PostgreSQL of its own, where one is installed: every row is counted back.
+//! Loads into a PostgreSQL of its own, if one is installed: every row is counted back.
 
 use std::fs;
 use std::net::TcpStream;
@@ -21,7 +21,7 @@ struct Cluster {
     _dir: TempDir,
 }
 
-/// Where `initdb` and `postgres` are.
+/// Returns the directory of `initdb` and `postgres`.
 fn binaries() -> Option<PathBuf> {
     let output = Command::new("pg_config").arg("--bindir").output().ok();
     let told = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().into());
@@ -32,7 +32,7 @@ fn binaries() -> Option<PathBuf> {
         .find(|dir: &PathBuf| ["initdb", "postgres"].iter().all(|name| dir.join(name).exists()))
 }
 
-/// The server refuses to run as root: the user that it should run as instead.
+/// Returns the user to run the server as, because it refuses to run as root.
 fn user() -> Option<(u32, u32)> {
     let id = |arguments: &[&str]| -> Option<u32> {
         let output = Command::new("id").args(arguments).output().ok()?;
@@ -92,7 +92,7 @@ impl Cluster {
         let _ = Command::new("kill").args(["-QUIT", &self.server.id().to_string()]).status();
     }
 
-    /// One number.
+    /// Returns the number that a query gives.
     fn ask(&self, query: &str) -> i64 {
         let (runtime, client) = self.connect("benchmark").unwrap();
         runtime.block_on(client.query_one(query, &[])).unwrap().get(0)
@@ -205,7 +205,7 @@ fn an_error_in_the_middle_leaves_true_counts() {
     }
     assert_eq!(cluster.ask("SELECT count(*) FROM cpu"), 1 + 2 * 1_500);
 
-    // Another one holds the table: COPY waits for it, and the loader not for ever.
+    // Another session locks the table: COPY waits for it, and the loader gives up after a time.
     let hold = "BEGIN; LOCK TABLE cpu IN SHARE MODE";
     runtime.block_on(client.batch_execute(hold)).unwrap();
     let (outcome, results) = load(&dir, &format!("{line} {again} --timeout 1s"));
@@ -247,7 +247,7 @@ fn a_server_that_ends_meanwhile_leaves_true_counts() {
     assert!(results["readableRows"].is_null(), "nobody is there to be asked");
 }
 
-/// Rows do not only count: they say what the generator says.
+/// Checks the values of rows, not only their number, against the generator.
 fn check_values(cluster: &Cluster, use_case: &str) {
     let tags = cluster.ask("SELECT count(*) FROM tags");
     match use_case {

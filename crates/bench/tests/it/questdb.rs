@@ -1,4 +1,4 @@
-//! Against a QuestDB of its own, where Java and its jar are there: every row is counted back.
+//! Loads into a QuestDB of its own, if Java and its jar are there: every row is counted back.
 //!
 //! The jar is `$QUESTDB_JAR`, or `~/.cache/tidegate-peers/questdb.jar`.
 
@@ -70,7 +70,7 @@ fn every_row_is_counted_back() {
     for (use_case, rows) in [("cpu-only", 3_600), ("devops", 32_400), ("iot", 6_513)] {
         let flags = format!("--use-case {use_case} {SMALL}");
         let (path, _) = generated(&dir, &format!("{flags} --format questdb"));
-        // What is there from the load before is not counted again.
+        // Rows of an earlier load are not counted again.
         for (protocol, source) in [
             ("ilp-tcp", format!("--file {path} --workers 2")),
             ("ilp-tcp", format!("--generate {flags}")),

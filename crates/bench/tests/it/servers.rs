@@ -1,4 +1,4 @@
-//! Servers for tests: one that keeps what it gets, and some that misbehave.
+//! Servers for tests: one that keeps the received bytes, and some that misbehave.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Listens, and serves each connection on a thread of its own, as long as the test runs.
+/// Starts a server that handles each connection on a thread of its own, as long as the test runs.
 pub(crate) fn serve(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -20,7 +20,7 @@ pub(crate) fn serve(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> Socke
     address
 }
 
-/// Takes connections and does nothing more, as long as the test runs.
+/// Starts a server that takes connections and does nothing more, as long as the test runs.
 pub(crate) fn silent() -> SocketAddr {
     serve(|stream| {
         thread::park_timeout(Duration::from_secs(600));
@@ -28,14 +28,14 @@ pub(crate) fn silent() -> SocketAddr {
     })
 }
 
-/// Reads a little and closes.
+/// Starts a server that reads a little and closes.
 pub(crate) fn closing() -> SocketAddr {
     serve(|mut stream| {
         let _ = stream.read(&mut [0; 1_000]);
     })
 }
 
-/// Takes everything; the bytes of each connection come when it is over.
+/// Starts a server that takes everything; the bytes of each connection arrive at its end.
 pub(crate) fn keeping() -> (SocketAddr, Receiver<Vec<u8>>) {
     let (sender, receiver) = channel();
     let address = serve(move |mut stream| {
@@ -46,7 +46,7 @@ pub(crate) fn keeping() -> (SocketAddr, Receiver<Vec<u8>>) {
     (address, receiver)
 }
 
-/// Answers each request as `answer` says: by its first line and its body, with status and text.
+/// Starts a server whose answers come from `answer`: from first line and body to status and text.
 pub(crate) fn answering(
     answer: impl Fn(&str, &[u8]) -> (u16, String) + Clone + Send + 'static,
 ) -> SocketAddr {
@@ -76,7 +76,7 @@ pub(crate) fn answering(
     })
 }
 
-/// Waits until a server that was started takes connections.
+/// Waits until a started server takes connections.
 pub(crate) fn answers(name: &str, port: u16, server: &mut Child) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -86,7 +86,7 @@ pub(crate) fn answers(name: &str, port: u16, server: &mut Child) {
     }
 }
 
-/// A port that is free, or was until a moment ago.
+/// Returns a port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

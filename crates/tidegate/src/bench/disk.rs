@@ -1,8 +1,9 @@
-//! What the disk allows: one file, written and read front to back and here and there, and syncs.
+//! Disk measurements on one file: sequential writes and reads, random reads, and syncs.
 //!
-//! - D1. Whatever is called "from the disk" is read around the page cache, or after its clean pages
-//!   were dropped; a file system that can do neither shows its cache.
-//! - D2. The file is removed, whatever happens to the measurement but a kill.
+//! - D1. A read called "from the disk" bypasses the page cache, or follows the dropping of its
+//!   clean pages; on a file system that can do neither, it measures the cache.
+//! - D2. The file is removed after every measurement, also after a failed one; only a kill leaves
+//!   it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,17 +18,17 @@ use tidegate_platform::{
 use super::{Bench, ROUNDS};
 use crate::error::{Error, Result};
 
-/// Large enough for any disk, and for a buffer of huge pages.
+/// Bytes of one request: large enough for any disk, and for a buffer of huge pages.
 const PIECE_BYTES: usize = 2 << 20;
-/// As imports have it.
+/// Requests in flight, as in imports.
 const DEPTH: usize = 4;
 const PAGE_BYTES: usize = 4 << 10;
 const RANDOM_READS: u64 = 8_192;
-/// Threads that read at the same time: as many operations as such a disk takes at once.
+/// Threads that read at the same time: about as many operations as a fast disk handles at once.
 const READERS: u64 = 16;
 const SYNCS: u64 = 64;
 
-/// A file that goes when this does (D2).
+/// A file that is removed when this value is dropped (D2).
 struct Scratch<'a> {
     disk: &'a dyn Disk,
     path: PathBuf,
@@ -35,7 +36,7 @@ struct Scratch<'a> {
 
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
-        // What cannot be removed is left to whoever can.
+        // A file that cannot be removed stays; there is nothing more to do here.
         let _ = self.disk.remove(&self.path);
     }
 }
@@ -92,7 +93,8 @@ fn sequential(
             tailroom: 0,
             vacant_max: DEPTH + 1,
         }));
-        // Once to touch the buffers, and to fill the cache where it is wanted (B1).
+        // A first read touches the buffers, and fills the cache where a warm cache is measured
+        // (B1).
         read(file, size, (io, &pool))?;
         if !is_cold {
             return bench.measure(what, (1, ROUNDS), || read(file, size, (io, &pool)));
@@ -131,7 +133,7 @@ fn read(
     Ok(bytes)
 }
 
-/// Pages here and there, one after the other, and by several threads at once.
+/// Measures random page reads: one at a time, then from several threads at once.
 fn random(bench: &mut Bench<'_>, file: &Arc<dyn DiskFile>, size: ByteCount) -> Result<()> {
     let pages = size.0 / PAGE_BYTES as u64;
     let drop_pages = || drop_caches(file.as_ref()).map_err(Error::disk("drop the page cache"));
@@ -155,7 +157,7 @@ fn random(bench: &mut Bench<'_>, file: &Arc<dyn DiskFile>, size: ByteCount) -> R
     })
 }
 
-/// Reads `count` pages, of a sequence of pages without order from its `first` on.
+/// Reads `count` pages of the random sequence, beginning with its page number `first`.
 fn read_pages(file: &dyn DiskFile, (first, count): (u64, u64), pages: u64) -> Result<u64> {
     let mut page = AlignedBuffer::new(PAGE_BYTES);
     for number in first..first + count {
@@ -165,13 +167,13 @@ fn read_pages(file: &dyn DiskFile, (first, count): (u64, u64), pages: u64) -> Re
     Ok(count * PAGE_BYTES as u64)
 }
 
-/// The `number`th page of a sequence without order.
+/// Returns page `number` of a random sequence of pages.
 fn page_number(number: u64, pages: u64) -> u64 {
     let mixed = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ (mixed >> 29)) % pages
 }
 
-/// A page of the file is changed and made durable, again and again.
+/// Measures durable writes: writes a page and syncs it, again and again.
 fn syncs(bench: &mut Bench<'_>, file: &Arc<dyn DiskFile>) -> Result<()> {
     let disk_error = Error::disk("write the file");
     let page = [0xA5; PAGE_BYTES];

@@ -1,23 +1,23 @@
-//! A measured figure, and how figures are shown.
+//! A measured figure, and its output as a table or as JSON.
 
 use std::fmt::Write as _;
 
 use crate::text::elapsed;
 
-/// How long something took at best.
+/// The best time of a measurement, with the bytes and operations it is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Figure {
     pub(super) what: &'static str,
     pub(super) threads: usize,
-    /// That were read, copied or written, by all threads together.
+    /// Bytes that all threads together read, copied or wrote.
     pub(super) bytes: u64,
-    /// Equal operations that the time is of; 1 where it is of a whole run.
+    /// Equal operations in the measured time; 1 if the time is that of a whole run.
     pub(super) operations: u64,
     pub(super) nanos: u64,
 }
 
 impl Figure {
-    /// Bytes in a nanosecond are billions of bytes in a second.
+    /// Returns the throughput; bytes per nanosecond equal gigabytes per second.
     fn gigabytes_per_second(&self) -> f64 {
         self.bytes as f64 / self.nanos as f64
     }
@@ -27,7 +27,7 @@ impl Figure {
     }
 }
 
-/// A table for people.
+/// Formats the figures as a table for people.
 pub(super) fn as_table(machine: &[(&str, String)], figures: &[Figure]) -> String {
     let mut text = String::new();
     for (name, value) in machine {
@@ -52,7 +52,7 @@ pub(super) fn as_table(machine: &[(&str, String)], figures: &[Figure]) -> String
     text
 }
 
-/// The same as one JSON object, with times in nanoseconds.
+/// Formats the figures as one JSON object, with times in nanoseconds.
 pub(super) fn as_json(machine: &[(&str, String)], figures: &[Figure]) -> String {
     let mut text = String::from("{");
     for (name, value) in machine {

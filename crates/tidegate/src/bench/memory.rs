@@ -1,7 +1,7 @@
-//! What memory and the kernels allow: sums, copies, counts of codes, the index of a CSV.
+//! Memory and kernel measurements: sums, copies, counts of codes, the index of a CSV.
 //!
-//! Each loop goes over its whole buffer, one thread and then all of them, each on a part of its
-//! own. Buffers are written by the thread that makes them, before anything is measured (B1).
+//! Each loop goes over its whole buffer, first on one thread, then on all threads with a part of
+//! the buffer each. The thread that allocates a buffer writes it before anything is measured (B1).
 
 use std::hint::black_box;
 use std::thread;
@@ -12,10 +12,11 @@ use tidegate_ingest::index::{Before, FieldIndex, Kernel, QuoteState, Start, Stru
 use super::{Bench, ROUNDS};
 use crate::error::Result;
 
-/// What an import indexes at a time.
+/// Bytes that an import indexes at a time.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Fields of the kinds that log files have: numbers, a time, quoted text with a doubled quote.
+/// A record with the kinds of fields that log files have: numbers, a time, quoted text with a
+/// doubled quote.
 const RECORD: &str = "4611686018427387904,17,\"2013-07-14 20:38:47\",62,\"Cameras, lenses and \
                       \"\"films\"\"\",\"https://shop.example/cameras?page=2&sort=price\",0,1638\n";
 
@@ -84,7 +85,7 @@ fn csv(bench: &mut Bench<'_>, bytes: usize) -> Result<()> {
     })
 }
 
-/// How many fields there are. Each piece begins with a record.
+/// Counts the fields. Each piece begins with a record.
 fn index(pieces: &[&[u8]]) -> usize {
     let structure = Structure { delimiter: b',', quote: Some(b'"'), line_end: b'\n' };
     let start = Start { state: QuoteState::Outside, after: Before::FieldStart };
@@ -97,7 +98,7 @@ fn index(pieces: &[&[u8]]) -> usize {
     fields
 }
 
-/// With one thread, and with all.
+/// Measures with one thread, then with all.
 fn both(
     bench: &mut Bench<'_>,
     name: &'static str,
@@ -110,7 +111,7 @@ fn both(
     }
 }
 
-/// Does `work` on parts of equal size at the same time.
+/// Runs `work` on parts of equal size at the same time.
 fn on_parts<T: Sync, R: Send>(all: &[T], threads: usize, work: impl Fn(&[T]) -> R + Sync) {
     let part = all.len().div_ceil(threads).max(1);
     thread::scope(|scope| {
@@ -120,7 +121,7 @@ fn on_parts<T: Sync, R: Send>(all: &[T], threads: usize, work: impl Fn(&[T]) -> 
     });
 }
 
-/// Bytes below `below`, in no order that a range test could learn.
+/// Fills a buffer with bytes below `below`, in an order that the branch predictor cannot learn.
 fn pattern(bytes: usize, below: u32) -> Vec<u8> {
     let value = |row: u32| row.wrapping_mul(2_654_435_761).rotate_left(15) % below;
     let some: Vec<u8> = (0..1 << 16).map(|row| value(row).to_le_bytes()[0]).collect();

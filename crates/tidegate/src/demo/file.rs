@@ -14,7 +14,7 @@ use super::rows;
 const PIECE_ROWS: u64 = 16_384;
 const QUEUE: usize = 2;
 
-/// Writes header and rows and returns how many bytes that were; `None` if it was interrupted.
+/// Writes header and rows, and returns the number of bytes; `None` if it was interrupted.
 pub(super) fn write(
     file: &dyn DiskFile,
     rows: u64,
@@ -23,8 +23,8 @@ pub(super) fn write(
 ) -> tidegate_platform::Result<Option<u64>> {
     let pieces = rows.div_ceil(PIECE_ROWS);
     thread::scope(|scope| {
-        // Thread t makes every piece whose number is t modulo their count, so the receivers, asked
-        // in turn, give all pieces in order.
+        // Thread t makes every piece whose number is t modulo the number of threads, so receiving
+        // from the threads in turn gives all pieces in order.
         let receivers: Vec<Receiver<Vec<u8>>> = (0..threads.get() as u64)
             .map(|first| {
                 let (sender, receiver) = sync_channel(QUEUE);
@@ -46,7 +46,7 @@ pub(super) fn write(
     })
 }
 
-/// Until all are made or nobody wants them any more.
+/// Makes pieces until all are made or the receiver is gone.
 fn make(pieces: impl Iterator<Item = u64>, rows: u64, sender: &SyncSender<Vec<u8>>) {
     for piece in pieces {
         let first = piece * PIECE_ROWS;

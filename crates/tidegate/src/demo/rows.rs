@@ -1,9 +1,9 @@
 //! The rows of the demo: page views of a few web sites in a month, as a log collector would have
 //! written them.
 //!
-//! - V1. A row is a function of its number and of how many rows there are: whoever makes them, in
-//!   whatever pieces and on however many threads, the file is the same.
-//! - V2. Rows stand in the order of arrival. Most come within seconds, some after minutes, and a
+//! - V1. A row is a function of its number and of the number of rows: the file is the same for any
+//!   pieces and any number of threads.
+//! - V2. Rows stand in the order of arrival. Most arrive within seconds, some after minutes, and a
 //!   few after up to two days, so the file is not in order of its timestamps.
 
 use std::io::Write;
@@ -17,7 +17,7 @@ pub(super) const COLUMNS: &str = "time TIMESTAMP, site SYMBOL, country SYMBOL, d
 pub(super) const HEADER: &str =
     "time,site,country,device,page,visitor,status,duration_ms,bytes,revenue\n";
 
-/// About how long a row is, with its line end.
+/// Approximate bytes of a row, with its line end.
 pub(super) const ROW_BYTES: u64 = 76;
 
 const DAYS: u64 = 30;
@@ -27,7 +27,7 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 /// 2025-06-01T00:00:00Z.
 const START_MS: u64 = 1_748_736_000_000;
 
-/// How busy each hour of a day is.
+/// Weight of each hour of a day: its share of the visits.
 const HOURS: [u64; 24] =
     [4, 3, 2, 2, 2, 3, 5, 8, 11, 13, 14, 14, 15, 14, 13, 13, 14, 15, 17, 19, 20, 17, 12, 7];
 
@@ -62,7 +62,7 @@ const PAGES: [(&str, u64); 6] =
 const ITEMS: u64 = 2_000;
 const VISITORS: u64 = 250_000;
 
-/// Appends row `row` of `rows`.
+/// Appends row `row` of `rows` rows.
 pub(super) fn push(row: u64, rows: u64, line: &mut Vec<u8>) {
     let mut random = Random(row);
     let time_ms = START_MS + arrival_ms(row, rows).saturating_sub(delay_ms(&mut random));
@@ -90,10 +90,10 @@ pub(super) fn push(row: u64, rows: u64, line: &mut Vec<u8>) {
 
 const IN_MEMORY: &str = "a Vec takes everything";
 
-/// When a row arrives: evenly over the days, within a day as `HOURS` says.
+/// Returns the arrival time of a row: days have equal shares, the hours of a day those of `HOURS`.
 fn arrival_ms(row: u64, rows: u64) -> u64 {
     let weights: u64 = HOURS.iter().sum();
-    // In 128 bits: rows times milliseconds may be more than 64 hold.
+    // The product of rows and milliseconds may need more than 64 bits.
     let span = u128::from(DAYS * weights * HOUR_MS);
     let position = u128::from(row) * span / u128::from(rows);
     let position = u64::try_from(position).expect("less than the span");
@@ -107,7 +107,7 @@ fn arrival_ms(row: u64, rows: u64) -> u64 {
     unreachable!("the hours make up the day")
 }
 
-/// How late a row is (V2).
+/// Returns the delay of a row (V2).
 fn delay_ms(random: &mut Random) -> u64 {
     match random.below(1_000) {
         0..800 => random.below(2 * SECOND_MS),
@@ -125,13 +125,14 @@ fn push_time(time_ms: u64, line: &mut Vec<u8>) {
         .expect(IN_MEMORY);
 }
 
-/// Steele, Lea, Flood: "Fast splittable pseudorandom number generators" (SplitMix64). Every row
-/// has its own (V1).
+/// The random generator SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
+/// generators"). Every row has its own (V1).
 struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        // Rows are neighbours; their sequences must not overlap, so a step is odd and large.
+        // Neighbouring rows are seeds; their sequences must not overlap, so a step is odd and
+        // large.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -139,12 +140,12 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// Evenly in `0..bound`, for bounds far below 2^32.
+    /// Returns a uniform number in `0..bound`, for bounds far below 2^32.
     fn below(&mut self, bound: u64) -> u64 {
         ((self.next() >> 32) * bound) >> 32
     }
 
-    /// In `0..bound`, small numbers far more often than large ones.
+    /// Returns a number in `0..bound`; small numbers are far more frequent than large ones.
     fn skewed(&mut self, bound: u64) -> u64 {
         let even = self.next() >> 40;
         let cubed = (u128::from(even) * u128::from(even) * u128::from(even)) >> 48;

@@ -1,4 +1,4 @@
-//! What an import says when it is done, and the exit code that goes with it.
+//! The summary of a finished import, and its exit code.
 
 use std::fmt;
 
@@ -8,22 +8,22 @@ use crate::error::Exit;
 use crate::output::printable;
 use crate::text::{bytes, count, counted, elapsed, grouped};
 
-/// How many reasons of rejects are told; the file has them all.
+/// Most reasons of rejects that are shown; the rejects file has all of them.
 const REASONS_MAX: usize = 5;
 
-/// The most names of a header that are told.
+/// Most names of a header that are shown.
 const NAMES_MAX: usize = 10;
 
 /// A finished import.
 pub(crate) struct Report<'a> {
     pub(crate) table: &'a str,
     pub(crate) summary: &'a ImportSummary,
-    /// From opening the input to the commit.
+    /// Time from opening the input to the commit.
     pub(crate) nanos: u64,
 }
 
 impl Report<'_> {
-    /// Everything is in, or something is missing.
+    /// Returns `Done` if every row and cell was imported, else `Partial`.
     pub(crate) fn exit(&self) -> Exit {
         let is_whole = self.summary.rows_rejected == 0 && self.summary.cells_nulled == 0;
         if is_whole { Exit::Done } else { Exit::Partial }
@@ -85,7 +85,7 @@ impl fmt::Display for Report<'_> {
     }
 }
 
-/// The first names of a header, in brackets.
+/// Formats the first names of a header, in brackets.
 fn shown_names(names: &[String]) -> String {
     let shown: Vec<String> = names.iter().take(NAMES_MAX).map(|name| printable(name)).collect();
     let more = if names.len() > NAMES_MAX { ", ..." } else { "" };

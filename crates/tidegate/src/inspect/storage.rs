@@ -1,4 +1,4 @@
-//! How the columns of a table are stored, summed up from the footers of its segments.
+//! The storage of the columns of a table, summed up from the footers of its segments.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use tidegate_storage::Snapshot;
 
 use crate::error::Result;
 
-/// What the segments of a table say of one column.
+/// Storage of one column, over all segments of the table.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ColumnStorage {
     pub(super) nulls: u64,
-    /// Values, dictionaries and zones.
+    /// Bytes of values, dictionaries and zones.
     pub(super) bytes: u64,
-    /// How many page frames have each encoding.
+    /// Number of page frames for each encoding.
     frames: BTreeMap<String, u64>,
-    /// Whether some strings are compressed.
+    /// True if some strings are compressed.
     has_string_table: bool,
 }
 
-/// One for each column of the schema, in its order.
+/// Returns the storage of each column of the schema, in its order.
 pub(super) fn column_storage(snapshot: &Snapshot) -> Result<Vec<ColumnStorage>> {
     let columns = snapshot.schema.columns();
     let mut storage: Vec<ColumnStorage> =
@@ -50,7 +50,7 @@ impl ColumnStorage {
         }
     }
 
-    /// `narrow(2) 97%, constant 3%`, by how many page frames have each.
+    /// Formats the encodings with their shares of the page frames: `narrow(2) 97%, constant 3%`.
     pub(super) fn encodings(&self) -> String {
         let total: u64 = self.frames.values().sum();
         let mut by_count: Vec<_> = self.frames.iter().collect();
@@ -67,7 +67,7 @@ impl ColumnStorage {
     }
 }
 
-/// The encoding and how many bytes a value has in it, where that is fixed.
+/// Returns the name of an encoding, with the bytes of a value if they are fixed.
 fn encoding_name(frame: &FrameFooter) -> String {
     let name = match frame.encoding {
         Encoding::Null => "null",

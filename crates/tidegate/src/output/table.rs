@@ -2,10 +2,10 @@
 //!
 //! - O4. Memory is bounded: widths come from the first rows, at most `SAMPLE_ROWS` or
 //!   `SAMPLE_BYTES` of them; a later cell that is wider pushes the rest of its line aside.
-//! - O5. What is written cannot steer a terminal: control characters are escaped.
+//! - O5. The output cannot control a terminal: control characters are escaped.
 //!
-//! On a terminal that is too narrow, texts are cut, and where that does not help, every row is
-//! written as a record with a line a column. Off a terminal nothing is ever cut.
+//! On a terminal that is too narrow, texts are cut; if that does not suffice, every row is written
+//! as a record with one line per column. In a file or a pipe nothing is ever cut.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -19,7 +19,7 @@ use tidegate_server::cell::{Column, Shape, plain};
 
 const SAMPLE_ROWS: usize = 1_000;
 const SAMPLE_BYTES: usize = 1 << 20;
-/// A column of texts is not made narrower than this, or it says nothing any more.
+/// Smallest width that a column of texts is cut to; a narrower one would be unreadable.
 const CUT_WIDTH_MIN: usize = 8;
 const SEPARATOR: &str = " | ";
 const ELLIPSIS: char = '\u{2026}';
@@ -30,7 +30,7 @@ pub(super) struct TableWriter<'a> {
     layout: Layout,
     fields: SchemaRef,
     heads: Vec<Head>,
-    /// Rows whose widths still count; `None` once the header is written.
+    /// Rows that still determine the widths; `None` once the header is written.
     sample: Option<Vec<Vec<String>>>,
     sample_bytes: usize,
     arrangement: Arrangement,
@@ -38,7 +38,7 @@ pub(super) struct TableWriter<'a> {
     line: String,
 }
 
-/// What is known of a column.
+/// Name, alignment and width of a column.
 struct Head {
     name: String,
     is_number: bool,
@@ -46,7 +46,7 @@ struct Head {
     width: usize,
 }
 
-/// How rows are laid out.
+/// Layout of the rows.
 #[derive(Debug, PartialEq, Eq)]
 enum Arrangement {
     /// A line a row, with these widths.
@@ -90,7 +90,7 @@ impl<'a> TableWriter<'a> {
         self.write_sample()
     }
 
-    /// The header, and the rows that were waiting for it.
+    /// Writes the header, and the rows that were held back for it.
     fn write_sample(&mut self) -> Result<(), WriteError> {
         let Some(sample) = self.sample.take() else {
             return Ok(());
@@ -163,7 +163,7 @@ impl ResultWriter for TableWriter<'_> {
     }
 }
 
-/// The widths with which a line fits; records if no widths do.
+/// Returns widths with which a line fits, or records if no widths do.
 fn arrange(heads: &[Head], layout: Layout) -> Arrangement {
     let mut widths: Vec<usize> = heads.iter().map(|head| head.width).collect();
     let Layout::Terminal { columns } = layout else {
@@ -179,7 +179,8 @@ fn arrange(heads: &[Head], layout: Layout) -> Arrangement {
         if widths[widest] <= CUT_WIDTH_MIN {
             return Arrangement::Records;
         }
-        // Not below the next widest column: the loss is shared.
+        // The widest column shrinks at most to the next widest one, so that several columns share
+        // the loss.
         let next = (0..widths.len())
             .filter(|&position| position != widest && !heads[position].is_number)
             .map(|position| widths[position])
@@ -223,7 +224,7 @@ fn push_record(row: u64, cells: &[String], heads: &[Head], line: &mut String) {
     }
 }
 
-/// The text, or as much of it as fits with an ellipsis.
+/// Returns the text, cut to fit with an ellipsis.
 fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -242,7 +243,7 @@ fn cut(text: &str, width: usize) -> String {
     kept
 }
 
-/// The text without anything that moves the cursor or sets colours (O5).
+/// Escapes the characters that move the cursor or set colours (O5).
 pub(crate) fn printable(text: &str) -> String {
     if !text.contains(is_unprintable) {
         return text.to_owned();
@@ -260,7 +261,7 @@ pub(crate) fn printable(text: &str) -> String {
     shown
 }
 
-/// Control characters, and those that change the direction of what follows.
+/// True for control characters, and for those that change the direction of the text behind them.
 fn is_unprintable(character: char) -> bool {
     character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,10 +1,11 @@
-//! The place results are written to: standard output, or a file that appears whole or not at all.
+//! The destination of results: standard output, or a file that appears whole or not at all.
 //!
 //! - O9. A file under the name the user gave is complete: rows are written beside it, and it is
-//!   renamed at the end. What is no regular file (`/dev/null`, a pipe) is written directly.
+//!   renamed at the end. A path that is not a regular file (`/dev/null`, a pipe) is written
+//!   directly.
 //!
-//! Files that a user asks for get the rights that the user's umask says, and may be pipes, which
-//! `platform` has no use for; so this is the one place that opens files by itself.
+//! Output files get the permissions of the user's umask and may be pipes, which `platform` does not
+//! support; so this is the only module that opens files by itself.
 
 #![expect(
     clippy::disallowed_types,
@@ -16,31 +17,31 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Rows are small, so they are collected.
+/// Size of the buffer that collects rows, because rows are small.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// What standard output is called in errors.
+/// Name of standard output in errors.
 pub(crate) const STDOUT: &str = "standard output";
 
-/// Where results go. Without `finish`, a file is removed.
+/// An open destination of results. A file is removed if `finish` is not called.
 pub(crate) struct Target {
     place: String,
     out: BufWriter<Box<dyn Write + Send>>,
     is_closed: bool,
-    /// The file being written, and the name it gets in the end.
+    /// The file being written, and its final name.
     pending: Option<(PathBuf, PathBuf)>,
 }
 
 impl Target {
-    /// Standard output, in large pieces.
+    /// Returns standard output, with a buffer.
     pub(crate) fn stdout() -> Target {
         Target::new(STDOUT.to_owned(), Box::new(io::stdout()), None)
     }
 
-    /// A file that replaces what has its name now.
+    /// Creates a file that replaces the one with this name.
     pub(crate) fn file(path: &Path) -> io::Result<Target> {
         let place = path.display().to_string();
-        // A link stays a link: what it points to is replaced.
+        // A link stays a link: the file that it points to is replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_dir() => return Err(ErrorKind::IsADirectory.into()),
@@ -67,17 +68,17 @@ impl Target {
         Target { place, out, is_closed: false, pending }
     }
 
-    /// What errors call it.
+    /// Returns the name of the destination for errors.
     pub(crate) fn place(&self) -> &str {
         &self.place
     }
 
-    /// Whether the reader of a pipe went away (O8).
+    /// Returns whether the reader of a pipe went away (O8).
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Hands everything to the system, and gives a file its name (O9).
+    /// Flushes the buffer, and renames a file to its final name (O9).
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         if let Some((partial, path)) = &self.pending {
@@ -110,7 +111,7 @@ impl Write for Target {
 impl Drop for Target {
     fn drop(&mut self) {
         if let Some((partial, _)) = self.pending.take() {
-            // Nothing can be done about a failure here, and the error that led here is told.
+            // The error that led here is reported; a second one would add nothing.
             let _ = fs::remove_file(partial);
         }
     }
@@ -156,6 +157,6 @@ mod tests {
         target.write_all(b"x").unwrap();
         assert!(target.flush().is_err());
         assert!(target.is_closed(), "O8");
-        // What is left in the buffer is written again when it is dropped, in vain and silently.
+        // The drop of the buffer writes its rest again, in vain and without an error.
     }
 }

@@ -1,4 +1,4 @@
-//! The bar: one line that says more the wider the terminal is.
+//! The progress bar: one line with as many parts as the width of the terminal allows.
 
 use std::iter::repeat_n;
 
@@ -11,13 +11,13 @@ use crate::text::{bytes, count, duration};
 const BAR_WIDTH_MIN: usize = 10;
 const BAR_WIDTH_MAX: usize = 40;
 
-/// Something to say, and how soon it is left out: the lowest rank stays longest.
+/// A part of the line. Parts with a high rank are left out first.
 struct Part {
     rank: u8,
     text: String,
 }
 
-/// The line, narrower than `columns` (U1): a cursor in the last column would wrap on some
+/// Returns the line, narrower than `columns` (U1): a cursor in the last column would wrap on some
 /// terminals. Parts are left out, the least important ones first, until it fits.
 pub(super) fn line(moment: &Moment, columns: usize) -> String {
     let room = columns.saturating_sub(1);
@@ -44,7 +44,7 @@ pub(super) fn line(moment: &Moment, columns: usize) -> String {
     line
 }
 
-/// In the order they are shown.
+/// Returns the parts in the order of the line.
 fn parts(moment: &Moment) -> Vec<Part> {
     let sample = &moment.sample;
     let amount = match sample.bytes_total {

@@ -1,10 +1,10 @@
-//! How fast something goes and how long it will take, from samples of its counters.
+//! Rates and the remaining time of a run, from samples of its counters.
 
 use tidegate_ingest::{Phase, ProgressSample};
 
-/// Rates are those of about the last so many milliseconds: steady enough to be read.
+/// Time constant of the moving averages: long enough for steady numbers.
 const WINDOW_MS: f64 = 3_000.0;
-/// No guess of the time that is left before so much was seen.
+/// Time within a phase before the first estimate of the remaining time.
 const ETA_AFTER_MS: u64 = 500;
 
 /// Moving averages over the samples of one run.
@@ -20,18 +20,18 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// Takes a sample; time must not go back.
+    /// Adds a sample; time must not go back.
     pub(super) fn add(&mut self, at_ms: u64, sample: &ProgressSample) {
         let rows = rows_done(sample);
         if self.phase != Some(sample.phase) {
-            // The rows of one phase say nothing about those of the next.
+            // The rate of one phase does not apply to the next.
             self.phase = Some(sample.phase);
             self.phase_start_ms = self.at_ms;
             self.rows = if sample.phase == Phase::Seal { 0 } else { self.rows };
         }
         let span_ms = at_ms.saturating_sub(self.at_ms) as f64;
         if span_ms > 0.0 {
-            // The share of the old average shrinks with the time that passed, and is none at first.
+            // The weight of the old average shrinks with the time passed, and is 0 at first.
             let keep = if self.at_ms == 0 { 0.0 } else { (-span_ms / WINDOW_MS).exp() };
             let mix = |old: f64, done: u64, before: u64| {
                 old * keep + done.saturating_sub(before) as f64 / span_ms * (1.0 - keep)
@@ -50,7 +50,7 @@ impl Rates {
         whole(self.bytes_per_ms * 1_000.0)
     }
 
-    /// How long the present phase will still take, if that can be told.
+    /// Returns the estimated seconds to the end of the present phase; `None` if they are unknown.
     pub(super) fn eta_seconds(&self, sample: &ProgressSample) -> Option<u64> {
         if self.at_ms < self.phase_start_ms + ETA_AFTER_MS {
             return None;
@@ -68,7 +68,7 @@ impl Rates {
     }
 }
 
-/// How much of the present phase is done, from 0 to 1, if that can be told.
+/// Returns the finished part of the present phase, from 0 to 1; `None` if it is unknown.
 pub(super) fn fraction(sample: &ProgressSample) -> Option<f64> {
     let (done, total) = match sample.phase {
         Phase::Read => (sample.bytes_read, sample.bytes_total?),

@@ -1,4 +1,4 @@
-//! What is typed at the prompt: when it is complete, what it asks for, and how it goes on.
+//! Input at the prompt: its end, its meaning, and its completion.
 
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
@@ -10,7 +10,7 @@ use tidegate_query::split_statements;
 use super::names::Names;
 use crate::sql::Runner;
 
-/// What a complete line asks for.
+/// Meaning of a complete line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     Quit,
@@ -22,7 +22,7 @@ pub(super) enum Line<'a> {
     Statements,
 }
 
-/// Reads a line.
+/// Parses a line.
 pub(super) fn parse_line(line: &str) -> Line<'_> {
     let line = line.trim();
     let mut words = line.trim_end_matches(';').split_whitespace();
@@ -39,18 +39,18 @@ pub(super) fn parse_line(line: &str) -> Line<'_> {
     }
 }
 
-/// Whether there is nothing more to wait for (I1): a command, or statements that end with `;`.
+/// Returns whether the input is complete (I1): a command, or statements that end with `;`.
 pub(super) fn is_complete(text: &str) -> bool {
     if text.trim().is_empty() || parse_line(text) != Line::Statements {
         return true;
     }
-    // A statement has ended where the next word begins another one. Inside of a quote or a comment
-    // it does not, and after a comment it does in a new line.
+    // The input is complete if a further word would begin another statement. Within a quote or a
+    // comment it would not; after a line comment it does because it stands in a new line.
     let longer = format!("{text}\nx");
     split_statements(&longer).len() > split_statements(text).len()
 }
 
-/// What the line editor asks while something is typed.
+/// The helper of the line editor: completion, and the check for complete input.
 pub(super) struct Typist<'a> {
     names: Names<'a>,
 }

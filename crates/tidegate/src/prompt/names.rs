@@ -1,4 +1,4 @@
-//! Completion: the words that can follow what is typed.
+//! Completion: the words that can follow the input so far.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tidegate_storage::Database;
 
 use crate::sql::{Remote, Runner};
 
-/// Words of statements, and functions that are asked for often.
+/// Keywords, and frequently used functions.
 const KEYWORDS: &str = "ALTER TABLE ADD COLUMN AND ANALYZE AS ASC ASOF BETWEEN BY CASE CAST \
     COUNT CREATE CROSS DATE_TRUNC DELETE DESC DESCRIBE DISTINCT DROP ELSE END EXISTS EXPLAIN \
     EXTRACT FALSE FILL FROM FULL GROUP HAVING IF ILIKE IN INNER INSERT INTERVAL INTO IS JOIN \
@@ -15,17 +15,17 @@ const KEYWORDS: &str = "ALTER TABLE ADD COLUMN AND ANALYZE AS ASC ASOF BETWEEN B
     RIGHT SAMPLE SELECT SHOW COLUMNS SUM AVG TABLE TABLES THEN TIMESTAMP TO TRUE TRUNCATE UNION \
     UPDATE USING VALUES WHEN WHERE WITH";
 const COMMANDS: [&str; 5] = ["\\d", "\\dt", "\\timing", "\\?", "\\q"];
-/// After these comes a table.
+/// Words that a table name follows.
 const BEFORE_TABLES: [&str; 7] = ["FROM", "JOIN", "TABLE", "INTO", "DESCRIBE", "COLUMNS", "\\D"];
 
-/// The columns of a server; so many are enough to choose from.
+/// Query for the columns of a server, with a bound: more names are no help for a choice.
 const COLUMNS: &str = "SELECT table_name, column_name FROM information_schema.columns \
     WHERE table_schema = 'public' ORDER BY table_name, ordinal_position LIMIT 20000";
-/// How long somebody who has pressed Tab waits for them.
+/// Time limit for the names of a server after Tab is pressed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The names of a database, read again when its schemas have changed; those of a server, when this
-/// prompt has changed something.
+/// The names of a database, read again after its schemas have changed; those of a server, read
+/// again after a change by this prompt.
 pub(super) struct Names<'a> {
     runner: &'a Runner,
     known: RefCell<Option<(u64, Vec<Table>)>>,
@@ -42,7 +42,7 @@ impl Names<'_> {
         Names { runner, known: RefCell::new(None) }
     }
 
-    /// What `word` may become, in `line` after `before`.
+    /// Returns the completions of `word` behind `before` in `line`.
     pub(super) fn completions(&self, line: &str, before: &str, word: &str) -> Vec<String> {
         let (database, server) = (self.runner.database(), self.runner.server());
         let epoch = match database {
@@ -64,7 +64,7 @@ impl Names<'_> {
 
 fn read(database: &Database) -> Vec<Table> {
     let table = |name: String| {
-        // Dropped meanwhile: then its columns are of no use.
+        // A table that was dropped meanwhile has no columns to offer.
         let columns = database.snapshot(&name).map_or(Vec::new(), |snapshot| {
             snapshot.schema.columns().iter().map(|column| column.name.clone()).collect()
         });
@@ -98,7 +98,8 @@ fn completions(tables: &[Table], line: &str, before: &str, word: &str) -> Vec<St
     if BEFORE_TABLES.contains(&previous.as_str()) {
         return table_names.map(|name| quoted(name)).collect();
     }
-    // The columns of the tables that the statement names; of all, if it names none yet.
+    // Columns come from the tables that the statement names, or from all tables if it names none
+    // yet.
     let lower = line.to_lowercase();
     let is_named = |table: &&Table| lower.contains(&table.name.to_lowercase());
     let named: Vec<&Table> = tables.iter().filter(is_named).collect();
@@ -118,7 +119,7 @@ fn completions(tables: &[Table], line: &str, before: &str, word: &str) -> Vec<St
     words
 }
 
-/// As a statement must have it.
+/// Quotes a name if a statement needs that.
 fn quoted(name: &str) -> String {
     let is_plain = name.chars().all(|c| c.is_alphanumeric() || c == '_')
         && !name.starts_with(|c: char| c.is_numeric());

@@ -1,4 +1,4 @@
-//! The engine of this process as what answers: its threads, its session, its database.
+//! Execution in this process: an engine with its threads, its session and its database.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::error::{Error, Result};
 
 /// The engine and its threads.
 pub(super) struct Embedded {
-    /// There until it is dropped.
+    /// `Some` until the drop.
     runtime: Option<Runtime>,
     engine: Arc<Engine>,
-    /// What `SET` sets holds for all statements that follow.
+    /// The session of all statements, so that `SET` holds for those that follow.
     session: Session,
     database: Arc<Database>,
 }
@@ -45,7 +45,7 @@ impl Embedded {
         let mut engine = engine.with_host(Arc::new(program));
         let jobs = CopyConfig::standard(copy_memory);
         let copier = Copier::new(&database, (jobs, options.threads), CopyHost::Command);
-        // A folder that cannot be opened fails the COPY that wants it, and nothing else.
+        // A directory that cannot be opened fails a COPY that needs it, and nothing else.
         if let Ok(copier) = copier {
             engine = engine.with_bulk(Arc::new(copier));
         }
@@ -73,14 +73,14 @@ impl Embedded {
         let options = self.options();
         let work = self.runtime().spawn(async move {
             if let Err(error) = execute(&engine, (&sql, &options), &sender).await {
-                // If nobody waits for it any more, nobody needs to know.
+                // The receiver is gone if the statement was cancelled.
                 let _ = sender.send(Piece::Failed(Error::Query(error))).await;
             }
         });
         Running::new(pieces, work)
     }
 
-    /// Takes all rows where they are found, and returns the nanoseconds and the rows.
+    /// Takes all rows on the threads of the engine, and returns the nanoseconds and the row count.
     pub(super) fn measure(
         &self,
         sql: &str,
@@ -103,14 +103,14 @@ impl Embedded {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // Without waiting for an operator that does not look whether it is still wanted (RN2).
+        // The shutdown does not wait for an operator that does not check for cancellation (RN2).
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// Sends the answer piece by piece, until all is sent or nobody takes it any more.
+/// Sends the answer piece by piece, until all is sent or the receiver is gone.
 async fn execute(
     engine: &Engine,
     (sql, options): (&str, &StatementOptions),
@@ -130,7 +130,7 @@ async fn execute(
         }
         Answer::Done { tag, notices, .. } => (Some(tag), notices),
     };
-    // If nobody waits for it any more, nobody needs to know.
+    // The receiver is gone if the statement was cancelled.
     let _ = sender.send(Piece::Done { tag, notices }).await;
     Ok(())
 }

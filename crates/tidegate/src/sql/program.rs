@@ -1,4 +1,5 @@
-//! What statements of `tidegate sql` can ask of it: with how much it works, and who has said so.
+//! The host of the engine in `tidegate sql`: its resources and their sources, for SHOW and system
+//! functions.
 
 use tidegate_platform::rss_anon_bytes;
 use tidegate_query::{ConfigEntry, EngineOptions, Host, LineConnection, MemoryUse, Timeout};
@@ -12,7 +13,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// The program that works with these options, some of which were typed.
+    /// Describes the options of the engine, each with its source: command line or default.
     pub(crate) fn new(
         options: &EngineOptions,
         resources: &ResourceArguments,

@@ -1,15 +1,16 @@
-//! A server that is asked over PostgreSQL's protocol, and answers as an engine of our own would:
-//! the same batches, the same words, errors at the same places.
+//! Execution at a server over PostgreSQL's protocol, with the answers of an embedded engine: the
+//! same batches, the same messages, errors at the same places.
 //!
 //! - RE1. Memory is bounded: rows become batches as they come (`rows`), and the connection is read
 //!   no further than they are taken.
-//! - RE2. What is given up is cancelled at the server, and the next statement begins when it has
-//!   ended, so that a cancel never meets another one.
+//! - RE2. A statement that is given up is cancelled at the server, and the next statement begins
+//!   after it has ended, so that a cancel never hits another statement.
 //! - RE3. A password is in no error, no line and no history: it goes from the address, PGPASSWORD
 //!   or a terminal to the server.
 //!
-//! A connection that has ended is not made again: what its session had would be missing. Values
-//! have the types of PostgreSQL (docs/server.md). Not here: COPY from and to this side.
+//! A connection that has ended is not made again, because the state of its session would be
+//! missing. Values have the types of PostgreSQL (docs/server.md). Not here: COPY from and to this
+//! side.
 
 mod address;
 mod fault;
@@ -40,35 +41,36 @@ use crate::user::password;
 
 pub(crate) use self::fault::RemoteError;
 
-/// What the server calls us in lists of who is connected.
+/// Application name for the server's list of connections.
 const NAME: &str = "tidegate sql";
-/// Until somebody answers at the address, unless it says otherwise.
+/// Time limit for the connect, unless the address has one.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
-/// Until what is given up has ended (RE2).
+/// Time limit for a cancelled statement to end (RE2).
 const CANCEL_TIME: Duration = Duration::from_secs(5);
-/// Notices that are kept of one statement.
+/// Most notices that are kept for one statement.
 const NOTICES_MAX: usize = 64;
 
-/// A connection, and the thread that reads from it.
+/// A connection to a server, and the thread that reads from it.
 pub(crate) struct Remote {
-    /// There until it is dropped.
+    /// `Some` until the drop.
     runtime: Option<Runtime>,
     client: Arc<Client>,
     tls: ClientTls,
     notices: Notices,
-    /// How often something was changed by this connection.
+    /// Number of changes by this connection.
     changes: Arc<AtomicU64>,
     place: String,
 }
 
-/// What the server has said besides, and nobody has shown yet.
+/// Notices of the server that were not shown yet.
 #[derive(Clone, Default)]
 struct Notices(Arc<Mutex<Vec<String>>>);
 
 impl Notices {
     fn push(&self, notice: &str) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A statement is looked at twice, to prepare and to do it.
+        // The server sends a notice of a statement twice: for its preparation and for its
+        // execution.
         if all.len() < NOTICES_MAX && all.iter().all(|known| known != notice) {
             all.push(notice.to_owned());
         }
@@ -80,7 +82,7 @@ impl Notices {
 }
 
 impl Remote {
-    /// Connects to the server at an address, whose statements have so much time.
+    /// Connects to the server at an address; `time` limits each statement.
     pub(crate) fn connect(url: &str, time: Option<Timeout>, session: &Session) -> Result<Remote> {
         let mut address = Address::parse(url)?;
         let tls = ClientTls::new(address.authority.as_deref(), session.disk.as_ref())?;
@@ -114,12 +116,12 @@ impl Remote {
         Ok(remote)
     }
 
-    /// Host and port.
+    /// Returns host and port.
     pub(crate) fn place(&self) -> &str {
         &self.place
     }
 
-    /// Rises when a statement of this connection has changed something.
+    /// Returns a number that rises when a statement of this connection has changed something.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Relaxed)
     }
@@ -150,7 +152,7 @@ impl Remote {
         };
         let work = self.runtime().spawn(async move {
             if let Err(error) = statement.run(&sender).await {
-                // If nobody waits for it any more, nobody needs to know.
+                // The receiver is gone if the statement was cancelled.
                 let _ = sender.send(Piece::Failed(error.into())).await;
             }
         });
@@ -162,7 +164,7 @@ impl Remote {
         })
     }
 
-    /// Two texts a row of a small query, for completion; none if that takes so long.
+    /// Returns two texts per row of a small query, for completion; none after the time limit.
     pub(crate) fn texts(&self, sql: &str, patience: Duration) -> Vec<[String; 2]> {
         let work = async {
             let rows = self.client.query(sql, &[]).await.ok()?;
@@ -176,7 +178,7 @@ impl Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // The end of the connection is the end of whatever it was asked.
+        // The end of the connection ends all statements on it.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -185,7 +187,7 @@ impl Drop for Remote {
 
 type Link = (Client, Connection<Socket, TlsSocket>);
 
-/// Connects, and asks for the password if the server wants one that nobody has given (RE3).
+/// Connects, and asks for the password if the server wants one and none was given (RE3).
 fn log_in(
     runtime: &Runtime,
     address: &mut Address,
@@ -207,7 +209,7 @@ fn log_in(
     again.map_err(|error| fault::of_connection(error, &address.place).into())
 }
 
-/// Reads from the connection until it ends; what waits for an answer then is told so.
+/// Reads from the connection until it ends; statements that wait for an answer then fail.
 async fn listen(mut connection: Connection<Socket, TlsSocket>, notices: Notices) {
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
         if let AsyncMessage::Notice(notice) = message {
@@ -216,23 +218,23 @@ async fn listen(mut connection: Connection<Socket, TlsSocket>, notices: Notices)
     }
 }
 
-/// A statement on its way.
+/// A statement in execution at the server.
 struct Statement {
     client: Arc<Client>,
     notices: Notices,
     changes: Arc<AtomicU64>,
-    /// With blanks in place of what stands before it in its script.
+    /// The text, with blanks in place of the part of the script before it.
     sql: String,
 }
 
 impl Statement {
-    /// What the server has said so far of the statement, which begins so many bytes into its text.
+    /// Returns the notices so far of the statement, which begins at byte `before` of its text.
     fn notices(&self, before: usize) -> Vec<String> {
         let notices = self.notices.take().into_iter();
         notices.map(|notice| fault::relocated(&notice, &self.sql[..before])).collect()
     }
 
-    /// Sends the answer piece by piece, until all is sent or nobody takes it any more.
+    /// Sends the answer piece by piece, until all is sent or the receiver is gone.
     async fn run(&self, sender: &Sender<Piece>) -> std::result::Result<(), RemoteError> {
         let text = self.sql.trim_start();
         let before = self.sql.len() - text.len();
@@ -243,7 +245,7 @@ impl Statement {
         self.notices.take();
         let prepared = self.client.prepare(text).await.map_err(failed)?;
         if !prepared.params().is_empty() {
-            // There are no values, which the server says as the engine does.
+            // There are no values, and the server reports that as the engine does.
             self.client.simple_query(text).await.map_err(failed)?;
         }
         let no_values: [&(dyn ToSql + Sync); 0] = [];
@@ -271,13 +273,13 @@ impl Statement {
         }
         let tag = (!has_rows).then(|| tag(text, stream.rows_affected()));
         self.changes.fetch_add(u64::from(tag.is_some()), Relaxed);
-        // If nobody waits for it any more, nobody needs to know.
+        // The receiver is gone if the statement was cancelled.
         let _ = sender.send(Piece::Done { tag, notices: self.notices(before) }).await;
         Ok(())
     }
 }
 
-/// Whether a statement wants rows from this side of the connection, or sends them here.
+/// True if a statement copies from or to this side of the connection.
 fn copies_here(text: &str) -> bool {
     let mut words = text.split_whitespace().map(str::to_ascii_uppercase).peekable();
     let mut is_here = false;
@@ -289,7 +291,8 @@ fn copies_here(text: &str) -> bool {
     is_copy && is_here
 }
 
-/// What was done: the words that the engine has for it, which the connection does not hand on.
+/// Returns the tag of a finished statement as the engine words it; the connection does not pass it
+/// on.
 fn tag(text: &str, rows: Option<u64>) -> String {
     let mut words = words(text).map(str::to_ascii_uppercase);
     let first = words.next().unwrap_or_default();
@@ -301,7 +304,7 @@ fn tag(text: &str, rows: Option<u64>) -> String {
     }
 }
 
-/// How the server is told that a statement is given up (RE2).
+/// The means to cancel a statement at the server (RE2).
 pub(super) struct Cancel {
     handle: Handle,
     token: CancelToken,
@@ -310,12 +313,12 @@ pub(super) struct Cancel {
 }
 
 impl Cancel {
-    /// Tells it, and waits until the statement has ended, or for as long as that may take.
+    /// Cancels the statement, and waits until it has ended, at most `CANCEL_TIME`.
     pub(super) fn now(self) {
         let Cancel { handle, token, tls, client } = self;
         handle.block_on(async move {
             let ended = async {
-                // Who cannot be told ends the statement when the connection ends.
+                // If the cancel cannot be sent, the end of the connection ends the statement.
                 let _ = token.cancel_query(tls).await;
                 let _ = client.batch_execute("").await;
             };

@@ -1,8 +1,8 @@
-//! Runs statements where they are answered, and hands their batches to the thread that writes.
+//! Execution of statements, embedded or at a server, and the writing of their batches.
 //!
-//! - R1. The thread that writes knows nothing of who answers: an engine in this process
+//! - R1. The thread that writes is independent of the execution: an engine in this process
 //!   (`embedded`) and a server (`remote`) give the same pieces (`running`).
-//! - R2. Ctrl-C is answered within `TICK`, whatever they do: the writer, whose timers are its own,
+//! - R2. Ctrl-C takes effect within `TICK`, whatever they do: the writer, which has its own timers,
 //!   stops waiting and drops the statement, which ends it (RN2).
 
 use std::io::Write;
@@ -26,32 +26,33 @@ use crate::output::{Form, Target, WriteError};
 
 const TICK: Duration = Duration::from_millis(10);
 
-/// Who answers, and the thread that writes.
+/// The execution of statements, and the thread that writes their results.
 pub(crate) struct Runner {
     answers: Answers,
-    /// Of the thread that writes. Timers of others ring late when all their threads compute.
+    /// Runtime of the thread that writes. Timers of another runtime fire late while all its threads
+    /// compute.
     front: Runtime,
     clock: Arc<dyn Clock>,
 }
 
-/// Who answers (R1).
+/// The executor of statements (R1).
 enum Answers {
     Embedded(Embedded),
     Remote(Remote),
 }
 
-/// What came of a statement.
+/// The outcome of a statement.
 pub(crate) struct Outcome {
-    /// What was done; `None` if the answer was rows.
+    /// The command tag; `None` if the answer was rows.
     pub(crate) tag: Option<String>,
     pub(crate) rows: u64,
-    /// From the text to the last row written.
+    /// Time from the text to the last row written.
     pub(crate) nanos: u64,
     pub(crate) notices: Vec<String>,
 }
 
 impl Runner {
-    /// With an engine on threads of its own.
+    /// Creates a runner with an engine on its own threads.
     pub(crate) fn embedded(
         database: Arc<Database>,
         engine: (&EngineOptions, Program),
@@ -61,7 +62,7 @@ impl Runner {
         Runner::new(Answers::Embedded(embedded), clock)
     }
 
-    /// With a server.
+    /// Creates a runner with a connection to a server.
     pub(crate) fn remote(remote: Remote, clock: Arc<dyn Clock>) -> Result<Runner> {
         Runner::new(Answers::Remote(remote), clock)
     }
@@ -72,7 +73,7 @@ impl Runner {
         Ok(Runner { answers, front, clock })
     }
 
-    /// The database, if it is open in this process.
+    /// Returns the database, if it is open in this process.
     pub(crate) fn database(&self) -> Option<&Arc<Database>> {
         match &self.answers {
             Answers::Embedded(embedded) => Some(embedded.database()),
@@ -80,7 +81,7 @@ impl Runner {
         }
     }
 
-    /// The server, if one is asked.
+    /// Returns the server, if statements go to one.
     pub(crate) fn server(&self) -> Option<&Remote> {
         match &self.answers {
             Answers::Embedded(_) => None,

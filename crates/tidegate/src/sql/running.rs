@@ -1,7 +1,8 @@
-//! A statement that runs somewhere else, and what comes of it piece by piece.
+//! A running statement, and its results piece by piece.
 //!
 //! - RN1. At most `QUEUE` batches wait: a slow writer slows the query, and memory stays the same.
-//! - RN2. Dropping it stops it, whatever it does: nobody waits for an operator or for a server.
+//! - RN2. Dropping a running statement stops it; the drop waits for no operator, and for a server
+//!   only a bounded time.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -11,10 +12,10 @@ use tokio::task::JoinHandle;
 use super::remote::Cancel;
 use crate::error::Error;
 
-/// RN1.
+/// Most batches that wait (RN1).
 pub(super) const QUEUE: usize = 2;
 
-/// What comes of a statement: its fields and rows, and its end.
+/// A piece of the results of a statement: its fields, rows, or its end.
 pub(super) enum Piece {
     Fields { fields: SchemaRef, notices: Vec<String> },
     Rows(RecordBatch),
@@ -22,11 +23,11 @@ pub(super) enum Piece {
     Failed(Error),
 }
 
-/// A statement that runs (RN2).
+/// A running statement (RN2).
 pub(super) struct Running {
     pieces: Receiver<Piece>,
     work: JoinHandle<()>,
-    /// How a server is told to stop.
+    /// The cancel of a statement at a server.
     cancel: Option<Cancel>,
 }
 
@@ -40,7 +41,7 @@ impl Running {
         self
     }
 
-    /// The next piece; `None` if the work broke off.
+    /// Returns the next piece; `None` if the work ended without one.
     pub(super) async fn next(&mut self) -> Option<Piece> {
         let piece = self.pieces.recv().await;
         if matches!(piece, Some(Piece::Done { .. } | Piece::Failed(_))) {

@@ -1,4 +1,4 @@
-//! A text of several statements, and where each of them stands in it.
+//! A script of several statements, and their places in it.
 
 use std::path::PathBuf;
 
@@ -18,10 +18,10 @@ impl Script {
         Script { text, file }
     }
 
-    /// The statements in order.
+    /// Returns the statements in order.
     ///
-    /// Each has blanks in place of what stands before it, so that lines and columns in its errors
-    /// are those of the script.
+    /// Blanks replace the text before each of them, so that lines and columns in its errors are
+    /// those of the script.
     pub(crate) fn statements(&self) -> impl Iterator<Item = String> {
         let statements = split_statements(&self.text);
         statements.into_iter().map(|(offset, statement)| {
@@ -31,7 +31,7 @@ impl Script {
         })
     }
 
-    /// The error with the name of the file, if there is one.
+    /// Adds the name of the file, if there is one, to an error.
     pub(crate) fn place(&self, error: Error) -> Error {
         match (error, &self.file) {
             (
@@ -43,7 +43,7 @@ impl Script {
     }
 }
 
-/// As many lines, and as many characters in the last of them.
+/// Returns as many lines as `before` has, and as many blanks as its last line has characters.
 fn blanks(before: &str) -> String {
     let (lines, last) = before.rsplit_once('\n').unwrap_or(("", before));
     let mut text = if before.contains('\n') {
@@ -55,7 +55,7 @@ fn blanks(before: &str) -> String {
     text
 }
 
-/// The words that a statement begins with, behind blanks and comments.
+/// Returns the first words of a statement, behind blanks and comments.
 pub(super) fn words(statement: &str) -> impl Iterator<Item = &str> {
     let mut rest = statement.trim_start();
     std::iter::from_fn(move || {

@@ -1,5 +1,5 @@
-//! `sql --repeat N --timings`: how long a statement takes inside this process, with planning, and
-//! with every batch taken.
+//! `sql --repeat N --timings`: times of a statement in this process, with planning and with all
+//! batches taken.
 
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
@@ -9,7 +9,8 @@ use super::script::words;
 use super::{Runner, Script};
 use crate::error::{Error, Result};
 
-/// One line of JSON: `{"milliseconds":[1.234,1.2],"rows":3}`; the rows are those of the last run.
+/// Measures a statement, and returns one line of JSON: `{"milliseconds":[1.234,1.2],"rows":3}`. The
+/// rows are those of the last run.
 pub(super) fn measure(
     runner: &Runner,
     script: &Script,
@@ -35,8 +36,8 @@ pub(super) fn measure(
     Ok(json(&nanos, rows))
 }
 
-/// Whether a statement that begins so does something that cannot be done, or means another thing,
-/// when it comes again.
+/// True if a statement that begins with this word would fail or have another effect when it is
+/// repeated.
 fn is_change(word: &str) -> bool {
     const CHANGES: [&str; 10] = [
         "CREATE", "DROP", "ALTER", "RENAME", "TRUNCATE", "INSERT", "UPDATE", "DELETE", "COPY",
@@ -45,11 +46,11 @@ fn is_change(word: &str) -> bool {
     CHANGES.iter().any(|change| change.eq_ignore_ascii_case(word))
 }
 
-/// The word that says what a statement changes, if it changes something.
+/// Returns the word that begins the change of a statement, if it changes something.
 fn changing_word(statement: &str) -> Option<&str> {
     let mut words = words(statement).peekable();
     let mut take = |word: &str| words.next_if(|it| it.eq_ignore_ascii_case(word)).is_some();
-    // EXPLAIN alone does nothing.
+    // EXPLAIN without ANALYZE executes nothing.
     if take("EXPLAIN") && !take("ANALYZE") {
         return None;
     }

@@ -1,7 +1,8 @@
-//! Asking for a password.
+//! Input of a password.
 //!
-//! - PW1. It is never shown, and never an argument, where other users of the machine could see it.
-//! - PW2. Whatever happens, the terminal is left as it was.
+//! - PW1. A password is never shown, and never an argument, because other users of the machine
+//!   could see it there.
+//! - PW2. The terminal settings are restored in any case.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -10,14 +11,14 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use crate::error::{Error, Result};
 use crate::session::Session;
 
-/// Bytes of a line with a password; more is none.
+/// Most bytes of a password.
 const BYTES_MAX: usize = 4 << 10;
 const CTRL_C: u8 = 3;
 const CTRL_D: u8 = 4;
 const BACKSPACE: u8 = 8;
 const DELETE: u8 = 0x7f;
 
-/// The first line of standard input; on a terminal, what is typed twice.
+/// Reads a password: the first line of standard input, or two equal inputs on a terminal.
 pub(super) fn ask(session: &Session) -> Result<String> {
     if !session.environment.stdin_is_terminal {
         let line = read_line(&mut io::stdin().lock());
@@ -27,7 +28,7 @@ pub(super) fn ask(session: &Session) -> Result<String> {
     if typed("Once more: ")? == first { Ok(first) } else { Err(Error::PasswordsDiffer) }
 }
 
-/// What is typed once on a terminal: a password that somebody else checks.
+/// Reads a password once from a terminal, for a server that checks it.
 pub(crate) fn ask_once() -> Result<String> {
     typed("Password: ")
 }
@@ -38,7 +39,7 @@ fn text(bytes: Vec<u8>) -> Result<String> {
 
 fn read_line(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
-    // One byte more, so that what is too long is refused and not cut.
+    // One byte more is read, so that a password that is too long is refused and not cut.
     for byte in input.bytes().take(BYTES_MAX + 1) {
         match byte? {
             b'\n' => break,
@@ -51,14 +52,15 @@ fn read_line(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// A terminal that shows nothing of what is typed, until it is dropped (PW2).
+/// A terminal without echo, until the drop (PW2).
 struct Hidden(Termios);
 
 impl Hidden {
     fn new() -> io::Result<Hidden> {
         let before = tcgetattr(io::stdin())?;
         let mut hidden = before.clone();
-        // Ctrl-C comes as a byte, so that nothing ends the process before the terminal is back.
+        // Ctrl-C comes as a byte, so that no signal ends the process before the terminal is
+        // restored.
         let shown = LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
         hidden.local_modes.remove(shown);
         tcsetattr(io::stdin(), OptionalActions::Flush, &hidden)?;
@@ -68,12 +70,12 @@ impl Hidden {
 
 impl Drop for Hidden {
     fn drop(&mut self) {
-        // Nobody can be told who would see it.
+        // There is no way to report this error.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
     }
 }
 
-/// A line that is typed and not seen (PW1).
+/// Reads a line from the terminal without showing it (PW1).
 fn typed(prompt: &str) -> Result<String> {
     let failed = |source| Error::Stdin { source };
     let say = |text: &str| {
@@ -88,7 +90,7 @@ fn typed(prompt: &str) -> Result<String> {
     text(line.map_err(failed)?.ok_or(Error::Interrupted { consequence: "" })?)
 }
 
-/// What keys make of a line; `None` if it is given up.
+/// Edits a line by the keys typed; `None` if it is given up.
 fn keys(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line: Vec<u8> = Vec::new();
     for byte in input.bytes() {
@@ -96,7 +98,7 @@ fn keys(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
             b'\n' | b'\r' => return Ok(Some(line)),
             CTRL_C | CTRL_D => return Ok(None),
             BACKSPACE | DELETE => {
-                // All bytes of the last character.
+                // The character may have several bytes.
                 while line.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
             }
             byte if line.len() <= BYTES_MAX => line.push(byte),

@@ -1,5 +1,5 @@
-//! Aggregates that are folded where rows are stored, compared with DataFusion's own: a LIMIT that
-//! leaves all rows keeps a scan from being fused with what stands above it.
+//! Aggregate pushdown compared with DataFusion's own aggregates: a LIMIT that keeps all rows
+//! prevents the pushdown.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ const SCHEMA: &str = "CREATE TABLE t (ts TIMESTAMP, sym SYMBOL, txt VARCHAR, uni
     u32 UINT, u64 UBIGINT, f32 FLOAT, f64 DOUBLE, d DATE, same INT, none INT) \
     TIMESTAMP(ts) PARTITION BY MONTH";
 
-/// More than one page frame.
+/// Number of rows: more than one page frame.
 const ROWS: u64 = 70_000;
 
 const KEYS: [&str; 12] = [
@@ -45,7 +45,7 @@ const FILTERS: [&str; 5] = [
     "WHERE i32 > 2000000000",
 ];
 
-/// Rows in no order, with NULL in every column but the designated timestamp.
+/// Returns random rows, with NULL in every column except the designated timestamp.
 fn rows(count: u64, seed: u64) -> String {
     let mut text =
         String::from("ts,sym,txt,uniq,b,i8,i16,i32,i64,u8,u16,u32,u64,f32,f64,d,same,none\n");
@@ -91,7 +91,7 @@ fn rows(count: u64, seed: u64) -> String {
     text
 }
 
-/// Every key with one of the filters.
+/// Returns a query for every key, each with one of the filters.
 fn queries(aggregates: &str, source: &str, explain: &str) -> String {
     let mut text = String::new();
     for (keys, filter) in KEYS.iter().zip(FILTERS.iter().cycle()) {
@@ -105,7 +105,8 @@ fn queries(aggregates: &str, source: &str, explain: &str) -> String {
     text
 }
 
-/// Sums of floats depend on the order in their last digits.
+/// Compares two rows; float sums may differ in their last digits, which depend on the order of the
+/// rows.
 fn is_same(a: &str, b: &str) -> bool {
     let is_close = |(a, b): (&str, &str)| {
         a == b
@@ -129,7 +130,8 @@ fn import(world: &World, count: u64, seed: u64) {
     world.run(&import).succeeds();
 }
 
-/// As many plans of the queries as `fused` says are fused, and all answer as unfused ones do.
+/// Checks that `fused` of the plans have the pushdown, and that all queries give the same rows
+/// without it.
 #[track_caller]
 fn check(world: &World, aggregates: &str, fused: usize) {
     const UNFUSED: &str = "(SELECT * FROM t LIMIT 100000000)";
@@ -152,7 +154,7 @@ fn fused_aggregates_answer_as_others_do() {
     import(&world, ROWS, 1);
     check(&world, BY_POSITION, KEYS.len());
     check(&world, AGGREGATES, KEYS.len());
-    // Rows that overlap in time have an order only when they are merged.
+    // Rows that overlap in time have an order only after a merge.
     import(&world, 1_000, 2);
     check(&world, BY_POSITION, 0);
     check(&world, AGGREGATES, KEYS.len());

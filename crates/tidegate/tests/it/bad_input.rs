@@ -1,5 +1,5 @@
-//! Files that are not what they should be, and places that cannot be written: one clear sentence,
-//! an exit code, and the table as it was.
+//! Malformed files, and places that cannot be written: one clear sentence, an exit code, and an
+//! unchanged table.
 
 use std::fs;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use crate::world::{Run, World, wait_until};
 
-/// A table with one row, so that it can be seen to be left alone.
+/// Returns a world with a table of one row, which a failed import must leave unchanged.
 fn world() -> World {
     let world = World::new();
     world.run(&["sql", "CREATE TABLE t (ts TIMESTAMP, n SMALLINT) TIMESTAMP(ts)"]).succeeds();
@@ -16,7 +16,7 @@ fn world() -> World {
     world
 }
 
-/// Imports `bytes` with `--on-error abort` and checks what is said, and that nothing is changed.
+/// Imports `bytes` with `--on-error abort`, and checks the message and that nothing was changed.
 #[track_caller]
 fn check(bytes: impl AsRef<[u8]>, parts: &[&str]) {
     let world = world();
@@ -146,7 +146,7 @@ fn every_row_rejected_is_a_failure() {
 #[test]
 fn a_file_that_shrinks_while_it_is_read() {
     let world = world();
-    // Large enough not to be read at once; it is cut as soon as the import has begun.
+    // The file is too large to be read at once; it is cut as soon as the import has begun.
     let rows = "2025-01-02,2\n".repeat(8_000_000);
     let path = world.file("x.csv", format!("ts,n\n{rows}"));
     let mut command = world.command(&["import", "x.csv", "--table", "t", "--progress", "none"]);
@@ -217,7 +217,7 @@ fn a_full_disk() {
         (0..200_000_u64).map(|n| format!("2025-01-02,{}\n", n * 7_919 % 30_000)).collect();
     world.file("x.csv", format!("ts,n\n{rows}"));
     let stored = world.stored();
-    // No file may have more than 64 blocks of 512 or 1,024 bytes.
+    // The limit is 64 blocks of 512 or 1,024 bytes for each file.
     let import = ["import", "x.csv", "--table", "t", "--progress", "none"];
     let output = world.command_after("ulimit -f 64", &import).output().expect("runs");
     Run::of(output).fails(1, &["file too large"]);

@@ -1,5 +1,5 @@
-//! `tidegate bench roofline`, on little memory and a small file: its figures are there, and nothing
-//! is left behind.
+//! `tidegate bench roofline`, on little memory and a small file: it prints its figures and leaves
+//! no file behind.
 
 use crate::world::World;
 

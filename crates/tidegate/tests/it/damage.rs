@@ -1,4 +1,4 @@
-//! Databases whose bytes are not what was written: said clearly, with the file, and never worse.
+//! Corrupted databases: a clear error that names the file, and no further damage.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,8 @@ fn a_flipped_bit_in_a_segment_is_found_by_queries_and_verify() {
     run.fails(5, &["1 problem found"]);
 }
 
-/// The columns of a table without its symbols were not verified, and the symbols named twice.
+/// The columns of a table without its symbols were not verified, and the symbols were reported
+/// twice.
 #[test]
 fn damaged_symbols_are_one_problem() {
     let world = world();
@@ -105,7 +106,7 @@ fn a_newer_format_is_refused_without_a_write() {
     let world = world();
     let path = world.path("db/data/catalog");
     let mut bytes = fs::read(&path).expect("the catalog");
-    // docs/format.md, Envelope: the version follows the magic; a CRC32C of all that ends the file.
+    // The version follows the magic, and a CRC32C ends the file (docs/format.md, Envelope).
     bytes[8..12].copy_from_slice(&99_u32.to_le_bytes());
     let end = bytes.len() - 4;
     let crc = crc32c::crc32c(&bytes[..end]);
@@ -131,8 +132,8 @@ fn a_folder_of_something_else_is_no_database() {
     assert_eq!(fs::read_to_string(world.path("db/data/letter.txt")).expect("still there"), "hello");
 }
 
-// One damaged file of symbols or deletion vectors hid every table from `\dt` and from all clients
-// that ask for the tables before they do anything else.
+// A damaged file of symbols or deletion vectors hid every table from `\dt` and from all clients
+// that first ask for the tables.
 #[test]
 fn a_damaged_table_is_listed_beside_the_others() {
     let world = world();
@@ -186,7 +187,7 @@ fn a_cut_log_is_refused_and_can_be_repaired() {
     assert!(world.run(&["tables"]).succeeds().contains('u'));
 }
 
-/// Verification ended with the first file without which nothing can be opened.
+/// Verification ended at the first file without which the database cannot be opened.
 #[test]
 fn verify_goes_on_where_the_database_cannot_be_opened() {
     let world = world();

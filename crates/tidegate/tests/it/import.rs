@@ -1,4 +1,4 @@
-//! Imports that go well, or well enough: options, summary, progress, rejects.
+//! Imports that succeed, some with rejects: options, summary, progress, rejects.
 
 use crate::world::World;
 
@@ -81,7 +81,7 @@ fn a_bad_timestamp_is_a_reject_in_a_new_table_too() {
     assert_eq!(world.run(&["tables", "--format", "ndjson"]).succeeds().lines().count(), 2);
 }
 
-/// The rows are all text, so nothing but the names says that the first line is no row.
+/// All values are text, so only the given names show that the first line is a header.
 #[test]
 fn a_first_line_with_the_names_that_are_given_is_a_header() {
     let world = World::new();
@@ -179,7 +179,7 @@ fn a_schema_file_makes_the_table() {
     world.run(&import).succeeds();
     let tables = world.run(&["tables", "--format", "csv"]).succeeds();
     assert!(tables.contains("\nt,2,2,2,"), "{tables}");
-    // Again into the same table: its schema is the same.
+    // A second import into the same table has the same schema.
     world.run(&import).succeeds();
     world.file("t.sql", "CREATE TABLE t (n BIGINT, ts TIMESTAMP) TIMESTAMP(ts) PARTITION BY YEAR");
     world.run(&import).fails(1, &["table `t` exists with other columns", "`n`"]);

@@ -1,4 +1,4 @@
-//! `tables`, `describe` and `verify` of a sound database.
+//! Tests of `tables`, `describe` and `verify` on an undamaged database.
 
 use crate::world::World;
 

@@ -1,7 +1,7 @@
 //! The program as its users see it: arguments in, rows, messages and exit codes out.
 //!
-//! What can be tested below the command line is tested there; here is the wiring, and what only a
-//! whole process shows: signals, locks, pipes, a full disk.
+//! A property that can be tested below the command line is tested there; these tests cover the
+//! wiring, and behaviour of the whole process: signals, locks, pipes, a full disk.
 
 #![cfg(test)]
 #![expect(

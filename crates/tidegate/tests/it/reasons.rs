@@ -1,11 +1,12 @@
-//! A committed list of what differs from others: reasons, and below each the lines it explains.
+//! A committed list of differences from another database: reasons, and below each the lines it
+//! explains.
 //!
-//! The list only shrinks: what differs and is not listed is a problem, and so is a listed line
-//! that does not differ any more.
+//! The list only shrinks: a difference that is not listed is an error, and so is a listed line that
+//! does not differ any more.
 
 use std::collections::BTreeMap;
 
-/// Of lines that nobody has looked into.
+/// The reason of lines that were not yet examined.
 const NEW: &str = "NEW";
 
 /// Lines, each with its reason.
@@ -13,7 +14,7 @@ const NEW: &str = "NEW";
 pub(crate) struct Reasons(BTreeMap<String, String>);
 
 impl Reasons {
-    /// Lines that were found, without a reason.
+    /// Returns a list of found lines, without reasons.
     pub(crate) fn found(lines: impl IntoIterator<Item = String>) -> Reasons {
         Reasons(lines.into_iter().map(|line| (line, String::new())).collect())
     }
@@ -30,7 +31,7 @@ impl Reasons {
         Reasons(all)
     }
 
-    /// What is wrong with a list.
+    /// Returns the errors of the list.
     pub(crate) fn compare(&self, found: &Reasons) -> Vec<String> {
         let unlisted = found.0.keys().filter(|line| !self.0.contains_key(*line));
         let gone = self.0.keys().filter(|line| !found.0.contains_key(*line));
@@ -41,7 +42,7 @@ impl Reasons {
         unlisted.chain(gone).chain(unreasoned).collect()
     }
 
-    /// The text of the list, with the reasons that an older one has.
+    /// Returns the text of the list, with the reasons of an older list.
     pub(crate) fn with_reasons_of(&self, older: &Reasons) -> String {
         let mut reasons = BTreeMap::<&str, Vec<&str>>::new();
         for line in self.0.keys() {

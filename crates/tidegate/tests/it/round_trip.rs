@@ -1,4 +1,5 @@
-//! What goes in comes out: every type, every format, every way in.
+//! Round trips: stored values come back unchanged, in every type, every format, and by every import
+//! path.
 
 use std::process::Command;
 
@@ -9,7 +10,8 @@ const SCHEMA: &str = "CREATE TABLE t (ts TIMESTAMP, ns TIMESTAMP_NS, ok BOOLEAN,
      m DECIMAL(20,4), day DATE, s SYMBOL, v VARCHAR, raw BINARY, id UUID, ip IPV4) \
      TIMESTAMP(ts) PARTITION BY DAY";
 
-/// In time order, so that it comes out as it went in. The third row is NULL all over.
+/// Rows in time order, so that they come out in the order of the input. All values of the third row
+/// except its timestamp are NULL.
 const ROWS: &str = concat!(
     "ts,ns,ok,a,b,c,d,e,f,g,h,x,y,m,day,s,v,raw,id,ip\n",
     "1969-12-31T23:59:59.999999Z,1969-12-31T23:59:59.999999999Z,true,-128,-32768,-2147483648,",
@@ -67,7 +69,7 @@ fn compressed_files_patterns_and_pipes_are_ways_in() {
     world.file("part-2.csv", csv(100));
     let third = world.file("part-3.csv", csv(200));
     assert!(Command::new("gzip").arg(third).status().expect("gzip").success());
-    // Quoted, so that the shell has no part in it.
+    // The pattern is quoted, so that the shell does not expand it.
     let import = ["import", "part-*", "--table", "t", "--timestamp", "ts", "--progress", "none"];
     let summary = world.run(&import).succeeds();
     assert!(summary.starts_with("300 rows imported into t, which is new\n"), "{summary}");

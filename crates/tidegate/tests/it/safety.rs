@@ -1,4 +1,4 @@
-//! Signals, kills and locks: whatever happens to the process, the table is as it was.
+//! Signals, kills and locks: the table is unchanged whatever happens to the process.
 
 use std::io::{Read, Write};
 use std::process::{Child, Stdio};
@@ -17,7 +17,7 @@ fn world() -> World {
     world
 }
 
-/// An import that has rows, more than it takes as a sample, and waits for more of them.
+/// Starts an import that has read more rows than its sample, and waits for more of them.
 fn half_done(world: &World, table: &str) -> Child {
     let mut child = world.start_import(table);
     let rows: String = (1..250_000).map(|n| format!("2025-01-{:02},{n}\n", n % 28 + 1)).collect();
@@ -44,7 +44,7 @@ fn one_interrupt_cancels_an_import_that_waits_for_its_pipe() {
 #[track_caller]
 fn interrupt(mut child: Child) {
     signal(&child, "-INT");
-    // The pipe stays open: nobody but us ends it.
+    // The pipe stays open: only the signal ends the import.
     let pipe = child.stdin.take();
     let run = Run::of(child.wait_with_output().expect("ends"));
     drop(pipe);
@@ -82,7 +82,7 @@ fn a_second_process_is_told_that_the_database_is_in_use() {
     assert_eq!(world.ask("SELECT n FROM t"), "1\n2");
 }
 
-/// A query that goes on for days.
+/// A query that runs for days.
 const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 3000000) AS a \
                        CROSS JOIN generate_series(1, 3000000) AS b \
                        WHERE (a.value * b.value) % 7 = 3";
@@ -143,12 +143,12 @@ fn a_timeout_ends_a_statement_and_the_script() {
     let world = world();
     let script = format!("SELECT n FROM t; {ENDLESS}; DROP TABLE t");
     let run = world.run(&["sql", &script, "--format", "csv", "--timeout", "600ms"]);
-    // The header of the second result came before its time was over.
+    // The header of the second result came before the timeout.
     assert_eq!(run.stdout, "n\n1\ncount(*)\n");
     run.fails(1, &["tidegate: sql: query timed out [runtime=", "ms, timeout=600ms]"]);
     let timed = world.run(&["sql", ENDLESS, "--timings", "--timeout", "1s"]);
     timed.fails(1, &["ms, timeout=1000ms]"]);
-    // What a script sets holds for its statements that follow.
+    // A setting of a script holds for its later statements.
     let set = world.run(&["sql", &format!("SET statement_timeout = 100; {ENDLESS}")]);
     set.fails(1, &["ms, timeout=100ms]"]);
     assert_eq!(world.ask("SELECT n FROM t"), "1");

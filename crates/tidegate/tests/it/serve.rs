@@ -1,6 +1,6 @@
 //! `tidegate serve`, as its clients see it: bytes over sockets, and signals.
 //!
-//! Ports are free ones that the server chooses and says; a server is ended by its own pid.
+//! The server chooses free ports and reports them; it is ended by its own pid.
 
 mod server;
 mod query;

@@ -57,7 +57,7 @@ fn changes_of_rows_are_counted_for_people_and_stay() {
     let expected = "n,s\n3,\"c\"\n4,\"d\"\n5,\"d\"\n";
     let shown = world.run(&["sql", "SELECT n, s FROM t", "--format", "csv"]).succeeds();
     assert_eq!(shown.replace('"', ""), expected.replace('"', ""));
-    // The end of a command leaves nothing to be replayed: rows are in segments.
+    // The end of the command flushes: rows are in segments, and the log has nothing to replay.
     assert!(!world.stored_as(".seg").is_empty());
     world.run(&["verify"]).succeeds();
     world.run(&["sql", "INSERT INTO t VALUES ('nonsense', 1, '')"]).fails(1, &["column 23"]);
@@ -183,11 +183,11 @@ fn a_top_k_reads_few_rows_of_a_scan() {
     let (_, rows) = scan.split_once("output_rows=").expect("its metrics");
     let (rows, _) = rows.split_once(" K").expect("some thousands");
     let rows: f64 = rows.parse().expect("a number");
-    // The first batch of each worker, and what beats the bound then.
+    // The scan decodes the first batch of each worker, and later rows that beat the bound.
     assert!(rows < 50.0, "{scan}");
 }
 
-/// Planning is recursive: deep or long statements have ended the process.
+/// Planning is recursive: deep or long statements ended the process.
 #[test]
 fn statements_that_are_deep_or_long_are_answered_or_refused() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! `tidegate user`: the file that it keeps, and how it asks.
+//! `tidegate user`: its file, and its input of passwords.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -79,8 +79,9 @@ fn what_cannot_be_is_said() {
     serve.fails(2, &["users.toml can be read by others"]);
 }
 
-// Only root can write to the folder of a service with a user of its own. What root made there, the
-// service could not read: the user could not log in, and the next start ended with exit code 2.
+// Only root can write to the directory of a service with a user of its own. The service could not
+// read the files that root made there: the user could not log in, and the next start ended with
+// exit code 2.
 #[test]
 fn what_root_makes_belongs_to_the_owner_of_the_database() {
     let world = World::new();
@@ -108,7 +109,7 @@ fn what_root_makes_belongs_to_the_owner_of_the_database() {
             assert_eq!(owner, (65_534, 65_534), "RD1: {}", path.display());
             assert_eq!(metadata.mode() & 0o007, 0, "RD1: {}", path.display());
             count += 1;
-            // What a command leaves in the scratch folder stops no start.
+            // Files that a command leaves in the scratch directory do not prevent a start.
             if metadata.is_dir() && !path.ends_with("scratch") {
                 folders.push(path);
             }

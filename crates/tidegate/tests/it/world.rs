@@ -1,4 +1,4 @@
-//! A folder with a database and files in it, and the program run there.
+//! A directory with a database and files in it, and the program run there.
 
 use std::fs;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::thread;
 
 use tempfile::TempDir;
 
-/// The program's working directory; its database is `db` in it.
+/// The working directory of the program; its database is `db` in it.
 pub(crate) struct World {
     dir: TempDir,
 }
@@ -39,7 +39,7 @@ impl World {
         fs::read_to_string(self.path(name)).expect(name)
     }
 
-    /// The program in this world, without the user's own surroundings.
+    /// Returns the program in this world, without the environment of the user.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         self.place(&mut command);
@@ -47,7 +47,7 @@ impl World {
         command
     }
 
-    /// The same, started by a shell that first does `before`.
+    /// Returns the program, started by a shell that first runs `before`.
     pub(crate) fn command_after(&self, before: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("sh");
         self.place(&mut command);
@@ -56,7 +56,7 @@ impl World {
         command
     }
 
-    /// The same on a terminal of its own, which takes and gives the bytes of pipes.
+    /// Returns the program on a terminal of its own, whose bytes go through pipes.
     pub(crate) fn command_on_terminal(&self, arguments: &str) -> Command {
         let mut command = Command::new("script");
         self.place(&mut command);
@@ -66,7 +66,7 @@ impl World {
         command
     }
 
-    /// The process of the program that runs in this world, if there is one.
+    /// Returns the process of the program that runs in this world, if there is one.
     pub(crate) fn process(&self) -> Option<u32> {
         let processes = fs::read_dir("/proc").ok()?;
         let mut numbers =
@@ -85,7 +85,7 @@ impl World {
         command.env("TMPDIR", self.dir.path()).env("TERM", "xterm").stdin(Stdio::null());
         // Several servers run at a time.
         command.env("TIDEGATE_PG_LISTEN", "127.0.0.1:0");
-        // The disk of the machine may be as full as it is.
+        // The machine's disk may be nearly full.
         command.env("TIDEGATE_STORAGE_MIN_FREE", "0");
     }
 
@@ -99,7 +99,7 @@ impl World {
         let mut child = command.spawn().expect("the program runs");
         let mut pipe = child.stdin.take().expect("a pipe");
         let bytes = stdin.to_vec();
-        // It may end before it has read everything.
+        // The program may end before it has read everything.
         let feeder = thread::spawn(move || drop(pipe.write_all(&bytes)));
         let run = Run::of(child.wait_with_output().expect("the program ends"));
         feeder.join().expect("the feeder ends");
@@ -113,7 +113,7 @@ impl World {
         let mut child = command.spawn().expect("the program runs");
         wait_until("the database to be in use", || {
             let is_in_use = self.run(&["tables"]).code == Some(3);
-            // Whoever asks has the database for a moment, in which the import cannot get it.
+            // The query holds the database for a moment, in which the import fails to open it.
             if !is_in_use && child.try_wait().expect("the child can be asked").is_some() {
                 child = command.spawn().expect("the program runs");
             }
@@ -122,20 +122,20 @@ impl World {
         child
     }
 
-    /// How many folders are in `scratch` for imports and queries.
+    /// Counts the directories in `scratch` of imports.
     pub(crate) fn scratch(&self) -> usize {
         let Ok(entries) = fs::read_dir(self.path("db/scratch")) else { return 0 };
         entries.filter(|entry| entry.as_ref().expect("an entry").file_name() != "query").count()
     }
 
-    /// What a query answers, as CSV without its header.
+    /// Returns the answer of a query, as CSV without its header.
     #[track_caller]
     pub(crate) fn ask(&self, sql: &str) -> String {
         let answer = self.run(&["sql", sql, "--format", "csv"]).succeeds();
         answer.split_once('\n').expect("a header").1.trim_end().to_owned()
     }
 
-    /// All files of the database that hold rows or schemas, with their bytes.
+    /// Returns all files of the database that hold rows or schemas, with their bytes.
     pub(crate) fn stored(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files = Vec::new();
         collect(&self.path("db/data"), &mut files);
@@ -143,7 +143,7 @@ impl World {
         files
     }
 
-    /// The files of the log, in order, with their bytes.
+    /// Returns the files of the log, in order, with their bytes.
     pub(crate) fn logged(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files = Vec::new();
         collect(&self.path("db/wal"), &mut files);
@@ -152,7 +152,7 @@ impl World {
         files
     }
 
-    /// The files of the database whose names end so.
+    /// Returns the files of the database whose names have this end.
     pub(crate) fn stored_as(&self, suffix: &str) -> Vec<PathBuf> {
         let names = self.stored().into_iter().map(|(path, _)| path);
         names.filter(|path| path.to_string_lossy().ends_with(suffix)).collect()
@@ -168,7 +168,7 @@ impl Run {
         }
     }
 
-    /// Its standard output, if it went well.
+    /// Returns its standard output, and checks that it succeeded.
     #[track_caller]
     pub(crate) fn succeeds(self) -> String {
         assert_eq!(self.code, Some(0), "stdout: {}\nstderr: {}", self.stdout, self.stderr);
@@ -193,7 +193,7 @@ impl Run {
     }
 }
 
-/// Waits, without sleeping, but not for ever.
+/// Waits for a condition without sleeping, up to a time limit.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !is_so() {
@@ -202,12 +202,12 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a process has used processor time: then it is past its start.
+/// Waits until a process has used processor time, and so is past its start.
 pub(crate) fn wait_until_busy(process: u32, before: u64) {
     wait_until("the query to run", || cpu_ticks(process) > before + 20);
 }
 
-/// Hundredths of a second that a process has computed.
+/// Returns the processor time of a process in hundredths of a second.
 pub(crate) fn cpu_ticks(process: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.split(' ').nth(13).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Random queries whose answers are compared with slow, obvious ones.
+//! Random queries whose answers are compared with those of a slow and simple implementation.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use sqllogictest::AsyncDB;
 use super::changes::Random;
 use super::{MEMORY_MAX, TestDatabase, TestError, cells};
 
-/// The rows of a query, a text each.
+/// Returns the rows of a query, a text each.
 async fn rows_of(test: &TestDatabase, sql: &str) -> Result<Vec<String>, TestError> {
     let (_, batches) =
         test.rows(sql).await.map_err(|error| TestError(format!("{sql}: {error}")))?;
@@ -25,8 +25,8 @@ async fn rows_of(test: &TestDatabase, sql: &str) -> Result<Vec<String>, TestErro
     Ok(rows)
 }
 
-/// Buckets of the designated timestamp, by which rows are grouped in a pass over their codes,
-/// beside those of a copy of it, by which they are not.
+/// Compares groups by buckets of the designated timestamp, which are made on encoded values, with
+/// groups by buckets of a copy of it, which are not.
 pub(super) async fn groups_by_several_buckets_are_those_of_any_column() -> Result<(), TestError> {
     const BUCKETS: [&str; 9] = [
         "date_trunc('hour', ts)",
@@ -73,7 +73,7 @@ pub(super) async fn groups_by_several_buckets_are_those_of_any_column() -> Resul
     Ok(())
 }
 
-/// EXCEPT ALL and INTERSECT ALL beside counting.
+/// Compares EXCEPT ALL and INTERSECT ALL with counts of rows.
 pub(super) async fn multisets_are_counted() -> Result<(), TestError> {
     let test = TestDatabase::new(MEMORY_MAX)?;
     let mut random = Random(5);
@@ -110,14 +110,15 @@ pub(super) async fn multisets_are_counted() -> Result<(), TestError> {
     Ok(())
 }
 
-/// A row of either table; both have a number and another one, which may be NULL.
+/// A row of either table, with two numbers that may be NULL.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     n: Option<i64>,
     g: Option<i64>,
 }
 
-/// The value of a condition for a row beside the rows of the other table; `None` for NULL.
+/// A function that evaluates a condition for a row and the rows of the other table; `None` for
+/// NULL.
 type Of = dyn Fn(Row, &[Row]) -> Option<bool>;
 
 /// A condition, as text and as a function.
@@ -152,10 +153,11 @@ fn any(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     known
 }
 
-/// True for a row of a subquery: of an operator, a constant, the row around it and the row.
+/// A function that filters rows of a subquery: takes an operator, a constant, the outer row and the
+/// row.
 type Chosen = fn(&str, i64, Row, Row) -> Option<bool>;
 
-/// The rows of a subquery: its filter as text and as a function, with what it takes.
+/// Returns the filter of a subquery as text and as a function, with its operator and its constant.
 fn chosen(random: &mut Random) -> (String, Chosen, &'static str, i64) {
     let (_, &op) = random.one_of(&COMPARISONS);
     let constant = i64::try_from(random.below(5)).expect("it is small");
@@ -279,7 +281,8 @@ fn condition(random: &mut Random, depth: u64) -> Condition {
     }
 }
 
-/// Conditions with subqueries, as filters and as values, beside three-valued logic row by row.
+/// Compares conditions with subqueries, as filters and as values, with three-valued logic row by
+/// row.
 pub(super) async fn subqueries_have_three_answers() -> Result<(), TestError> {
     let mut random = Random(3);
     for has_null in [true, false] {

@@ -1,4 +1,4 @@
-//! Statements that work, as others see them and end them.
+//! Running statements, as other sessions list and cancel them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 
 use crate::{MANY_ROWS, MEMORY_MAX, TestDatabase, TestError};
 
-/// Each of these would go on for hours; chance keeps their plans from being kept.
+/// Statements that would run for hours; `random()` keeps their plans out of the plan cache.
 const ENDLESS: [&str; 6] = [
     "SELECT sum(length(a.t) + random()) FROM many a CROSS JOIN many b",
     "EXPLAIN ANALYZE SELECT a.ts, random() AS r FROM many a, many b ORDER BY r LIMIT 5",
@@ -45,7 +45,7 @@ async fn take_all(
     Ok(())
 }
 
-/// The id of a statement that is in this state, if there is one with this text.
+/// Returns the id of a statement with this text in this state, if there is one.
 async fn find(engine: &Engine, sql: &str, state: &str) -> Result<Option<i64>, TestError> {
     let sql = sql.replace('\'', "''");
     let ids = format!(
@@ -59,7 +59,7 @@ async fn find(engine: &Engine, sql: &str, state: &str) -> Result<Option<i64>, Te
     Ok(ids.copied().next())
 }
 
-/// Asks as often as it takes.
+/// Asks for the id until there is one.
 async fn wait_for(engine: &Engine, sql: &str, state: &str) -> Result<i64, TestError> {
     let mut turns = 0;
     loop {
@@ -72,7 +72,8 @@ async fn wait_for(engine: &Engine, sql: &str, state: &str) -> Result<i64, TestEr
     }
 }
 
-/// A cancel of another thread ends each of them: with its error, without a change, and its work.
+/// Checks that a cancel from another thread ends each statement: with its error, without a change,
+/// and with its work.
 pub(crate) async fn a_cancel_ends_statements_of_any_kind() -> Result<(), TestError> {
     let mut test = TestDatabase::new(MEMORY_MAX)?;
     test.run_sql(MANY_ROWS).await?;
@@ -108,7 +109,7 @@ pub(crate) async fn a_cancel_ends_statements_of_any_kind() -> Result<(), TestErr
         let after = database.snapshot("many").map_err(|error| TestError::of(&error))?;
         assert_eq!(after.seq_txn, snapshot.seq_txn, "{sql} has changed nothing");
     }
-    // Nobody is ended by the id of another one.
+    // The id of an earlier statement ends no other one.
     let sql = ENDLESS[0];
     let working = take_all(Arc::clone(&engine), sql.to_owned(), options("a", Role::Writer));
     let working = tokio::spawn(working);
@@ -126,7 +127,7 @@ pub(crate) async fn a_cancel_ends_statements_of_any_kind() -> Result<(), TestErr
     Ok(())
 }
 
-/// Users see their own statements, administrators all.
+/// Checks that users see their own statements, and administrators all.
 pub(crate) async fn statements_of_others_are_out_of_reach() -> Result<(), TestError> {
     let mut test = TestDatabase::new(MEMORY_MAX)?;
     test.run_sql(MANY_ROWS).await?;
@@ -162,7 +163,7 @@ pub(crate) async fn statements_of_others_are_out_of_reach() -> Result<(), TestEr
     Ok(())
 }
 
-/// A statement is listed as long as somebody takes its rows, and counts them.
+/// Checks that a statement is listed, with a count of its rows, as long as a client takes them.
 pub(crate) async fn a_statement_is_listed_until_its_rows_end() -> Result<(), TestError> {
     let mut test = TestDatabase::new(MEMORY_MAX)?;
     test.run_sql(MANY_ROWS).await?;

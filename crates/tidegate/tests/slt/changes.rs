@@ -1,5 +1,5 @@
 //! Random statements that change rows, on a table and on a list of rows: both have the same rows,
-//! in the same order, and count the same.
+//! in the same order, and return the same counts.
 
 use super::{MEMORY_MAX, TestDatabase, TestError};
 use sqllogictest::{AsyncDB, DBOutput};
@@ -7,8 +7,8 @@ use sqllogictest::{AsyncDB, DBOutput};
 const SEEDS: [u64; 3] = [1, 2, 3];
 const STEPS: usize = 30;
 
-/// Three days, so that statements meet several partitions, and few instants, so that many rows have
-/// the same one.
+/// Range of the timestamps: three days, so that statements touch several partitions, with few
+/// instants, so that many rows have the same one.
 const SECONDS: u64 = 3 * 86_400;
 const INSTANTS: u64 = 40;
 
@@ -19,7 +19,7 @@ struct Row {
     s: Option<String>,
 }
 
-/// A random sequence that is the same for a seed: `SplitMix64`.
+/// A random sequence that depends only on its seed: `SplitMix64`.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -31,7 +31,7 @@ impl Random {
         (mixed ^ (mixed >> 31)) % bound
     }
 
-    /// One of these.
+    /// Returns one of the elements, with its position.
     pub(super) fn one_of<'a, T>(&mut self, all: &'a [T]) -> (usize, &'a T) {
         let at = usize::try_from(self.below(all.len() as u64)).expect("it is below");
         (at, &all[at])
@@ -46,7 +46,7 @@ impl Random {
     }
 }
 
-/// What a WHERE asks.
+/// The condition of a WHERE.
 enum Asked {
     All,
     Remainder(u64, u64),
@@ -87,8 +87,8 @@ impl Asked {
     }
 }
 
-/// Changes the list as the statement that it returns changes the table, and says how many rows are
-/// changed.
+/// Changes the list as the statement that it returns changes the table, and returns the number of
+/// changed rows.
 fn step(random: &mut Random, rows: &mut Vec<Row>) -> (String, u64) {
     let asked = Asked::new(random);
     let matching = rows.iter().filter(|row| asked.is_true_of(row)).cloned().collect::<Vec<_>>();
@@ -126,7 +126,7 @@ fn step(random: &mut Random, rows: &mut Vec<Row>) -> (String, u64) {
     };
     let count = added.len() as u64;
     rows.extend(added);
-    // Equal times stay in the order of commits.
+    // Rows with equal times stay in the order of commits.
     rows.sort_by_key(|row| row.ts);
     (sql, count)
 }

@@ -1,15 +1,15 @@
-//! The tests that DataFusion has of its SQL, in a database of ours: the files of the crate
-//! `datafusion-sqllogictest`, in the version of the DataFusion that is linked.
+//! DataFusion's own SQL tests, run in a database of Tidegate: the files of the crate
+//! `datafusion-sqllogictest`, in the version of the linked DataFusion.
 //!
-//! The crate is not a dependency: `cargo info datafusion-sqllogictest@VERSION` lays its files into
-//! the registry's folder, as `.ci/run` does; where they are missing, the test says that it was
-//! skipped. Each file has a database of its own. Of a query, rows are compared; of one that should
-//! fail, that it does; plans are not.
+//! The crate is not a dependency: `cargo info datafusion-sqllogictest@VERSION` puts its files into
+//! the registry's directory, as `.ci/run` does; if they are missing, the test says that it was
+//! skipped. Each file has a database of its own. The rows of a query are compared; of one that
+//! should fail, only the failure; plans are not.
 //!
-//! `foreign.differences.txt` has what differs, with the reason. A difference that is not listed
+//! `foreign.differences.txt` has the differences, with the reasons. A difference that is not listed
 //! fails the test, and so does a listed one that is gone: the list only shrinks. With
-//! `TIDEGATE_FOREIGN_COMPLETE=1` in the environment it is written anew; what has no reason then
-//! stands under `NEW`, and fails the test until it has one.
+//! `TIDEGATE_FOREIGN_COMPLETE=1` in the environment the list is written anew; a difference without
+//! a reason then stands under `NEW`, and fails the test until it has one.
 
 #[path = "foreign/portable.rs"]
 mod portable;
@@ -33,15 +33,15 @@ use self::portable::ours_of;
 use super::{MEMORY_MAX, TestDatabase, TestError, WORKERS};
 use crate::reasons::Reasons;
 
-/// Files that work at a time.
+/// Files that run at a time.
 const FILES: usize = 2;
-/// The shortest of all statements that should end.
+/// Time limit of a statement: long enough for all that should end.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Characters of a statement, and of a row, that a line of the list shows.
+/// Most characters of a statement, and of a row, in a line of the list.
 const SQL_MAX: usize = 160;
 const ROW_MAX: usize = 60;
 
-/// Folders and files that are not about the rows of queries: functions of Spark, files, plans,
+/// Directories and files that are not about the rows of queries: functions of Spark, files, plans,
 /// settings and catalogs of DataFusion, and types that only Arrow has.
 const LEFT_OUT: [&str; 42] = [
     "spark/",
@@ -88,12 +88,12 @@ const LEFT_OUT: [&str; 42] = [
     "to_timestamp_timezone",
 ];
 
-/// What statements name that are about types of Arrow, the catalog of DataFusion, and what its
-/// test runner shows in place of rows.
+/// Names in statements to leave out: those about Arrow's types or DataFusion's catalog, and those
+/// whose rows the test runner of DataFusion replaces.
 const NOT_OURS: [&str; 5] =
     ["arrow_typeof", "arrow_cast", "arrow_metadata", "information_schema", "current_time"];
 
-/// The type of a column, which does not matter: values tell it.
+/// The type of a column, which is not compared: the values show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct AnyType(char);
 
@@ -107,27 +107,27 @@ impl ColumnType for AnyType {
     }
 }
 
-/// What all files together found.
+/// The results of all files together.
 #[derive(Debug, Default)]
 struct Found {
     queries: usize,
     same: usize,
-    /// That read tables which no statement of ours could make.
+    /// Queries of tables that no statement of Tidegate could create.
     unreachable: usize,
     /// Lines of the list.
     differences: BTreeSet<String>,
-    /// How often a query is refused, by what it is refused with, and the first of these queries.
+    /// Number of refused queries by error, each with the first of these queries.
     refused: BTreeMap<String, (usize, String)>,
 }
 
-/// The version of DataFusion that `Cargo.lock` has.
+/// Returns the version of DataFusion in `Cargo.lock`.
 fn version() -> &'static str {
     let lock = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock"));
     let (_, rest) = lock.split_once("name = \"datafusion\"\nversion = \"").expect("it is locked");
     rest.split('"').next().expect("a version")
 }
 
-/// The folder of the files, if the registry has laid it.
+/// Returns the directory of the files, if the registry has it.
 fn suite() -> Option<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))?;
@@ -158,7 +158,7 @@ fn files_of(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether a suite of others differs only where the list says so.
+/// Checks that the results differ only as the list says.
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 pub(super) fn the_suite_of_datafusion_differs_only_as_listed() -> Result<(), Failed> {
     let Some(folder) = suite() else {
@@ -197,7 +197,7 @@ pub(super) fn the_suite_of_datafusion_differs_only_as_listed() -> Result<(), Fai
     }
 }
 
-/// A file, on a database of its own.
+/// Runs a file on a database of its own.
 fn run_file(folder: &Path, file: &Path, found: &Mutex<Found>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
@@ -216,7 +216,7 @@ fn run_file(folder: &Path, file: &Path, found: &Mutex<Found>) {
     });
 }
 
-/// The records of a file.
+/// The execution of the records of a file.
 struct Foreign {
     database: TestDatabase,
     name: String,
@@ -255,7 +255,7 @@ impl Foreign {
         }
     }
 
-    /// Rows; of what changes rows, their count.
+    /// Returns the rows of a query, or the row count of a statement that changes rows.
     async fn ask(&self, sql: &str) -> Result<Vec<String>, Error> {
         let session = self.database.session.clone();
         let options =
@@ -266,7 +266,8 @@ impl Foreign {
         }
     }
 
-    /// Drops the table or the view of a statement that is refused: what reads it would say nothing.
+    /// Drops the table or view of a refused statement, because later queries of it would prove
+    /// nothing.
     async fn forget(&self, sql: &str) {
         let words = sql.split(|c: char| c.is_whitespace() || c == '(');
         let words = words.filter(|word| !word.is_empty()).collect::<Vec<_>>();
@@ -341,7 +342,7 @@ impl Foreign {
     }
 }
 
-/// The first characters of a text, in one line.
+/// Returns the first characters of a text, in one line.
 fn short(text: &str, max: usize) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match words.char_indices().nth(max) {
@@ -350,7 +351,7 @@ fn short(text: &str, max: usize) -> String {
     }
 }
 
-/// Whether a record is one of DataFusion.
+/// True if a record applies to DataFusion.
 fn is_theirs(conditions: &[RecordCondition]) -> bool {
     conditions.iter().all(|condition| match condition {
         RecordCondition::OnlyIf { label } => label.eq_ignore_ascii_case("datafusion"),
@@ -358,7 +359,7 @@ fn is_theirs(conditions: &[RecordCondition]) -> bool {
     })
 }
 
-/// Whether a statement is about rows rather than plans, settings and what tables there are.
+/// True if a statement is about rows rather than plans, settings or the catalog.
 fn is_query(sql: &str) -> bool {
     let first = sql.trim_start().split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
     let words = ["explain", "describe", "show", "set", "copy", "create", "drop", "prepare"];
@@ -367,16 +368,17 @@ fn is_query(sql: &str) -> bool {
         && !NOT_OURS.iter().any(|name| sql.contains(name))
 }
 
-/// The least row, as they may come in any order.
+/// Returns the smallest row, because rows may come in any order.
 fn first(rows: &[String]) -> String {
     rows.iter().min().map_or("no row".to_owned(), Clone::clone)
 }
 
-/// The message of an error without the names and numbers in it, except that of a function.
+/// Returns the message of an error without the names and numbers in it, except the name of a
+/// function.
 fn kind_of_error(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let line = line.split(" Did you mean").next().unwrap_or_default();
-    // What a field is like is told in any order.
+    // The properties of a field are listed in no fixed order.
     let line = line.split(" {").next().unwrap_or_default();
     let mut kind = String::new();
     for (at, part) in line.split(['`', '\'']).enumerate() {

@@ -1,4 +1,4 @@
-//! A program that runs an engine, with one secret.
+//! A host for the engine under test, with one secret parameter.
 
 use tidegate_query::{ConfigEntry, Host, LineConnection, MemoryUse};
 

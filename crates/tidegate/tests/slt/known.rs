@@ -1,5 +1,5 @@
-//! Queries that come again and again: their answers are those of queries that never came before,
-//! whatever values their parameters have, and whatever has happened to their tables.
+//! Repeated queries with cached plans: their answers are those of new queries, for all values of
+//! their parameters and after all changes of their tables.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use super::{MEMORY_MAX, THREADS, TestError, cells};
 const SEEDS: [u64; 3] = [1, 2, 3];
 const STEPS: usize = 240;
 
-/// What is asked again and again. Those before the bar are known for any values; the others are for
-/// theirs, or not at all, as planning makes something else of each value.
+/// The repeated queries. The first `FOR_ANY` have one plan for all values; the others have a plan
+/// for each value, or none in the cache, because planning depends on the value.
 const QUERIES: [(&str, &[Kind]); 20] = [
     ("SELECT * FROM t WHERE s = $1 LATEST ON ts PARTITION BY s", &[Kind::Symbol]),
     ("SELECT n, x FROM t WHERE $1 = s AND n > $2", &[Kind::Symbol, Kind::Integer]),
@@ -31,7 +31,7 @@ const QUERIES: [(&str, &[Kind]); 20] = [
     ("SELECT v FROM t WHERE v = $1", &[Kind::Text]),
     ("SELECT v, x * 2 FROM t WHERE x < $1", &[Kind::Double]),
     ("SELECT v FROM t WHERE ts = $1", &[Kind::Time]),
-    // Those that are not.
+    // These queries have no plan for all values.
     ("SELECT n FROM t WHERE n > $1 AND n > 10", &[Kind::Integer]),
     ("SELECT n FROM t WHERE n > $1 AND n > $2", &[Kind::Integer, Kind::Integer]),
     ("SELECT n FROM t WHERE n = $1 OR b = $1", &[Kind::Integer]),
@@ -46,7 +46,7 @@ const QUERIES: [(&str, &[Kind]); 20] = [
 ];
 const FOR_ANY: usize = 9;
 
-/// Values of a parameter.
+/// Kind of the values of a parameter.
 #[derive(Clone, Copy)]
 enum Kind {
     Symbol,
@@ -57,7 +57,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// A value, and how it is written.
+    /// Returns a value, and its text in SQL.
     fn value(self, random: &mut Random) -> (Parameter, String) {
         let text = |text: String| {
             let written = format!("'{}'", text.replace('\'', "''"));
@@ -78,7 +78,8 @@ impl Kind {
                 let (day, hour) = (1 + random.below(4), random.below(24));
                 let instant = format!("2025-03-0{day}T{hour:02}:00:00");
                 match random.below(8) {
-                    // All of a day, where that is asked for.
+                    // A date without a time: it means the whole day where the query asks
+                    // for that.
                     0 => text(format!("2025-03-0{day}")),
                     1..=6 => text(instant),
                     _ => {
@@ -91,7 +92,7 @@ impl Kind {
     }
 }
 
-/// An engine for which everything that it knows is quick.
+/// Returns an engine that takes every cached query for a quick one.
 fn engine() -> Result<Engine, TestError> {
     let disk = SimDisk::new(1);
     let options = OpenOptions::new(Arc::new(SimClock::new(1)));
@@ -109,7 +110,7 @@ async fn done(engine: &Engine, sql: &str) -> Result<(), TestError> {
     }
 }
 
-/// All rows of an answer, in their order.
+/// Returns all rows of an answer, in their order.
 async fn rows(answer: Answer) -> Result<Vec<Vec<Option<String>>>, TestError> {
     let Answer::Rows { mut stream, schema, .. } = answer else {
         return Err(TestError("no rows".to_owned()));
@@ -124,7 +125,7 @@ async fn rows(answer: Answer) -> Result<Vec<Vec<Option<String>>>, TestError> {
     Ok(rows)
 }
 
-/// What happens to the table between two queries.
+/// Changes the table between two queries.
 async fn change(engine: &Engine, random: &mut Random) -> Result<(), TestError> {
     match random.below(60) {
         0..=20 => {
@@ -192,8 +193,8 @@ pub(super) async fn queries_that_come_again_answer_as_new_ones() -> Result<(), T
     Ok(())
 }
 
-/// What a statement does to the value of a parameter, it does to each: here the first one stays as
-/// it is, and the second one does not.
+/// A conversion of a parameter applies to each of its values: the first value here needs none, and
+/// the second one does.
 pub(super) async fn what_is_done_to_a_value_is_done_to_the_next() -> Result<(), TestError> {
     let engine = engine()?;
     let columns = "ts TIMESTAMP, n INT, b BIGINT, x DOUBLE, v VARCHAR, ns TIMESTAMP_NS";
@@ -241,7 +242,8 @@ pub(super) async fn what_is_done_to_a_value_is_done_to_the_next() -> Result<(), 
     Ok(())
 }
 
-/// Timeout, cancel and the list of statements hold for what whoever asks works on.
+/// Timeout, cancel and the list of statements hold for a cached query on the thread of its
+/// connection.
 pub(super) async fn what_is_known_ends_as_anything_else() -> Result<(), TestError> {
     let engine = engine()?;
     create(&engine).await?;
@@ -272,8 +274,8 @@ pub(super) async fn what_is_known_ends_as_anything_else() -> Result<(), TestErro
     Ok(())
 }
 
-/// A query that was quick on short values would be answered on the thread of its connection for
-/// long ones, too, and others of that thread would wait for seconds.
+/// A query that was quick on short values would run on the thread of its connection for long ones
+/// too, and other connections of that thread would wait for seconds.
 pub(super) async fn what_may_take_long_is_worked_on_elsewhere() -> Result<(), TestError> {
     let engine = engine()?;
     create(&engine).await?;

@@ -1,4 +1,4 @@
-//! Views that read views: how deep, and how many tables they read in all.
+//! Views that read views: limits on their depth, and on the number of tables they read in all.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,8 @@ fn engine() -> Engine {
     Engine::new(database, &options).expect("begins")
 }
 
-/// Makes views that each read the one before, until one is refused; which that is, and why.
+/// Creates views that each read the one before, until one is refused; returns its number and the
+/// error.
 async fn refused(engine: &Engine, query: impl Fn(&str) -> String) -> (usize, String) {
     engine.execute("CREATE OR REPLACE VIEW v0 AS SELECT 2 AS x").await.expect("is made");
     for at in 1..100 {
@@ -32,7 +33,7 @@ async fn refused(engine: &Engine, query: impl Fn(&str) -> String) -> (usize, Str
     panic!("none is refused");
 }
 
-/// The only value of an answer.
+/// Returns the only value of an answer.
 async fn answer(engine: &Engine, sql: &str) -> Result<String, TestError> {
     let Answer::Rows { stream, .. } = engine.execute(sql).await? else {
         panic!("{sql} gives rows");
@@ -53,7 +54,7 @@ pub(super) async fn views_read_views_to_a_bounded_depth() -> Result<(), TestErro
     assert!(error.ends_with("views read views more than 16 deep"), "{error}");
     let last = format!("SELECT x FROM v{}", at - 1);
     assert_eq!(answer(&engine, &last).await?, "17");
-    // One more below makes all of it too deep, and is named by those that read it.
+    // One more view below makes the others too deep, and the error of a query names it.
     engine.execute("CREATE VIEW below AS SELECT 2 AS x").await?;
     engine.execute("CREATE OR REPLACE VIEW v0 AS SELECT x FROM below").await?;
     let error = engine.execute(&last).await.expect_err("is refused").to_string();

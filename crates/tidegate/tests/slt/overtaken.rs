@@ -1,5 +1,5 @@
-//! Statements that are overtaken between finding their rows and committing: another one commits
-//! right before they write a row mask, so that nothing depends on threads or time.
+//! Write conflicts: another statement commits between the search for rows and the commit, right
+//! before the deletion vector is written, so that nothing depends on threads or time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tidegate_storage::{Database, ImportTarget, MaskedRows, OpenOptions, Removal}
 
 use super::{MEMORY_MAX, TestError, cells, engine};
 
-/// Ten rows of one segment, `n` from 0, on a disk in memory.
+/// Creates a table with ten rows in one segment, `n` from 0, on a disk in memory.
 async fn ten_rows() -> Result<(SimDisk, Arc<Engine>), TestError> {
     let disk = SimDisk::new(1);
     let options = OpenOptions::new(Arc::new(SimClock::new(1)));
@@ -26,7 +26,7 @@ async fn ten_rows() -> Result<(SimDisk, Arc<Engine>), TestError> {
     Ok((disk, engine))
 }
 
-/// Takes the first row that is there out of its segment.
+/// Deletes the first live row of the segment.
 fn delete_first_row(database: &Arc<Database>) {
     let snapshot = database.snapshot("t").expect("it is there");
     let run = snapshot.segments().next().expect("it has a segment");
@@ -37,7 +37,7 @@ fn delete_first_row(database: &Arc<Database>) {
     txn.commit(Some(Removal { snapshot: &snapshot, rows: &mut rows })).expect("nobody else does");
 }
 
-/// All values of `n`, in the order of the table.
+/// Returns all values of `n`, in the order of the table.
 async fn values(engine: &Engine) -> Result<String, TestError> {
     let Answer::Rows { stream, .. } = engine.execute("SELECT n FROM t ORDER BY ts").await? else {
         panic!("it gives rows");
@@ -50,7 +50,7 @@ async fn values(engine: &Engine) -> Result<String, TestError> {
     Ok(values.join(" "))
 }
 
-/// Does a statement that is overtaken so many times by somebody who takes out the first row.
+/// Runs a statement during which another writer deletes the first row, `times` times.
 async fn overtaken(sql: &str, times: u64) -> Result<(Result<u64, Error>, String, u64), TestError> {
     fn overtake(disk: &SimDisk, database: &Arc<Database>, times: u64, count: &Arc<AtomicU64>) {
         if count.load(Relaxed) == times {
@@ -65,7 +65,7 @@ async fn overtaken(sql: &str, times: u64) -> Result<(Result<u64, Error>, String,
         });
     }
     let (disk, engine) = ten_rows().await?;
-    // What is sealed now is not sealed by the statement.
+    // The flush happens here, and so not within the statement.
     let sealed = engine.database().seal_table("t");
     sealed.map_err(|error| TestError::of(&error))?;
     let count = Arc::new(AtomicU64::new(0));
@@ -85,7 +85,7 @@ pub(crate) async fn a_statement_whose_rows_were_changed_begins_again() -> Result
         ("DELETE FROM t WHERE n = 0", 1, 0, "1 2 3 4 5 6 7 8 9"),
         ("DELETE FROM t WHERE n < 4", 2, 2, "4 5 6 7 8 9"),
         ("DELETE FROM t WHERE n < 9", 7, 2, "9"),
-        // What has lost all rows has no mask.
+        // A segment that has lost all rows has no deletion vector.
         ("DELETE FROM t", 0, 10, ""),
         ("UPDATE t SET n = n + 10 WHERE n = 5", 1, 1, "1 2 3 4 15 6 7 8 9"),
         ("UPDATE t SET n = n + 10 WHERE n % 4 = 1", 7, 1, "7 8 19"),
@@ -123,8 +123,9 @@ pub(crate) async fn a_statement_begins_again_on_a_table_that_was_emptied() -> Re
 }
 
 /// A statement was planned with the columns of one moment and the text of another, and failed when
-/// any column was dropped before its commit. Whoever adds columns all the time, as lines with new
-/// fields do, so stopped every UPDATE. Now it is done for the columns that it has seen.
+/// any column was dropped before its commit. A client that adds columns all the time, as lines with
+/// new fields do, thus stopped every UPDATE. Now the statement applies to the columns that it has
+/// seen.
 pub(crate) async fn rows_change_while_other_columns_come_and_go() -> Result<(), TestError> {
     const ROUNDS: usize = 30;
     let (_, engine) = ten_rows().await?;

@@ -1,5 +1,6 @@
-//! Transactions beside two lists of rows: what was committed, and what the transaction sees. The
-//! session has the one, others the other, by every way of reading a table.
+//! Transactions compared with two lists of rows: the committed rows, and the rows that the
+//! transaction sees. Its session must see the second list and all others the first, by every way of
+//! reading a table.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +11,20 @@ use tidegate_query::Session;
 
 const SEEDS: u64 = 4;
 const STEPS: usize = 25;
-/// Queries after each step, of all that there are.
+/// Queries after each step, chosen from all queries.
 const ASKED: u64 = 3;
-/// Three days, so that statements meet several partitions.
+/// Number of timestamps in three days, so that statements touch several partitions.
 const INSTANTS: u64 = 30;
 const INSTANT: u64 = 3 * 86_400 / INSTANTS;
 
 /// A row: its instant, a text and a number.
 type Row = (u64, Option<u64>, u64);
 
-/// A table as a list, in the order of commits where instants are equal.
+/// A table as a list of rows; rows with equal timestamps stand in the order of commits.
 #[derive(Clone)]
 struct Model {
     rows: Vec<Row>,
-    /// Whether rows with the same instant and text replace each other.
+    /// True if rows with the same timestamp and text replace each other.
     has_keys: bool,
 }
 
@@ -45,7 +46,7 @@ impl Model {
     }
 }
 
-/// What a WHERE asks.
+/// The condition of a WHERE.
 #[derive(Clone, Copy)]
 enum Asked {
     All,
@@ -91,7 +92,7 @@ fn text(s: Option<u64>) -> String {
     s.map_or("NULL".to_owned(), |s| format!("s{s}"))
 }
 
-/// The same change of a table and of its list.
+/// Makes the same change to a table and to its list.
 fn step(random: &mut Random, model: &mut Model) -> String {
     let asked = Asked::new(random);
     match random.below(10) {
@@ -130,7 +131,7 @@ fn step(random: &mut Random, model: &mut Model) -> String {
     }
 }
 
-/// What queries give, by the list.
+/// Returns queries with the answers that the list gives.
 fn answers(rows: &[Row]) -> Vec<(String, Vec<Vec<String>>)> {
     let shown = |row: &Row| vec![(row.0 * INSTANT).to_string(), text(row.1), row.2.to_string()];
     let all = "SELECT CAST(ts AS BIGINT) / 1000000, s, n FROM t";
@@ -209,7 +210,7 @@ impl TestDatabase {
     ) -> Result<(), TestError> {
         let all = answers(&model.rows);
         for at in 0..ASKED {
-            // All rows first, in their order.
+            // The first query returns all rows, in their order.
             let at = if at == 0 { 0 } else { random.below(all.len() as u64) };
             let (sql, expected) = &all[usize::try_from(at).expect("it is below")];
             let DBOutput::Rows { rows, .. } = self.run(sql).await? else {
@@ -310,8 +311,8 @@ pub(crate) async fn a_transaction_sees_its_own_changes_and_others_do_not() -> Re
     Ok(())
 }
 
-/// Both have removed the same row. A merge between does not matter: segments stay where a
-/// transaction has found rows.
+/// Both transactions delete the same row. A compaction in between does not matter: the segments in
+/// which a transaction has found rows stay.
 pub(crate) async fn of_two_transactions_the_first_to_commit_has_the_row() -> Result<(), TestError> {
     let mut test = TestDatabase::new(MEMORY_MAX)?;
     test.run("CREATE TABLE t (ts TIMESTAMP, s SYMBOL, n BIGINT) TIMESTAMP(ts) PARTITION BY DAY")

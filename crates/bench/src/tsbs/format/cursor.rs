@@ -1,9 +1,9 @@
-//! A place in memory that text is written to, with numbers written by arithmetic on eight digits
-//! at once and short texts copied with what lies behind them: the next one overwrites it.
+//! A buffer that text is written to. Numbers are written eight digits at a time, and short texts
+//! are copied together with the bytes behind them, which the next text overwrites.
 
 use std::io::Write;
 
-/// Memory that is recycled: as long as it ever had to be, written from `begin` up to `at`.
+/// A buffer that is reused: it keeps its largest length, and holds text from `begin` up to `at`.
 #[derive(Default)]
 pub(crate) struct Cursor {
     bytes: Vec<u8>,
@@ -33,12 +33,12 @@ impl Label {
 }
 
 impl Cursor {
-    /// What was written.
+    /// Returns the text.
     pub(crate) fn written(&self) -> &[u8] {
         &self.bytes[self.begin..self.at]
     }
 
-    /// The same, to change it in place.
+    /// Returns the text, to change it in place.
     pub(crate) fn written_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.begin..self.at]
     }
@@ -48,7 +48,7 @@ impl Cursor {
         self.at = 0;
     }
 
-    /// Forgets the first `count` bytes that were written.
+    /// Drops the first `count` bytes of the text.
     pub(crate) fn discard(&mut self, count: usize) {
         self.begin += count;
         assert!(self.begin <= self.at, "only what was written is discarded");
@@ -57,12 +57,12 @@ impl Cursor {
         }
     }
 
-    /// The `count` bytes behind what was written, for somebody who makes room and fills them.
+    /// Returns the `count` bytes behind the text, for a caller that has made room and fills them.
     pub(crate) fn room(&mut self, count: usize) -> &mut [u8] {
         &mut self.bytes[self.at..self.at + count]
     }
 
-    /// Takes the bytes `from..to` of `room` as written.
+    /// Appends the bytes `from..to` of `room` to the text.
     pub(crate) fn keep(&mut self, (from, to): (usize, usize)) {
         if self.begin == self.at {
             self.begin = self.at + from;
@@ -73,7 +73,7 @@ impl Cursor {
         self.at += to - from;
     }
 
-    /// After it, `count` bytes can be written, and 32 more.
+    /// Makes room for `count` bytes, and 32 more.
     #[inline]
     pub(crate) fn make_room(&mut self, count: usize) {
         let needed = self.at + count + Label::BYTES;
@@ -134,7 +134,7 @@ impl Cursor {
         self.put_eight(eight_digits(number % 100_000_000) | ASCII, 8);
     }
 
-    /// A label, an integer, and the `i` that line protocol has behind it.
+    /// Writes a label, an integer, and the `i` that line protocol puts behind it.
     #[inline]
     pub(crate) fn put_field(&mut self, label: &Label, number: i64) {
         let Ok(unsigned @ 0..100_000_000) = u64::try_from(number) else {
@@ -143,7 +143,7 @@ impl Cursor {
             return self.put_byte(b'i');
         };
         let (text, length) = short_text(unsigned);
-        // One check of the bounds for all three.
+        // One bounds check covers all three.
         let room = &mut self.bytes[self.at..self.at + 2 * Label::BYTES];
         room[..Label::BYTES].copy_from_slice(&label.bytes);
         let begin = label.length.min(Label::BYTES);
@@ -153,7 +153,7 @@ impl Cursor {
         self.at += begin + length + 1;
     }
 
-    /// A label and `scaled / 10^PLACES` without zeros at its end.
+    /// Writes a label and `scaled / 10^PLACES` without zeros at its end.
     #[inline]
     pub(crate) fn put_decimal_field<const PLACES: u8>(&mut self, label: &Label, scaled: i64) {
         let magnitude = scaled.unsigned_abs();
@@ -163,7 +163,7 @@ impl Cursor {
         }
         let power = const { 10_u64.pow(PLACES as u32) };
         let (text, length) = short_text(magnitude / power);
-        // One check of the bounds for all parts: label, sign, eight digits, point, eight digits.
+        // One bounds check covers all parts: label, sign, eight digits, point, eight digits.
         let room = &mut self.bytes[self.at..self.at + 2 * Label::BYTES];
         room[..Label::BYTES].copy_from_slice(&label.bytes);
         let mut at = label.length.min(Label::BYTES);
@@ -182,7 +182,7 @@ impl Cursor {
         self.at += at;
     }
 
-    /// `scaled / 10^places` without zeros at its end.
+    /// Writes `scaled / 10^places` without zeros at its end.
     #[inline]
     pub(crate) fn put_decimal(&mut self, scaled: i64, places: u8) {
         if scaled < 0 {
@@ -200,14 +200,14 @@ impl Cursor {
         }
     }
 
-    /// The first `length` of eight characters, the first one in the lowest byte.
+    /// Writes the first `length` of eight characters, the first one in the lowest byte.
     #[inline]
     fn put_eight(&mut self, text: u64, length: usize) {
         self.bytes[self.at..self.at + 8].copy_from_slice(&text.to_le_bytes());
         self.at += length;
     }
 
-    /// The shortest text that is read back as the same float, without an exponent.
+    /// Writes the shortest text that is read back as the same float, without an exponent.
     pub(crate) fn put_float(&mut self, number: f64) {
         let mut rest = &mut self.bytes[self.at..];
         let before = rest.len();
@@ -216,10 +216,10 @@ impl Cursor {
     }
 }
 
-/// Makes eight digits out of eight small numbers.
+/// The offset that turns eight small numbers into eight digits.
 const ASCII: u64 = 0x3030_3030_3030_3030;
 
-/// The text of a number below 10^8, and its length.
+/// Returns the text of a number below 10^8, and its length.
 #[inline]
 fn short_text(number: u64) -> (u64, usize) {
     // Most numbers of TSBS are percentages: a table of 8 KB costs less than arithmetic.
@@ -246,7 +246,7 @@ const fn small_texts() -> [u64; 1_000] {
     texts
 }
 
-/// The eight decimal digits of a number below 10^8 as bytes, the first one in the lowest.
+/// Returns the eight decimal digits of a number below 10^8 as bytes, the first one in the lowest.
 #[inline]
 const fn eight_digits(number: u64) -> u64 {
     let (high, low) = (number / 10_000, number % 10_000);

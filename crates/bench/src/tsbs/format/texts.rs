@@ -3,13 +3,13 @@
 #[derive(Default)]
 pub(super) struct Texts {
     bytes: Vec<u8>,
-    /// Where each text ends; it begins where the one before it ends.
+    /// End of each text; it begins at the end of the one before it.
     ends: Vec<usize>,
     longest: usize,
 }
 
 impl Texts {
-    /// `count` texts, each as `write` appends it.
+    /// Collects `count` texts, each appended by `write`.
     pub(super) fn new(count: usize, write: impl Fn(usize, &mut Vec<u8>)) -> Texts {
         let mut texts = Texts { ends: Vec::with_capacity(count), ..Texts::default() };
         for index in 0..count {

@@ -1,4 +1,4 @@
-//! What can be typed behind `tidegate tsbs load`, with the names of TSBS's own flags.
+//! Arguments of `tidegate tsbs load`, with the names of TSBS's own flags.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ Examples:
 Rows are counted three times: sent, handed to the network; acknowledged by the target, where it does
 that; and readable, counted by a query until all are there. Exit code 1 if some never are.";
 
-/// The heading of flags that single targets have.
+/// Heading of flags that apply to single targets.
 const OTHERS: &str = "ClickHouse, CrateDB and InfluxDB";
 
-/// What is loaded, where to, and how.
+/// Arguments of `load`: the source, the target, and the manner of the load.
 #[derive(Args, Debug)]
 #[command(after_help = LOAD_EXAMPLES)]
 pub struct LoadArguments {
@@ -78,7 +78,7 @@ pub struct LoadArguments {
     /// Move all timestamps: by a duration such as 24h or -90m, or so that the last row is from now
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) shift: Option<String>,
-    /// How workers share files: by turns, in order, or each a part of its own
+    /// Distribution of files among workers: by turns, in order, or each a part of its own
     #[arg(long, value_enum, default_value_t = SplitArgument::Turns,
           conflicts_with = "hash_workers")]
     pub(crate) split: SplitArgument,
@@ -88,10 +88,10 @@ pub struct LoadArguments {
     /// As TSBS does it: the summary has rows sent, ClickHouse has TSBS's columns
     #[arg(long)]
     pub(crate) faithful: bool,
-    /// How long the target may do nothing
+    /// Longest time without progress of the target
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub(crate) timeout: Duration,
-    /// How long the count of readable rows may stand still
+    /// Longest time without a change of the count of readable rows
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub(crate) wait: Duration,
     /// Flags from a file: JSON, or lines such as workers: 4; what is typed comes first
@@ -126,17 +126,17 @@ pub struct LoadArguments {
     pub(crate) simulation: SimulationArguments,
 }
 
-/// Where the target is.
+/// Location and login of the target.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Target")]
 pub(crate) struct PlaceArguments {
-    /// How rows travel [default: ilp-tcp]
+    /// Protocol of the rows [default: ilp-tcp]
     #[arg(long, value_enum)]
     pub(crate) protocol: Option<ProtocolArgument>,
-    /// Where HTTP is spoken [default: http://HOST:PORT]
+    /// Address of HTTP [default: http://HOST:PORT]
     #[arg(long, value_name = "URL", alias = "urls", conflicts_with = "port")]
     pub(crate) url: Option<String>,
-    /// Where line protocol over TCP is taken [default: HOST:9009]
+    /// Address of line protocol over TCP [default: HOST:9009]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) ilp_bind_to: Option<String>,
     /// The machine of the target
@@ -145,7 +145,7 @@ pub(crate) struct PlaceArguments {
     /// Port of PostgreSQL, or of HTTP [default: by target]
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
-    /// Who loads [default: by target]
+    /// Name of the user [default: by target]
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
     /// Password
@@ -159,7 +159,7 @@ pub(crate) struct PlaceArguments {
     pub(crate) org: String,
 }
 
-/// Tables of PostgreSQL and TimescaleDB.
+/// Arguments for the tables of PostgreSQL and TimescaleDB.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "PostgreSQL and TimescaleDB")]
 pub(crate) struct PostgresArguments {
@@ -178,7 +178,7 @@ pub(crate) struct PostgresArguments {
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
           num_args = 0..=1, default_missing_value = "true")]
     pub(crate) partition_index: bool,
-    /// Indexes on so many fields of each table; -1 is all
+    /// Number of fields of each table that get an index; -1 is all
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true,
           value_parser = clap::value_parser!(i64).range(-1..))]
     pub(crate) field_index_count: i64,
@@ -196,7 +196,7 @@ pub(crate) struct PostgresArguments {
     pub(crate) use_insert: bool,
 }
 
-/// The databases.
+/// Names of the databases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TargetArgument {
     Tidegate,
@@ -212,7 +212,7 @@ pub(crate) enum TargetArgument {
     Sink,
 }
 
-/// How line protocol travels.
+/// Transport of line protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProtocolArgument {
     /// Over TCP: nothing is acknowledged
@@ -221,7 +221,7 @@ pub(crate) enum ProtocolArgument {
     IlpHttp,
 }
 
-/// How workers share files.
+/// Distribution of files among workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SplitArgument {
     /// Each worker takes what comes next: rows arrive much as they stand in the file
@@ -230,7 +230,7 @@ pub(crate) enum SplitArgument {
     Contiguous,
 }
 
-/// How ClickHouse keeps tags.
+/// Place of the tags in ClickHouse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LayoutArgument {
     Tags,
@@ -238,19 +238,19 @@ pub(crate) enum LayoutArgument {
 }
 
 impl PlaceArguments {
-    /// Where line protocol over TCP is taken.
+    /// Returns the address of line protocol over TCP.
     pub(crate) fn line_address(&self) -> String {
         self.ilp_bind_to.clone().unwrap_or_else(|| self.address(9_009))
     }
 
-    /// Where HTTP is spoken, if it is not said, at the usual `port`.
+    /// Returns the URL of HTTP, with the usual `port` unless it is given.
     pub(crate) fn url(&self, port: u16) -> String {
         let address = || format!("http://{}", self.address(self.port.unwrap_or(port)));
         self.url.clone().unwrap_or_else(address)
     }
 
     fn address(&self, port: u16) -> String {
-        // An address of IPv6 has colons of its own.
+        // An IPv6 address has colons of its own.
         match self.host.contains(':') && !self.host.starts_with('[') {
             true => format!("[{}]:{port}", self.host),
             false => format!("{}:{port}", self.host),

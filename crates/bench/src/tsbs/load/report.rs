@@ -1,4 +1,4 @@
-//! What came of a load: TSBS's lines, which tools parse, then the three counts (N1), and JSON.
+//! The report of a load: TSBS's lines, which tools parse, then the three counts (N1), and JSON.
 
 use std::fs;
 use std::path::Path;
@@ -13,16 +13,16 @@ use super::{Counts, LoadArguments};
 use crate::error::{Error, Result};
 use crate::tsbs::run::say;
 
-/// What a load has come to.
+/// The results of a load.
 pub(crate) struct Outcome {
     pub(crate) target: &'static str,
     pub(crate) started: SystemTime,
-    /// Until all connections were closed.
+    /// Time until all connections were closed.
     pub(crate) seconds: f64,
     pub(crate) workers: usize,
-    /// Rates are those of rows sent, as TSBS has them.
+    /// True if rates are those of rows sent, as in TSBS.
     pub(crate) faithful: bool,
-    /// Of generated rows: the one that was given, or taken from the clock.
+    /// Seed of generated rows: the given one, or one taken from the clock.
     pub(crate) seed: Option<i64>,
     /// Rows that workers have taken from the source.
     pub(crate) taken_rows: u64,
@@ -30,19 +30,19 @@ pub(crate) struct Outcome {
     pub(crate) sent_bytes: u64,
     /// Fields of the rows taken.
     pub(crate) metrics: u64,
-    /// `None` where the protocol has no acknowledgement.
+    /// Acknowledged rows; `None` if the protocol has no acknowledgement.
     pub(crate) acked_rows: Option<u64>,
-    /// What all workers together took to read or generate rows.
+    /// Time that all workers together took to read or generate rows.
     pub(crate) source_seconds: f64,
-    /// What connections waited because the target asked for patience.
+    /// Time that connections waited because the target asked for a delay.
     pub(crate) waited_seconds: f64,
-    /// Rows that a query saw, and after how many seconds; `None` where none can be asked.
+    /// Rows that a query saw, and the seconds until then; `None` if the target cannot be queried.
     pub(crate) readable: Option<(u64, f64)>,
 }
 
 impl Outcome {
-    /// The rows and the time that the summary is about: acknowledged, else readable, else sent; as
-    /// TSBS does it, sent.
+    /// Returns the rows and the time of the summary: acknowledged, else readable, else sent rows;
+    /// always sent rows with `--faithful`, as in TSBS.
     fn counted(&self) -> (u64, f64) {
         if self.faithful {
             return (self.sent_rows, self.seconds);
@@ -55,17 +55,17 @@ impl Outcome {
         }
     }
 
-    /// Rows that ought to be readable in the end.
+    /// Returns the number of rows that should be readable in the end.
     pub(crate) fn expected(&self) -> u64 {
         self.acked_rows.unwrap_or(self.sent_rows)
     }
 
-    /// Rows a second of the workers if they had nothing to do but to read or generate.
+    /// Returns the rows per second of the workers if they only read or generated.
     fn source_rate(&self) -> f64 {
         self.sent_rows as f64 * self.workers as f64 / self.source_seconds
     }
 
-    /// The metrics of so many rows: exact for all that were taken, else their share of them.
+    /// Returns the metrics of this many rows: exact for all rows taken, else a proportional share.
     fn metrics_of(&self, rows: u64) -> u64 {
         let share =
             u128::from(self.metrics) * u128::from(rows) / u128::from(self.taken_rows.max(1));
@@ -73,7 +73,7 @@ impl Outcome {
     }
 }
 
-/// The lines that appear meanwhile.
+/// Prints the lines during a load.
 pub(super) struct Reporter {
     period: Duration,
     start: Instant,
@@ -88,7 +88,7 @@ impl Reporter {
         if self.period.is_zero() {
             return;
         }
-        // Whoever closed standard output does not want to know.
+        // Errors are ignored: the reader of standard output may have closed it.
         let _ = say(
             "time,per. metric/s,metric total,overall metric/s,per. row/s,row total,overall row/s",
         );
@@ -113,13 +113,13 @@ impl Reporter {
     }
 }
 
-/// How many a second of late, how many in all, how many a second in all.
+/// Formats three columns: the rate since the last line, the total, and the rate over all.
 fn columns((before, total): (u64, u64), (took, overall): (f64, f64)) -> String {
     let of_late = total.saturating_sub(before) as f64 / took;
     format!("{of_late:.2},{},{:.2}", scientific(total), total as f64 / overall)
 }
 
-/// The summary.
+/// Prints the summary.
 pub(super) fn print(outcome: &Outcome, arguments: &LoadArguments) -> Result<()> {
     let (rows, seconds) = outcome.counted();
     let metrics = outcome.metrics_of(rows);
@@ -169,7 +169,7 @@ pub(super) fn print(outcome: &Outcome, arguments: &LoadArguments) -> Result<()> 
     }
 }
 
-/// TSBS's results file, and under `tidegate` what it does not know.
+/// Writes TSBS's results file, with the figures unknown to TSBS under `tidegate`.
 pub(super) fn write_results(
     path: &Path,
     outcome: &Outcome,
@@ -240,7 +240,7 @@ fn seconds_since_1970() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// As C's `%E` has it: `1.247000E+07`.
+/// Formats a number like C's `%E`: `1.247000E+07`.
 fn scientific(number: u64) -> String {
     let text = format!("{:.6E}", number as f64);
     let (digits, exponent) = text.split_once('E').expect("it was asked for");

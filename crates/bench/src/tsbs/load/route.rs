@@ -1,6 +1,6 @@
-//! Rows of one host to one worker: by the hash of the first tag, as TSBS does it.
+//! Routing of all rows of a host to one worker, by the hash of the first tag as in TSBS.
 //!
-//! One thread looks at all rows here, because rows of a host have to stay in order.
+//! One thread parses all rows here, because the rows of a host have to stay in order.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -13,17 +13,17 @@ use super::source::{Appended, Reader};
 use crate::error::Result;
 use crate::tsbs::format::Cursor;
 
-/// How many pieces may wait for a worker.
+/// Most pieces that wait for a worker.
 const QUEUE: usize = 4;
-/// A piece leaves when it is as long.
+/// Bytes of a piece that is sent to its worker.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// Where the router puts the rows of each worker.
+/// The sending ends of the queues, one for each worker.
 type Routes = Vec<SyncSender<Vec<u8>>>;
-/// Where a worker takes them, if they are routed.
+/// The receiving end of a worker's queue, if rows are routed.
 type Queue = Option<Receiver<Vec<u8>>>;
 
-/// A queue for each worker, if rows are routed.
+/// Creates a queue for each worker, if rows are routed.
 pub(super) fn queues(load: &Load<'_>) -> (Option<Routes>, Vec<Queue>) {
     let workers = load.arguments.workers.get();
     if !load.arguments.hash_workers {
@@ -41,7 +41,7 @@ pub(super) fn route(load: &Load<'_>, routes: Routes) -> Result<()> {
     while !load.is_over.load(Relaxed) {
         if let Appended::End = load.append(&mut reader, &mut buffer)? {
             for (piece, route) in pieces.into_iter().zip(routes) {
-                // A worker that is gone has said why.
+                // A worker that is gone has reported its error.
                 let _ = route.send(piece);
             }
             return Ok(());
@@ -62,7 +62,7 @@ pub(super) fn route(load: &Load<'_>, routes: Routes) -> Result<()> {
     Ok(())
 }
 
-/// The first `key=value` of a row.
+/// Returns the first `key=value` of a row.
 fn first_tag(layout: RowLayout, row: &[u8]) -> &[u8] {
     let separator = if layout == RowLayout::Tabs { b'\t' } else { b',' };
     let Some(begin) = memchr2(separator, b' ', row) else { return row };
@@ -90,7 +90,7 @@ mod tests {
         ] {
             assert_eq!(first_tag(layout, row.as_bytes()), expected.as_bytes(), "{row}");
         }
-        // The check values of the hash's authors.
+        // These are the check values of the authors of the hash.
         assert_eq!(
             (fnv1a(b""), fnv1a(b"a"), fnv1a(b"foobar")),
             (0x811c_9dc5, 0xe40c_292c, 0xbf9c_f968)

@@ -1,16 +1,15 @@
-//! Where rows begin and end in the text formats, and what they say about themselves.
+//! Boundaries of rows in the text formats, and the facts in a row.
 //!
-//! - L1. A row belongs to the range of the file in which it begins: ranges that lie side by side
-//!   share no row and leave none out, because both ask `first_row` for the border between them.
+//! - L1. A row belongs to the range of the file in which it begins: adjacent ranges share no row
+//!   and leave none out, because both ask `first_row` for the border between them.
 //!
-//! Newlines are found with SIMD. Rows are looked into only where a target wants to know more than
-//! their number.
+//! Newlines are found with SIMD. Rows are parsed only if a target needs more than their number.
 
 use std::collections::BTreeMap;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-/// How rows are laid out as lines.
+/// Layout of rows in lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowLayout {
     /// Line protocol.
@@ -21,28 +20,28 @@ pub(crate) enum RowLayout {
     Tabs,
 }
 
-/// What a layout says at the top of its files.
+/// The header at the top of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Base tags, and whether they are text.
+    /// Base tags, each with a flag that is true for text.
     pub(crate) tags: Vec<(String, bool)>,
     /// Measurements with their fields.
     pub(crate) measurements: Vec<(String, Vec<String>)>,
-    /// How long it is.
+    /// Length of the header in bytes.
     pub(crate) bytes: usize,
 }
 
-/// What some rows add up to.
+/// Counts over some rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) rows: u64,
     /// Fields that have a value.
     pub(crate) metrics: u64,
-    /// Rows of each measurement; empty where nobody looked.
+    /// Rows of each measurement; empty if the rows were not parsed.
     pub(crate) tables: BTreeMap<String, u64>,
 }
 
-/// A row that is none, by its offset in the text.
+/// A malformed row, by its offset in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRow {
     pub(crate) offset: usize,
@@ -70,8 +69,8 @@ impl RowLayout {
         if self == RowLayout::TwoLines { 2 } else { 1 }
     }
 
-    /// Where the first row begins at or after `from`, in text that begins at a row or in any place
-    /// if `from` is not 0; `None` if the text ends before that is clear (L1).
+    /// Returns the beginning of the first row at or after `from`, in text that begins at a row, or
+    /// in any place if `from` is not 0; `None` if the text ends before that is clear (L1).
     pub(crate) fn first_row(self, text: &[u8], from: usize) -> Option<usize> {
         let mut at = match from.checked_sub(1) {
             None => 0,
@@ -83,7 +82,7 @@ impl RowLayout {
             if rest.len() < tags.len() && tags.starts_with(rest) {
                 return None;
             }
-            // Values never begin like tags: a measurement would have to be called so.
+            // Values never begin like tags, unless a measurement is called `tags`.
             if !rest.starts_with(tags) {
                 at += memchr(b'\n', rest)? + 1;
             }
@@ -91,7 +90,7 @@ impl RowLayout {
         Some(at)
     }
 
-    /// Where the last complete row of a text ends that begins with a row.
+    /// Returns the end of the last complete row in a text that begins with a row.
     pub(crate) fn complete(self, text: &[u8]) -> usize {
         let Some(last) = memrchr(b'\n', text) else { return 0 };
         if self != RowLayout::TwoLines {
@@ -101,18 +100,18 @@ impl RowLayout {
         if text[line..].starts_with(b"tags,") { line } else { last + 1 }
     }
 
-    /// How many rows there are in complete rows.
+    /// Counts the rows of a text of complete rows.
     pub(crate) fn rows(self, text: &[u8]) -> u64 {
         (memchr_iter(b'\n', text).count() / self.lines()) as u64
     }
 
-    /// Where `rows` rows end, if there are as many.
+    /// Returns the end of the first `rows` rows, if there are as many.
     pub(crate) fn cut(self, text: &[u8], rows: u64) -> Option<usize> {
         let lines = usize::try_from(rows).unwrap_or(usize::MAX).checked_mul(self.lines())?;
         memchr_iter(b'\n', text).nth(lines.checked_sub(1)?).map(|newline| newline + 1)
     }
 
-    /// Looks into every one of some complete rows.
+    /// Parses all rows of a text of complete rows, and counts rows and fields.
     pub(crate) fn tally(self, text: &[u8]) -> Result<Tally, NoRow> {
         let mut tally = Tally::default();
         let mut last: (&[u8], u64) = (b"", 0);
@@ -133,7 +132,7 @@ impl RowLayout {
         Ok(tally)
     }
 
-    /// The row that a text begins with.
+    /// Parses the row that a text begins with.
     fn row(self, text: &[u8]) -> Option<RowView<'_>> {
         match self {
             RowLayout::Line => line_row(text),
@@ -161,7 +160,7 @@ struct RowView<'a> {
     bytes: usize,
 }
 
-/// `name,tags fields timestamp`
+/// Parses `name,tags fields timestamp`.
 fn line_row(text: &[u8]) -> Option<RowView<'_>> {
     let fields = memchr(b' ', text)? + 1;
     let end = fields + memchr(b'\n', &text[fields..])?;
@@ -177,7 +176,7 @@ fn line_row(text: &[u8]) -> Option<RowView<'_>> {
     (0 < metrics).then_some(RowView { name, metrics, bytes: end + 1 })
 }
 
-/// A name, `skipped` cells up to the timestamp, and fields, some of them empty.
+/// Parses a name, `skipped` cells up to the timestamp, and fields, some of them empty.
 fn plain_row(text: &[u8], separator: u8, skipped: usize) -> Option<RowView<'_>> {
     let end = memchr(b'\n', text)?;
     let line = &text[..end];
@@ -191,7 +190,8 @@ fn plain_row(text: &[u8], separator: u8, skipped: usize) -> Option<RowView<'_>> 
     Some(RowView { name, metrics, bytes: end + 1 })
 }
 
-/// The header of the layouts that have one: lines up to an empty one. `None` if it is none.
+/// Parses the header of the layouts that have one: lines up to an empty one. `None` if there is
+/// none.
 pub(crate) fn parse_header(text: &[u8]) -> Option<Header> {
     let bytes = memchr::memmem::find(text, b"\n\n")? + 2;
     let lines = std::str::from_utf8(&text[..bytes - 2]).ok()?;
@@ -243,7 +243,7 @@ mod tests {
         {
             let mut begins = vec![];
             for from in 0..text.len() {
-                // As a reader of ranges sees it: the byte before, and what follows.
+                // The window is that of a reader of ranges: the byte before, and the rest.
                 let window = from.saturating_sub(1);
                 let Some(at) = layout.first_row(&text[window..], from - window) else { continue };
                 let at = window + at;

@@ -8,31 +8,31 @@ use super::rows::RowLayout;
 use crate::error::{Error, Result};
 use crate::tsbs::options::parse_duration;
 
-/// As many digits has every timestamp from 2001-09-09 to 2262-04-11, in nanoseconds.
+/// Digits of a timestamp in nanoseconds, for all from 2001-09-09 to 2262-04-11.
 const DIGITS: usize = 19;
 
-/// What `--shift` asks for.
+/// The values of `--shift`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// The last row is from now.
+    /// Shifts the last row to the present time.
     Now,
-    /// So many nanoseconds later, or earlier.
+    /// Shifts by nanoseconds, forward or back.
     By(i64),
 }
 
-/// How far timestamps are moved.
+/// The offset that is added to timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shift {
     nanos: i64,
 }
 
-/// A row whose timestamp has not 19 digits, or would not have them: where it begins.
+/// The beginning of a row whose timestamp does not have 19 digits, before or after the shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoTimestamp {
     pub(super) offset: usize,
 }
 
-/// `now`, `24h` or `-90m`
+/// Parses `now`, `24h` or `-90m`.
 pub(super) fn parse_shift(text: &str) -> Result<Wish> {
     if text == "now" {
         return Ok(Wish::Now);
@@ -45,7 +45,7 @@ pub(super) fn parse_shift(text: &str) -> Result<Wish> {
 }
 
 impl Wish {
-    /// How far that is for rows of which the last one is from `last`.
+    /// Returns the offset, for rows of which the last one has the timestamp `last`.
     pub(super) fn shift(self, last: impl FnOnce() -> Result<i64>) -> Result<Shift> {
         let nanos = match self {
             Wish::By(nanos) => nanos,
@@ -59,7 +59,7 @@ impl Wish {
 }
 
 impl Shift {
-    /// Moves the timestamps of complete rows.
+    /// Shifts the timestamps of complete rows.
     pub(super) fn apply(self, layout: RowLayout, text: &mut [u8]) -> Result<(), NoTimestamp> {
         let mut last = ([0; DIGITS], [0; DIGITS]);
         let mut at = 0;
@@ -67,7 +67,7 @@ impl Shift {
             let missing = NoTimestamp { offset: at };
             let (begin, end) = timestamp(layout, &text[at..]).ok_or(missing)?;
             let digits = &mut text[at + begin..at + begin + DIGITS];
-            // Most rows are from the same instant as the one before.
+            // Most rows have the same timestamp as the one before.
             if digits != last.0 {
                 last.0.copy_from_slice(digits);
                 last.1 = self.moved(&last.0).ok_or(missing)?;
@@ -84,7 +84,7 @@ impl Shift {
     }
 }
 
-/// The timestamp of the last of some complete rows.
+/// Returns the timestamp of the last row in a text of complete rows.
 pub(super) fn last_timestamp(layout: RowLayout, text: &[u8]) -> Option<i64> {
     let mut last = None;
     let mut at = 0;
@@ -101,7 +101,7 @@ fn read(digits: &[u8; DIGITS]) -> Option<i64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Where the 19 digits of a row begin, and where the row ends.
+/// Returns the beginning of the 19 digits of a row, and the end of the row.
 #[inline]
 fn timestamp(layout: RowLayout, text: &[u8]) -> Option<(usize, usize)> {
     let first = memchr(b'\n', text)?;

@@ -1,7 +1,7 @@
-//! Where rows come from: ranges of files, a stream, or the simulation.
+//! Sources of rows: ranges of files, a stream, or the simulation.
 //!
-//! - F1. `append` adds complete rows and nothing else. What is left at the end and is no row is an
-//!   error, never dropped.
+//! - F1. `append` adds complete rows and nothing else. A rest that is not a row is an error, never
+//!   dropped.
 //! - F2. Ranges are handed out in the order of the file, so that rows arrive much as they stand;
 //!   with `split_evenly`, in the order of each worker's part of it.
 
@@ -21,32 +21,33 @@ use crate::tsbs::options::{Format, Options};
 use crate::tsbs::pipeline::{Rows, lock};
 use crate::tsbs::simulate::Stretch;
 
-/// How much of a file one worker takes at a time: small enough that what was read is still in the
-/// cache when it is sent, large enough that nobody waits for the cursor.
+/// Bytes of a file that a worker takes at a time: few enough that they are still in the cache when
+/// they are sent, enough that workers do not wait for the cursor.
 const RANGE_BYTES: u64 = 512 * 1024;
-/// Read past a range, where its last row ends.
+/// Bytes read past a range, up to the end of its last row.
 const LOOK_AHEAD: usize = 8 * 1024;
-/// A row longer than this is none.
+/// Largest row in bytes.
 pub(crate) const ROW_BYTES_MAX: usize = 16 << 20;
-/// Looked into before anything is sent: whatever is no row there is another kind of file.
+/// Bytes that are checked before anything is sent: a malformed row there means a file of another
+/// kind.
 const FIRST_BYTES: usize = 64 * 1024;
-/// Of a file, where its last row is looked for at first.
+/// Bytes at the end of a file that are first searched for its last row.
 const TAIL_BYTES: u64 = 32 * 1024;
-/// Where a header has to be over.
+/// Largest header in bytes.
 const HEADER_BYTES_MAX: usize = 1 << 20;
 
-/// Rows for workers.
+/// A source of rows for workers.
 pub(crate) enum Source {
     Files(Files),
     Stream(Mutex<Stream>),
     Generated { rows: Box<Rows>, limit: Mutex<u64> },
 }
 
-/// What `append` did.
+/// The result of `append`.
 pub(crate) enum Appended {
-    /// There is no more.
+    /// The end of the source.
     End,
-    /// Rows of which nothing is known.
+    /// Rows that were not counted.
     Rows,
     /// Rows that the simulation counted.
     Counted(Tally),
@@ -56,13 +57,13 @@ pub(crate) enum Appended {
 pub(crate) struct Files {
     files: Vec<DataFile>,
     layout: RowLayout,
-    /// One for all workers, or one for each.
+    /// One stretch for all workers, or one for each.
     stretches: Vec<FileStretch>,
 }
 
-/// A part of all files behind each other.
+/// A range of the concatenated files.
 struct FileStretch {
-    /// The next byte that nobody has taken.
+    /// The next byte to hand out.
     cursor: AtomicU64,
     end: u64,
 }
@@ -70,26 +71,26 @@ struct FileStretch {
 struct DataFile {
     path: PathBuf,
     file: File,
-    /// Where its header ends.
+    /// End of the header.
     begin: u64,
     end: u64,
 }
 
-/// A stream that one worker reads at a time, in order; also files if only some rows are wanted.
+/// A stream that one worker at a time reads, in order; also files if the number of rows is limited.
 pub(crate) struct Stream {
     inputs: Vec<(String, Box<dyn Read + Send>)>,
     layout: RowLayout,
-    /// Read, but not yet handed out: less than a row.
+    /// Bytes that were read but not yet handed out: less than a row.
     rest: Vec<u8>,
     /// Rows that may still be handed out.
     limit: u64,
     offset: u64,
-    /// What comes behind the last complete row, if that is no row.
+    /// The error for bytes behind the last complete row that are not a row.
     truncated: Option<Error>,
 }
 
 impl Source {
-    /// Rows of files. With a limit they are read in order.
+    /// Opens files as a source. With a limit they are read in order.
     pub(crate) fn from_files(
         paths: &[PathBuf],
         layout: RowLayout,
@@ -118,7 +119,7 @@ impl Source {
         Ok((Source::Stream(Mutex::new(Stream::new(inputs, layout, limit))), header))
     }
 
-    /// Rows of a stream, with its header if the layout has one.
+    /// Opens a stream as a source, with its header if the layout has one.
     pub(crate) fn from_stream(
         mut input: Box<dyn Read + Send>,
         layout: RowLayout,
@@ -146,7 +147,7 @@ impl Source {
         Ok((Source::Stream(Mutex::new(stream)), header))
     }
 
-    /// Rows of the simulation.
+    /// Creates a source from the simulation.
     pub(crate) fn generated(
         options: &Options,
         layout: RowLayout,
@@ -163,7 +164,7 @@ impl Source {
         Ok((Source::Generated { rows, limit: Mutex::new(limit) }, header))
     }
 
-    /// Gives each worker a part of the files; whether these are files that can be shared so.
+    /// Gives each worker a part of the files. Returns false if the source cannot be divided.
     pub(crate) fn split_evenly(&mut self, workers: usize) -> bool {
         let Source::Files(files) = self else { return false };
         let end: u64 = files.files.iter().map(DataFile::ranges_bytes).sum();
@@ -202,7 +203,7 @@ impl Source {
         }
     }
 
-    /// Where the rows come from, for messages.
+    /// Returns the origin of the rows, for messages.
     pub(crate) fn place(&self) -> String {
         match self {
             Source::Files(files) => {
@@ -216,7 +217,7 @@ impl Source {
     }
 }
 
-/// What a worker keeps between calls.
+/// State that a worker keeps between calls.
 #[derive(Default)]
 pub(crate) struct Reader {
     worker: usize,
@@ -230,7 +231,7 @@ impl Reader {
     }
 }
 
-/// The timestamp of the last row of a file.
+/// Returns the timestamp of the last row of a file.
 pub(crate) fn last_timestamp(path: &PathBuf, layout: RowLayout) -> Result<i64> {
     let (file, _) = DataFile::open(path, layout)?;
     let place = path.display().to_string();
@@ -242,7 +243,7 @@ pub(crate) fn last_timestamp(path: &PathBuf, layout: RowLayout) -> Result<i64> {
         let read = read_up_to(&file.file, &mut text, window);
         read.map_err(|source| Error::Input { place: place.clone(), source })?;
         let is_whole = window == file.begin;
-        // The byte before a row tells that it begins there.
+        // The byte before a row shows that the row begins there.
         let first = layout.first_row(&text, usize::from(!is_whole)).filter(|&at| at < text.len());
         if let Some(time) = first.and_then(|at| shift::last_timestamp(layout, &text[at..])) {
             return Ok(time);
@@ -279,7 +280,7 @@ impl DataFile {
         Ok((file, header))
     }
 
-    /// Whether it begins with a row and ends with one.
+    /// Checks that the file begins with a row and ends with one.
     fn check_borders(&self, layout: RowLayout) -> Result<()> {
         let place = self.path.display().to_string();
         let mut text = vec![0; FIRST_BYTES];
@@ -308,7 +309,7 @@ impl Files {
         }
         let mut before = 0;
         for file in &self.files {
-            // Ranges never reach from one file into the next.
+            // A range never spans two files.
             let length = file.ranges_bytes();
             if at < before + length {
                 let from = file.begin + (at - before);
@@ -321,15 +322,15 @@ impl Files {
 }
 
 impl DataFile {
-    /// What its ranges take, the last one in full.
+    /// Returns the bytes of the file's ranges, the last one counted in full.
     fn ranges_bytes(&self) -> u64 {
         (self.end - self.begin).next_multiple_of(RANGE_BYTES)
     }
 
-    /// The rows that begin in a range (L1).
+    /// Appends the rows that begin in a range (L1).
     fn append_range(&self, layout: RowLayout, from: u64, out: &mut Cursor) -> Result<()> {
         let to = (from + RANGE_BYTES).min(self.end);
-        // The byte before tells whether a row begins with the range.
+        // The byte before the range shows whether a row begins with the range.
         let window = if from == self.begin { from } else { from - 1 };
         let mut wanted = usize::try_from(to - window).expect("a range") + LOOK_AHEAD;
         loop {
@@ -341,7 +342,7 @@ impl DataFile {
             let text = &out.room(wanted)[..count];
             let skipped = usize::try_from(from - window).expect("at most one");
             let end = usize::try_from(to - window).expect("a range");
-            // Checked when the file was opened; it may have changed since.
+            // The file was checked when it was opened, but it may have changed since.
             let nothing_more = (is_whole && layout.complete(text) == count).then_some(count);
             let first = layout.first_row(text, skipped).or(nothing_more);
             let last = match to == self.end {
@@ -422,7 +423,7 @@ impl Stream {
     }
 }
 
-/// A file as a stream, from some place in it.
+/// A file as a stream, from a given offset.
 struct FileReader<F> {
     file: F,
     at: u64,
@@ -440,7 +441,7 @@ impl<F: Borrow<File>> Read for FileReader<F> {
     }
 }
 
-/// As much as there is; less than asked for only at the end.
+/// Reads as many bytes as fit; fewer only at the end of the input.
 fn read_fully(input: &mut (impl Read + ?Sized), out: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     while count < out.len() {
@@ -454,7 +455,7 @@ fn read_fully(input: &mut (impl Read + ?Sized), out: &mut [u8]) -> io::Result<us
     Ok(count)
 }
 
-/// Whether a text, behind its header, begins with rows.
+/// Checks that a text, behind its header, begins with rows.
 fn check_first_rows(layout: RowLayout, text: &[u8], (place, offset): (&str, u64)) -> Result<()> {
     let checked = layout.tally(&text[..layout.complete(text)]);
     checked.map(drop).map_err(|no_row| foreign(place, offset + no_row.offset as u64, layout))
@@ -483,7 +484,7 @@ mod tests {
         (RowLayout::Tabs, Format::Crate),
     ];
 
-    /// Several ranges of rows, with their header.
+    /// Returns several ranges of rows, with their header.
     fn text(format: Format) -> Vec<u8> {
         let mut bytes = Vec::new();
         let options = Options::small(UseCase::Devops);
@@ -577,7 +578,7 @@ mod tests {
             (RowLayout::TwoLines, "tags,a string\ncpu,x\n\n", "tags,a=bcd\ncpu,1234567,1\n"),
             (RowLayout::Tabs, "tags,a string\ncpu,x\n\n", "cpu\t{\"a\":\"b\"}\t1234567\t1\n"),
         ] {
-            // The border between the two ranges wanders through the last two rows.
+            // The border between the two ranges moves through the last two rows.
             for shift in 0..2 * row.len() {
                 let first = row.replacen('1', &"1".repeat(1 + shift), 1);
                 let rows = (range - 8) / row.len();

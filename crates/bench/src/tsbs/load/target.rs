@@ -1,7 +1,7 @@
-//! Databases, as a loader sees them.
+//! Databases as targets of a load.
 //!
-//! - A1. `send` adds to the acknowledged rows what the target has confirmed, and nothing before.
-//! - A2. A batch is repeated only where the target has said that it took none of it.
+//! - A1. `send` adds to the acknowledged rows only those that the target has confirmed.
+//! - A2. A batch is repeated only if the target has said that it took none of it.
 
 mod http;
 mod influx;
@@ -25,41 +25,43 @@ use crate::error::{Error, Result};
 
 /// A database to load into.
 pub(super) trait Target: Sync {
-    /// What messages call it.
+    /// Returns the name of the target for messages.
     fn place(&self) -> String;
-    /// What it takes.
+    /// Returns the layout that the target takes.
     fn layout(&self) -> RowLayout;
-    /// Whether it confirms rows.
+    /// Returns whether the target confirms rows.
     fn acknowledges(&self) -> bool;
-    /// Whether bytes go out as they come, without batches.
+    /// Returns whether bytes are sent as they come, without batches.
     fn streams(&self) -> bool;
-    /// Whether rows can be asked for afterwards, so that it matters which tables there are.
+    /// Returns whether the target stores rows that can be counted, so that their tables must be
+    /// known.
     fn keeps_rows(&self) -> bool;
-    /// Makes databases and tables, where the target has them.
+    /// Creates databases and tables, if the target has them.
     fn prepare(&self, _header: Option<&Header>) -> Result<()> {
         Ok(())
     }
     /// Opens a connection for a worker.
     fn connect(&self) -> Result<Box<dyn Connection>>;
-    /// What connections waited because the target asked for patience.
+    /// Returns the time that connections waited because the target asked for a delay.
     fn waited(&self) -> Duration {
         Duration::ZERO
     }
-    /// Rows of a table that a query sees; 0 if there is no such table, `None` if it cannot tell.
+    /// Counts the rows of a table that a query sees; 0 if there is no such table, `None` if the
+    /// target cannot be queried.
     fn count(&self, table: &str) -> Result<Option<u64>>;
 }
 
 /// A connection of one worker.
 pub(super) trait Connection {
-    /// Sends complete rows, and adds those confirmed to `acked` (A1).
+    /// Sends complete rows, and adds the confirmed ones to `acked` (A1).
     fn send(&mut self, rows: &[u8], acked: (u64, &AtomicU64)) -> Result<()>;
-    /// Waits until the target has taken everything, if it has not said so before.
+    /// Waits until the target has taken everything, if it did not confirm that before.
     fn finish(self: Box<Self>) -> Result<()> {
         Ok(())
     }
 }
 
-/// The target of a command line.
+/// Returns the target that a command line names.
 pub(super) fn connect_target(arguments: &LoadArguments) -> Result<Box<dyn Target>> {
     let place = &arguments.place;
     let name = arguments.target.name();
@@ -102,12 +104,12 @@ pub(super) fn connect_target(arguments: &LoadArguments) -> Result<Box<dyn Target
     })
 }
 
-/// A name as SQL has it.
+/// Quotes a name for SQL.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// An answer that is not what was asked for.
+/// Returns the error for an answer of an unexpected form.
 fn bad_answer(expected: &'static str, text: String) -> Error {
     Error::BadValue { place: "an answer", expected, text }
 }

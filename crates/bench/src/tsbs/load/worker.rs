@@ -1,8 +1,8 @@
-//! A worker: takes rows, cuts them into batches where the target or the pace asks for them, sends
-//! them over its connection, and counts.
+//! A worker: takes rows, cuts them into batches if the target or the pace asks for them, sends them
+//! over its connection, and counts.
 //!
-//! - B1. A batch has exactly as many rows as were asked for, but the last of each worker; with
-//!   `--exact-batches`, but the last one of all.
+//! - B1. A batch has exactly the requested number of rows, except the last of each worker; with
+//!   `--exact-batches`, except the last one of all.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,14 +20,14 @@ use crate::tsbs::format::Cursor;
 use crate::tsbs::pipeline::lock;
 use crate::tsbs::random::Source as Random;
 
-/// When batches may start.
+/// The pace of batches: the times at which they may start.
 pub(super) struct Pace {
-    /// When the first batch started: what is made ready before is no time for batches.
+    /// Start of the first batch: the preparation before it does not count.
     start: OnceLock<Instant>,
     max_rps: u64,
     started: AtomicU64,
-    /// Shortest and longest time from batch to batch, of each worker; the last one is for all that
-    /// follow.
+    /// Shortest and longest interval between batches, for each worker; the last entry is for all
+    /// further workers.
     intervals: Vec<(u64, u64)>,
     seed: i64,
 }
@@ -66,7 +66,7 @@ impl Pace {
     }
 }
 
-/// `1,2-4`
+/// Parses a list such as `1,2-4`.
 fn parse_intervals(text: &str) -> Result<Vec<(u64, u64)>> {
     let parse = |part: &str| {
         let (min, max) = part.split_once('-').unwrap_or((part, part));
@@ -83,12 +83,12 @@ fn parse_intervals(text: &str) -> Result<Vec<(u64, u64)>> {
 pub(super) struct Worker<'a> {
     load: &'a Load<'a>,
     number: usize,
-    /// Rows routed to this worker, if they are routed.
+    /// Queue of the rows routed to this worker, if they are routed.
     queue: Option<Receiver<Vec<u8>>>,
     layout: RowLayout,
-    /// Rows per batch; `None` sends what comes.
+    /// Rows per batch; `None` sends rows as they come.
     batch: Option<u64>,
-    /// Batches sent.
+    /// Number of batches sent.
     batches: u64,
     last_batch: Option<Instant>,
     random: Random,
@@ -152,7 +152,7 @@ impl<'a> Worker<'a> {
         connection.map_or(Ok(()), |connection| connection.finish())
     }
 
-    /// Sends all whole batches.
+    /// Sends all complete batches.
     fn send_batches(
         &mut self,
         mut connection: Option<&mut (dyn Connection + 'static)>,
@@ -179,7 +179,7 @@ impl<'a> Worker<'a> {
         }
         let tally = self.layout.tally(rows);
         tally.map_err(|no_row| Error::ForeignRow {
-            // Its offset within the rows at hand says nothing to anybody; the row itself does.
+            // The offset within this buffer would not help the user; the row itself does.
             place: self.load.source.place(),
             row: first_line(&rows[no_row.offset..]),
         })
@@ -226,7 +226,7 @@ fn nanos_since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The fields of all rows of a source.
+/// Counts the fields of all rows of a source.
 pub(super) fn count_metrics(source: &Source, layout: RowLayout) -> Result<u64> {
     let metrics = AtomicU64::new(0);
     let count = || {

@@ -1,20 +1,20 @@
 //! The table that Go mixes into every seed: the state of the generator after 7.8 * 10^12 steps.
 //!
-//! Nobody walks these steps. The generator is linear, so the word `N` steps ahead is a sum of
-//! today's words, with the coefficients of `z^N` modulo `z^607 - z^334 - 1` as factors; squaring
+//! The steps are not executed. The generator is linear, so the word `N` steps ahead is a sum of the
+//! present words, with the coefficients of `z^N` modulo `z^607 - z^334 - 1` as factors; squaring
 //! finds them in 43 rounds.
 
 use std::sync::OnceLock;
 
 use super::{LAG, LENGTH, advance, history, seeded};
 
-/// How far ahead the table lies.
+/// Number of steps from the seed to the table.
 const STEPS: u64 = 7_800_000_000_000;
 
 /// A polynomial of a degree below 607, its coefficients modulo 2^64, the constant one first.
 type Polynomial = [u64; LENGTH];
 
-/// The 607 words, computed at the first call.
+/// Returns the 607 words, computed at the first call.
 pub(super) fn table() -> &'static [u64; LENGTH] {
     static TABLE: OnceLock<Box<[u64; LENGTH]>> = OnceLock::new();
     TABLE.get_or_init(|| Box::new(compute()))
@@ -68,7 +68,7 @@ fn square(factor: &Polynomial) -> Polynomial {
 fn times_z(factor: &Polynomial) -> Polynomial {
     let mut product = *factor;
     product.rotate_right(1);
-    // What was z^606 is z^607 now: 1, and z^334.
+    // The former z^606 is z^607 now: 1, and z^334.
     product[LENGTH - LAG] = product[LENGTH - LAG].wrapping_add(product[0]);
     product
 }

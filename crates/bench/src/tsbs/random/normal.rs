@@ -3,21 +3,21 @@
 use super::{Source, ln};
 
 const STRIPS: usize = 128;
-/// Where the tail begins.
+/// Beginning of the tail.
 const TAIL: f64 = 3.442_619_855_899;
 /// The area of a strip.
 const AREA: f64 = 9.912_563_035_262_17e-3;
 
-/// The strips.
+/// The strips of the ziggurat.
 pub(crate) struct Normal {
     strips: [Strip; STRIPS],
     heights: [f32; STRIPS],
 }
 
-/// What the common case looks at, side by side in memory.
+/// The data of the common case, side by side in memory.
 #[derive(Clone, Copy, Default)]
 struct Strip {
-    /// Numbers whose magnitude is below it are taken without a further look.
+    /// Numbers whose magnitude is below this are accepted without a further test.
     sure_below: u32,
     width: f32,
 }
@@ -44,7 +44,7 @@ impl Normal {
         Normal { strips, heights }
     }
 
-    /// Go's `NormFloat64`.
+    /// Draws a number: Go's `NormFloat64`.
     #[inline]
     pub(crate) fn draw(&self, source: &mut Source) -> f64 {
         let drawn = source.uint32();
@@ -56,7 +56,7 @@ impl Normal {
         self.draw_further(source, (drawn, number))
     }
 
-    /// One case of 36: the number may lie outside of the curve, or in the tail.
+    /// Handles one case of 36: the number may lie outside of the curve, or in the tail.
     #[cold]
     fn draw_further(&self, source: &mut Source, (drawn, number): (u32, f64)) -> f64 {
         let i = drawn as usize % STRIPS;

@@ -2,13 +2,13 @@
 
 use super::{Source, ln};
 
-/// These arrays are the same for every seed of a run.
+/// Seed of the arrays, which are the same for every seed of a run.
 const SEED: i64 = 1_234;
 /// The exponent; the other parameter of the distribution is 1.
 const Q: f64 = 1.01;
 const V: f64 = 1.0;
 
-/// `count` numbers from 1 to `max`, from a source of their own.
+/// Returns `count` numbers from 1 to `max`, from a source of their own.
 pub(crate) fn zipf_array(count: usize, max: u64) -> Vec<u64> {
     let mut source = Source::new(SEED);
     let zipf = Zipf::new(max);

@@ -1,4 +1,4 @@
-//! Hosts and trucks: what is drawn about them once, and the texts of their tags.
+//! Hosts and trucks: their random properties, drawn once, and the texts of their tags.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ pub(crate) enum Entities {
     Trucks(Vec<Truck>),
 }
 
-/// What the tags of a host are made of.
+/// The random properties behind the tags of a host.
 #[derive(Clone, Copy)]
 pub(crate) struct Host {
     region: u8,
@@ -70,12 +70,12 @@ const FILE_SYSTEMS: [&str; 3] = ["ext3", "ext4", "btrfs"];
 const FLEETS: [&str; 4] = ["East", "West", "North", "South"];
 const DRIVERS: [&str; 6] = ["Derek", "Rodney", "Albert", "Andy", "Seth", "Trish"];
 const DEVICE_VERSIONS: [&str; 4] = ["v1.0", "v1.5", "v2.0", "v2.3"];
-/// Name, load capacity, fuel capacity, nominal fuel consumption.
+/// Models: name, load capacity, fuel capacity, nominal fuel consumption.
 const MODELS: [[&str; 4]; 3] =
     [["F-150", "2000", "200", "15"], ["G-2000", "5000", "300", "19"], ["H-2", "1500", "150", "12"]];
 
 impl Host {
-    /// After its measurements were made.
+    /// Draws a host, after its measurements.
     pub(super) fn draw(source: &mut Source) -> Host {
         let region = below(source, REGIONS.len());
         let datacenters = REGIONS[usize::from(region)].1.len();
@@ -114,7 +114,7 @@ impl Host {
 }
 
 impl Server {
-    /// A name of 100,000, then a port.
+    /// Draws a server: a name of 100,000, then a port.
     pub(super) fn draw(source: &mut Source) -> Server {
         let name = source.intn(100_000);
         Server { name, port: source.int63n(20_000) + 1_024 }
@@ -140,7 +140,7 @@ impl Extras {
 }
 
 impl Truck {
-    /// After its readings were made.
+    /// Draws a truck, after its readings.
     pub(super) fn draw(source: &mut Source) -> Truck {
         Truck {
             model: below(source, MODELS.len()),

@@ -16,16 +16,16 @@ pub(super) struct GenericSimulator {
 }
 
 struct Life {
-    /// Where its metrics end; they begin where those of the host before it end.
+    /// End of its metrics; they begin at the end of those of the host before it.
     end: usize,
-    /// For how many epochs it has rows; 0 is for ever.
+    /// Number of epochs in which it has rows; 0 is no limit.
     epochs: u64,
-    /// Its first epoch, once it had one.
+    /// Its first epoch, after that has begun.
     born: Option<u64>,
 }
 
 impl GenericSimulator {
-    /// With the largest number of metrics of a host.
+    /// Creates the simulator; also returns the largest number of metrics of a host.
     pub(super) fn new(options: &Options) -> (GenericSimulator, usize, Entities) {
         let scale = usize::try_from(options.scale).expect("32 bits, O1");
         let mut counts = zipf_array(scale - 1, options.max_metrics);
@@ -71,7 +71,7 @@ impl GenericSimulator {
             let first = self.host.checked_sub(1).map_or(0, |before| self.hosts[before].end);
             let life = &mut self.hosts[self.host];
             let states = &mut self.states[first..life.end];
-            // Nothing else draws: a host may move right before its row.
+            // Nothing else draws in between, so a host may move right before its row.
             if self.clock.epoch != 0 {
                 for state in &mut *states {
                     let step = self.normal.draw(&mut self.source) * 1.0 + 0.0;

@@ -18,37 +18,37 @@ pub(super) struct HostSimulator {
     normal: Normal,
     clock: Clock,
     plan: Vec<Motion>,
-    /// Where the states of each measurement lie among those of a host.
+    /// Range of the states of each measurement among those of a host.
     slots: Vec<(usize, usize)>,
     width: usize,
     /// The states of this instant, host by host.
     now: Vec<f64>,
-    /// Those of the next one; empty with one measurement.
+    /// The states of the next instant; empty with one measurement.
     next: Vec<f64>,
-    /// How many hosts have moved to the next instant.
+    /// Number of hosts that have moved to the next instant.
     moved: u64,
     measurement: usize,
     host: u64,
 }
 
-/// How some states of a host move.
+/// Rule by which some states of a host move.
 enum Motion {
-    /// Each on its own.
+    /// States that move independently.
     Walks { from: usize, walks: Vec<Walk> },
-    /// Used, cached and buffered bytes, within the total before them.
+    /// Used, cached and buffered bytes, within the total, which is the state before them.
     Memory { from: usize },
     /// Seconds since the first instant.
     Uptime { at: usize },
 }
 
-/// Adds a normal number, or its magnitude, and stays within bounds.
+/// A random walk that adds a normal number, or its magnitude, and stays within bounds.
 #[derive(Clone, Copy)]
 struct Walk {
     mean: f64,
     deviation: f64,
     min: f64,
     max: f64,
-    /// Whether it only grows.
+    /// True if the state only grows.
     grows: bool,
 }
 
@@ -146,7 +146,8 @@ impl HostSimulator {
         self.moved = 0;
     }
 
-    /// Moves what has to be moved by the time that rows of the next `hosts` hosts are out.
+    /// Moves the hosts that have to be moved by the time that rows of the next `hosts` hosts are
+    /// out.
     fn prepare(&mut self, hosts: u64) {
         if self.next.is_empty() {
             // Epoch 0 has the start values.
@@ -219,7 +220,7 @@ impl HostSimulator {
     }
 }
 
-/// What the measurements after cpu draw when a host is made; pushes their start values.
+/// Draws the measurements after cpu when a host is created, and pushes their start values.
 fn draw_devops(source: &mut Source, states: &mut Vec<f64>) -> Extras {
     let mut extras = Extras { serial: [0; 3].map(|_| source.intn(1_000)), ..Extras::default() };
     states.extend([0.0; 7]);
@@ -274,7 +275,7 @@ fn devops_plan(slots: &[(usize, usize)]) -> Vec<Motion> {
     ]
 }
 
-/// All but the first field, which is no walk.
+/// Returns the walks of all fields but the first, which is not a walk.
 fn redis_walks() -> Vec<Walk> {
     let mut walks = vec![Walk::growing(5.0)];
     walks.extend([Walk::growing(50.0); 4]);
@@ -283,7 +284,7 @@ fn redis_walks() -> Vec<Walk> {
     walks.extend([Walk::within(50.0, 0.0, 16.0 * GIB); 4]);
     walks.push(Walk::within(50.0, 0.0, 10_000.0));
     walks.extend([Walk::within(5.0, 0.0, 1_000.0); 16]);
-    // mem_fragmentation_ratio
+    // The field is mem_fragmentation_ratio.
     walks[25] = Walk::within(5.0, 0.0, 100.0);
     walks
 }

@@ -1,9 +1,10 @@
 //! Trucks of `iot`: readings and diagnostics, on their way through a network that loses rows,
 //! delays them, brings them in another order, and leaves out tags and fields.
 //!
-//! - I1. What looks like a slip of the original is kept: settings of a batch have the number of
-//!   the row that they are for, but rows dropped on the way shift the numbers of those behind; a
-//!   row held back can be held back again; the simulation may be asked for points past its end.
+//! - I1. Behaviour that looks like an error of the original is kept: settings of a batch have the
+//!   number of the row that they are for, but rows dropped on the way shift the numbers of those
+//!   behind; a row held back can be held back again; the simulation may be asked for points past
+//!   its end.
 
 use std::collections::VecDeque;
 
@@ -27,7 +28,7 @@ pub(super) struct TruckSimulator {
     late_rows: VecDeque<Entry>,
 }
 
-/// The trucks themselves.
+/// The trucks, before the faults of the network.
 struct Base {
     normal: Normal,
     clock: Clock,
@@ -57,7 +58,7 @@ impl Entry {
     };
 }
 
-/// What happens to the rows of a batch.
+/// The faults of the rows of a batch.
 #[derive(Default)]
 struct Settings {
     reinserted: [bool; BATCH],
@@ -109,7 +110,7 @@ impl TruckSimulator {
         while !stretch.is_full() && self.refill() {
             for entry in &self.current {
                 if self.base.clock.takes_turn() {
-                    // Lengths that are known when this is compiled: copies without a call.
+                    // The lengths are constants for the compiler, so that copies need no call.
                     match entry.row.measurement {
                         0 => stretch.push(entry.row, &entry.states),
                         _ => stretch.push(entry.row, &entry.states[..DIAGNOSTICS]),
@@ -119,7 +120,7 @@ impl TruckSimulator {
         }
     }
 
-    /// The next rows to hand out, or whether there are none.
+    /// Fetches the next rows to hand out. Returns false at the end.
     fn refill(&mut self) -> bool {
         self.current.clear();
         loop {
@@ -162,7 +163,7 @@ impl TruckSimulator {
         }
     }
 
-    /// All draws about a batch, made before its first row.
+    /// Draws all random decisions about a batch, before its first row.
     fn draw_fate(&mut self) -> Fate {
         let source = &mut self.source;
         if source.float() < 0.01 {
@@ -190,7 +191,7 @@ impl TruckSimulator {
             }
             settings.delayed[i] = source.float() < 0.3;
         }
-        // A late batch that comes now throws these settings away.
+        // A late batch that comes now replaces this one and discards its settings.
         match (insert, delay) {
             (true, _) => Fate::Insert,
             (false, true) => Fate::Delay(settings),
@@ -206,7 +207,7 @@ impl TruckSimulator {
             if self.base.clock.is_done() {
                 return;
             }
-            // Points are made in place: moving them about costs more than drawing them.
+            // Points are created in place: moving them costs more than drawing them.
             self.current.push(Entry::NONE);
             let entry = self.current.last_mut().expect("just pushed");
             loop {
@@ -236,7 +237,7 @@ impl TruckSimulator {
 }
 
 impl Base {
-    /// Puts the next point in place of `entry`, unless its truck is not there yet.
+    /// Replaces `entry` by the next point, unless its truck does not exist yet.
     #[inline]
     fn next(&mut self, source: &mut Source, entry: &mut Entry) -> bool {
         if self.truck == self.clock.scale {

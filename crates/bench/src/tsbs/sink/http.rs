@@ -1,4 +1,5 @@
-//! As much of HTTP/1.1 as a sink needs: bodies with a length or in pieces, connections that stay.
+//! The part of HTTP/1.1 that a sink needs: bodies with a length or in chunks, persistent
+//! connections.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::net::TcpStream;
@@ -7,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::discard::Discard;
 use super::{READ_BYTES, Shared, write_status};
 
-/// A head longer than this is none.
+/// Largest head in bytes.
 const HEAD_BYTES_MAX: u64 = 64 * 1024;
 
 enum Body {
@@ -25,7 +26,7 @@ pub(super) fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
             Body::Pieces => loop {
                 let length = read_piece_length(&mut reader)?;
                 take(&mut reader, length, (shared, &mut discard))?;
-                // Each piece ends with a line break, and after the last one so does the body.
+                // Each chunk ends with a line break, and so does the body after the last one.
                 read_line(&mut reader)?;
                 if length == 0 {
                     break;
@@ -38,7 +39,7 @@ pub(super) fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// `None` when the client has closed.
+/// Reads the head of a request; `None` when the client has closed.
 fn read_head(reader: &mut BufReader<&TcpStream>, stream: &TcpStream) -> io::Result<Option<Body>> {
     if read_line(reader)?.is_empty() {
         return Ok(None);
@@ -71,7 +72,7 @@ fn read_line(reader: &mut BufReader<&TcpStream>) -> io::Result<String> {
     Ok(line)
 }
 
-/// Takes a body, or a piece of one.
+/// Takes a body, or a chunk of one.
 fn take(
     reader: &mut BufReader<&TcpStream>,
     mut length: u64,

@@ -1,10 +1,11 @@
-//! Where a server is: `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=...`.
+//! The address of a server: `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=...`.
 //!
-//! - AD1. What is wrong with an address is said without any part of it: whoever forgets to encode
-//!   a password has it in the wrong place.
+//! - AD1. An error about an address contains no part of it, because a password that was not
+//!   percent-encoded may stand in any place.
 //!
-//! `sslmode` is `disable`, `prefer` (TLS if the server has it), `require` (TLS, whoever the server
-//! is) or `verify-full`, which needs `sslrootcert`; that alone says as much.
+//! `sslmode` is `disable`, `prefer` (TLS if the server has it), `require` (TLS without a check of
+//! the certificate) or `verify-full`, which needs `sslrootcert`; `sslrootcert` alone means the
+//! same.
 
 use std::path::PathBuf;
 
@@ -14,15 +15,15 @@ use tokio_postgres::config::{Host, SslMode};
 
 use super::RemoteError;
 
-/// PostgreSQL's own is 5432.
+/// The default port of Tidegate; PostgreSQL's own is 5432.
 const PORT: u16 = 8812;
 
-/// Where a server is, and who asks.
+/// The location of a server, and the login.
 pub(super) struct Address {
     pub(super) config: Config,
-    /// Certificates of which one must have signed the server's.
+    /// File of certificates, one of which must have signed the server's.
     pub(super) authority: Option<PathBuf>,
-    /// Host and port, for people.
+    /// Host and port, for messages.
     pub(super) place: String,
 }
 
@@ -61,7 +62,7 @@ fn parse(url: &str) -> Option<Address> {
     Some(Address { config, authority, place })
 }
 
-/// The same with our port, if it names none.
+/// Returns the address, with the default port if it names none.
 fn with_port(base: &str) -> Option<String> {
     let start = base.find("://")? + 3;
     let end = base[start..].find('/').map_or(base.len(), |at| start + at);
@@ -74,7 +75,7 @@ fn with_port(base: &str) -> Option<String> {
 fn place(config: &Config) -> Option<String> {
     let [Host::Tcp(host)] = config.get_hosts() else { return None };
     let [port] = config.get_ports() else { return None };
-    // AD1. An `@` of a password, whose rest would be the host.
+    // An `@` in a password would make the rest of the password the host (AD1).
     let is_host = !host.is_empty() && !host.contains(['@', '/', ' ']);
     is_host.then(|| match host.contains(':') {
         true => format!("[{host}]:{port}"),

@@ -1,18 +1,18 @@
-//! Why a server has not answered.
+//! Errors of a server or of the connection to it.
 //!
-//! - FA1. What the server says of a statement reads as the engine's own errors do: the place in the
+//! - FA1. The server's error for a statement reads as the engine's own errors do: the place in the
 //!   script, then the sentence.
 
 use thiserror::Error;
 use tidegate_query::Position;
 use tokio_postgres::error::{DbError, ErrorPosition};
 
-/// What connections say when the server wants a password and there is none.
+/// The error of a connection if the server wants a password and there is none.
 const PASSWORD_MISSING: &str = "password missing";
-/// SQLSTATEs of what is damaged begin so.
+/// The SQLSTATE of corruption.
 const CORRUPTION: &str = "XX001";
 
-/// Why a server has not answered.
+/// The reason why a server has not answered.
 #[derive(Debug, Error)]
 pub(crate) enum RemoteError {
     #[error(
@@ -53,7 +53,7 @@ pub(super) fn is_password_missing(error: &tokio_postgres::Error) -> bool {
     source.is_some_and(|source| source.to_string() == PASSWORD_MISSING)
 }
 
-/// An error of who could not come in.
+/// Returns the error of a failed connect or login.
 pub(super) fn of_connection(error: tokio_postgres::Error, place: &str) -> RemoteError {
     let place = place.to_owned();
     if let Some(said) = error.as_db_error() {
@@ -64,7 +64,7 @@ pub(super) fn of_connection(error: tokio_postgres::Error, place: &str) -> Remote
     RemoteError::Connect { place, source }
 }
 
-/// An error of a statement that begins so many bytes into its text.
+/// Returns the error of a statement that begins at byte `before` of its text.
 pub(super) fn of_statement(error: &tokio_postgres::Error, sql: &str, before: usize) -> RemoteError {
     if let Some(said) = error.as_db_error() {
         return RemoteError::Statement {
@@ -79,7 +79,7 @@ pub(super) fn of_statement(error: &tokio_postgres::Error, sql: &str, before: usi
     RemoteError::Protocol { source: error.to_string().into() }
 }
 
-/// A notice of a statement with the place that it names, as it is in the script (FA1).
+/// Returns a notice of a statement with its place moved to that in the script (FA1).
 pub(super) fn relocated(notice: &str, before: &str) -> String {
     let found = notice.strip_prefix("line ").and_then(|rest| {
         let (line, rest) = rest.split_once(", column ")?;
@@ -96,7 +96,8 @@ pub(super) fn relocated(notice: &str, before: &str) -> String {
     format!("line {}, column {column}: {rest}", (start.line + line).saturating_sub(1))
 }
 
-/// Where in the script it is (FA1): the server counts characters of what it was sent, from 1.
+/// Returns the place of an error in the script (FA1): the server counts characters of the
+/// statement, from 1.
 fn position(said: &DbError, sql: &str, before: usize) -> Option<Position> {
     let Some(ErrorPosition::Original(character)) = said.position() else { return None };
     let character = usize::try_from(*character).ok()?.checked_sub(1)?;

@@ -1,9 +1,9 @@
 //! Rows of PostgreSQL's protocol, in its binary form, as Arrow's batches.
 //!
 //! - RO1. A batch has at most `BATCH_ROWS` rows and is closed behind about `BATCH_BYTES`.
-//! - RO2. A server can send anything: a value that is none of its type is an error of its column.
+//! - RO2. A server can send anything: a value that does not fit its type is an error of its column.
 //!
-//! What has no type of Arrow's here is taken as a text. Not here: how values are written
+//! Values of a type without an Arrow type here are taken as text. Not here: output formats
 //! (`output`).
 
 mod column;
@@ -19,11 +19,11 @@ use tokio_postgres::{Column, Row};
 use self::column::{Builder, builder};
 use super::RemoteError;
 
-/// RO1. As the engine's own.
+/// Most rows of a batch, as in the engine (RO1).
 const BATCH_ROWS: usize = 8_192;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// The bytes of a value, whatever its type.
+/// The bytes of a value of any type.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> FromSql<'a> for Bytes<'a> {
@@ -39,7 +39,7 @@ impl<'a> FromSql<'a> for Bytes<'a> {
     }
 }
 
-/// Rows on their way into a batch.
+/// Rows that are being collected into a batch.
 pub(super) struct Batches {
     schema: SchemaRef,
     columns: Vec<Box<dyn Builder>>,
@@ -64,7 +64,7 @@ impl Batches {
         Arc::clone(&self.schema)
     }
 
-    /// Adds a row; the batch, if that has filled it (RO1).
+    /// Adds a row, and returns the batch if it is full (RO1).
     pub(super) fn push(&mut self, row: &Row) -> Result<Option<RecordBatch>, RemoteError> {
         for (at, column) in self.columns.iter_mut().enumerate() {
             let malformed =
@@ -81,7 +81,7 @@ impl Batches {
         self.finish()
     }
 
-    /// The rows that are no batch yet, if there are some.
+    /// Returns the rows that are in no batch yet, if there are some.
     pub(super) fn finish(&mut self) -> Result<Option<RecordBatch>, RemoteError> {
         if self.rows == 0 {
             return Ok(None);

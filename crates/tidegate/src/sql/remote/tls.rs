@@ -1,8 +1,8 @@
 //! TLS to a server.
 //!
-//! - CT1. With an authority, the server must have a certificate that it has signed, for the name
-//!   that was asked for. Without one everybody who has some certificate is believed, as clients of
-//!   PostgreSQL do with `sslmode=require`: then nobody can listen, and nobody is known.
+//! - CT1. With an authority, the server must have a certificate that the authority has signed for
+//!   the requested name. Without one, any certificate is accepted, as in clients of PostgreSQL with
+//!   `sslmode=require`: the connection is encrypted, but the server is not authenticated.
 
 use std::io;
 use std::path::Path;
@@ -25,12 +25,12 @@ use tokio_rustls::TlsConnector;
 
 use super::RemoteError;
 
-/// TLS as an address wants it.
+/// TLS with the settings of an address.
 #[derive(Clone)]
 pub(super) struct ClientTls(TlsConnector);
 
 impl ClientTls {
-    /// With the authority of this file, if one is named (CT1).
+    /// Creates TLS settings with the authority of this file, if one is named (CT1).
     pub(super) fn new(authority: Option<&Path>, disk: &dyn Disk) -> Result<ClientTls, RemoteError> {
         let provider = Arc::new(default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -60,7 +60,7 @@ fn roots(path: &Path, disk: &dyn Disk) -> Result<RootCertStore, RemoteError> {
     }
 }
 
-/// Believes whoever has the key of the certificate that is shown (CT1).
+/// A verifier that accepts any certificate if the server has its key (CT1).
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 
@@ -128,7 +128,7 @@ impl TlsConnect<Socket> for Handshake {
     }
 }
 
-/// A connection that TLS is spoken on.
+/// A connection with TLS.
 pub(super) struct TlsSocket(tokio_rustls::client::TlsStream<Socket>);
 
 impl TlsStream for TlsSocket {

@@ -1,4 +1,4 @@
-//! Who may come in, and what he may do then.
+//! Authentication and authorization: logins, roles and tokens, and the privileges of requests.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use crate::world::{World, wait_until};
 const ADMIN: &str = "auth.admin_password=a better one";
 const READER: [&str; 2] = ["auth.readonly_enabled=true", "auth.readonly_password=look"];
 
-/// `Authorization` with a name and a password.
+/// Returns the `Authorization` header for a name and a password.
 fn basic(user: &str, password: &str) -> String {
     format!("Authorization: Basic {}\r\n", base64(format!("{user}:{password}").as_bytes()))
 }
@@ -43,7 +43,7 @@ fn check(answer: &Answer, status: u16, code: &str) {
     assert!(answer.body.contains(code), "{}", answer.body);
 }
 
-/// A server that asks everybody who he is.
+/// Starts a server that requires a login for every request.
 fn asking(world: &World) -> Server {
     let keys = ["http.auth=required", "copy.root=import", ADMIN, READER[0], READER[1]];
     Server::start_with(world, &keys)
@@ -102,7 +102,7 @@ fn a_reader_reads() {
     );
     check(&upload, 403, r#""code":"42501""#);
     check(&exec(&server, "SELECT v FROM t", &admin), 200, "[[1]]");
-    // It is told what it is, and nothing about others.
+    // The user sees its own role, and nothing about others.
     let roles = "SELECT rolname, rolsuper, rolcreatedb, rolcreaterole FROM pg_roles";
     check(&exec(&server, roles, &reader), 200, r#"[["user",false,false,false]]"#);
     check(&exec(&server, roles, &admin), 200, r#"[["admin",true,true,true]]"#);
@@ -122,7 +122,7 @@ fn a_reader_reads() {
     server.stop();
 }
 
-/// The password comes by standard input.
+/// Runs `tidegate user` with the password on standard input.
 #[track_caller]
 fn user(world: &World, arguments: &[&str], password: &str) -> String {
     let run = world.run_with(&[&["user"], arguments].concat(), password.as_bytes());
@@ -176,7 +176,7 @@ fn tokens_are_their_users() {
     let token = user(&world, &["token", "ann", "--expires", "90d"], "").trim().to_owned();
     let bearer = format!("Authorization: Bearer {token}\r\n");
     check(&exec(&server, "SELECT current_user", &bearer), 200, r#"[["ann"]]"#);
-    // As clients of InfluxDB 2 write it.
+    // The header has the form of InfluxDB 2's clients.
     let influx = format!("Authorization: Token {token}\r\n");
     check(&server.post("/api/v2/write?bucket=b&org=o", &influx, "t v=1i 1"), 204, "");
     check(&exec(&server, "DROP TABLE t", &bearer), 403, "42501");
@@ -207,7 +207,7 @@ fn whoever_fails_waits_and_whoever_is_known_does_not_compute() {
         last = start.elapsed();
     }
     assert!(last.as_millis() >= 400, "AU3: {last:?}");
-    // One connection and many requests: a login each would take a minute without optimisation.
+    // The requests share one connection: a login each would take a minute without optimisation.
     let right = basic("admin", "a better one");
     let request = format!("GET /chk?j=t HTTP/1.1\r\nHost: x\r\n{right}\r\n");
     let mut stream: TcpStream = server.connect();
@@ -284,8 +284,8 @@ fn a_page_from_elsewhere_may_what_it_is_allowed() {
     server.stop();
 }
 
-// A page of another place needs nothing more than a link to have a browser send a GET, with the
-// password that it remembers: `location = "http://db/exec?query=DROP TABLE t"`.
+// A page of another site can make a browser send a GET by a mere link, with the remembered
+// password: `location = "http://db/exec?query=DROP TABLE t"`.
 #[test]
 fn a_get_and_a_head_only_read() {
     let world = World::new();
@@ -315,7 +315,7 @@ fn a_get_and_a_head_only_read() {
         let head = format!("HEAD {target} HTTP/1.1\r\nHost: x\r\n{admin}");
         let bytes = server.bytes(&head, b"");
         assert!(bytes.starts_with(b"HTTP/1.1 405 "), "GD6: {sql}");
-        // A file has rows, whatever the method.
+        // An export returns rows as a file, whatever the method.
         let exported = server.post(&target.replace("/exec", "/exp"), &admin, "");
         assert!(exported.status != 200, "{sql}: {}", exported.body);
     }
@@ -347,8 +347,8 @@ fn a_get_of_a_program_may_be_let_change_things() {
     server.stop();
 }
 
-// Only four routes looked at `Host` and `Origin`, and none where `http.auth` was off: with a name
-// that was made to lead here, a page read the columns of any table by /api/v1/sql/validate.
+// Only four routes checked `Host` and `Origin`, and none with `http.auth` off: a page whose name
+// was made to resolve to this server read the columns of any table over /api/v1/sql/validate.
 #[test]
 fn no_page_of_another_place_or_name_gets_an_answer_from_any_route() {
     let world = World::new();
@@ -394,7 +394,7 @@ fn no_page_of_another_place_or_name_gets_an_answer_from_any_route() {
                 }
             }
         }
-        // A link to the console may stand anywhere.
+        // A link to the console may stand on any site.
         let link = "GET / HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: cross-site\r\n\
                     Authorization: Token admin:a better one\r\n";
         assert_eq!(server.request(link, b"").status, 200, "GD4");
@@ -411,7 +411,7 @@ fn names_of_the_server_are_listed() {
         server.request(&format!("GET /settings HTTP/1.1\r\nHost: {host}\r\n"), b"").status
     };
     assert_eq!((ask("DB.example:9000"), ask("db.example.evil.example")), (200, 403), "GD5");
-    // The host of an address in absolute form counts.
+    // The host of an absolute-form target counts.
     let absolute = "GET http://evil.example/settings HTTP/1.1\r\nHost: x\r\n";
     assert_eq!(server.request(absolute, b"").status, 403, "WI5");
     let mut admin = std::net::TcpStream::connect(server.admin).unwrap();
@@ -423,7 +423,7 @@ fn names_of_the_server_are_listed() {
     server.stop();
 }
 
-// A proxy on the machine of the server made everyone who reached it an administrator.
+// A proxy on the machine of the server made every client behind it an administrator.
 #[test]
 fn a_request_through_a_proxy_needs_a_login() {
     let world = World::new();
@@ -439,7 +439,7 @@ fn a_request_through_a_proxy_needs_a_login() {
     let warnings = get(&server, "/warnings", "");
     check(&warnings, 200, "http.auth = auto, and no auth.admin_password is set");
     server.stop();
-    // With a password of its own, a server asks for it wherever it listens.
+    // A server with a configured password asks for it on every address.
     let server = Server::start_with(&world, &[ADMIN]);
     check(&exec(&server, "SELECT 1", ""), 401, "28000");
     let admin = basic("admin", "a better one");
@@ -469,12 +469,13 @@ fn what_is_logged_changes_with_a_signal() {
     server.stop();
 }
 
-// A reader with as many statements as there are turns stopped everybody else, administrators too:
-// all of theirs were told after ten seconds to come again, for as long as the reader liked.
+// A reader with as many statements as the server runs at once blocked all others, administrators
+// too: their statements were refused after ten seconds, for as long as the reader went on.
 #[test]
 fn an_administrator_has_a_turn_when_a_reader_has_all_others() {
     let world = World::new();
-    // So long that a statement of the reader waits out the question whether all turns are taken.
+    // The timeout is so long that a statement of the reader still waits for its turn while the
+    // check below occupies one.
     let turns = ["query.max_concurrent=2", "query.queue_timeout=2s"];
     let keys = ["http.auth=required", ADMIN, READER[0], READER[1], turns[0], turns[1]];
     let server = Server::start_with(&world, &keys);

@@ -1,4 +1,4 @@
-//! What a server says of what it does, and statements that others end.
+//! The running queries that a server shows, and their cancellation by others.
 
 use std::io::{Read, Write};
 
@@ -33,7 +33,7 @@ fn a_statement_is_ended_from_another_connection() {
     let again = server.exec(&format!("cancel query {id}"));
     assert!(again.status == 400 && again.body.contains(r#""code":"42704""#), "{}", again.body);
     assert_eq!(server.rows(&format!("select cancel_query({id})")), "[[false]]");
-    // It is free for the next one.
+    // The turn of the statement is free for the next one.
     assert_eq!(server.rows("select 1"), "[[1]]");
 }
 
@@ -41,7 +41,7 @@ fn a_statement_is_ended_from_another_connection() {
 fn a_cancel_does_not_wait_for_those_that_work() {
     let world = World::new();
     let mut command = world.command(&["serve", "--http", "127.0.0.1:0", "--ilp", "127.0.0.1:0"]);
-    // Four statements have their turn.
+    // At most four statements run at a time.
     let server = Server::spawn(command.args(["--threads", "1"]));
     let request = format!("GET /exec?query={} HTTP/1.1\r\nHost: here\r\n", encode(ENDLESS));
     let start = || {
@@ -65,8 +65,8 @@ fn a_cancel_does_not_wait_for_those_that_work() {
     wait_until("all of them to end", || server.rows(&ids) == "[]");
 }
 
-// A client that took no rows kept its turn, also when its statement had been cancelled: with as
-// many of them as there are turns, nobody else could do anything until they went.
+// A client that took no rows kept its turn, even after its statement had been cancelled: as many
+// such clients as there are turns stopped all other work until they went.
 #[test]
 fn a_cancel_takes_the_turn_of_whose_client_takes_nothing() {
     let world = World::new();
@@ -189,7 +189,7 @@ fn a_statement_ends_or_spills_at_its_limit_and_others_go_on() {
         assert_eq!((sorted.status, lines), (200, 1_000_001), "ME3: {:.200}", sorted.body);
         assert!(sorted.body.starts_with("\"x\"\r\n1000000\r\n999999\r\n"));
     });
-    // 200,000 views of 16 bytes would fit: the texts behind them do not.
+    // 200,000 views of 16 bytes would fit, but the texts behind them do not.
     let kept = "SELECT array_length(array_agg(md5(x::varchar))) FROM long_sequence(200000)";
     let failed = server.exec(kept);
     assert_eq!(failed.status, 503, "kept-1: {}", failed.body);
@@ -200,7 +200,7 @@ fn a_statement_ends_or_spills_at_its_limit_and_others_go_on() {
     server.stop();
 }
 
-// 16 MiB of brackets were a gigabyte of tokens, in every connection, and counted to nothing.
+// The tokens of 16 MiB of brackets took a gigabyte in every connection, and were not counted.
 #[test]
 fn reading_a_long_statement_is_paid_before_it_is_begun() {
     let world = World::new();

@@ -1,5 +1,5 @@
-//! Clients that others have written, as they are: the packages `questdb` and `influxdb-client` for
-//! Python, where they are installed.
+//! Unmodified third-party clients: the packages `questdb` and `influxdb-client` for Python, if they
+//! are installed.
 //!
 //! The interpreter is `$TIDEGATE_PYTHON`, or `~/.cache/tidegate-peers/python/bin/python`;
 //! docs/server.md says how to make it.
@@ -12,7 +12,7 @@ use std::process::Command;
 use super::server::Server;
 use crate::world::World;
 
-/// An interpreter that has the package, if there is one.
+/// Returns an interpreter that has the package, if there is one.
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn python(package: &str) -> Option<PathBuf> {
     let home = || env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
@@ -141,7 +141,7 @@ for name in ['testUser1', 'nobody']:
     let server = Server::spawn(command.args(["--set", "ilp.tcp.auth_file=keys"]));
     run(&python, PROGRAM, &[server.ilp.to_string()]);
     server.wait_for_rows("t", 3);
-    // Lines without a name are an answer that is too long, or none.
+    // Lines without a login are taken for the name of a key and an invalid signature.
     let mut stream = std::net::TcpStream::connect(server.ilp).expect("it listens");
     stream.write_all(b"t name=\"no one\" 9\n").expect("it reads");
     let mut answer = Vec::new();

@@ -1,8 +1,8 @@
-//! The console: its page, and what a person does with it in a browser.
+//! The console: its page, and its use in a browser.
 //!
-//! Its tests are its own (`console/tests`) and need what `cargo xtask console` installs, and the
-//! last two `/usr/bin/chromium` too, or the browser at `$CHROMIUM`. Where that is not there, a
-//! test says that it was skipped.
+//! Its tests are its own (`console/tests`) and need the packages that `cargo xtask console`
+//! installs; the last two also need `/usr/bin/chromium`, or the browser at `$CHROMIUM`. If these
+//! are missing, a test says that it was skipped.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::process::Command;
 use super::server::Server;
 use crate::world::World;
 
-/// Rows of the table that is looked at. A browser has them in seconds; a server without
+/// Number of rows of the table in the tests. A browser loads them in seconds; a server without
 /// optimisation takes most of the time.
 const ROWS: &str = "1000000";
 
@@ -28,7 +28,7 @@ fn is_there(path: &Path) -> bool {
     is_there
 }
 
-/// A script of the console's own.
+/// Runs a script of the console.
 #[track_caller]
 fn run(script: &str, settings: &[(&str, &str)]) {
     let mut command = Command::new("npm");
@@ -59,12 +59,12 @@ fn the_console_passes_its_own_tests() {
     if is_there(&folder().join("node_modules/vitest")) {
         run("check", &[]);
         run("test", &[]);
-        // Whoever has installed the console has built it, or its build is broken.
+        // An installed console must also be built; otherwise its build is broken.
         assert!(folder().join("dist/index.html").exists(), "`cargo xtask console` builds it");
     }
 }
 
-/// The browser, if it and what drives it are there.
+/// Returns the browser, if it and its driver are there.
 fn browser() -> Option<String> {
     let browser = env::var("CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".to_owned());
     let parts = ["node_modules/playwright-core", "dist/index.html"].map(|part| folder().join(part));

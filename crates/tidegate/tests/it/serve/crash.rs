@@ -1,5 +1,5 @@
-//! A server that is killed at any moment: what was acknowledged is there once, and nothing is there
-//! in part.
+//! A server that is killed at random moments: every acknowledged request is stored exactly once,
+//! and no request is stored in part.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -25,7 +25,7 @@ fn write_on(address: SocketAddr, writer: usize, mut number: u64, acknowledged: &
         let mut body = String::new();
         for table in TABLES {
             for row in 0..ROWS {
-                // A column that comes now and then makes changes of the tables a part of it.
+                // A column that is added now and then makes schema changes part of the test.
                 let extra = if number % 50 == 7 {
                     format!(",x{writer}_{number}=1i")
                 } else {
@@ -50,7 +50,8 @@ fn write_on(address: SocketAddr, writer: usize, mut number: u64, acknowledged: &
     }
 }
 
-/// For each writer, how many requests below `next` are there; all of them whole, none twice.
+/// Returns for each writer the number of requests below `next` that are stored, and checks that all
+/// are whole and none is stored twice.
 fn check(server: &Server, next: &[u64; WRITERS]) -> [u64; WRITERS] {
     let mut there = [0; WRITERS];
     for table in TABLES {
@@ -107,7 +108,7 @@ fn acknowledged_requests_survive_many_kills() {
     kill_and_check(100, 400, &[]);
 }
 
-/// Kills a server so many times, each after up to so many acknowledged requests.
+/// Kills a server `kills` times, each time after up to `requests` acknowledged requests.
 fn kill_and_check(kills: u64, requests: u64, keys: &[&str]) {
     let world = World::new();
     let mut next = [0; WRITERS];
@@ -128,7 +129,7 @@ fn kill_and_check(kills: u64, requests: u64, keys: &[&str]) {
                     scope.spawn(move || write_on(address, writer, number, acknowledged))
                 })
                 .collect();
-            // A moment that no clock chooses: so many requests later, wherever the others are.
+            // The moment of the kill is set by the number of requests, not by a clock.
             let target = 1 + round * 37 % requests;
             wait_until("requests to be acknowledged", || target <= acknowledged.load(SeqCst));
             server.signal("-KILL");

@@ -1,8 +1,8 @@
 //! A disk that is full, and has room again.
 //!
-//! The server runs on a file system of its own, in memory and small, which it mounts where nobody
-//! else sees it (`unshare`); so the test needs no rights. Where the kernel does not allow that, the
-//! test says that it was skipped.
+//! The server runs on a small file system of its own in memory, mounted in a private namespace
+//! (`unshare`), so the test needs no privileges. Where the kernel does not allow that, the test
+//! says that it was skipped.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -12,15 +12,14 @@ use std::process::{Child, Command, Stdio};
 use super::server::Server;
 use crate::world::{Run, World, wait_until};
 
-/// A file system of its own, at the place of a world's database. It is there as long as a process
-/// is that does nothing else.
+/// A file system of its own, at the place of a world's database. An idle process keeps it mounted.
 struct SmallDisk<'a> {
     world: &'a World,
     keeper: Child,
 }
 
 impl<'a> SmallDisk<'a> {
-    /// One of so many MiB, if that is possible here.
+    /// Mounts a file system of this many MiB, if that is possible here.
     #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
     fn new(world: &'a World, size: u32) -> Option<SmallDisk<'a>> {
         fs::create_dir_all(world.path("db")).expect("a folder");
@@ -40,7 +39,7 @@ impl<'a> SmallDisk<'a> {
         Some(SmallDisk { world, keeper })
     }
 
-    /// The program where the file system is.
+    /// Returns the program, to be run inside the namespace of the file system.
     fn command(&self, arguments: &[&str]) -> Command {
         let inner = self.world.command(arguments);
         let mut command = Command::new("nsenter");
@@ -50,7 +49,7 @@ impl<'a> SmallDisk<'a> {
         command
     }
 
-    /// Lets nothing be written to it any more.
+    /// Remounts the file system read-only.
     fn make_read_only(&self) {
         let id = self.keeper.id().to_string();
         let mut command = Command::new("nsenter");
@@ -59,7 +58,7 @@ impl<'a> SmallDisk<'a> {
         assert!(command.status().expect("nsenter is there").success(), "it can be read-only");
     }
 
-    /// A file of it, for us.
+    /// Returns the path of a file of the file system, from outside the namespace.
     fn path(&self, name: &str) -> PathBuf {
         let inside = self.world.path("db").join(name);
         let inside = inside.strip_prefix("/").expect("an absolute path");
@@ -69,22 +68,22 @@ impl<'a> SmallDisk<'a> {
 
 impl Drop for SmallDisk<'_> {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.keeper.kill();
         let _ = self.keeper.wait();
     }
 }
 
-/// Takes all room that is left.
+/// Fills the free space.
 fn fill(path: &Path) {
     let mut file = File::create(path).expect("a file");
     for bytes in [1 << 20, 1 << 12] {
-        // Until there is no room for so many.
+        // The writes go on until there is no room for a write of this size.
         while file.write_all(&vec![1; bytes]).is_ok() {}
     }
 }
 
-/// A body of some hundred kilobytes that does not become less in the log.
+/// Returns a body of some hundred kilobytes that does not compress in the log.
 fn body(number: u64) -> String {
     let mut seed = number;
     (0..2_000).fold(String::new(), |mut lines, row| {
@@ -110,7 +109,7 @@ fn writing_goes_on_when_there_is_room_again_and_nothing_is_lost() {
     assert_eq!(server.post("/write", "", body(0)).status, 204);
     acknowledged += 1;
     fill(&disk.path("filler"));
-    // The log has some room of its own.
+    // The log has some reserved space.
     let refused = loop {
         let answer = server.post("/write", "", body(acknowledged));
         if answer.status != 204 {
@@ -121,7 +120,7 @@ fn writing_goes_on_when_there_is_room_again_and_nothing_is_lost() {
     };
     assert_eq!(refused.status, 507, "{}", refused.body);
     assert!(refused.body.starts_with(r#"{"code":"retry operation""#), "{}", refused.body);
-    // Lines over TCP wait; statements that read do not.
+    // Lines over TCP wait; statements that only read do not.
     let mut stream = server.connect_ilp();
     for number in 0..20 {
         stream.write_all(body(1_000 + number).as_bytes()).expect("the kernel takes them");
@@ -144,7 +143,7 @@ fn writing_goes_on_when_there_is_room_again_and_nothing_is_lost() {
     });
     server.signal("-KILL");
     drop(server);
-    // All of it is there after the worst end, and every request as a whole.
+    // Every acknowledged request is there after a kill, and every request is whole.
     let sql = "select count(*), count(distinct n), min(c), max(c) \
                from (select n, count(*) c from t group by n)";
     let found = Run::of(disk.command(&["sql", sql, "--format", "csv"]).output().expect("it runs"));

@@ -1,4 +1,5 @@
-//! The examples of README.md and docs/: each is run, or stands below with the reason why it is not.
+//! The examples of README.md and docs/: each is run, or is listed below with the reason why it is
+//! not.
 //!
 //! SQL with its results is in `tests/slt/docs.slt`, word by word; command lines run here.
 
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::server::Server;
 use crate::world::World;
 
-/// Command lines, and blocks of SQL, that are not run here, by how they begin.
+/// Prefixes of command lines and blocks of SQL that are not run here, with the reasons.
 const NOT_RUN: [(&str, &str); 22] = [
     ("cargo ", "it builds the program; .ci/run does"),
     ("tidegate serve", "servers of these tests have ports of their own"),
@@ -34,7 +35,7 @@ const NOT_RUN: [(&str, &str); 22] = [
     ("COPY ", "serve::files imports, exports and cancels with it"),
 ];
 
-/// A block within fences.
+/// A fenced block.
 struct Block {
     file: String,
     language: String,
@@ -69,7 +70,7 @@ fn is_run(example: &str) -> bool {
     !NOT_RUN.iter().any(|(start, _)| example.starts_with(start))
 }
 
-/// The statements of a block of SQL, each in one line.
+/// Returns the statements of a block of SQL, each in one line.
 fn statements(text: &str) -> Vec<String> {
     let code = |line: &str| line.split("--").next().unwrap_or_default().to_owned();
     let code = text.lines().map(code).collect::<Vec<_>>().join("\n");
@@ -80,7 +81,7 @@ fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The command lines of the documentation that are run.
+/// Returns the command lines of the documentation that are run.
 fn command_lines(file: &str) -> Vec<String> {
     let shell = blocks().into_iter().filter(|it| it.file == file && it.language == "sh");
     let lines = shell.flat_map(|it| it.text.lines().map(str::to_owned).collect::<Vec<_>>());
@@ -112,7 +113,7 @@ fn sql_of_the_documentation_is_run() {
     }
 }
 
-/// Files that the examples read.
+/// Writes the files that the examples read.
 fn files(world: &World) {
     world.file("hits.csv", "EventTime,URL,region\n2013-07-15T10:00:00,a,eu\n2013-07-16,b,us\n");
     world.file("log.sql", "CREATE TABLE log (ts TIMESTAMP, text VARCHAR) TIMESTAMP(ts)");
@@ -122,7 +123,7 @@ fn files(world: &World) {
     world.run(&["sql", trips, "--format", "parquet", "--output", "trips.parquet"]).succeeds();
 }
 
-/// A command line, in which `tidegate` is the program.
+/// Runs a command line, in which `tidegate` is the program.
 fn run(world: &World, line: &str) -> String {
     let before = format!("tidegate() {{ \"$0\" --db db \"$@\"; }}; set -e; {line}\n exit 0");
     let output = world.command_after(&before, &[]).output().expect("it runs");
@@ -143,7 +144,7 @@ fn commands_of_the_documentation_run() {
             found.push_str(&run(&world, line));
         }
     }
-    // One row of the day that the README asks for.
+    // One row has the day that the README asks for.
     assert!(found.contains("count(*)") && found.contains('1'), "{found}");
     assert!(command_lines("import.md").iter().any(|it| it.starts_with("curl -s http://example")));
     run(&world, "cat a.csv | tidegate import - --table a");

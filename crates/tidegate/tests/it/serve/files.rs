@@ -1,4 +1,4 @@
-//! `/imp`, `/exp` and COPY of a server: files become rows, and rows files.
+//! Imports and exports of a server by `/imp`, `/exp` and COPY.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use super::server::{Answer, Server, encode};
 use crate::world::{World, wait_until};
 
-/// A table with every type, and rows that are hard to write.
+/// Schema of a table with every type.
 const EVERY_TYPE: &str = "CREATE TABLE all_types (ts TIMESTAMP, a BOOLEAN, b TINYINT, c SMALLINT, \
      d INT, e BIGINT, f UTINYINT, g USMALLINT, h UINT, i UBIGINT, j FLOAT, k DOUBLE, \
      l DECIMAL(10,3), m TIMESTAMP_NS, n DATE, o SYMBOL, p VARCHAR, q BINARY, r UUID, s IPV4) \
@@ -24,7 +24,7 @@ const ROWS: &str = "INSERT INTO all_types VALUES \
      ('2025-03-04T00:00:00', NULL, 0, 0, 0, 0, 1, 1, 1, 1, 1.5, -0.0, 0, NULL, NULL, \
       'gr\u{fc}n', 'two\nlines', NULL, NULL, NULL)";
 
-/// A body of parts, as browsers send forms.
+/// Returns a multipart body, as browsers send forms.
 fn form(parts: &[(&str, &str)]) -> (String, String) {
     let mut body = String::new();
     for (fields, text) in parts {
@@ -94,8 +94,8 @@ fn rows_are_exported_as_they_are_asked_for() {
     assert_eq!(posted.body, "\"a\"\r\n1\r\n");
 }
 
-// A chunk without bytes is the last one. An answer whose rows had all been sent when it ended, and
-// one that had none, ended twice: what the client read as the next answer began with `0`.
+// A chunk without bytes is the last one. An answer without rows, or whose rows had all been sent
+// before its end, ended twice: the client read the next answer as one that began with `0`.
 #[test]
 fn an_export_ends_once_and_the_next_answer_follows() {
     let world = World::new();
@@ -105,7 +105,7 @@ fn an_export_ends_once_and_the_next_answer_follows() {
     };
     let mut stream = server.connect();
     let empty = get("select * from generate_series(1, 0) as t(x)", "&fmt=ndjson");
-    // One batch, which is larger than a part.
+    // The rows are one batch, which is larger than a chunk.
     let large = get("select repeat('x', 100000) as x", "&nm=true");
     let ping = "GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     stream.write_all(format!("{empty}{large}{ping}").as_bytes()).unwrap();
@@ -137,7 +137,8 @@ fn an_export_that_fails_has_no_end() {
     assert!(read.is_err(), "XP2: the connection is reset");
 }
 
-// Answers to HTTP/1.0, which knows no chunks, came in chunks: their sizes were a part of the file.
+// Answers to HTTP/1.0, which has no chunks, came in chunks: the chunk sizes became part of the
+// file.
 #[test]
 fn an_old_client_gets_a_file_without_chunks() {
     let world = World::new();
@@ -175,7 +176,7 @@ fn an_upload_makes_a_table_or_adds_to_it() {
     ] {
         assert!(answer.body.contains(expected), "{expected}: {}", answer.body);
     }
-    // Raw bodies are taken too, and parameters against the table are told.
+    // Raw bodies are taken too, and parameters that contradict the table are reported.
     let raw = "ts,load,site\n2025-03-03,2.5,oslo\n";
     let target = "/imp?name=grid&fmt=json&partitionBy=HOUR";
     let answer = server.post(target, "Content-Type: text/csv\r\n", raw);
@@ -187,7 +188,7 @@ fn an_upload_makes_a_table_or_adds_to_it() {
     assert!(plain.body.starts_with("status: OK\nlocation: grid\n"), "{}", plain.body);
 }
 
-// Values beyond the columns were gone without a word, and so was a parameter that was misspelt.
+// Values beyond the columns were dropped without a warning, and so was a misspelt parameter.
 #[test]
 fn an_upload_warns_of_what_it_leaves_out() {
     let world = World::new();
@@ -202,7 +203,7 @@ fn an_upload_warns_of_what_it_leaves_out() {
     ] {
         assert!(answer.body.contains(expected), "{expected}: {}", answer.body);
     }
-    // A message names the options of the place where they are.
+    // A message names the options of this interface.
     let json = [("name=\"data\"; filename=\"j\"", "{\"a\":1}\n")];
     let answer = upload(&server, "fmt=json", &json);
     assert!(answer.body.contains("FORMAT csv") && !answer.body.contains("--"), "{}", answer.body);
@@ -246,7 +247,7 @@ fn an_upload_that_fails_changes_nothing() {
     ] {
         check_code(&upload(&server, &format!("{parameters}&fmt=json"), &parts), status, code);
     }
-    // A connection that is cut.
+    // The client cuts the connection in the middle of a body.
     let mut stream = server.connect();
     let head = "POST /imp?name=t HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\n\
                 Content-Length: 1000000\r\n\r\n";
@@ -276,7 +277,7 @@ fn an_upload_may_replace_a_table() {
     assert_eq!(server.rows("SELECT * FROM t"), "[[7]]");
 }
 
-/// A server with files below its root.
+/// Starts a server with files below its root for COPY.
 fn with_files(files: &[(&str, &str)], keys: &[&str]) -> (World, Server) {
     let world = World::new();
     for (path, text) in files {
@@ -300,7 +301,7 @@ fn copy_imports_files_below_its_root() {
     let sql = "COPY t FROM 'a.csv' WITH TIMESTAMP ts PARTITION BY DAY WAIT";
     let rows = server.rows(sql);
     assert!(rows.ends_with("\"finished\",2,2,0]]"), "{rows}");
-    // Without WAIT the answer is an id, and the log tells the rest.
+    // Without WAIT the answer is an id, and the log has the outcome.
     let id = server.rows("COPY t FROM 'day/x?.csv'");
     let id = id.trim_matches(['[', ']', '"']).to_owned();
     assert_eq!(id.len(), 16, "{id}");
@@ -370,7 +371,8 @@ fn copy_says_what_is_wrong_and_where() {
     assert!(placed.contains("\"position\":12"), "{placed}");
     assert_eq!(server.count("t"), Some(0), "C-11");
     assert_eq!(server.count("new"), None, "C-11");
-    // Names that the table does not have are a row, unless it is said that they are a header.
+    // A line of names that the table does not have is a row, unless an option says that it is a
+    // header.
     let rows = server.rows("COPY t FROM 'xyz.csv' WITH WAIT");
     assert!(rows.ends_with("\"finished\",2,1,1]]"), "{rows}");
     let rows = server.rows("COPY t FROM 'xyz.csv' WITH HEADER true WAIT");
@@ -419,8 +421,8 @@ fn copy_never_leaves_its_root() {
     assert_eq!(server.count("t"), None);
 }
 
-// While an upload waited for its turn, nobody looked whether its client was still there: repeats of
-// clients that had gone filled the queue.
+// The server did not check whether the client of a waiting upload was still there: repeated uploads
+// of clients that had gone filled the queue.
 #[test]
 fn an_upload_that_waits_for_its_turn_ends_with_its_client() {
     let world = World::new();
@@ -440,7 +442,7 @@ fn an_upload_that_waits_for_its_turn_ends_with_its_client() {
     };
     let first = upload("a", &"1,2\n".repeat(100_000));
     wait_until("the first to work", || jobs("TRUE") == "[[1]]");
-    // More than is taken before the turn has come.
+    // The body is larger than the part that is read before its turn.
     let second = upload("b", &"1,2\n".repeat(600_000));
     wait_until("the second to wait", || jobs("queue_position > 0") == "[[1]]");
     drop(second);
@@ -451,7 +453,7 @@ fn an_upload_that_waits_for_its_turn_ends_with_its_client() {
 
 #[test]
 fn jobs_wait_for_their_turn_and_can_be_cancelled() {
-    // Enough rows that the first is still at work when the others come.
+    // Enough rows that the first job is still running when the others arrive.
     let mut text = String::from("a,b\n");
     for row in 0..400_000 {
         text += &format!("{row},text {row}\n");
@@ -479,7 +481,7 @@ fn jobs_wait_for_their_turn_and_can_be_cancelled() {
     }
     wait_until("the first job", || status(&ids[0]) == "[[\"finished\"]]");
     assert_eq!(server.count("t"), Some(400_000));
-    // A statement that waits and has no time left ends its job.
+    // A statement that times out in the queue ends its job.
     let target = format!("/exec?timeout=0.05&query={}", encode("COPY t FROM 'a.csv' WITH WAIT"));
     check_code(&server.post(&target, "", ""), 400, "57014");
     wait_until("the job", || server.rows("SELECT count(*) FROM copy_progress()") == "[[0]]");
@@ -529,7 +531,7 @@ fn rows_become_files_that_replace_none() {
     let rows = server.rows("COPY again FROM 'c.parquet' WITH WAIT");
     assert!(rows.ends_with("\"finished\",3,3,0]]"), "{rows}");
     assert_eq!(server.rows("SELECT * FROM again"), server.rows("SELECT * FROM t"));
-    // What fails leaves no file.
+    // A failed export leaves no file.
     let failing = "COPY (SELECT 1 / (5 - x) FROM generate_series(1, 9) AS t(x)) TO 'd.csv' \
                    (FORMAT csv, WAIT)";
     check_code(&server.exec(failing), 400, "22012");
@@ -547,8 +549,8 @@ fn text_with_backslashes_is_read_as_it_was_written() {
     assert_eq!(server.rows("SELECT * FROM t"), r#"[[1,"a\tb\n\\",null],[2,"","x\"y"]]"#);
 }
 
-// `copy.max_concurrent` was held from the first byte on: an upload of a byte a second, or a COPY of
-// a program that thought about its rows, kept all others waiting for as long as it liked.
+// `copy.max_concurrent` counted an upload from its first byte on: an upload of a byte a second, or
+// a COPY of a program that paused between its rows, blocked all others for as long as it liked.
 #[test]
 fn an_upload_that_waits_for_its_client_does_not_keep_others_waiting() {
     let world = World::new();
@@ -567,15 +569,15 @@ fn an_upload_that_waits_for_its_client_does_not_keep_others_waiting() {
         let target = format!("/imp?name={name}&fmt=json");
         server.post(&target, "Content-Type: text/csv\r\n", "a,b\n1,2\n")
     };
-    // Few rows: they wait for more of them, and no other upload waits for them.
+    // An upload with few rows waits for more of them, and no other upload waits for it.
     let thinking = [begin("a", 10), begin("b", 10)];
     assert_eq!(import("first").status, 200, "UL3");
-    // Many rows: they are being imported, and give way.
+    // An upload with many rows is being imported, and gives way.
     let mut slow = begin("c", 200_000);
     let jobs = || server.rows("SELECT count(*) FROM copy_progress()");
     wait_until("it to work", || jobs() == "[[1]]");
     assert_eq!(import("second").status, 200, "UL4");
-    // Its client is told when it sends more.
+    // Its client gets the error when it sends more.
     let more = "1,2\n".repeat(200_000);
     let sent = (0..10).try_for_each(|_| slow.write_all(more.as_bytes()));
     let mut answer = String::new();

@@ -1,10 +1,11 @@
-//! Functions and operators on edge values, beside the databases whose meaning they have: a
-//! PostgreSQL of the test's own, and DuckDB for Python, where they are installed.
+//! Functions and operators on edge values, compared with the databases that define them: a
+//! PostgreSQL of the test's own, and DuckDB for Python, if they are installed.
 //!
-//! `functions/PEER.txt` has the calls, and `functions/PEER.differences.txt` what differs, with the
-//! reason. A difference that is not listed fails the test, and so does a listed one that is gone:
-//! the list only shrinks. With `TIDEGATE_FUNCTIONS_COMPLETE=1` in the environment it is written
-//! anew; what has no reason then stands under `NEW`, and fails the test until it has one.
+//! `functions/PEER.txt` has the calls, and `functions/PEER.differences.txt` the differences, with
+//! the reasons. A difference that is not listed fails the test, and so does a listed one that is
+//! gone: the list only shrinks. With `TIDEGATE_FUNCTIONS_COMPLETE=1` in the environment the list is
+//! written anew; a difference without a reason then stands under `NEW`, and fails the test until it
+//! has one.
 
 mod calls;
 mod cluster;
@@ -24,7 +25,7 @@ use super::server::Server;
 use crate::reasons::Reasons;
 use crate::world::World;
 
-/// The statements in flight, each on a connection of its own.
+/// Statements in flight, each on a connection of its own.
 const CONNECTIONS: usize = 2;
 
 fn folder() -> PathBuf {
@@ -36,13 +37,13 @@ fn skip(reason: &str) {
     eprintln!("skipped: {reason}");
 }
 
-/// What a statement gives: its first column, a line a row, or an error.
+/// Returns the outcome of a statement: its first column, a line a row, or an error.
 async fn ask(client: &Client, sql: &str) -> Outcome {
     let messages = match client.simple_query(sql).await {
         Ok(messages) => messages,
         Err(error) => {
             let error = error.as_db_error().unwrap_or_else(|| panic!("{sql}: {error}"));
-            // The hint at a name that is like another is one of several, by chance.
+            // The hint about a similar name is one of several, by chance.
             let message = error.message().split(" Did you mean").next().unwrap_or_default();
             return Err(format!("{} {message}", error.code().code()));
         }
@@ -54,7 +55,7 @@ async fn ask(client: &Client, sql: &str) -> Outcome {
     Ok(messages.iter().filter_map(cell).collect::<Vec<_>>().join("\n"))
 }
 
-/// The outcomes of all calls, asked over a few connections.
+/// Returns the outcomes of all calls, which are run over a few connections.
 async fn ask_all(config: &str, calls: &[Call]) -> Vec<Outcome> {
     let part = calls.len().div_ceil(CONNECTIONS).max(1);
     let parts = calls.chunks(part).map(|calls| async move {
@@ -70,7 +71,7 @@ async fn ask_all(config: &str, calls: &[Call]) -> Vec<Outcome> {
     futures::future::join_all(parts).await.concat()
 }
 
-/// The outcomes of Tidegate, which has a server of its own for them.
+/// Returns the outcomes of Tidegate, from a server started for them.
 fn ours(calls: &[Call]) -> Vec<Outcome> {
     let world = World::new();
     let server = Server::start_with(&world, &["pg.auth_methods=trust"]);

@@ -1,4 +1,4 @@
-//! Starting and stopping.
+//! Start and stop of the server.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -33,14 +33,14 @@ fn a_stop_does_not_wait_for_those_who_never_stop_sending() {
     thread::scope(|scope| {
         for _ in 0..2 {
             let mut stream = server.connect_ilp();
-            // Until the server has ended the connection.
+            // The client sends until the server ends the connection.
             scope.spawn(move || while stream.write_all(lines).is_ok() {});
         }
         let rows = r#"tidegate_ilp_lines_total{protocol="tcp"}"#;
         crate::world::wait_until("lines to be read", || server.metric(rows) > 200_000.0);
         server.stop();
     });
-    // What was read is there, and no line is there in part.
+    // Every line that was read is stored, and no line is stored in part.
     assert_eq!(world.ask("select count(*) > 200000, count(distinct v) from t"), "true,1");
 }
 
@@ -132,8 +132,8 @@ fn one_process_has_a_database() {
     server.stop();
 }
 
-// Lines were written by whatever thread had one, under a lock: when a pipe was not read, logins
-// hung, then changes of tables, and SIGTERM did not end the server.
+// A thread with a line for the log wrote it itself, under a lock: when a pipe was not read, logins
+// blocked, then schema changes, and SIGTERM did not end the server.
 #[test]
 fn a_log_that_is_not_read_stops_nothing() {
     let world = World::new();
@@ -161,8 +161,8 @@ fn what_clients_send_is_escaped_in_the_log() {
     assert!(run.stderr.contains("no\\u{1b}[31mfile\\n.csv"), "{}", run.stderr);
 }
 
-// A runtime that cannot begin all of its threads panics, and then waited for those that it had
-// begun: the server answered 503 for ever, and SIGTERM did not end it.
+// A runtime that cannot start all of its threads panics, and then waited for those that it had
+// started: the server answered 503 for ever, and SIGTERM did not end it.
 #[test]
 fn a_server_that_cannot_begin_its_threads_ends() {
     let world = World::new();

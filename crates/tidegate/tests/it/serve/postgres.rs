@@ -1,7 +1,8 @@
-//! PostgreSQL's protocol, as its clients speak it: what they are is in `peers`, what they do in the
-//! programs beside it.
+//! PostgreSQL's protocol, as its clients use it: `peers` has the list of clients, and the programs
+//! beside it have their statements.
 //!
-//! A client that is not installed is skipped with a word; docs/server.md says how they are made.
+//! A test whose client is not installed says that it was skipped; docs/server.md says how to
+//! install the clients.
 
 mod peers;
 mod psql;
@@ -25,7 +26,7 @@ use crate::world::World;
 const PASSWORD: &str = "a better one";
 const SECRET: &str = "auth.admin_password=a better one";
 
-/// A runtime for a client; the server has its own process.
+/// Runs a future on a runtime for a client; the server has its own process.
 fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(work)
@@ -40,13 +41,13 @@ async fn connect(server: &Server) -> Client {
     let (client, connection) =
         tokio_postgres::connect(&address(server), NoTls).await.expect("it connects");
     tokio::spawn(async move {
-        // The end of the connection is the end of the test.
+        // The connection ends at the end of the test.
         let _ = connection.await;
     });
     client
 }
 
-/// Rows as texts, as the simple protocol has them.
+/// Returns rows as texts, from the simple protocol.
 async fn rows(client: &Client, sql: &str) -> Vec<String> {
     let messages = client.simple_query(sql).await.expect(sql);
     let text = |message: SimpleQueryMessage| match message {
@@ -193,13 +194,13 @@ fn rows_come_and_go_by_copy() {
             }
             sink.finish().await
         };
-        // Rows are not those of messages.
+        // The boundaries of rows are not those of messages.
         let parts = ["2025-01-01,1,\"a,", "b\"\n2025-01-02,,\n2025-01-", "03,3,\"x\ny\"\n"];
         assert_eq!(copy(&parts).await.unwrap(), 3);
         let error = copy(&["2025-01-04,4,z\n2025-01-05,five,z\n"]).await.unwrap_err();
         let error = error.as_db_error().unwrap();
         assert_eq!(error.code().code(), "22P02", "CY2: {error}");
-        // Whoever begins and does not end it has changed nothing.
+        // A COPY that is not ended has changed nothing.
         drop(client.copy_in::<_, Bytes>("COPY t FROM STDIN").await.unwrap());
         assert_eq!(rows(&client, "SELECT count(*) FROM t").await, ["3"], "CY2");
         let out = client.copy_out("COPY (SELECT n, s FROM t) TO STDOUT").await.unwrap();
@@ -253,7 +254,8 @@ fn a_transaction_is_all_or_nothing() {
         client.simple_query("BEGIN; INSERT INTO a VALUES ('2027', 3)").await.unwrap();
         drop(client);
         assert_eq!(rows(&other, count).await, ["2|1"], "who goes away has not committed");
-        // Rows wait for the table that had the name then, and for no other that has it now.
+        // Buffered rows are for the table that had the name then, and not for another one that has
+        // it now.
         let client = connect(&server).await;
         client.simple_query("BEGIN; INSERT INTO b VALUES ('2027', 3)").await.unwrap();
         other.simple_query("DROP TABLE b").await.unwrap();
@@ -276,7 +278,7 @@ fn a_transaction_sees_what_it_changes_and_others_do_not() {
         let all = "SELECT n FROM a";
         client.simple_query("INSERT INTO a VALUES ('2025', 1), ('2026', 2)").await.unwrap();
         client.simple_query("BEGIN; INSERT INTO a VALUES ('2027', 3)").await.unwrap();
-        // Prepared statements are described, and their rows are those of the statement.
+        // A prepared UPDATE is described, and its rows are those of its RETURNING.
         let update =
             client.prepare("UPDATE a SET n = n * $1 WHERE n > 1 RETURNING n").await.unwrap();
         assert_eq!(update.columns().len(), 1);
@@ -287,15 +289,15 @@ fn a_transaction_sees_what_it_changes_and_others_do_not() {
             (rows(&client, all).await, rows(&other, all).await),
             (vec!["1".to_owned(), "30".to_owned()], vec!["1".to_owned(), "2".to_owned()],)
         );
-        // The other is quicker with the same row.
+        // The other session commits a change of the same row first.
         other.simple_query("UPDATE a SET n = 5 WHERE n = 2").await.unwrap();
         assert_eq!(code(&client, "COMMIT").await.0, "40001");
         assert_eq!(rows(&client, all).await, ["1", "5"], "nothing of it is there");
-        // Statements that come together are one.
+        // Statements of one message are one transaction.
         let both = "UPDATE a SET n = 6 WHERE n = 5; DELETE FROM a WHERE n = 1; SELECT 1/0";
         assert_eq!(code(&client, both).await.0, "22012");
         assert_eq!(rows(&client, all).await, ["1", "5"]);
-        // Temporary tables are those of a connection.
+        // Temporary tables belong to a connection.
         client.simple_query("CREATE TEMP TABLE a AS SELECT 7 AS n").await.unwrap();
         assert_eq!(
             (rows(&client, all).await, rows(&other, all).await),
@@ -304,7 +306,7 @@ fn a_transaction_sees_what_it_changes_and_others_do_not() {
         assert_eq!(rows(&client, "SELECT n FROM public.a").await, ["1", "5"]);
         client.simple_query("DISCARD ALL").await.unwrap();
         assert_eq!(rows(&client, all).await, ["1", "5"]);
-        // Cursors that outlive their transaction see what it has seen.
+        // A cursor that outlives its transaction returns the rows of that transaction.
         client.simple_query("BEGIN; INSERT INTO a VALUES ('2028', 8)").await.unwrap();
         let declare = "DECLARE c CURSOR WITH HOLD FOR SELECT n FROM a";
         client.simple_query(declare).await.unwrap();
@@ -353,9 +355,10 @@ fn cursors_prepared_statements_and_portals_go_step_by_step() {
     server.stop();
 }
 
-// `pg_stat_activity` had a number of its own for each statement, so that none was the one that a
-// client knows, and `pg_cancel_backend` found nothing. DISCARD ALL forgot what the connection had
-// begun with, so that whom a pool gave it next had no timeout and could write.
+// `pg_stat_activity` had a number of its own for each statement, so that none was the one known to
+// the client, and `pg_cancel_backend` found nothing. DISCARD ALL dropped the settings that the
+// connection had started with, so that the next user of a pooled connection had no timeout and
+// could write.
 #[test]
 fn a_connection_keeps_its_number_and_what_it_began_with() {
     let world = World::new();
@@ -389,7 +392,7 @@ fn a_connection_keeps_its_number_and_what_it_began_with() {
 fn functions_of_the_catalog_find_tables_by_number_and_name() {
     let world = World::new();
     let server = Server::start_with(&world, &[SECRET, "http.auth=off"]);
-    // It makes the table of lines that were not taken.
+    // A rejected line creates the table of rejects.
     server.send_lines("t v=x\n");
     server.wait_for_rows("sys.ilp_rejects", 1);
     block_on(async {
@@ -484,7 +487,7 @@ fn only_those_who_know_the_password_come_in() {
     server.stop();
 }
 
-/// What psql prints for a command, or nothing if there is no psql.
+/// Returns the output of psql for a command, or nothing if there is no psql.
 fn psql(server: &Server, commands: &[&str]) -> Option<(String, String)> {
     psql_through("prefer", server, commands)
 }
@@ -551,7 +554,7 @@ fn a_writer_writes_and_makes_no_tables() {
         {
             assert_eq!(code(&ann, sql).await.0, "42501", "{sql}");
         }
-        // What is prepared is asked for when it is done.
+        // The privileges of a prepared statement are checked when it is executed.
         let error = ann.execute("TRUNCATE TABLE t", &[]).await.unwrap_err();
         assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
         assert_eq!(rows(&ann, "SELECT n FROM t ORDER BY n").await, ["2", "3"]);

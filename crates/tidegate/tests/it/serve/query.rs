@@ -1,4 +1,4 @@
-//! `/exec` and the small routes.
+//! The route `/exec` and the status routes.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -74,7 +74,7 @@ fn statements_come_in_bodies_too() {
     let fields = "Content-Type: text/plain; charset=utf-8\r\n";
     let answer = server.post("/api/v1/sql/execute?nm=true", fields, "select 7 x;");
     assert_eq!(answer.body, r#"{"dataset":[[7]],"count":1}"#);
-    // A megabyte of SQL, most of it a comment.
+    // The statement has a megabyte, most of it a comment.
     let long = format!("select 7 x -- {}", "y".repeat(1 << 20));
     assert_eq!(server.post("/exec?nm=true", fields, &long).status, 200);
     let answer = server.post("/exec", fields, "z".repeat(20 << 20));
@@ -158,8 +158,8 @@ fn a_client_that_goes_ends_its_statement() {
     let mut first = server.connect();
     first.write_all(request.as_bytes()).unwrap();
     let mut second = server.connect();
-    // With others behind it, which nobody has read when the client goes. The kernel takes so many:
-    // an end behind what it does not take comes when that has been read.
+    // More requests wait behind it, unread when the client goes. The kernel buffers only so many:
+    // the end of the connection is noticed after the bytes before it.
     second
         .write_all(
             format!("{request}{}", "GET /ping HTTP/1.1\r\nHost: x\r\n\r\n".repeat(6_000))
@@ -240,7 +240,7 @@ fn small_routes_answer() {
     assert_eq!(server.post("/query", form, "q=show+databases").status, 400);
     server.exec("select 1");
     server.exec("selec 1");
-    // A statement is counted when its answer was sent.
+    // A statement is counted after its answer was sent.
     for code in ["00000", "42601"] {
         let line = format!("tidegate_queries_total{{protocol=\"http\",code=\"{code}\"}} 1\n");
         wait_until("it to be counted", || server.get("/metrics").body.contains(&line));
@@ -267,7 +267,7 @@ fn requests_that_cannot_be_are_refused() {
     assert_eq!(server.request(own, b"").status, 200);
 }
 
-// A page whose name is made to lead to this machine has the `Origin` of its `Host`.
+// A page whose name is made to resolve to this machine has an `Origin` that equals its `Host`.
 #[test]
 fn names_that_lead_here_from_elsewhere_are_refused() {
     let world = World::new();
@@ -290,15 +290,16 @@ fn names_that_lead_here_from_elsewhere_are_refused() {
     assert_eq!(open.request(request, b"").status, 403, "GD5");
 }
 
-// Only `Origin` was looked at, which browsers do not send with `<img src="..">` or a link: any page
-// that somebody looked at could drop his tables. They send `Sec-Fetch-Site` with all of them.
+// Only `Origin` was checked, which browsers do not send with `<img src="..">` or a link: any page
+// that a user visited could drop the user's tables. Browsers send `Sec-Fetch-Site` with all of
+// them.
 #[test]
 fn no_page_of_another_place_gets_what_it_could_not_post() {
     let world = World::new();
     let server = Server::start(&world);
     for (path, site, status) in [
         ("exec", "cross-site", 403),
-        // Another port of the same machine.
+        // The request comes from another port of the same machine.
         ("exec", "same-site", 403),
         ("exp", "cross-site", 403),
         ("exec", "same-origin", 200),
@@ -324,7 +325,7 @@ fn connections_have_a_limit() {
     let refused = server.get("/ping");
     assert_eq!((refused.status, refused.field("Retry-After")), (429, Some("1")));
     assert!(refused.body.contains("too many connections [limit=2]"), "{}", refused.body);
-    // Who asks how it is has places of his own: a server that is busy is not a dead one.
+    // Health checks have connections of their own: a busy server is not a dead one.
     let mut admin = TcpStream::connect(server.admin).unwrap();
     admin.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     let mut bytes = Vec::new();
@@ -441,7 +442,7 @@ fn bodies_of_all_connections_have_a_bound() {
                 let mut stream = server.connect();
                 let sent = stream.write_all(head.as_bytes());
                 let sent = sent.and_then(|()| stream.write_all(&part));
-                // Those that are not refused wait for the rest of their body.
+                // A request that is not refused waits for the rest of its body.
                 stream.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
                 let mut answer = Vec::new();
                 let read = stream.read_to_end(&mut answer);
@@ -455,7 +456,7 @@ fn bodies_of_all_connections_have_a_bound() {
         let clients = clients.into_iter().map(|it| it.join().unwrap()).collect::<Vec<_>>();
         let used = server.metric("tidegate_memory_bytes") - before;
         assert!(used < f64::from(64 << 20), "EB1: {used}");
-        // Small statements are answered all the while.
+        // Small statements are answered in the meantime.
         assert_eq!(server.exec("SELECT 1").status, 200, "EB1");
         clients.iter().filter(|(_, is_refused)| *is_refused).count()
     });
@@ -487,7 +488,7 @@ fn statements_may_come_compressed() {
     }
     assert_eq!(post("br", sql.as_bytes()).status, 415);
     assert_eq!(post("gzip", sql.as_bytes()).status, 400);
-    // What it becomes has the bound of any statement.
+    // The decompressed text has the length limit of any statement.
     let bomb = gzip(&format!("SELECT 1 {}", " ".repeat(10 << 20)));
     assert_eq!((post("gzip", &bomb).status, bomb.len() < 1 << 20), (413, true));
     server.stop();
@@ -509,7 +510,7 @@ fn a_head_is_answered_where_a_get_is() {
         "/ping".to_owned(),
     ] {
         let mut stream = server.connect();
-        // What follows is answered too, so nothing was taken for a body.
+        // The next request is answered too, so no byte of it was taken for a body.
         let request = format!(
             "HEAD {target} HTTP/1.1\r\nHost: x\r\n\r\nGET /ping HTTP/1.1\r\n\
                                Host: x\r\nConnection: close\r\n\r\n"
@@ -528,7 +529,7 @@ fn a_head_is_answered_where_a_get_is() {
     server.stop();
 }
 
-// All of these were taken: with a proxy in front that reads them otherwise, a request hides in
+// All of these were accepted: behind a proxy that parses them differently, a request can hide
 // another one.
 #[test]
 fn requests_that_could_be_read_in_two_ways_are_refused() {
@@ -551,7 +552,7 @@ fn requests_that_could_be_read_in_two_ways_are_refused() {
         (format!("{sized}Transfer-Encoding: \r\n\r\nselect 1"), 400),
         (format!("{sized}Transfer-Encoding: chunked\r\n\r\nselect 1"), 400),
         (chunked.replace("/1.1", "/1.0") + "8\r\nselect 1\r\n0\r\n\r\n", 400),
-        // HTTP/1.0 has no 100: the answer is the first thing that comes.
+        // HTTP/1.0 has no status 100: the answer comes first.
         (sized.replace("/1.1", "/1.0") + "Expect: 100-continue\r\n\r\nselect 1", 200),
         ("GET HTTP://x/ping HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 204),
         ("GET https://x/ping HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 204),

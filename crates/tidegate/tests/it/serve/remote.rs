@@ -1,4 +1,4 @@
-//! `tidegate sql --url`: a server answers as the database in its directory does.
+//! `tidegate sql --url`: a server gives the same results as the database opened locally.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -31,7 +31,7 @@ const ROWS: &str = "INSERT INTO t VALUES \
      'ffffffff-ffff-ffff-ffff-ffffffffffff', '255.255.255.255', NULL), \
     ('2025-03-02T00:00:00Z', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
      NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)";
-/// All that PostgreSQL has a type for that says as much.
+/// Query of all columns whose type PostgreSQL has too, with the same values.
 const SAME: &str = "SELECT ts, ok, i1, i2, i4, i8, u1, u2, u4, f4, f8, d, wide, day, s, txt, b, \
     g, ip FROM t";
 const MORE: &str = "SELECT array_agg(x) AS all, count(*), sum(x) / 4.0 AS mean, NULL AS nothing, \
@@ -52,7 +52,7 @@ fn run(world: &World, server: &Server, arguments: &[&str]) -> Run {
     Run::of(command(world, server, arguments).output().expect("runs"))
 }
 
-/// A database with a row of every type, and what local statements say of it.
+/// Returns a world with a row of every type.
 fn world() -> World {
     let world = World::new();
     world.run(&["sql", &format!("{TABLE}; {ROWS}")]).succeeds();
@@ -82,7 +82,7 @@ fn every_form_has_the_rows_of_the_database() {
     for (local, remote) in local.iter().zip(&remote) {
         assert_eq!(without_times(remote), without_times(local));
     }
-    // PostgreSQL has microseconds, and no integer that is as wide.
+    // PostgreSQL has only microseconds, and no unsigned integer of 64 bits.
     let sql = "SELECT ns, u8 FROM t WHERE ns IS NOT NULL";
     let said = run(&world, &server, &[sql, "--format", "json"]).succeeds();
     assert!(said.contains("\"2025-03-01T00:00:00.123456Z\"") && said.contains("\"0\""), "{said}");
@@ -112,7 +112,7 @@ fn files_have_the_values_of_the_database() {
     assert_eq!(world.ask("SELECT * FROM r"), local);
 }
 
-/// Values of an Arrow file as texts, row by row.
+/// Returns the values of an Arrow file as texts, row by row.
 fn values(world: &World, file: &str) -> Vec<Vec<Option<String>>> {
     let file = fs::File::open(world.path(file)).expect("it was written");
     let batches: Vec<RecordBatch> =
@@ -120,7 +120,7 @@ fn values(world: &World, file: &str) -> Vec<Vec<Option<String>>> {
     let mut rows = Vec::new();
     for batch in &batches {
         let columns = batch.columns().iter().map(|it| match it.data_type() {
-            // Bytes, as they are.
+            // Binary values stay bytes.
             DataType::Binary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
                 cast(it, &DataType::LargeBinary).expect("bytes")
             }
@@ -240,7 +240,7 @@ fn passwords_are_checked_and_never_shown() {
     ask("postgres://admin@127.0.0.1:1", None).fails(1, &["connect to 127.0.0.1:1: "]);
     run(&world, &server, &["SELECT 1", "--threads", "2"]).fails(2, &["--threads"]);
     world.run(&["sql", "SELECT 1"]).fails(3, &["in use by another process", "--url postgres://"]);
-    // Without --db, the environment says whom to ask.
+    // Without --db, the environment names the server.
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.args(["sql", "SELECT 42", "--format", "csv"]).current_dir(world.path(""));
     command.env_clear().env("TIDEGATE_URL", &good).stdin(Stdio::null());
@@ -288,7 +288,7 @@ fn a_prompt_asks_for_the_password_and_then_the_server() {
     assert_eq!(server.rows(works), "[[0]]", "RE2");
     type_in("SELECT 40 + 2;\r");
     wait_for("42");
-    // Its columns are those of the server.
+    // Completion offers the columns of the server.
     type_in("SELECT value_o\t FROM first_of_all;\r");
     wait_for("(0 rows");
     type_in("\\q\r");
@@ -323,7 +323,7 @@ fn tls_is_spoken_with_who_is_known() {
     server.stop();
 }
 
-/// Whether there is a program that makes one.
+/// Creates a certificate; returns false if there is no program for that.
 fn make_certificate(world: &World, name: &str) -> bool {
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x"]);

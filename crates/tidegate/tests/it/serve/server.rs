@@ -1,4 +1,4 @@
-//! A server that runs in a world, and a client that knows only bytes.
+//! A server that runs in a world, and a client on the level of bytes.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, PipeReader, Read, Write, pipe};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::world::World;
 
-/// Longer than anything here takes on a busy machine.
+/// Time limit of waits: longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) struct Server {
@@ -23,7 +23,7 @@ pub(super) struct Server {
     lines: Mutex<Receiver<String>>,
 }
 
-/// What a server has answered.
+/// An HTTP answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -36,7 +36,7 @@ impl Server {
         Server::start_with(world, &[])
     }
 
-    /// With keys of the configuration: `ilp.tcp.commit_rows=1`.
+    /// Starts a server with keys of the configuration, such as `ilp.tcp.commit_rows=1`.
     pub(super) fn start_with(world: &World, keys: &[&str]) -> Server {
         let mut arguments = vec!["serve", "--http", "127.0.0.1:0", "--ilp", "127.0.0.1:0"];
         for key in keys {
@@ -50,8 +50,7 @@ impl Server {
         let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
         let (sender, lines) = channel();
         thread::spawn(move || {
-            // Until the server ends; when nobody asks for lines any more, they are read all the
-            // same.
+            // The loop ends with the server; it reads on even if the receiver is gone.
             for line in stderr.lines().map_while(Result::ok) {
                 let _ = sender.send(line);
             }
@@ -68,8 +67,8 @@ impl Server {
         server
     }
 
-    /// A server whose log is read until it is ready, and then by nothing: its pipe is full. What
-    /// is given back keeps the pipe open.
+    /// Starts a server whose log is read only until it is ready: its pipe is then full. The
+    /// returned reader keeps the pipe open.
     pub(super) fn spawn_unread(command: &mut Command) -> (Server, BufReader<PipeReader>) {
         let (reader, writer) = pipe().expect("a pipe");
         let mut own = writer.try_clone().expect("a pipe");
@@ -81,7 +80,7 @@ impl Server {
             assert!(0 < log.read_line(&mut line).expect("text"), "it is not ready: {lines:#?}");
             lines.push(line.trim_end().to_owned());
         }
-        // Until the other end is closed.
+        // The writes end when the other end is closed.
         thread::spawn(move || while own.write_all(&[b'.'; 4096]).is_ok() {});
         let nowhere: SocketAddr = "0.0.0.0:0".parse().expect("an address");
         let http = address(&lines, "HTTP listens on ").unwrap_or(nowhere);
@@ -92,12 +91,12 @@ impl Server {
         (server, log)
     }
 
-    /// The next line of the log that has these words.
+    /// Returns the next line of the log that has these words.
     pub(super) fn wait_for(&self, words: &str) -> String {
         self.lines_until(words).pop().expect("that line")
     }
 
-    /// The next lines of the log, up to the one that has these words.
+    /// Returns the next lines of the log, up to the one that has these words.
     pub(super) fn lines_until(&self, words: &str) -> Vec<String> {
         let mut seen = Vec::new();
         loop {
@@ -112,7 +111,7 @@ impl Server {
         }
     }
 
-    /// What of the log nobody has asked for yet.
+    /// Returns the lines of the log that were not yet taken.
     pub(super) fn log(&self) -> String {
         let lines = self.lines.lock().expect("nobody panics");
         lines.try_iter().collect::<Vec<_>>().join("\n")
@@ -140,7 +139,7 @@ impl Server {
         self.request(&format!("GET {target} HTTP/1.1\r\nHost: x\r\n"), b"")
     }
 
-    /// The status of the first answer to some bytes.
+    /// Returns the status of the first answer to some bytes.
     pub(super) fn status(&self, request: &[u8]) -> u16 {
         let mut stream = self.connect();
         let sent = stream.write_all(request);
@@ -166,12 +165,12 @@ impl Server {
         self.request(&head, body)
     }
 
-    /// Sends one request and takes everything that comes.
+    /// Sends one request and returns the answer.
     pub(super) fn request(&self, head: &str, body: &[u8]) -> Answer {
         Answer::parse(&self.bytes(head, body)).0
     }
 
-    /// What comes of a request, as it comes.
+    /// Sends one request and returns the raw bytes of the answer.
     pub(super) fn bytes(&self, head: &str, body: &[u8]) -> Vec<u8> {
         let mut stream = self.connect();
         let head = format!("{head}Connection: close\r\n\r\n");
@@ -185,12 +184,12 @@ impl Server {
         bytes
     }
 
-    /// What `/exec` says to a statement.
+    /// Returns the answer of `/exec` to a statement.
     pub(super) fn exec(&self, sql: &str) -> Answer {
         self.post("/exec", "Content-Type: text/plain\r\n", sql)
     }
 
-    /// The rows that `/exec` gives, as JSON.
+    /// Returns the rows of `/exec` for a statement, as JSON.
     #[track_caller]
     pub(super) fn rows(&self, sql: &str) -> String {
         let answer = self.post("/exec?nm=true", "Content-Type: text/plain\r\n", sql);
@@ -199,7 +198,7 @@ impl Server {
         rest.rsplit_once(",\"count\":").expect("a count").0.to_owned()
     }
 
-    /// How many rows a table has; `None` if it is not there.
+    /// Returns the row count of a table; `None` if it is not there.
     pub(super) fn count(&self, table: &str) -> Option<u64> {
         let answer = self.exec(&format!("SELECT count(*) FROM \"{table}\""));
         if answer.body.contains("\"42P01\"") {
@@ -209,13 +208,13 @@ impl Server {
         Some(count.unwrap_or_else(|| panic!("{}", answer.body)).0.parse().expect("a number"))
     }
 
-    /// Asks until a table has so many rows.
+    /// Waits until a table has this many rows.
     #[track_caller]
     pub(super) fn wait_for_rows(&self, table: &str, rows: u64) {
         crate::world::wait_until("the rows", || self.count(table) == Some(rows));
     }
 
-    /// A value of `/metrics`.
+    /// Returns a value of `/metrics`.
     pub(super) fn metric(&self, name: &str) -> f64 {
         let text = self.get("/metrics").body;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -230,7 +229,7 @@ impl Server {
         self.child.wait().expect("the server ends")
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Ends the server by SIGTERM, and waits for its end.
     pub(super) fn stop(mut self) {
         self.signal("-TERM");
         let status = self.wait();
@@ -241,13 +240,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The server may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What stands behind these words in one of the lines.
+/// Returns the address behind these words in one of the lines.
 fn address(lines: &[String], words: &str) -> Option<SocketAddr> {
     let found = lines.iter().find_map(|line| line.split_once(words))?;
     Some(found.1.parse().expect("an address"))
@@ -261,13 +260,13 @@ fn connect(address: SocketAddr) -> TcpStream {
 }
 
 impl Answer {
-    /// The answer at the start of the bytes, and what is behind it.
+    /// Parses the answer at the start of the bytes; returns it with the rest.
     pub(super) fn parse(bytes: &[u8]) -> (Answer, &[u8]) {
         let (status, head, body, rest) = Answer::parts(bytes);
         (Answer { status, head, body: String::from_utf8(body).expect("text") }, rest)
     }
 
-    /// The same of an answer that is no text.
+    /// Parses an answer that may not be text.
     pub(super) fn parts(bytes: &[u8]) -> (u16, String, Vec<u8>, &[u8]) {
         let end = find(bytes, b"\r\n\r\n").expect("a head");
         let head = String::from_utf8(bytes[..end].to_vec()).expect("text");
@@ -296,7 +295,7 @@ impl Answer {
         (status, head, body, rest)
     }
 
-    /// A field of the head.
+    /// Returns a field of the head.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
@@ -306,7 +305,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-/// A text as a value in an address.
+/// Encodes a text as a value in a URL.
 pub(super) fn encode(text: &str) -> String {
     text.bytes().fold(String::new(), |mut all, byte| {
         if byte.is_ascii_alphanumeric() {

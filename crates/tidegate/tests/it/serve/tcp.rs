@@ -1,4 +1,4 @@
-//! Lines over TCP: nothing is answered, so what counts is what is there.
+//! Lines over TCP: the protocol has no answers, so the tests check the stored rows.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -27,7 +27,7 @@ fn or_it_ends_the_connection() {
     let server = Server::start_with(&world, &["ilp.tcp.on_error=disconnect"]);
     let mut stream = server.connect_ilp();
     stream.write_all(b"t v=1i 1\nt v=x 2\nt v=3i 3\n").unwrap();
-    // The end, or a reset: the server has not read what may still come.
+    // The read returns the end, or a reset: the server does not read all bytes.
     let _ = stream.read(&mut [0]);
     server.wait_for_rows("t", 1);
 }
@@ -79,7 +79,7 @@ fn everything_that_was_sent_before_the_end_is_there() {
 fn a_line_without_its_end_is_not_taken() {
     let world = World::new();
     let server = Server::start(&world);
-    // It may be the beginning of `v=23i`.
+    // The last line may be the beginning of `v=23i`.
     server.send_lines("t v=1i 1\nt v=2");
     server.wait_for_rows("t", 1);
     server.wait_for_rows("sys.ilp_rejects", 1);
@@ -121,7 +121,7 @@ fn lines_without_an_end_give_way_to_those_who_wait() {
     }
     let used = "tidegate_ingest_memory_bytes";
     wait_until("memory to be short", || 3_300_000.0 < server.metric(used));
-    // Some of them hang up, which the server cannot see while it does not read.
+    // Some of the clients hang up, which the server cannot see while it does not read.
     drop(slow.pop());
     server.send_lines("t v=1i 1\n");
     assert_eq!(server.post("/write", "", "t v=2i 2\n").status, 204);
@@ -175,7 +175,7 @@ fn garbage_is_counted_and_kept_at_a_limited_rate() {
     assert!(table.contains("TTL 3 DAYS"), "{table}");
 }
 
-// Any web page could have a browser post lines here: the fields of the head were bad lines, and the
+// Any web page could make a browser post lines here: the fields of the head were bad lines, and the
 // body good ones.
 #[test]
 fn a_connection_that_speaks_another_protocol_is_ended() {
@@ -192,12 +192,12 @@ fn a_connection_that_speaks_another_protocol_is_ended() {
         (hello, "TLS"),
         (b"\0\0\0\x08\x04\xd2\x16\x2f\nevil v=1\n", "a binary protocol"),
     ] {
-        // Ten of them are logged in a second.
+        // At most ten such connections are logged in a second.
         for cut in [7, bytes.len()] {
             let mut stream = server.connect_ilp();
             let sent = stream.write_all(&bytes[..cut]);
             let sent = sent.and_then(|()| stream.write_all(&bytes[cut..]));
-            // It is ended by the server: with its end, or with a reset.
+            // The server ends the connection, by its end or by a reset.
             let end = stream.read(&mut [0]);
             assert!(matches!(end, Ok(0) | Err(_)), "TP7: {sent:?} {end:?}");
             server.wait_for(&format!("speaks {protocol}"));

@@ -1,5 +1,5 @@
-//! TLS for HTTP. Certificates are made by `openssl`, which is the client too; where it is not
-//! there, a test says that it was skipped.
+//! TLS for HTTP. `openssl` makes the certificates and is the client too; if it is not installed, a
+//! test says that it was skipped.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::server::Server;
 use crate::world::World;
 
-/// A certificate of this name, and its key; whether there is such a program.
+/// Creates a certificate of this name, and its key; returns false if `openssl` is missing.
 fn make_certificate(world: &World, name: &str) -> bool {
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]);
@@ -36,14 +36,14 @@ fn start(world: &World, mode: &str, more: &[&str]) -> Server {
     Server::start_with(world, &[&[&*mode, &*cert, &*key], more].concat())
 }
 
-/// What comes of a request through TLS, with what the client says of the connection.
+/// Returns the answer to a request over TLS, with the client's report on the connection.
 fn ask(server: &Server, request: &str, options: &[&str]) -> String {
     let mut client = Command::new("openssl");
     client.args(["s_client", "-ign_eof", "-connect"]).arg(server.http.to_string()).args(options);
     client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut client = client.spawn().expect("it was there before");
     let mut stdin = client.stdin.take().expect("a pipe");
-    // It may have been refused already.
+    // The server may have refused the connection already.
     let _ = stdin.write_all(request.as_bytes());
     drop(stdin);
     let output = client.wait_with_output().expect("it ends");

@@ -1,4 +1,4 @@
-//! Lines over HTTP: what is answered, and what is there afterwards.
+//! Lines over HTTP: the answers, and the stored rows.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -107,7 +107,7 @@ fn one_bad_line_means_that_nothing_is_there() {
     );
     assert_eq!((server.count("a"), server.count("b"), server.count("c")), (Some(1), Some(1), None));
     assert!(!server.exec("select * from a limit 0").body.contains("new0"));
-    // It is in the log and in the table of rejects.
+    // The reject is in the log and in the table of rejects.
     let id = answer.body.split("\"errorId\":\"").nth(1).unwrap().trim_end_matches("\"}");
     server.wait_for(id);
     server.wait_for_rows("sys.ilp_rejects", 1);
@@ -176,7 +176,7 @@ fn work_that_nobody_waits_for_is_given_up() {
     let server = Server::start(&world);
     let body = gzip(&[vec![b'\n'; MOST - 10], b"t v=1i 1\n".to_vec()].concat());
     assert!(body.len() < 1 << 20, "it fits in what the kernel keeps for a connection");
-    // The client has gone before the server looks.
+    // The client goes before the server reads.
     server.signal("-STOP");
     let mut stream = server.connect();
     let head = format!(
@@ -222,7 +222,7 @@ fn messages_show_what_was_sent() {
     let world = World::new();
     let server = Server::start(&world);
     let answer = server.post("/write", "", "t v=a\"b\\c 1");
-    // As JSON has it, and no more.
+    // The message escapes as in JSON, and no further.
     check(&answer, 400, r#"field 'v' has value 'a\"b\\c' which is no number"#);
     let answer = server.exec("select \"no such\" from \"t'\"");
     check(&answer, 400, r#""query":"select \"no such\" from \"t'\"","error":"#);
@@ -278,7 +278,7 @@ fn tables_of_the_system_are_not_for_lines() {
         for line in ["sys.ilp_rejects peer=\"me\" 1", "SYS.other v=1i 1"] {
             check(&server.post("/write", "", line), 400, "are the system's own");
         }
-        // And also when the table is there.
+        // The second round runs with the table in place.
         wait_until("rejects to be kept", || server.count("sys.ilp_rejects") > Some(0));
         assert_eq!(rejects(), "[[0]]");
     }
@@ -353,7 +353,8 @@ fn a_named_request_goes_in_once() {
     check(&server.post("/write", &long, "t v=1i 1"), 400, r#""code":"invalid""#);
 }
 
-// A name was all that counted: two clients that number their batches 1, 2, 3 lost rows with 204.
+// Only the name counted: of two clients that number their batches 1, 2, 3, one lost rows and got
+// status 204.
 #[test]
 fn a_name_stands_for_one_request_of_one_user() {
     let world = World::new();
@@ -376,7 +377,7 @@ fn a_name_stands_for_one_request_of_one_user() {
             ("bob", "/write", b"t v=1i 1"),
         ] {
             let answer = post(server, name, target, lines, "");
-            // Nothing is written without rows, so their name is free for them after a restart.
+            // A request without rows writes nothing, so its name is free after a restart.
             check(&answer, 422, "Idempotency-Key was used for another request");
         }
     };
@@ -403,14 +404,14 @@ fn a_repeat_is_answered_as_the_first_request_was() {
     let post = |server: &Server, lines: &str| server.post(target, "Idempotency-Key: k\r\n", lines);
     let first = post(&server, "t v=1i 1\nt v=x 2\nt v=3i 3");
     check(&first, 200, r#""accepted":2,"rejected":1,"#);
-    // Whatever has become of the table.
+    // A change of the table does not change the answer to the repeat.
     server.exec("alter table t add column w symbol");
     let again = post(&server, "t v=1i 1\nt v=x 2\nt v=3i 3");
     assert_eq!((again.status, &again.body), (200, &first.body), "HW4");
     assert_eq!(server.count("t"), Some(2));
     assert_eq!(server.metric(r#"tidegate_rows_written_total{protocol="http"}"#), 2.0);
     server.stop();
-    // The tables remember the name for longer.
+    // The tables remember the name longer than the cache of answers.
     let server = Server::start(&world);
     assert_eq!(post(&server, "t v=1i 1\nt v=x 2\nt v=3i 3").status, 204, "HW4");
     assert_eq!(server.count("t"), Some(2));

@@ -1,18 +1,18 @@
-//! Rows as DataFusion's tests write them, and whether they are the same.
+//! Rows as DataFusion's tests write them, and their comparison.
 //!
 //! Numbers are the same if they differ in the twelfth digit at most, as in DataFusion's own tests.
-//! Rows may come in any order: what their queries sort by often leaves some of it open, and
-//! where it does not, our own tests know it.
+//! Rows may come in any order: the sort of a query often leaves ties, and Tidegate's own tests
+//! check the order.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
 use sqllogictest::SortMode;
 
-/// Of numbers that are the same.
+/// Relative tolerance for equal numbers.
 const PRECISION: f64 = 1e-12;
 
-/// What a query should give.
+/// The expected rows of a query.
 pub(super) struct Rows {
     rows: Vec<String>,
     sort_mode: SortMode,
@@ -23,7 +23,7 @@ impl Rows {
         Rows { rows, sort_mode }
     }
 
-    /// The first row that differs, of each side.
+    /// Returns the first row that differs, of each side.
     pub(super) fn difference(&self, ours: Vec<String>) -> Option<(String, String)> {
         let values = |rows: &[String]| {
             let values = rows.iter().flat_map(|row| row.split_whitespace());
@@ -49,7 +49,7 @@ impl Rows {
     }
 }
 
-/// Rows with the same numbers have the same, however these are written.
+/// Returns a sort key that is the same for rows with the same numbers, however they are written.
 fn sort_key(row: &str) -> String {
     let value = |value: &str| match value.parse::<f64>() {
         Ok(number) => format!("{:.9e}", number + 0.0),
@@ -79,7 +79,7 @@ fn is_same_value(theirs: &str, ours: &str) -> bool {
     if theirs == ours {
         return true;
     }
-    // Of integers every digit counts.
+    // Every digit of an integer counts.
     if let (Ok(theirs), Ok(ours)) = (theirs.parse::<i128>(), ours.parse::<i128>()) {
         return theirs == ours;
     }
@@ -92,7 +92,7 @@ fn is_same_value(theirs: &str, ours: &str) -> bool {
     }
 }
 
-/// The rows of an answer, a text each.
+/// Returns the rows of an answer, a text each.
 pub(super) fn shown_rows(batches: &[RecordBatch]) -> Vec<String> {
     let mut rows = Vec::new();
     for batch in batches {

@@ -1,7 +1,7 @@
-//! Statements of DataFusion in the words that SQL has for them: types without a sign, tables with
-//! columns and rows in one statement, and casts to types of Arrow.
+//! Translation of DataFusion's statements into standard SQL: unsigned types, tables with columns
+//! and rows in one statement, and casts to types of Arrow.
 
-/// The statements that stand for one.
+/// Returns the statements that replace one.
 pub(super) fn ours_of(sql: &str) -> Vec<String> {
     let sql = sql.trim().trim_end_matches(';').trim();
     let sql = without_arrow_casts(sql);
@@ -11,7 +11,7 @@ pub(super) fn ours_of(sql: &str) -> Vec<String> {
     }
 }
 
-/// `CREATE TABLE t (columns) AS query` as a table and its rows.
+/// Translates `CREATE TABLE t (columns) AS query` into a table and an INSERT.
 fn table_as(sql: &str) -> Option<Vec<String>> {
     let start = sql.to_lowercase();
     let rest = start.strip_prefix("create ")?.trim_start();
@@ -21,7 +21,7 @@ fn table_as(sql: &str) -> Option<Vec<String>> {
     let name = sql[sql.len() - rest.len()..open].trim();
     let name = name.strip_prefix("if not exists ").unwrap_or(name);
     if name.contains(char::is_whitespace) {
-        // `t AS (query)`, `t AS VALUES (..)`.
+        // The rest is `t AS (query)` or `t AS VALUES (..)`.
         let (name, query) = name.split_once(char::is_whitespace)?;
         let is_values = query.trim().eq_ignore_ascii_case("as values");
         let values = is_values.then(|| format!("CREATE TABLE {name} AS (VALUES {})", &sql[open..]));
@@ -49,7 +49,7 @@ fn table_as(sql: &str) -> Option<Vec<String>> {
     Some(statements)
 }
 
-/// `arrow_cast(x, 'Int64')` as `CAST(x AS BIGINT)`, where there is such a type.
+/// Translates `arrow_cast(x, 'Int64')` into `CAST(x AS BIGINT)`, if there is such a type.
 fn without_arrow_casts(sql: &str) -> String {
     let Some(at) = sql.to_lowercase().rfind("arrow_cast(") else { return sql.to_owned() };
     let open = at + "arrow_cast".len();
@@ -71,12 +71,12 @@ fn without_arrow_casts(sql: &str) -> String {
         "Date32" => "DATE",
         "Binary" | "LargeBinary" | "BinaryView" => "BINARY",
         ty if ty.starts_with("Timestamp(ns") || ty.starts_with("Timestamp(Nano") => "TIMESTAMP_NS",
-        // Of a number it says of which unit.
+        // For a number the type also gives the unit, so only texts are translated.
         ty if ty.starts_with("Timestamp(") && is_text(value) => "TIMESTAMP",
         ty if ty.starts_with("List(Int") || ty.starts_with("LargeList(Int") => "BIGINT[]",
         _ => return sql.to_owned(),
     };
-    // Those before it have the same.
+    // The text before this cast may contain further ones.
     let head = without_arrow_casts(&sql[..at]);
     format!("{head}CAST({value} AS {ours}){}", &sql[open + end + 1..])
 }
@@ -86,7 +86,7 @@ fn is_text(value: &str) -> bool {
     value.starts_with('\'') || value.to_lowercase().starts_with("timestamp '")
 }
 
-/// Where the bracket closes that the text begins with.
+/// Returns the position of the bracket that closes the one at the start of the text.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0, None);
     for (at, c) in text.char_indices() {

@@ -1,5 +1,5 @@
-//! ClickHouse over HTTP, rows as tab-separated text: tags in a table of their own as TSBS has them,
-//! or with `--layout wide` in each measurement. With `--faithful` all columns are TSBS's, whose
+//! ClickHouse over HTTP, rows as tab-separated text: tags in a table of their own as in TSBS, or in
+//! each measurement with `--layout wide`. With `--faithful` all columns are TSBS's, whose
 //! `created_at` has seconds, beside the time as text.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::tsbs::load::args::{LayoutArgument, LoadArguments};
 use crate::tsbs::load::rows::{Header, RowLayout};
 use crate::tsbs::pipeline::lock;
 
-/// What tables look like.
+/// Layout of the tables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
     Tags,
@@ -118,7 +118,7 @@ impl ClickHouse {
         Ok(())
     }
 
-    /// Sets of tags that are there keep their ids (T2).
+    /// Reads the ids of the sets of tags in the table, which keep their ids (T2).
     fn read_tags(&self, header: &Header) -> Result<()> {
         let columns: Vec<_> = header.tags.iter().map(|(name, _)| quoted(name)).collect();
         let table = format!("{}.tags", quoted(&self.db));
@@ -214,7 +214,7 @@ struct InsertConnection {
     http: Http,
     db: String,
     header: Arc<Header>,
-    /// `None` in the wide layout.
+    /// The ids of all sets of tags; `None` in the wide layout.
     all: Option<Arc<TagIds>>,
     known: KnownTags,
     is_faithful: bool,
@@ -275,8 +275,8 @@ impl InsertConnection {
 }
 
 impl InsertConnection {
-    /// Seconds since 1970 with nine decimals; as TSBS has it a day, whole seconds, and the time as
-    /// text with microseconds, all of them in UTC.
+    /// Writes the time: seconds since 1970 with nine decimals, or, for TSBS's columns, a day, whole
+    /// seconds, and the time as text with microseconds, all of them in UTC.
     fn push_time(&self, ts: i64, body: &mut String) {
         let (seconds, nanos) = (ts.div_euclid(1_000_000_000), ts.rem_euclid(1_000_000_000));
         if !self.is_faithful {
@@ -290,7 +290,7 @@ impl InsertConnection {
     }
 }
 
-/// Each behind a tab; empty ones as NULL.
+/// Writes each cell behind a tab; an empty one as NULL.
 fn push_cells<'a>(body: &mut String, cells: impl Iterator<Item = &'a str>) {
     for cell in cells {
         body.push('\t');

@@ -1,4 +1,5 @@
-//! CrateDB, by `_sql` with many rows a statement: tags as one object, the time, a double a field.
+//! CrateDB over `_sql`, with many rows in a statement: tags as one object, the time, a double for
+//! each field.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,7 +17,7 @@ use crate::tsbs::pipeline::lock;
 
 pub(super) struct Crate {
     http: Http,
-    /// CrateDB calls it a schema.
+    /// Name of the database, which CrateDB calls a schema.
     db: String,
     create: bool,
     abort_on_exist: bool,
@@ -181,7 +182,7 @@ impl Connection for BulkConnection {
 }
 
 impl BulkConnection {
-    /// The values of a row, in the order of the statement.
+    /// Returns the values of a row, in the order of the statement.
     fn row<'a>(&self, line: &'a str) -> Result<(&'a str, Value)> {
         let bad = |expected, text: &str| Error::BadValue {
             place: "a row",

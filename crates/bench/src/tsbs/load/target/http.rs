@@ -1,4 +1,4 @@
-//! HTTP: a base address, what every request carries, and answers as facts.
+//! An HTTP client for targets: a base address, headers of every request, and answers as facts.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use ureq::{Agent, Body, http};
 use crate::error::{Error, Result};
 use crate::tsbs::load::args::PlaceArguments;
 
-/// What a server says about a failure is shown up to here.
+/// Most characters of a server's error text that are shown.
 const WORDS_MAX: usize = 300;
 
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub(super) struct Http {
 }
 
 impl Http {
-    /// Connections are kept open; clones share them.
+    /// Creates a client. It keeps connections open, and its clones share them.
     pub(super) fn new(base: &str, timeout: Duration) -> Result<Http> {
         let base = base.trim_end_matches('/').to_owned();
         let host = base.strip_prefix("http://");
@@ -30,12 +30,12 @@ impl Http {
         Ok(Http { agent: agent(timeout), timeout, base, headers: Vec::new() })
     }
 
-    /// The same with connections of its own, for another thread.
+    /// Returns a client with connections of its own, for another thread.
     pub(super) fn fresh(&self) -> Http {
         Http { agent: agent(self.timeout), ..self.clone() }
     }
 
-    /// How long the server may do nothing.
+    /// Returns the longest time without progress of the server.
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -48,7 +48,7 @@ impl Http {
         self.headers.push((name, value));
     }
 
-    /// With name and password in every request, if there are any.
+    /// Adds name and password to every request, if there are any.
     pub(super) fn authorized(mut self, place: &PlaceArguments) -> Http {
         if let Some(user) = &place.user {
             let words = format!("{user}:{}", place.pass.as_deref().unwrap_or_default());
@@ -57,7 +57,7 @@ impl Http {
         self
     }
 
-    /// Any answer, whatever its status.
+    /// Returns the answer to a request, with any status.
     pub(super) fn post_any(&self, path: &str, body: &[u8]) -> Result<(u16, String)> {
         let url = format!("{}{path}", self.base);
         let mut request = self.agent.post(&url);
@@ -67,7 +67,7 @@ impl Http {
         read(url, request.send(body))
     }
 
-    /// The body of a good answer.
+    /// Returns the body of an answer whose status is a success.
     pub(super) fn post(&self, path: &str, body: &[u8]) -> Result<String> {
         let answer = self.post_any(path, body)?;
         self.expect_good(path, answer)
@@ -112,7 +112,7 @@ fn read(url: String, response: Result<http::Response<Body>, ureq::Error>) -> Res
     Ok((status, text))
 }
 
-/// As a part of a query.
+/// Encodes a text as a part of a query string.
 pub(super) fn percent_encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {

@@ -1,8 +1,8 @@
-//! Rows of InfluxDB, counted: it counts values of fields, and has no count of rows.
+//! Counts of rows in InfluxDB, which counts values of fields and not rows.
 //!
-//! - C1. A row of the suite lacks one field at most, so one of two fields is in every row: rows are
-//!   those with the first, and those with the second, less those with both. Where no field is ever
-//!   left out, one is enough.
+//! - C1. A row of the suite lacks one field at most, so one of two fields is in every row: the
+//!   number of rows is the count of the first field, plus that of the second, minus that of rows
+//!   with both. If no field is ever left out, one is enough.
 
 use serde_json::Value;
 
@@ -12,16 +12,16 @@ use crate::error::Result;
 use crate::tsbs::options::UseCase;
 use crate::tsbs::schema::Schema;
 
-/// How counts are asked for.
+/// Query language of the counts.
 pub(super) enum Dialect {
-    /// Version 1: InfluxQL, about this database.
+    /// InfluxQL of version 1, with the database.
     InfluxQl { db: String },
-    /// Version 2: Flux, about this bucket of this organisation.
+    /// Flux of version 2, with the organisation and the bucket.
     Flux { org: String, bucket: String },
 }
 
 impl Dialect {
-    /// Rows of a measurement; 0 if there is none of that name.
+    /// Counts the rows of a measurement; 0 if there is none of that name.
     pub(super) fn count(&self, http: &Http, table: &str) -> Result<u64> {
         match self {
             Dialect::InfluxQl { db } => count_by_influxql(http, db, table),
@@ -30,8 +30,8 @@ impl Dialect {
     }
 }
 
-/// The field, or the two of which every row has one (C1). Of a measurement that is not of the suite
-/// nothing is known.
+/// Returns the field that every row has, or the two of which every row has one (C1). It is empty
+/// for a measurement that is not of the suite.
 fn telling_fields(table: &str) -> Vec<String> {
     let schemas = [UseCase::Devops, UseCase::Iot, UseCase::DevopsGeneric].map(|use_case| {
         let left_out = if use_case == UseCase::Iot { 2 } else { 1 };
@@ -49,7 +49,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// The statements whose counts are added, but the third, which is taken off.
+/// Returns the statements of a count: the first two counts are added, the third is subtracted.
 fn influxql(table: &str) -> Vec<String> {
     let name = quoted(table);
     let count = |field: &String| format!("SELECT count({}) FROM {name}", quoted(field));
@@ -76,7 +76,7 @@ fn count_by_influxql(http: &Http, db: &str, table: &str) -> Result<u64> {
     read_influxql(&text).ok_or_else(|| bad_answer("count", text))
 }
 
-/// The rows that an answer speaks of.
+/// Returns the count in an answer.
 fn read_influxql(text: &str) -> Option<u64> {
     let answer: Value = serde_json::from_str(text).ok()?;
     let mut counts = Vec::new();
@@ -84,8 +84,8 @@ fn read_influxql(text: &str) -> Option<u64> {
         if result["error"].as_str().is_some_and(|error| !error.contains("not found")) {
             return None;
         }
-        // The time comes first, and then a count for each field that was asked for. Without rows
-        // there is no series.
+        // The time comes first, and then a count for each requested field. Without rows there is no
+        // series.
         let cells = result["series"][0]["values"][0].as_array();
         let counted = cells.map(|cells| cells.iter().skip(1).filter_map(Value::as_u64).max());
         counts.push(counted.unwrap_or(Some(0))?);
@@ -113,7 +113,7 @@ fn flux(bucket: &str, table: &str) -> String {
     );
     match fields.len() {
         1 => format!("{rows} |> group() |> count()"),
-        // All fields of a row in one record.
+        // The pivot puts all fields of a row into one record.
         _ => format!(
             "{rows} |> pivot(rowKey: [\"_time\"], columnKey: [\"_field\"], \
              valueColumn: \"_value\") |> group() |> count(column: \"_time\")"
@@ -130,7 +130,8 @@ fn count_by_flux(http: &Http, (org, bucket): (&str, &str), table: &str) -> Resul
     read_flux(&text).ok_or_else(|| bad_answer("count", text))
 }
 
-/// The count of a table in CSV, whose column is called after what was counted; 0 of no table.
+/// Returns the count in an answer in CSV, whose column has the name of the counted field; 0 without
+/// a table.
 fn read_flux(text: &str) -> Option<u64> {
     let mut lines = text.lines().map(str::trim_end);
     let mut lines = lines.by_ref().filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -20,18 +20,18 @@ use crate::error::{Error, Result};
 use crate::tsbs::load::args::LoadArguments;
 use crate::tsbs::load::rows::{Header, RowLayout};
 
-/// Waits this long at most for a server that asks for patience, before the timeout ends it.
+/// Longest delay for a server that asks for one, before the timeout ends it.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
-/// What may be under way to a server on the same machine: so little that the kernel's pages stay in
-/// the cache between their uses, which takes a fifth off the processor time of sending. Across a
-/// network as little would be the limit.
+/// Most bytes in flight to a server on the same machine: so few that the kernel's pages stay in the
+/// cache between their uses, which saves a fifth of the processor time of sending. Across a network
+/// so few would limit the throughput.
 const LOOPBACK_SEND_BYTES: usize = 128 * 1024;
 
 pub(super) struct LineTcp {
     address: String,
     timeout: Duration,
-    /// Where rows are asked for, if they can be.
+    /// Client for counting rows, if they can be counted.
     http: Option<Http>,
 }
 
@@ -121,7 +121,8 @@ impl Connection for TcpConnection {
         self.stream.write_all(rows).map_err(|error| self.failed(error))
     }
 
-    /// The server closes its side when it has read ours to the end; until then rows may be lost.
+    /// Ends the connection. The server closes its side when it has read this side to the end; until
+    /// then rows may be lost.
     fn finish(mut self: Box<Self>) -> Result<()> {
         let mut finish = || {
             self.stream.shutdown(Shutdown::Write)?;
@@ -140,23 +141,24 @@ pub(super) struct LineHttp {
     write_path: String,
     api: Api,
     backoff: Duration,
-    /// Nanoseconds that connections waited for a server that asked for patience.
+    /// Nanoseconds that connections waited for a server that asked for a delay.
     waited: Arc<AtomicU64>,
     gzip: bool,
 }
 
-/// What else a server understands.
+/// The interface of a server besides writing.
 enum Api {
-    /// `/exec` takes SQL.
+    /// SQL over `/exec`.
     Exec,
-    /// InfluxDB, how it is asked for counts, and what becomes of its database.
+    /// InfluxDB: its query language for counts, and the treatment of its database.
     Influx { dialect: Dialect, create: bool, abort_on_exist: bool },
-    /// Nothing that we would ask.
+    /// No interface for queries.
     Silent,
 }
 
 impl LineHttp {
-    /// QuestDB and Tidegate, or a sink, which nobody `asks`.
+    /// Creates a target for QuestDB or Tidegate, or for a sink, which answers no queries (`asks` is
+    /// false).
     pub(super) fn questdb(http: Http, asks: bool) -> LineHttp {
         let api = if asks { Api::Exec } else { Api::Silent };
         LineHttp {
@@ -240,7 +242,7 @@ impl Target for LineHttp {
             Api::Influx { dialect: Dialect::InfluxQl { db }, create, abort_on_exist } => {
                 self.prepare_influx(db, (*create, *abort_on_exist))
             }
-            // A bucket of version 2 is there, or is not.
+            // A bucket of version 2 is not created here.
             Api::Influx { .. } | Api::Exec | Api::Silent => Ok(()),
         }
     }
@@ -277,14 +279,14 @@ struct HttpConnection {
     path: String,
     backoff: Duration,
     waited: Arc<AtomicU64>,
-    /// Memory for compressed rows, if they are compressed.
+    /// Buffer for compressed rows, if they are compressed.
     gzip: Option<Vec<u8>>,
 }
 
-/// Compresses into memory, in place of what was there.
+/// Compresses rows into a buffer, replacing its content.
 fn compress<'a>(rows: &[u8], memory: &'a mut Vec<u8>) -> &'a [u8] {
     memory.clear();
-    // The quickest level: a client that compresses well would be the bottleneck.
+    // The fastest level is used, because a client that compresses well would be the bottleneck.
     let mut encoder = GzEncoder::new(&mut *memory, Compression::fast());
     encoder.write_all(rows).and_then(|()| encoder.finish()).expect("memory takes it");
     memory
@@ -297,7 +299,7 @@ impl Connection for HttpConnection {
         let mut backoff = self.backoff;
         loop {
             let answer = self.http.post_any(&self.path, body)?;
-            // Both say that nothing was taken (A2).
+            // Both statuses mean that nothing was taken (A2).
             if matches!(answer.0, 429 | 503) && start.elapsed() + backoff < self.http.timeout() {
                 thread::sleep(backoff);
                 let nanos = u64::try_from(backoff.as_nanos()).unwrap_or(u64::MAX);
@@ -312,7 +314,7 @@ impl Connection for HttpConnection {
     }
 }
 
-/// Rows of a table by `/exec`; 0 if it does not exist.
+/// Counts the rows of a table over `/exec`; 0 if it does not exist.
 fn count_by_exec(http: &Http, table: &str) -> Result<u64> {
     let query = percent_encoded(&format!("SELECT count(*) FROM \"{table}\""));
     let path = format!("/exec?query={query}");

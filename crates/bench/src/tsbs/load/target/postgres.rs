@@ -22,29 +22,29 @@ use crate::tsbs::load::rows::{Header, RowLayout};
 use crate::tsbs::pipeline::lock;
 
 pub(super) struct Postgres {
-    /// To the database that is loaded into.
+    /// Connection settings for the database that is loaded.
     config: Config,
     patience: Patience,
     db: String,
     create: bool,
     abort_on_exist: bool,
     schema: Schema,
-    /// Rows come by INSERT instead of COPY.
+    /// True if rows go by INSERT instead of COPY.
     inserts: bool,
     tags: Arc<TagIds>,
     header: Mutex<Option<Arc<Header>>>,
-    /// Rows are counted over a connection of its own, which stays open.
+    /// The connection that counts rows; it stays open.
     counting: Mutex<Option<Session>>,
 }
 
-/// A client and what drives it.
+/// A client with the runtime that drives its connection.
 struct Session {
     runtime: Runtime,
     client: Client,
     patience: Patience,
 }
 
-/// How long the server may take for what it is asked.
+/// The time limit of requests to the server.
 #[derive(Clone)]
 struct Patience {
     address: String,
@@ -77,7 +77,7 @@ impl Session {
             })
         };
         let (client, connection) = patience.wait(&runtime, purpose, connect)?;
-        // What goes wrong with it, the client is told too.
+        // An error of the connection is also reported to the client.
         runtime.spawn(async { drop(connection.await) });
         Ok(Session { runtime, client, patience: patience.clone() })
     }
@@ -211,7 +211,7 @@ impl Target for Postgres {
             0 => 0,
             _ => session.count(&format!("SELECT count(*) FROM {}", quoted(table)))?,
         };
-        // One that failed is not used again.
+        // A connection that failed is not used again.
         *counting = Some(session);
         Ok(u64::try_from(count).ok())
     }
@@ -235,7 +235,7 @@ impl RowConnection {
         }
     }
 
-    /// Returns how many rows the server says that it took.
+    /// Writes rows, and returns the number that the server reports.
     async fn write_rows(&self, rows: &rows::Rows<'_>) -> Result<u64> {
         let table = (&*self.header, self.tag_in_table);
         match self.inserts {

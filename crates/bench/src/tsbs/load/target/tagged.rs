@@ -1,7 +1,7 @@
-//! Rows of two lines, taken apart for databases that keep tags in a table of their own.
+//! Parsing of rows of two lines, for databases that keep tags in a table of their own.
 //!
-//! - T1. A set of base tags has one id for all workers; whoever met it first writes it to the
-//!   table.
+//! - T1. A set of base tags has one id for all workers; the worker that meets it first writes it to
+//!   the table.
 //! - T2. Sets that the table has from an earlier load keep their ids.
 
 use std::collections::HashMap;
@@ -17,16 +17,16 @@ use crate::tsbs::pipeline::lock;
 pub(super) struct TaggedRow<'a> {
     /// `key=value` of the base tags, with commas between.
     pub(super) base: &'a str,
-    /// The same of the tags that only this measurement has; may be empty.
+    /// Tags that only this measurement has, in the same form; may be empty.
     pub(super) extra: &'a str,
     pub(super) name: &'a str,
     /// Nanoseconds since 1970.
     pub(super) ts: i64,
-    /// Values with commas between; empty ones are left out.
+    /// Values with commas between; an empty one was left out.
     pub(super) cells: &'a str,
 }
 
-/// All rows of a batch.
+/// Returns all rows of a batch.
 pub(super) fn rows<'a>(
     text: &'a [u8],
     base_tags: usize,
@@ -60,12 +60,12 @@ fn parse<'a>(tags: &'a [u8], row: &'a [u8], base_tags: usize) -> Result<TaggedRo
     Ok(TaggedRow { base, extra, name, ts, cells })
 }
 
-/// Keys and values of tags.
+/// Returns keys and values of tags.
 pub(super) fn pairs(tags: &str) -> impl Iterator<Item = (&str, &str)> {
     tags.split(',').filter_map(|pair| pair.split_once('='))
 }
 
-/// Extra tags as a JSON object; `None` if there are none.
+/// Returns extra tags as a JSON object; `None` if there are none.
 pub(super) fn json(extra: &str) -> Option<String> {
     if extra.is_empty() {
         return None;
@@ -74,7 +74,7 @@ pub(super) fn json(extra: &str) -> Option<String> {
     Some(serde_json::Value::Object(object.collect()).to_string())
 }
 
-/// A value of a field, if there is one.
+/// Parses the value of a field, if there is one.
 pub(super) fn float(cell: &str) -> Result<Option<f64>> {
     if cell.is_empty() {
         return Ok(None);
@@ -96,12 +96,12 @@ pub(super) struct TagIds {
 #[derive(Default)]
 struct Ids {
     ids: HashMap<String, u32>,
-    /// The largest one in use.
+    /// The largest id in use.
     last: u32,
 }
 
 impl TagIds {
-    /// An id that the table has already, with its tags as rows write them.
+    /// Adds an id that the table has already, with its tags as rows write them.
     pub(super) fn insert(&self, id: u32, base: String) {
         let mut ids = lock(&self.ids);
         ids.last = ids.last.max(id);
@@ -109,7 +109,7 @@ impl TagIds {
     }
 }
 
-/// A set of base tags as rows write it: in the order of the header, values of NULL left empty.
+/// Returns a set of base tags as rows write it: in the order of the header, NULL values left empty.
 pub(super) fn base_of<'a>(
     header: &Header,
     values: impl Iterator<Item = Option<&'a str>>,
@@ -119,14 +119,14 @@ pub(super) fn base_of<'a>(
     pairs.collect::<Vec<_>>().join(",")
 }
 
-/// The ids that one worker has met.
+/// The ids that one worker has already used.
 #[derive(Default)]
 pub(super) struct KnownTags {
     ids: HashMap<String, u32>,
 }
 
 impl KnownTags {
-    /// The id of a set of base tags; one that nobody had met is pushed to `new`.
+    /// Returns the id of a set of base tags; a set that is new to all workers is pushed to `new`.
     pub(super) fn id(&mut self, all: &TagIds, base: &str, new: &mut Vec<(u32, String)>) -> u32 {
         if let Some(&id) = self.ids.get(base) {
             return id;
@@ -148,7 +148,7 @@ impl KnownTags {
     }
 }
 
-/// The fields of a measurement, by the header.
+/// Returns the fields of a measurement, from the header.
 pub(super) fn fields<'a>(header: &'a Header, name: &str) -> Result<&'a [String]> {
     let found = header.measurements.iter().find(|(measurement, _)| measurement == name);
     let missing = || Error::NoSuchMeasurement { name: name.to_owned() };

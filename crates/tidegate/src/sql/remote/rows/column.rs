@@ -1,6 +1,7 @@
-//! A column on its way into a batch: which Arrow type it has, and how a value is read.
+//! A column of a batch under construction: its Arrow type, and the decoding of its values.
 //!
-//! - CL1. Nothing of a value is believed: its length is asked for, and what does not fit is `None`.
+//! - CL1. The bytes of a value are not trusted: their length is checked, and a value that does not
+//!   fit is `None`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,16 +26,16 @@ const DAYS_TO_2000: i32 = 10_957;
 const MICROS_TO_2000: i64 = 10_957 * 86_400_000_000;
 const UUID_BYTES: i32 = 16;
 
-/// Values of one column.
+/// The builder for the values of one column.
 pub(super) trait Builder: Send {
-    /// Adds a value, or NULL; `None` if the bytes are no value of the type (CL1).
+    /// Adds a value, or NULL; `None` if the bytes are not a value of the type (CL1).
     fn push(&mut self, value: Option<&[u8]>) -> Option<()>;
 
-    /// What was added since the last time.
+    /// Returns the values added since the last call.
     fn finish(&mut self) -> ArrayRef;
 }
 
-/// A builder of Arrow's, and how it takes a value.
+/// A builder of Arrow, and a function that decodes a value into it.
 struct Values<B, P> {
     builder: B,
     push: P,
@@ -56,7 +57,7 @@ where
 
 type Metadata = HashMap<String, String>;
 
-/// For values of a type: the type of Arrow, what that does not say, and the builder.
+/// Returns the Arrow type for values of a type, the metadata that adds to it, and the builder.
 pub(super) fn builder(ty: &Type, modifier: i32) -> (DataType, Metadata, Box<dyn Builder>) {
     let none = Metadata::new();
     if let Kind::Array(element) = ty.kind() {
@@ -118,7 +119,7 @@ fn interval(value: &[u8]) -> Option<IntervalMonthDayNano> {
     Some(IntervalMonthDayNano::new(months, i32::from_be_bytes(*days), nanos))
 }
 
-/// Values of a primitive type.
+/// Returns the builder for a primitive type.
 fn of<T: ArrowPrimitiveType>(
     read: impl Fn(&[u8]) -> Option<T::Native> + Send + 'static,
 ) -> (DataType, Box<dyn Builder>) {
@@ -181,7 +182,7 @@ fn uuids() -> Box<dyn Builder> {
     Box::new(Values { builder: FixedSizeBinaryBuilder::new(UUID_BYTES), push })
 }
 
-/// NUMERIC of so many digits; a text, if the server does not say of how many.
+/// Returns the builder for NUMERIC with a precision and a scale; without them, values become text.
 fn numerics(modifier: i32) -> (DataType, Box<dyn Builder>) {
     match numeric::digits(modifier) {
         Some((precision, scale)) if precision <= 38 => {
@@ -209,7 +210,7 @@ fn numerics(modifier: i32) -> (DataType, Box<dyn Builder>) {
     }
 }
 
-/// Arrays of one dimension as lists.
+/// The builder for arrays of one dimension, as lists.
 struct Lists {
     field: FieldRef,
     offsets: Vec<i32>,
@@ -222,7 +223,7 @@ impl Lists {
         Lists { field, offsets: vec![0], nulls: Vec::new(), values }
     }
 
-    /// Adds the elements, and says how many they are.
+    /// Adds the elements of an array, and returns their number.
     fn elements(&mut self, value: &[u8]) -> Option<i32> {
         let (dimensions, rest) = int4(value)?;
         let (_has_nulls, rest) = int4(rest)?;

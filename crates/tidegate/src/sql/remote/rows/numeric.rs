@@ -1,18 +1,19 @@
-//! A NUMERIC of PostgreSQL's binary form as digits.
+//! Decoding of PostgreSQL's binary NUMERIC to digits.
 //!
-//! It is so many groups of four digits, how many of them are before the point, a sign, and how many
-//! digits are shown behind the point; groups of zeros at both ends are left out.
+//! The binary form has the number of groups of four digits, the weight of the first group, a sign,
+//! the number of digits shown behind the point, and the groups; groups of zeros at both ends are
+//! left out.
 
 const NEGATIVE: u16 = 0x4000;
 const POSITIVE: u16 = 0;
 const NAN: u16 = 0xc000;
 const GROUP_DIGITS: usize = 4;
-/// Digits that a DECIMAL of Arrow has at most.
+/// Highest precision of a DECIMAL of Arrow.
 const PRECISION_MAX: i32 = 76;
-/// Groups before or behind the point that are written out; PostgreSQL has no more digits.
+/// Most groups before or behind the point that are written out; PostgreSQL has no more digits.
 const GROUPS_MAX: i32 = 1 << 15;
 
-/// How many digits a column has, and how many of them are behind the point, if it says so.
+/// Returns precision and scale of a column, if its modifier has them.
 pub(super) fn digits(modifier: i32) -> Option<(u8, i8)> {
     let packed = modifier.checked_sub(4).filter(|packed| 0 <= *packed)?;
     let (precision, scale) = (packed >> 16, packed & 0xffff);
@@ -22,7 +23,7 @@ pub(super) fn digits(modifier: i32) -> Option<(u8, i8)> {
     Some((u8::try_from(precision).ok()?, i8::try_from(scale).ok()?))
 }
 
-/// The digits without the point, with exactly so many behind it; `None` if there are more.
+/// Returns the digits without the point, with `scale` of them behind it; `None` if there are more.
 pub(super) fn scaled(value: &[u8], scale: i8) -> Option<String> {
     let Parts { is_negative, before, behind } = parts(value)?;
     let scale = usize::try_from(scale).ok()?;
@@ -32,7 +33,7 @@ pub(super) fn scaled(value: &[u8], scale: i8) -> Option<String> {
     Some(format!("{sign}{before}{behind}{}", "0".repeat(missing)))
 }
 
-/// As it is shown.
+/// Returns the text of a value as PostgreSQL shows it.
 pub(super) fn text(value: &[u8]) -> Option<String> {
     if u16_at(value, 2)? == NAN {
         return Some("NaN".to_owned());
@@ -68,7 +69,7 @@ fn parts(value: &[u8]) -> Option<Parts> {
         return None;
     }
     let (mut before, mut behind) = (String::from("0"), String::new());
-    // Groups that were left out before the first one.
+    // Groups of zeros that were left out before the first group.
     behind.extend(std::iter::repeat_n("0000", usize::try_from(-1 - weight).unwrap_or(0)));
     let mut place = weight;
     for group in groups.chunks_exact(2) {
@@ -80,7 +81,7 @@ fn parts(value: &[u8]) -> Option<Parts> {
         side.push_str(&format!("{group:0GROUP_DIGITS$}"));
         place -= 1;
     }
-    // And those behind the last one.
+    // Groups of zeros that were left out behind the last group.
     before.extend(std::iter::repeat_n("0000", usize::try_from(place + 1).unwrap_or(0)));
     Some(Parts { is_negative, before, behind })
 }

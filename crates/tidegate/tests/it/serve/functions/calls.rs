@@ -1,22 +1,22 @@
-//! Calls of functions with edge values, made of lines of text.
+//! Calls of functions with edge values, generated from lines of text.
 //!
-//! `=name v | v` are values. `function: call` is done with all values that `$name` in it stands
-//! for; where these are more than `CALLS_MAX` combinations, with so many that are spread evenly.
+//! `=name v | v` defines a list of values. `function: call` is run with all values of each `$name`
+//! in it; if there are more than `CALLS_MAX` combinations, with that many, spread evenly.
 
 use std::collections::HashMap;
 
-/// The calls of a line.
+/// Most calls of a line.
 const CALLS_MAX: usize = 30;
 
 /// A statement with edge values.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
-    /// Its line.
+    /// The line that the call comes from.
     pub(super) template: String,
     pub(super) sql: String,
 }
 
-/// A part of a call: text, or the name of values.
+/// A part of a call: text, or a list of values.
 enum Part<'a> {
     Text(&'a str),
     Values(&'a [&'a str]),
@@ -48,7 +48,7 @@ fn of_line(line: &str, values: &HashMap<&str, Vec<&str>>) -> Vec<Call> {
     let all: usize = counts.product();
     let numbers = (0..all.min(CALLS_MAX)).map(|number| match all <= CALLS_MAX {
         true => number,
-        // So that the last values differ too from one call to the next.
+        // The second term makes the last values differ from one call to the next.
         false => number * all / CALLS_MAX + (number * 7) % (all / CALLS_MAX),
     });
     let call = |number| {
@@ -73,7 +73,7 @@ fn parts<'a>(call: &'a str, values: &'a HashMap<&str, Vec<&str>>) -> Vec<Part<'a
     parts
 }
 
-/// The call with the values of this number: the last values change first.
+/// Returns the call for a combination of values: the last values change first.
 fn with_values(parts: &[Part<'_>], mut number: usize) -> String {
     let mut texts = Vec::new();
     for part in parts.iter().rev() {

@@ -1,4 +1,4 @@
-//! A PostgreSQL of a test's own, as the loaders' tests have it too.
+//! A PostgreSQL of the test's own, like that of the loader's tests.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -20,7 +20,7 @@ pub(super) struct Cluster {
     _dir: TempDir,
 }
 
-/// The folder of `initdb` and `postgres`.
+/// Returns the directory of `initdb` and `postgres`.
 fn binaries() -> Option<PathBuf> {
     let output = Command::new("pg_config").arg("--bindir").output().ok();
     let told = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().into());
@@ -31,7 +31,7 @@ fn binaries() -> Option<PathBuf> {
         .find(|dir: &PathBuf| ["initdb", "postgres"].iter().all(|name| dir.join(name).exists()))
 }
 
-/// The server refuses to run as root: the user that it should run as instead.
+/// Returns the user to run the server as, because it refuses to run as root.
 fn user() -> Option<(u32, u32)> {
     let id = |arguments: &[&str]| -> Option<u32> {
         let output = Command::new("id").args(arguments).output().ok()?;
@@ -90,7 +90,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // At once.
+        // SIGQUIT ends the server at once.
         let _ = Command::new("kill").args(["-QUIT", &self.server.id().to_string()]).status();
         let _ = self.server.wait();
     }

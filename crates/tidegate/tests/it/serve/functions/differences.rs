@@ -1,7 +1,7 @@
-//! What differs, as it is listed: reasons, and below each its differences.
+//! Differences between two databases as a list: reasons, and below each its differences.
 //!
-//! Numbers are the same if they differ in the 15th digit at most, -0 and 0 too; the zone of a time
-//! with one, always UTC, is left out. Calls that Tidegate refuses are counted by their line.
+//! Numbers are the same if they differ in the 15th digit at most, -0 and 0 too; the offset of a
+//! zoned time, always UTC, is left out. Calls that Tidegate refuses are counted by their line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use crate::reasons::Reasons;
 /// Rows, or an error.
 pub(super) type Outcome = Result<String, String>;
 
-/// Of numbers that are the same.
+/// Relative tolerance for equal numbers.
 const PRECISION: f64 = 4e-15;
 
-/// The lines of what differs.
+/// Returns the lines of the list.
 pub(super) fn differences(calls: &[Call], theirs: &[Outcome], ours: &[Outcome]) -> Reasons {
     let mut found = BTreeSet::new();
     let mut refused = BTreeMap::<&str, (usize, usize, String)>::new();
@@ -58,7 +58,7 @@ fn is_same(theirs: &str, ours: &str) -> bool {
     if theirs == ours {
         return true;
     }
-    // Of integers every digit counts.
+    // Every digit of an integer counts.
     let is_integer = |text: &str| text.parse::<i128>().is_ok();
     if is_integer(theirs) && is_integer(ours) {
         return theirs.parse::<i128>() == ours.parse::<i128>();

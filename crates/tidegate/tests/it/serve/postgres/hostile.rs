@@ -1,4 +1,4 @@
-//! Clients that want to end the server, to hold up its other clients, or to get in.
+//! Clients that try to end the server, to block other clients, or to get in without a login.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -23,7 +23,7 @@ fn parse(name: &str, sql: &str) -> Vec<u8> {
     message(b'P', format!("{name}\0{sql}\0\0\0").as_bytes())
 }
 
-/// Bind, Describe both, Execute, and Sync.
+/// Returns Bind, Describe of both, Execute, and Sync.
 fn all_of(portal: &str, name: &str) -> Vec<u8> {
     [
         message(b'D', format!("S{name}\0").as_bytes()),
@@ -39,9 +39,8 @@ fn all_of(portal: &str, name: &str) -> Vec<u8> {
     .concat()
 }
 
-// `PREPARE p AS EXECUTE p; EXECUTE p` overflowed the stack of the server, which was gone for all.
-// The same came of a statement that was parsed as `EXECUTE` of its own name, and of a portal that
-// fetches from itself.
+// `PREPARE p AS EXECUTE p; EXECUTE p` overflowed the stack and ended the server for all. So did a
+// statement that was parsed as `EXECUTE` of its own name, and a portal that fetches from itself.
 #[test]
 fn a_prepared_statement_never_leads_to_another_one() {
     let world = World::new();
@@ -120,7 +119,7 @@ fn user(world: &World, arguments: &[&str], password: &str) {
     assert_eq!(run.code, Some(0), "{arguments:?}: {}", run.stderr);
 }
 
-/// Logs bob in through a relay that does something before it passes his proof on.
+/// Logs bob in through a relay that runs a function before it forwards the proof.
 async fn log_in_with(
     server: &Server,
     before_proof: impl AsyncFnOnce(),
@@ -151,7 +150,7 @@ async fn log_in_with(
                 }
             }
         }
-        // What was said last is still read.
+        // The last message is still read.
         far.shutdown().await.unwrap();
         std::future::pending::<()>().await;
     };
@@ -167,7 +166,8 @@ async fn log_in_with(
     }
 }
 
-// bob, a reader, stopped after the server's challenge, was removed, and came in as administrator.
+// The reader bob stopped after the server's challenge, was removed, and then came in as
+// administrator.
 #[test]
 fn a_user_that_is_removed_or_changed_while_he_logs_in_is_not_let_in() {
     let world = World::new();
@@ -177,7 +177,7 @@ fn a_user_that_is_removed_or_changed_while_he_logs_in_is_not_let_in() {
         block_on(async {
             let changed = log_in_with(&server, async || {
                 user(&world, change, "another");
-                // It makes the server read the file again.
+                // The new connection makes the server read the file again.
                 connect(&server).await;
             });
             assert_eq!(changed.await.err().as_deref(), Some("28P01"), "AU5: {change:?}");
@@ -206,7 +206,7 @@ fn open_connections_end_when_their_user_is_removed_or_changed() {
             let (ended, ()) = tokio::join!(bob.simple_query(long), async {
                 let working = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'bob'";
                 while rows(&admin, working).await != ["1"] {}
-                // Without a login: the server looks by itself.
+                // There is no login here: the server checks the file by itself.
                 user(&world, change, "another");
             });
             assert!(ended.is_err(), "AU5: his statement ends");
@@ -221,8 +221,8 @@ fn open_connections_end_when_their_user_is_removed_or_changed() {
     server.stop();
 }
 
-// The text of lists within lists doubled its backslashes with each level: this statement held a
-// thread of connections for ever, and took all memory.
+// The text of nested lists doubled its backslashes with each level: this statement blocked a
+// connection thread for ever, and took all memory.
 #[test]
 fn lists_within_lists_have_as_many_levels_as_arrays_have_dimensions() {
     let world = World::new();
@@ -246,8 +246,8 @@ fn lists_within_lists_have_as_many_levels_as_arrays_have_dimensions() {
     server.stop();
 }
 
-// Arrays were counted as nothing: three portals with 60 MB of `{1,1,..}` took 6 GB, and the server
-// was killed.
+// Arrays were not counted: three portals with 60 MB of `{1,1,..}` took 6 GB, and the server was
+// killed.
 #[test]
 fn what_connections_hold_has_a_bound_for_all_together() {
     let world = World::new();
@@ -272,7 +272,7 @@ fn what_connections_hold_has_a_bound_for_all_together() {
     server.stop();
 }
 
-/// A connection that has logged in, and its number.
+/// Returns a connection that has logged in, and its number.
 fn enter(server: &Server, user: &str) -> (TcpStream, u32) {
     let mut stream = open(server);
     stream.write_all(&start(user)).unwrap();
@@ -285,8 +285,8 @@ fn enter(server: &Server, user: &str) -> (TcpStream, u32) {
     (stream, u32::from_be_bytes(seen[key..key + 4].try_into().unwrap()))
 }
 
-// A client that began COPY TO STDOUT and read nothing kept its turn: as many of them as statements
-// may work stopped the server for all others, and no cancel ended one.
+// A client that began COPY TO STDOUT and read nothing kept its turn: as many such clients as there
+// are turns stopped the server for all others, and no cancel ended one.
 #[test]
 fn a_copy_whose_client_does_not_read_holds_up_nobody() {
     let world = World::new();
@@ -294,7 +294,7 @@ fn a_copy_whose_client_does_not_read_holds_up_nobody() {
     let server = Server::start_with(&world, &keys);
     let (mut copying, number) = enter(&server, "admin");
     copying.write_all(&query("COPY (SELECT x FROM long_sequence(100000000)) TO STDOUT")).unwrap();
-    // It works.
+    // The COPY is running: its first bytes arrive.
     copying.read_exact(&mut [0; 1_000]).unwrap();
     let (asking, _) = enter(&server, "admin");
     let cancel = format!("SELECT pg_cancel_backend({number})");
@@ -333,7 +333,7 @@ fn a_client_that_never_reads_or_never_writes_is_given_up() {
     server.stop();
 }
 
-// A message of many megabytes was read on the thread that it shares with other connections, which
+// A message of many megabytes was parsed on the thread that it shares with other connections, which
 // had no answer meanwhile.
 #[test]
 fn large_statements_and_values_are_read_and_done() {
@@ -355,7 +355,7 @@ fn large_statements_and_values_are_read_and_done() {
     server.stop();
 }
 
-/// Runs psql through TLS; nothing if it is not there.
+/// Runs psql over TLS; nothing if it is not there.
 fn psql(server: &Server, binding: &str, sql: &str) -> Option<(String, String)> {
     let mut command = Command::new("psql");
     command.args(["-X", "-A", "-t", "-c", sql]).env("PGPASSWORD", PASSWORD);
@@ -366,7 +366,7 @@ fn psql(server: &Server, binding: &str, sql: &str) -> Option<(String, String)> {
     Some((text(output.stdout), text(output.stderr)))
 }
 
-/// `channel_binding=require` of libpq works with certificates whose signatures have various hashes.
+/// Tests `channel_binding=require` of libpq with certificates whose signatures have various hashes.
 #[test]
 fn logins_are_bound_to_the_certificate() {
     for (key, hash) in [("rsa:2048", "-sha256"), ("rsa:2048", "-sha384"), ("ec", "-sha512")] {
@@ -395,7 +395,7 @@ fn logins_are_bound_to_the_certificate() {
     }
 }
 
-// The name of a table that is not there was sent back and logged as a whole: 10 MB in three places.
+// The error for a missing table quoted and logged its whole name: 10 MB in three places.
 #[test]
 fn an_error_quotes_no_more_than_a_part_of_what_is_long() {
     let world = World::new();
@@ -432,8 +432,8 @@ fn an_error_quotes_no_more_than_a_part_of_what_is_long() {
     server.stop();
 }
 
-/// The id of the one statement of the protocol with this text, once it works. Those of cursors have
-/// blanks before them.
+/// Returns the id of the only statement of the protocol with this text, once it runs. The text of a
+/// cursor's statement has blanks before it.
 fn id_of(server: &Server, sql: &str) -> String {
     let sql = sql.replace('\'', "''");
     let ids = format!(
@@ -443,8 +443,8 @@ fn id_of(server: &Server, sql: &str) -> String {
     server.rows(&ids).replace(['[', ']'], "")
 }
 
-// Statements that were cancelled by their id, or for the memory of the process, kept their rows
-// until their clients read: 80 clients that read nothing had 2.5 GB with a limit of 2 GiB.
+// Statements that were cancelled by their id, or because of process memory, kept their rows until
+// their clients read: 80 clients that read nothing held 2.5 GB with a limit of 2 GiB.
 #[test]
 fn a_cancelled_statement_keeps_no_rows_for_a_client_that_does_not_ask() {
     let world = World::new();
@@ -453,7 +453,7 @@ fn a_cancelled_statement_keeps_no_rows_for_a_client_that_does_not_ask() {
     let is_gone = |id: &str| {
         server.rows(&format!("select 1 from query_activity() where query_id = {id}")) == "[]"
     };
-    // One that sends, to a client that does not read.
+    // The first statement sends rows to a client that does not read.
     let (mut asking, _) = enter(&server, "admin");
     asking.write_all(&query(long)).unwrap();
     let id = id_of(&server, long);
@@ -461,7 +461,7 @@ fn a_cancelled_statement_keeps_no_rows_for_a_client_that_does_not_ask() {
     server.rows(&format!("cancel query {id}"));
     wait_until("it to end while nobody reads", || is_gone(&id));
     drop(asking);
-    // One whose client has some of its rows.
+    // The client of the second statement has read some of its rows.
     let (mut asking, _) = enter(&server, "admin");
     let bytes =
         [query("BEGIN"), query(&format!("DECLARE c CURSOR FOR {long}")), query("FETCH 1 FROM c")];
@@ -476,8 +476,8 @@ fn a_cancelled_statement_keeps_no_rows_for_a_client_that_does_not_ask() {
     server.stop();
 }
 
-// As many sockets as there may be, on which nobody said anything, kept everybody out for as long as
-// somebody opened new ones: administrators, too, who have places of their own behind their login.
+// As many silent sockets as the limit allows kept all clients out for as long as new ones were
+// opened: administrators too, whose reserved places apply only after the login.
 #[test]
 fn sockets_that_say_nothing_keep_nobody_out() {
     let world = World::new();
@@ -486,7 +486,7 @@ fn sockets_that_say_nothing_keep_nobody_out() {
     let mut silent = (0..200).map(|_| open(&server)).collect::<Vec<_>>();
     let before_proof = start("admin");
     silent.iter_mut().take(100).for_each(|stream| {
-        // Those that were given up are gone.
+        // The server may have closed the socket already.
         let _ = stream.write_all(&before_proof);
     });
     block_on(async {

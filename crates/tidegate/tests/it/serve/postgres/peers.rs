@@ -1,6 +1,6 @@
-//! Clients that others have written, as they are: psycopg, psycopg2, asyncpg and SQLAlchemy for
-//! Python, pgjdbc for Java, node-postgres, and pgx for Go, where they are installed; and tools that
-//! are made of such clients: ADBC with polars and connectorx, ibis, dlt, dbt, Django and psqlODBC.
+//! Unmodified third-party clients: psycopg, psycopg2, asyncpg and SQLAlchemy for Python, pgjdbc for
+//! Java, node-postgres, and pgx for Go, if they are installed; and tools built on such clients:
+//! ADBC with polars and connectorx, ibis, dlt, dbt, Django and psqlODBC.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use super::super::server::Server;
 use super::{PASSWORD, SECRET};
 use crate::world::World;
 
-/// What they have in common: a table that their programs write and read.
+/// The table that all the programs write and read.
 const TABLE: &str = "CREATE TABLE t (ts TIMESTAMP, s SYMBOL, v DOUBLE, n INT, d DECIMAL(10,3), \
     g UUID, b BINARY, ok BOOLEAN, day DATE) TIMESTAMP(ts) PARTITION BY DAY";
 
@@ -25,8 +25,8 @@ fn skip(what: &str) {
     eprintln!("skipped: {what} is not installed");
 }
 
-/// Starts a server with the table, has the program run with its port and its password, and wants it
-/// to say `done`.
+/// Starts a server with the table, runs the program with its port and its password, and expects
+/// `done` as the output.
 #[track_caller]
 fn run(name: &str, command: &mut Command) {
     let world = World::new();
@@ -40,14 +40,14 @@ fn run(name: &str, command: &mut Command) {
     server.stop();
 }
 
-/// A program of Python that needs a package.
+/// Runs a program of Python that needs a package.
 fn run_python(package: &str, program: &str) {
     let python = env::var_os("TIDEGATE_PYTHON").map(PathBuf::from);
     let python = python.unwrap_or_else(|| peers().join("python/bin/python"));
     run_with(&python, package, program);
 }
 
-/// The same for tools, which ask for other versions of packages than the clients.
+/// Runs a program of a tool, which needs other versions of packages than the clients.
 fn run_tool(package: &str, program: &str) {
     run_with(&peers().join("tools/bin/python"), package, program);
 }

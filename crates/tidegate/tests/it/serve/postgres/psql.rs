@@ -1,4 +1,4 @@
-//! psql, as it is: all that its commands show, and what it does with temporary tables.
+//! The unmodified psql: the output of its commands, and its use of temporary tables.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -7,14 +7,14 @@ use super::super::server::Server;
 use super::{PASSWORD, SECRET};
 use crate::world::World;
 
-/// What psql prints for a script, with its errors; nothing if there is no psql.
+/// Returns the output of psql for a script, with its errors; nothing if there is no psql.
 fn psql(server: &Server, script: &str) -> Option<(String, String)> {
     let mut psql = Command::new("psql");
     psql.args(["-X", "-A", "-h", "127.0.0.1", "-U", "admin", "-d", "test", "-p"]);
     psql.arg(server.pg.port().to_string()).env("PGPASSWORD", PASSWORD).env("EDITOR", "true");
     psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = psql.spawn().ok()?;
-    // It is closed when all is written.
+    // Standard input is closed after the script.
     child.stdin.take().expect("a pipe").write_all(script.as_bytes()).expect("it reads");
     let output = child.wait_with_output().expect("it ends");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -31,7 +31,7 @@ const MADE: &str = "
     COMMENT ON TABLE t IS 'all of it';
 ";
 
-/// Commands that describe something, and a part of what they print.
+/// Commands that describe an object, and a part of their output.
 const SHOWN: [(&str, &str); 22] = [
     ("\\d", "public|vw|view|admin"),
     ("\\d+", "|all of it"),
@@ -57,7 +57,7 @@ const SHOWN: [(&str, &str); 22] = [
     ("\\conninfo", "database \"test\""),
 ];
 
-/// Commands about what Tidegate does not have: they show nothing, and no error.
+/// Commands about objects that Tidegate does not have: they show nothing, and no error.
 const EMPTY: [&str; 41] = [
     "\\dd",
     "\\df",
@@ -138,7 +138,7 @@ fn queries_are_described_crossed_and_run() {
         ("SELECT $1::int + 1 AS y \\bind 6 \\g", "y\n7"),
     ] {
         let (said, errors) = psql(&server, script).expect("it is there");
-        // Older ones do not know all of it.
+        // Older versions of psql lack some of the commands.
         if errors.contains("invalid command") {
             continue;
         }

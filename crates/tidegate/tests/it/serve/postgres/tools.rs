@@ -1,6 +1,5 @@
-//! What tools send that no test can run: Grafana with its PostgreSQL and QuestDB data sources, and
-//! TSBS. The statements are what their query builders, pickers, checks and macros
-//! make.
+//! Statements of tools that no test can run: Grafana with its PostgreSQL and QuestDB data sources,
+//! and TSBS. They come from the query builders, pickers, checks and macros of these tools.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,7 +18,7 @@ const ROWS: &str = "INSERT INTO cpu VALUES \
                     ('2025-03-01T01:10:00Z', 'host_1', 40, 4, 4)";
 const DAY: &str = "timestamp BETWEEN '2025-03-01T00:00:00Z' AND '2025-03-02T00:00:00Z'";
 
-/// Each statement gives these rows.
+/// Checks that each statement gives these rows.
 fn check(statements: &[(&str, &[&str])]) {
     let world = World::new();
     let server = Server::start_with(&world, &[SECRET]);
@@ -35,7 +34,7 @@ fn check(statements: &[(&str, &[&str])]) {
     server.stop();
 }
 
-/// Whether a schema is one in which names are looked for, as Grafana asks it.
+/// Grafana's condition for a schema in which names are searched.
 const SEARCHED: &str = "quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '\"$user\"' \
     THEN user ELSE trim(s[i]) END FROM generate_series( \
     array_lower(string_to_array(current_setting('search_path'),','),1), \
@@ -140,8 +139,8 @@ fn grafana_speaks_to_questdb() {
     ]);
 }
 
-/// The statements of TSBS for cpu-only have a list of hosts as one parameter; each gives what the
-/// same question gives in plain SQL.
+/// TSBS's statements for cpu-only have a list of hosts as one parameter; each gives the same rows
+/// as a query in plain SQL.
 #[test]
 fn tsbs_asks_in_the_dialect_of_questdb() {
     let world = World::new();
@@ -194,7 +193,7 @@ fn tsbs_asks_in_the_dialect_of_questdb() {
     server.stop();
 }
 
-/// The numbers and texts of rows.
+/// Returns the numbers and texts of rows.
 fn texts(rows: &[tokio_postgres::Row]) -> Vec<String> {
     let cell = |row: &tokio_postgres::Row, at: usize| {
         let number = row.try_get::<_, Option<f64>>(at).map(|it| format!("{it:?}"));

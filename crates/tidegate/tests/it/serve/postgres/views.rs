@@ -1,5 +1,5 @@
-//! Views and comments as clients see them: their types and lists, statements that are prepared, and
-//! the ways by which rows cannot come in.
+//! Views and comments as clients see them: their types and lists, prepared statements, and the
+//! refusal of writes to views.
 
 use std::process::{Command, Stdio};
 
@@ -40,7 +40,7 @@ fn a_statement_that_was_prepared_heeds_the_view_as_it_is_now() {
         let oid = rows(&client, "SELECT 'warm'::regclass::oid").await;
         let named = statement.columns().iter().map(|column| column.table_oid().unwrap_or(0));
         assert!(named.map(|it| it.to_string()).all(|it| [it] == oid[..]), "columns of the view");
-        // Several times, so that its plan is one that is kept.
+        // Several executions, so that the plan comes from the plan cache.
         for _ in 0..4 {
             assert_eq!(client.query(&statement, &[&9.0]).await.unwrap().len(), 1);
         }
@@ -151,7 +151,7 @@ fn a_reader_reads_views_and_makes_none() {
     server.stop();
 }
 
-/// What psql prints for a command, with its titles; nothing if there is no psql.
+/// Returns the output of psql for a command, with its titles; nothing if there is no psql.
 fn psql(server: &Server, command: &str) -> Option<String> {
     let mut psql = Command::new("psql");
     psql.args(["-X", "-A", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-U", "admin"]);

@@ -1,4 +1,4 @@
-//! What no client of others sends: bytes that are no messages, in parts, too many, too long.
+//! Bytes that no regular client sends: malformed, partial, too many and too long messages.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,9 +13,9 @@ pub(super) fn open(server: &Server) -> TcpStream {
     stream
 }
 
-/// Everything up to the end of the connection.
+/// Returns all bytes up to the end of the connection.
 pub(super) fn answer(mut stream: TcpStream, bytes: &[u8]) -> Vec<u8> {
-    // It may be closed before all is sent.
+    // The server may close the connection before all is sent.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -55,7 +55,7 @@ fn a_broken_client_breaks_its_own_connection_only() {
         let is_told = has(&answer, "08P01") || has(&answer, "0A000");
         assert!(is_told || answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
     }
-    // Half a message, and nothing more: whoever waits costs a socket.
+    // Each sends half a message and nothing more: a waiting client costs only a socket.
     let idle: Vec<TcpStream> = (0..200)
         .map(|_| {
             let mut stream = open(&server);
@@ -111,9 +111,9 @@ fn a_pipeline_goes_on_behind_the_sync_that_follows_an_error() {
     server.stop();
 }
 
-// Each Execute committed by itself, so that an error in the middle of a pipeline left the rows of
-// those before it. PostgreSQL keeps nothing of them, and clients that send many statements at once
-// count on that.
+// Each Execute committed by itself, so that an error in the middle of a pipeline kept the rows of
+// those before it. PostgreSQL keeps none of them, and clients that send many statements at once
+// rely on that.
 #[test]
 fn a_pipeline_is_one_transaction_up_to_its_sync() {
     let world = World::new();
@@ -129,12 +129,12 @@ fn a_pipeline_is_one_transaction_up_to_its_sync() {
     let (failing, counted) = (step("SELECT 1 / 0"), step("SELECT 'n=' || count(*) FROM pipe"));
     let bytes = [
         start("admin"),
-        // The second statement fails: of the first nothing stays.
+        // The second statement fails, so nothing of the first one stays.
         [insert(1), failing.clone(), insert(2), sync.clone()].concat(),
         [counted.clone(), sync.clone()].concat(),
-        // All is done, and seen within.
+        // All statements succeed, and later ones see the rows of earlier ones.
         [insert(3), insert(4), counted.clone(), sync.clone()].concat(),
-        // A statement alone, and one behind BEGIN.
+        // A single statement, and one behind BEGIN.
         [
             insert(5),
             sync.clone(),
@@ -172,7 +172,7 @@ fn too_many_connections_are_told_and_administrators_get_in() {
         let mut stream = open(&server);
         stream.write_all(&start(user)).unwrap();
         stream.write_all(&message(b'p', format!("{password}\0").as_bytes())).unwrap();
-        // Up to the first ReadyForQuery, or the end.
+        // The reads end at the first ReadyForQuery, or at the end of the connection.
         let mut seen = Vec::new();
         let mut byte = [0];
         while stream.read(&mut byte).is_ok_and(|count| count == 1) {
@@ -192,8 +192,8 @@ fn too_many_connections_are_told_and_administrators_get_in() {
     server.stop();
 }
 
-// `SELECT $1000000000000` made a vector of so many values when it was described, and a statement
-// prepared with more types than two bytes count met a panic.
+// `SELECT $1000000000000` allocated a vector of that many values when it was described, and a
+// statement prepared with more types than two bytes can count caused a panic.
 #[test]
 fn numbers_of_parameters_that_cannot_be_harm_nobody() {
     let world = World::new();
@@ -235,7 +235,7 @@ fn what_a_connection_keeps_has_a_bound_in_bytes() {
         parse("a", 600_000),
         parse("b", 600_000),
         query("SELECT 'second refused'"),
-        // Those without a name take each other's place.
+        // Unnamed statements replace each other.
         parse("", 600_000),
         parse("", 600_000),
         query("DEALLOCATE a"),
@@ -253,7 +253,7 @@ fn what_a_connection_keeps_has_a_bound_in_bytes() {
     server.stop();
 }
 
-// Who was silent in the midst of a COPY was cut off without a word.
+// A client that was silent in the middle of a COPY was disconnected without a message.
 #[test]
 fn a_client_whose_copy_is_ended_is_told_why() {
     let world = World::new();
@@ -270,7 +270,7 @@ fn a_client_whose_copy_is_ended_is_told_why() {
     server.stop();
 }
 
-// Dates that could be read in both ways were read in one of them, and a client heard nothing of it.
+// An ambiguous date was read in one of its two orders, and the client got no notice of it.
 #[test]
 fn a_copy_tells_what_it_has_chosen() {
     let world = World::new();

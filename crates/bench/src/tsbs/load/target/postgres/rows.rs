@@ -1,4 +1,4 @@
-//! Rows and tags on their way: by COPY in its binary form, or by INSERT.
+//! Rows and tags for PostgreSQL: by COPY in its binary form, or by INSERT.
 
 use std::fmt::Write;
 use std::pin::pin;
@@ -18,7 +18,7 @@ use crate::tsbs::load::rows::Header;
 /// Rows of one measurement, with the ids of their tags.
 pub(super) type Rows<'a> = [(u32, TaggedRow<'a>)];
 
-/// Writes sets of tags, a column each.
+/// Writes sets of tags, one column for each tag.
 pub(super) async fn copy_tags(
     client: &Client,
     header: &Header,
@@ -50,7 +50,7 @@ pub(super) async fn copy_tags(
     Ok(())
 }
 
-/// Writes sets of tags, each as one object.
+/// Writes sets of tags, each as one JSON object.
 pub(super) async fn insert_json_tags(
     client: &Client,
     header: &Header,
@@ -77,7 +77,7 @@ pub(super) async fn insert_json_tags(
     Ok(())
 }
 
-/// `1500` stays a whole number.
+/// Returns a number as JSON; `1500` stays a whole number.
 fn number(text: &str) -> Result<Value> {
     serde_json::from_str(text).ok().filter(Value::is_number).ok_or_else(|| Error::BadValue {
         place: "a tag",
@@ -86,7 +86,7 @@ fn number(text: &str) -> Result<Value> {
     })
 }
 
-/// The table of some rows, its columns, and the names of its fields.
+/// Returns the table of some rows, its columns, and the names of its fields.
 fn columns<'a>(
     header: &'a Header,
     rows: &Rows<'_>,
@@ -102,12 +102,12 @@ fn columns<'a>(
     Ok((quoted(name), columns.join(", "), fields))
 }
 
-/// The value of the first tag.
+/// Returns the value of the first tag.
 fn first_tag<'a>(row: &TaggedRow<'a>) -> Option<&'a str> {
     pairs(row.base).next().map(|(_, value)| value).filter(|value| !value.is_empty())
 }
 
-/// Returns how many rows the server says that it took.
+/// Writes rows with COPY, and returns the number that the server reports.
 pub(super) async fn copy_rows(
     client: &Client,
     (header, tag_in_table): (&Header, bool),
@@ -136,7 +136,7 @@ pub(super) async fn copy_rows(
     writer.finish().await.map_err(failed("copy rows"))
 }
 
-/// The same with one INSERT.
+/// Writes rows with one INSERT.
 pub(super) async fn insert_rows(
     client: &Client,
     (header, tag_in_table): (&Header, bool),
@@ -170,7 +170,7 @@ fn literal(text: Option<&str>) -> String {
     text.map_or("NULL".to_owned(), |text| format!("'{}'", text.replace('\'', "''")))
 }
 
-/// As many cells as there are fields: hosts of devops-generic have fewer than the header has names.
+/// Reads one cell per field: hosts of devops-generic have fewer than the header has names.
 fn read_cells(row: &TaggedRow<'_>, fields: usize, cells: &mut Vec<Option<f64>>) -> Result<()> {
     cells.clear();
     for cell in row.cells.split(',').take(fields) {

@@ -1,4 +1,4 @@
-//! The tables: as TSBS makes them, with what its flags change about them.
+//! The tables of PostgreSQL, as TSBS creates them, with the changes of its flags.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use crate::error::{Error, Result};
 use crate::tsbs::load::args::PostgresArguments;
 use crate::tsbs::load::rows::Header;
 
-/// What tables look like.
+/// Layout of the tables.
 #[derive(Clone)]
 pub(super) struct Schema {
     hypertable_chunk: Option<Duration>,
     time_index: bool,
     partition_index: bool,
-    /// Fields of each table that have an index, the first ones; `None` is all.
+    /// Number of fields of each table, the first ones, that have an index; `None` is all.
     field_indexes: Option<usize>,
-    /// Tags are one JSON object, and not a column each.
+    /// True if tags are one JSON object instead of one column each.
     pub(super) json_tags: bool,
-    /// The first tag is in each table too.
+    /// True if each table has the first tag too.
     pub(super) tag_in_table: bool,
 }
 
@@ -34,7 +34,7 @@ impl Schema {
         }
     }
 
-    /// The statements that make them.
+    /// Returns the statements that create the tables.
     pub(super) fn statements(&self, header: &Header) -> String {
         let mut statements = self.tags_statements(header);
         if self.hypertable_chunk.is_some() {
@@ -98,7 +98,7 @@ impl Schema {
         }
     }
 
-    /// Sets of tags that are there keep their ids (T2).
+    /// Reads the ids of the sets of tags in the table, which keep their ids (T2).
     pub(super) fn read_tags(
         &self,
         session: &Session,
