@@ -2,9 +2,8 @@
 //! split, and the memory of its body is bounded.
 //!
 //! The first byte says how the rest is sent: as a whole request, or as the body of one, in chunks,
-//! compressed, or both. The second byte selects the encoding and the multipart format. Two numbers say how the bytes are
-//! split.
-//! chunks, packed, or both; the second one how it is unpacked. Two numbers say how it is cut.
+//! compressed, or both. The second byte selects the encoding and the multipart format. Two numbers
+//! say how the bytes are split.
 
 use std::io::Write as _;
 
