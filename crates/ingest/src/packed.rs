@@ -1,13 +1,14 @@
-//! Slabs that are full: their values in as few bytes as they need, until they are sealed.
+//! Packed slabs: the values of full slabs in as few bytes as they need, until they are sealed.
 //!
-//! - PK1. `unpack` gives what went in: every value, NULL, mark and text.
+//! - PK1. `unpack` gives the packed rows: every value, NULL, mark and text.
 //! - PK2. A text column's values are slot codes: 0 is NULL, an odd one a number of the worker's
 //!   interner, an even one a text of the slab (`SlotCode`).
 //!
-//! Rows wait in memory until all of the input is read, and fresh memory is the dearest thing that
-//! an import uses: so an open slab is recycled memory, and what waits is packed. Integers are kept
-//! as codes from the least value of the slab, texts are compressed where the segment will compress
-//! them anyway. Not here: how rows get into a slab (`distribute`), what encodings a segment has.
+//! Rows wait in memory until all of the input is read, and fresh memory is the most expensive
+//! resource of an import: so an open slab is recycled memory, and full ones are packed. Integers
+//! are kept as codes from the minimum of the slab, texts are compressed if the segment will
+//! compress them anyway. Not here: filling slabs with rows (`distribute`), the encodings of a
+//! segment.
 
 use tidegate_model::ColumnType;
 use tidegate_storage::segment::strings::{StringCompressor, TextForm};
@@ -21,29 +22,30 @@ pub(crate) struct PackedSlab {
     pub(crate) columns: Vec<PackedColumn>,
     /// The codes of all columns, one after the other.
     pub(crate) codes: Vec<u8>,
-    /// A set bit is a NULL; absent where a column has none. Text columns have slots instead.
+    /// A set bit is a NULL; `None` for a column without NULLs. Text columns have slots instead.
     pub(crate) nulls: Vec<Option<Box<[u64]>>>,
-    /// One for each text column.
+    /// The texts of each text column.
     pub(crate) texts: Vec<PackedTexts>,
     pub(crate) marks: Vec<Mark>,
-    /// Whose interners its slots are numbers of.
+    /// The worker whose interners its slots refer to.
     pub(crate) worker: u32,
-    /// How many slabs its worker had begun before it.
+    /// The number of slabs that its worker had begun before it.
     pub(crate) sequence: u64,
 }
 
-/// Where a column's codes are, and what they count from.
+/// The place of a column's codes, and their base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PackedColumn {
-    /// Its place in `PackedSlab::codes`.
+    /// The start of its codes in `PackedSlab::codes`.
     pub(crate) start: u32,
-    /// Bytes of a code: 0 where all values are `base`, the value's own width where they are whole.
+    /// The bytes of a code: 0 if all values are `base`, the value's own width if they are not
+    /// packed.
     pub(crate) width: u8,
     /// The value of code 0.
     pub(crate) base: u64,
 }
 
-/// Texts one after the other.
+/// Texts, stored one after the other.
 #[derive(Debug, Clone)]
 pub(crate) struct PackedTexts {
     pub(crate) bytes: Vec<u8>,
@@ -51,13 +53,13 @@ pub(crate) struct PackedTexts {
     pub(crate) form: TextForm,
 }
 
-/// What the code of a text column says (PK2).
+/// The meaning of a code of a text column (PK2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SlotCode {
     Null,
     /// A number of the worker's interner.
     Interned(u32),
-    /// A text of the slab's own.
+    /// A text of the slab itself.
     Own(u32),
 }
 
