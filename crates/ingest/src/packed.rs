@@ -94,7 +94,7 @@ impl PackedTexts {
         &self.bytes[start..self.ends[index] as usize]
     }
 
-    /// The same texts as they were before they were compressed.
+    /// Creates a copy with the texts decompressed.
     pub(crate) fn raw(&self, compressor: &StringCompressor) -> PackedTexts {
         assert_eq!(self.form, TextForm::Compressed, "texts are decompressed once");
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(self.ends.len()));
@@ -105,7 +105,7 @@ impl PackedTexts {
         PackedTexts { bytes, ends: narrow_ends(&ends), form: TextForm::Raw }
     }
 
-    /// The bytes of the texts, uncompressed.
+    /// The size of the texts after decompression.
     pub(crate) fn plain_bytes(&self, compressor: &StringCompressor) -> usize {
         match self.form {
             TextForm::Raw => self.bytes.len(),
@@ -113,7 +113,7 @@ impl PackedTexts {
         }
     }
 
-    /// The same texts, compressed.
+    /// Creates a copy with the texts compressed.
     pub(crate) fn compressed(&self, compressor: &StringCompressor) -> PackedTexts {
         assert_eq!(self.form, TextForm::Raw, "texts are compressed once");
         let count = u32::try_from(self.ends.len()).expect("a slab is small");
@@ -128,7 +128,7 @@ fn narrow_ends(ends: &[u64]) -> Vec<u32> {
     ends.iter().map(|&end| u32::try_from(end).expect("SLAB_TEXT_MAX")).collect()
 }
 
-/// A worker's memory for packing.
+/// The buffers of a worker for packing.
 #[derive(Debug, Default)]
 pub(crate) struct SlabPacker {
     codes: Vec<u8>,
@@ -138,7 +138,7 @@ pub(crate) struct SlabPacker {
 }
 
 impl SlabPacker {
-    /// Packs the rows of a slab, which can be used again afterwards. `compressors` are those of the
+    /// Packs the rows of a slab, which can be reused afterwards. `compressors` are those of the
     /// layout's columns.
     pub(crate) fn pack(
         &mut self,
@@ -171,7 +171,7 @@ impl SlabPacker {
         }
     }
 
-    /// Lets go of memory beyond this: one text may have been a large part of all that there is.
+    /// Frees memory beyond this size: one text may have been a large part of the available memory.
     pub(crate) fn keep_at_most(&mut self, bytes: usize) {
         self.codes.clear();
         self.compressed.clear();
@@ -179,7 +179,7 @@ impl SlabPacker {
         self.compressed.shrink_to(bytes);
     }
 
-    /// Leaves the column's slot codes in `slots`.
+    /// Writes the column's slot codes to `slots`.
     fn pack_texts(
         &mut self,
         slab: &Slab,
@@ -222,7 +222,7 @@ impl SlabPacker {
 }
 
 impl PackedSlab {
-    /// The memory held.
+    /// The size of the memory held.
     pub(crate) fn memory_bytes(&self) -> usize {
         let nulls = self.nulls.iter().flatten().map(|bits| bits.len() * 8).sum::<usize>();
         let texts = self.texts.iter().map(|texts| texts.bytes.len() + texts.ends.len() * 4);
@@ -233,7 +233,7 @@ impl PackedSlab {
         self.codes.len() + nulls + columns + text_columns + marks + texts.sum::<usize>()
     }
 
-    /// The bytes of the longest text that is the slab's own, as it is packed.
+    /// The size of the slab's longest own text, as it is packed.
     pub(crate) fn longest_text(&self) -> usize {
         let longest = |texts: &PackedTexts| {
             let starts = std::iter::once(0).chain(texts.ends.iter().copied());
@@ -242,8 +242,7 @@ impl PackedSlab {
         self.texts.iter().map(longest).max().unwrap_or(0) as usize
     }
 
-    /// The bytes of the texts of each row that are the slab's own, as they are packed; empty if it
-    /// has none.
+    /// The size of the slab's own texts of each row, as they are packed; empty if it has none.
     pub(crate) fn row_texts(&self, layout: &RowLayout) -> Vec<u64> {
         let mut bytes = Vec::new();
         let mut codes = Vec::new();
@@ -264,7 +263,7 @@ impl PackedSlab {
         bytes
     }
 
-    /// The values of a column as they were, appended to `out`.
+    /// Appends the values of a column, unpacked, to `out`.
     pub(crate) fn unpack(&self, index: usize, layout: &ColumnLayout, out: &mut Vec<u8>) {
         let PackedColumn { start, width, base } = self.columns[index];
         let (start, width) = (start as usize, usize::from(width));
@@ -279,7 +278,7 @@ impl PackedSlab {
     }
 }
 
-/// Appends the codes of a column; returns their width, and what they count from.
+/// Appends the codes of a column; returns their width and their base.
 fn pack_column(values: &[u8], width: usize, out: &mut Vec<u8>) -> (u8, u64) {
     match width {
         1 => pack_codes(values.as_chunks::<1>().0, out),
@@ -302,7 +301,7 @@ fn signed<const N: usize>(bytes: [u8; N]) -> i64 {
     i64::from_le_bytes(wide) << shift >> shift
 }
 
-/// Values as their distances from the least of them, in as few bytes as the greatest needs.
+/// Appends values as their distances from the minimum, in as few bytes as the maximum needs.
 fn pack_codes<const N: usize>(values: &[[u8; N]], out: &mut Vec<u8>) -> (u8, u64) {
     let bounds = (i64::MAX, i64::MIN);
     let (min, max) = values.iter().fold(bounds, |(min, max), &value| {
