@@ -128,11 +128,12 @@ enum Interning {
 const TRIAL_TEXTS: u32 = 2_048;
 /// The number of texts after which interning is tried again.
 const PAUSE_TEXTS: u32 = 200_000;
-/// The maximum size of the interner of a column that is no symbol: it stays within a core's L2.
+/// The maximum number of texts, and of their bytes, in the interner of a column that is no symbol:
+/// it stays within a core's L2.
 const INTERNED_MAX: usize = 32_768;
 const INTERNED_TEXT_MAX: usize = 1 << 20;
-/// The maximum number of interned symbols: further ones are deduplicated segment by segment, so
-/// that memory stays bounded.
+/// The maximum number of interned symbols, and of their bytes: further ones are deduplicated
+/// segment by segment, so that memory stays bounded.
 const SYMBOLS_INTERNED_MAX: usize = 1 << 20;
 const SYMBOL_TEXT_MAX: usize = 32 << 20;
 /// The maximum length of an interned text: longer ones repeat rarely and are expensive to hash.

@@ -66,7 +66,7 @@ pub struct ImportSummary {
     pub partitions: u64,
     /// Bytes of those segments.
     pub bytes_written: u64,
-    /// Bytes of scratch files; each byte is written once and read once.
+    /// Bytes that were written to scratch files and read back, counted as they are read.
     pub spilled_bytes: u64,
     /// The kind of I/O that was used.
     pub io: IoChoice,

@@ -52,7 +52,7 @@ pub struct ProgressSample {
     pub rows_rejected: u64,
     /// The memory that is counted against the budget.
     pub memory_bytes: u64,
-    /// Bytes written to and read back from scratch files.
+    /// Bytes that were written to scratch files and read back, counted as they are read.
     pub spilled_bytes: u64,
 }
 

@@ -223,7 +223,7 @@ pub struct RejectLog {
 #[derive(Debug, Default)]
 struct State {
     count: u64,
-    /// The first reject of the first file that has any.
+    /// The first reject by place in its file; the file is that of the first recorded reject.
     first: Option<Rejected>,
     /// At most one for each column and reason.
     reasons: BTreeMap<(Option<String>, Reason), u64>,

@@ -124,8 +124,8 @@ fn total_bytes(inputs: &[SampledFile]) -> u64 {
     bytes.sum::<Option<u64>>().unwrap_or(0)
 }
 
-/// The percentage of a file's records, and of all records, from which on a guess that they
-/// contradict was wrong. Some bad records are in many files.
+/// The percentage of a file's records, and their number, from which on a guess that they contradict
+/// was wrong: many files have some bad records.
 const CONTRADICTED_PERCENT: u64 = 10;
 const CONTRADICTED_MIN: u64 = 100;
 

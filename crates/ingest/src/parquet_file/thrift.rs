@@ -78,10 +78,10 @@ pub(super) fn page_sizes(bytes: &[u8]) -> Result<Option<PageSizes>, Flaw> {
     }
 }
 
-/// The field of a footer that lists the schema, and the field of a schema's element with its number
-/// of children.
+/// The field of a footer that lists the schema.
 const FILE_SCHEMA: i64 = 2;
-/// The field of a footer that describes the encryption of columns.
+/// The field of a footer that describes the encryption of columns, and the field of a schema's
+/// element with its number of children.
 const FILE_ENCRYPTION: i64 = 8;
 const ELEMENT_CHILDREN: i64 = 5;
 

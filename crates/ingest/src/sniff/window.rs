@@ -12,12 +12,12 @@ const BYTES: usize = 16 << 10;
 /// The number of records that are read in any case, as far as the window has them.
 const RECORDS: usize = 8;
 
-/// The knowledge if quoted texts contain line ends.
+/// The lines of quoted texts, as far as the head shows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum QuotedLines {
-    /// None was seen.
+    /// Each quoted text of the head is in one line.
     Single,
-    /// Some do.
+    /// Some quoted texts contain line ends.
     Several,
 }
 

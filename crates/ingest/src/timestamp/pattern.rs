@@ -33,7 +33,7 @@ enum Step {
     Literal(Vec<u8>),
     /// A number of `min` to `max` digits.
     Number { field: Field, min: usize, max: usize },
-    /// Digits of the fraction: the first of `width` digits, the last of which count `nanos` each.
+    /// Digits of the fraction: `min` to `width`, the last of which counts `nanos` if all are there.
     Fraction { min: usize, width: usize, nanos: u32 },
     /// An English month name, three letters or the whole.
     MonthName,
