@@ -8,7 +8,7 @@
 //! - V3. Text is UTF-8 without NUL; input chunks that were checked as a whole need no check of each
 //!   cell.
 //!
-//! Not here: the bounds of fields (`index`, `rows`), the handling of faults (`faults`).
+//! Not here: the bounds of fields (`index`, `read`), the handling of faults (`faults`).
 
 mod digits;
 

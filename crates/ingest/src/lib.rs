@@ -1,5 +1,4 @@
-//! From files to segments, and from lines to rows: parsers of text, Parquet and the line protocol,
-//! and the parallel import.
+//! Parsers of text, Parquet and the line protocol, and the parallel import of files into segments.
 //!
 //! A file flows one way: `input` (bytes, read ahead) - `split` and `index` (records and fields) -
 //! `convert` (values, a strip at a time) - `distribute` (slabs of buckets of time) - `seal`

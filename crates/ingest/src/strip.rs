@@ -1,5 +1,5 @@
-//! A strip: a parsed batch of a few hundred rows, column by column, on its way to the slabs of
-//! buckets. It is small enough that a strip, its text and its index stay in a core's L2.
+//! A strip: a parsed batch of at most `STRIP_ROWS` rows, column by column, on its way to the slabs
+//! of buckets. It is small enough that a strip, its text and its index stay in a core's L2.
 //!
 //! - Z1. Every column has `rows` values. The value at a NULL is 0.
 //! - Z2. `nulls` and `dead` ascend.

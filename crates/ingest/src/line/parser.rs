@@ -5,7 +5,7 @@
 //! - LP3. At most one line is kept, of `max_line_bytes` and the bytes that came with its last byte.
 //! - LP4. Between batches, caches have at most `limits::LINE_CACHE_BYTES`.
 //! - LP5. Rows of a batch take at most `LineOptions::padding_bytes_max` beyond four times their
-//!   text, and the bytes of `LOOK_ROWS` rows: a column that one row names has a NULL in all others.
+//!   text and the bytes of `LOOK_ROWS` rows: a column that one row names has a NULL in all others.
 //!
 //! A line is read once, from left to right: name and tags as one (`series`), each key by a guess
 //! (`key`), each value directly into its column. Not here: the parts of a line (`parts`), and the
