@@ -2,8 +2,8 @@
 //! offsets of times, `\N` for NULL.
 //!
 //! - NO1. `1.000` is a thousand in files with decimal commas, and one in others: if a sample has
-//!   decimal commas, a column in which every point may separate thousands stays text (decision
-//!   0007).
+//!   decimal commas, a column in which every point may separate thousands stays text
+//!   (decision 0007).
 
 use std::cmp::Reverse;
 
