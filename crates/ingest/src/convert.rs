@@ -113,7 +113,7 @@ pub(crate) struct TextColumn {
     is_binary: bool,
 }
 
-/// The decision if the texts of a column are interned, which gives each distinct one a number.
+/// The decision on interning the texts of a column, which gives each distinct one a number.
 #[derive(Debug, Clone, Copy)]
 enum Interning {
     /// Symbols: interned as long as there is room.

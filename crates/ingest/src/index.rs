@@ -151,7 +151,7 @@ impl Kernel {
 pub struct Start {
     /// The quote state of the first byte.
     pub state: QuoteState,
-    /// The kind of the byte before: it decides if a quote may open a field, or is a doubled one.
+    /// The kind of the byte before: it decides whether a quote opens a field or is a doubled one.
     pub after: Before,
 }
 

@@ -40,7 +40,7 @@ const PIECES_AHEAD: usize = 32;
 /// The number of pieces after which the pages of the memory are checked: every 16 MiB.
 #[cfg(target_os = "linux")]
 const PIECES_PER_LOOK: u64 = (16 << 20) / PIECE_BYTES as u64;
-/// The interval at which a waiting thread checks if the import was cancelled.
+/// The interval at which a waiting thread checks for cancellation.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(20);
 /// The number of reads in flight.
 const READ_DEPTH: usize = 4;

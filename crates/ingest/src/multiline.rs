@@ -1,4 +1,4 @@
-//! Records of several lines: the test if a quote that is text has joined several records to one.
+//! Detection of records of several lines that were several records, joined by a quote that is text.
 //!
 //! - multi-1. Lines look like records if nearly all of them have as many fields as a record, and
 //!   values in the columns that are not text: a text of several lines has neither.

@@ -1,7 +1,7 @@
 //! FR1, FR2, FR3 of `server::pg::frame`: a message is the same wherever its bytes are split, and
 //! any bytes are messages or a protocol error.
 //!
-//! The first byte says if the rest begins a connection or continues one, the second how it is
+//! The first byte says whether the rest begins a connection or continues one, the second how it is
 //! split.
 
 use bytes::BytesMut;

@@ -46,7 +46,7 @@ struct Series {
     has_newlines: bool,
 }
 
-/// The decision if the cache is used.
+/// The present use of the cache.
 #[derive(Debug, Clone, Copy)]
 enum Use {
     Trying { lines: u32, hits: u32 },
@@ -139,7 +139,7 @@ impl SeriesCache {
         self.last = series;
     }
 
-    /// Counts a lookup and decides if the cache is used (SE2).
+    /// Counts a lookup and decides on the use of the cache (SE2).
     fn count(&mut self, is_hit: bool) {
         if let Use::Trying { lines, hits } = &mut self.use_of_it {
             *lines += 1;

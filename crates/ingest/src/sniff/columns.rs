@@ -10,7 +10,7 @@ use super::records::Record;
 use super::{ColumnMap, FirstLine, Header, SniffError, SniffOptions};
 use crate::parse::{parse_i64, trimmed};
 
-/// The decision if the first record is a header, with its reason.
+/// The decision on whether the first record is a header, with its reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HeaderFound {
     /// By an option.
@@ -51,7 +51,7 @@ impl HeaderFound {
 /// The number of cells below that must be written differently from the first record.
 const UNLIKE_MIN: u64 = 3;
 
-/// Decides if the first record is a header (C-31). It is a header only if there is evidence for it,
+/// Decides on the first record (C-31). It is a header only if there is evidence for it,
 /// since its row would be lost if it is none: where names are known, it must have some of them;
 /// otherwise it must have texts above typed values, or texts that are written differently from all
 /// below.

@@ -1,4 +1,4 @@
-//! Records from the middle of a file, where it is not known if the first byte is inside quotes.
+//! Records from the middle of a file, whose first byte may be inside or outside of quotes.
 //!
 //! Both assumptions are tried: the wrong one reads text as records, and few of those have the right
 //! number of cells. Records that do not fit are left out, since this is only a sample. If quoted
