@@ -1,4 +1,4 @@
-//! A text imported by the whole pipeline, compared with the plain reader.
+//! A text imported by the whole pipeline; the result is compared with the plain reader.
 
 #![no_main]
 

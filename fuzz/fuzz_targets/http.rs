@@ -1,4 +1,4 @@
-//! Requests of HTTP, cut anywhere.
+//! HTTP requests, split at any byte.
 
 #![no_main]
 

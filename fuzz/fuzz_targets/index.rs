@@ -1,4 +1,4 @@
-//! The structural index: all kernels, whole and cut in two.
+//! The structural index by all kernels, of a whole text and of one split in two.
 
 #![no_main]
 

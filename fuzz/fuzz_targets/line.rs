@@ -1,4 +1,4 @@
-//! Lines of the line protocol, cut anywhere.
+//! Line protocol, split at any byte.
 
 #![no_main]
 

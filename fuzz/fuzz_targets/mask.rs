@@ -1,4 +1,4 @@
-//! The row mask of a segment.
+//! The deletion vector of a segment.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A Parquet file of any bytes, imported.
+//! An import of a Parquet file of any bytes.
 
 #![no_main]
 

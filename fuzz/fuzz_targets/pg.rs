@@ -1,4 +1,4 @@
-//! Messages of PostgreSQL's clients, cut anywhere.
+//! Messages of PostgreSQL clients, split at any byte.
 
 #![no_main]
 

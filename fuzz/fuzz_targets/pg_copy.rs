@@ -1,4 +1,4 @@
-//! The bytes of a binary COPY, cut anywhere.
+//! A binary COPY, split at any byte.
 
 #![no_main]
 

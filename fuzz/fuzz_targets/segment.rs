@@ -1,4 +1,4 @@
-//! A segment's file behind its checksums.
+//! A segment file with valid checksums.
 
 #![no_main]
 

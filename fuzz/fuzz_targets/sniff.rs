@@ -1,4 +1,4 @@
-//! What a text file is, from samples.
+//! Detection of the dialect and the columns of a text file, from samples.
 
 #![no_main]
 

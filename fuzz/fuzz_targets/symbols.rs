@@ -1,4 +1,4 @@
-//! A symbol column's file behind its checksums.
+//! The file of a symbol column with valid checksums.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Timestamp formats, and texts read by them.
+//! Timestamp formats, and texts parsed by them.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A group of the log behind its checksums.
+//! A group of WAL records with valid checksums.
 
 #![no_main]
 

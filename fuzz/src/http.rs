@@ -1,4 +1,4 @@
-//! The part of the server that reads requests and needs nothing else of it, under its own names.
+//! The request reader of the server, which needs no other part of it, under its own module names.
 
 #[path = "http_wire.rs"]
 pub(crate) mod wire;

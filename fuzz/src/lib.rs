@@ -1,6 +1,6 @@
-//! The bodies of the fuzz targets, with the plain readers of the tests that they compare with.
+//! The bodies of the fuzz targets, with the plain readers of the tests that they are compared with.
 //!
-//! Not here: the corpora, and the tests that run them in every check (`ingest/tests/it/fuzz.rs`,
+//! Not here: the corpora, and the tests that replay them in every check (`ingest/tests/it/fuzz.rs`,
 //! and `server/src/{http,pg}/fuzz.rs` for `http`, `pg` and `pg_copy`).
 
 #![expect(dead_code, reason = "the modules that are shared with the tests have more than is used")]
@@ -24,8 +24,8 @@ mod pg_target;
 #[path = "targets/pg_copy.rs"]
 mod pg_copy_target;
 
-/// Panics within the libraries that read Parquet are errors with the place in the file
-/// (`ingest::parquet_file`): a run goes on. All others end it.
+/// Lets a run go on after a panic within the libraries that read Parquet: `ingest::parquet_file`
+/// turns it into an error with the place in the file. All other panics end the run.
 pub fn let_libraries_panic() {
     let ending = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -40,7 +40,7 @@ pub fn let_libraries_panic() {
 macro_rules! run {
     ($($target:ident),* $(,)?) => {
         $(
-            /// Any bytes are fine; it panics if a promise is broken.
+            /// Runs the target on any bytes; panics if an invariant is broken.
             pub fn $target(bytes: &[u8]) {
                 targets::$target::check(bytes);
             }
@@ -48,17 +48,17 @@ macro_rules! run {
     };
 }
 
-/// As the others; it cannot have the name of the module.
+/// Runs the target `http`; the function cannot have the name of the module.
 pub fn http_request(bytes: &[u8]) {
     server_targets::http::check(bytes);
 }
 
-/// As the others; it has a part of the server of its own.
+/// Runs the target `pg`, which has its own copy of a part of the server.
 pub fn pg_messages(bytes: &[u8]) {
     pg_target::check(bytes);
 }
 
-/// As `pg_messages`.
+/// Runs the target `pg_copy`, as `pg_messages`.
 pub fn pg_copy(bytes: &[u8]) {
     pg_copy_target::check(bytes);
 }

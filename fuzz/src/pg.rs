@@ -1,4 +1,4 @@
-//! The parts of the server that read PostgreSQL's messages and need nothing else of it.
+//! The readers of PostgreSQL messages of the server, which need no other part of it.
 
 #[path = "../../crates/server/src/pg/frame.rs"]
 pub(crate) mod frame;

@@ -1,4 +1,4 @@
-//! How fast rows are selected: kernels alone, and a filter with everything around them.
+//! Speed of selecting rows: kernels alone, and a whole filter with lowering and counting.
 
 use std::hint::black_box;
 
@@ -10,14 +10,14 @@ use tidegate_filter::{
 };
 use tidegate_model::{Codes, ColumnSlice, ColumnType, Encoded, PageFrame, Value};
 
-/// Rows of a kernel's benchmark: more bytes than any cache holds. `cargo test` takes a few.
+/// Rows of a kernel's benchmark: more bytes than any cache holds. `cargo test` takes fewer.
 fn rows() -> usize {
     if std::env::args().any(|argument| argument == "--bench") { 16 << 20 } else { 1 << 16 }
 }
 
 const FRAME_ROWS: usize = 1 << 16;
 
-/// Codes of `width` bytes that look random.
+/// Pseudo-random codes of `width` bytes.
 fn codes(rows: usize, width: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let mut bytes = Vec::with_capacity(rows * width);
@@ -29,7 +29,7 @@ fn codes(rows: usize, width: usize) -> Vec<u8> {
     bytes
 }
 
-/// One range over codes of each width, at each level: does it keep up with memory?
+/// One range over codes of each width, at each level, to compare with the memory bandwidth.
 fn ranges(c: &mut Criterion) {
     let rows = rows();
     for width in [1_u8, 2, 4, 8] {
@@ -54,7 +54,8 @@ fn ranges(c: &mut Criterion) {
     }
 }
 
-/// Twenty single values among codes of one byte: a table of sixteen bytes twice, or a lookup each?
+/// Twenty single values among codes of one byte: two lookup tables of sixteen bytes, or a lookup
+/// for each code.
 fn members(c: &mut Criterion) {
     let rows = rows();
     let bytes = codes(rows, 1);
@@ -76,7 +77,7 @@ fn members(c: &mut Criterion) {
     group.finish();
 }
 
-/// The plain loops to compare with.
+/// The plain loops of `roofline`, for comparison.
 fn roofs(c: &mut Criterion) {
     let bytes = codes(rows(), 2);
     let mut group = c.benchmark_group("roofline");

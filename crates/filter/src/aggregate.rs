@@ -4,65 +4,65 @@
 //! ColumnSlice --ZoneValues--> values of one zone --Accumulator--> one state a slot
 //! ```
 //!
-//! A slot is a group, numbered densely by whoever calls; a zone is as much as stays in the nearest
-//! cache. States of several workers are joined by `merge`.
+//! A slot is a group; the caller numbers the groups densely. A zone is the number of rows whose
+//! values stay in the nearest cache. `merge` joins the states of several workers.
 //!
-//! - A1. Sums of integers wrap; those of floats are taken in lanes, so that their last digits
-//!   depend on how rows were cut.
-//! - A2. NULL counts for nothing, but in `First` and `Last` that do not pass it over.
+//! - A1. Sums of integers wrap. Sums of floats are taken in lanes, so their last digits depend on
+//!   how the rows were divided into batches.
+//! - A2. NULL is not counted, except by `First` and `Last` without `ignores_nulls`.
 //! - A3. `First` and `Last` go by positions, which are unique and ascend with the rows of the
-//!   table: what comes out does not depend on who saw which rows.
+//!   table: the result does not depend on which worker saw which rows.
 //!
-//! Not here: which rows (`evaluate`), what a slot stands for (`query`).
+//! Not here: the selection of rows (`evaluate`), the group that a slot stands for (`query`).
 
 mod values;
 
 pub use values::{ZoneRows, ZoneValues, float_of_key, key_of_float};
 
-/// Sums of floats are taken in so many lanes.
+/// Lanes in which sums of floats are taken.
 const LANES: usize = 8;
 
-/// What is kept of the values of a slot.
+/// The aggregate function of the values of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fold {
-    /// How many there are.
+    /// The number of values.
     Count,
     /// The sum of integers.
     SumIntegers,
     /// The sum of floats.
     SumFloats,
-    /// The least integer.
+    /// The minimum of integers.
     Min,
-    /// The greatest integer.
+    /// The maximum of integers.
     Max,
-    /// That of the first row.
+    /// The value of the first row.
     First {
-        /// Whether rows without a value are passed over.
+        /// True if rows without a value are skipped.
         ignores_nulls: bool,
     },
-    /// That of the last row.
+    /// The value of the last row.
     Last {
-        /// Whether rows without a value are passed over.
+        /// True if rows without a value are skipped.
         ignores_nulls: bool,
     },
 }
 
-/// Which slots the rows of a batch belong to.
+/// The slots of the rows of a batch.
 #[derive(Debug, Clone, Copy)]
 pub enum Slots<'s> {
-    /// All to one.
+    /// All rows belong to one slot.
     One(usize),
-    /// One a row.
+    /// One slot for each row.
     Each(&'s [u32]),
 }
 
-/// What a column has for the rows of a batch. What stands for NULL does not matter, and is
+/// The values of a column for the rows of a batch. The value at a NULL row has no meaning, and is
 /// overwritten.
 #[derive(Debug)]
 pub enum Values<'v> {
     /// Nothing was read, for `Fold::Count`.
     Unread,
-    /// Integers, or whatever has the order of integers.
+    /// Integers, or values that are ordered like integers.
     Integers(&'v mut [i64]),
     /// Floats, for `Fold::SumFloats`.
     Floats(&'v mut [f64]),
@@ -73,29 +73,29 @@ pub enum Values<'v> {
 pub struct Batch<'b> {
     /// Their slots.
     pub slots: Slots<'b>,
-    /// Where they are in the page frame.
+    /// Their places in the page frame.
     pub rows: ZoneRows<'b>,
-    /// What is added to that for a position (A3).
+    /// The number that is added to a place to get a position (A3).
     pub position: u64,
 }
 
-/// The states of one aggregate, one a slot.
+/// The states of one aggregate function, one for each slot.
 #[derive(Debug, Clone)]
 pub struct Accumulator {
     fold: Fold,
     slots: usize,
-    /// Sums, least or greatest values, values of first or last rows.
+    /// Sums, minima or maxima, or the values of first or last rows.
     integers: Vec<i64>,
     floats: Vec<f64>,
-    /// How many rows are NULL; for `First` and `Last`, whether the row is. Empty as long as no row
-    /// was.
+    /// The number of NULL rows of each slot; for `First` and `Last`, 1 if the row is NULL. Empty
+    /// until the first NULL row.
     nulls: Vec<u64>,
-    /// One more than the position of the value; 0 as long as there is none.
+    /// One more than the position of the value; 0 if there is none yet.
     positions: Vec<u64>,
 }
 
 impl Accumulator {
-    /// States of no rows.
+    /// The states before the first row.
     #[must_use]
     pub fn new(fold: Fold, slots: usize) -> Accumulator {
         let start = match fold {
@@ -115,7 +115,7 @@ impl Accumulator {
         }
     }
 
-    /// Bytes that a slot takes at most.
+    /// The maximum number of bytes that a slot takes.
     #[must_use]
     pub fn slot_bytes(fold: Fold) -> usize {
         match fold {
@@ -125,10 +125,10 @@ impl Accumulator {
         }
     }
 
-    /// Takes the rows of a batch in; `nulls` are the rows of it that are NULL, ascending.
+    /// Adds the rows of a batch; `nulls` has the rows of the batch that are NULL, ascending.
     ///
     /// # Panics
-    /// If a slot is not there, or the values are not those of the rows, or of another fold.
+    /// If a slot does not exist, or the values belong to other rows or to another fold.
     pub fn add(&mut self, batch: &Batch<'_>, values: Values<'_>, nulls: &[u32]) {
         if matches!(self.fold, Fold::First { .. } | Fold::Last { .. }) {
             let Values::Integers(values) = values else { panic!("first and last want integers") };
@@ -157,10 +157,10 @@ impl Accumulator {
         }
     }
 
-    /// Takes the bounds of some rows in, for `Min` and `Max`.
+    /// Adds the bounds of some rows, for `Min` and `Max`.
     ///
     /// # Panics
-    /// If the slot is not there.
+    /// If the slot does not exist.
     pub fn add_bound(&mut self, slot: usize, bound: i64) {
         let state = &mut self.integers[slot];
         *state = if self.fold == Fold::Min { bound.min(*state) } else { bound.max(*state) };
@@ -200,7 +200,8 @@ impl Accumulator {
         }
     }
 
-    /// Takes the value of a row, if it is before, or behind, the one that the slot has.
+    /// Sets the value of a slot if this row is before, or for `Last` behind, the row of its present
+    /// value.
     fn set_if_nearer(&mut self, slot: usize, position: u64, value: Option<i64>) {
         let (known, is_last) = (self.positions[slot], matches!(self.fold, Fold::Last { .. }));
         if known != 0 && (position > known) != is_last {
@@ -216,10 +217,10 @@ impl Accumulator {
         }
     }
 
-    /// Takes in the states that another worker has of other rows.
+    /// Adds the states of another worker, which are those of other rows.
     ///
     /// # Panics
-    /// If they are of another fold, or there are more of them.
+    /// If they belong to another fold, or have more slots.
     pub fn merge(&mut self, other: &Accumulator) {
         assert_eq!(self.fold, other.fold);
         if let Fold::First { .. } | Fold::Last { .. } = self.fold {
@@ -245,13 +246,13 @@ impl Accumulator {
         }
     }
 
-    /// How many of a slot's `rows` have a value.
+    /// The number of rows, of the `rows` of a slot, that have a value.
     #[must_use]
     pub fn count(&self, slot: usize, rows: u64) -> u64 {
         rows - self.nulls.get(slot).copied().unwrap_or(0)
     }
 
-    /// What the fold has made of a slot's integers; nothing, if no row had a value.
+    /// The integer result of a slot; `None` if no row had a value.
     #[must_use]
     pub fn integer(&self, slot: usize, rows: u64) -> Option<i64> {
         let has_value = match self.positions.get(slot) {
@@ -261,20 +262,20 @@ impl Accumulator {
         has_value.then(|| self.integers[slot])
     }
 
-    /// What the fold has made of a slot's floats; nothing, if no row had a value.
+    /// The float result of a slot; `None` if no row had a value.
     #[must_use]
     pub fn float(&self, slot: usize, rows: u64) -> Option<f64> {
         (self.count(slot, rows) > 0).then(|| self.floats[slot])
     }
 
-    /// Whether a slot has seen a row that counts, for `First` and `Last`.
+    /// True if a slot has a row that counts, for `First` and `Last`.
     #[must_use]
     pub fn is_set(&self, slot: usize) -> bool {
         self.positions[slot] != 0
     }
 }
 
-/// Adds one for each row to the counts of slots.
+/// Adds one to the count of a slot for each of its rows.
 pub fn count_rows(counts: &mut [u64], slots: Slots<'_>, rows: usize) {
     match slots {
         Slots::One(slot) => counts[slot] += rows as u64,
@@ -352,7 +353,7 @@ mod tests {
         Fold::Last { ignores_nulls: true },
     ];
 
-    /// What SQL says of the values of one slot, in the order of their rows.
+    /// The result that SQL demands for the values of one slot, in the order of their rows.
     fn expected(fold: Fold, values: &[Option<i64>]) -> Option<i64> {
         let mut there = values.iter().copied().flatten();
         match fold {
@@ -393,7 +394,7 @@ mod tests {
             turn in any::<bool>(),
             is_one in any::<bool>(),
         ) {
-            // Two workers share the batches; what comes later may be seen first.
+            // Two workers share the batches, and later batches may be added first.
             let worker = || FOLDS.map(|fold| Accumulator::new(fold, SLOTS as usize));
             let mut workers = [worker(), worker()];
             let mut order: Vec<usize> = (0..batches.len()).collect();

@@ -1,10 +1,11 @@
-//! One column of a page frame, a value at a time: what a filter may rely on, and what a row holds.
+//! One column of a page frame, read value by value, after a check of its shape.
 //!
-//! - C1. A `Column` has a bit or a code or a value for each of its rows, in the shape that its type
-//!   can have. Whatever a damaged frame lacks is an error when the column is looked at first.
-//! - C2. `cell` gives what decoding the column gives.
+//! - C1. A `Column` has a bit or a code or a value for each of its rows, in a shape that its type
+//!   can have. Anything that a damaged frame lacks is reported as an error when the `Column` is
+//!   created.
+//! - C2. `cell` returns the value that decoding the column gives.
 //!
-//! Not here: whole columns at a time (`kernel`).
+//! Not here: work on whole columns (`kernel`).
 
 use tidegate_model::types::Physical;
 use tidegate_model::{Codes, ColumnSlice, ColumnType, Encoded};
@@ -26,7 +27,7 @@ pub(crate) struct Column<'a> {
     reader: Reader<'a>,
 }
 
-/// What reading single values takes.
+/// The state that reading single values needs.
 enum Reader<'a> {
     Values,
     Texts(Texts<'a>),
@@ -52,7 +53,7 @@ impl<'a> Column<'a> {
         Ok(Column { position, slice, reader })
     }
 
-    /// The dictionary, if there is one.
+    /// The dictionary, if the column has one.
     pub(crate) fn entries(&self) -> Option<&Entries<'a>> {
         match &self.reader {
             Reader::Entries(entries) => Some(entries),
@@ -60,7 +61,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The strings, if they lie one after the other.
+    /// The strings, if the column stores them one after the other.
     pub(crate) fn texts(&self) -> Option<&Texts<'a>> {
         match &self.reader {
             Reader::Texts(texts) => Some(texts),
@@ -68,7 +69,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Whether some row may be NULL.
+    /// True if a row may be NULL.
     pub(crate) fn has_nulls(&self) -> bool {
         self.slice.validity.is_some() || matches!(self.slice.encoded, Encoded::Null)
     }
@@ -130,17 +131,17 @@ pub(crate) fn constant(ty: ColumnType, value: i128) -> Scalar<'static> {
     }
 }
 
-/// The value of a narrow code: the sum wraps in the width of the type.
+/// The value of a narrow code; the sum wraps in the width of the type.
 pub(crate) fn narrow_value(ty: ColumnType, base: i128, step: u64, code: u64) -> i128 {
     wrap(base.wrapping_add(i128::from(step).wrapping_mul(code.into())), ty)
 }
 
-/// The value of a decimal code, not yet rounded to a FLOAT.
+/// The value of a decimal code, before it is rounded to a FLOAT.
 pub(crate) fn decimal_value(base: i64, scale: u8, code: u64) -> f64 {
     base.wrapping_add(code.cast_signed()) as f64 / POWERS[usize::from(scale)]
 }
 
-/// The value of these bytes, as many as the type has (C1).
+/// The value of these bytes, of which there are as many as the type has (C1).
 pub(crate) fn fixed_value(ty: ColumnType, bytes: &[u8]) -> Scalar<'static> {
     match (ty.physical(), bytes.first_chunk::<4>(), bytes.first_chunk::<8>()) {
         (Physical::Float32, Some(bytes), _) => Scalar::Float(f32::from_le_bytes(*bytes).into()),
@@ -155,7 +156,7 @@ pub(crate) fn fixed_value(ty: ColumnType, bytes: &[u8]) -> Scalar<'static> {
     }
 }
 
-/// C1.
+/// True if the column has a valid shape (C1).
 fn has_shape(slice: &ColumnSlice<'_>) -> bool {
     let (rows, physical) = (slice.rows, slice.ty.physical());
     let is_integer = matches!(physical, Physical::Signed(_) | Physical::Unsigned(_));

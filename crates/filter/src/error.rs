@@ -1,4 +1,4 @@
-//! What can go wrong with a filter, as facts.
+//! Errors of filters, as facts.
 
 #![expect(missing_docs, reason = "the message of a variant is its documentation")]
 
@@ -8,7 +8,7 @@ use tidegate_model::{ColumnType, Value};
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an expression is no filter, or why a filter has no answer.
+/// The reason for which an expression is no filter, or a filter gives no result.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -46,17 +46,17 @@ pub enum Error {
     StringTable { column: usize },
 }
 
-/// Who can do something about an error.
+/// The class of an error: the party that can mend it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Change the request.
+    /// The caller: the request has to be changed.
     Caller,
-    /// The bytes are not what was written.
+    /// Damaged bytes: they are not the ones that were written.
     Corruption,
 }
 
 impl Error {
-    /// Who can do something about it.
+    /// The class of this error.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {

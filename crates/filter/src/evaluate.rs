@@ -1,15 +1,17 @@
 //! Evaluation: conjunct by conjunct over the zones of a page frame that have rows left.
 //!
-//! - E1. The rows selected are those for which the interpreter says so (W1), among those asked for.
-//! - E2. Conjuncts that cannot fail run in the order in which they have lately removed most rows
-//!   for the bytes that they touch; those that can fail run behind them, in their own order.
-//! - E3. `stop` is asked before each zone, or run of zones that one kernel takes at once: what it
-//!   waits for is one slow zone, or one pass of a kernel over the codes of one page frame.
+//! - E1. The rows selected are those, among the requested ones, for which the interpreter gives
+//!   TRUE (W1).
+//! - E2. Conjuncts that cannot fail run in the order of their recent benefit: rows removed for the
+//!   bytes that they read. Those that can fail run behind them, in their own order.
+//! - E3. `stop` is asked before each zone, or before each run of zones that one kernel takes at
+//!   once: the delay is at most one slow zone, or one pass of a kernel over the codes of one page
+//!   frame.
 //!
-//! A kernel takes neighbouring zones as one: a column is then read in one long stream, which is
-//! what memory is fast at, and what is done once for each zone is little.
+//! A kernel takes neighbouring zones at once: a column is then read as one long stream, which makes
+//! the best use of the memory, and the fixed cost of a zone is paid less often.
 //!
-//! Not here: what a conjunct is for this page frame (`lower`).
+//! Not here: the translation of a conjunct for a page frame (`lower`).
 
 use std::ops::Range;
 
@@ -35,17 +37,17 @@ pub struct FrameFilter<'a> {
     level: Level,
 }
 
-/// Which rows are asked for.
+/// The rows that are asked for.
 #[derive(Clone, Copy)]
 pub struct Request<'r> {
-    /// The first row, and the row behind the last one; at most those of the page frame.
+    /// The first row. The range `first..end` lies within the page frame.
     pub first: usize,
-    /// See `first`.
+    /// The end of the range: one more than the last row.
     pub end: usize,
-    /// Rows that a row mask has left: a bit a row, least first, at least as many as the page frame
-    /// has. `None`: all.
+    /// The rows that a deletion vector has left: a bit a row, lowest bit first, at least as many as
+    /// the page frame has. `None` means all rows.
     pub live: Option<&'r [u64]>,
-    /// Whether to give up.
+    /// Returns true if the evaluation is to be cancelled.
     pub stop: &'r dyn Fn() -> bool,
 }
 
@@ -64,20 +66,21 @@ impl std::fmt::Debug for FrameFilter<'_> {
 /// The bits of a zone.
 type Words = [u64; ZONE_WORDS];
 
-/// Zones of a page frame.
+/// The number of zones in a page frame.
 const FRAME_ZONES: usize = SELECTION_WORDS / ZONE_WORDS;
 
-/// An evaluation: the rows of a page frame that are left, what is learned, and until when.
+/// The state of one evaluation: the rows of a page frame that are left, the statistics, and the
+/// cancel check.
 struct Work<'w> {
     words: &'w mut [u64; SELECTION_WORDS],
-    /// How many rows each zone has left.
+    /// The number of rows that each zone has left.
     counts: [usize; FRAME_ZONES],
     adapt: &'w mut Adapt,
     stop: &'w dyn Fn() -> bool,
 }
 
 impl Work<'_> {
-    /// Whether to go on (E3).
+    /// Returns an error if the evaluation was cancelled (E3).
     fn go_on(&self) -> Result<()> {
         if (self.stop)() { Err(Error::Stopped) } else { Ok(()) }
     }
@@ -98,10 +101,11 @@ impl<'a> FrameFilter<'a> {
         FrameFilter { filter, rows, columns, plans, level }
     }
 
-    /// Whether no row of the page frame is selected, known without looking at rows.
+    /// Returns true if no row of the page frame is selected, as far as this is known without
+    /// reading rows.
     #[must_use]
     pub fn is_none(&self) -> bool {
-        // Not behind a conjunct that may fail before (F1).
+        // Conjuncts before it that may fail have to run, since they may report an error (F1).
         let may_fail = |plan: &Plan<'_>| matches!(plan, Plan::Compiled(_) | Plan::Interpret);
         self.filter
             .conjuncts()
@@ -111,17 +115,18 @@ impl<'a> FrameFilter<'a> {
             .any(|(_, plan)| matches!(plan, Plan::None))
     }
 
-    /// Whether all rows of the page frame are selected, known without looking at rows.
+    /// Returns true if all rows of the page frame are selected, as far as this is known without
+    /// reading rows.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.plans.iter().all(|plan| matches!(plan, Plan::All))
     }
 
-    /// Replaces `selection` by the rows that are selected, and returns how many they are. `adapt`
-    /// is that of the filter.
+    /// Replaces `selection` by the selected rows, and returns their number. `adapt` belongs to the
+    /// filter.
     ///
     /// # Errors
-    /// If `stop` says so, if a conjunct fails for a row (F1), or if the page frame is damaged.
+    /// If `stop` returns true, if a conjunct fails for a row (F1), or if the page frame is damaged.
     ///
     /// # Panics
     /// If the request is beyond the page frame.
@@ -135,7 +140,7 @@ impl<'a> FrameFilter<'a> {
         self.run(request, adapt, selection.words_mut())
     }
 
-    /// How many rows are selected, without keeping which.
+    /// Counts the selected rows, without storing them.
     ///
     /// # Errors
     /// As `evaluate`.
@@ -146,7 +151,7 @@ impl<'a> FrameFilter<'a> {
         self.run(request, adapt, &mut [0; SELECTION_WORDS])
     }
 
-    /// Sets the bits of rows that are selected; `words` has none yet.
+    /// Sets the bits of the selected rows; all of `words` are 0 at first.
     fn run(
         &self,
         request: &Request<'_>,
@@ -185,7 +190,7 @@ impl<'a> FrameFilter<'a> {
         Ok(work.counts.iter().sum())
     }
 
-    /// Leaves the rows for which conjunct `at` is TRUE, zone by zone.
+    /// Keeps the rows for which conjunct `at` is TRUE, zone by zone.
     fn each_zone(&self, at: usize, plan: &Plan<'_>, work: &mut Work<'_>) -> Result<()> {
         let conjunct = &self.filter.conjuncts()[at];
         for zone in 0..FRAME_ZONES {
@@ -203,7 +208,7 @@ impl<'a> FrameFilter<'a> {
         Ok(())
     }
 
-    /// The conjuncts that are to be run, in their order (E2).
+    /// The conjuncts that have to run, in their order (E2).
     fn order(&self, adapt: &Adapt) -> Vec<usize> {
         let conjuncts = self.filter.conjuncts();
         let mut order: Vec<usize> =
@@ -216,7 +221,7 @@ impl<'a> FrameFilter<'a> {
         order
     }
 
-    /// As `each_zone`, by a kernel that takes neighbouring zones at once.
+    /// Does the work of `each_zone` by a kernel that takes neighbouring zones at once.
     fn select_runs(&self, at: usize, select: &Select<'_>, work: &mut Work<'_>) -> Result<()> {
         let slice = self.columns[select.column].slice;
         let mut zone = 0;
@@ -255,7 +260,7 @@ impl<'a> FrameFilter<'a> {
         zones.start * ZONE_ROWS..(zones.end * ZONE_ROWS).min(self.rows)
     }
 
-    /// Leaves the rows of some zones that match.
+    /// Keeps the rows of some zones that match.
     fn look(&self, select: &Select<'_>, zones: Range<usize>, work: &mut Work<'_>) {
         let rows = self.zone_rows(zones.clone());
         let words = &mut work.words[zones.start * ZONE_WORDS..][..rows.len().div_ceil(64)];
@@ -268,7 +273,7 @@ impl<'a> FrameFilter<'a> {
         }
     }
 
-    /// Leaves the rows for which a conjunct is TRUE.
+    /// Keeps the rows for which a conjunct is TRUE.
     fn step(
         &self,
         conjunct: &Conjunct,
@@ -303,8 +308,8 @@ impl<'a> FrameFilter<'a> {
         })
     }
 
-    /// Leaves the rows for which one of the parts is TRUE. A part is asked only about rows for
-    /// which no earlier one was.
+    /// Keeps the rows for which one of the parts is TRUE. A part is evaluated only for rows for
+    /// which no earlier one was TRUE.
     fn any(&self, parts: &[Part<'_>], rows: Range<usize>, words: &mut Words) -> Result<Method> {
         let (mut left, mut slowest) = (*words, Method::Skipped);
         for part in parts {
@@ -320,7 +325,7 @@ impl<'a> FrameFilter<'a> {
         Ok(slowest)
     }
 
-    /// As `interpret`, with compiled code.
+    /// Does the work of `interpret` by compiled code.
     fn compiled(
         &self,
         conjunct: &Conjunct,
@@ -346,7 +351,7 @@ impl<'a> FrameFilter<'a> {
         Ok(Method::Compiled)
     }
 
-    /// Leaves the rows for which a conjunct is TRUE.
+    /// Keeps the rows for which a conjunct is TRUE, by the interpreter.
     fn interpret(&self, conjunct: &Conjunct, start: usize, words: &mut Words) -> Result<()> {
         for (index, word) in words.iter_mut().enumerate() {
             for bit in bits(*word) {
@@ -358,7 +363,7 @@ impl<'a> FrameFilter<'a> {
         Ok(())
     }
 
-    /// Leaves the rows that match.
+    /// Keeps the rows that match.
     fn select(&self, select: &Select<'_>, rows: Range<usize>, words: &mut Words) -> Method {
         match verdict(select, self.columns[select.column].slice, rows.start / ZONE_ROWS) {
             Verdict::Skip => {
@@ -377,7 +382,8 @@ impl<'a> FrameFilter<'a> {
         }
     }
 
-    /// Writes which rows match, NULL or not. Slow kernels look only at rows that are `wanted`.
+    /// Writes a bit for each row that matches, NULL rows included. Slow kernels read only rows that
+    /// are `wanted`.
     fn matches(&self, select: &Select<'_>, rows: Range<usize>, wanted: &[u64], found: &mut [u64]) {
         let column = &self.columns[select.column];
         if !select.kernel.is_fast() {
@@ -397,7 +403,8 @@ impl<'a> FrameFilter<'a> {
     }
 }
 
-/// Writes which rows match if they have a value. Slow kernels look only at rows that `out` has.
+/// Writes a bit for each row that matches if it has a value. Slow kernels read only the rows that
+/// are set in `out`.
 fn run(
     level: Level,
     kernel: &Kernel<'_>,
@@ -433,7 +440,7 @@ fn run(
 }
 
 impl Plan<'_> {
-    /// Bytes that are touched for a row, or what takes about as long.
+    /// The cost of a row: bytes that are read, or the number of bytes whose reading takes as long.
     pub(crate) fn cost(&self) -> f64 {
         match self {
             Plan::Any(parts) | Plan::Every(parts) => {
@@ -447,7 +454,7 @@ impl Plan<'_> {
     }
 }
 
-/// What the bounds of a zone say; `Look` where there are none.
+/// The verdict of the bounds of a zone; `Look` if there are no bounds.
 fn verdict(select: &Select<'_>, slice: &ColumnSlice<'_>, zone: usize) -> Verdict {
     slice
         .zones
@@ -459,7 +466,7 @@ fn count(words: &Words) -> usize {
     words.iter().map(|word| word.count_ones() as usize).sum()
 }
 
-/// Leaves the rows that match, of those that are set.
+/// Keeps those of the set rows that match.
 fn refine(words: &mut [u64], start: usize, mut matches: impl FnMut(usize) -> bool) {
     for (index, word) in words.iter_mut().enumerate() {
         for bit in bits(*word) {

@@ -1,12 +1,12 @@
-//! A filter: a checked condition, taken apart once for all page frames.
+//! A filter: a condition that was checked and divided into conjuncts, once for all page frames.
 //!
 //! - F1. A row is selected if every conjunct is TRUE. Conjuncts that cannot fail come first; the
-//!   others follow in the order they were written in, and are asked only about rows that are left.
-//!   So an error is reported only where all earlier conjuncts are TRUE.
-//! - F2. Conditions that compare one column with constants are one conjunct, whose set of values is
-//!   known before any page frame is.
+//!   others follow in the order in which they were written, and are evaluated only for the rows
+//!   that are left. So an error is reported only for rows where all earlier conjuncts are TRUE.
+//! - F2. Conditions that compare one column with constants become one conjunct, whose set of
+//!   matching values is computed before any page frame is read.
 //!
-//! Not here: what a conjunct is for the codes of a page frame (`lower`).
+//! Not here: the translation of a conjunct into the codes of a page frame (`lower`).
 
 use tidegate_model::types::Physical;
 use tidegate_model::{ColumnType, PageFrame};
@@ -30,44 +30,44 @@ pub struct Filter {
 /// A part of a filter (F1).
 #[derive(Debug, Clone)]
 pub(crate) struct Conjunct {
-    /// Its number in the filter, parts of it counted too.
+    /// Its number in the filter; the parts of conjuncts are counted too.
     pub(crate) id: usize,
-    /// As it was written.
+    /// The expression as it was written.
     expr: Expr,
-    /// Its meaning.
+    /// The expression with its types.
     pub(crate) node: Node,
-    /// The columns it is about, ascending.
+    /// The columns that it reads, ascending.
     pub(crate) columns: Vec<usize>,
-    /// Whether it can be an error.
+    /// True if its evaluation can fail.
     pub(crate) can_fail: bool,
-    /// What is known of it.
+    /// Its kind, which decides how it can be evaluated.
     pub(crate) kind: Kind,
 }
 
-/// What is known of a conjunct.
+/// The kind of a conjunct.
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
-    /// It is about no column.
+    /// It reads no column.
     Constant,
-    /// One column of values that have keys, compared with constants (F2).
+    /// It compares one column, whose values have keys, with constants (F2).
     Keys(Truth<i128>),
-    /// One column of text or bytes, compared with constants (F2).
+    /// It compares one column of text or bytes with constants (F2).
     Texts(Truth<Vec<u8>>),
-    /// Something else about one column.
+    /// Any other condition on one column.
     One,
     /// TRUE if one of its parts is; none of them can fail.
     Any(Vec<Conjunct>),
     /// TRUE if all of its parts are; none of them can fail.
     Every(Vec<Conjunct>),
-    /// Something else about several columns.
+    /// Any other condition on several columns.
     Many,
 }
 
 impl Filter {
-    /// The filter of a condition whose columns have these types.
+    /// Creates the filter of a condition whose columns have these types.
     ///
     /// # Errors
-    /// If types do not fit, or if the condition is something that filters cannot do.
+    /// If types do not fit, or if the condition is not supported by filters.
     pub fn new(columns: Vec<ColumnType>, expr: Expr) -> Result<Filter> {
         let given = check(&expr, &columns)?.ty;
         if given != ColumnType::Boolean {
@@ -96,10 +96,10 @@ impl Filter {
         &self.conjuncts
     }
 
-    /// One line for each conjunct, for EXPLAIN: the condition with these names of columns, and how
-    /// it is worked on. `zones`: by the bounds of 4,096 rows; `kernel`: on codes; `dictionary`:
-    /// once for every value; `compiled` and `interpreted`: row by row, each if the former ones
-    /// cannot.
+    /// One line for each conjunct, for EXPLAIN: the condition with these names of columns, and the
+    /// way in which it is evaluated. `zones`: by the bounds of 4,096 rows; `kernel`: on codes;
+    /// `dictionary`: once for every value; `compiled` and `interpreted`: row by row. Each way is
+    /// used where the former ones cannot be.
     #[must_use]
     pub fn describe(&self, names: &[String]) -> Vec<String> {
         let line = |conjunct: &Conjunct| {
@@ -127,7 +127,7 @@ impl Filter {
         method.to_owned()
     }
 
-    /// The columns of a page frame, checked to be those of the filter.
+    /// The columns of a page frame, after a check that they are those of the filter.
     pub(crate) fn columns_of<'a>(
         &self,
         frame: &'a PageFrame<'a>,
@@ -147,11 +147,11 @@ impl Filter {
         frame.columns().iter().zip(&self.columns).enumerate().map(column).collect()
     }
 
-    /// Which rows of a page frame are selected, by the meaning of the filter alone: a row at a time
-    /// and slowly. Everything else is compared with this.
+    /// Evaluates the filter by its definition alone: a row at a time and slowly. The results of all
+    /// faster ways are compared with this.
     ///
     /// # Errors
-    /// The first one of a row, or what is damaged in the page frame.
+    /// The first error of a row, or the damage of the page frame.
     pub fn interpret(&self, frame: &PageFrame<'_>, symbols: &dyn SymbolText) -> Result<Vec<bool>> {
         let columns = self.columns_of(frame, symbols)?;
         let selects = |row| -> Result<bool> {
@@ -167,20 +167,20 @@ impl Filter {
 }
 
 impl Conjunct {
-    /// Whether it is TRUE for a row.
+    /// Returns true if the conjunct is TRUE for a row.
     pub(crate) fn selects(&self, columns: &[Column<'_>], row: usize) -> Result<bool> {
         let value = self.node.value(&|column| columns[column].cell(row))?;
         Ok(value.truth() == Some(true))
     }
 
-    /// Whether it is TRUE if its only column has this value.
+    /// Returns true if the conjunct is TRUE when its only column has this value.
     pub(crate) fn selects_value(&self, value: &Scalar<'static>) -> Result<bool> {
         let value = self.node.value(&|_| Ok(value.clone()))?;
         Ok(value.truth() == Some(true))
     }
 }
 
-/// The parts of nested ANDs.
+/// Collects the parts of nested ANDs.
 fn flatten<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
     match expr {
         Expr::And(list) => list.iter().for_each(|part| flatten(part, parts)),
@@ -188,8 +188,8 @@ fn flatten<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
     }
 }
 
-/// The conditions of an AND or an OR, which `join` makes: comparisons of one column folded into one
-/// (F2), what can fail last (F1).
+/// The conjuncts of an AND or an OR, which `join` makes: comparisons of one column are folded into
+/// one (F2), and those that can fail come last (F1).
 fn joined(
     parts: &[&Expr],
     types: &[ColumnType],
@@ -217,7 +217,7 @@ fn joined(
     Ok(conjuncts)
 }
 
-/// Gives every conjunct and every part of one a number of its own.
+/// Gives every conjunct and every part of a conjunct its own number.
 fn number(conjuncts: &mut [Conjunct], next: &mut usize) {
     for conjunct in conjuncts {
         conjunct.id = *next;

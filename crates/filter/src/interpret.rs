@@ -1,10 +1,10 @@
-//! The interpreter: what a filter means, a row at a time. It is the oracle for everything faster,
-//! and the last resort where nothing faster is to be had.
+//! The interpreter: the meaning of a filter, evaluated a row at a time. It is the oracle for
+//! everything faster, and the fallback for conditions that nothing faster supports.
 //!
-//! - I1. AND, OR, CASE and IN look at their parts from left to right, and not further than the
-//!   answer takes; an error in a part that is not looked at is none.
+//! - I1. AND, OR, CASE and IN evaluate their parts from left to right, and stop as soon as the
+//!   result is known; a part that is not evaluated raises no error.
 //!
-//! Not here: which rows are asked about (`evaluate`).
+//! Not here: the choice of the rows (`evaluate`).
 
 use tidegate_model::{ColumnType, Value};
 
@@ -13,7 +13,7 @@ use crate::ir::{ArithmeticOp, CompareOp, Expr, check};
 use crate::pattern::Pattern;
 use crate::scalar::{Scalar, calculate, cast, negate};
 
-/// An expression with its types, its patterns ready to match.
+/// An expression with its types and its prepared patterns.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Node {
     Column(usize),
@@ -32,7 +32,7 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    /// The expression over columns of these types, checked on the way.
+    /// Checks an expression over columns of these types and prepares it.
     pub(crate) fn new(expr: &Expr, columns: &[ColumnType]) -> Result<Node> {
         check(expr, columns)?;
         let below = |expr: &Expr| Node::new(expr, columns);
@@ -75,7 +75,7 @@ impl Node {
         })
     }
 
-    /// The nodes directly below, in the order in which they are looked at.
+    /// The child nodes, in the order in which they are evaluated.
     pub(crate) fn children(&self) -> Vec<&Node> {
         match self {
             Node::Column(_) | Node::Literal(..) => vec![],
@@ -101,7 +101,7 @@ impl Node {
         if negated { Node::Not(Box::new(self)) } else { self }
     }
 
-    /// The value for a row, whose columns `cell` reads.
+    /// The value for a row; `cell` reads the columns of the row.
     pub(crate) fn value<'a>(&'a self, cell: &Cell<'_, 'a>) -> Result<Scalar<'a>> {
         match self {
             Node::Column(column) => cell(*column),
@@ -139,14 +139,15 @@ impl Node {
     }
 }
 
-/// Reads a column of the row in question.
+/// A function that reads a column of the present row.
 pub(crate) type Cell<'c, 'a> = dyn Fn(usize) -> Result<Scalar<'a>> + 'c;
 
 fn bit<'a>(truth: Option<bool>) -> Scalar<'a> {
     truth.map_or(Scalar::Null, Scalar::Bit)
 }
 
-/// AND and OR: the first part that is `decisive` decides, else a NULL, else the opposite.
+/// Evaluates AND and OR: a part that is `decisive` gives the result; else a NULL part gives NULL;
+/// else the result is the opposite of `decisive`.
 fn joined<'a>(list: &'a [Node], cell: &Cell<'_, 'a>, decisive: bool) -> Result<Scalar<'a>> {
     let mut truth = Some(!decisive);
     for part in list {

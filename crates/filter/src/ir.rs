@@ -1,15 +1,15 @@
 //! The language of filters: expressions over the columns of a page frame.
 //!
 //! - R1. A checked expression has one type, and both sides of a comparison or of an operator have
-//!   the same one: who builds the expression puts casts where they are wanted. TEXT is SYMBOL and
-//!   VARCHAR alike, an IPV4 compares as the UINT it is.
+//!   the same type: the builder of the expression adds the casts. TEXT stands for SYMBOL and
+//!   VARCHAR; an IPV4 compares as the UINT that it is.
 //! - R2. Logic is three-valued. Integers wrap on `+ - *` and unary `-`; a division by zero and
 //!   `MIN / -1` are errors, `MIN % -1` is 0. Floats are IEEE. A cast that loses range is an error,
 //!   or NULL if it is a TRY_CAST; floats become integers by rounding, half to even.
 //! - R3. NaN equals NaN and is greater than every number; -0 equals 0. Text and bytes compare by
 //!   their bytes.
 //!
-//! Not here: what an expression gives for a row (`interpret`), how it becomes fast (`filter`).
+//! Not here: the value of an expression for a row (`interpret`), its fast evaluation (`filter`).
 
 mod check;
 mod display;
@@ -18,10 +18,10 @@ pub(crate) use check::{check, integer_range};
 
 use tidegate_model::{ColumnType, Value};
 
-/// Levels of an expression: every walk over one is recursive.
+/// The maximum depth of an expression: all functions that walk one are recursive.
 pub const DEPTH_MAX: usize = 500;
 
-/// An expression, of which a filter's is a BOOLEAN one.
+/// An expression; that of a filter is a BOOLEAN.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expr {
     /// A column, by its position in the filter's own list.
@@ -30,46 +30,47 @@ pub enum Expr {
     Literal(Literal),
     /// A comparison of two values of one type (R3).
     Compare {
-        /// How.
+        /// The operator.
         op: CompareOp,
         /// The left side.
         left: Box<Expr>,
         /// The right side.
         right: Box<Expr>,
     },
-    /// TRUE if all are; of none, TRUE.
+    /// TRUE if all parts are TRUE; TRUE if there is no part.
     And(Vec<Expr>),
-    /// TRUE if one is; of none, FALSE.
+    /// TRUE if one part is TRUE; FALSE if there is no part.
     Or(Vec<Expr>),
-    /// The opposite; NULL of NULL.
+    /// The negation; NULL for NULL.
     Not(Box<Expr>),
-    /// Whether there is no value. Never NULL.
+    /// TRUE if there is no value. Never NULL.
     IsNull(Box<Expr>),
-    /// Whether there is a value. Never NULL.
+    /// TRUE if there is a value. Never NULL.
     IsNotNull(Box<Expr>),
-    /// Whether the value equals one of the list.
+    /// TRUE if the value equals one of the list.
     InList {
         /// The value.
         expr: Box<Expr>,
-        /// What it may equal; not empty.
+        /// The values of the list; not empty.
         list: Vec<Expr>,
         /// NOT IN.
         negated: bool,
     },
-    /// Whether a text matches: `%` is any text, `_` any character, `\` takes the next as it is.
+    /// TRUE if a text matches a pattern: `%` is any text, `_` any character, `\` escapes the next
+    /// character.
     Like {
         /// The text.
         expr: Box<Expr>,
-        /// What it shall look like.
+        /// The pattern.
         pattern: String,
         /// NOT LIKE.
         negated: bool,
         /// ILIKE; then the pattern has to be ASCII.
         case_insensitive: bool,
     },
-    /// Two numbers of one type (R2).
+    /// An operation on two numbers of one type (R2).
     Arithmetic {
-        /// What is done with them.
+        /// The operator.
         op: ArithmeticOp,
         /// The left side.
         left: Box<Expr>,
@@ -91,12 +92,12 @@ pub enum Expr {
     Case {
         /// Conditions and values; not empty.
         branches: Vec<(Expr, Expr)>,
-        /// The value if none is; NULL without one.
+        /// The value if no condition is TRUE; without it, NULL.
         otherwise: Option<Box<Expr>>,
     },
 }
 
-/// A constant and its type, which NULL has too.
+/// A constant and its type; a NULL has a type too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Literal {
     /// The type.
@@ -105,7 +106,7 @@ pub struct Literal {
     pub value: Value,
 }
 
-/// How two values are compared.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompareOp {
     /// `=`
@@ -122,7 +123,7 @@ pub enum CompareOp {
     Ge,
 }
 
-/// What is done with two numbers.
+/// An arithmetic operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArithmeticOp {
     /// `+`
@@ -138,7 +139,7 @@ pub enum ArithmeticOp {
 }
 
 impl CompareOp {
-    /// The operator that says the same with the sides exchanged.
+    /// The operator that gives the same result with the sides exchanged.
     #[must_use]
     pub fn flipped(self) -> CompareOp {
         match self {
@@ -151,7 +152,7 @@ impl CompareOp {
         }
     }
 
-    /// Whether it holds between two values that compare as `ordering`.
+    /// Returns true if the comparison holds for two values whose order is `ordering`.
     #[must_use]
     pub fn holds(self, ordering: std::cmp::Ordering) -> bool {
         match self {
@@ -178,7 +179,7 @@ impl Expr {
         Expr::Compare { op, left: Box::new(left), right: Box::new(right) }
     }
 
-    /// The expressions directly below.
+    /// The child expressions.
     pub(crate) fn children(&self) -> Vec<&Expr> {
         match self {
             Expr::Column(_) | Expr::Literal(_) => vec![],
@@ -201,7 +202,7 @@ impl Expr {
         }
     }
 
-    /// Adds the columns below to `columns`, ascending, each once.
+    /// Adds the columns of the expression to `columns`, ascending, each once.
     pub(crate) fn collect_columns(&self, columns: &mut Vec<usize>) {
         if let Expr::Column(column) = self
             && let Err(at) = columns.binary_search(column)

@@ -1,13 +1,15 @@
-//! Compiled conditions: what no kernel covers, as a loop of machine code over encoded columns.
+//! Compiled conditions: those that no kernel supports, as a loop of machine code over encoded
+//! columns.
 //!
-//! - J1. Code is compiled for a *shape*: the condition without its constants, and how its columns
-//!   are stored. It is only ever called with columns of that shape (C1) and as many constants.
+//! - J1. Code is compiled for a *shape*: the condition without its constants, and the encodings of
+//!   its columns. It is called only with columns of that shape (C1) and with as many constants.
 //! - J2. Code reads rows `first..end` of its columns, and writes a word for each 64 of them.
-//! - J3. It gives what the interpreter gives, or says that some row of those it was called for may
-//!   be an error; then the interpreter is asked, which knows the error.
-//! - J4. Rows that decimal encoding keeps apart are not read: the interpreter is asked for them.
+//! - J3. It gives the result of the interpreter, or reports that one of its rows may fail; then the
+//!   interpreter evaluates the rows and reports the error.
+//! - J4. Rows that are exceptions of the decimal encoding are not read: the interpreter evaluates
+//!   them.
 //!
-//! Not here: text, DECIMAL, UUID, LIKE and `%` of floats, which are the interpreter's.
+//! Not here: text, DECIMAL, UUID, LIKE and `%` of floats, which only the interpreter supports.
 
 #![expect(unsafe_code, reason = "calls machine code that was compiled here")]
 
@@ -27,32 +29,32 @@ use crate::interpret::Node;
 use crate::ir::ArithmeticOp;
 use crate::scalar::Scalar;
 
-/// Shapes that are kept. Queries of one workload have a few dozen. When it is full, all are
-/// forgotten: to compile one again takes a fraction of a millisecond.
+/// The maximum number of cached shapes. Queries of one workload have a few dozen. A full cache is
+/// cleared: compiling a shape again takes a fraction of a millisecond.
 const SHAPES_MAX: usize = 256;
 
-/// Nodes of a condition that is compiled: compile time grows with them.
+/// The maximum number of nodes of a condition that is compiled: compile time grows with them.
 const NODES_MAX: usize = 500;
 
-/// Compiled conditions by their shapes. One for the process, shared by all threads.
+/// A cache of compiled conditions by their shapes: one for the process, shared by all threads.
 #[derive(Debug, Default)]
 pub struct JitCache {
     shapes: Mutex<HashMap<Shape, Arc<Slot>>>,
 }
 
-/// The code of a shape, when it was compiled; `None` if it cannot be.
+/// The code of a shape, after its compilation; `None` if it cannot be compiled.
 type Slot = OnceLock<Option<Arc<Compiled>>>;
 
-/// J1.
+/// The key of the cache (J1).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Shape {
-    /// The condition, its constants left out.
+    /// The condition without its constants.
     node: String,
-    /// The columns that it is about.
+    /// The columns that it reads.
     columns: Vec<ColumnShape>,
 }
 
-/// How a column is read.
+/// The type and the encoding of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ColumnShape {
     /// Its position in the filter.
@@ -62,35 +64,35 @@ pub(super) struct ColumnShape {
     has_validity: bool,
 }
 
-/// Where the values of a column are.
+/// The place of the values of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Source {
-    /// Nowhere: all rows are NULL.
+    /// No place: all rows are NULL.
     Null,
-    /// In the argument.
+    /// The argument: all rows have the same value.
     Constant,
-    /// A bit a row.
+    /// A bitmap: one bit a row.
     Bits,
-    /// `base + step * code`, and which codes.
+    /// Codes, of which `base + step * code` is the value.
     Narrow(Stored),
-    /// `(base + code) / power`, and which codes.
+    /// Codes, of which `(base + code) / power` is the value.
     Decimal(Stored),
-    /// Floats of so many bytes.
+    /// Floats of this many bytes.
     Float(u8),
 }
 
-/// How codes are stored.
+/// The storage of codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Stored {
-    /// The number of the row.
+    /// None: the code is the number of the row.
     Row,
-    /// A bit a row.
+    /// One bit a row.
     Bit,
-    /// So many bytes a row.
+    /// This many bytes a row.
     Bytes(u8),
 }
 
-/// A column as machine code reads it; `emit` knows the offsets.
+/// A column in the layout that machine code reads; `emit` knows the offsets of the fields.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(super) struct Argument {
@@ -110,24 +112,24 @@ pub(crate) struct JitPlan<'a> {
     /// Rows that the code does not read (J4), ascending.
     pub(crate) apart: Vec<usize>,
     rows: usize,
-    /// What the arguments point into.
+    /// The lifetime of the columns that the arguments point into.
     _columns: std::marker::PhantomData<&'a u8>,
 }
 
 impl JitCache {
-    /// An empty one.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new() -> JitCache {
         JitCache::default()
     }
 
-    /// How many shapes it holds.
+    /// The number of shapes in the cache.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shapes.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Whether it holds none.
+    /// Returns true if the cache is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -165,7 +167,8 @@ impl JitCache {
     }
 
     fn slot(&self, shape: &Shape) -> Arc<Slot> {
-        // A thread that panicked has left a map that is whole: slots are only added, or all go.
+        // The map is consistent even if a thread panicked: slots are only added, or all are
+        // removed.
         let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = shapes.get(shape) {
             return Arc::clone(slot);
@@ -178,22 +181,23 @@ impl JitCache {
 }
 
 impl JitPlan<'_> {
-    /// Writes for which rows the condition is TRUE, but for those apart; false if one of the rows
-    /// may be an error (J3), and then the words mean nothing.
+    /// Writes for which rows, exceptions apart, the condition is TRUE; returns false if one of the
+    /// rows may fail (J3), and then the words have no meaning.
     ///
     /// # Panics
-    /// If there are no such rows, or another number of words.
+    /// If the rows are not those of the columns, or the number of words does not fit them.
     pub(crate) fn run(&self, rows: std::ops::Range<usize>, out: &mut [u64]) -> bool {
         assert!(rows.start.is_multiple_of(64) && rows.end <= self.rows, "J2");
         assert_eq!(out.len(), rows.len().div_ceil(64), "J2");
-        // SAFETY: the code was compiled for columns of this shape and so many constants (J1); the
-        // columns have all of the rows (C1), and `out` has a word for each 64 of them (J2).
+        // SAFETY: the code was compiled for columns of this shape and for this number of constants
+        // (J1); the columns have all of the rows (C1), and `out` has a word for each 64 of them
+        // (J2).
         unsafe { self.code.call(&self.arguments, &self.constants, rows, out) }
     }
 }
 
-/// Whether a condition over columns of these types can be compiled, if the machine has what it
-/// takes.
+/// Returns true if a condition over columns of these types can be compiled on a machine that the
+/// compiler supports.
 pub(crate) fn can_compile(node: &Node, columns: &[ColumnType]) -> bool {
     let is_compiled = match node {
         Node::Column(column) => emit::class(columns[*column]).is_some(),
@@ -206,8 +210,8 @@ pub(crate) fn can_compile(node: &Node, columns: &[ColumnType]) -> bool {
     is_compiled && node.children().into_iter().all(|child| can_compile(child, columns))
 }
 
-/// Writes what a condition looks like to `text` and its constants to `constants`; `None` if it is
-/// nothing to compile.
+/// Appends the shape of a condition to `text` and its constants to `constants`; `None` if it cannot
+/// be compiled.
 fn write_shape(
     node: &Node,
     text: &mut String,
@@ -248,7 +252,8 @@ fn write_shape(
     Some(())
 }
 
-/// A value as machine code takes it; none for text and the like.
+/// The bits of a value as machine code reads them; `None` for text and other types that are not
+/// compiled.
 fn bits_of(value: &Scalar<'_>) -> Option<u64> {
     match value {
         Scalar::Bit(bit) => Some(u64::from(*bit)),
@@ -278,7 +283,7 @@ fn column_shape(column: &Column<'_>) -> Option<ColumnShape> {
     Some(ColumnShape { position: column.position, ty: slice.ty, source, has_validity })
 }
 
-/// How codes are stored; `None` if all are the same.
+/// The storage of codes; `None` if all codes are equal.
 fn stored(codes: &Codes<'_>) -> Option<Stored> {
     match codes {
         Codes::Same(_) => None,

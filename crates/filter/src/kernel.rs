@@ -5,8 +5,8 @@
 //! - K2. All levels give the same bits as `plain`.
 //! - K3. A level above `plain` exists only where its instructions were detected.
 //!
-//! No branch on a value: the time of a kernel depends on how many rows there are, not on which of
-//! them match. Not here: what a condition is in codes (`lower`).
+//! No kernel branches on a value: its time depends on the number of rows, not on which of them
+//! match. Not here: the translation of a condition into codes (`lower`).
 
 mod plain;
 #[cfg(target_arch = "x86_64")]
@@ -18,10 +18,10 @@ use std::ops::Range;
 
 use tidegate_model::Codes;
 
-/// Ranges that a vector kernel compares with in one pass.
+/// The number of ranges with which a vector kernel compares in one pass.
 pub const RANGES_MAX: usize = 4;
 
-/// Bits of a bitmap of codes: more than that is found by binary search.
+/// The maximum number of bits of a bitmap of codes: larger sets are searched by binary search.
 pub(crate) const BITMAP_BITS_MAX: u64 = 1 << 27;
 
 /// The instructions that kernels may use (K3).
@@ -38,16 +38,16 @@ enum Instructions {
 }
 
 impl Level {
-    /// What every machine has.
+    /// The level that every machine supports.
     pub const PLAIN: Level = Level(Instructions::Plain);
 
-    /// The fastest of this machine.
+    /// Detects the fastest level of this machine.
     #[must_use]
     pub fn detect() -> Level {
         *Level::available().last().expect("plain is always there")
     }
 
-    /// All of this machine, the fastest last.
+    /// All levels of this machine, the fastest last.
     #[must_use]
     pub fn available() -> Vec<Level> {
         let mut levels = vec![Level::PLAIN];
@@ -80,30 +80,30 @@ impl Level {
     }
 }
 
-/// Codes from the first to the last of them.
+/// A range of codes, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodeRange {
-    /// The least.
+    /// The lowest code.
     pub first: u64,
-    /// The greatest; at least `first`.
+    /// The highest code; at least `first`.
     pub last: u64,
 }
 
-/// Which codes match.
+/// The set of codes that match.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CodeTest {
-    /// Those of at most `RANGES_MAX` ranges.
+    /// At most `RANGES_MAX` ranges.
     Ranges(Vec<CodeRange>),
-    /// Codes of one byte: a bit a code.
+    /// Codes of one byte: one bit for each code.
     Bytes([u64; 4]),
-    /// A bit a code; codes behind the last word do not match.
+    /// One bit for each code; codes behind the last word do not match.
     Bitmap(Vec<u64>),
-    /// Ranges, ascending.
+    /// Ranges, ascending, for binary search.
     Sorted(Vec<CodeRange>),
 }
 
 impl CodeTest {
-    /// The fastest test for codes of `width` bytes that are in one of the ranges, which ascend.
+    /// The fastest test for codes of `width` bytes in these ascending ranges.
     #[must_use]
     pub fn new(width: usize, ranges: Vec<CodeRange>) -> CodeTest {
         if ranges.len() <= RANGES_MAX {
@@ -115,7 +115,7 @@ impl CodeTest {
             set_ranges(&mut bits, &ranges);
             return CodeTest::Bytes(bits);
         }
-        // A bitmap is worth its memory where it is about as large as the list of ranges would be.
+        // A bitmap is used where it is about as large as the list of ranges would be.
         let is_small = last < BITMAP_BITS_MAX && last / 1_024 <= ranges.len() as u64 * 8 + 512;
         if width == 2 || is_small {
             let words = usize::try_from(last / 64 + 1).expect("below BITMAP_BITS_MAX");
@@ -126,7 +126,7 @@ impl CodeTest {
         CodeTest::Sorted(ranges)
     }
 
-    /// Whether a code matches.
+    /// Returns true if a code matches.
     #[must_use]
     pub fn matches(&self, code: u64) -> bool {
         match self {
@@ -139,7 +139,7 @@ impl CodeTest {
     }
 }
 
-/// Sets the bits of the ranges that lie within.
+/// Sets the bits of the ranges, as far as they lie within `bits`.
 fn set_ranges(bits: &mut [u64], ranges: &[CodeRange]) {
     let end = bits.len() as u64 * 64;
     for range in ranges.iter().filter(|range| range.first < end) {
@@ -168,10 +168,11 @@ pub(crate) fn set_bits(words: &mut [u64], bits: Range<usize>) {
     words[last] |= tail;
 }
 
-/// Writes which rows of `rows` have a code that matches (K1); `rows` begins at a multiple of 64.
+/// Writes a bit for each row of `rows`, set if its code matches (K1); `rows` begins at a multiple
+/// of 64.
 ///
 /// # Panics
-/// If there are fewer codes, or another number of words than the rows take.
+/// If there are fewer codes, or if the number of words does not fit the rows.
 pub fn select(
     level: Level,
     codes: &Codes<'_>,
@@ -194,7 +195,7 @@ pub fn select(
     }
 }
 
-/// Every row, or none (K1).
+/// Sets the bits of all rows, or of none (K1).
 pub(crate) fn fill(out: &mut [u64], rows: usize, matches: bool) {
     out.fill(0);
     if matches {
@@ -222,7 +223,8 @@ fn select_sequence(rows: Range<usize>, test: &CodeTest, out: &mut [u64]) {
     }
 }
 
-/// Rows of a bitmap, whose two values match or not; `rows` begins at a multiple of 64.
+/// Selects rows of a bitmap: `on` says for a clear and for a set bit if it matches; `rows` begins
+/// at a multiple of 64.
 pub(crate) fn select_bits(bits: &[u8], rows: Range<usize>, on: [bool; 2], out: &mut [u64]) {
     match on {
         [false, false] => return fill(out, rows.len(), false),
@@ -235,7 +237,7 @@ pub(crate) fn select_bits(bits: &[u8], rows: Range<usize>, on: [bool; 2], out: &
     mask_tail(out, rows.len());
 }
 
-/// The words of a bitmap from `first` on, as many as `out` has; zeros behind its end.
+/// Copies the words of a bitmap from bit `first` on, as many as `out` has; zeros behind its end.
 pub(crate) fn load_words(bits: &[u8], first: usize, out: &mut [u64]) {
     let bytes = &bits[(first / 8).min(bits.len())..];
     let (words, rest) = bytes.as_chunks::<8>();
@@ -257,7 +259,7 @@ pub(crate) fn mask_tail(words: &mut [u64], rows: usize) {
     }
 }
 
-/// Leaves of `words` the bits that `found` has too, and says how many they are.
+/// Clears the bits of `words` that `found` does not have, and returns the number of bits left.
 pub(crate) fn keep(level: Level, words: &mut [u64], found: &[u64]) -> usize {
     match level.0 {
         #[cfg(target_arch = "x86_64")]
@@ -266,7 +268,7 @@ pub(crate) fn keep(level: Level, words: &mut [u64], found: &[u64]) -> usize {
     }
 }
 
-/// Codes of `N` bytes. What is left behind the last whole word is done plainly.
+/// Selects codes of `N` bytes. The rows behind the last whole word are done by the plain kernel.
 fn select_width<const N: usize>(level: Level, codes: &[[u8; N]], test: &CodeTest, out: &mut [u64]) {
     let whole = codes.len() / 64;
     let (head, rest) = codes.split_at(whole * 64);
@@ -292,7 +294,7 @@ fn select_width<const N: usize>(level: Level, codes: &[[u8; N]], test: &CodeTest
     }
 }
 
-/// The ranges cut to the codes of `N` bytes; what is beyond cannot be met.
+/// The ranges limited to codes of `N` bytes; ranges above that match no code.
 fn within<const N: usize>(ranges: &[CodeRange]) -> Vec<CodeRange> {
     assert!(ranges.len() <= RANGES_MAX, "CodeTest::Ranges");
     let greatest = u64::MAX >> (64 - 8 * N);
@@ -328,35 +330,35 @@ fn select_bytes(level: Level, codes: &[u8], bits: &[u64; 4], out: &mut [u64]) {
     }
 }
 
-/// Which floats match: those of ranges, and NaN or not. -0 equals 0.
+/// The set of floats that match: ranges, and optionally NaN. -0 equals 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FloatTest {
-    /// Least and greatest value of each range, neither of them NaN.
+    /// The minimum and the maximum of each range, neither of them NaN.
     pub ranges: Vec<(f64, f64)>,
-    /// Whether NaN matches.
+    /// True if NaN matches.
     pub nan: bool,
 }
 
-/// Writes which values match (K1).
+/// Writes a bit for each value, set if it matches (K1).
 ///
 /// # Panics
-/// If there is another number of words than the values take.
+/// If the number of words does not fit the values.
 pub fn select_doubles(values: &[[u8; 8]], test: &FloatTest, out: &mut [u64]) {
     assert_eq!(out.len(), values.len().div_ceil(64), "K1");
     plain::floats(values, test, f64::from_le_bytes, out);
 }
 
-/// As `select_doubles`.
+/// Does the work of `select_doubles` for values of four bytes.
 ///
 /// # Panics
-/// As `select_doubles`.
+/// If the number of words does not fit the values.
 pub fn select_floats(values: &[[u8; 4]], test: &FloatTest, out: &mut [u64]) {
     assert_eq!(out.len(), values.len().div_ceil(64), "K1");
     plain::floats(values, test, |bytes| f64::from(f32::from_le_bytes(bytes)), out);
 }
 
-/// For each bit of a lookup in a set of bytes: rows of the set by the low half of the byte, for
-/// high halves below 8 and from 8 on; and the bit of a high half within its row.
+/// The lookup tables of a set of bytes: the rows of the set by the low half of the byte, for high
+/// halves below 8 and from 8 on; and the bit of a high half within its row.
 #[cfg(target_arch = "x86_64")]
 fn byte_tables(bits: &[u64; 4]) -> [[u8; 16]; 3] {
     let is_set = |byte: usize| bits[byte / 64] >> (byte % 64) & 1 == 1;

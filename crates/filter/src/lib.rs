@@ -1,23 +1,25 @@
-//! Filters over page frames: WHERE as a small language, worked on values as they are stored.
+//! Filters over page frames: WHERE as a small expression language, evaluated on encoded values.
 //!
 //! ```text
 //! Expr --Filter::new--> Filter --lower(page frame)--> FrameFilter --evaluate--> Selection
 //!        once a query            once a page frame       zone by zone            a bit a row
 //! ```
 //!
-//! `Filter::new` checks types and takes the condition apart into conjuncts. `Filter::lower`
-//! translates each of them into the codes of one page frame, in microseconds. `evaluate` looks at
-//! the bounds of zones first, and runs kernels where these do not decide. What no kernel covers is
-//! compiled (`JitCache`), and what cannot be compiled either, the interpreter does; it is the
-//! oracle of all tests.
+//! `Filter::new` checks types and divides the condition into conjuncts. `Filter::lower` translates
+//! each of them into the codes of one page frame, in microseconds. `evaluate` tests the bounds of
+//! zones first, and runs kernels on the zones that these do not decide. Conditions that no kernel
+//! supports are compiled (`JitCache`), and those that cannot be compiled are interpreted; the
+//! interpreter is the oracle of all tests.
 //!
-//! `aggregate` folds the rows that are left, again as they are stored.
+//! `aggregate` aggregates the rows that are left, on encoded values too.
 //!
-//! Lifetimes of what a caller keeps: a `JitCache` for the process, a `Filter` for the query, an
-//! `Adapt` and a `Selection` for each worker, a `LowerCache` for each segment of the query.
+//! Lifetimes of the objects that a caller keeps: a `JitCache` for the process, a `Filter` for the
+//! query, an `Adapt` and a `Selection` for each worker, a `LowerCache` for each segment of the
+//! query.
 //!
-//! Useful for: rows of a page frame that match. Not here: pruning of segments and partitions, and
-//! building an `Expr` from SQL (`query`); decoding (`storage`). No I/O, no clock, no threads.
+//! The crate answers which rows of a page frame match. Not here: pruning of segments and
+//! partitions, and building an `Expr` from SQL (`query`); decoding (`storage`). No I/O, no clock,
+//! no threads.
 
 #![warn(missing_docs)]
 
@@ -52,7 +54,7 @@ pub use selection::{SELECTION_WORDS, Selection};
 pub use statistics::{Adapt, ConjunctStatistics, Method};
 pub use text::{NoSymbols, SymbolText};
 
-/// What threads share, and what they hand to each other.
+/// The types that threads share or send to each other.
 const _: () = {
     const fn is_shared<T: Send + Sync>() {}
     is_shared::<Filter>();

@@ -1,11 +1,11 @@
-//! Lowering: what each conjunct of a filter is for the codes of one page frame.
+//! Lowering: the translation of each conjunct of a filter into the codes of one page frame.
 //!
 //! - W1. A lowered conjunct selects the rows for which the interpreter says TRUE, bit for bit, or
 //!   is the interpreter. Constants are translated into codes by the function that decodes them.
-//! - W2. What is asked of every value of a dictionary is asked once for a segment, not for each of
-//!   its page frames: `LowerCache` keeps it.
+//! - W2. A condition on the values of a dictionary is evaluated once for a segment, not for each of
+//!   its page frames: `LowerCache` keeps the result.
 //!
-//! Not here: walking over rows (`evaluate`), the loops (`kernel`).
+//! Not here: the walk over rows (`evaluate`), the loops (`kernel`).
 
 mod codes;
 mod dictionary;
@@ -31,16 +31,16 @@ use crate::scalar::Scalar;
 use crate::text::SymbolText;
 use crate::zones::ZoneTest;
 
-/// What lowering needs beside the page frame.
+/// The inputs of lowering beside the page frame.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The texts of symbols.
     pub symbols: &'a dyn SymbolText,
-    /// What was found out about the dictionaries of this segment, for this filter.
+    /// The cached results for the dictionaries of this segment and for this filter.
     pub cache: &'a LowerCache,
-    /// The instructions that kernels use.
+    /// The instructions that kernels may use.
     pub level: Level,
-    /// Compiled conditions; `None` leaves to the interpreter what kernels cannot do.
+    /// Compiled conditions; with `None`, conditions without a kernel are interpreted.
     pub jit: Option<&'a JitCache>,
 }
 
@@ -50,7 +50,7 @@ impl std::fmt::Debug for Context<'_> {
     }
 }
 
-/// How a conjunct is worked on in a page frame.
+/// The way in which a conjunct is evaluated in a page frame.
 pub(crate) enum Plan<'a> {
     /// Every row matches.
     All,
@@ -58,21 +58,21 @@ pub(crate) enum Plan<'a> {
     None,
     /// Rows of one column are selected by their codes or values.
     Select(Select<'a>),
-    /// Rows for which one of these matches.
+    /// Rows for which one of these parts matches.
     Any(Vec<Part<'a>>),
-    /// Rows for which all of these match.
+    /// Rows for which all of these parts match.
     Every(Vec<Part<'a>>),
-    /// Compiled code looks at every row.
+    /// Compiled code evaluates every row.
     Compiled(JitPlan<'a>),
-    /// The interpreter is asked about every row that is left.
+    /// The interpreter evaluates every row that is left.
     Interpret,
 }
 
 /// A part of a conjunct.
 pub(crate) struct Part<'a> {
-    /// What it means.
+    /// The condition of the part.
     pub(crate) conjunct: &'a Conjunct,
-    /// How it is worked on.
+    /// The way in which it is evaluated.
     pub(crate) plan: Plan<'a>,
 }
 
@@ -80,36 +80,36 @@ pub(crate) struct Part<'a> {
 pub(crate) struct Select<'a> {
     /// The column, by its position.
     pub(crate) column: usize,
-    /// What its zones say.
+    /// The test of the bounds of its zones.
     pub(crate) zones: ZoneTest<'a>,
-    /// What is asked of rows that have a value.
+    /// The test of rows that have a value.
     pub(crate) kernel: Kernel<'a>,
-    /// Whether rows that are NULL match.
+    /// True if NULL rows match.
     pub(crate) on_null: bool,
 }
 
-/// What is asked of rows that have a value.
+/// The test of rows that have a value.
 pub(crate) enum Kernel<'a> {
-    /// Nothing: all match, or none.
+    /// No test: all rows match, or none.
     Fixed(bool),
-    /// Their codes; but for some rows the answer is known.
+    /// Tests codes; for the rows in `known` the result is known already.
     Codes { codes: Codes<'a>, test: Arc<CodeSet>, known: Vec<(usize, bool)> },
-    /// A bit: whether clear and set ones match.
+    /// Tests bits: `on` says for a clear and for a set one if it matches.
     Bits { bits: &'a [u8], on: [bool; 2] },
     /// DOUBLE values.
     Doubles { values: &'a [[u8; 8]], test: FloatTest },
     /// FLOAT values.
     Floats { values: &'a [[u8; 4]], test: FloatTest },
-    /// Values of so many bytes, by their keys.
+    /// Tests values of `width` bytes by their keys.
     Keyed { width: usize, bytes: &'a [u8], yes: &'a Ranges<i128> },
-    /// Texts in ranges.
+    /// Tests texts by ranges.
     Texts(&'a Ranges<Vec<u8>>),
-    /// Texts like a pattern, or not.
+    /// Tests texts by a pattern.
     Like { pattern: &'a Pattern, negated: bool },
 }
 
 impl Kernel<'_> {
-    /// Whether all rows are looked at in about the time that reading them takes.
+    /// Returns true if all rows are tested in about the time that reading them takes.
     pub(crate) fn is_fast(&self) -> bool {
         match self {
             Kernel::Fixed(_) | Kernel::Bits { .. } => true,
@@ -118,7 +118,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Bytes that are touched for a row, or what takes about as long.
+    /// The cost of a row: bytes that are read, or the number of bytes whose reading takes as long.
     pub(crate) fn cost(&self) -> f64 {
         match self {
             Kernel::Fixed(_) => 0.1,
@@ -144,7 +144,7 @@ impl Kernel<'_> {
 }
 
 impl Filter {
-    /// The filter for one page frame, whose columns are those of the filter, in its order.
+    /// Lowers the filter to one page frame, whose columns are those of the filter, in its order.
     ///
     /// # Errors
     /// If the columns are not those of the filter, or are damaged.
@@ -233,20 +233,20 @@ fn plans<'a>(
     Ok(parts)
 }
 
-/// What no kernel does: compiled if that can be done.
+/// The plan of a condition without a kernel: compiled if possible, else interpreted.
 fn row_by_row<'a>(conjunct: &Conjunct, columns: &[Column<'a>], context: &Context<'a>) -> Plan<'a> {
     let compiled = context.jit.and_then(|jit| jit.plan(conjunct, columns));
     compiled.map_or(Plan::Interpret, Plan::Compiled)
 }
 
-/// Something about one column: asked of every value there can be, where these are few. `None` if
-/// they are not, or if it fails for one of them.
+/// The plan of a condition on one column that is evaluated for every possible value, where these
+/// are few. `None` if there are too many, or if it fails for one of them.
 fn plan_of_one<'a>(
     conjunct: &'a Conjunct,
     column: &Column<'a>,
     context: &Context<'a>,
 ) -> Result<Option<Plan<'a>>> {
-    // An error on NULL is one only if there is a row that is NULL.
+    // An error for NULL counts only if a row is NULL.
     let on_null = conjunct.selects_value(&Scalar::Null);
     let Ok(on_null) = (if column.has_nulls() { on_null } else { Ok(false) }) else {
         return Ok(None);
@@ -255,7 +255,7 @@ fn plan_of_one<'a>(
         let set = context
             .cache
             .get_or_find(conjunct.id, column, || dictionary::ranges_of_values(entries, conjunct));
-        // A value for which it fails may be that of no row here.
+        // The value for which it fails may be in no row of this page frame.
         return Ok(match set {
             Ok(set) => Some(by_codes(column, codes, &set, on_null)),
             Err(_) => None,
@@ -282,7 +282,7 @@ fn by_codes<'a>(
     select(column, zones, kernel, on_null)
 }
 
-/// The plan, if all rows or none need not be looked at.
+/// The plan of a selection, simplified if all rows match or none.
 fn select<'a>(
     column: &Column<'a>,
     zones: ZoneTest<'a>,
@@ -304,7 +304,7 @@ fn select<'a>(
     }
 }
 
-/// The kernel of a set of keys; `None` if codes cannot say it.
+/// The kernel of a set of keys; `None` if it cannot be expressed in codes.
 fn keys<'a>(column: &Column<'a>, yes: &'a Ranges<i128>) -> Option<Kernel<'a>> {
     let slice = column.slice;
     match &slice.encoded {
@@ -323,7 +323,8 @@ fn keys<'a>(column: &Column<'a>, yes: &'a Ranges<i128>) -> Option<Kernel<'a>> {
     }
 }
 
-/// Ranges of floats that each value is compared with; of more, a value's is searched for.
+/// The maximum number of float ranges that are compared one by one; in a larger set each value is
+/// searched.
 const FLOAT_RANGES_MAX: usize = 8;
 
 fn fixed<'a>(ty: ColumnType, bytes: &'a [u8], rows: usize, yes: &'a Ranges<i128>) -> Kernel<'a> {
@@ -357,12 +358,12 @@ fn like_of(conjunct: &Conjunct) -> Option<(&Pattern, bool)> {
     }
 }
 
-/// Ranges of ascending numbers, neighbours joined.
+/// A builder of ascending ranges, in which neighbours are joined.
 #[derive(Default)]
 struct RangeBuilder(Vec<CodeRange>);
 
 impl RangeBuilder {
-    /// Adds the codes from `first` to `last`, which are above all before.
+    /// Adds the codes from `first` to `last`, which are above all codes that were added before.
     fn push(&mut self, first: u64, last: u64) {
         match self.0.last_mut() {
             Some(range) if range.last.checked_add(1) == Some(first) => range.last = last,

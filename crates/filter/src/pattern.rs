@@ -1,21 +1,23 @@
-//! LIKE patterns: `%` is any text, `_` any character, `\` takes the next character as it is.
+//! LIKE patterns: `%` is any text, `_` any character, `\` escapes the next character.
 //!
 //! - L1. A backslash at the end is a backslash.
 //! - L2. ILIKE folds ASCII letters, and the two letters beyond ASCII that fold to one of them:
 //!   U+017F to `s` and U+212A, the sign of kelvin, to `k`. Its pattern is ASCII.
 //!
-//! Patterns without `_` are pieces of text between `%`, and are found piece by piece in linear
-//! time; that is nearly all of them. The others walk the characters, and take as long as the text
-//! and the longest piece multiplied ([`Pattern::walked`]).
+//! Patterns without `_`, which most are, consist of pieces of text between `%`, and are searched
+//! piece by piece in linear time. The other patterns are matched character by character, in time
+//! proportional to the product of the lengths of the text and of the longest piece
+//! ([`Pattern::walked`]).
 
 use memchr::memmem;
 
-/// Steps between two questions whether to go on: some milliseconds.
+/// The number of steps between two cancel checks: some milliseconds.
 const ASK_STEPS: usize = 1 << 20;
-/// Places where a piece of text began and did not go on, until it is looked for in linear time.
+/// The number of places where a piece of text began and did not go on, after which it is searched
+/// by an algorithm of linear time.
 const FALSE_STARTS: usize = 32;
 
-/// A pattern, ready to match.
+/// A pattern prepared for matching.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pattern {
     parts: Vec<Part>,
@@ -32,14 +34,14 @@ enum Part {
     AnyText,
 }
 
-/// Asks from time to time whether to go on.
+/// A counter of steps that checks for cancellation from time to time.
 struct Pace<F> {
     steps: usize,
     go_on: F,
 }
 
 impl<F: FnMut() -> bool> Pace<F> {
-    /// Notes that so much was done; `None` if it was too much.
+    /// Counts steps; `None` if the match was cancelled.
     fn did(&mut self, steps: usize) -> Option<()> {
         self.steps += steps;
         if self.steps < ASK_STEPS {
@@ -51,7 +53,7 @@ impl<F: FnMut() -> bool> Pace<F> {
 }
 
 impl Pattern {
-    /// A pattern of LIKE, or of ILIKE, which is ASCII then (L2).
+    /// Prepares a pattern of LIKE, or of ILIKE, which must be ASCII (L2).
     #[must_use]
     pub fn new(pattern: &str, case_insensitive: bool) -> Pattern {
         let mut parts: Vec<Part> = Vec::new();
@@ -75,7 +77,7 @@ impl Pattern {
         Pattern { parts, folds: case_insensitive }
     }
 
-    /// The text that all matching ones begin with, if that is all the pattern asks for.
+    /// The common prefix, if the pattern demands nothing else of a text.
     pub(crate) fn as_prefix(&self) -> Option<&[u8]> {
         match self.parts.as_slice() {
             _ if self.folds => None,
@@ -85,7 +87,7 @@ impl Pattern {
         }
     }
 
-    /// The only text that matches, if there is just one.
+    /// The only text that matches, if there is exactly one.
     pub(crate) fn as_text(&self) -> Option<&[u8]> {
         match self.parts.as_slice() {
             _ if self.folds => None,
@@ -95,7 +97,8 @@ impl Pattern {
         }
     }
 
-    /// Bytes and characters of the longest piece that is walked, one without `%` and with `_`.
+    /// The length of the longest piece that is matched character by character: bytes and characters
+    /// of a piece between `%` that has a `_`.
     #[must_use]
     pub fn walked(&self) -> usize {
         let length = |piece: &[Part]| {
@@ -112,13 +115,13 @@ impl Pattern {
         pieces.map(length).max().unwrap_or(0)
     }
 
-    /// Whether the text matches.
+    /// Returns true if the text matches.
     pub(crate) fn matches(&self, text: &[u8]) -> bool {
         self.matches_while(text, || true).expect("it goes on")
     }
 
-    /// True if the text matches; `None` if it is not to go on, which it asks every few
-    /// milliseconds.
+    /// Returns true if the text matches; `None` if `go_on`, which is asked every few milliseconds,
+    /// returns false.
     pub fn matches_while(&self, text: &[u8], go_on: impl FnMut() -> bool) -> Option<bool> {
         let mut pace = Pace { steps: 0, go_on };
         if self.folds {
@@ -137,7 +140,7 @@ fn push_char(parts: &mut Vec<Part>, c: char) {
     }
 }
 
-/// L2.
+/// Folds letters for ILIKE (L2).
 fn fold(text: &[u8]) -> Vec<u8> {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
@@ -157,7 +160,8 @@ fn fold(text: &[u8]) -> Vec<u8> {
 }
 
 /// Matches greedily: where a part after `%` fails, the text of that `%` grows by a byte. Only the
-/// last `%` has to be tried again, for an earlier one that took less leaves no less behind it.
+/// last `%` has to be tried again: an earlier one that took more would leave less text for the
+/// parts behind it.
 fn match_parts(parts: &[Part], text: &[u8], pace: &mut Pace<impl FnMut() -> bool>) -> Option<bool> {
     let (mut part, mut at) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
@@ -192,11 +196,11 @@ fn match_parts(parts: &[Part], text: &[u8], pace: &mut Pace<impl FnMut() -> bool
     }
 }
 
-/// The next place behind `from` where what follows a `%` may begin.
+/// The next position behind `from` at which the part after a `%` may begin.
 fn next_try(parts: &[Part], text: &[u8], from: usize) -> Option<usize> {
     let next = after_character(text, from)?;
     match parts {
-        // Nothing but the end of the text can follow.
+        // Only the end of the text can follow.
         [Part::Text(wanted)] => {
             let at = text.len().checked_sub(wanted.len())?;
             (next <= at && text.ends_with(wanted)).then_some(at)
@@ -212,7 +216,7 @@ fn after_character(text: &[u8], at: usize) -> Option<usize> {
     Some(at + 1 + rest.iter().take_while(|&&byte| byte & 0xC0 == 0x80).count())
 }
 
-/// Where `wanted` begins in `text`.
+/// The position of `wanted` in `text`.
 fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     let (&first, rest) = wanted.split_first()?;
     let last = text.len().checked_sub(wanted.len())?;
@@ -230,7 +234,7 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     memmem::find(text.get(from..)?, wanted).map(|at| from + at)
 }
 
-/// Where a byte is, 32 bytes at a time.
+/// The position of a byte, searched 32 bytes at a time.
 fn position(text: &[u8], byte: u8) -> Option<usize> {
     let (whole, rest) = text.as_chunks::<32>();
     for (index, lane) in whole.iter().enumerate() {
@@ -287,7 +291,7 @@ mod tests {
     fn pieces_of_text_are_found_in_linear_time() {
         let text = "a".repeat(1 << 22);
         let wanted = "a".repeat(1 << 21);
-        // Each place would be compared over two megabytes: for minutes.
+        // A naive search would compare two megabytes at each position, which takes minutes.
         check(&format!("%{wanted}b%"), &[&format!("{text}b")], &[&text]);
         check(&format!("%{wanted}b%c"), &[&format!("{text}bc")], &[&text, &format!("{text}b")]);
         assert_eq!(Pattern::new("%abc%de", false).walked(), 0);

@@ -1,10 +1,10 @@
-//! Sets of values as ranges, and what a condition on one column says of every value.
+//! Sets of values as ranges, and the truth of a condition on one column for every value.
 //!
 //! - S1. Ranges are half-open, ascending, and neither touch nor overlap.
 //! - S2. A `Truth` has every value at most once: where it is TRUE or where it is FALSE; for all
 //!   others it is NULL.
 //!
-//! Keys are numbers that order as values do, or the bytes of texts.
+//! Keys are numbers with the order of the values, or the bytes of texts.
 
 use std::borrow::Borrow;
 
@@ -12,11 +12,11 @@ use crate::interpret::Node;
 use crate::ir::CompareOp;
 use crate::scalar::Scalar;
 
-/// What ranges are of.
+/// A type whose values form ranges.
 pub(crate) trait Key: Ord + Clone {
     /// The least key.
     fn least() -> Self;
-    /// The least key above this one; `None` if there is none.
+    /// The next key above this one; `None` if there is none.
     fn above(&self) -> Option<Self>;
 }
 
@@ -42,7 +42,7 @@ impl Key for Vec<u8> {
     }
 }
 
-/// A set of keys (S1). A range without an end has none.
+/// A set of keys (S1). `None` as the end of a range means that it is unbounded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ranges<K>(Vec<(K, Option<K>)>);
 
@@ -77,7 +77,7 @@ impl<K: Key> Ranges<K> {
         }
     }
 
-    /// Every key of one of them.
+    /// The union of the sets.
     pub(crate) fn union_all(sets: impl IntoIterator<Item = Ranges<K>>) -> Ranges<K> {
         let mut ranges: Vec<_> = sets.into_iter().flat_map(|set| set.0).collect();
         ranges.sort();
@@ -97,7 +97,7 @@ impl<K: Key> Ranges<K> {
         Ranges(joined)
     }
 
-    /// Every key that is not in it.
+    /// The keys that are not in the set.
     pub(crate) fn complement(&self) -> Ranges<K> {
         let mut gaps = Vec::with_capacity(self.0.len() + 1);
         let mut from = Some(K::least());
@@ -113,7 +113,7 @@ impl<K: Key> Ranges<K> {
         Ranges(gaps)
     }
 
-    /// Every key of all of them.
+    /// The intersection of the sets.
     pub(crate) fn intersect_all(sets: impl IntoIterator<Item = Ranges<K>>) -> Ranges<K> {
         Ranges::union_all(sets.into_iter().map(|set| set.complement())).complement()
     }
@@ -127,7 +127,7 @@ impl<K: Key> Ranges<K> {
         end.as_ref().is_none_or(|end| key < end.borrow())
     }
 
-    /// Whether some key from `least` to `greatest` is in it; `None` is behind all keys.
+    /// Returns true if a key from `least` to `greatest` is in the set; `None` is above all keys.
     pub(crate) fn meets(&self, least: &K, greatest: Option<&K>) -> bool {
         let first = self.0.partition_point(|(_, end)| end.as_ref().is_some_and(|end| end <= least));
         self.0
@@ -135,7 +135,8 @@ impl<K: Key> Ranges<K> {
             .is_some_and(|(start, _)| greatest.is_none_or(|greatest| start <= greatest))
     }
 
-    /// Whether every key from `least` to `greatest` is in it; `None` is behind all keys.
+    /// Returns true if every key from `least` to `greatest` is in the set; `None` is above all
+    /// keys.
     pub(crate) fn covers(&self, least: &K, greatest: Option<&K>) -> bool {
         let behind = self.0.partition_point(|(start, _)| start <= least);
         let Some((_, end)) = behind.checked_sub(1).map(|at| &self.0[at]) else { return false };
@@ -148,14 +149,14 @@ impl<K: Key> Ranges<K> {
     }
 }
 
-/// What a condition on one column is for each of its values (S2).
+/// The truth of a condition on one column for each of its values (S2).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Truth<K> {
     /// The values for which it is TRUE.
     pub(crate) yes: Ranges<K>,
     /// The values for which it is FALSE.
     pub(crate) no: Ranges<K>,
-    /// What it is for NULL.
+    /// The truth for NULL.
     pub(crate) on_null: Option<bool>,
 }
 
@@ -194,8 +195,8 @@ impl<K: Key> Truth<K> {
         Truth::all_of(parts.into_iter().map(Truth::negated).collect()).negated()
     }
 
-    /// What a condition on one column says, if it only compares the column itself with constants,
-    /// of which `key` gives the keys.
+    /// The truth of a condition on one column, if it only compares the column itself with
+    /// constants; `key` gives the keys of the constants.
     pub(crate) fn of(node: &Node, key: &impl Fn(&Scalar<'_>) -> Option<K>) -> Option<Truth<K>> {
         let each = |list: &[Node]| -> Option<Vec<Truth<K>>> {
             list.iter().map(|part| Truth::of(part, key)).collect()
@@ -272,7 +273,7 @@ impl<K: Key> Truth<K> {
     }
 }
 
-/// The least text above all that begin with `prefix`.
+/// The least text above all texts that begin with `prefix`.
 pub(crate) fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
     let mut behind = prefix[..=last].to_vec();

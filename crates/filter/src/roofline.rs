@@ -1,6 +1,6 @@
-//! What memory allows: the plainest loops over plain memory, for comparison with what filters do.
+//! The limits that memory sets: simple loops over plain memory, for comparison with filters.
 //!
-//! Not here: buffers, threads and a clock, which `tidegate bench roofline` lends.
+//! Not here: buffers, threads and a clock, which `tidegate bench roofline` provides.
 
 use crate::kernel::{self, CodeRange, CodeTest, Level};
 use tidegate_model::Codes;
@@ -11,7 +11,7 @@ pub fn sum_words(words: &[u64]) -> u64 {
     words.iter().fold(0, |sum, &word| sum.wrapping_add(word))
 }
 
-/// Copies bytes: one read and one written for each.
+/// Copies bytes: each byte is read once and written once.
 ///
 /// # Panics
 /// If the two have different sizes.
@@ -19,19 +19,20 @@ pub fn copy_bytes(from: &[u8], to: &mut [u8]) {
     to.copy_from_slice(from);
 }
 
-/// How many codes of one byte are from `first` to `last`: a byte read for each.
+/// Counts the codes of one byte that are from `first` to `last`: one byte is read for each.
 #[must_use]
 pub fn count_u8(level: Level, codes: &[u8], first: u8, last: u8) -> usize {
     count(level, &Codes::U8(codes), codes.len(), (first.into(), last.into()))
 }
 
-/// How many codes of two bytes, little-endian, are from `first` to `last`: two bytes read for each.
+/// Counts the little-endian codes of two bytes that are from `first` to `last`: two bytes are read
+/// for each.
 #[must_use]
 pub fn count_u16(level: Level, codes: &[[u8; 2]], first: u16, last: u16) -> usize {
     count(level, &Codes::U16(codes), codes.len(), (first.into(), last.into()))
 }
 
-/// The same kernel as a filter's, on as many rows as a zone at a time.
+/// Runs the kernel of a filter, on the rows of one zone at a time.
 fn count(level: Level, codes: &Codes<'_>, rows: usize, (first, last): (u64, u64)) -> usize {
     const ZONE: usize = crate::selection::ZONE_ROWS;
     let ranges = if first <= last { vec![CodeRange { first, last }] } else { vec![] };

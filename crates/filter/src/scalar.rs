@@ -1,8 +1,8 @@
-//! Single values and what is done with them: comparing, calculating, casting.
+//! Single values and their operations: comparison, arithmetic, casts.
 //!
-//! - V1. A FLOAT is kept widened; after each operation it is rounded again, which for `+ - * / %`
-//!   of two FLOATs gives what the operation on FLOATs gives.
-//! - V2. `order_key` is monotone: keys of floats compare as R3 says, each NaN has `NAN_KEY`.
+//! - V1. A FLOAT is kept as a DOUBLE; after each operation it is rounded again, which for
+//!   `+ - * / %` of two FLOATs gives the result of the operation on FLOATs.
+//! - V2. `order_key` is monotone: keys of floats compare by R3, and each NaN has `NAN_KEY`.
 //!
 //! Everything here is exact and slow; the fast paths are compared with it.
 
@@ -15,7 +15,7 @@ use tidegate_model::{ColumnType, TimeUnit, Value};
 use crate::error::{Error, Result};
 use crate::ir::{ArithmeticOp, integer_range};
 
-/// A value of a row, or of a part of an expression.
+/// The value of a row, or of a part of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Scalar<'a> {
     Null,
@@ -26,7 +26,7 @@ pub(crate) enum Scalar<'a> {
     Fixed16([u8; 16]),
 }
 
-/// The key of every NaN: the bits of the one that is stored.
+/// The key of every NaN: the bits of the NaN that is stored.
 pub(crate) const NAN_KEY: i128 = 0x7FF8_0000_0000_0000;
 
 impl<'a> Scalar<'a> {
@@ -60,7 +60,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// How two values of one type compare; `None` if one of them is NULL.
+    /// Compares two values of one type; `None` if one of them is NULL.
     pub(crate) fn compare(&self, other: &Scalar<'_>) -> Option<Ordering> {
         match (self, other) {
             (Scalar::Bit(a), Scalar::Bit(b)) => Some(a.cmp(b)),
@@ -72,7 +72,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// A number that orders as the value does among those of its type; none for text and NULL.
+    /// A number with the order of the values of the type; `None` for text and NULL.
     pub(crate) fn order_key(&self) -> Option<i128> {
         match self {
             Scalar::Bit(bit) => Some(i128::from(*bit)),
@@ -84,28 +84,29 @@ impl<'a> Scalar<'a> {
     }
 }
 
-/// V2.
+/// The key of a float (V2).
 pub(crate) fn float_key(value: f64) -> i128 {
     if value.is_nan() {
         return NAN_KEY;
     }
-    // + 0.0 makes 0 of -0. Negative numbers have the sign bit, and grow as their bits shrink.
+    // The addition of 0.0 turns -0 into 0. Negative numbers have the sign bit, and grow as their
+    // bits shrink.
     let bits = (value + 0.0).to_bits().cast_signed();
     i128::from(if bits < 0 { bits ^ i64::MAX } else { bits })
 }
 
-/// The number of a key; keys between numbers and NaN, or beyond, are NaN.
+/// The float of a key; NaN for keys that no number has.
 pub(crate) fn float_of_key(key: i128) -> f64 {
     let key = i64::try_from(key).unwrap_or(i64::MAX);
     f64::from_bits((if key < 0 { key ^ i64::MAX } else { key }).cast_unsigned())
 }
 
-/// Sixteen bytes as a number that orders as they do.
+/// A number with the order of sixteen bytes.
 pub(crate) fn fixed16_key(bytes: [u8; 16]) -> i128 {
     (u128::from_be_bytes(bytes) ^ (1 << 127)).cast_signed()
 }
 
-/// An integer cut to the bytes of its type, as wrapping does.
+/// An integer wrapped to the width of its type.
 pub(crate) fn wrap(value: i128, ty: ColumnType) -> i128 {
     let shift = match ty.physical() {
         Physical::Signed(bytes) => 128 - u32::from(bytes) * 8,
@@ -117,13 +118,13 @@ pub(crate) fn wrap(value: i128, ty: ColumnType) -> i128 {
     value << shift >> shift
 }
 
-/// A float as its type keeps it (V1).
+/// A float rounded to its type (V1).
 #[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
 pub(crate) fn round(value: f64, ty: ColumnType) -> f64 {
     if ty == ColumnType::Float32 { f64::from(value as f32) } else { value }
 }
 
-/// Two numbers of type `ty` put together (R2).
+/// The result of an operator on two numbers of type `ty` (R2).
 pub(crate) fn calculate<'a>(
     op: ArithmeticOp,
     ty: ColumnType,
@@ -145,7 +146,8 @@ fn of_integers(op: ArithmeticOp, ty: ColumnType, left: i128, right: i128) -> Res
     let result = match op {
         ArithmeticOp::Add => left + right,
         ArithmeticOp::Sub => left - right,
-        // Below 2^128 in magnitude, but not below 2^127: the low bytes are right all the same.
+        // The magnitude of the product is below 2^128, but may reach 2^127: its low bytes are right
+        // all the same.
         ArithmeticOp::Mul => left.wrapping_mul(right),
         ArithmeticOp::Div | ArithmeticOp::Rem if right == 0 => return Err(Error::DivideByZero),
         ArithmeticOp::Div => left / right,
@@ -177,7 +179,7 @@ pub(crate) fn negate<'a>(ty: ColumnType, value: &Scalar<'_>) -> Scalar<'a> {
     }
 }
 
-/// Days and parts of them in a unit.
+/// The number of time units in a day.
 pub(crate) fn units_per_day(unit: TimeUnit) -> i128 {
     match unit {
         TimeUnit::Micros => 86_400_000_000,
@@ -185,7 +187,7 @@ pub(crate) fn units_per_day(unit: TimeUnit) -> i128 {
     }
 }
 
-/// A value of type `from` as type `to`; an error if it is out of range (R2).
+/// Casts a value of type `from` to type `to`; an error if it is out of range (R2).
 pub(crate) fn cast<'a>(from: ColumnType, to: ColumnType, value: Scalar<'a>) -> Result<Scalar<'a>> {
     let fitted = match value {
         Scalar::Null | Scalar::Bytes(_) | Scalar::Fixed16(_) => return Ok(value),
@@ -207,14 +209,14 @@ fn of_bit<'a>(bit: bool, to: ColumnType) -> Scalar<'a> {
 fn of_integer<'a>(from: ColumnType, to: ColumnType, value: i128) -> Option<Scalar<'a>> {
     let converted = match (from, to) {
         (_, ColumnType::Boolean) => return Some(Scalar::Bit(value != 0)),
-        // One rounding, as a conversion of the integer itself: not by way of DOUBLE.
+        // The integer is rounded once, directly: a detour by way of DOUBLE would round twice.
         (_, ColumnType::Float32) => return Some(Scalar::Float(f64::from(value as f32))),
         (_, ColumnType::Float64) => return Some(Scalar::Float(value as f64)),
         (ColumnType::Decimal { .. }, _) => value,
         (ColumnType::Timestamp(TimeUnit::Micros), ColumnType::Timestamp(TimeUnit::Nanos)) => {
             value * 1_000
         }
-        // Arrow's cast cuts toward zero here, and towards the past for dates.
+        // Arrow's cast rounds toward zero here, and toward the past for dates.
         (ColumnType::Timestamp(TimeUnit::Nanos), ColumnType::Timestamp(TimeUnit::Micros)) => {
             value / 1_000
         }
@@ -232,7 +234,8 @@ fn of_float<'a>(to: ColumnType, value: f64) -> Option<Scalar<'a>> {
         Physical::Float32 | Physical::Float64 => Some(Scalar::Float(round(value, to))),
         _ => {
             let (min, max) = integer_range(to)?;
-            // `as` saturates and makes 0 of NaN, hence the finite check; 2^65 fits an i128.
+            // `as` saturates and turns NaN into 0, hence the check for finite values; 2^65 fits an
+            // i128.
             let whole = value.round_ties_even();
             let fits = whole.is_finite() && whole.abs() < 4e19;
             #[expect(clippy::cast_possible_truncation, reason = "below 4e19 in magnitude")]

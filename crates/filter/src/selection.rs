@@ -1,4 +1,4 @@
-//! A selection: which rows of a page frame passed a filter, a bit a row.
+//! A selection: the rows of a page frame that passed a filter, a bit a row.
 
 use std::ops::Range;
 
@@ -14,8 +14,8 @@ pub const SELECTION_WORDS: usize = 1_024;
 const _: () = assert!(ZONE_ROWS as u64 == limits::ZONE_ROWS.0);
 const _: () = assert!(SELECTION_WORDS as u64 * 64 == limits::FRAME_ROWS.0);
 
-/// Which rows of a page frame are selected: bit `i` of word `w` is row `64 * w + i`. Memory is kept
-/// from frame to frame.
+/// A set of rows of a page frame: bit `i` of word `w` is row `64 * w + i`. Memory is reused from
+/// frame to frame.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Selection(Box<[u64; SELECTION_WORDS]>);
 
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Selection {
 }
 
 impl Selection {
-    /// No row.
+    /// Creates a selection of no rows.
     #[must_use]
     pub fn new() -> Selection {
         Selection(Box::new([0; SELECTION_WORDS]))
@@ -44,7 +44,7 @@ impl Selection {
         &self.0
     }
 
-    /// Selects these rows and no others, and says how many they are.
+    /// Selects these rows and no others, and returns their number.
     ///
     /// # Panics
     /// If a page frame has no such row.
@@ -66,13 +66,13 @@ impl Selection {
         &mut self.0
     }
 
-    /// How many rows are selected.
+    /// The number of selected rows.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether a row is selected.
+    /// Returns true if a row is selected.
     ///
     /// # Panics
     /// If a page frame has no such row.
@@ -81,7 +81,7 @@ impl Selection {
         self.0[row / 64] >> (row % 64) & 1 == 1
     }
 
-    /// The rows that are selected, ascending.
+    /// The selected rows, ascending.
     pub fn rows(&self) -> impl Iterator<Item = usize> {
         self.0
             .iter()
@@ -89,7 +89,7 @@ impl Selection {
             .flat_map(|(index, &word)| bits(word).map(move |bit| index * 64 + bit))
     }
 
-    /// Runs of rows that are selected, ascending and apart: what is handed over as a whole.
+    /// The runs of selected rows, ascending and not adjacent.
     pub fn runs(&self) -> impl Iterator<Item = Range<usize>> {
         let mut from = 0;
         std::iter::from_fn(move || {
@@ -100,7 +100,7 @@ impl Selection {
         })
     }
 
-    /// The first row at or behind `from` whose bit is set, or clear if `flip` is all ones.
+    /// The first row from `from` on whose bit is set, or clear if `flip` is all ones.
     fn find(&self, from: usize, flip: u64) -> Option<usize> {
         let mut word = from / 64;
         let mut bits = (self.0.get(word)? ^ flip) & (u64::MAX << (from % 64));

@@ -1,41 +1,42 @@
-//! What evaluation has learned of a filter: to order its conjuncts, and for EXPLAIN ANALYZE.
+//! Statistics of evaluation: they order the conjuncts of a filter, and EXPLAIN ANALYZE shows them.
 
-/// How a conjunct was answered for a zone, from fast to slow; of one with parts, the slowest.
+/// The way in which a conjunct was evaluated for a zone, from fast to slow; for one with parts, the
+/// slowest of their ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Method {
-    /// The bounds of the zone said that no row matches.
+    /// The bounds of the zone showed that no row matches.
     Skipped,
-    /// The bounds of the zone said that every row matches.
+    /// The bounds of the zone showed that every row matches.
     Whole,
-    /// A kernel looked at the codes or values.
+    /// A kernel tested the codes or values.
     Kernel,
-    /// Compiled code looked at every row.
+    /// Compiled code evaluated every row.
     Compiled,
-    /// The interpreter looked at the rows that were left.
+    /// The interpreter evaluated the rows that were left.
     Interpreted,
 }
 
-/// How a conjunct has fared so far.
+/// The counters of one conjunct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConjunctStatistics {
-    /// Zones that bounds excluded.
+    /// Zones that their bounds excluded.
     pub zones_skipped: u64,
-    /// Zones that bounds took as a whole.
+    /// Zones that their bounds included as a whole.
     pub zones_whole: u64,
-    /// Zones that a kernel looked at.
+    /// Zones that a kernel tested.
     pub zones_kernel: u64,
-    /// Zones that compiled code looked at.
+    /// Zones that compiled code evaluated.
     pub zones_compiled: u64,
-    /// Zones that the interpreter looked at.
+    /// Zones that the interpreter evaluated.
     pub zones_interpreted: u64,
     /// Rows that earlier conjuncts had left.
     pub rows_in: u64,
-    /// Rows that this one left.
+    /// Rows that this conjunct left.
     pub rows_out: u64,
 }
 
 impl ConjunctStatistics {
-    /// Adds what another worker has counted.
+    /// Adds the counters of another worker.
     pub fn merge(&mut self, other: &ConjunctStatistics) {
         self.zones_skipped += other.zones_skipped;
         self.zones_whole += other.zones_whole;
@@ -47,7 +48,7 @@ impl ConjunctStatistics {
     }
 }
 
-/// What one worker has learned of a filter's conjuncts. It lives across page frames.
+/// The statistics that one worker has of a filter's conjuncts. They are kept across page frames.
 #[derive(Debug, Clone, Default)]
 pub struct Adapt {
     conjuncts: Vec<Learned>,
@@ -55,40 +56,41 @@ pub struct Adapt {
 
 #[derive(Debug, Clone, Copy)]
 struct Learned {
-    /// The share of rows that pass, of late.
+    /// The recent share of rows that pass.
     pass: f64,
     statistics: ConjunctStatistics,
 }
 
-/// How much the newest zone counts: about the last sixteen are remembered.
+/// The weight of the newest zone: about the last sixteen zones are remembered.
 const NEWEST: f64 = 1.0 / 16.0;
 
 impl Default for Learned {
     fn default() -> Learned {
-        // Before anything is known, what costs least goes first.
+        // Before any statistics exist, the cheapest conjunct goes first.
         Learned { pass: 0.5, statistics: ConjunctStatistics::default() }
     }
 }
 
 impl Adapt {
-    /// Nothing is known yet.
+    /// Creates empty statistics.
     #[must_use]
     pub fn new() -> Adapt {
         Adapt::default()
     }
 
-    /// One for each conjunct that was run, in the order of `Filter::describe`; later ones were not.
+    /// The counters of each conjunct up to the last one that was run, in the order of
+    /// `Filter::describe`.
     pub fn statistics(&self) -> impl Iterator<Item = &ConjunctStatistics> {
         self.conjuncts.iter().map(|learned| &learned.statistics)
     }
 
-    /// What was counted, which is 0 from then on; what was learned stays.
+    /// Returns the counters and sets them to 0; the recent shares of rows stay.
     pub fn take_statistics(&mut self) -> Vec<ConjunctStatistics> {
         let take = |learned: &mut Learned| std::mem::take(&mut learned.statistics);
         self.conjuncts.iter_mut().map(take).collect()
     }
 
-    /// The least goes first: bytes touched for each row that is removed.
+    /// The rank of a conjunct: the cost for each row that it removes. The lowest rank runs first.
     pub(crate) fn rank(&self, conjunct: usize, cost: f64) -> f64 {
         let pass = self.conjuncts.get(conjunct).map_or(0.5, |learned| learned.pass);
         cost / (1.001 - pass)

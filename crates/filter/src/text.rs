@@ -1,9 +1,9 @@
-//! Where the texts of a column come from: symbols, dictionaries, strings, compressed or not.
+//! Texts of a column: from symbols, dictionaries or strings, compressed or not.
 //!
-//! - X1. Damaged strings give what the decoder of segments gives: an offset out of place the empty
-//!   string, a code that the string table does not define one zero byte, an escape without its byte
-//!   no text.
-//! - X2. A code or a symbol that is out of its dictionary is an error.
+//! - X1. Damaged strings give the result of the segment decoder: an offset out of range gives the
+//!   empty string, a code that the string table does not define one zero byte, an escape code
+//!   without its byte no text.
+//! - X2. A code or a symbol outside its dictionary is an error.
 //!
 //! Bytes: docs/format.md, Strings.
 
@@ -17,14 +17,14 @@ use tidegate_model::frame::{Dictionary, Strings};
 
 use crate::error::{Error, Result};
 
-/// The texts of symbols. Page frames are filtered by many threads at once.
+/// The texts of symbols. Many threads filter page frames at the same time.
 pub trait SymbolText: Sync {
     /// The text of a symbol of filter column `column`; `None` if there is no such symbol, which
-    /// only a damaged segment asks for.
+    /// happens only for a damaged segment.
     fn text(&self, column: usize, id: SymbolId) -> Option<&[u8]>;
 }
 
-/// For filters without SYMBOL columns.
+/// The symbols of filters without SYMBOL columns: none.
 #[derive(Debug, Clone, Copy)]
 pub struct NoSymbols;
 
@@ -34,7 +34,7 @@ impl SymbolText for NoSymbols {
     }
 }
 
-/// A string table, ready to decompress.
+/// A string table prepared for decompression.
 pub(crate) struct Decoder {
     symbols: Box<[Symbol; 255]>,
     lengths: Box<[u8; 255]>,
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    /// The decoder of a table's bytes; `None` if they are no table.
+    /// Creates the decoder of a table's bytes; `None` if they are no table.
     fn new(table: &[u8]) -> Option<Decoder> {
         let (&count, rest) = table.split_first()?;
         let count = usize::from(count);
@@ -77,12 +77,12 @@ impl Decoder {
         let decompressor = Decompressor::new(&self.symbols, &self.lengths);
         out.reserve(decompressor.max_decompression_capacity(compressed) + 8);
         let written = decompressor.decompress_into(compressed, out.spare_capacity_mut());
-        // SAFETY: the function has initialised so many bytes of the spare capacity.
+        // SAFETY: the function has initialised this many bytes of the spare capacity.
         unsafe { out.set_len(written) }
     }
 }
 
-/// A list of strings with what reading it takes.
+/// A list of strings with the state that reading it needs.
 #[derive(Debug)]
 pub(crate) struct Texts<'a> {
     strings: Strings<'a>,
@@ -118,7 +118,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// A dictionary with what reading it takes.
+/// A dictionary with the state that reading it needs.
 pub(crate) struct Entries<'a> {
     column: usize,
     source: Source<'a>,
@@ -142,7 +142,7 @@ impl<'a> Entries<'a> {
         Ok(Entries { column, source })
     }
 
-    /// How many.
+    /// The number of values.
     pub(crate) fn count(&self) -> usize {
         match &self.source {
             Source::Strings(texts) => texts.strings.count(),
@@ -165,7 +165,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// As `at`, for callers that keep the text.
+    /// Returns an owned copy of the text of a code (X2).
     pub(crate) fn owned(&self, code: u64) -> Result<Cow<'static, [u8]>> {
         let mut scratch = Vec::new();
         self.at(code, &mut scratch).map(|text| Cow::Owned(text.to_vec()))

@@ -1,7 +1,8 @@
-//! What the bounds of a zone say of its rows: docs/format.md, Zones.
+//! Zone maps: a verdict on the rows of a zone by its bounds (docs/format.md, Zones).
 //!
-//! - Z1. `Skip` only if no row matches, `Whole` only if all do. Where bounds are wider than the
-//!   values (strings, UUIDs, large DECIMALs) they are taken as wide as they may be.
+//! - Z1. The verdict is `Skip` only if no row matches, `Whole` only if all do. Where bounds are
+//!   wider than the values (strings, UUIDs, large DECIMALs), the values are taken to reach the
+//!   bounds.
 
 use std::sync::Arc;
 
@@ -14,32 +15,32 @@ use crate::lower::CodeSet;
 use crate::ranges::{Key, Ranges, behind_prefix};
 use crate::scalar::{NAN_KEY, fixed16_key, float_key};
 
-/// What is to be done with the rows of a zone.
+/// The verdict on the rows of a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// None of them matches.
     Skip,
     /// All of them match.
     Whole,
-    /// They have to be looked at.
+    /// The rows have to be tested.
     Look,
 }
 
-/// The values that match, as zones know them.
+/// The set of values that match, in the form that zones can test.
 #[derive(Debug, Clone)]
 pub(crate) enum ZoneTest<'a> {
-    /// Nothing is known.
+    /// No test: all zones have to be read.
     Blind,
-    /// By keys of values.
+    /// A test by keys of values.
     Keys(ColumnType, &'a Ranges<i128>),
-    /// By texts, of which zones know how they begin.
+    /// A test by texts; zones store prefixes of them.
     Texts(&'a Ranges<Vec<u8>>),
-    /// By codes of a dictionary.
+    /// A test by codes of a dictionary.
     Codes(Arc<CodeSet>),
 }
 
 impl ZoneTest<'_> {
-    /// What `zone` says, if rows that are NULL match or not (Z1).
+    /// The verdict on `zone`; `on_null` is true if NULL rows match (Z1).
     pub(crate) fn verdict(&self, zone: &Zone, on_null: bool) -> Verdict {
         let (meets, covers) = if zone.has_value { self.values(zone) } else { (false, true) };
         let nan_matches = matches!(self, ZoneTest::Keys(_, yes) if yes.contains(&NAN_KEY));
@@ -53,7 +54,7 @@ impl ZoneTest<'_> {
         }
     }
 
-    /// Whether some value can match, and whether all do.
+    /// Two truths: some value can match, and all values do.
     fn values(&self, zone: &Zone) -> (bool, bool) {
         match self {
             ZoneTest::Blind => (true, false),
@@ -83,7 +84,7 @@ fn both<K: Key>(yes: &Ranges<K>, least: &K, greatest: Option<&K>) -> (bool, bool
     (yes.meets(least, greatest), yes.covers(least, greatest))
 }
 
-/// Which codes modulo 64 are in the ranges.
+/// A bit for each remainder modulo 64 of a code in the ranges.
 pub(crate) fn signature(ranges: &[CodeRange]) -> u64 {
     ranges.iter().fold(0, |signature, range| {
         let span = range.last - range.first;
@@ -93,7 +94,7 @@ pub(crate) fn signature(ranges: &[CodeRange]) -> u64 {
     })
 }
 
-/// The least and the greatest key that a value of the zone can have.
+/// The minimum and the maximum of the keys that a value of the zone can have.
 fn key_bounds(ty: ColumnType, zone: &Zone) -> (i128, i128) {
     match ty.physical() {
         Physical::Signed(_) => (zone.min.cast_signed().into(), zone.max.cast_signed().into()),
@@ -117,7 +118,8 @@ fn key_bounds(ty: ColumnType, zone: &Zone) -> (i128, i128) {
     }
 }
 
-/// The least text of the zone, and one that none of its texts reaches; `None` if there is none.
+/// The lower bound of the zone's texts, and an upper bound that none of them reaches; `None` if
+/// there is no such bound.
 fn text_bounds(zone: &Zone) -> (Vec<u8>, Option<Vec<u8>>) {
     let mut least = zone.min.to_be_bytes().to_vec();
     // Zeros at the end may be padding.

@@ -1,10 +1,10 @@
-//! Where the time of an import goes: the structural index alone, then whole imports of one kind of
-//! column with one worker, of which only one phase is counted. Throughput is in bytes of text while
-//! reading, and in bytes of values while sealing.
+//! Time of an import by phase: the structural index alone, then whole imports of one kind of column
+//! with one worker, of which one phase is measured. Throughput is in bytes of text while reading,
+//! and in bytes of values while sealing.
 //!
 //! The phases are those of `ImportSummary`: reading is index, conversion and distribution; sealing
 //! is sort, gather, encoding and write. Files are in the page cache. Not here: single cells
-//! (`parse`), encodings by themselves (`storage/benches/segment.rs`).
+//! (`parse`), encodings alone (`storage/benches/segment.rs`).
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -26,17 +26,18 @@ use tidegate_model::{ByteCount, ColumnType, PartitionUnit, TimeUnit, Timestamp};
 use tidegate_platform::{Disk, IoMode, OpenMode, RealDisk, SystemClock};
 use tidegate_storage::{Database, OpenOptions};
 
-/// Several pieces, several strips each, one page frame.
+/// Several input chunks, several strips each, one page frame.
 const ROWS: u64 = 60_000;
-/// Of one kind in a table, so that what is common to all kinds weighs little.
+/// Columns of one kind in a table: many of them, so that the cost that all kinds share weighs
+/// little.
 const COLUMNS: u64 = 6;
 
-/// Spreads rows over all numbers.
+/// A pseudo-random number for a row, over the whole range.
 fn mixed(row: u64) -> u64 {
     (row + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1
 }
 
-/// Makes the cell of a row and column.
+/// A function that makes the cell of a row.
 type CellOf = fn(u64) -> String;
 
 fn instant(seconds: u64) -> String {
@@ -44,7 +45,7 @@ fn instant(seconds: u64) -> String {
     IsoTimestamp(Timestamp(micros), TimeUnit::Micros).to_string()[..19].to_owned()
 }
 
-/// Every family of types, with cells that are common for it.
+/// Every family of types, with typical cells.
 const KINDS: [(&str, ColumnType, CellOf); 14] = [
     ("boolean", ColumnType::Boolean, |n| (mixed(n) % 2).to_string()),
     ("smallint", ColumnType::Int16, |n| (mixed(n) % 1_000).to_string()),
@@ -66,7 +67,7 @@ const KINDS: [(&str, ColumnType, CellOf); 14] = [
     ("ipv4", ColumnType::Ipv4, |n| format!("10.{}.{}.7", mixed(n) % 256, n % 256)),
 ];
 
-/// A file in a folder of its own, and the database beside it.
+/// A file in its own directory, and the database beside it.
 struct Files {
     folder: TempDir,
     path: PathBuf,
@@ -85,7 +86,7 @@ impl Files {
         Files { folder, path, text_bytes, columns, timestamp }
     }
 
-    /// Imports into a new database, and says how long a phase took.
+    /// Imports into a new database, and returns the duration of a phase.
     fn import(&self, phase: Phase) -> Duration {
         let dir = self.folder.path().join("db");
         RealDisk.remove_dir_all(&dir).expect("removed");
@@ -146,7 +147,7 @@ fn files_of(ty: ColumnType, cell: CellOf) -> Files {
     Files::new(&text, columns, None)
 }
 
-/// Counts and index by every kernel, of text with and without quotes.
+/// Counts and indexes by every kernel, of text with and without quotes.
 fn index(criterion: &mut Criterion) {
     let structure = Structure { delimiter: b',', quote: Some(b'"'), line_end: b'\n' };
     let start = Start { state: QuoteState::Outside, after: Before::FieldStart };
@@ -189,7 +190,7 @@ fn read(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Gather, encoding and write of each kind of column, in the order of the input.
+/// Gather, encoding and write of each kind of column; the rows keep the order of the input.
 fn seal(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("seal");
     group.sample_size(10);
@@ -203,7 +204,7 @@ fn seal(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// What values of a kind take before they are encoded.
+/// The size of the values of a kind before they are encoded.
 fn value_bytes(ty: ColumnType, cell: CellOf) -> u64 {
     let width = |cell: String| match ty {
         ColumnType::Symbol | ColumnType::Varchar | ColumnType::Binary => cell.len() as u64,
@@ -216,7 +217,7 @@ fn value_bytes(ty: ColumnType, cell: CellOf) -> u64 {
     (0..ROWS * COLUMNS).map(|at| width(cell(at))).sum()
 }
 
-/// Sort and gather by the order of rows; the values are always the same.
+/// Sort and gather by different orders of rows; the values are always the same.
 fn sort(criterion: &mut Criterion) {
     let columns = || {
         let mut columns = vec![("ts".to_owned(), ColumnType::Timestamp(TimeUnit::Micros))];

@@ -1,9 +1,9 @@
-//! How fast lines become rows, on one thread. Throughput is in lines; the name of a measurement has
-//! the bytes of a line.
+//! Speed of the line protocol parser on one thread. Throughput is in lines; the name of a
+//! measurement contains the bytes of a line.
 //!
 //! The lines are like those of TSBS, <https://github.com/timescale/tsbs>: `cpu-only` has ten tags
 //! and ten integers, `iot` readings have eight tags and seven floats, some of which are missing.
-//! Every line has another number of digits; `hosts` take turns.
+//! The number of digits changes from line to line; `hosts` take turns.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit};
 /// Lines of one measurement: a batch of a busy connection.
 const LINES: u64 = 50_000;
 
-/// A table that is there already, as it is after the first batch.
+/// A host whose table exists already, as after the first batch.
 struct Host(Option<Arc<Schema>>);
 
 impl LineHost for Host {
@@ -28,13 +28,13 @@ impl LineHost for Host {
     }
 }
 
-/// Spreads numbers over all others.
+/// A pseudo-random number over the whole range.
 fn mixed(number: u64) -> u64 {
     let mixed = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 7
 }
 
-/// One of these.
+/// One of the words.
 fn pick(words: &[&'static str], number: u64) -> &'static str {
     words[usize::try_from(number % words.len() as u64).expect("a few words")]
 }
@@ -81,7 +81,7 @@ fn cpu_only(hosts: u64) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The same lines of other hosts.
+/// The same lines with other hosts.
 fn renamed(text: &[u8], letter: u8) -> Vec<u8> {
     let mut text = text.to_vec();
     let hosts: Vec<usize> = memchr::memmem::find_iter(&text, "=host_").collect();
@@ -143,7 +143,7 @@ fn table_of(text: &[u8]) -> Arc<Schema> {
     Arc::new(Schema::new(&columns, Some("timestamp"), PartitionUnit::Day).expect("columns"))
 }
 
-/// One of the texts after the other, over and over.
+/// Measures the parser on one text after the other, over and over.
 fn measure(criterion: &mut Criterion, name: &str, texts: &[Vec<u8>]) {
     let text = &texts[0];
     let mut group = criterion.benchmark_group("line");
@@ -164,17 +164,17 @@ fn measure(criterion: &mut Criterion, name: &str, texts: &[Vec<u8>]) {
     group.finish();
 }
 
-/// A connection that sends the same series again and again, and one whose series never repeat.
+/// A connection whose series repeat in the same order, and one whose series never repeat.
 fn lines(criterion: &mut Criterion) {
     measure(criterion, "cpu_only_4000_hosts", &[cpu_only(4_000)]);
-    // More than a parser remembers, by far.
+    // Many more series than a parser caches.
     let text = cpu_only(LINES);
     let texts: Vec<Vec<u8>> = (b'a'..b'k').map(|letter| renamed(&text, letter)).collect();
     measure(criterion, "cpu_only_all_new", &texts);
     measure(criterion, "iot_4000_trucks", &[iot(4_000)]);
 }
 
-/// A request of a thousand lines for a table that is not there.
+/// A request of a thousand lines for a table that does not exist.
 fn first_request(criterion: &mut Criterion) {
     let text = cpu_only(1_000);
     let end = memchr::memchr_iter(b'\n', &text).nth(999).expect("a thousand lines") + 1;

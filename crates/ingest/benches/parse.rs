@@ -1,7 +1,7 @@
-//! How long one cell takes, by type and form. Throughput is in bytes of text.
+//! Time to parse one cell, by type and form. Throughput is in bytes of text.
 //!
-//! Cells lie behind each other with a comma between, as in a file, and differ from row to row; each
-//! measurement goes over `ROWS` of them.
+//! Cells follow each other with a comma between, as in a file, and differ from row to row; each
+//! measurement parses `ROWS` of them.
 
 use std::hint::black_box;
 
@@ -13,10 +13,10 @@ use tidegate_ingest::timestamp::{DateParser, TimestampFormat, TimestampParser};
 use tidegate_model::time::IsoTimestamp;
 use tidegate_model::{TimeUnit, Timestamp};
 
-/// Cells of one measurement: too many for a branch predictor to learn by heart, few enough for L2.
+/// Cells of one measurement: too many for a branch predictor to learn, few enough for L2.
 const ROWS: u64 = 16_384;
 
-/// Cells in one text, and where they are.
+/// Cells in one text, with their positions.
 struct Cells {
     text: Vec<u8>,
     places: Vec<(usize, usize)>,
@@ -39,12 +39,12 @@ impl Cells {
     }
 }
 
-/// Spreads rows over all numbers.
+/// A pseudo-random number for a row, over the whole range.
 fn mixed(row: u64) -> u64 {
     (row + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1
 }
 
-/// A number of one to `digits` digits: how many, no processor can guess.
+/// A number of one to `digits` digits, whose length a branch predictor cannot guess.
 fn shortened(row: u64, digits: usize) -> String {
     let len = usize::try_from(mixed(mixed(row)) % digits as u64).expect("a few digits");
     format!("{:019}", mixed(row))[18 - len..].to_owned()
@@ -71,7 +71,7 @@ fn measure<T>(
     group.finish();
 }
 
-/// Integers of one length each and of all, beside the standard library.
+/// Integers of one length each and of mixed lengths, beside the standard library.
 fn integers(criterion: &mut Criterion) {
     for digits in [1, 5, 10, 19] {
         let cells = Cells::new(|row| {
@@ -88,7 +88,7 @@ fn integers(criterion: &mut Criterion) {
     measure(criterion, BenchmarkId::new("i64", "1-9"), &cells, parse_i64);
 }
 
-/// Doubles: short, of ten bytes, and so long that a word does not hold them; beside `fast-float2`.
+/// Doubles: short ones, of ten bytes, and too long for one word; beside `fast-float2`.
 fn doubles(criterion: &mut Criterion) {
     let whole = |row: u64| mixed(row) % 1_000;
     for (name, cells) in [
@@ -110,7 +110,8 @@ fn doubles(criterion: &mut Criterion) {
     }
 }
 
-/// ISO timestamps of one day, in any order of a month and of years, and by patterns.
+/// ISO timestamps of one day, of one month and of many years in any order, and timestamps by
+/// patterns.
 fn timestamps(criterion: &mut Criterion) {
     const DAY: u64 = 86_400_000_000;
     let text = |micros: u64, bytes: usize| {
@@ -142,7 +143,7 @@ fn timestamps(criterion: &mut Criterion) {
     measure(criterion, BenchmarkId::new("date", "of_a_month"), &cells, |text| parser.parse(text));
 }
 
-/// The small types.
+/// Booleans and the other small types.
 fn others(criterion: &mut Criterion) {
     let cells =
         Cells::new(|row| if mixed(row).is_multiple_of(2) { "true" } else { "false" }.to_owned());

@@ -1,5 +1,5 @@
-//! How long it takes to put the rows of a bucket in order, and the values of a column in the order
-//! of rows. Throughput is in bytes of timestamps, and in bytes of values that are collected.
+//! Time to sort the rows of a bucket, and to gather the values of a column in the order of rows.
+//! Throughput is in bytes of timestamps, and in bytes of gathered values.
 //!
 //! Buckets have the size that an import aims at. Not here: encoding (`storage`, `benches/segment`)
 //! and whole imports (`import`).
@@ -16,12 +16,12 @@ mod kernels;
 const ROWS: u32 = 128 << 10;
 const SECOND: u64 = 1_000_000;
 
-/// Spreads rows over all numbers.
+/// A pseudo-random number for a row, over the whole range.
 fn mixed(row: u64) -> u64 {
     (row + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1
 }
 
-/// Where each row of a bucket was in its input.
+/// A name, and the position in the input of each row of a bucket.
 type Order = (&'static str, fn(u64) -> u64);
 
 const ORDERS: [Order; 3] = [

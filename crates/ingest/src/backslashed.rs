@@ -1,39 +1,40 @@
-//! Text as PostgreSQL's COPY writes it (`FORMAT text`), as CSV: a line a record, backslashes in
-//! place of quotes.
+//! Converts the text format of PostgreSQL's COPY (`FORMAT text`) to CSV: a line is a record, with
+//! backslash escapes in place of quotes.
 //!
-//! - BS1. Every field that is not NULL comes out in quotes, so that its text is what it was,
-//!   whatever is in it; NULL comes out as nothing.
-//! - BS2. What comes out does not depend on how the bytes were cut when they came.
-//! - BS3. A record whose only field is NULL comes out as a blank line, which is a record here.
+//! - BS1. Every field that is not NULL is written in quotes, so that its text stays the same,
+//!   whatever it contains; NULL is written as nothing.
+//! - BS2. The output does not depend on how the bytes were split on arrival.
+//! - BS3. A record whose only field is NULL is written as a blank line, which counts as a record
+//!   here.
 //!
-//! The pipeline reads CSV alone, so places of bad records are those of the CSV: a line end that a
-//! backslash stands for counts as a line. A line `\.` ends the text, as it does in PostgreSQL.
+//! The pipeline reads only CSV, so places of bad records are those of the CSV: a line end that is
+//! written as an escape counts as a line. A line `\.` ends the text, as it does in PostgreSQL.
 
 use std::io::{self, Read};
 
-/// Between fields, unless another one is given.
+/// The default delimiter.
 pub(crate) const DELIMITER: u8 = b'\t';
-/// A field that is NULL, unless another one is given.
+/// The default text of NULL.
 pub(crate) const NULL: &str = "\\N";
 
-/// Bytes that are read at a time.
+/// The number of bytes that are read at a time.
 const READ_BYTES: usize = 64 << 10;
 
-/// CSV of such a text. Its delimiter is the same byte.
+/// A reader that gives the CSV of such a text. The delimiter stays the same byte.
 pub(crate) struct Backslashed<R> {
     text: R,
     delimiter: u8,
     null: Vec<u8>,
-    /// Read and not looked at.
+    /// Bytes that were read and not yet converted.
     input: Vec<u8>,
-    /// The field that comes, as it is written.
+    /// The present field, with its escapes.
     field: Vec<u8>,
-    /// Whether the last byte of it is a backslash that takes the next one with it.
+    /// True if the last byte of the field is a backslash, which escapes the next byte.
     is_escaped: bool,
     output: Vec<u8>,
-    /// How much of `output` was taken.
+    /// The number of bytes of `output` that were taken.
     taken: usize,
-    /// Whether anything stands in the line.
+    /// True if the present line has at least one byte.
     in_line: bool,
     is_done: bool,
 }
@@ -54,7 +55,7 @@ impl<R: Read> Backslashed<R> {
         }
     }
 
-    /// Reads on until there is output, or no text.
+    /// Reads until there is output, or until the text ends.
     fn fill(&mut self) -> io::Result<()> {
         self.output.clear();
         self.taken = 0;
@@ -117,7 +118,7 @@ impl<R: Read> Backslashed<R> {
         self.is_done = true;
     }
 
-    /// BS1.
+    /// Writes the field (BS1).
     fn end_field(&mut self) {
         if self.field != self.null {
             self.output.push(b'"');
@@ -141,7 +142,7 @@ impl<R: Read> Read for Backslashed<R> {
     }
 }
 
-/// What a field says, with its quotes doubled.
+/// Appends a field without its escapes, its quotes doubled.
 fn push_unescaped(field: &[u8], out: &mut Vec<u8>) {
     let mut rest = field;
     while let [first, behind @ ..] = rest {
@@ -172,7 +173,8 @@ fn push_unescaped(field: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The byte that up to so many digits of this base say; `rest` is what stands behind them.
+/// The byte that an escape of up to this many digits of this base stands for; `rest` is the text
+/// behind them.
 fn number<'a>(text: &'a [u8], (base, digits): (u32, usize), rest: &mut &'a [u8]) -> u8 {
     let mut value = 0_u32;
     let mut count = 0;
@@ -190,7 +192,7 @@ fn number<'a>(text: &'a [u8], (base, digits): (u32, usize), rest: &mut &'a [u8])
 mod tests {
     use super::*;
 
-    /// Gives so many bytes at a time.
+    /// A reader that gives this many bytes at a time.
     struct Cut<'a>(&'a [u8], usize);
 
     impl Read for Cut<'_> {

@@ -1,11 +1,11 @@
-//! Buckets: slices of time that rows are distributed to, so that each can be sorted in cache.
+//! Buckets: slices of time to which rows are distributed, each small enough to be sorted in cache.
 //!
 //! - U1. Every timestamp belongs to exactly one bucket; buckets ascend in time.
 //! - U2. A full slab belongs to its bucket; a slab that is being filled belongs to its worker.
-//! - U3. What is in memory is counted against the budget; past it the largest buckets are spilled,
-//!   whole slabs at a time, front to back, and they come back the same way.
+//! - U3. The bytes in memory are counted against the budget; beyond it the largest buckets are
+//!   spilled, whole slabs at a time, front to back, and they are read back in the same order.
 //!
-//! Not here: how rows get into slabs (`distribute`), what becomes of buckets (`seal`).
+//! Not here: filling slabs with rows (`distribute`), sealing buckets (`seal`).
 
 mod plan;
 mod spill;
@@ -33,7 +33,7 @@ pub(crate) struct Buckets {
     /// Bytes in memory of each bucket, to find the largest without its lock.
     sizes: Vec<AtomicU64>,
     pub(crate) options: BucketOptions,
-    /// One a column.
+    /// The string compressor of each column.
     pub(crate) compressors: Arc<[StringCompressor]>,
     pool: BufferPool,
     pub(crate) budget: Arc<MemoryBudget>,
@@ -41,24 +41,24 @@ pub(crate) struct Buckets {
     symbols: AtomicU64,
 }
 
-/// What the bounds of buckets are.
+/// The unit of the bounds of buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BucketKey {
     /// Designated timestamps.
     Time,
-    /// Numbers of pieces (`Mark::order`): rows stay in the order of the input.
+    /// Numbers of input chunks (`Mark::order`): rows stay in the order of the input.
     Input,
 }
 
-/// Bounds of buckets and slabs, by the memory that there is.
+/// The limits of buckets and slabs, chosen by the available memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BucketOptions {
     pub(crate) slab_rows: usize,
-    /// A slab with so many bytes of text is full.
+    /// Bytes of text at which a slab is full.
     pub(crate) slab_text_max: usize,
-    /// Larger buffers are not kept.
+    /// Larger buffers are freed instead of reused.
     pub(crate) kept_max: usize,
-    /// Each worker can fill a slab of so many buckets at the same time.
+    /// The number of buckets of which each worker can fill a slab at the same time.
     pub(crate) count_max: usize,
 }
 
@@ -67,20 +67,20 @@ pub(crate) struct BucketOptions {
 pub(crate) struct Bucket {
     pub(crate) slabs: Vec<StoredSlab>,
     pub(crate) rows: u64,
-    /// What they take in memory, also those that are spilled.
+    /// Their size in memory, spilled ones included.
     pub(crate) bytes: u64,
-    /// The bytes of its longest text.
+    /// The size of the longest text.
     pub(crate) longest: u64,
 }
 
-/// What a row takes beside its slab while its bucket is sorted and gathered: its place, its time,
-/// and a value that is unpacked.
+/// The bytes that a row takes beside its slab while its bucket is sorted and gathered: its place,
+/// its time, and a value that is unpacked.
 pub(crate) const SORTED_ROW_BYTES: u64 = 20;
 
 impl Bucket {
-    /// The memory that it takes to seal it.
+    /// The memory that sealing the bucket takes.
     pub(crate) fn cost(&self, layout: &RowLayout) -> u64 {
-        // A page frame of a column is not packed.
+        // A page frame of a column is unpacked.
         self.bytes.max(self.rows * layout.row_bytes as u64) + self.rows * SORTED_ROW_BYTES
     }
 }
@@ -107,7 +107,7 @@ pub(crate) struct OpenSlab {
 }
 
 impl StoredSlab {
-    /// Whose slab it is.
+    /// The worker that filled the slab.
     pub(crate) fn worker(&self) -> u32 {
         match self {
             StoredSlab::Here(held) => held.slab.worker,
@@ -115,7 +115,7 @@ impl StoredSlab {
         }
     }
 
-    /// What it takes in memory, or did.
+    /// Its size in memory, or the size that it had there.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             StoredSlab::Here(held) => held.held.bytes(),
@@ -123,7 +123,7 @@ impl StoredSlab {
         }
     }
 
-    /// How many slabs its worker had begun before it.
+    /// The number of slabs that its worker had begun before it.
     pub(crate) fn sequence(&self) -> u64 {
         match self {
             StoredSlab::Here(held) => held.slab.sequence,
@@ -141,7 +141,7 @@ impl Buckets {
     ) -> Buckets {
         let count = plan.count();
         let piece_bytes = (options.slab_rows * layout.row_bytes).next_multiple_of(4_096);
-        // A full slab's memory is soon wanted for the next one.
+        // A full slab's memory is reused soon for the next one.
         let vacant_max = (options.kept_max / piece_bytes).clamp(2, 64);
         let pool = BufferPoolOptions { headroom: 0, piece_bytes, tailroom: 0, vacant_max };
         let key = BucketKey::Time;
@@ -160,21 +160,21 @@ impl Buckets {
         }
     }
 
-    /// Counts what the interners of a worker have grown by.
+    /// Adds the bytes by which the interners of a worker have grown.
     pub(crate) fn add_symbols(&self, bytes: u64) {
         self.symbols.fetch_add(bytes, Relaxed);
     }
 
-    /// Memory from which on rows are spilled, of `spill_from` where there are no symbols. Symbols
-    /// cannot be spilled: rows get the rest, and half of all in any case, so that many symbols make
-    /// an import larger rather than its segments tiny.
+    /// The memory from which on rows are spilled; `spill_from` if there are no symbols. Symbols
+    /// cannot be spilled: rows get the rest of the memory, but at least half of it. With many
+    /// symbols an import takes more memory, and its segments do not become tiny.
     pub(crate) fn spill_from(&self, spill_from: u64) -> u64 {
         spill_from.max(self.symbols.load(Relaxed) + spill_from / 2)
     }
 
-    /// Empty buckets of another plan, with the same layout and budget.
+    /// Creates empty buckets of another plan, with the same layout and budget.
     pub(crate) fn like(&self, plan: BucketPlan, key: BucketKey) -> Buckets {
-        // Slabs are smaller if there are more buckets to fill at the same time.
+        // Slabs are smaller if more buckets are filled at the same time.
         let rows = self.options.slab_rows * self.count().min(plan.count()) / plan.count();
         let options = BucketOptions { slab_rows: 1 << rows.max(64).ilog2(), ..self.options };
         let budget = Arc::clone(&self.budget);
@@ -192,13 +192,13 @@ impl Buckets {
         self.slots.len()
     }
 
-    /// An empty slab for `worker`, whose texts go to these pages.
+    /// Creates an empty slab for `worker`, whose texts go to these pages.
     pub(crate) fn new_slab(&self, worker: u32, texts: TextPages) -> OpenSlab {
         let held = self.budget.reserve_unchecked(self.pool.buffer_bytes() as u64);
         OpenSlab { slab: Slab::new(self.pool.take(), texts, &self.layout, worker), held }
     }
 
-    /// Takes the memory of a slab back whose rows are packed.
+    /// Takes back the memory of a slab whose rows are packed.
     pub(crate) fn recycle(&self, fixed: AlignedBuffer) {
         self.pool.give(fixed);
     }
@@ -225,7 +225,7 @@ impl Buckets {
         Ok(())
     }
 
-    /// Spills the largest bucket. Says whether there was anything to spill.
+    /// Spills the largest bucket. Returns false if there was nothing to spill.
     ///
     /// # Errors
     /// If the spill file cannot be written.
@@ -246,7 +246,7 @@ impl Buckets {
         Ok(true)
     }
 
-    /// Takes a bucket out, to be split or sealed.
+    /// Removes a bucket, to be split or sealed.
     pub(crate) fn take(&self, bucket: usize) -> Bucket {
         self.sizes[bucket].store(0, Relaxed);
         std::mem::take(&mut *self.lock(bucket))
@@ -257,13 +257,13 @@ impl Buckets {
     }
 }
 
-/// Spills those of the slabs that are in memory, and forgets each as soon as it is written.
+/// Spills the slabs that are in memory, and frees each as soon as it is written.
 ///
 /// # Errors
 /// If the spill file cannot be written.
 pub(crate) fn spill_slabs(slabs: &mut Vec<StoredSlab>, spill: &SpillFile) -> Result<()> {
     for stored in std::mem::take(slabs) {
-        // An error loses the import, not rows that anybody counts on.
+        // An error aborts the import, so that no row is lost that was reported as imported.
         slabs.push(match stored {
             StoredSlab::Here(held) => StoredSlab::Spilled(spill.write(held)?),
             spilled @ StoredSlab::Spilled(_) => spilled,

@@ -1,12 +1,14 @@
-//! Fields of text become values, a column of a strip at a time, with a parser picked once a column.
+//! Converts fields of text to values, a column of a strip at a time, with a parser that is chosen
+//! once a column.
 //!
 //! - V1. An unquoted empty field is NULL, and so is the given NULL text; `""` is empty text, and
 //!   NULL in a column that is not text.
-//! - V2. A field that does not parse is a fault: its place holds 0 (or NULL text) until the caller
-//!   has decided what a fault does.
-//! - V3. Text is UTF-8 without NUL; pieces that were checked whole need no check a cell.
+//! - V2. A field that does not parse is a fault (a parse error): its place holds 0 (or NULL text)
+//!   until the caller has decided about the fault.
+//! - V3. Text is UTF-8 without NUL; input chunks that were checked as a whole need no check of each
+//!   cell.
 //!
-//! Not here: where fields begin and end (`index`, `rows`), what happens to faults (`faults`).
+//! Not here: the bounds of fields (`index`, `read`), the handling of faults (`faults`).
 
 mod digits;
 
@@ -22,7 +24,7 @@ use crate::reject::Reason;
 use crate::strip::{Cell, Place, Strip, StripColumn, Values};
 use crate::timestamp::{DateParser, TimestampFormat, TimestampParser};
 
-/// A row of indexed text: where it begins and which field end is its first.
+/// A row of indexed text: its start, and the index of its first field end.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct RowPlace {
@@ -30,7 +32,7 @@ pub(crate) struct RowPlace {
     pub(crate) first: u32,
 }
 
-/// Indexed text with the rows that are to be converted.
+/// Indexed text with the rows that have to be converted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowsOfText<'a> {
     pub(crate) text: &'a [u8],
@@ -38,12 +40,12 @@ pub(crate) struct RowsOfText<'a> {
     pub(crate) rows: &'a [RowPlace],
     pub(crate) quote: Option<u8>,
     pub(crate) null_text: Option<&'a [u8]>,
-    /// V3.
+    /// True if the text was checked as a whole (V3).
     pub(crate) is_checked: bool,
 }
 
 impl<'a> RowsOfText<'a> {
-    /// Where the field of a row begins and ends.
+    /// The start and the end of a field of a row.
     #[inline]
     fn bounds(&self, row: RowPlace, field: usize) -> (usize, usize) {
         let end = row.first as usize + field;
@@ -57,7 +59,8 @@ impl<'a> RowsOfText<'a> {
     /// A field as it stands in the text, with its quotes.
     pub(crate) fn raw_field(&self, row: u32, field: usize) -> &'a [u8] {
         let (start, end) = self.bounds(self.rows[row as usize], field);
-        // A field that its record does not have stands behind it, perhaps behind all text.
+        // A field that its record lacks begins behind the record, perhaps behind the end of the
+        // text.
         self.text.get(start..end).unwrap_or_default()
     }
 }
@@ -70,7 +73,7 @@ pub(crate) struct Fault {
     pub(crate) reason: Reason,
 }
 
-/// A worker's parsers.
+/// The parsers of a worker.
 #[derive(Debug)]
 pub(crate) struct Converter {
     kernel: Kernel,
@@ -81,10 +84,10 @@ pub(crate) struct Converter {
 #[derive(Debug)]
 struct ColumnParser {
     layout: ColumnLayout,
-    /// Which field of a record; `None`: the file does not have the column.
+    /// The field of a record; `None` if the file does not have the column.
     source: Option<usize>,
     kind: Parser,
-    /// True if the type is a guess, which must not alter a value (exact-1).
+    /// True if the type is a guess, which must not change a value (exact-1).
     is_guess: bool,
 }
 
@@ -96,46 +99,49 @@ enum Parser {
     Text(Box<TextColumn>),
 }
 
-/// A text column's distinct values as one worker has met them.
+/// The distinct values of a text column that one worker has seen.
 #[derive(Debug)]
 pub(crate) struct TextColumn {
     pub(crate) interner: Interner,
-    /// The memory that it may take, unless texts are symbols.
+    /// The maximum size of the interner, unless texts are symbols.
     interned_max: usize,
     policy: Interning,
     bytes_max: usize,
-    /// A text of so many bytes is short enough.
+    /// Texts of at most this many bytes need no check of their length.
     bytes_fine: usize,
     length: Option<TextLength>,
     is_binary: bool,
 }
 
-/// Whether a column's texts are worth a number each.
+/// The decision on interning the texts of a column, which gives each distinct one a number.
 #[derive(Debug, Clone, Copy)]
 enum Interning {
-    /// Symbols: as long as there is room.
+    /// Symbols: interned as long as there is room.
     Always,
-    /// While enough texts repeat. Counts texts and hits since the last decision.
+    /// Interned as long as enough texts repeat. Counts texts and hits since the last decision.
     Trying { texts: u32, hits: u32 },
-    /// Too few repeat: so many texts are not even looked up.
+    /// Too few texts repeat: this many texts are not interned.
     Paused { left: u32 },
 }
 
-/// A decision is made after so many texts.
+/// The number of texts after which a decision is made.
 const TRIAL_TEXTS: u32 = 2_048;
-/// Texts that pass by before interning is tried again.
+/// The number of texts after which interning is tried again.
 const PAUSE_TEXTS: u32 = 200_000;
-/// An interner of a column that is no symbol stays within a core's L2.
+/// The maximum number of texts, and of their bytes, in the interner of a column that is no symbol:
+/// it stays within a core's L2.
 const INTERNED_MAX: usize = 32_768;
 const INTERNED_TEXT_MAX: usize = 1 << 20;
-/// Symbols beyond these bounds are told apart segment by segment, so that memory stays bounded.
+/// The maximum number of interned symbols, and of their bytes: further ones are deduplicated
+/// segment by segment, so that memory stays bounded.
 const SYMBOLS_INTERNED_MAX: usize = 1 << 20;
 const SYMBOL_TEXT_MAX: usize = 32 << 20;
-/// Longer texts repeat rarely and are dear to hash.
+/// The maximum length of an interned text: longer ones repeat rarely and are expensive to hash.
 const INTERNED_LENGTH_MAX: usize = 256;
 
 impl Converter {
-    /// `sources[i]` is the field of column `i`; `formats[i]` how its timestamps are written.
+    /// Creates parsers: `sources[i]` is the field of column `i`; `formats[i]` the format of its
+    /// timestamps.
     pub(crate) fn new(
         layout: &RowLayout,
         sources: &[Option<usize>],
@@ -154,7 +160,7 @@ impl Converter {
         Converter { kernel: Kernel::detect(), columns, faults: Vec::new() }
     }
 
-    /// Holds values to the types that are guesses: one entry for each column.
+    /// Marks the types that are guesses: one entry for each column.
     pub(crate) fn with_guesses(mut self, guesses: &[bool]) -> Converter {
         for (column, &is_guess) in self.columns.iter_mut().zip(guesses) {
             column.is_guess = is_guess;
@@ -162,14 +168,14 @@ impl Converter {
         self
     }
 
-    /// Reads other fields from here on: those of another file.
+    /// Sets the fields for another file.
     pub(crate) fn set_sources(&mut self, sources: &[Option<usize>]) {
         for (column, &source) in self.columns.iter_mut().zip(sources) {
             column.source = source;
         }
     }
 
-    /// Appends the rows to an empty strip. Faults are left in `faults`, column by column.
+    /// Appends the rows to an empty strip. Faults are added to `faults`, column by column.
     pub(crate) fn convert(&mut self, rows: &RowsOfText<'_>, strip: &mut Strip) {
         assert!(strip.rows == 0, "Z1");
         self.faults.clear();
@@ -187,8 +193,8 @@ impl Converter {
         }
     }
 
-    /// Appends rows of a text with one field each to one empty column of a strip: texts that come
-    /// from elsewhere than a text file. Faults are added to `faults`.
+    /// Appends rows of a text with one field each to one empty column of a strip: texts that do not
+    /// come from a text file. Faults are added to `faults`.
     pub(crate) fn convert_column(
         &mut self,
         column: usize,
@@ -201,7 +207,7 @@ impl Converter {
         self.columns[column].convert(&mut cells, into);
     }
 
-    /// The interners of the text columns, in the order of the columns, when all rows are parsed.
+    /// The interners of the text columns, in the order of the columns, for the time after parsing.
     pub(crate) fn into_interners(self) -> Vec<Interner> {
         self.columns
             .into_iter()
@@ -212,7 +218,7 @@ impl Converter {
             .collect()
     }
 
-    /// The text column at this place in the layout: for rows that come from elsewhere than text.
+    /// The text column at this position of the layout, for rows that do not come from text.
     pub(crate) fn text_column(&mut self, column: usize) -> Option<&mut TextColumn> {
         match &mut self.columns[column].kind {
             Parser::Text(text) => Some(text),
@@ -253,7 +259,7 @@ impl Parser {
     ) -> Parser {
         let interner = Interner::default();
         let (length, is_binary) = (column.length, column.column.ty == ColumnType::Binary);
-        // No text has more characters than bytes.
+        // A text never has more characters than bytes.
         let bytes_fine = length.map_or(bytes_max, |length| bytes_max.min(length.max as usize));
         let column =
             TextColumn { interner, interned_max, policy, bytes_max, bytes_fine, length, is_binary };
@@ -266,7 +272,7 @@ impl Interning {
 }
 
 impl TextColumn {
-    /// The number of a text, if it has one or is worth one.
+    /// The number of a text, if it is interned or is interned now.
     #[inline]
     pub(crate) fn number(&mut self, text: &[u8]) -> Option<u32> {
         match &mut self.policy {
@@ -301,13 +307,13 @@ impl TextColumn {
                 if *left == 0 {
                     self.policy = Interning::TRYING;
                 }
-                // The empty text is the most common one wherever there is any.
+                // The empty text is interned even then: where it occurs it is the most common one.
                 if text.is_empty() { self.interner.intern(text) } else { None }
             }
         }
     }
 
-    /// Whether a text may stand in this column (V3).
+    /// Checks that a text is valid in this column (V3).
     pub(crate) fn check(&self, text: &[u8]) -> Result<(), CellError> {
         if self.is_binary {
             let is_long = text.len() > self.bytes_max;
@@ -331,12 +337,12 @@ struct Cells<'a> {
     unescaped: &'a mut Vec<u8>,
 }
 
-/// What stands in a field.
+/// A field.
 enum Field<'a> {
     Null,
-    /// Unquoted, or quoted without a doubled quote: where it is in the text.
+    /// Unquoted, or quoted without a doubled quote; and its position in the text.
     Plain(&'a [u8], usize),
-    /// Quoted with doubled quotes between these bounds.
+    /// Quoted with doubled quotes inside: the text between the outer quotes.
     Doubled(&'a [u8]),
     Bad,
 }
@@ -350,7 +356,8 @@ impl<'a> Cells<'a> {
     #[expect(clippy::inline_always, reason = "a call for each cell is a fifth of the parsers")]
     #[inline(always)]
     fn field(&self, start: usize, end: usize) -> Field<'a> {
-        // A field that its record does not have stands behind it, perhaps behind all text.
+        // A field that its record lacks begins behind the record, perhaps behind the end of the
+        // text.
         let raw = self.rows.text.get(start..end).unwrap_or_default();
         let Some(&first) = raw.first() else { return Field::Null };
         if Some(first) == self.rows.quote {
@@ -368,8 +375,8 @@ impl<'a> Cells<'a> {
         self.faults.push(Fault { row, column: self.column, reason });
     }
 
-    /// Parses every cell of an integer column: plain digits at once, all else by `parse`.
-    /// `narrow` takes what is within the bounds.
+    /// Parses every cell of an integer column: plain digits by the fast path, all others by
+    /// `parse`. `narrow` converts a value that is within the bounds.
     #[inline]
     fn each_integer<T: Default>(
         &mut self,
@@ -379,7 +386,7 @@ impl<'a> Cells<'a> {
         parse: impl Fn(&[u8]) -> Result<T, CellError>,
     ) {
         if self.rows.null_text.is_some() {
-            // A number may be what means NULL.
+            // The text of NULL may be a number.
             return self.each(values, nulls, parse);
         }
         let mut plain = PlainIntegers::NONE;
@@ -425,8 +432,8 @@ impl<'a> Cells<'a> {
         T::default()
     }
 
-    /// As `one`, of a field with doubled quotes. Of the types that are no text only a timestamp
-    /// whose pattern has a quote can be written so, but each has its own words for what is none.
+    /// Does the work of `one` for a field with doubled quotes. Of the types that are not text only
+    /// a timestamp whose pattern has a quote can be written so, but each type has its own error.
     #[cold]
     fn doubled<T: Default>(
         &mut self,
@@ -442,7 +449,7 @@ impl<'a> Cells<'a> {
         })
     }
 
-    /// Appends what stands between quotes, with one quote for each two.
+    /// Appends the text between quotes; doubled quotes become single.
     fn undouble(&self, inner: &[u8], into: &mut Vec<u8>) {
         let quote = self.rows.quote.expect("the field was quoted");
         let mut rest = inner;
@@ -469,7 +476,7 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// What stands between quotes; `raw` begins with one.
+/// The field between quotes; `raw` begins with a quote.
 #[inline]
 fn quoted(raw: &[u8], quote: u8, start: usize) -> Field<'_> {
     if raw.len() < 2 || raw[raw.len() - 1] != quote {
@@ -479,7 +486,7 @@ fn quoted(raw: &[u8], quote: u8, start: usize) -> Field<'_> {
     if !has_byte(inner, quote) {
         return Field::Plain(inner, start + 1);
     }
-    // Every quote inside must have a neighbour: else text follows a closing quote.
+    // Every quote inside must be doubled; otherwise text follows a closing quote.
     let mut rest = inner;
     while let Some(at) = memchr::memchr(quote, rest) {
         if rest.get(at + 1) != Some(&quote) {
@@ -490,7 +497,7 @@ fn quoted(raw: &[u8], quote: u8, start: usize) -> Field<'_> {
     Field::Doubled(inner)
 }
 
-/// As `memchr`, without its call for the short fields that most are.
+/// Searches for a byte without a call of `memchr` for short fields, which most are.
 #[inline]
 fn has_byte(text: &[u8], wanted: u8) -> bool {
     if text.len() > 64 {
@@ -535,7 +542,7 @@ impl ColumnParser {
     }
 }
 
-/// The bounds of a type, and how a number within them becomes the bits that are stored.
+/// The bounds of a type, and the conversion of a number within them to the stored bits.
 macro_rules! within {
     ($ty:ty, $bits:ty) => {{
         let (min, max) = (<$ty>::MIN as i64, <$ty>::MAX as i64);
@@ -544,7 +551,7 @@ macro_rules! within {
     }};
 }
 
-/// Plain digits of an unsigned type of 64 bits.
+/// Plain digits for an unsigned type of 64 bits.
 const NOT_NEGATIVE: Bounds = Bounds { min: 0, max: i64::MAX, zeros: Zeros::Plain };
 /// A guessed BIGINT (exact-1).
 const EXACT: Bounds = Bounds { min: i64::MIN, max: i64::MAX, zeros: Zeros::NotPlain };
@@ -619,7 +626,7 @@ fn convert_values(
     }
 }
 
-/// As `convert_values`, of a type that is a guess (exact-1).
+/// Does the work of `convert_values` for a type that is a guess (exact-1).
 fn convert_guessed(
     ty: ColumnType,
     cells: &mut Cells<'_>,
@@ -647,7 +654,7 @@ fn convert_guessed(
 
 impl TextColumn {
     fn convert(&mut self, cells: &mut Cells<'_>, texts: &mut Vec<Cell>) {
-        // The text before, and its cell: neighbours are often equal.
+        // The previous text and its cell: neighbours are often equal.
         let mut previous: (&[u8], Cell) = (&[], Cell::NULL);
         for (row, &place) in cells.rows.rows.iter().enumerate() {
             let (start, end) = cells.bounds(place);

@@ -1,10 +1,10 @@
-//! Rows of a strip go to the slabs of their buckets, a column at a time.
+//! Distributes (scatters) the rows of a strip to the slabs of their buckets, a column at a time.
 //!
-//! - M1. Rows of a strip that go to one slab stand there next to each other, in their order: a
-//!   group is a list of rows and a range of the slab.
+//! - M1. Rows of a strip that go to one slab are adjacent there, in their order: a group is a list
+//!   of rows and a range of the slab.
 //!
-//! So a column is copied group by group: values are picked from a few cached kilobytes and written
-//! one behind the other. Not here: which bucket a timestamp belongs to (`bucket::plan`).
+//! So a column is copied group by group: values are read from a few cached kilobytes and written
+//! sequentially. Not here: the bucket of a timestamp (`bucket::plan`).
 
 use std::sync::Arc;
 
@@ -17,26 +17,26 @@ use crate::packed::SlabPacker;
 use crate::progress::Progress;
 use crate::strip::{Cell, CellKind, Place, STRIP_ROWS, Strip, Values};
 
-/// What the memory of workers is held against.
+/// The memory limits of workers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room<'a> {
     pub(crate) spill: &'a SpillFile,
-    /// Anonymous memory from which on buckets are spilled.
+    /// The anonymous memory from which on buckets are spilled.
     pub(crate) spill_from: u64,
     pub(crate) progress: &'a Progress,
 }
 
-/// A worker's side of the buckets: the slabs it is filling.
+/// The slabs that a worker is filling.
 #[derive(Debug)]
 pub(crate) struct Distributor {
     buckets: Arc<Buckets>,
     worker: u32,
-    /// How many slabs were begun.
+    /// The number of slabs that were begun.
     begun: u64,
-    /// For each bucket, the slab of `slabs` it is filling.
+    /// For each bucket, the index in `slabs` of the slab that is being filled.
     current: Vec<Option<usize>>,
     slabs: Vec<Filling>,
-    /// Unused places in `slabs`.
+    /// The unused indexes of `slabs`.
     vacant: Vec<usize>,
     full: Vec<usize>,
     groups: Vec<Group>,
@@ -45,7 +45,7 @@ pub(crate) struct Distributor {
     /// The group of every live row.
     group_of_row: Vec<u32>,
     packer: SlabPacker,
-    /// Text pages of slabs that are packed, and the bytes of their empty pages.
+    /// Empty sets of text pages of slabs that were packed, and their bytes.
     pages: Vec<TextPages>,
     pages_bytes: usize,
 }
@@ -54,9 +54,9 @@ pub(crate) struct Distributor {
 struct Filling {
     bucket: usize,
     held: Option<OpenSlab>,
-    /// Text bytes that are counted in `held`.
+    /// The text bytes that are counted in `held`.
     counted: usize,
-    /// The group of the strip at hand that goes here.
+    /// The group of the present strip that goes to this slab.
     group: Option<u32>,
 }
 
@@ -64,10 +64,10 @@ struct Filling {
 #[derive(Debug, Clone, Copy)]
 struct Group {
     slab: usize,
-    /// The first row of the slab that they take.
+    /// The first row of the slab that the group takes.
     first: usize,
     count: usize,
-    /// Where they begin in `Distributor::rows`.
+    /// The start of the group in `Distributor::rows`.
     start: usize,
 }
 
@@ -91,8 +91,8 @@ impl Distributor {
         }
     }
 
-    /// Copies every row of the strip that is not dead to its bucket. `text` is the piece that its
-    /// cells point into.
+    /// Copies every row of the strip that was not rejected to its bucket. `text` is the input chunk
+    /// that the cells point into.
     pub(crate) fn distribute(&mut self, strip: &Strip, text: &[u8]) {
         self.group_rows(strip);
         let buckets = Arc::clone(&self.buckets);
@@ -115,14 +115,14 @@ impl Distributor {
         }
     }
 
-    /// Gives every slab that has rows to its bucket.
+    /// Gives every slab with rows to its bucket.
     pub(crate) fn finish(mut self) {
         for index in 0..self.slabs.len() {
             self.retire(index);
         }
     }
 
-    /// Counts the memory of texts, and gives slabs whose text has grown too large to their buckets.
+    /// Counts the memory of texts, and gives slabs with too much text to their buckets.
     pub(crate) fn settle(&mut self) {
         for index in 0..self.slabs.len() {
             let filling = &mut self.slabs[index];
@@ -137,8 +137,8 @@ impl Distributor {
         }
     }
 
-    /// Counts what a worker's memory has grown by, also that of its interners, who hold
-    /// `interned_bytes`, and spills what is too much.
+    /// Counts the bytes by which a worker's memory has grown, its interners with `interned_bytes`
+    /// included, and spills the excess.
     ///
     /// # Errors
     /// If the spill file cannot be written.
@@ -157,8 +157,8 @@ impl Distributor {
         Ok(())
     }
 
-    /// Spills until no more than `bytes` are in memory, or nothing is left that is worth it: first
-    /// what buckets have, then slabs of this worker that hold much text.
+    /// Spills until no more than `bytes` are in memory, or nothing worthwhile is left: first the
+    /// slabs of buckets, then slabs of this worker that hold much text.
     ///
     /// # Errors
     /// If the spill file cannot be written.
@@ -171,7 +171,7 @@ impl Distributor {
         Ok(())
     }
 
-    /// Gives the slab with the most text to its bucket; says whether there was one.
+    /// Gives the slab with the most text to its bucket; returns false if there was none.
     fn retire_largest(&mut self) -> bool {
         let slabs = self.slabs.iter().enumerate();
         let held = slabs.filter(|(_, filling)| filling.held.is_some());
@@ -195,7 +195,7 @@ impl Distributor {
         let is_by_time = buckets.key == BucketKey::Time;
         let timestamps = buckets.layout.timestamp.filter(|_| is_by_time);
         let timestamps = timestamps.map(|column| &strip.columns[column].values);
-        // The bucket of the row before, and its range: neighbours are often of one bucket.
+        // The bucket of the previous row, and its range: neighbours are often of one bucket.
         let mut near = match buckets.key {
             BucketKey::Time => (i64::MAX, i64::MIN, 0),
             BucketKey::Input => (i64::MIN, i64::MAX, buckets.plan.bucket(order_key(strip.order))),
@@ -228,7 +228,7 @@ impl Distributor {
         });
     }
 
-    /// Takes a row of the slab that a bucket is filling; returns its group.
+    /// Takes a row of the slab that a bucket is filling; returns the group of the slab.
     #[inline]
     fn take_row(&mut self, bucket: usize, order: u64) -> u32 {
         let index = match self.current[bucket] {
@@ -321,7 +321,7 @@ impl Distributor {
         }
     }
 
-    /// Packs a slab and gives it to its bucket; its memory is used again.
+    /// Packs a slab and gives it to its bucket; its memory is reused.
     fn retire(&mut self, index: usize) {
         let filling = &mut self.slabs[index];
         let Some(OpenSlab { mut slab, held }) = filling.held.take() else { return };
@@ -347,12 +347,12 @@ impl Distributor {
     }
 }
 
-/// The number of a piece among bounds of buckets.
+/// The number of an input chunk as a bucket key.
 pub(crate) fn order_key(order: u64) -> i64 {
     i64::try_from(order).expect("an input has fewer than 2^62 pieces")
 }
 
-/// Slabs with less text are not worth an operation of the disk each.
+/// The bytes of text below which spilling a slab is not worth a disk operation.
 const TEXT_WORTH_SPILLING: usize = 256 << 10;
 
 impl Filling {

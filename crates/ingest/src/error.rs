@@ -1,4 +1,4 @@
-//! Why an import did not happen. Whatever it is, the table is as it was.
+//! Errors of imports. Whatever the error is, the table is unchanged.
 
 use std::path::PathBuf;
 
@@ -15,19 +15,19 @@ use crate::source::SourceError;
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an import did not happen.
+/// The reason why an import failed.
 #[derive(Debug, Error)]
 #[expect(missing_docs, reason = "a message is the doc of its error")]
 #[non_exhaustive]
 pub enum Error {
     #[error("{purpose}")]
     Disk { purpose: &'static str, source: tidegate_platform::Error },
-    // It names the file and what was done to it.
+    // The message names the file and the operation.
     #[error(transparent)]
     Input(tidegate_platform::Error),
     #[error(transparent)]
     Storage(#[from] tidegate_storage::Error),
-    // Whoever takes the rows says it.
+    // The message of the receiver of the rows.
     #[error("{source}")]
     Refused { source: RowsRefused },
     #[error(transparent)]
@@ -66,7 +66,7 @@ pub enum Error {
         place: RejectPlace,
         max: u64,
         memory: ByteCount,
-        // A quote is open at the end of what was read.
+        // True if a quote is open at the end of the bytes read.
         is_open: bool,
     },
     #[error(
@@ -129,7 +129,7 @@ pub enum Error {
         column: String,
         day_first: String,
         month_first: String,
-        /// The file that has the second of them, if it is another one.
+        /// The file that has the second one, if it is another file.
         other: Option<PathBuf>,
     },
     #[error(
@@ -160,7 +160,7 @@ pub enum Error {
     BadValue {
         path: PathBuf,
         place: RejectPlace,
-        // `None` if it is the record as a whole, which is the text then.
+        // `None` for the record as a whole; then the text is the record.
         column: Option<String>,
         text: String,
         reason: Reason,
@@ -214,7 +214,7 @@ pub enum Error {
     NotTimestamps {
         path: PathBuf,
         column: String,
-        // A line of the file, and what stands there.
+        // A line of the file, and its value.
         example: Option<(u64, String)>,
     },
     #[error("table `{table}` is one of the system's: rows are not imported into it")]
@@ -303,7 +303,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// The class of the error: the party that can mend it.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
@@ -367,7 +367,7 @@ impl Error {
         }
     }
 
-    /// Whether options do not go together or do not fit, whatever the files hold.
+    /// Returns true if options contradict each other or do not fit, whatever the files hold.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         matches!(
@@ -377,7 +377,7 @@ impl Error {
         )
     }
 
-    /// For `map_err`: adds what the call was for.
+    /// For `map_err`: adds the purpose of the call.
     pub(crate) fn disk(purpose: &'static str) -> impl Fn(tidegate_platform::Error) -> Error {
         move |source| Error::Disk { purpose, source }
     }
@@ -390,7 +390,7 @@ fn shown_all(count: u64) -> String {
     }
 }
 
-/// How an input was changed, as far as its size says it.
+/// The change of an input, as far as its size shows it.
 fn shown_change(before: u64, after: u64) -> String {
     match before == after {
         true => "it has the same size, but was written to".to_owned(),
@@ -405,7 +405,7 @@ fn shown_open(is_open: bool) -> &'static str {
     }
 }
 
-/// With the byte, for who looks into a large file.
+/// The line and the byte, which helps to find a place in a large file.
 fn shown_place(place: &RejectPlace) -> String {
     match place {
         RejectPlace::Line { line, byte } => format!("line {line} (byte {byte})"),
@@ -421,12 +421,12 @@ fn shown_column(column: &Option<String>) -> String {
     column.as_ref().map_or_else(String::new, |column| format!(", column `{column}`"))
 }
 
-/// What is NULL has no text.
+/// The text, or nothing for NULL.
 fn shown_text(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": `{text}`") }
 }
 
-/// How a text is read.
+/// The delimiter and the quote of a text.
 fn shown_dialect(delimiter: u8, quote: Option<u8>) -> String {
     let quote = match quote {
         Some(quote) => format!("quote `{}`", quote.escape_ascii()),
@@ -443,7 +443,7 @@ fn shown_first(first: &Option<Box<Rejected>>) -> String {
     first.as_ref().map_or_else(String::new, |first| format!(" (the first: {first})"))
 }
 
-/// The first of them.
+/// The first few names.
 fn shown_names(names: &[String]) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();

@@ -1,11 +1,11 @@
-//! Cells whose column has a guessed type: a value that the type would alter is none of it.
+//! Cells of a column with a guessed type: a value that the type would change is not accepted.
 //!
-//! - exact-1. The text of every cell that is accepted can be written again from its value, up to
-//!   what docs/import.md names: the case of words, blanks around a value, zeros at the end of a
-//!   fraction and the form of an exponent, fraction digits of a DOUBLE beyond 15 significant ones,
-//!   the form and the offset of a time.
+//! - exact-1. The text of every accepted cell can be written again from its value, except for the
+//!   differences that docs/import.md names: the case of words, blanks around a value, zeros at the
+//!   end of a fraction and the form of an exponent, fraction digits of a DOUBLE beyond 15
+//!   significant ones, the form and the offset of a time.
 //!
-//! A type that a user or a table has given takes more (`parse`): there `007` is 7 and `+1` is 1.
+//! A type that a user or a table has given accepts more (`parse`): there `007` is 7 and `+1` is 1.
 
 use crate::parse::{CellError, parse_f64, parse_i64, parse_uuid, trimmed};
 
@@ -13,21 +13,20 @@ use crate::parse::{CellError, parse_f64, parse_i64, parse_uuid, trimmed};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Number {
     None,
-    /// It is one, but no type gives its text back: a plus, leading zeros, too many digits.
+    /// A number, but no type gives its text back: a plus, leading zeros, too many digits.
     Altered,
-    /// A BIGINT, which a DOUBLE holds as well.
+    /// A BIGINT, which a DOUBLE may hold as well.
     Integer,
     /// A DOUBLE.
     Fraction,
-    /// A DOUBLE that is no finite number.
+    /// A DOUBLE that is not finite.
     Word,
 }
 
-/// The kind of number that a cell of a sample is. Not every `Integer` is a DOUBLE:
-/// `is_wide_integer`.
+/// The kind of number of a sampled cell. Not every `Integer` fits a DOUBLE: see `is_wide_integer`.
 pub(crate) fn number_of(text: &[u8]) -> Number {
     let text = trimmed(text);
-    // Most texts of a sample show at once that they are no number.
+    // The first byte shows for most texts that they are no number.
     if !matches!(text.first(), Some(b'0'..=b'9' | b'+' | b'-' | b'.' | b'n' | b'N' | b'i' | b'I')) {
         return Number::None;
     }
@@ -45,14 +44,15 @@ pub(crate) fn number_of(text: &[u8]) -> Number {
     }
 }
 
-/// True if a text is an integer of few digits without a needless sign or zeros, as most are.
+/// Returns true if a text is an integer of few digits without a needless sign or zeros, as most
+/// are.
 fn is_short_integer(text: &[u8]) -> bool {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let has_value = matches!(digits, [b'1'..=b'9', ..]) || text == b"0";
     has_value && digits.len() <= DIGITS_KEPT && digits.iter().all(u8::is_ascii_digit)
 }
 
-/// True if an integer is one that DOUBLE does not hold.
+/// Returns true if an integer does not fit a DOUBLE exactly.
 pub(crate) fn is_wide_integer(text: &[u8]) -> bool {
     let text = trimmed(text);
     if text.len() <= DIGITS_KEPT {
@@ -61,7 +61,7 @@ pub(crate) fn is_wide_integer(text: &[u8]) -> bool {
     parse_i64(text).is_ok() && !parse_f64(text).is_ok_and(|value| fits_double(text, value))
 }
 
-/// A guessed BIGINT.
+/// Parses a guessed BIGINT.
 pub(crate) fn exact_i64(text: &[u8]) -> Result<i64, CellError> {
     let value = parse_i64(text)?;
     match has_needless_sign(text)
@@ -72,7 +72,7 @@ pub(crate) fn exact_i64(text: &[u8]) -> Result<i64, CellError> {
     }
 }
 
-/// A guessed DOUBLE.
+/// Parses a guessed DOUBLE.
 #[inline]
 pub(crate) fn exact_f64(text: &[u8]) -> Result<f64, CellError> {
     let value = parse_f64(text)?;
@@ -83,8 +83,8 @@ pub(crate) fn exact_f64(text: &[u8]) -> Result<f64, CellError> {
     }
 }
 
-/// `fits_double` of most numbers, from their first bytes: of few characters nothing is lost but
-/// zeros before the number, and by underflow.
+/// A fast `fits_double` for most numbers, by their first bytes: a text of few characters can lose
+/// only leading zeros, or its value by underflow.
 #[inline]
 fn is_plainly_kept(text: &[u8], value: f64) -> bool {
     text.len() <= DIGITS_KEPT
@@ -92,13 +92,13 @@ fn is_plainly_kept(text: &[u8], value: f64) -> bool {
         && (f64::MIN_POSITIVE..=f64::MAX).contains(&value.abs())
 }
 
-/// A guessed UUID: without hyphens it may be any hash.
+/// Parses a guessed UUID: without hyphens it may be any hash.
 pub(crate) fn exact_uuid(text: &[u8]) -> Result<[u8; 16], CellError> {
     let value = parse_uuid(text)?;
     if text.contains(&b'-') { Ok(value) } else { Err(CellError::Altered) }
 }
 
-/// A guessed BOOLEAN.
+/// Parses a guessed BOOLEAN.
 pub(crate) fn exact_bool(text: &[u8]) -> Result<bool, CellError> {
     let text = trimmed(text);
     match (text.eq_ignore_ascii_case(b"true"), text.eq_ignore_ascii_case(b"false")) {
@@ -108,22 +108,22 @@ pub(crate) fn exact_bool(text: &[u8]) -> Result<bool, CellError> {
     }
 }
 
-/// True if a sampled cell is a boolean. `t`, `f`, `yes` and `no` are as often something else:
-/// Norway, female.
+/// Returns true if a sampled cell is a boolean. `t`, `f`, `yes` and `no` often mean something else,
+/// such as Norway or female.
 pub(crate) fn is_true_or_false(text: &[u8]) -> bool {
     text.len() >= "true".len() && exact_bool(text).is_ok()
 }
 
-/// Of a text that is a timestamp: how many digits follow its last point.
+/// The number of digits behind the last point of a timestamp.
 pub(crate) fn fraction_digits(text: &[u8]) -> usize {
     let behind = memchr::memrchr(b'.', text).map_or(text.len(), |at| at + 1);
     text[behind..].iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// True if a timestamp has digits that microseconds lose.
+/// Returns true if a timestamp has digits that microseconds lose.
 #[inline]
 pub(crate) fn is_finer_than_micros(text: &[u8]) -> bool {
-    // A date, a time and six digits: most texts have no more.
+    // A date, a time and six digits take at most 26 bytes: most texts have no more.
     text.len() > 26 && has_seventh_digit(text)
 }
 
@@ -133,11 +133,11 @@ fn has_seventh_digit(text: &[u8]) -> bool {
     digits.skip(6).any(|&digit| digit != b'0')
 }
 
-/// Every decimal number of so many significant digits is told from every other by its DOUBLE.
+/// The number of significant digits up to which different decimal numbers have different DOUBLEs.
 const DIGITS_KEPT: usize = 15;
 
-/// Whether a finite number that was read as `value` is written without a needless sign or zeros,
-/// and has no more digits than a DOUBLE keeps. Digits behind the point may be more.
+/// Returns true if a finite number that was parsed as `value` is written without a needless sign or
+/// zeros, and has no more digits than a DOUBLE keeps. Digits behind the point may be more.
 fn fits_double(text: &[u8], value: f64) -> bool {
     let digits = unsigned(text);
     if text.first() == Some(&b'+') || matches!(digits, [b'0', b'0'..=b'9', ..]) {
@@ -155,11 +155,11 @@ fn fits_double(text: &[u8], value: f64) -> bool {
     if whole.len() <= DIGITS_KEPT {
         return true;
     }
-    // With an exponent it is a float that was printed, with up to 17 digits.
+    // A number with an exponent is a printed float, with up to 17 digits.
     if has_exponent || fraction.iter().any(|byte| matches!(byte, b'1'..=b'9')) {
         return false;
     }
-    // An integer, perhaps with `.0` behind it: exact, or none.
+    // An integer, perhaps with `.0` behind it: it has to be exact.
     let signed = text.len() - digits.len() + whole.len();
     let integer = parse_i64(&text[..signed]);
     #[expect(clippy::cast_possible_truncation, reason = "saturates, and is compared")]
@@ -167,7 +167,7 @@ fn fits_double(text: &[u8], value: f64) -> bool {
     integer.is_ok_and(|integer| i128::from(integer) == stored)
 }
 
-/// A plus, or the minus of zero, which an integer does not keep.
+/// Returns true for a plus, or the minus of zero, which an integer does not keep.
 fn has_needless_sign(text: &[u8]) -> bool {
     matches!(trimmed(text), [b'+', ..] | [b'-', b'0'])
 }

@@ -1,4 +1,4 @@
-//! What becomes of bad fields and records.
+//! Handling of faults: bad fields and records are rejected, become NULL, or fail the import.
 //!
 //! - L1. A bad record is rejected once, for its first bad field; a bad field that becomes NULL is
 //!   listed by itself.
@@ -24,12 +24,12 @@ use crate::strip::{Strip, Values};
 use crate::tally::Tallies;
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
-/// What faults are judged by.
+/// The settings for handling faults.
 #[derive(Debug)]
 pub(crate) struct FaultContext<'a> {
     pub(crate) on_error: OnError,
     pub(crate) layout: &'a RowLayout,
-    /// Of the designated timestamp.
+    /// The unit of the designated timestamp.
     pub(crate) unit: TimeUnit,
     pub(crate) paths: &'a [PathBuf],
     pub(crate) rejects: &'a RejectLog,
@@ -38,7 +38,7 @@ pub(crate) struct FaultContext<'a> {
     pub(crate) tallies: &'a Tallies,
 }
 
-/// Where a stretch of text or a record begins.
+/// The place at which a stretch of text or a record begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TextPlace {
     pub(crate) file: usize,
@@ -46,7 +46,7 @@ pub(crate) struct TextPlace {
     pub(crate) offset: u64,
 }
 
-/// Which record is at fault.
+/// The place of a record at fault.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordPlace {
     pub(crate) file: usize,
@@ -59,14 +59,14 @@ impl From<TextPlace> for RecordPlace {
     }
 }
 
-/// The lines of a stretch of text, counted as far as somebody has asked: positions that are asked
-/// for mostly ascend.
+/// The lines of a stretch of text, counted only up to the positions that were asked for, which
+/// mostly ascend.
 #[derive(Debug)]
 pub(crate) struct Lines<'a> {
     text: &'a [u8],
     line_end: u8,
     start: TextPlace,
-    /// A position, and how many lines end before it.
+    /// A position, and the number of lines that end before it.
     counted: Cell<(usize, u64)>,
 }
 
@@ -89,17 +89,17 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Where the rows of a strip come from, for those who ask.
+/// The origin of the rows of a strip, for messages.
 pub(crate) trait RowOrigin {
-    /// Where a row is.
+    /// The place of a row.
     fn place(&self, row: u32) -> RecordPlace;
     /// The number of lines of text that it has.
     fn lines(&self, _row: u32) -> u64 {
         1
     }
-    /// What stood in the field.
+    /// The text of the field.
     fn text(&self, fault: &Fault) -> Cow<'_, [u8]>;
-    /// True if the fault shows that the guess of its column's dates was wrong.
+    /// Returns true if the fault shows that the guess of its column's date order was wrong.
     fn contradicts(&self, _fault: &Fault) -> bool {
         false
     }
@@ -108,13 +108,13 @@ pub(crate) trait RowOrigin {
 /// Rows of text.
 pub(crate) struct TextOrigin<'a> {
     pub(crate) rows: &'a RowsOfText<'a>,
-    /// For each column, which field of a record it is.
+    /// For each column, the field of a record.
     pub(crate) sources: &'a [Option<usize>],
     pub(crate) lines: &'a Lines<'a>,
     pub(crate) structure: &'a Structure,
     /// True if there are line ends within quotes.
     pub(crate) has_lines: bool,
-    /// For each column, whether its dates could be read in two ways, of which one is a guess.
+    /// For each column, true if its dates can be read in two ways, of which one is a guess.
     pub(crate) ambiguous: &'a [bool],
 }
 
@@ -144,7 +144,7 @@ impl RowOrigin for TextOrigin<'_> {
         let quote = self.rows.quote.map_or(&[][..], |_| self.rows.quote.as_slice());
         let text = raw.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
         let text = text.unwrap_or(&raw);
-        // It has not the order in which its column is read.
+        // True if the format has not the order in which the column is read.
         let has_order =
             |format| TimestampParser::new(&format, TimeUnit::Micros).parse(text).is_ok();
         has_order(TimestampFormat::DayFirst) || has_order(TimestampFormat::MonthFirst)
@@ -152,7 +152,7 @@ impl RowOrigin for TextOrigin<'_> {
 }
 
 impl FaultContext<'_> {
-    /// Judges the faults of a strip: rows die, fields become NULL, or the import fails.
+    /// Handles the faults of a strip: rows are rejected, fields become NULL, or the import fails.
     pub(crate) fn resolve(
         &self,
         faults: &mut Vec<Fault>,
@@ -177,7 +177,7 @@ impl FaultContext<'_> {
         strip: &mut Strip,
     ) -> Result<()> {
         let timestamp = self.layout.timestamp;
-        // Where text follows a closing quote, nobody knows what the record's fields are.
+        // After text behind a closing quote the fields of the record are not known.
         let is_fatal = |fault: &&Fault| {
             Some(fault.column as usize) == timestamp || fault.reason == Reason::TextAfterQuote
         };
@@ -208,8 +208,8 @@ impl FaultContext<'_> {
         Ok(())
     }
 
-    /// A value that only the other reading of an ambiguous column has: values before it may have
-    /// been read wrongly, so that rejecting this one would not do.
+    /// The error of a value that only the other reading of an ambiguous column can have: values
+    /// before it may have been read wrongly, so that rejecting this one is not enough.
     #[cold]
     fn ambiguous_dates(&self, fault: &Fault, origin: &dyn RowOrigin, place: &RecordPlace) -> Error {
         Error::AmbiguousDates {
@@ -256,7 +256,7 @@ impl FaultContext<'_> {
         })
     }
 
-    /// A record that has no fields to speak of.
+    /// Rejects a record whose fields are not known.
     pub(crate) fn reject_record(
         &self,
         place: &TextPlace,
@@ -295,7 +295,7 @@ impl FaultContext<'_> {
         self.progress.add_rows_rejected(1);
     }
 
-    /// L2.
+    /// Adds a fault for each row whose designated timestamp is NULL (L2).
     fn check_timestamps(&self, faults: &mut Vec<Fault>, strip: &Strip) {
         let Some(index) = self.layout.timestamp else { return };
         let column = &strip.columns[index];
@@ -334,8 +334,8 @@ impl FaultContext<'_> {
         Error::UnclosedQuote { path, line: opened.line, offset: opened.offset }
     }
 
-    /// The error of a record that is too long, its quote still open. It may be closed further on,
-    /// but where records behind it begin could not be trusted.
+    /// The error of a record that is too long, its quote still open. The quote may be closed
+    /// further on, but the starts of the records behind it could not be trusted.
     pub(crate) fn record_too_long(
         &self,
         place: &TextPlace,
@@ -349,10 +349,10 @@ impl FaultContext<'_> {
     }
 }
 
-/// How much of a value an error message shows.
+/// The characters of a value that an error message shows.
 const SHOWN_CHARS: usize = 200;
 
-/// The beginning of a text, in one line.
+/// The beginning of a text, as one line.
 pub(crate) fn shown(text: &[u8]) -> String {
     // A character has at most four bytes.
     let start = &text[..text.len().min(4 * SHOWN_CHARS)];
@@ -368,7 +368,7 @@ pub(crate) fn shown(text: &[u8]) -> String {
     line + if is_all { "" } else { "\u{2026}" }
 }
 
-/// Where the quote opens that is open at the end of the text, which begins at `place`.
+/// The place of the quote that is open at the end of the text, which begins at `place`.
 pub(crate) fn place_of_quote(place: &TextPlace, text: &[u8], structure: &Structure) -> TextPlace {
     let opened = opening_quote(text, structure);
     Lines::new(text, structure.line_end, *place).at(opened)
@@ -392,14 +392,14 @@ fn record_end(text: &[u8], structure: &Structure) -> usize {
     text.len()
 }
 
-/// Where the quote opens that is open at the end of the text.
+/// The position of the quote that is open at the end of the text.
 fn opening_quote(text: &[u8], structure: &Structure) -> usize {
     let (mut opened, mut is_inside, mut at_start) = (0, false, true);
     for (position, &byte) in text.iter().enumerate() {
         let is_quote = Some(byte) == structure.quote;
         if is_inside {
             is_inside = !is_quote;
-            // Another quote right behind it opens again, as the same field.
+            // A further quote right behind it reopens the same field.
             at_start = is_quote;
         } else if is_quote && at_start {
             is_inside = true;

@@ -1,11 +1,11 @@
-//! An import from beginning to end: look at the input, read it once, seal, commit.
+//! An import from beginning to end: sample the input, read it once, seal, commit.
 //!
-//! - I1. All rows become visible in one commit, or none do: whatever fails before it leaves the
-//!   table as it was, and the transaction takes its files with it. So it does when somebody takes
-//!   the rows (`RowsTo::Taker`).
-//! - I2. Rows are the same whatever the number of workers, the memory, the kind of I/O: the order
-//!   of equal timestamps is that of files and of records in them.
-//! - I3. What was found in the input is in the table, in the list of rejects, or a header: else
+//! - I1. All rows become visible in one commit, or none do: after an earlier failure the table is
+//!   unchanged, and the transaction removes its files. The table also stays unchanged if the rows
+//!   go to a receiver (`RowsTo::Taker`).
+//! - I2. Rows do not depend on the number of workers, the memory, the kind of I/O: the order of
+//!   equal timestamps is that of files and of records in them.
+//! - I3. Every record of the input is in the table, in the list of rejects, or a header; otherwise
 //!   nothing is committed (tally-1).
 //!
 //! Not here: parsing (`read`, `convert`), buckets, sealing.
@@ -45,54 +45,54 @@ use crate::source;
 use crate::tally::Tallies;
 use crate::timestamp::TimestampFormat;
 
-/// What an import has done.
+/// The result of an import.
 #[derive(Debug, Clone)]
 pub struct ImportSummary {
-    /// Records met.
+    /// Records read.
     pub rows_read: u64,
     /// Rows committed.
     pub rows_imported: u64,
     /// Records left out.
     pub rows_rejected: u64,
-    /// Headers, which are no rows.
+    /// Headers, which are not rows.
     pub headers: u64,
     /// Bad cells that became NULL.
     pub cells_nulled: u64,
     /// Bytes of the input, as it is stored.
     pub bytes_read: u64,
-    /// Segments written.
+    /// The number of segments written.
     pub segments: u64,
-    /// Partitions they belong to.
+    /// The number of their partitions.
     pub partitions: u64,
     /// Bytes of those segments.
     pub bytes_written: u64,
-    /// Bytes that went through scratch files, once out and once in.
+    /// Bytes that were written to scratch files and read back, counted as they are read.
     pub spilled_bytes: u64,
-    /// How files were read and written.
+    /// The kind of I/O that was used.
     pub io: IoChoice,
     /// The list of rejects, if there are any.
     pub rejects: Option<PathBuf>,
-    /// Why, most frequent first: column, reason, how often.
+    /// The reasons of rejects, most frequent first: column, reason, count.
     pub reject_reasons: Vec<(Option<String>, Reason, u64)>,
-    /// Whether the table was created by this import.
+    /// True if this import created the table.
     pub created_table: bool,
-    /// Whether the first record of the first text was names.
+    /// True if the first record of the first text is a header.
     pub has_header: bool,
     /// The names in the header of the first text; none if it has no header.
     pub header_names: Vec<String>,
     /// The table's schema.
     pub schema: Arc<Schema>,
-    /// What a user may want to know about choices that were made.
+    /// Notes for the user on decisions that were made.
     pub notes: Vec<String>,
-    /// Nanoseconds of each phase.
+    /// The nanoseconds of each phase.
     pub phases: Vec<(Phase, u64)>,
 }
 
-/// Imports files into a table; creates it if it does not exist. A set `cancel` ends the import
-/// before its commit, which leaves the table as it was.
+/// Imports files into a table; creates it if it does not exist. Setting `cancel` ends the import
+/// before its commit, and the table stays unchanged.
 ///
 /// # Errors
-/// Whatever it is, the table is as it was.
+/// After any error the table is unchanged.
 pub fn import(
     database: &Arc<Database>,
     options: &ImportOptions,
@@ -123,7 +123,7 @@ pub fn import(
     summary.notes.extend(fewer_workers.clone());
     summary.notes.extend(folders_left_out(&context.paths(), &summary.schema));
     if let Err(error) = rejects.remove_stale() {
-        // The rows are in: that is no reason to fail.
+        // The rows are committed: the import must not fail any more.
         summary
             .notes
             .push(format!("{} is of an earlier import: {error}", options.rejects.name().display()));
@@ -131,7 +131,7 @@ pub fn import(
     Ok(summary)
 }
 
-/// The note on folders that say the value of a column, as other programs write partitions.
+/// The note on directory names that hold the value of a column, as other programs write partitions.
 fn folders_left_out(paths: &[PathBuf], schema: &Schema) -> Option<String> {
     let is_there =
         |name: &str| schema.columns().iter().any(|column| column.name.eq_ignore_ascii_case(name));
@@ -144,10 +144,10 @@ fn folders_left_out(paths: &[PathBuf], schema: &Schema) -> Option<String> {
     ))
 }
 
-/// The options with as many workers as there is memory for, and what to say if those are fewer.
+/// The options with as many workers as the memory allows, and a note if those are fewer.
 fn affordable(options: &ImportOptions) -> Result<(ImportOptions, Option<String>)> {
     let mut options = options.clone();
-    // To be told to find out is to be told nothing.
+    // `Detect` means the same as no format.
     options.timestamp_format.take_if(|format| *format == TimestampFormat::Detect);
     let memory = options.memory_max;
     let wanted = options.workers;
@@ -165,7 +165,7 @@ fn affordable(options: &ImportOptions) -> Result<(ImportOptions, Option<String>)
     Ok((options, note))
 }
 
-/// What all steps of an import need.
+/// The context that all steps of an import share.
 pub(crate) struct ImportContext<'a> {
     pub(crate) database: &'a Arc<Database>,
     pub(crate) options: &'a ImportOptions,
@@ -182,14 +182,14 @@ pub(crate) struct Parsed {
     pub(crate) buckets: Arc<Buckets>,
     pub(crate) spill: SpillFile,
     pub(crate) interners: Vec<Vec<Interner>>,
-    /// What interners hold of the budget, until rows are sealed.
+    /// The part of the budget that interners hold, until rows are sealed.
     pub(crate) held: Vec<Reservation>,
     pub(crate) cells_nulled: u64,
     pub(crate) tallies: Tallies,
     pub(crate) remarks: Remarks,
 }
 
-/// What is said about an import besides its numbers.
+/// Remarks on an import besides its numbers.
 pub(crate) struct Remarks {
     pub(crate) created_table: bool,
     /// The names in the header of the first text, if it has one.
@@ -197,7 +197,7 @@ pub(crate) struct Remarks {
     pub(crate) notes: Vec<String>,
 }
 
-/// Times phases.
+/// A clock that measures phases.
 pub(crate) struct PhaseClock<'a> {
     clock: &'a dyn Clock,
     last: u64,
@@ -205,7 +205,7 @@ pub(crate) struct PhaseClock<'a> {
 }
 
 impl PhaseClock<'_> {
-    /// The phase that has just ended.
+    /// Ends the present phase.
     pub(crate) fn end(&mut self, phase: Phase) {
         let now = self.clock.monotonic_nanos();
         self.phases.push((phase, now - self.last));
@@ -213,29 +213,29 @@ impl PhaseClock<'_> {
     }
 }
 
-/// What a table's rows are distributed by.
+/// The plan of a table's buckets, and the layout of its rows.
 pub(crate) struct BucketSetup {
     pub(crate) plan: BucketPlan,
     pub(crate) layout: RowLayout,
 }
 
 impl ImportContext<'_> {
-    /// How rows of a table lie in memory.
+    /// The layout of the rows of a table in memory.
     pub(crate) fn layout(&self, schema: &Schema) -> RowLayout {
         let layout = RowLayout::new(schema);
         let interned_max = self.shares.interned_max(layout.text_columns());
         RowLayout { interned_max, ..layout }
     }
 
-    /// What workers hold their memory against.
+    /// The memory limits of the workers.
     pub(crate) fn room<'b>(&'b self, spill: &'b SpillFile) -> Room<'b> {
         Room { spill, spill_from: self.shares.spill_from(), progress: self.progress }
     }
 
-    /// Begins the transaction: on the existing table, or one of this schema.
+    /// Begins the transaction: on the existing table, or on a new one of this schema.
     pub(crate) fn begin(&self, existing: bool, schema: &Schema) -> Result<ImportTxn> {
         let name = &self.options.table;
-        // No table of the database is called so, and none comes to be: nothing is committed.
+        // No table of the database has this name, and none is created: nothing is committed.
         let elsewhere = format!("pg_temp.{name}");
         let target = match (existing, &self.options.existing) {
             (_, Existing::Elsewhere(schema)) => {
@@ -257,8 +257,8 @@ impl ImportContext<'_> {
         let BucketSetup { plan, layout } = setup;
         let workers = self.options.workers.get();
         let open_slabs = self.shares.open_slabs();
-        // Each worker fills a slab of each bucket at the same time: where rows are wide, or there
-        // are texts, whose pages are larger than most, there are fewer buckets.
+        // Each worker fills a slab of each bucket at the same time. There are fewer buckets if rows
+        // are wide, or if there are texts, whose pages are larger than most columns.
         let least = layout.slab_bytes_min() as u64;
         let count_max = (open_slabs / workers as u64 / least).max(1);
         let count_max = usize::try_from(count_max).unwrap_or(usize::MAX).min(BUCKETS_MAX);
@@ -289,7 +289,7 @@ impl ImportContext<'_> {
         if self.cancel.load(Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Seals and commits.
+    /// Seals the buckets and commits.
     fn finish(&self, parsed: Parsed, mut phases: PhaseClock<'_>) -> Result<ImportSummary> {
         let Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks } =
             parsed;
@@ -435,14 +435,14 @@ impl ImportContext<'_> {
         seal::seal(&job, self.options.workers.get())
     }
 
-    /// Whether the input is larger than the memory free for the page cache: then what is written
-    /// goes around it, too.
+    /// Returns true if the input is larger than the memory free for the page cache; then the output
+    /// bypasses the page cache, too.
     fn is_large(&self) -> bool {
         let bytes = self.progress.sample().bytes_total;
         bytes.is_some_and(|bytes| bytes > available_memory_bytes())
     }
 
-    /// The paths of files, as far as they have some.
+    /// The paths of the files that have one.
     fn paths(&self) -> Vec<PathBuf> {
         match &self.options.source {
             Source::Files(paths) => paths.clone(),
@@ -451,7 +451,7 @@ impl ImportContext<'_> {
         }
     }
 
-    /// What messages call the input.
+    /// The name of the input in messages.
     pub(crate) fn source_name(&self) -> PathBuf {
         match &self.options.source {
             Source::Files(paths) => paths.first().cloned().unwrap_or_default(),
@@ -464,27 +464,29 @@ impl ImportContext<'_> {
     }
 }
 
-/// Pieces in flight, strips, and slabs of at least 64 rows.
+/// The minimum memory of a worker: chunks in flight, strips, and slabs of at least 64 rows.
 const MEMORY_MIN_PER_WORKER: ByteCount = ByteCount(32 << 20);
-/// What a row's text may take beside its fixed bytes, for the size of slabs only.
+/// The assumed bytes of text of a row, beside its fixed bytes; only for the size of slabs.
 const TEXT_GUESS_BYTES: u64 = 128;
 const SLAB_ROWS_MAX: usize = 2_048;
-/// Buckets of more rows are split before they are sealed: a column of one would not stay in cache.
-/// Rows in the order of the input are gathered front to back, and may be more.
+/// The maximum number of rows that a bucket may have before it is split: a column of it should stay
+/// in cache while it is sealed. Rows in the order of the input are gathered front to back, and may
+/// be more.
 const SPLIT_ROWS: u64 = 1 << 20;
 
-/// Years since 1970 between which the latest timestamp is expected where integers count from then:
-/// seconds that are taken for milliseconds are all in January 1970, and milliseconds that are taken
-/// for seconds some ten thousand years ahead.
+/// The range of years after 1970 in which the latest timestamp is expected where integers count
+/// time since then: seconds that are read as milliseconds are all in January 1970, and milliseconds
+/// that are read as seconds some ten thousand years ahead.
 const PLAUSIBLE_YEARS: [i64; 2] = [2, 230];
 
-/// What the workers' interners hold.
+/// The interners of the workers and their size.
 struct InternedTexts<'a> {
     interners: &'a [Vec<Interner>],
     bytes: u64,
 }
 
-/// The outcome of several workers: the first error that is not only "somebody else has failed".
+/// The results of several workers, or the first error that is not the mere consequence of another
+/// worker's failure.
 pub(crate) fn first_error<T>(outcomes: Vec<std::thread::Result<Result<T>>>) -> Result<Vec<T>> {
     let mut results = Vec::with_capacity(outcomes.len());
     let mut failed = None;

@@ -1,14 +1,14 @@
-//! Where the fields of delimited text end: a structural index, 64 bytes at a time.
+//! Structural index of delimited text: the ends of fields and rows, found 64 bytes at a time.
 //!
 //! - K1. `field_ends` has the position of every delimiter and line end outside of quotes,
 //!   ascending; `row_ends` has the indexes, in `field_ends`, of the line ends.
 //! - K2. All kernels give the same index as `scalar`, for any bytes, if quotes are regular.
 //! - K3. A quote that opens anywhere but at the start of a field is irregular: it is text, and only
-//!   the scalar kernel, a state machine, knows where the quotes around it begin and end.
-//! - K4. Vector kernels reserve a position for every byte and `SLACK` more, and write ahead of the
-//!   length by less than that. The memory is touched only where positions are.
+//!   the scalar kernel, a state machine, finds the bounds of the quotes around it.
+//! - K4. Vector kernels reserve a position for every byte and `SLACK` more, and write less than
+//!   that beyond the length. Memory is touched only where positions are written.
 //!
-//! Not here: which bytes a piece of a file begins with (`split`), what fields mean (`convert`).
+//! Not here: the state at the first byte of a chunk (`split`), the meaning of fields (`convert`).
 
 mod scalar;
 #[cfg(target_arch = "x86_64")]
@@ -19,24 +19,24 @@ mod avx512;
 /// The bytes that structure a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Structure {
-    /// Between fields.
+    /// The byte between fields.
     pub delimiter: u8,
-    /// Around fields; `None` if nothing quotes.
+    /// The byte around fields; `None` if there are no quotes.
     pub quote: Option<u8>,
-    /// Behind records.
+    /// The byte behind records.
     pub line_end: u8,
 }
 
-/// Whether a position is inside of quotes.
+/// The state of a position with respect to quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuoteState {
-    /// Between or in unquoted fields.
+    /// Between fields, or in an unquoted field.
     Outside,
     /// In a quoted field.
     Inside,
 }
 
-/// The index of a stretch of text (K1). Memory is kept from stretch to stretch.
+/// The index of a stretch of text (K1). Its memory is reused for the next stretch.
 #[derive(Debug, Default)]
 pub struct FieldIndex {
     /// Positions of delimiters and line ends.
@@ -45,28 +45,28 @@ pub struct FieldIndex {
     pub row_ends: Vec<u32>,
 }
 
-/// What indexing has found beside the index.
+/// The results of indexing beside the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexOutcome {
-    /// What stands before the byte behind the last one.
+    /// The state behind the last byte.
     pub end: Start,
-    /// Whether every quote opened at the start of a field (K3). If not, the index is of no use.
+    /// True if every quote opened at the start of a field (K3). If not, the index is useless.
     pub is_regular: bool,
 }
 
-/// Quotes and line ends in a stretch, wherever they stand.
+/// The numbers of quotes and line ends in a stretch, wherever they stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MarkCounts {
-    /// How many quotes.
+    /// The number of quotes.
     pub quotes: u64,
-    /// How many line ends.
+    /// The number of line ends.
     pub line_ends: u64,
 }
 
-/// The code that indexes, chosen once for the machine.
+/// The implementation that indexes, chosen once for the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernel {
-    /// Byte by byte; the only one that copes with irregular quotes.
+    /// Byte by byte; the only one that supports irregular quotes.
     Scalar,
     /// 32 bytes at a time.
     Avx2,
@@ -74,17 +74,17 @@ pub enum Kernel {
     Avx512,
 }
 
-/// Room behind the last index that kernels may write to before its length is set.
+/// The number of indexes behind the last one that kernels may write before the length is set.
 const SLACK: usize = 64;
 
 impl Kernel {
-    /// The fastest that this machine has.
+    /// Detects the fastest kernel of this machine.
     #[must_use]
     pub fn detect() -> Kernel {
         *Kernel::available().last().expect("scalar is always there")
     }
 
-    /// All that this machine has, the fastest last.
+    /// All kernels of this machine, the fastest last.
     #[must_use]
     pub fn available() -> Vec<Kernel> {
         let mut kernels = vec![Kernel::Scalar];
@@ -105,7 +105,8 @@ impl Kernel {
         kernels
     }
 
-    /// Counts quotes and line ends: what a piece must say before its successor can be indexed.
+    /// Counts quotes and line ends: the counts of a chunk are needed before its successor can be
+    /// indexed.
     #[must_use]
     pub fn count(self, text: &[u8], structure: &Structure) -> MarkCounts {
         match self {
@@ -119,10 +120,7 @@ impl Kernel {
         }
     }
 
-    /// Replaces `index` by that of `text`, which begins in `state`.
-    ///
-    /// `starts_field` says whether byte 0 is the first of a field; it matters only outside of
-    /// quotes.
+    /// Replaces `index` by the index of `text`, which begins in the state `start`.
     ///
     /// # Panics
     /// If `text` has 4 GiB or more.
@@ -148,21 +146,21 @@ impl Kernel {
     }
 }
 
-/// What stands before the first byte of a stretch.
+/// The state before the first byte of a stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
-    /// Whether it is inside of quotes.
+    /// The quote state of the first byte.
     pub state: QuoteState,
-    /// Whether a field begins with it, or a quote that may be a doubled one stands before it.
+    /// The kind of the byte before: it decides whether a quote opens a field or is a doubled one.
     pub after: Before,
 }
 
 /// The kind of the byte before a stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// A delimiter, a line end, or nothing: a quote may open here.
+    /// A delimiter, a line end, or the start of the text: a quote may open here.
     FieldStart,
-    /// A quote: another one makes it a doubled quote.
+    /// A quote: a further one makes it a doubled quote.
     Quote,
     /// Any other byte of an unquoted field, or behind a closing quote.
     Text,
@@ -182,7 +180,7 @@ impl Before {
     }
 }
 
-/// The masks of 64 bytes, and what they say together: the part that AVX2 and AVX-512 share.
+/// The masks of 64 bytes and their combination, which AVX2 and AVX-512 share.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy)]
 struct Masks {
@@ -191,15 +189,15 @@ struct Masks {
     quotes: u64,
 }
 
-/// What goes from 64 bytes to the next.
+/// The state that is carried from 64 bytes to the next.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy)]
 struct Carry {
     /// All ones inside of quotes.
     inside: u64,
-    /// Bit 0: a quote may open at the first byte.
+    /// Bit 0 is set if a quote may open at the first byte.
     may_open: u64,
-    /// Quotes that opened where none may.
+    /// Quotes that opened where none may open.
     irregular: u64,
 }
 
@@ -218,7 +216,7 @@ impl Carry {
     fn step(&mut self, masks: Masks, prefix: u64) -> (u64, u64) {
         let inside = prefix ^ self.inside;
         let opening = masks.quotes & inside;
-        // A quote opens behind a delimiter or line end; behind a quote it is a doubled one.
+        // A quote opens behind a delimiter or line end; behind a quote it is a doubled quote.
         let openers = masks.delimiters | masks.line_ends | masks.quotes;
         let may_open = openers << 1 | self.may_open;
         self.irregular |= opening & !may_open;

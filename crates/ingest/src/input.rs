@@ -1,11 +1,12 @@
-//! The bytes of all inputs as numbered pieces, in order, from one thread that reads ahead.
+//! The bytes of all inputs as numbered pieces (input chunks), in order, from one thread that reads
+//! ahead.
 //!
-//! - H1. Pieces are numbered from 0 through all files; the last one of each file says so.
-//! - H2. A file stays as it was when it was opened: one whose size or time of change is another
-//!   when it has been read is an error, since nobody knows which of its states was read.
+//! - H1. Pieces are numbered from 0 through all files; the last one of each file is marked as such.
+//! - H2. A file stays as it was when it was opened: if its size or time of change differs after it
+//!   was read, that is an error, since it is not known which of its states was read.
 //! - H3. At most `PIECES_AHEAD` pieces wait for a worker.
 //!
-//! Not here: what is in the bytes.
+//! Not here: the contents of the bytes.
 
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::ops::Range;
@@ -28,19 +29,20 @@ use crate::progress::Progress;
 use crate::source::Magic;
 use crate::utf16::Utf16Reader;
 
-/// Bytes of a piece: with its index and its strips it stays in a core's L2 until it is converted.
+/// The bytes of a piece: with its index and its strips it stays in a core's L2 until it is
+/// converted.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
-/// Bytes of a read: large for the sake of disks and huge pages; a read is several pieces.
+/// The bytes of a read: large because of disks and huge pages; a read consists of several pieces.
 const READ_BYTES: usize = 2 << 20;
 const _: () = assert!(READ_BYTES.is_multiple_of(PIECE_BYTES));
-/// Pieces that may wait for a worker.
+/// The maximum number of pieces that wait for a worker.
 const PIECES_AHEAD: usize = 32;
-/// Every 16 MiB, the pages that memory comes in are looked at.
+/// The number of pieces after which the pages of the memory are checked: every 16 MiB.
 #[cfg(target_os = "linux")]
 const PIECES_PER_LOOK: u64 = (16 << 20) / PIECE_BYTES as u64;
-/// How often somebody who waits looks whether the import was cancelled.
+/// The interval at which a waiting thread checks for cancellation.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(20);
-/// Reads in flight.
+/// The number of reads in flight.
 const READ_DEPTH: usize = 4;
 
 /// One input.
@@ -48,21 +50,21 @@ const READ_DEPTH: usize = 4;
 pub(crate) struct InputFile {
     pub(crate) path: PathBuf,
     pub(crate) bytes: InputBytes,
-    /// Decompressed bytes before the first record: a byte order mark, skipped and blank lines.
+    /// The decompressed bytes before the first record: a byte order mark, skipped and blank lines.
     pub(crate) skip_bytes: u64,
-    /// How many lines those are.
+    /// The number of lines in `skip_bytes`.
     pub(crate) skip_lines: u64,
 }
 
-/// Where the bytes of an input are.
+/// The source of the bytes of an input.
 pub(crate) enum InputBytes {
     File {
         file: Arc<dyn DiskFile>,
-        /// As it was when it was opened (H2).
+        /// The state of the file when it was opened (H2).
         stamp: FileStamp,
         magic: Magic,
     },
-    /// A pipe: decompressed already, from what `magic` says; can be read once.
+    /// A pipe, already decompressed by its `magic`; it can be read once.
     Stream { stream: Mutex<Box<dyn Read + Send>>, magic: Magic },
 }
 
@@ -78,7 +80,7 @@ impl std::fmt::Debug for InputBytes {
 }
 
 impl InputFile {
-    /// H2; a pipe has no state that could be compared.
+    /// Checks that the file is unchanged (H2); a pipe has no state to compare.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         match &self.bytes {
             InputBytes::File { file, stamp, .. } => check_unchanged(&**file, stamp),
@@ -87,7 +89,7 @@ impl InputFile {
     }
 }
 
-/// H2.
+/// Checks that a file is unchanged (H2).
 pub(crate) fn check_unchanged(file: &dyn DiskFile, opened: &FileStamp) -> Result<()> {
     let now = file.stamp().map_err(Error::Input)?;
     if now == *opened {
@@ -97,13 +99,13 @@ pub(crate) fn check_unchanged(file: &dyn DiskFile, opened: &FileStamp) -> Result
     Err(Error::InputChanged { path, before: opened.bytes, after: now.bytes })
 }
 
-/// A piece and where it is.
+/// A piece and its place.
 #[derive(Debug)]
 pub(crate) struct InputPiece {
     pub(crate) number: u64,
-    /// Which of the inputs.
+    /// The index of the input.
     pub(crate) file: usize,
-    /// Of its first byte in the decompressed input.
+    /// The offset of its first byte in the decompressed input.
     pub(crate) offset: u64,
     pub(crate) is_first: bool,
     pub(crate) is_last: bool,
@@ -126,7 +128,7 @@ impl InputPiece {
     }
 }
 
-/// The workers' end: pieces in order.
+/// The workers' end of the queue: pieces in order.
 #[derive(Debug)]
 pub(crate) struct PieceQueue {
     receiver: Mutex<Receiver<Result<InputPiece>>>,
@@ -134,19 +136,19 @@ pub(crate) struct PieceQueue {
     spare: Mutex<Vec<Vec<u8>>>,
 }
 
-/// The reader's end.
+/// The reader's end of the queue.
 #[derive(Debug)]
 pub(crate) struct PieceReader {
     sender: SyncSender<Result<InputPiece>>,
     pool: Arc<BufferPool>,
     next: u64,
     window_log_max: u32,
-    /// An import is mostly fresh memory.
+    /// A check of the memory pages: an import uses mostly fresh memory.
     #[cfg(target_os = "linux")]
     pages: PageWatch,
 }
 
-/// Both ends of the queue.
+/// Creates both ends of the queue.
 pub(crate) fn piece_queue(workers: usize, window_log_max: u32) -> (PieceReader, PieceQueue) {
     let options = BufferPoolOptions {
         headroom: 0,
@@ -169,8 +171,8 @@ pub(crate) fn piece_queue(workers: usize, window_log_max: u32) -> (PieceReader, 
 }
 
 impl PieceQueue {
-    /// The next piece, `None` behind the last one. A pipe may be silent for long, so waiting ends
-    /// when `is_cancelled` says so.
+    /// Returns the next piece, `None` behind the last one. A pipe may be silent for long, so
+    /// waiting ends as soon as `is_cancelled` returns true.
     pub(crate) fn next(&self, is_cancelled: impl Fn() -> bool) -> Result<Option<InputPiece>> {
         let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -202,8 +204,8 @@ impl PieceQueue {
 }
 
 impl PieceReader {
-    /// Sends the pieces of all files; ends early when nobody takes them any more. Errors are sent
-    /// as well.
+    /// Sends the pieces of all files; ends early when the workers have closed the queue. Errors are
+    /// sent as well.
     pub(crate) fn run(
         mut self,
         files: &[InputFile],
@@ -213,9 +215,9 @@ impl PieceReader {
     ) {
         for (index, file) in files.iter().enumerate() {
             let sent = self.send_file(index, file, queue, io, progress);
-            // That it was changed is the reason of whatever else is wrong with it.
+            // A change of the file explains any other error in it.
             if let Err(error) = file.check_unchanged().and(sent) {
-                // The workers may be gone already, for a reason of their own.
+                // The workers may have ended already, for a reason of their own.
                 let _ = self.sender.send(Err(error));
                 return;
             }
@@ -306,7 +308,7 @@ impl PieceReader {
         Ok(())
     }
 
-    /// One piece is held back, so that the last one is known as such.
+    /// Holds one piece back, so that the last one can be marked as such.
     fn send_stream(
         &mut self,
         mut stream: impl Read,
@@ -370,7 +372,7 @@ impl PieceReader {
     }
 }
 
-/// Which input is being read.
+/// The input that is being read.
 struct FilePlace<'a> {
     index: usize,
     path: &'a Path,
@@ -386,7 +388,7 @@ impl FilePlace<'_> {
         offset: u64,
         source: std::io::Error,
     ) -> Error {
-        // A reader of a file wraps what `platform` says, which names the file and the call.
+        // A reader of a file wraps the error of `platform`, which names the file and the call.
         if source.get_ref().is_some_and(|inner| inner.is::<tidegate_platform::Error>()) {
             let inner = source.into_inner().expect("just seen");
             let inner = inner.downcast::<tidegate_platform::Error>().expect("just seen");
@@ -396,7 +398,7 @@ impl FilePlace<'_> {
     }
 }
 
-/// A file up to the size it had when it was opened (H2).
+/// A reader of a file up to the size that it had when it was opened (H2).
 #[derive(Debug)]
 pub(crate) struct SizedFile {
     pub(crate) file: Arc<dyn DiskFile>,
@@ -426,7 +428,7 @@ impl Read for SizedFile {
     }
 }
 
-/// A stream whose bytes are counted.
+/// A reader that counts the bytes of a stream.
 struct Counted<'a> {
     stream: &'a mut (dyn Read + Send),
     progress: &'a Progress,
@@ -440,7 +442,7 @@ impl Read for Counted<'_> {
     }
 }
 
-/// A pipe: what it holds, and its decompressed bytes.
+/// Opens a pipe: its kind, and its decompressed bytes.
 pub(crate) fn open_pipe(
     path: &Path,
     mut pipe: Box<dyn Read + Send>,
@@ -462,7 +464,7 @@ fn checked_magic(path: &Path, head: &[u8]) -> Result<Magic> {
     }
 }
 
-/// Why a pipe cannot be read on: what it brings is damaged, or it is itself broken.
+/// The error of a pipe that cannot be read on: its data is damaged, or the pipe itself is broken.
 pub(crate) fn broken_stream(
     path: &Path,
     (magic, window_log_max): (Magic, u32),
@@ -478,14 +480,14 @@ pub(crate) fn broken_stream(
     }
 }
 
-/// A compressed stream that cannot be read.
+/// The error of a compressed stream that cannot be read.
 fn damaged(
     path: PathBuf,
     (kind, window_log_max): (&'static str, u32),
     offset: u64,
     source: std::io::Error,
 ) -> Error {
-    // The library has no other way to say it.
+    // The library reports it only by this message.
     if source.to_string().contains("too much memory") {
         return Error::ZstdWindow { path, max: ByteCount(1 << window_log_max) };
     }
@@ -525,9 +527,10 @@ fn without_utf16(mut stream: impl Read + Send + 'static) -> std::io::Result<Box<
 /// The first byte of each member.
 const GZIP_FIRST: u8 = 0x1F;
 
-/// The members of a gzip stream, one after the other; zeros behind the last one fill a block.
+/// A reader of the members of a gzip stream, one after the other; zeros behind the last one are
+/// padding.
 struct GzipMembers<R> {
-    /// `None` behind the last one.
+    /// The present member; `None` behind the last one.
     member: Option<GzDecoder<BufReader<R>>>,
 }
 
@@ -556,7 +559,7 @@ impl<R: Read> Read for GzipMembers<R> {
     }
 }
 
-/// Reads to the end, where nothing but zeros may be left.
+/// Reads to the end, where only zeros may be left.
 fn skip_zeros(stream: &mut impl BufRead) -> std::io::Result<()> {
     loop {
         let bytes = stream.fill_buf()?;
@@ -580,8 +583,8 @@ fn kind_of(magic: Magic) -> &'static str {
     }
 }
 
-/// Looks at a file that is to be imported, its size fixed now. `direct` opens it around the page
-/// cache, where that is possible.
+/// Opens a file for import, its size fixed now. `direct` opens it without the page cache, where
+/// that is possible.
 pub(crate) fn open_input(
     file: Arc<dyn DiskFile>,
     direct: &dyn Fn() -> tidegate_platform::Result<Option<Arc<dyn DiskFile>>>,
@@ -591,7 +594,7 @@ pub(crate) fn open_input(
     let mut head = [0; Magic::BYTES];
     let read = file.read_at(&mut head, 0).map_err(Error::Input)?;
     let magic = checked_magic(path, &head[..read])?;
-    // What does not fit the cache would only push out what does.
+    // A file that does not fit the page cache would only evict other pages.
     let direct =
         if stamp.bytes > available_memory_bytes() { direct().map_err(Error::Input)? } else { None };
     let file = direct.unwrap_or(file);

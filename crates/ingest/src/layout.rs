@@ -1,23 +1,23 @@
-//! How parsed rows lie in memory: a slab is some rows, column by column. Full ones are packed.
+//! The memory layout of parsed rows: a slab is a column buffer of some rows. Full slabs are packed.
 //!
 //! - Y1. Columns of a slab begin at multiples of its capacity, which is a multiple of 64: every
 //!   value is aligned.
 //! - Y2. A text column's slot is `NULL_SLOT`, a number of the worker's interner with the high bit
 //!   set, or the place of the text in the slab's pages: `page << 16 | offset`.
-//! - Y4. A text does not straddle pages; one that is longer than a page has a page of its own.
-//! - Y3. Rows from a mark's `start` on, up to the next mark, came from piece `order`, in its order.
-//!   The rows of a piece in several slabs stand in the order of the slabs' `sequence`.
+//! - Y4. A text does not straddle pages; one that is longer than a page has its own page.
+//! - Y3. Rows from a mark's `start` on, up to the next mark, came from input chunk `order`, in its
+//!   order. The rows of a chunk in several slabs have the order of the slabs' `sequence`.
 
 use tidegate_model::types::Physical;
 use tidegate_model::{Column, Schema, TextLength};
 use tidegate_platform::AlignedBuffer;
 
-/// The slot of a text that is NULL.
+/// The slot of a NULL in a text column.
 pub(crate) const NULL_SLOT: u32 = u32::MAX;
-/// Set in slots that are numbers of an interner.
+/// The bit that is set in slots that are numbers of an interner.
 pub(crate) const INTERNED: u32 = 1 << 31;
 
-/// The columns of a table as slabs have them.
+/// The layout of a table's columns in slabs.
 #[derive(Debug, Clone)]
 pub(crate) struct RowLayout {
     pub(crate) columns: Vec<ColumnLayout>,
@@ -25,41 +25,41 @@ pub(crate) struct RowLayout {
     pub(crate) row_bytes: usize,
     /// The designated timestamp's place in `columns`.
     pub(crate) timestamp: Option<usize>,
-    /// The memory that the texts of a column may take which are told apart while they are parsed.
+    /// The maximum size of the interner of a text column.
     pub(crate) interned_max: usize,
 }
 
-/// A column as slabs have it.
+/// The layout of a column in slabs.
 #[derive(Debug, Clone)]
 pub(crate) struct ColumnLayout {
     pub(crate) column: Column,
     /// Bytes of a value or slot.
     pub(crate) width: usize,
-    /// The bytes of a row that stand before it: times the capacity, its offset in a slab.
+    /// The bytes of a row before it: multiplied by the capacity, its offset in a slab.
     pub(crate) start: usize,
-    /// Its place among the text columns.
+    /// Its position among the text columns.
     pub(crate) text: Option<usize>,
-    /// Of its texts, if there is one.
+    /// The maximum length of its texts, if there is one.
     pub(crate) length: Option<TextLength>,
 }
 
-/// Some rows of one bucket that one worker is parsing.
+/// Some rows of one bucket that one worker has parsed.
 #[derive(Debug)]
 pub(crate) struct Slab {
     pub(crate) fixed: AlignedBuffer,
     pub(crate) capacity: usize,
     pub(crate) rows: usize,
-    /// A set bit is a NULL; absent where a column has none. Text columns have slots instead.
+    /// A set bit is a NULL; `None` for a column without NULLs. Text columns have slots instead.
     pub(crate) nulls: Vec<Option<Box<[u64]>>>,
     pub(crate) texts: TextPages,
     pub(crate) marks: Vec<Mark>,
-    /// Whose interners its slots are numbers of.
+    /// The worker whose interners its slots refer to.
     pub(crate) worker: u32,
-    /// How many slabs its worker had begun before it.
+    /// The number of slabs that its worker had begun before it.
     pub(crate) sequence: u64,
 }
 
-/// Where rows of a piece begin in a slab (Y3).
+/// The first row of an input chunk in a slab (Y3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) order: u64,
@@ -95,7 +95,7 @@ impl RowLayout {
 }
 
 impl RowLayout {
-    /// The least that a slab with rows takes.
+    /// The minimum memory of a slab with rows.
     pub(crate) fn slab_bytes_min(&self) -> usize {
         let has_text = self.columns.iter().any(|column| column.text.is_some());
         SLAB_ROWS_MIN * self.row_bytes + if has_text { TEXT_PAGE_BYTES } else { 0 }
@@ -106,7 +106,7 @@ impl RowLayout {
     }
 }
 
-/// Rows of a slab, at least (Y1).
+/// The minimum number of rows of a slab (Y1).
 const SLAB_ROWS_MIN: usize = 64;
 
 fn width_of(physical: Physical) -> usize {
@@ -146,7 +146,7 @@ impl Slab {
         &self.fixed[start..start + self.rows * column.width]
     }
 
-    /// The places of some rows' values.
+    /// The places of the values of some rows.
     pub(crate) fn slots_mut<const N: usize>(
         &mut self,
         column: &ColumnLayout,
@@ -158,7 +158,7 @@ impl Slab {
         self.fixed[start..start + count * N].as_chunks_mut::<N>().0
     }
 
-    /// The same for a column of texts, and the pages that those go to.
+    /// The places of the slots of some rows, and the pages of their texts.
     pub(crate) fn text_slots_mut(
         &mut self,
         column: &ColumnLayout,
@@ -170,7 +170,7 @@ impl Slab {
         (self.fixed[start..start + count * 4].as_chunks_mut::<4>().0, &mut self.texts)
     }
 
-    /// Notes that rows from here on come from piece `order`.
+    /// Marks the following rows as those of input chunk `order`.
     pub(crate) fn mark(&mut self, order: u64) {
         if self.marks.last().is_none_or(|mark| mark.order != order) {
             let start = u32::try_from(self.rows).expect("a slab is small");
@@ -184,36 +184,37 @@ impl Slab {
         bits[row / 64] |= 1 << (row % 64);
     }
 
-    /// The memory held beside `fixed`.
+    /// The size of the memory beside `fixed`.
     pub(crate) fn text_bytes(&self) -> usize {
         let nulls = self.nulls.iter().flatten().map(|bits| bits.len() * 8).sum::<usize>();
         self.texts.bytes + self.texts.spare_bytes() + nulls
     }
 }
 
-/// The texts of a slab, in pages that never move: growing costs no copies and no fresh memory
-/// beyond what the texts need.
+/// The texts of a slab, in pages that never move: growing costs no copies, and no more fresh memory
+/// than the texts need.
 #[derive(Debug, Default)]
 pub(crate) struct TextPages {
     pub(crate) pages: Vec<Vec<u8>>,
-    /// The capacity of all pages together.
+    /// The sum of the capacities of all pages.
     pub(crate) bytes: usize,
     /// Empty pages.
     spare: Vec<Vec<u8>>,
 }
 
-/// Offsets in a page have sixteen bits.
+/// The size of a page: offsets in it have sixteen bits.
 pub(crate) const TEXT_PAGE_BYTES: usize = 64 << 10;
-/// A slab with so many pages is full: page numbers have fifteen bits.
+/// The number of pages at which a slab is full: page numbers have fifteen bits.
 pub(crate) const TEXT_PAGES_MAX: usize = 1 << 14;
-/// A slab with so much text is full: all of it may be in one strip, where places have 31 bits.
+/// The bytes of text at which a slab is full: all of it may be in one strip, where places have 31
+/// bits.
 pub(crate) const SLAB_TEXT_MAX: usize = 256 << 20;
 
-/// A slab of common texts has no more pages.
+/// The maximum number of empty pages that are kept, enough for a typical slab.
 const SPARE_PAGES_MAX: usize = 8;
 
 impl TextPages {
-    /// Appends a text; `text_at` of what is returned reads it back.
+    /// Appends a text; `text_at` reads it at the place that is returned.
     #[inline]
     pub(crate) fn push(&mut self, text: &[u8]) -> u32 {
         let wanted = text.len() + LENGTH_BYTES_MAX;
@@ -236,12 +237,12 @@ impl TextPages {
         slot
     }
 
-    /// The bytes of empty pages.
+    /// The size of the empty pages.
     pub(crate) fn spare_bytes(&self) -> usize {
         self.spare.len() * TEXT_PAGE_BYTES
     }
 
-    /// Forgets all texts and keeps pages for others.
+    /// Removes all texts and keeps some pages for others.
     pub(crate) fn clear(&mut self) {
         self.bytes = 0;
         for mut page in self.pages.drain(..) {
@@ -262,7 +263,7 @@ impl TextPages {
         self.pages.push(page);
     }
 
-    /// The text at a place that `push` gave.
+    /// The text at a place that `push` returned.
     #[inline]
     pub(crate) fn text_at(&self, slot: u32) -> &[u8] {
         let rest = &self.pages[(slot >> 16) as usize][(slot & 0xFFFF) as usize..];
@@ -276,7 +277,7 @@ impl TextPages {
     }
 }
 
-/// A marker and a length of four bytes; short texts have a length of one byte.
+/// The maximum size of a length: a marker and four bytes; short texts have a length of one byte.
 const LENGTH_BYTES_MAX: usize = 5;
 
 #[cfg(test)]

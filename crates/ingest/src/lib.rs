@@ -1,15 +1,14 @@
-//! From files to segments, and from lines to rows: parsers of text, Parquet and the line protocol,
-//! and the parallel import.
+//! Parsers of text, Parquet and the line protocol, and the parallel import of files into segments.
 //!
 //! A file flows one way: `input` (bytes, read ahead) - `split` and `index` (records and fields) -
 //! `convert` (values, a strip at a time) - `distribute` (slabs of buckets of time) - `seal`
-//! (sorted, encoded segments) - commit. Every byte is parsed once, in whatever order rows stand.
+//! (sorted, encoded segments) - commit. Every byte is parsed once, whatever the order of the rows.
 //!
-//! What streams in goes another way: `line` makes rows of the line protocol, which the database
+//! Streamed rows take another way: `line` parses the line protocol to rows, which the database
 //! appends as they are.
 //!
-//! Not here: what a segment looks like and what a commit is (`storage`). Threads and bounded
-//! channels, no `async`.
+//! Not here: the format of a segment and the commit (`storage`). Threads and bounded channels, no
+//! `async`.
 
 pub mod timestamp;
 pub mod parse;

@@ -1,22 +1,22 @@
-//! The line protocol: bytes become rows of tables, column by column.
+//! A parser of the line protocol: bytes become rows of tables, column by column.
 //!
 //! ```text
 //! cpu,host=a,region=eu usage_user=58i,usage_system=2i 1451606400000000000
 //! ```
 //!
-//! - L1. A line is taken whole or not at all, and so is everything that comes with it (LP2, LT1).
-//! - L2. What comes of a text does not depend on where it was cut when it came (LP1).
-//! - L3. Values keep what they say, or their line is refused (LV1).
+//! - L1. A line is taken whole or not at all, with everything that it adds (LP2, LT1).
+//! - L2. The result of a text does not depend on how it was split on arrival (LP1).
+//! - L3. Values keep their meaning, or their line is refused (LV1).
 //! - L4. Everything that grows has a bound: the line that is kept (LP3), caches (LP4), faults
 //!   (`limits::LINE_FAULTS`), columns (`LineOptions::max_columns`), NULLs of columns that lines do
-//!   not name (LP5); other rows until they are taken: the caller is told how many there are.
+//!   not name (LP5). Only rows that were not yet taken have none: the caller is told their number.
 //!
-//! A `LineParser` is fed with bytes, asks a `LineHost` what tables look like, and gives
+//! A `LineParser` is fed with bytes, asks a `LineHost` for the schemas of tables, and returns
 //! `TableRows`, whose types are those of the tables: `storage` takes them as they are. If a table
-//! has changed until then, they are converted again (`TableRows::convert`).
+//! has changed in the meantime, they are converted again (`TableRows::convert`).
 //!
-//! What users need to know of the protocol: docs/line-protocol.md. Not here: sockets, commits,
-//! answers to clients (`server`).
+//! The documentation of the protocol for users: docs/line-protocol.md. Not here: sockets, commits,
+//! responses to clients (`server`).
 
 use std::sync::Arc;
 
@@ -38,49 +38,49 @@ pub use fault::{Fault, Misfit, NameError, Reason};
 pub use parser::LineParser;
 pub use rows::{Converted, TableRows};
 
-/// What a parser asks of whoever knows the tables and the time.
+/// The source of schemas and of the time for a parser.
 pub trait LineHost {
-    /// The columns of a table now; `None` if there is no such table. Asked once a batch.
+    /// The present columns of a table; `None` if there is no such table. Called once a batch.
     fn schema_of(&mut self, table: &str) -> Option<Arc<Schema>>;
 
-    /// Nanoseconds since 1970: for lines without a timestamp.
+    /// Nanoseconds since 1970, for lines without a timestamp.
     fn now_nanos(&mut self) -> i64;
 }
 
-/// How lines are read.
+/// The options of a parser.
 #[derive(Debug, Clone)]
 pub struct LineOptions {
-    /// What timestamps without a suffix count.
+    /// The unit of timestamps without a suffix.
     pub precision: Precision,
-    /// What `12i` creates: BIGINT, or a smaller integer.
+    /// The type of a column that `12i` creates: BIGINT, or a smaller integer.
     pub integer_type: ColumnType,
     /// The designated timestamp of tables that are created.
     pub timestamp_name: String,
-    /// Bytes of a line, without its newline.
+    /// The maximum number of bytes of a line, without its newline.
     pub max_line_bytes: usize,
-    /// Columns that a table may have for lines to add one.
+    /// The maximum number of columns of a table to which lines add one.
     pub max_columns: usize,
-    /// Whether lines create tables.
+    /// True if lines create tables.
     pub create_tables: bool,
-    /// Whether lines add columns to tables that are there.
+    /// True if lines add columns to existing tables.
     pub create_columns: bool,
-    /// What a bad line does.
+    /// The handling of a bad line.
     pub on_bad_line: OnBadLine,
-    /// Bytes that the rows of a batch may take beyond four times their text (LP5).
+    /// The bytes that the rows of a batch may take beyond four times their text (LP5).
     pub padding_bytes_max: usize,
 }
 
-/// What a bad line does.
+/// The handling of a bad line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnBadLine {
-    /// It ends everything.
+    /// It ends the parsing.
     Stop,
-    /// It is kept as a `Fault`, and the next one comes.
+    /// It is kept as a `Fault`, and the parser goes on with the next line.
     Skip,
 }
 
 impl LineOptions {
-    /// What is documented as the default.
+    /// The documented default options.
     #[must_use]
     pub fn new(on_bad_line: OnBadLine) -> LineOptions {
         LineOptions {
@@ -97,7 +97,7 @@ impl LineOptions {
     }
 }
 
-/// What a timestamp without a suffix counts.
+/// The unit of a timestamp without a suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// `n`, `ns`
@@ -115,7 +115,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// The precision that a request names.
+    /// Parses the precision of a request.
     #[must_use]
     pub fn parse(text: &str) -> Option<Precision> {
         Some(match text {
@@ -129,7 +129,7 @@ impl Precision {
         })
     }
 
-    /// How many nanoseconds it counts.
+    /// The nanoseconds of one unit.
     fn nanos(self) -> i64 {
         match self {
             Precision::Nanos => 1,
@@ -141,7 +141,7 @@ impl Precision {
         }
     }
 
-    /// A count as an instant; `None` if it is out of range.
+    /// The instant of a count; `None` if it is out of range.
     #[inline]
     fn instant(self, count: i64, unit: TimeUnit) -> Option<i64> {
         let micros = match self {

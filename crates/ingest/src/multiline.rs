@@ -1,26 +1,26 @@
-//! Records of several lines: whether a quote that is text has made one of them out of many.
+//! Detection of records of several lines that were several records, joined by a quote that is text.
 //!
 //! - multi-1. Lines look like records if nearly all of them have as many fields as a record, and
-//!   values in the columns that are no text: a text of several lines has neither.
+//!   values in the columns that are not text: a text of several lines has neither.
 //!
-//! Not here: where such records are met (`sniff::dialect`, `read`), what becomes of it
-//! (`import::text`).
+//! Not here: the places where such records occur (`sniff::dialect`, `read`), the decision about
+//! them (`import::text`).
 
 use crate::exact::{Number, is_true_or_false, number_of};
 use crate::parse::trimmed;
 
-/// The shape of a record, with which lines are compared.
+/// The shape of a record, to which lines are compared.
 #[derive(Debug, Clone)]
 pub(crate) struct LineShape {
     pub(crate) delimiter: u8,
     pub(crate) line_end: u8,
     /// The number of fields of a record.
     pub(crate) fields: usize,
-    /// The fields that are no text.
+    /// The fields that are not text.
     pub(crate) typed: Vec<(usize, Kind)>,
 }
 
-/// The kind of value that a field has which is no text.
+/// The kind of value of a field that is not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Boolean,
@@ -29,10 +29,10 @@ pub(crate) enum Kind {
     Time,
 }
 
-/// So many of ten lines look like records.
+/// The number of lines of ten that must look like records.
 const MOST: usize = 9;
-/// So many lines must look like records where all columns are text: two lines of prose may well
-/// have as many commas.
+/// The number of lines that must look like records where all columns are text: two lines of prose
+/// may have as many commas by chance.
 const TEXT_LINES_MIN: usize = 5;
 
 impl LineShape {
@@ -59,7 +59,7 @@ impl LineShape {
         are_like.then_some(lines as u64)
     }
 
-    /// True if a line that could be a record has values; `None` if it is no record.
+    /// Returns true if a line that could be a record has values; `None` if it is no record.
     fn like(&self, line: &[u8]) -> Option<bool> {
         if memchr::memchr_iter(self.delimiter, line).count() + 1 != self.fields {
             return None;

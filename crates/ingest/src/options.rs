@@ -1,4 +1,4 @@
-//! What an import is asked to do.
+//! The options of an import.
 
 use std::fmt;
 use std::io::Read;
@@ -14,68 +14,69 @@ use crate::reject::TakeRejects;
 use crate::sniff::Header;
 use crate::timestamp::TimestampFormat;
 
-/// An import. No `Default`: the command line decides, in one place.
+/// The options of an import. No `Default`: the command line decides, in one place.
 #[derive(Debug, Clone)]
 pub struct ImportOptions {
-    /// Where the bytes come from.
+    /// The source of the bytes.
     pub source: Source,
-    /// The table they go to; it is created if it does not exist.
+    /// The table of the rows; it is created if it does not exist.
     pub table: String,
-    /// The columns of a table that is to be created. An existing table's schema always wins.
+    /// The columns of a new table. The schema of an existing table always has precedence.
     pub columns: ColumnSource,
-    /// The columns of the table that the fields of a text are, in order, whatever a header says.
+    /// The columns of the table for the fields of a text, in order, whatever a header says.
     pub fields: Option<Vec<String>>,
-    /// What a table that the import makes is to a table of its name.
+    /// The treatment of an existing table of this name.
     pub existing: Existing,
-    /// The most characters of some VARCHAR columns of a table that is to be created, by name.
+    /// The maximum number of characters of some VARCHAR columns of a new table, by name.
     pub lengths: Vec<(String, u32)>,
-    /// The designated timestamp of a table that is to be created; of an existing one it must be it.
+    /// The designated timestamp of a new table; in an existing one it must be this column.
     pub timestamp: Option<String>,
-    /// How wide partitions are; of an existing table it must be its own.
+    /// The width of partitions; for an existing table it must be its own.
     pub partition_by: Option<PartitionUnit>,
-    /// Columns of text that become SYMBOL in a table that is to be created.
+    /// Text columns that become SYMBOL in a new table.
     pub symbols: Vec<String>,
-    /// Columns of the input that are left out, by the input's names for them.
+    /// Columns of the input that are left out, by their names in the input.
     pub skip_columns: Vec<String>,
-    /// What kind of file it is.
+    /// The format of the files.
     pub format: FileFormat,
-    /// How the text is to be read.
+    /// The dialect of the text.
     pub dialect: DialectOptions,
-    /// How timestamps are written.
+    /// The format of timestamps.
     pub timestamp_format: Option<TimestampFormat>,
-    /// How those of some columns of a text are written, by name; before `timestamp_format`.
+    /// The formats of timestamps of some columns of a text, by name; they precede
+    /// `timestamp_format`.
     pub column_formats: Vec<(String, TimestampFormat)>,
-    /// What a bad cell or record does.
+    /// The handling of a bad cell or record.
     pub on_error: OnError,
-    /// The import fails when more records and cells than this are bad.
+    /// The maximum number of bad records and cells; the import fails if there are more.
     pub errors_max: Option<u64>,
-    /// Where rejects are listed.
+    /// The place where rejects are listed.
     pub rejects: RejectList,
-    /// Where rows go.
+    /// The target of the rows.
     pub rows_to: RowsTo,
-    /// How many threads parse and seal.
+    /// The number of threads that parse and seal.
     pub workers: NonZeroUsize,
-    /// The most anonymous memory; past it, rows are spilled.
+    /// The maximum anonymous memory; beyond it, rows are spilled.
     pub memory_max: ByteCount,
-    /// How files are read and written.
+    /// The kind of I/O for files.
     pub io: IoMode,
 }
 
-/// Where the bytes come from.
+/// The source of the bytes.
 #[derive(Debug, Clone)]
 pub enum Source {
     /// These files, in this order.
     Files(Vec<PathBuf>),
-    /// These files, which somebody has opened: they are read by these handles alone, and their
-    /// names are only for messages.
+    /// These files, which the caller has opened: only the handles are read, and the names are used
+    /// in messages only.
     Opened(Vec<Arc<dyn DiskFile>>),
     /// Standard input.
     Stdin,
-    /// Bytes that come from elsewhere.
+    /// Bytes from another source.
     Stream(ByteStream),
 }
 
-/// Bytes that can be read once. Clones are the same bytes.
+/// Bytes that can be read once. All clones share the same bytes.
 #[derive(Clone)]
 pub struct ByteStream {
     name: PathBuf,
@@ -83,7 +84,7 @@ pub struct ByteStream {
 }
 
 impl ByteStream {
-    /// Bytes that messages call by this name.
+    /// Creates a stream; messages call it by this name.
     #[must_use]
     pub fn new(name: PathBuf, bytes: Box<dyn Read + Send>) -> ByteStream {
         ByteStream { name, bytes: Arc::new(Mutex::new(Some(bytes))) }
@@ -93,7 +94,7 @@ impl ByteStream {
         &self.name
     }
 
-    /// Whoever comes first has them; `None` for all others.
+    /// Takes the bytes; `None` for every call but the first.
     pub(crate) fn take(&self) -> Option<Box<dyn Read + Send>> {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -105,39 +106,39 @@ impl fmt::Debug for ByteStream {
     }
 }
 
-/// Where rows go when all of them are read.
+/// The target of the rows after parsing.
 #[derive(Debug, Clone)]
 pub enum RowsTo {
     /// They are committed to the table.
     Table,
-    /// Somebody takes them, and the table stays as it is.
+    /// The rows go to a receiver, and the table stays unchanged.
     Taker(Arc<dyn TakeRows>),
 }
 
-/// Takes the rows of an import that commits nothing.
+/// A receiver of the rows of an import that commits nothing.
 pub trait TakeRows: fmt::Debug + Send + Sync {
-    /// Takes some: an array for each column of the table. Those of a partition come in the order
-    /// of time.
+    /// Takes some rows: an array for each column of the table. Those of a partition come in the
+    /// order of time.
     ///
     /// # Errors
-    /// If it wants no more.
+    /// If the receiver wants no more rows.
     fn take(&self, schema: &Arc<Schema>, columns: Vec<ArrayRef>) -> Result<(), RowsRefused>;
 }
 
-/// Why somebody takes no more rows.
+/// The reason why a receiver takes no more rows.
 pub type RowsRefused = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where rejects are listed.
+/// The place where rejects are listed.
 #[derive(Debug, Clone)]
 pub enum RejectList {
     /// In this file, NDJSON; created at the first one.
     File(PathBuf),
-    /// With whoever takes them.
+    /// With a receiver.
     Taken(Arc<dyn TakeRejects>),
 }
 
 impl RejectList {
-    /// What messages call it.
+    /// The name of the list in messages.
     pub(crate) fn name(&self) -> PathBuf {
         match self {
             RejectList::File(path) => path.clone(),
@@ -146,71 +147,71 @@ impl RejectList {
     }
 }
 
-/// Where a new table's columns come from.
+/// The source of a new table's columns.
 #[derive(Debug, Clone)]
 pub enum ColumnSource {
     /// From a sample of the file.
     Infer,
     /// From the caller: names and types, in the table's order.
     Given(Vec<(String, ColumnType)>),
-    /// From a sample of a text, but for what the caller knows: columns of the header, or the first
-    /// ones by position if there is none.
+    /// From a sample of a text, except for the columns that the caller knows: columns of the
+    /// header, or the first ones by position if there is none.
     Hinted(Vec<(String, ColumnType)>),
 }
 
-/// What is done about a table that exists.
+/// The treatment of an existing table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Existing {
-    /// Its rows stay, and others come to them.
+    /// Its rows stay, and the new ones are added.
     Add,
-    /// The commit puts a new table in its place.
+    /// The commit replaces it by a new table.
     Replace,
-    /// As `Add`; and if there is none, none is made.
+    /// As `Add`; but if there is no such table, none is created.
     Require,
-    /// The database does not have the table, whose columns these are: somebody takes the rows.
+    /// The database does not have the table, whose columns these are: a receiver takes the rows.
     Elsewhere(Arc<Schema>),
 }
 
-/// What kind of file it is.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
-    /// By its first bytes.
+    /// Detected by its first bytes.
     Auto,
     /// Delimited text, perhaps compressed.
     Csv,
-    /// Text as PostgreSQL's COPY has it, with backslashes, perhaps compressed.
+    /// The text format of PostgreSQL's COPY, with backslashes, perhaps compressed.
     Backslashed,
     /// Apache Parquet.
     Parquet,
 }
 
-/// How text is to be read; what is not given is found from a sample.
+/// The dialect of a text; options that are not given are detected from a sample.
 #[derive(Debug, Clone)]
 pub struct DialectOptions {
     /// One ASCII byte.
     pub delimiter: Option<u8>,
     /// One ASCII byte.
     pub quote: Quote,
-    /// Whether the first record is names.
+    /// The kind of the first record: header or row.
     pub header: Header,
-    /// An unquoted cell that is NULL, beside the empty one.
+    /// An unquoted text that means NULL, beside the empty one.
     pub null_text: Option<String>,
-    /// Physical lines before the header.
+    /// The number of physical lines before the header.
     pub skip_lines: u64,
-    /// What a record with too few fields is.
+    /// The treatment of a record with too few fields.
     pub missing_fields: MissingFields,
-    /// What a record with too many fields is.
+    /// The treatment of a record with too many fields.
     pub extra_fields: ExtraFields,
 }
 
-/// Which byte quotes.
+/// The byte that quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quote {
     /// `"`, unless a sample shows that it encloses no fields.
     Standard,
     /// This byte.
     Byte(u8),
-    /// Nothing quotes.
+    /// No byte quotes.
     None,
 }
 
@@ -226,7 +227,7 @@ impl Quote {
     }
 }
 
-/// What a record with too few fields is.
+/// The treatment of a record with too few fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MissingFields {
     /// A bad record.
@@ -235,16 +236,16 @@ pub enum MissingFields {
     Null,
 }
 
-/// What a record with too many fields is.
+/// The treatment of a record with too many fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtraFields {
     /// A bad record.
     Reject,
-    /// A record whose last fields do not count.
+    /// A record whose last fields are ignored.
     Ignore,
 }
 
-/// What a bad cell or record does.
+/// The handling of a bad cell or record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnError {
     /// It fails the import.

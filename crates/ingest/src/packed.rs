@@ -1,13 +1,14 @@
-//! Slabs that are full: their values in as few bytes as they need, until they are sealed.
+//! Packed slabs: the values of full slabs in as few bytes as they need, until they are sealed.
 //!
-//! - PK1. `unpack` gives what went in: every value, NULL, mark and text.
+//! - PK1. `unpack` gives the packed rows: every value, NULL, mark and text.
 //! - PK2. A text column's values are slot codes: 0 is NULL, an odd one a number of the worker's
 //!   interner, an even one a text of the slab (`SlotCode`).
 //!
-//! Rows wait in memory until all of the input is read, and fresh memory is the dearest thing that
-//! an import uses: so an open slab is recycled memory, and what waits is packed. Integers are kept
-//! as codes from the least value of the slab, texts are compressed where the segment will compress
-//! them anyway. Not here: how rows get into a slab (`distribute`), what encodings a segment has.
+//! Rows wait in memory until all of the input is read, and fresh memory is the most expensive
+//! resource of an import: so an open slab is recycled memory, and full ones are packed. Integers
+//! are kept as codes from the minimum of the slab, texts are compressed if the segment will
+//! compress them anyway. Not here: filling slabs with rows (`distribute`), the encodings of a
+//! segment.
 
 use tidegate_model::ColumnType;
 use tidegate_storage::segment::strings::{StringCompressor, TextForm};
@@ -21,29 +22,30 @@ pub(crate) struct PackedSlab {
     pub(crate) columns: Vec<PackedColumn>,
     /// The codes of all columns, one after the other.
     pub(crate) codes: Vec<u8>,
-    /// A set bit is a NULL; absent where a column has none. Text columns have slots instead.
+    /// A set bit is a NULL; `None` for a column without NULLs. Text columns have slots instead.
     pub(crate) nulls: Vec<Option<Box<[u64]>>>,
-    /// One for each text column.
+    /// The texts of each text column.
     pub(crate) texts: Vec<PackedTexts>,
     pub(crate) marks: Vec<Mark>,
-    /// Whose interners its slots are numbers of.
+    /// The worker whose interners its slots refer to.
     pub(crate) worker: u32,
-    /// How many slabs its worker had begun before it.
+    /// The number of slabs that its worker had begun before it.
     pub(crate) sequence: u64,
 }
 
-/// Where a column's codes are, and what they count from.
+/// The place of a column's codes, and their base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PackedColumn {
-    /// Its place in `PackedSlab::codes`.
+    /// The start of its codes in `PackedSlab::codes`.
     pub(crate) start: u32,
-    /// Bytes of a code: 0 where all values are `base`, the value's own width where they are whole.
+    /// The bytes of a code: 0 if all values are `base`, the value's own width if they are not
+    /// packed.
     pub(crate) width: u8,
     /// The value of code 0.
     pub(crate) base: u64,
 }
 
-/// Texts one after the other.
+/// Texts, stored one after the other.
 #[derive(Debug, Clone)]
 pub(crate) struct PackedTexts {
     pub(crate) bytes: Vec<u8>,
@@ -51,13 +53,13 @@ pub(crate) struct PackedTexts {
     pub(crate) form: TextForm,
 }
 
-/// What the code of a text column says (PK2).
+/// The meaning of a code of a text column (PK2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SlotCode {
     Null,
     /// A number of the worker's interner.
     Interned(u32),
-    /// A text of the slab's own.
+    /// A text of the slab itself.
     Own(u32),
 }
 
@@ -92,7 +94,7 @@ impl PackedTexts {
         &self.bytes[start..self.ends[index] as usize]
     }
 
-    /// The same texts as they were before they were compressed.
+    /// Creates a copy with the texts decompressed.
     pub(crate) fn raw(&self, compressor: &StringCompressor) -> PackedTexts {
         assert_eq!(self.form, TextForm::Compressed, "texts are decompressed once");
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(self.ends.len()));
@@ -103,7 +105,7 @@ impl PackedTexts {
         PackedTexts { bytes, ends: narrow_ends(&ends), form: TextForm::Raw }
     }
 
-    /// The bytes of the texts, uncompressed.
+    /// The size of the texts after decompression.
     pub(crate) fn plain_bytes(&self, compressor: &StringCompressor) -> usize {
         match self.form {
             TextForm::Raw => self.bytes.len(),
@@ -111,7 +113,7 @@ impl PackedTexts {
         }
     }
 
-    /// The same texts, compressed.
+    /// Creates a copy with the texts compressed.
     pub(crate) fn compressed(&self, compressor: &StringCompressor) -> PackedTexts {
         assert_eq!(self.form, TextForm::Raw, "texts are compressed once");
         let count = u32::try_from(self.ends.len()).expect("a slab is small");
@@ -126,7 +128,7 @@ fn narrow_ends(ends: &[u64]) -> Vec<u32> {
     ends.iter().map(|&end| u32::try_from(end).expect("SLAB_TEXT_MAX")).collect()
 }
 
-/// A worker's memory for packing.
+/// The buffers of a worker for packing.
 #[derive(Debug, Default)]
 pub(crate) struct SlabPacker {
     codes: Vec<u8>,
@@ -136,7 +138,7 @@ pub(crate) struct SlabPacker {
 }
 
 impl SlabPacker {
-    /// Packs the rows of a slab, which can be used again afterwards. `compressors` are those of the
+    /// Packs the rows of a slab, which can be reused afterwards. `compressors` are those of the
     /// layout's columns.
     pub(crate) fn pack(
         &mut self,
@@ -169,7 +171,7 @@ impl SlabPacker {
         }
     }
 
-    /// Lets go of memory beyond this: one text may have been a large part of all that there is.
+    /// Frees memory beyond this size: one text may have been a large part of the available memory.
     pub(crate) fn keep_at_most(&mut self, bytes: usize) {
         self.codes.clear();
         self.compressed.clear();
@@ -177,7 +179,7 @@ impl SlabPacker {
         self.compressed.shrink_to(bytes);
     }
 
-    /// Leaves the column's slot codes in `slots`.
+    /// Writes the column's slot codes to `slots`.
     fn pack_texts(
         &mut self,
         slab: &Slab,
@@ -220,7 +222,7 @@ impl SlabPacker {
 }
 
 impl PackedSlab {
-    /// The memory held.
+    /// The size of the memory held.
     pub(crate) fn memory_bytes(&self) -> usize {
         let nulls = self.nulls.iter().flatten().map(|bits| bits.len() * 8).sum::<usize>();
         let texts = self.texts.iter().map(|texts| texts.bytes.len() + texts.ends.len() * 4);
@@ -231,7 +233,7 @@ impl PackedSlab {
         self.codes.len() + nulls + columns + text_columns + marks + texts.sum::<usize>()
     }
 
-    /// The bytes of the longest text that is the slab's own, as it is packed.
+    /// The size of the slab's longest own text, as it is packed.
     pub(crate) fn longest_text(&self) -> usize {
         let longest = |texts: &PackedTexts| {
             let starts = std::iter::once(0).chain(texts.ends.iter().copied());
@@ -240,8 +242,7 @@ impl PackedSlab {
         self.texts.iter().map(longest).max().unwrap_or(0) as usize
     }
 
-    /// The bytes of the texts of each row that are the slab's own, as they are packed; empty if it
-    /// has none.
+    /// The size of the slab's own texts of each row, as they are packed; empty if it has none.
     pub(crate) fn row_texts(&self, layout: &RowLayout) -> Vec<u64> {
         let mut bytes = Vec::new();
         let mut codes = Vec::new();
@@ -262,7 +263,7 @@ impl PackedSlab {
         bytes
     }
 
-    /// The values of a column as they were, appended to `out`.
+    /// Appends the values of a column, unpacked, to `out`.
     pub(crate) fn unpack(&self, index: usize, layout: &ColumnLayout, out: &mut Vec<u8>) {
         let PackedColumn { start, width, base } = self.columns[index];
         let (start, width) = (start as usize, usize::from(width));
@@ -277,7 +278,7 @@ impl PackedSlab {
     }
 }
 
-/// Appends the codes of a column; returns their width, and what they count from.
+/// Appends the codes of a column; returns their width and their base.
 fn pack_column(values: &[u8], width: usize, out: &mut Vec<u8>) -> (u8, u64) {
     match width {
         1 => pack_codes(values.as_chunks::<1>().0, out),
@@ -300,7 +301,7 @@ fn signed<const N: usize>(bytes: [u8; N]) -> i64 {
     i64::from_le_bytes(wide) << shift >> shift
 }
 
-/// Values as their distances from the least of them, in as few bytes as the greatest needs.
+/// Appends values as their distances from the minimum, in as few bytes as the maximum needs.
 fn pack_codes<const N: usize>(values: &[[u8; N]], out: &mut Vec<u8>) -> (u8, u64) {
     let bounds = (i64::MAX, i64::MIN);
     let (min, max) = values.iter().fold(bounds, |(min, max), &value| {

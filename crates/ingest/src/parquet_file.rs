@@ -1,15 +1,14 @@
-//! Flat Parquet files: row groups are decoded in parallel and go through the same buckets, sealing
-//! and commit as text.
+//! Import of flat Parquet files: row groups are decoded in parallel and go through the same
+//! buckets, sealing and commit as text.
 //!
-//! - PQ1. Rows stand in the order of files, row groups and rows: a row group's rows are marked with
-//!   its number among all, and that of their batch in it.
-//! - PQ2. A value that its column cannot hold is a fault, as a bad cell of text is (`cast`).
-//! - PQ3. Whatever the bytes of a file are, they give rows or an error that names the file, and the
-//!   row group and the column where there is one; and they cost no more memory than a small
-//!   multiple of the file.
+//! - PQ1. Rows have the order of files, row groups and rows: the rows of a row group are marked
+//!   with its number among all, and with the number of their batch in it.
+//! - PQ2. A value that its column cannot hold is a fault, like a bad cell of text (`cast`).
+//! - PQ3. Any bytes of a file give rows or an error that names the file, and the row group and the
+//!   column where there is one; and they take no more memory than a small multiple of the file.
 //!
-//! Decoding is the `parquet` library's; strings that a file keeps in dictionaries become symbols
-//! without being looked at one by one. Not here: nested types.
+//! The `parquet` library decodes; strings that a file keeps in dictionaries become symbols without
+//! a lookup of each. Not here: nested types.
 
 mod open;
 mod union;
@@ -136,7 +135,7 @@ pub(crate) fn read(
     });
     let outcome = first_error(outcomes);
     if !matches!(outcome, Err(Error::Cancelled)) {
-        // That a file was changed is the reason of whatever else is wrong with it.
+        // A change of a file explains any other error in it.
         files.iter().try_for_each(|file| file.source.check_unchanged())?;
     }
     let (interners, held) = outcome?.into_iter().unzip();
@@ -149,8 +148,8 @@ pub(crate) fn read(
     Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks })
 }
 
-/// The starts of the buckets, from the statistics of the row groups: their rows are taken to be
-/// spread evenly between their least and greatest timestamps.
+/// The bounds of the buckets, from the statistics of the row groups: their rows are assumed to be
+/// spread evenly between their minimum and maximum timestamps.
 fn plan(files: &[ParquetFile], layout: &RowLayout, schema: &Schema) -> BucketPlan {
     let Some(column) = layout.timestamp else { return BucketPlan::single() };
     let (mut sample, mut rows) = (Vec::new(), 0);
@@ -171,15 +170,15 @@ fn plan(files: &[ParquetFile], layout: &RowLayout, schema: &Schema) -> BucketPla
 
 const SAMPLES_PER_GROUP: u64 = 512;
 
-/// The timestamps of a row group.
+/// The range of timestamps of a row group.
 struct GroupTimes {
     min: i64,
     max: i64,
     rows: u64,
 }
 
-/// The bounds of the timestamps of each row group that says them. They are hints: damaged ones,
-/// and texts, say nothing.
+/// The bounds of the timestamps of each row group that has them in its metadata. They are hints:
+/// damaged ones, and texts, are ignored.
 fn group_times(file: &ParquetFile, column: usize) -> Vec<GroupTimes> {
     let Some(own) = &file.columns[column] else { return Vec::new() };
     let field = &file.fields[own.field];
@@ -205,22 +204,22 @@ fn group_times(file: &ParquetFile, column: usize) -> Vec<GroupTimes> {
         .collect()
 }
 
-/// The place of a batch among all: rows of a row group may be split where one batch ends.
+/// The order of a batch among all: the rows of a row group may be split where one batch ends.
 fn order_of(task: usize, batch: u64) -> u64 {
     2 * ((task as u64) << BATCH_BITS | batch.min((1 << BATCH_BITS) - 1))
 }
 
-/// Batches of a row group that are told apart.
+/// The number of bits for the batch number within a row group.
 const BATCH_BITS: u32 = 20;
 
-/// Row groups wait here until there is memory for their pages, or no other is decoded.
+/// A gate at which row groups wait until there is memory for their pages, or no other is decoded.
 struct DecodeGate {
     bytes_max: u64,
     bytes: Mutex<u64>,
     changed: Condvar,
 }
 
-/// A row group that is decoded.
+/// The turn of a row group that is decoded.
 struct Turn<'a> {
     gate: &'a DecodeGate,
     bytes: u64,
@@ -247,7 +246,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// One worker.
+/// A worker that decodes row groups.
 struct Worker<'a> {
     job: &'a ParquetJob<'a>,
     converter: Converter,
@@ -343,7 +342,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// A row whose texts do not fit the memory.
+    /// Checks that the texts of a row fit the memory.
     fn check_size(&self, bytes: usize, file: usize, row: u64) -> Result<()> {
         let max = self.job.shares.record_max();
         if bytes <= max.max(LARGE_RECORD_BYTES) {
@@ -354,8 +353,8 @@ impl<'a> Worker<'a> {
         Err(Error::RecordOverMemory { path, place, max: max as u64, memory, is_open: false })
     }
 
-    /// A date that is only one month first, where all before it could be either: they may all have
-    /// been misread.
+    /// Fails at a date that is valid only month first, if all before it could be either: they may
+    /// all have been misread.
     fn check_ambiguous(&self, file: usize, origin: &dyn RowOrigin) -> Result<()> {
         let job = self.job;
         let is_ambiguous = |fault: &&Fault| job.times.ambiguous[fault.column as usize];

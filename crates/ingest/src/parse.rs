@@ -1,13 +1,13 @@
-//! One cell of text becomes one value, for every column type but the strings.
+//! Parsers of one cell of text, for every column type except the strings.
 //!
-//! - X1. Any bytes are fine: they give a value or a `CellError`, never a panic.
-//! - X2. Spaces and tabs around a value do not count; a cell of nothing else is not a value.
-//! - X3. What is accepted is exact: an integer is never rounded, a float is the nearest one, a
+//! - X1. Any bytes give a value or a `CellError`, never a panic.
+//! - X2. Spaces and tabs around a value are ignored; a cell of nothing else is not a value.
+//! - X3. An accepted value is exact: an integer is never rounded, a float is the nearest one, a
 //!   decimal is rounded half away from zero to its scale.
 //!
-//! These functions run once a cell: the common forms are read eight bytes at a time, and whatever
-//! those paths do not understand goes to a slower one that decides. Not here: NULL, which is the
-//! record's matter (an empty cell is an error here), and timestamps (`timestamp`).
+//! These functions run once a cell: the common forms are read eight bytes at a time, and all other
+//! forms go to a slower path that decides. Not here: NULL, which the caller handles (an empty cell
+//! is an error here), and timestamps (`timestamp`).
 
 use thiserror::Error;
 
@@ -29,7 +29,7 @@ pub(crate) use swar::{
 use hex::{decode_eight, decode_hex};
 use tidegate_model::limits;
 
-/// Why a cell has no value of its column's type. `Display` is the reason that rejects carry.
+/// The reason why a cell is no value of its column's type. `Display` gives the reason in rejects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Error)]
 #[non_exhaustive]
 pub enum CellError {
@@ -68,7 +68,7 @@ pub enum CellError {
 }
 
 impl CellError {
-    /// The SQLSTATE of a statement that stops at this cell.
+    /// The SQLSTATE of a statement that fails at this cell.
     #[must_use]
     pub fn sqlstate(self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ impl CellError {
     }
 }
 
-/// BOOLEAN: `true`, `t`, `yes`, `1`, `false`, `f`, `no`, `0`, in any case.
+/// Parses a BOOLEAN: `true`, `t`, `yes`, `1`, `false`, `f`, `no`, `0`, in any case.
 ///
 /// # Errors
 /// `NotABoolean`.
@@ -111,7 +111,8 @@ fn parse_bool_in_any_case(text: &[u8]) -> Result<bool, CellError> {
     }
 }
 
-/// UUID: 32 hex digits, with hyphens at their four places or with none. Bytes as in the text.
+/// Parses a UUID: 32 hex digits, with hyphens at their four places or with none. The bytes have the
+/// order of the text.
 ///
 /// # Errors
 /// `NotAUuid`.
@@ -122,7 +123,7 @@ pub fn parse_uuid(text: &[u8]) -> Result<[u8; 16], CellError> {
 }
 
 fn parse_bare_uuid(text: &[u8]) -> Option<[u8; 16]> {
-    // Put together in registers: a copy without hyphens would be read before it is written.
+    // The words are joined in registers: a copy without hyphens would be read before it is written.
     let words = if let Ok(text) = <&[u8; 32]>::try_from(text) {
         [word_at(text, 0), word_at(text, 8), word_at(text, 16), word_at(text, 24)]
     } else {
@@ -144,8 +145,8 @@ fn parse_bare_uuid(text: &[u8]) -> Option<[u8; 16]> {
     are_digits.then_some(uuid)
 }
 
-/// IPV4: four numbers up to 255 without leading zeros (which some read as octal), with dots
-/// between. The first is the highest byte.
+/// Parses an IPV4: four numbers up to 255 without leading zeros (which some programs read as
+/// octal), with dots between. The first is the highest byte.
 ///
 /// # Errors
 /// `NotAnIpv4`.
@@ -177,8 +178,8 @@ fn digit(byte: u8) -> Option<u32> {
     byte.is_ascii_digit().then(|| u32::from(byte - b'0'))
 }
 
-/// BINARY: `\x` and pairs of hex digits. The bytes are appended to `out`, which an error leaves
-/// as it was.
+/// Parses a BINARY: `\x` and pairs of hex digits. The bytes are appended to `out`, which stays
+/// unchanged after an error.
 ///
 /// # Errors
 /// `NotBinary`; `TooLong` above `limits::VALUE_BYTES`.
@@ -202,7 +203,7 @@ pub fn parse_binary(text: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     Err(CellError::NotBinary)
 }
 
-/// VARCHAR and SYMBOL: the text itself, if it may be one.
+/// Checks the text of a VARCHAR or SYMBOL.
 ///
 /// # Errors
 /// `TooLong` above `bytes_max`, `NotUtf8`, `NulInText`.
@@ -227,7 +228,7 @@ pub(crate) fn trimmed(text: &[u8]) -> &[u8] {
     &text[start..=last]
 }
 
-/// As `trimmed`, for a second attempt: `None` if there is nothing to trim.
+/// As `trimmed`, for a second attempt; `None` if there is nothing to trim.
 pub(crate) fn without_margin(text: &[u8]) -> Option<&[u8]> {
     let inner = trimmed(text);
     (inner.len() < text.len()).then_some(inner)

@@ -1,15 +1,15 @@
-//! How far an import is: counters that its threads raise and others may look at.
+//! Progress of an import: counters that its threads increment and other threads may read.
 //!
-//! Not here: showing it, which is the command line's.
+//! Not here: the display of progress, which the command line does.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-/// Counters of a running import. Relaxed everywhere: they guard nothing.
+/// The counters of a running import. All accesses are relaxed: the counters guard nothing.
 #[derive(Debug, Default)]
 pub struct Progress {
     phase: AtomicU8,
-    /// 0 while it is not known.
+    /// The size of the input; 0 while it is not known.
     bytes_total: AtomicU64,
     bytes_read: AtomicU64,
     rows_read: AtomicU64,
@@ -19,51 +19,52 @@ pub struct Progress {
     spilled_bytes: AtomicU64,
 }
 
-/// What an import is doing.
+/// The phase of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
-    /// Looks at the input and the table.
+    /// Inspecting the input and the table.
     Setup = 0,
-    /// Reads, parses and distributes rows.
+    /// Reading, parsing and distributing rows.
     Read = 1,
-    /// Sorts, encodes and writes segments.
+    /// Sorting, encoding and writing segments.
     Seal = 2,
-    /// Syncs segments and commits.
+    /// Syncing segments and committing.
     Commit = 3,
-    /// Has committed.
+    /// Committed.
     Done = 4,
 }
 
 /// The counters at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct ProgressSample {
-    /// What it is doing.
+    /// The phase of the import.
     pub phase: Phase,
-    /// Bytes of the input as it is stored, so compressed ones if it is compressed.
+    /// The bytes of the input that were read, compressed ones if it is compressed.
     pub bytes_read: u64,
-    /// All bytes of the input; `None` for a pipe.
+    /// The size of the input; `None` for a pipe.
     pub bytes_total: Option<u64>,
-    /// Records met.
+    /// Records read.
     pub rows_read: u64,
     /// Rows whose segments are encoded.
     pub rows_sealed: u64,
     /// Records left out.
     pub rows_rejected: u64,
-    /// Memory counted against the budget.
+    /// The memory that is counted against the budget.
     pub memory_bytes: u64,
-    /// Bytes written to and read back from scratch files.
+    /// Bytes that were written to scratch files and read back, counted as they are read.
     pub spilled_bytes: u64,
 }
 
 impl Progress {
-    /// Nothing has happened yet.
+    /// Creates counters of 0.
     #[must_use]
     pub fn new() -> Progress {
         Progress::default()
     }
 
-    /// The counters now. They are read one by one, so they may be of slightly different moments.
+    /// The present counters. They are read one by one, so they may belong to slightly different
+    /// moments.
     #[must_use]
     pub fn sample(&self) -> ProgressSample {
         let phase = match self.phase.load(Relaxed) {

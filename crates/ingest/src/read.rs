@@ -1,11 +1,12 @@
-//! What a worker does with pieces of text: index, cut into records, convert, distribute.
+//! The worker of a text import: indexes pieces of text (input chunks), splits them into records,
+//! converts these and distributes the rows.
 //!
-//! - T1. Every record is converted exactly once: by the worker of the piece it lies in, or, if it
-//!   lies in several, by the one that has its last missing part.
+//! - T1. Every record is converted exactly once: by the worker of its piece, or, if it lies in
+//!   several pieces, by the worker that has its last missing part.
 //! - T2. Rows of a piece are marked `2 * piece`, a record that begins in it and ends later
-//!   `2 * piece + 1`: marks order rows as they stand in the input.
+//!   `2 * piece + 1`: marks give rows the order of the input.
 //!
-//! Not here: where pieces come from (`input`), what becomes of bad records (`faults`).
+//! Not here: the source of pieces (`input`), the handling of bad records (`faults`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -32,15 +33,15 @@ use crate::strip::{STRIP_ROWS, Strip};
 use crate::tally::Joined;
 use crate::timestamp::TimestampFormat;
 
-/// What all workers of a text import share.
+/// The state that all workers of a text import share.
 #[derive(Debug)]
 pub(crate) struct ReadJob<'a> {
     pub(crate) files: &'a [TextFile],
     pub(crate) layout: &'a RowLayout,
     pub(crate) formats: &'a [Option<TimestampFormat>],
-    /// For each column of the table, whether its type is a guess.
+    /// For each column of the table, true if its type is a guess.
     pub(crate) guesses: &'a [bool],
-    /// For each column of the table, whether its dates could be read in two ways.
+    /// For each column of the table, true if its dates can be read in two ways.
     pub(crate) ambiguous: &'a [bool],
     pub(crate) null_text: Option<&'a [u8]>,
     pub(crate) missing_fields: MissingFields,
@@ -58,20 +59,20 @@ pub(crate) struct ReadJob<'a> {
     pub(crate) stop: AtomicBool,
 }
 
-/// How the records of one input map to the table.
+/// The mapping of the records of one input to the table.
 #[derive(Debug, Clone)]
 pub(crate) struct TextFile {
     /// For each column of the table, the field of a record.
     pub(crate) sources: Vec<Option<usize>>,
-    /// How many fields a record has.
+    /// The number of fields of a record.
     pub(crate) fields: usize,
     pub(crate) has_header: bool,
-    /// Lines before its first piece.
+    /// The lines before its first piece.
     pub(crate) skip_lines: u64,
-    /// True if a blank line is a record whose only field is NULL; else it is none.
+    /// True if a blank line is a record whose only field is NULL; otherwise it is no record.
     pub(crate) blank_is_record: bool,
     pub(crate) structure: Structure,
-    /// The shape that lines within quotes are compared with; `None` if the quotes are no guess.
+    /// The shape to which lines within quotes are compared; `None` if the quotes are not a guess.
     pub(crate) line_shape: Option<LineShape>,
 }
 
@@ -81,10 +82,10 @@ struct StretchCounts {
     records: u64,
     blank: u64,
     blank_rows: u64,
-    /// Records with too many fields, and where the first begins.
+    /// The number of records with too many fields, and the start of the first.
     long: u64,
     first_long: Option<usize>,
-    /// Records with too few.
+    /// The number of records with too few fields, and the start of the first.
     short: u64,
     first_short: Option<usize>,
 }
@@ -104,7 +105,7 @@ impl StretchCounts {
     }
 }
 
-/// One worker.
+/// The state of one worker.
 struct Worker<'a> {
     job: &'a ReadJob<'a>,
     kernel: Kernel,
@@ -113,15 +114,15 @@ struct Worker<'a> {
     strip: Strip,
     index: FieldIndex,
     rows: Vec<RowPlace>,
-    /// The input that `converter` is set up for.
+    /// The input for which `converter` is set up.
     file: usize,
-    /// Line ends of the piece, wherever they stand.
+    /// The number of line ends of the piece, wherever they stand.
     line_ends: u64,
     interners: Reservation,
 }
 
-/// Runs one worker until there are no more pieces; gives back its interners, and what they hold of
-/// the budget.
+/// Runs one worker until there are no more pieces; returns its interners, and the part of the
+/// budget that they hold.
 pub(crate) fn run(job: &ReadJob<'_>, number: u32) -> Result<(Vec<Interner>, Reservation)> {
     let mut stop = StopOthers { job, is_wanted: true };
     let outcome = Worker::new(job, number).run();
@@ -129,7 +130,7 @@ pub(crate) fn run(job: &ReadJob<'_>, number: u32) -> Result<(Vec<Interner>, Rese
     outcome
 }
 
-/// Stops the other workers when one has failed, or panics: they would wait for it for ever.
+/// A guard that stops the other workers when one fails or panics: they would wait for it for ever.
 struct StopOthers<'a> {
     job: &'a ReadJob<'a>,
     is_wanted: bool,
@@ -144,12 +145,12 @@ impl Drop for StopOthers<'_> {
     }
 }
 
-/// The records of a stretch of text that was indexed.
+/// The records of an indexed stretch of text.
 struct Stretch<'a> {
     text: &'a [u8],
     lines: Lines<'a>,
     order: u64,
-    /// The first of `FieldIndex::row_ends` that is converted.
+    /// The first of `FieldIndex::row_ends` that is to be converted.
     first_row: usize,
     is_checked: bool,
     /// True if there are line ends within quotes.
@@ -208,10 +209,10 @@ impl<'a> Worker<'a> {
             self.job.faults.tallies.of(piece.file).headers.fetch_add(1, Relaxed);
         }
         if !piece.is_first {
-            // Before the rows of this piece, whose marks are higher (T2).
+            // The record comes before the rows of this piece, whose marks are higher (T2).
             let outside = IndexOutcome { end: OUTSIDE, ..outcome };
             if self.fragment(piece, start, 0..first_end, outside)? {
-                // The record that was put together has used the index.
+                // The joined record has overwritten the index.
                 self.kernel_index(text, start.start, outcome);
             }
         }
@@ -219,7 +220,7 @@ impl<'a> Worker<'a> {
         let is_checked = is_clean_text(&text[if piece.is_first { 0 } else { first_end }..last_end]);
         let order = piece.number * 2;
         let lines = Lines::new(text, self.structure().line_end, place);
-        // Each record ends one line: what there is more is within quotes.
+        // Each record ends one line: further line ends are within quotes.
         let has_lines = (self.index.row_ends.len() as u64) < self.line_ends;
         self.stretch(&Stretch { text, lines, order, first_row, is_checked, has_lines })?;
         if last_end < text.len() || !piece.is_last {
@@ -228,8 +229,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Counts the records that end in a piece that was indexed (tally-1); the end of a file ends
-    /// one as well.
+    /// Counts the records that end in an indexed piece (tally-1); the end of a file ends one as
+    /// well.
     fn count_seen(&self, piece: &InputPiece) {
         let index = &self.index;
         let last = index.row_ends.last().map(|&row| index.field_ends[row as usize] as usize + 1);
@@ -261,7 +262,7 @@ impl<'a> Worker<'a> {
         Ok((start, outcome))
     }
 
-    /// How the input at hand is written.
+    /// The structure of the present input.
     fn structure(&self) -> &'a Structure {
         &self.job.files[self.file].structure
     }
@@ -271,8 +272,8 @@ impl<'a> Worker<'a> {
         kernel.index(text, start, self.structure(), &mut self.index);
     }
 
-    /// Hands a part of a record to the joints, and converts the record if it is whole now: says
-    /// whether it was.
+    /// Adds a part of a record to the partial records, and converts the record if it is complete
+    /// now. Returns true if it was complete.
     fn fragment(
         &mut self,
         piece: &InputPiece,
@@ -285,7 +286,7 @@ impl<'a> Worker<'a> {
         let ends_record = !self.index.row_ends.is_empty() && is_head;
         let lines = match is_head {
             true => 0,
-            // Lines that end behind the range's start are few: count those.
+            // The lines behind the start of the range are few, so those are counted.
             false => {
                 let behind = memchr::memchr_iter(self.structure().line_end, &text[range.start..]);
                 self.line_ends - behind.count() as u64
@@ -355,7 +356,7 @@ impl<'a> Worker<'a> {
         let stretch = Stretch { text, lines, order, first_row: 0, is_checked, has_lines: true };
         self.stretch(&stretch)?;
         if held.is_some() {
-            // The row is in its slab. Packed and spilled, it is there twice again.
+            // The row is in its slab now. Packing and spilling make two further copies of it.
             drop(bytes);
             self.index = FieldIndex::default();
             self.strip.clear();
@@ -387,13 +388,13 @@ impl<'a> Worker<'a> {
         Error::RecordOverMemory { path, place, max, memory, is_open }
     }
 
-    /// Counts what this worker's memory has grown by, and spills what is too much.
+    /// Counts the bytes by which this worker's memory has grown, and spills the excess.
     fn settle(&mut self) -> Result<()> {
         let interned = self.converter.memory_bytes();
         self.distributor.settle_in(&self.job.room, &mut self.interners, interned)
     }
 
-    /// Converts the records of a stretch that is indexed, a strip at a time.
+    /// Converts the records of an indexed stretch, a strip at a time.
     fn stretch(&mut self, stretch: &Stretch<'_>) -> Result<()> {
         let job = self.job;
         let fields = job.files[self.file].fields;
@@ -483,8 +484,8 @@ impl<'a> Worker<'a> {
         self.job.faults.tallies.of(self.file).add_joined(joined);
     }
 
-    /// Of a file whose lines end with CR: an LF that is not within quotes ends a line as well, and
-    /// the record is several.
+    /// Checks a file whose lines end with CR: an LF outside of quotes ends a line as well, and the
+    /// record is several records.
     fn check_line_ends(
         &self,
         stretch: &Stretch<'_>,
@@ -507,7 +508,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// The place of a record with `found` fields; one with too few gets empty ones, if it may.
+    /// The place of a record with `found` fields; one with too few gets empty ones, if the options
+    /// allow it.
     fn row_place(
         &mut self,
         found: usize,
@@ -529,7 +531,7 @@ impl<'a> Worker<'a> {
         let ends = &mut self.index.field_ends;
         let first = u32::try_from(ends.len()).expect("fewer fields than bytes");
         ends.extend_from_within(place.first as usize..place.first as usize + found);
-        // A field from `end + 1` to `end + 1` is empty, so it is NULL.
+        // A field from `end + 1` to `end + 1` is empty, and so NULL.
         let mut end = *ends.last().expect("a record has a field");
         for _ in found..fields {
             end += 1;
@@ -574,7 +576,7 @@ fn without_line_end<'a>(record: &'a [u8], structure: &Structure) -> &'a [u8] {
     record.strip_suffix(b"\r").unwrap_or(record)
 }
 
-/// Whether all of it is UTF-8 without NUL: then no field of it needs a check.
+/// Returns true if all of it is UTF-8 without NUL: then none of its fields needs a check.
 fn is_clean_text(text: &[u8]) -> bool {
     simdutf8::basic::from_utf8(text).is_ok() && memchr::memchr(0, text).is_none()
 }

@@ -1,13 +1,14 @@
-//! Buckets that turned out too large are split: a second pass over binary rows.
+//! Splits buckets that are too large, in a second pass over binary rows.
 //!
-//! - RF1. Splitting moves rows, it does not change them: every row keeps its piece and its place in
-//!   it, so the order of equal timestamps stays that of the input.
-//! - RF2. What takes more memory than it may is one record, or rows of one piece at one instant.
+//! - RF1. Splitting moves rows and does not change them: every row keeps its input chunk and its
+//!   position in it, so the order of equal timestamps stays that of the input.
+//! - RF2. A bucket that takes more memory than allowed is one record, or rows of one chunk with one
+//!   timestamp.
 //!
-//! It happens when the sample did not show the times of most rows (a pipe shows only its
-//! beginning), when there are more rows than `BUCKETS_MAX` buckets should hold, when a few rows are
-//! much larger than the others, and when a table has no designated timestamp: then rows are split
-//! by where they stand in the input, as are those of one instant.
+//! A bucket is too large when the sample did not show the times of most rows (of a pipe it has only
+//! the beginning), when there are too many rows for `BUCKETS_MAX` buckets, when a few rows are much
+//! larger than the others, and when a table has no designated timestamp: then rows are split by
+//! their position in the input, as are those of one timestamp.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -27,17 +28,17 @@ use crate::packed::{PackedSlab, SlotCode};
 use crate::progress::Progress;
 use crate::strip::{Cell, Place, STRIP_ROWS, Strip, Values};
 
-/// What splitting needs.
+/// The state that splitting needs.
 #[derive(Debug)]
 pub(crate) struct RefineJob<'a> {
     pub(crate) buckets: &'a Buckets,
     pub(crate) spill: &'a SpillFile,
     pub(crate) spill_from: u64,
-    /// Buckets of more rows are split.
+    /// The number of rows above which a bucket is split.
     pub(crate) rows_max: u64,
-    /// Buckets that take more memory are split, down to single records.
+    /// The memory above which a bucket is split, down to single records.
     pub(crate) bytes_max: u64,
-    /// One slab with so much text is unpacked at a time.
+    /// A lock for unpacking slabs with much text, one at a time.
     pub(crate) large: Mutex<()>,
     pub(crate) large_from: usize,
     pub(crate) partition_by: PartitionUnit,
@@ -50,7 +51,7 @@ pub(crate) struct RefineJob<'a> {
 pub(crate) fn refine(job: &RefineJob<'_>) -> Result<Vec<Bucket>> {
     let mut refined = Vec::with_capacity(job.buckets.count());
     for number in 0..job.buckets.count() {
-        // Those that are still to be looked at, the first of them at the end.
+        // The buckets that are still to be checked, the next one last.
         let mut open = vec![job.buckets.take(number)];
         while let Some(bucket) = open.pop() {
             // Beside one large record there may be a few small ones.
@@ -70,7 +71,7 @@ pub(crate) fn refine(job: &RefineJob<'_>) -> Result<Vec<Bucket>> {
 }
 
 enum Split {
-    /// One record, or one piece of text at one instant: there is nothing to split by.
+    /// One record, or one chunk of text with one timestamp, which cannot be split.
     Whole(Bucket),
     Parts(Vec<Bucket>),
 }
@@ -80,7 +81,8 @@ fn split(job: &RefineJob<'_>, bucket: Bucket, is_large: bool) -> Result<Split> {
         return Ok(Split::Whole(bucket));
     };
     let parts = Arc::new(job.buckets.like(plan, key));
-    // Rows of a piece are in slabs of one worker, so workers' slabs can be moved side by side.
+    // The rows of a chunk are in slabs of one worker, so slabs of different workers can be moved in
+    // parallel.
     let mut by_worker: BTreeMap<u32, Vec<StoredSlab>> = BTreeMap::new();
     for slab in bucket.slabs {
         by_worker.entry(slab.worker()).or_default().push(slab);
@@ -98,7 +100,7 @@ fn split(job: &RefineJob<'_>, bucket: Bucket, is_large: bool) -> Result<Split> {
     Ok(Split::Parts(parts.filter(|part| part.rows > 0).collect()))
 }
 
-/// What a bucket is split by; `None` if it cannot be.
+/// The key and the plan by which a bucket is split; `None` if it cannot be split.
 fn plan(
     job: &RefineJob<'_>,
     bucket: &Bucket,
@@ -106,7 +108,7 @@ fn plan(
 ) -> Result<Option<(BucketKey, BucketPlan)>> {
     let count_max = job.buckets.options.count_max;
     let by_bytes = |sample| {
-        // What is between two samples may be more than it seems.
+        // The rows between two samples may be larger than they seem.
         let plan = BucketPlan::by_bytes(sample, job.bytes_max / 4 * 3, count_max);
         (plan.count() > 1).then_some(plan)
     };
@@ -134,13 +136,13 @@ fn plan(
         return Ok(Some((BucketKey::Time, plan)));
     }
     match bounds(job, bucket, column)? {
-        // Rows of one instant stand as in the input.
+        // Rows with one timestamp keep the order of the input.
         (min, max) if min == max => by_input(),
         (_, max) => Ok(Some((BucketKey::Time, BucketPlan::cut_at(max)))),
     }
 }
 
-/// Calls `step` with slabs of a bucket, those of the spill file read back one by one.
+/// Calls `step` with the slabs of a bucket; those in the spill file are read back one by one.
 fn each_slab<'a>(
     job: &RefineJob<'_>,
     slabs: impl Iterator<Item = &'a StoredSlab>,
@@ -160,7 +162,7 @@ fn each_slab<'a>(
     Ok(())
 }
 
-/// The first and the last instant.
+/// The first and the last timestamp.
 fn bounds(job: &RefineJob<'_>, bucket: &Bucket, column: usize) -> Result<(i64, i64)> {
     let layout = &job.buckets.layout.columns[column];
     let (mut values, mut bounds) = (Vec::new(), (i64::MAX, i64::MIN));
@@ -175,8 +177,8 @@ fn bounds(job: &RefineJob<'_>, bucket: &Bucket, column: usize) -> Result<(i64, i
     Ok(bounds)
 }
 
-/// The times of rows, or the pieces that they come from, and the bytes that each stands for: all
-/// rows that are large, and others spread over the bucket.
+/// The times of rows, or their input chunks, each with the bytes that it represents: all large
+/// rows, and a sample of the others over the whole bucket.
 fn sample(job: &RefineJob<'_>, bucket: &Bucket, time: Option<usize>) -> Result<Vec<(i64, u64)>> {
     let layout = &job.buckets.layout;
     let mut sample = Vec::new();
@@ -213,13 +215,13 @@ fn sample(job: &RefineJob<'_>, bucket: &Bucket, time: Option<usize>) -> Result<V
             if is_large {
                 sample.push((key, text));
             } else if row % SAMPLED_STEP == 0 {
-                // It stands for those before it, and those of slabs that are passed over.
+                // It represents the rows before it, and those of slabs that are skipped.
                 sample.push((key, since * stride as u64));
                 since = 0;
             }
         }
     })?;
-    // What slabs take beside their rows, and what was passed over, is spread over all.
+    // The bytes of slabs beside their rows, and the skipped ones, are spread over all.
     let found: u64 = sample.iter().map(|(_, bytes)| bytes).sum();
     let all = u128::from(bucket.cost(layout).max(found));
     for (_, bytes) in &mut sample {
@@ -230,9 +232,9 @@ fn sample(job: &RefineJob<'_>, bucket: &Bucket, time: Option<usize>) -> Result<V
 }
 
 const SAMPLED_SLABS: usize = 256;
-/// Every so manyth row of those is looked at.
+/// The distance between the rows of a slab that are sampled.
 const SAMPLED_STEP: usize = 16;
-/// Texts of a row from which on it stands for itself.
+/// The bytes of text from which on a row represents itself only.
 const LARGE_TEXT: u64 = 64 << 10;
 
 fn redistribute(
@@ -255,7 +257,7 @@ fn redistribute(
         let (slab, _held) = match stored {
             StoredSlab::Here(held) => (held.slab, held.held),
             StoredSlab::Spilled(spilled) => {
-                // Its texts are there twice: as they were, and in the slabs that they go to.
+                // The texts are in memory twice: in this slab, and in the slabs that they go to.
                 let held = parts.budget.reserve_unchecked(2 * spilled.bytes);
                 distributor.spill_down_to(job.spill_from, job.spill)?;
                 (job.spill.read(spilled, layout, job.progress)?, held)
@@ -284,7 +286,7 @@ fn redistribute(
     Ok(())
 }
 
-/// A slab whose columns are as they were before they were packed.
+/// A slab with its columns unpacked.
 struct UnpackedRows<'a> {
     slab: &'a PackedSlab,
     columns: &'a [Vec<u8>],

@@ -1,21 +1,20 @@
-//! What was not imported, and why: a file with one line of JSON for each rejected record and each
-//! cell that became NULL, or somebody who takes them.
+//! The list of rejects: a file with one line of JSON for each rejected record and each cell that
+//! became NULL, or a receiver of them.
 //!
-//! - J1. The file exists only if something was rejected; one that was there before is replaced,
-//!   or removed when nothing was.
+//! - J1. The file exists only if something was rejected; one that was there before is replaced, or
+//!   removed when nothing was.
 //! - J2. Lines are whole and valid UTF-8, whatever bytes the input has.
-//! - J3. Every reject is counted before `record` returns; `finish` writes those that are not yet
-//!   in the file, and so does dropping the log, as far as it can.
+//! - J3. Every reject is counted before `record` returns; `finish` writes those that are not yet in
+//!   the file, and dropping the log does the same, as far as possible.
 //!
 //! ```text
 //! {"file":"a.csv","line":7,"byte":512,"column":"price","text":"x1","reason":"not a number"}
 //! ```
 //!
-//! `line` counts physical lines from 1, `byte` is where the record begins in the decompressed
-//! file, and `"lines":3` comes behind them if the record has several; a row of a Parquet file has
-//! `"row":7` in their place. `column` is null where no single cell is at fault; `text` is the
-//! record then, else the cell, up to `TEXT_BYTES`. The order of lines is that in which workers
-//! found them.
+//! `line` counts physical lines from 1, `byte` is the start of the record in the decompressed file,
+//! and `"lines":3` follows if the record has several; a row of a Parquet file has `"row":7` in
+//! their place. `column` is null where no single cell is at fault; `text` is the record then, else
+//! the cell, up to `TEXT_BYTES`. The lines have the order in which workers found them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,14 +29,14 @@ use tidegate_platform::{Class, Disk, DiskFile, OpenMode};
 use crate::options::RejectList;
 use crate::parse::CellError;
 
-/// How much of a rejected text is kept: enough to recognise it (COPY's `reject_raw_bytes`).
+/// The bytes of a rejected text that are kept: enough to recognise it (COPY's `reject_raw_bytes`).
 pub const TEXT_BYTES: usize = 4 << 10;
 
-/// How much is collected before it is written: a write for each reject would be most of the time
-/// of an import that rejects much.
+/// The bytes that are collected before they are written: a write for each reject would take most of
+/// the time of an import with many rejects.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Why a record or a cell was not imported.
+/// The reason why a record or a cell was not imported.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Error)]
 #[non_exhaustive]
 pub enum Reason {
@@ -61,13 +60,14 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Whether the record as a whole is at fault, as it is where delimiter or quote are wrong.
+    /// Returns true if the record as a whole is at fault, as happens with a wrong delimiter or
+    /// quote.
     #[must_use]
     pub fn is_of_shape(self) -> bool {
         matches!(self, Reason::TooManyFields | Reason::TooFewFields | Reason::TextAfterQuote)
     }
 
-    /// The SQLSTATE of a statement that stops here.
+    /// The SQLSTATE of a statement that fails here.
     #[must_use]
     pub fn sqlstate(self) -> &'static str {
         match self {
@@ -82,17 +82,17 @@ impl Reason {
     }
 }
 
-/// Where a record is in its file.
+/// The place of a record in its file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum RejectPlace {
-    /// In text: where it begins.
+    /// In text: the start of the record.
     Line {
-        /// Physical lines, from 1.
+        /// The number of the physical line, from 1.
         line: u64,
-        /// Bytes from the start of the decompressed file.
+        /// The bytes from the start of the decompressed file.
         byte: u64,
     },
-    /// In a Parquet file: its number among all rows of the file, from 1.
+    /// In a Parquet file: the number of the row among all rows of the file, from 1.
     Row(u64),
 }
 
@@ -105,7 +105,7 @@ impl fmt::Display for RejectPlace {
     }
 }
 
-/// What was done about a bad cell or record.
+/// The action taken for a bad cell or record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// The record was left out.
@@ -116,9 +116,9 @@ pub enum Action {
     Aborted,
 }
 
-/// Takes the rejects of a job, from all its threads: whoever has one waits.
+/// A receiver of the rejects of a job, called by all its threads: a thread that has one waits.
 pub trait TakeRejects: fmt::Debug + Send + Sync {
-    /// What messages call the list of them.
+    /// The name of the list in messages.
     fn name(&self) -> &str;
 
     /// Takes one.
@@ -128,32 +128,32 @@ pub trait TakeRejects: fmt::Debug + Send + Sync {
 /// One reject.
 #[derive(Clone, Copy, Debug)]
 pub struct Reject<'a> {
-    /// The file's path, or what stands for it.
+    /// The file's path, or a name in place of it.
     pub file: &'a str,
-    /// Where the record is in it.
+    /// The place of the record in the file.
     pub place: RejectPlace,
     /// The number of lines of text of the record; 1 in a Parquet file.
     pub lines: u64,
-    /// The column at fault; `None` if it is the record as a whole.
+    /// The column at fault; `None` for the record as a whole.
     pub column: Option<&'a str>,
     /// The cell, or the record.
     pub text: &'a [u8],
-    /// What is wrong with it.
+    /// The reason.
     pub reason: Reason,
-    /// What was done about it.
+    /// The action taken.
     pub action: Action,
 }
 
-/// A reject as messages name it.
+/// A reject as it is named in messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rejected {
-    /// The file's path, or what stands for it.
+    /// The file's path, or a name in place of it.
     pub file: String,
-    /// Where the record is in it.
+    /// The place of the record in the file.
     pub place: RejectPlace,
-    /// The column at fault; `None` if it is the record as a whole.
+    /// The column at fault; `None` for the record as a whole.
     pub column: Option<String>,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -178,7 +178,7 @@ impl Rejected {
     }
 }
 
-/// What stops a job that rejects.
+/// The error that stops a job with rejects.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RejectError {
@@ -195,7 +195,7 @@ pub enum RejectError {
 }
 
 impl RejectError {
-    /// Whose fault it is.
+    /// The class of the error: the party that can mend it.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
@@ -208,13 +208,13 @@ impl RejectError {
     }
 }
 
-/// Collects the rejects of a job; shared by its workers.
+/// The log that collects the rejects of a job; shared by its workers.
 #[derive(Debug)]
 pub struct RejectLog {
     disk: Arc<dyn Disk>,
-    /// The file, or what stands for it.
+    /// The file, or a name in place of it.
     path: PathBuf,
-    /// Who takes rejects in place of the file.
+    /// The receiver of rejects in place of the file.
     taker: Option<Arc<dyn TakeRejects>>,
     errors_max: Option<u64>,
     state: Mutex<State>,
@@ -223,7 +223,7 @@ pub struct RejectLog {
 #[derive(Debug, Default)]
 struct State {
     count: u64,
-    /// Of those in the file that was first in having any, the one that stands first.
+    /// The first reject by place in its file; the file is that of the first recorded reject.
     first: Option<Rejected>,
     /// At most one for each column and reason.
     reasons: BTreeMap<(Option<String>, Reason), u64>,
@@ -233,7 +233,7 @@ struct State {
     file_bytes: u64,
 }
 
-/// What was rejected in all.
+/// The summary of all rejects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RejectSummary {
     /// Records and cells together.
@@ -242,12 +242,12 @@ pub struct RejectSummary {
     pub path: Option<PathBuf>,
     /// The first one; `None` if nothing was rejected.
     pub first: Option<Rejected>,
-    /// Column, reason and how often, the most frequent first.
+    /// Column, reason and count, the most frequent first.
     pub reasons: Vec<(Option<String>, Reason, u64)>,
 }
 
 impl RejectLog {
-    /// A log that writes once there is something to write, and lets a job stop after more than
+    /// Creates a log that opens its file at the first reject, and stops a job after more than
     /// `errors_max` rejects.
     #[must_use]
     pub fn new(disk: Arc<dyn Disk>, list: &RejectList, errors_max: Option<u64>) -> RejectLog {
@@ -290,13 +290,13 @@ impl RejectLog {
         }
     }
 
-    /// How many were recorded.
+    /// The number of rejects.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.lock().count
     }
 
-    /// Writes what is left to write, and sums up.
+    /// Writes the remaining lines, and returns the summary.
     ///
     /// # Errors
     /// `Disk`.
@@ -311,7 +311,7 @@ impl RejectLog {
         Ok(RejectSummary { count: state.count, path, first: state.first.clone(), reasons })
     }
 
-    /// Removes the list of an earlier job if this one, which was done, has rejected nothing (J1).
+    /// Removes the list of an earlier job after a job without rejects (J1).
     ///
     /// # Errors
     /// `Disk`.
@@ -321,24 +321,24 @@ impl RejectLog {
         }
         match self.beginning()? {
             (_, LINE_START) => Ok(self.disk.remove(&self.path)?),
-            // It is somebody else's.
+            // The file is not a list of rejects.
             _ => Ok(()),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A worker that panicked here leaves counts that are right and a buffer of whole lines.
+        // A worker that panicked here leaves correct counts and a buffer of whole lines.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks that there is a folder for the list, and none in its place.
+    /// Checks that the directory of the list exists, and that its path is not a directory.
     ///
     /// # Errors
     /// `NoFolder`, `IsFolder`, `Disk`.
     pub fn check_folder(&self) -> Result<(), RejectError> {
         let folder = self.path.parent().filter(|_| self.taker.is_none());
         let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
-        // Only a folder has a list of files.
+        // Only a directory has a list of files.
         if self.taker.is_none() && self.disk.list(&self.path).is_ok() {
             return Err(RejectError::IsFolder { path: self.path.clone() });
         }
@@ -350,7 +350,7 @@ impl RejectLog {
         }
     }
 
-    /// A file that is there is only replaced if it lists the rejects of an earlier import.
+    /// Checks an existing file: it is only replaced if it is the list of an earlier import.
     fn check_path(&self) -> Result<(), RejectError> {
         if !self.disk.exists(&self.path)? {
             return Ok(());
@@ -361,7 +361,7 @@ impl RejectLog {
         }
     }
 
-    /// The first bytes of the file that is there, and how many those are.
+    /// The first bytes of the existing file, and their number.
     fn beginning(&self) -> Result<(usize, [u8; LINE_START.len()]), RejectError> {
         let mut start = [0; LINE_START.len()];
         let file = self.disk.open(&self.path, OpenMode::Read)?;
@@ -391,12 +391,12 @@ impl RejectLog {
 impl Drop for RejectLog {
     fn drop(&mut self) {
         let mut state = std::mem::take(&mut *self.lock());
-        // Whoever wants to know whether it worked calls `finish` (J3).
+        // A caller that needs the result calls `finish` (J3).
         let _ = self.flush(&mut state);
     }
 }
 
-/// How every line begins.
+/// The beginning of every line.
 const LINE_START: [u8; 8] = *b"{\"file\":";
 
 fn push_line(out: &mut Vec<u8>, reject: &Reject<'_>) {
@@ -424,7 +424,7 @@ fn push_line(out: &mut Vec<u8>, reject: &Reject<'_>) {
     debug_assert!(std::str::from_utf8(&out[start..]).is_ok(), "J2");
 }
 
-/// Up to `TEXT_BYTES`, without half of a character at the end.
+/// The first `TEXT_BYTES` bytes, without a partial character at the end.
 fn beginning(text: &[u8]) -> &[u8] {
     if text.len() <= TEXT_BYTES {
         return text;
@@ -518,7 +518,7 @@ mod tests {
         assert!(!disk.exists(Path::new("/rejects.ndjson")).expect("asked"), "J1");
     }
 
-    /// A list of an earlier import lay there after a clean one, as if it were of that one.
+    /// A list of an earlier import was left after a clean one, as if it belonged to that.
     #[test]
     fn a_list_of_an_earlier_job_goes_when_nothing_is_rejected() {
         let disk = disk();

@@ -1,8 +1,8 @@
-//! A look at the input before it is read: windows spread over it, the timestamps in them, and how
-//! long records are.
+//! A sample of the input before it is read: windows spread over it, the timestamps in them, and the
+//! length of records.
 //!
-//! A sample decides only how fast an import is (where buckets begin) and what a new table looks
-//! like; never which rows it has.
+//! A sample decides only the speed of an import (the bounds of buckets) and the columns of a new
+//! table; it never affects the rows.
 
 use tidegate_platform::DiskFile;
 
@@ -10,27 +10,27 @@ use crate::error::{Error, Result};
 use crate::index::{Before, FieldIndex, Kernel, QuoteState, Start, Structure};
 use crate::timestamp::TimestampParser;
 
-/// The first window: it also has the header.
+/// The size of the first window, which includes the header.
 const HEAD_BYTES: u64 = 2 << 20;
-/// All heads but the first take so much together, as far as none is shorter than the next.
+/// The sum of the sizes of all heads but the first, as far as none is below the minimum.
 const HEADS_BYTES: u64 = 64 << 20;
-/// A head has the header at least, also one of thousands of columns.
+/// The minimum size of a head: it includes the header, even one of thousands of columns.
 const HEAD_BYTES_MIN: u64 = 64 << 10;
-/// Windows behind it, and their size.
+/// The number of windows behind the head, and their size.
 const WINDOWS: u64 = 96;
 const WINDOW_BYTES: u64 = 64 << 10;
 
-/// Bytes of the input.
+/// Samples of the bytes of an input.
 #[derive(Debug, Default)]
 pub(crate) struct Sample {
-    /// From the first byte on.
+    /// The first bytes.
     pub(crate) head: Vec<u8>,
     pub(crate) windows: Vec<Vec<u8>>,
-    /// Whether `head` is all of it.
+    /// True if `head` is the whole input.
     pub(crate) is_whole: bool,
 }
 
-/// What a sample says of the records.
+/// The records of a sample.
 #[derive(Debug, Default)]
 pub(crate) struct RecordSample {
     pub(crate) timestamps: Vec<i64>,
@@ -49,16 +49,16 @@ impl Sample {
         };
         let head = read(0, HEAD_BYTES)?;
         let rest = bytes - head.len() as u64;
-        // The types come from the beginning of each window: one window that is all of the rest
-        // would say nothing of its end.
+        // The types come from the beginning of each window: a single window over all of the rest
+        // would show nothing of its end.
         let count = rest.div_ceil(WINDOW_BYTES).min(WINDOWS);
         let step = (rest / count.max(1)).max(WINDOW_BYTES);
         let windows = (0..count).map(|i| read(HEAD_BYTES + i * step, WINDOW_BYTES));
         Ok(Sample { is_whole: rest == 0, head, windows: windows.collect::<Result<_>>()? })
     }
 
-    /// Reads the beginning and the end of an uncompressed file that is not the first one: what is
-    /// in the order of time has its other days there.
+    /// Reads the beginning and the end of an uncompressed file that is not the first one: a file in
+    /// the order of time has different days there.
     pub(crate) fn of_ends(file: &dyn DiskFile, bytes: u64, head_bytes: u64) -> Result<Sample> {
         let read = |offset: u64, wanted: u64| -> Result<Vec<u8>> {
             let mut window = vec![0; usize::try_from(wanted).expect("a window is small")];
@@ -72,19 +72,19 @@ impl Sample {
         Ok(Sample { is_whole: rest == 0, head, windows })
     }
 
-    /// The beginning of a stream, of which `wanted` bytes were asked for; `is_whole` says that
-    /// there is no more.
+    /// The sample of the beginning of a stream, of which `wanted` bytes were requested; if there
+    /// are fewer, it is the whole input.
     pub(crate) fn of_head(head: Vec<u8>, wanted: u64) -> Sample {
         let is_whole = (head.len() as u64) < wanted;
         Sample { head, windows: Vec::new(), is_whole }
     }
 
-    /// How much is read of the beginning of each of so many files that are not the first one.
+    /// The bytes that are read of the beginning of each of so many files after the first.
     pub(crate) fn head_bytes(files: usize) -> u64 {
         (HEADS_BYTES / (files as u64).max(1)).clamp(HEAD_BYTES_MIN, HEAD_BYTES)
     }
 
-    /// How much is read of the beginning of the first file.
+    /// The bytes that are read of the beginning of the first file.
     pub(crate) fn first_head_bytes() -> u64 {
         HEAD_BYTES
     }
@@ -94,7 +94,7 @@ impl Sample {
         self.windows.iter().map(Vec::as_slice).collect()
     }
 
-    /// Cuts the windows into records of `fields` fields and reads the timestamp of each.
+    /// Splits the windows into records of `fields` fields and parses the timestamp of each.
     pub(crate) fn records(
         &self,
         structure: &Structure,
@@ -133,13 +133,13 @@ impl Sample {
     }
 }
 
-/// Records with the right number of fields: their first and last field ends.
+/// The first and last field ends of the records with the right number of fields.
 fn fitting_rows(index: &FieldIndex, fields: usize, is_head: bool) -> Vec<(usize, usize)> {
     let mut rows = Vec::new();
     let mut first = 0;
     for (row, &last) in index.row_ends.iter().enumerate() {
         let last = last as usize;
-        // A window's first record is a part of one.
+        // The first record of a window is incomplete.
         if last + 1 - first == fields && (is_head || row > 0) {
             rows.push((first, last));
         }

@@ -1,13 +1,14 @@
-//! Buckets become segments: sorted in cache, gathered column by column, encoded, written.
+//! Sealing: buckets become segments, sorted in cache, gathered column by column, encoded and
+//! written.
 //!
-//! - A1. Rows of a segment ascend by timestamp; equal ones stand as in the input (Y3, T2).
-//! - A2. Segments are cut where a partition ends, and before they outgrow memory.
-//! - A3. Buckets are sorted in the order of time and wait until all before them are cut; columns of
-//!   a segment are encoded in any order, by all workers at once.
+//! - A1. Rows of a segment ascend by timestamp; equal ones keep the order of the input (Y3, T2).
+//! - A2. A segment ends where its partition ends, and before it exceeds the memory.
+//! - A3. Buckets are sorted in the order of time and wait until all before them are divided into
+//!   segments; columns of a segment are encoded in any order, by all workers at once.
 //! - A4. Few files are open: a segment has its file from its first column on, and is synced and
-//!   closed when many are written and each worker has flushed what it wrote of them.
-//! - A5. A bucket that is opened, and a column that is encoded, fit the memory that there is for
-//!   them, by their own bytes, or nothing else is opened or encoded.
+//!   closed when many are written and each worker has flushed its writes to them.
+//! - A5. A bucket that is opened, and a column that is encoded, fit their share of the memory, by
+//!   their own bytes, or nothing else is opened or encoded.
 //!
 //! Not here: commit (`import`).
 
@@ -34,41 +35,41 @@ use crate::shares::Shares;
 pub(crate) use sort::SortedBucket;
 pub(crate) use text::TextHistory;
 
-/// What all workers share while they seal.
+/// The state that all workers share while they seal.
 pub(crate) struct SealJob<'a> {
     pub(crate) txn: &'a ImportTxn,
     pub(crate) buckets: &'a Buckets,
     /// The buckets in the order of time.
     pub(crate) queue: &'a [Mutex<Bucket>],
-    /// What it takes to seal each.
+    /// The memory that sealing each bucket takes.
     pub(crate) sizes: Vec<u64>,
     pub(crate) spill: &'a SpillFile,
     /// For each worker that parsed, its interners in the order of the text columns.
     pub(crate) interners: &'a [Vec<Interner>],
-    /// One a column.
+    /// The history of each column.
     pub(crate) histories: &'a [TextHistory],
     pub(crate) partition_by: PartitionUnit,
     pub(crate) unit: TimeUnit,
     pub(crate) segment_rows_max: usize,
-    /// Rows of a segment end before they take more memory, unless one takes more by itself.
+    /// The memory of rows at which a segment ends, unless one row takes more by itself.
     pub(crate) segment_bytes_max: u64,
-    /// The memory of open segments and sorted buckets (A5).
+    /// The budget of open segments and sorted buckets (A5).
     pub(crate) open: Arc<MemoryBudget>,
-    /// Memory from which on buckets that wait are spilled before another is read back.
+    /// The memory above which waiting buckets are spilled before another is read back.
     pub(crate) read_back_max: u64,
     pub(crate) shares: Shares,
     pub(crate) io: IoChoice,
-    /// Whether the input is larger than the memory free for the page cache.
+    /// True if the input is larger than the memory free for the page cache.
     pub(crate) is_large: bool,
     pub(crate) progress: &'a Progress,
     pub(crate) cancel: &'a AtomicBool,
 }
 
-/// Segments that are written and open at a time, from which on they are synced and closed. More of
-/// them sync no faster, and a process may have few files.
+/// The number of written and open segments at which they are synced and closed. More of them sync
+/// no faster, and a process may have few files.
 const OPEN_SEGMENTS_MAX: usize = 64;
 
-/// Of a bucket that is such a part of a segment at most, all rows count as equally large.
+/// The part of a segment below which all rows of a bucket are assumed to have equal size.
 const EVEN_PARTS: u64 = 32;
 
 /// Rows of a sorted bucket that go to one segment.
@@ -82,12 +83,12 @@ pub(crate) struct Part {
 /// A segment that is being encoded.
 struct SegmentJob {
     spec: WriterSpec,
-    /// Made for the first column: a bucket may have rows of more partitions than a process may
-    /// have files open.
+    /// The writer, created for the first column: a bucket may have rows of more partitions than a
+    /// process may have open files.
     writer: Mutex<Option<Writer>>,
     parts: Vec<Part>,
     rows: usize,
-    /// The memory that its rows take.
+    /// The memory of its rows.
     bytes: u64,
     next_column: AtomicUsize,
     columns_left: AtomicUsize,
@@ -96,11 +97,11 @@ struct SegmentJob {
 /// The state of sealing.
 struct Schedule {
     next_sort: usize,
-    /// Sorted buckets whose predecessors are not all cut.
+    /// Sorted buckets that wait for those before them.
     sorted: VecDeque<Option<SortedBucket>>,
-    /// The bucket that is cut next.
+    /// The bucket that is divided next.
     next_cut: usize,
-    /// Parts of the segment that is being put together, all of one partition.
+    /// The parts of the pending segment, all of one partition.
     pending: Vec<Part>,
     pending_rows: usize,
     pending_bytes: u64,
@@ -112,29 +113,29 @@ struct Schedule {
     failed: bool,
 }
 
-/// Segments that are written, and how far they are on disk.
+/// The written segments, by their progress towards the disk.
 #[derive(Default)]
 struct Written {
-    /// Those that are on disk, and closed.
+    /// Segments that are synced and closed.
     settled: Vec<WrittenSegment>,
-    /// Those that are settled next: when each worker has flushed its writes.
+    /// Segments that are synced next, after each worker has flushed its writes.
     flushing: Vec<WrittenSegment>,
-    /// Those behind them.
+    /// Segments for the round after that.
     open: Vec<WrittenSegment>,
-    /// How often `flushing` was filled.
+    /// The number of rounds begun: `flushing` is filled once a round.
     round: u64,
-    /// How many workers have still to flush for this round.
+    /// The number of workers that have still to flush for this round.
     flushes_left: usize,
 }
 
 impl Written {
-    /// Takes a segment, and begins a round if enough of them are open.
+    /// Adds a segment, and begins a round if enough of them are open.
     fn push(&mut self, segment: WrittenSegment, workers: usize) {
         self.open.push(segment);
         self.begin_round(workers);
     }
 
-    /// The segments of the round are on disk.
+    /// Ends a round, whose segments are synced now.
     fn end_round(&mut self, mut settled: Vec<WrittenSegment>, workers: usize) {
         self.flushing.clear();
         self.settled.append(&mut settled);
@@ -149,7 +150,7 @@ impl Written {
         }
     }
 
-    /// Whether no more segments may be opened before the round has ended.
+    /// Returns true if no more segments may be opened before the round has ended.
     fn is_full(&self) -> bool {
         self.open.len() >= OPEN_SEGMENTS_MAX
     }
@@ -162,13 +163,13 @@ struct Sealer<'a, 'b> {
     changed: Condvar,
 }
 
-/// What a worker does next.
+/// The next task of a worker.
 enum Task {
-    /// Its own writes, for the round of this number.
+    /// Flush its own writes, for the round of this number.
     Flush(u64),
-    /// A bucket, and the memory that it takes.
+    /// Sort a bucket, which takes this memory.
     Sort(usize, Reservation),
-    /// A column, and the memory that it takes.
+    /// Encode a column, which takes this memory.
     Encode(Arc<SegmentJob>, usize, u64),
     Done,
 }
@@ -207,7 +208,7 @@ pub(crate) fn seal(job: &SealJob<'_>, workers: usize) -> Result<Vec<WrittenSegme
     Ok(settled)
 }
 
-/// Stops the other workers when one has failed, or panics: they would wait for it for ever.
+/// A guard that stops the other workers when one fails or panics: they would wait for it for ever.
 struct StopOthers<'a, 'b, 'c> {
     sealer: &'a Sealer<'b, 'c>,
     is_wanted: bool,
@@ -254,7 +255,7 @@ impl Sealer<'_, '_> {
                 }
                 Task::Encode(segment, column, bytes) => {
                     self.encode(&segment, column, &mut encoder, &mut queue)?;
-                    // The last column lets go of the rows.
+                    // The last column frees the rows.
                     drop(segment);
                     self.lock().encoded_bytes -= bytes;
                     self.changed.notify_all();
@@ -273,7 +274,7 @@ impl Sealer<'_, '_> {
         self.job.queue[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Settles the segments of this round, if all other workers have flushed.
+    /// Syncs and closes the segments of this round, if all other workers have flushed.
     fn settle(&self) -> Result<()> {
         let mut schedule = self.lock();
         schedule.written.flushes_left -= 1;
@@ -288,8 +289,8 @@ impl Sealer<'_, '_> {
         Ok(())
     }
 
-    /// Waits for something to do: a column of an open segment first, a bucket if there is none.
-    /// `flushed` is the last round for which the worker has flushed.
+    /// Waits for a task: a column of an open segment first, a bucket if there is none. `flushed` is
+    /// the last round for which the worker has flushed.
     fn next_task(&self, flushed: u64) -> Result<Task> {
         let mut schedule = self.lock();
         loop {
@@ -310,11 +311,11 @@ impl Sealer<'_, '_> {
                 let used = self.job.open.used_bytes() + schedule.encoded_bytes;
                 let has_room = used + bytes <= self.job.open.max_bytes();
                 if is_idle && !has_room && !schedule.pending.is_empty() {
-                    // Rows that wait for more are in the way of those.
+                    // The rows of the pending segment take the room of the bucket.
                     self.open_segment(&mut schedule)?;
                     continue;
                 }
-                // When nothing else goes on, a bucket must be opened, however large.
+                // If nothing else is in progress, the bucket must be opened, however large it is.
                 if is_idle || has_room {
                     schedule.next_sort += 1;
                     schedule.sorted.push_back(None);
@@ -349,7 +350,7 @@ impl Sealer<'_, '_> {
         Ok(SortedBucket::new(slabs, &buckets.layout, held))
     }
 
-    /// Spills buckets that wait, the last of them first, until there is room to read `bytes` back.
+    /// Spills waiting buckets, the last of them first, until there is room to read `bytes` back.
     fn make_room(&self, bytes: u64, opened: usize) -> Result<()> {
         let SealJob { buckets, spill, read_back_max, .. } = self.job;
         if bytes == 0 {
@@ -359,13 +360,13 @@ impl Sealer<'_, '_> {
             if buckets.budget.used_bytes() + bytes <= *read_back_max {
                 break;
             }
-            // Whoever opens it waits: its slabs are nowhere else.
+            // A worker that opens the bucket waits on its lock until it is spilled.
             spill_slabs(&mut self.bucket(number).slabs, spill)?;
         }
         Ok(())
     }
 
-    /// Cuts every sorted bucket whose predecessors are cut (A3).
+    /// Adds a sorted bucket, and divides every one whose predecessors are done (A3).
     fn add_sorted(&self, bucket: usize, sorted: SortedBucket) -> Result<()> {
         let mut schedule = self.lock();
         let place = bucket - schedule.next_cut;
@@ -417,8 +418,8 @@ impl Sealer<'_, '_> {
         Ok(())
     }
 
-    /// How far rows of a bucket fit the pending segment, and the memory that they take: whole page
-    /// frames, if there is one, and at least one row if it is empty.
+    /// The end of the rows of a bucket that fit the pending segment, and their memory: whole page
+    /// frames, if at least one fits, and at least one row if the segment is empty.
     fn fitting(
         &self,
         schedule: &Schedule,
@@ -456,7 +457,7 @@ impl Sealer<'_, '_> {
         self.job.partition_by.floor(Timestamp(bucket.timestamp(row)), self.job.unit)
     }
 
-    /// Makes the pending parts a segment that workers can encode.
+    /// Turns the pending parts into a segment that workers can encode.
     fn open_segment(&self, schedule: &mut Schedule) -> Result<()> {
         let parts = std::mem::take(&mut schedule.pending);
         let rows = std::mem::take(&mut schedule.pending_rows);
@@ -511,7 +512,7 @@ impl Sealer<'_, '_> {
         let writer = segment.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let written = writer.expect("only the last column's worker takes it").finish(sink)?;
         let bytes = written.meta.bytes.0;
-        // Only a hint that the disk may begin; the commit waits for it.
+        // Only a hint that the disk may begin; the commit waits for the result.
         let _ = written.file.as_ref().map(|file| file.start_writeback(0, bytes));
         self.job.progress.add_rows_sealed(segment.rows as u64);
         let mut schedule = self.lock();
@@ -524,7 +525,7 @@ impl Sealer<'_, '_> {
 }
 
 impl SegmentJob {
-    /// The memory that a column takes while it is encoded: its texts, and what becomes of them.
+    /// The memory that encoding a column takes: its texts, and their encoded form.
     fn column_bytes(&self, job: &SealJob<'_>, column: usize) -> u64 {
         let layout = &job.buckets.layout.columns[column];
         let fixed = (self.rows * layout.width) as u64;
@@ -536,7 +537,7 @@ impl SegmentJob {
 }
 
 impl Schedule {
-    /// Whether all buckets are sealed and no round is under way.
+    /// Returns true if all buckets are sealed and no round is in progress.
     fn is_done(&self, buckets: usize) -> bool {
         let is_settled = self.written.flushing.is_empty();
         self.next_cut == buckets && self.unfinished == 0 && is_settled

@@ -1,8 +1,8 @@
-//! What a text file is: its dialect, header, names and types, found from samples (COPY C-26 to
-//! C-32, C-38).
+//! Detection of a text file's dialect, header, names and types, from samples (COPY C-26 to C-32,
+//! C-38).
 //!
-//! - N1. Samples are hints: any bytes are fine, and a record that does not fit is left out.
-//! - N2. What the user or the table says is never overruled.
+//! - N1. Samples are hints: any bytes are accepted, and a record that does not fit is left out.
+//! - N2. Options of the user and properties of the table are never overruled.
 //!
 //! The samples are the head of the file and windows anywhere behind it, so that a column that is
 //! empty for its first million rows gets its type from later ones. Not here: reading the samples,
@@ -34,7 +34,7 @@ pub(crate) use notation::{Surroundings, inferred, remarks};
 use records::{Cell, Record, Records, Shape};
 use window::QuotedLines;
 
-/// What ends a record.
+/// The end of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LineEnd {
     /// LF, or CR and LF: each record may have its own.
@@ -43,122 +43,122 @@ pub enum LineEnd {
     Cr,
 }
 
-/// Whether the first record has names.
+/// The kind of the first record: header or row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Header {
-    /// Found out (C-31).
+    /// Detected (C-31).
     Auto,
-    /// It has.
+    /// It is a header.
     Present,
     /// It is a row.
     Absent,
-    /// It has, and they must be the table's in the table's order.
+    /// It is a header, and its names must be the table's in the table's order.
     Match,
 }
 
-/// How a file is written.
+/// The dialect of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Dialect {
-    /// Between cells.
+    /// The byte between cells.
     pub delimiter: u8,
-    /// Around a cell, doubled inside; `None` if nothing quotes.
+    /// The byte around a cell, doubled inside; `None` if there are no quotes.
     pub quote: Option<u8>,
-    /// Whether the first record has names.
+    /// True if the first record is a header.
     pub has_header: bool,
-    /// The unquoted text that is NULL, beside the empty one, which always is.
+    /// The unquoted text that means NULL, beside the empty one, which always does.
     pub null_text: Option<Vec<u8>>,
-    /// Between records.
+    /// The end of a record.
     pub line_end: LineEnd,
 }
 
-/// What is known without looking at the file.
+/// The options of sniffing, which are known before the file is read.
 #[derive(Clone, Copy, Debug)]
 pub struct SniffOptions<'a> {
-    /// `None`: one of comma, semicolon, tab, bar.
+    /// The delimiter; `None`: one of comma, semicolon, tab, bar.
     pub delimiter: Option<u8>,
-    /// Which byte quotes.
+    /// The byte that quotes.
     pub quote: Quote,
-    /// Whether the first record has names.
+    /// The kind of the first record.
     pub header: Header,
-    /// How the designated timestamp is written, and any other column that it fits. `None` and
-    /// `Detect`: found out.
+    /// The format of the designated timestamp, and of any other column that it fits. `None` and
+    /// `Detect`: detected.
     pub timestamp_format: Option<&'a TimestampFormat>,
-    /// The unquoted text that is NULL.
+    /// The unquoted text that means NULL.
     pub null_text: Option<&'a str>,
     /// The table, if it exists or its columns are given.
     pub expected: Option<&'a Schema>,
-    /// The columns of the table that the file has, in order, if the statement lists them.
+    /// The columns of the table for those of the file, in order, if the statement lists them.
     pub columns: Option<&'a [String]>,
     /// The designated timestamp, if the user names it.
     pub designated: Option<&'a str>,
-    /// Other columns that the user names.
+    /// The columns that the user makes symbols.
     pub symbols: &'a [String],
-    /// Columns that the caller knows, of a table that is to be made.
+    /// The columns of a new table that the caller knows.
     pub hints: &'a [(String, ColumnType)],
     /// Columns of the file that are left out.
     pub skip: &'a [String],
-    /// A file of the same import that was looked at before.
+    /// A file of the same import that was sniffed before.
     pub like: Option<Like<'a>>,
-    /// How other files of the import begin.
+    /// The first lines of the other files of the import.
     pub first_line: FirstLine,
-    /// True if a blank line is a record whose only cell is NULL; else it is none.
+    /// True if a blank line is a record whose only cell is NULL; otherwise it is no record.
     pub blank_is_record: bool,
     /// True if a record with more or fewer fields than most is a row.
     pub ragged_is_row: bool,
-    /// The head is all of the file: its last record counts even without a line end.
+    /// True if the head is the whole file: its last record counts even without a line end.
     pub head_is_whole: bool,
 }
 
-/// A file that others are probably written like.
+/// A file whose dialect others probably share.
 #[derive(Clone, Copy, Debug)]
 pub struct Like<'a> {
-    /// Between its cells.
+    /// The byte between its cells.
     pub delimiter: u8,
-    /// How many columns it has.
+    /// The number of its columns.
     pub columns: usize,
     /// True if it has a header.
     pub has_header: bool,
-    /// The names in it, and those of other files.
+    /// The names in its header, and those of other files.
     pub names: &'a [String],
 }
 
-/// How the other files of an import begin, as far as it says something about a header.
+/// The first lines of the other files of an import, which are evidence for a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FirstLine {
-    /// There are none, or they were not looked at.
+    /// There are no other files, or they were not compared.
     Unknown,
-    /// All with the same line.
+    /// All files begin with the same line.
     Repeats,
-    /// With other lines.
+    /// The files begin with different lines.
     Differs,
 }
 
-/// What a file is. The three lists have an entry for each column of the file, none if it has no
-/// record at all.
+/// The description of a file. The three lists have an entry for each column of the file, none if it
+/// has no record at all.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sniffed {
-    /// How it is written.
+    /// The dialect.
     pub dialect: Dialect,
-    /// From the header, else `f0`, `f1` and so on.
+    /// The names from the header, otherwise `f0`, `f1` and so on.
     pub names: Vec<String>,
-    /// The table's, where there is one; else inferred.
+    /// The types of the table, if there is one; otherwise inferred.
     pub types: Vec<ColumnType>,
-    /// How the cells of a TIMESTAMP, TIMESTAMP_NS or DATE column are written: never `Detect`.
+    /// The formats of the cells of TIMESTAMP, TIMESTAMP_NS and DATE columns: never `Detect`.
     pub formats: Vec<Option<TimestampFormat>>,
-    /// What a user may want to know about the choices made.
+    /// Notes for the user on decisions that were made.
     pub notes: Vec<String>,
 }
 
-/// Where the columns of a file go.
+/// The mapping of the columns of a file to a schema.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ColumnMap {
-    /// For each column of the file, its position in the schema; `None` if it goes nowhere.
+    /// For each column of the file, its position in the schema; `None` if it is left out.
     pub targets: Vec<Option<usize>>,
-    /// What a user may want to know about the choices made.
+    /// Notes for the user on decisions that were made.
     pub notes: Vec<String>,
 }
 
-/// Why a file cannot be read as it is asked for.
+/// The reason why a file cannot be read with its options.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum SniffError {
@@ -179,13 +179,14 @@ pub enum SniffError {
     #[error("most values of the designated timestamp `{name}` are no timestamps")]
     NotTimestamps {
         name: String,
-        // What is none, if the head has it, and the byte of the head where its record begins.
+        // A cell of the head that is no timestamp, and the byte of the head where its record
+        // begins.
         example: Option<(Vec<u8>, usize)>,
     },
 }
 
 impl SniffError {
-    /// Whose fault it is.
+    /// The class of the error: the party that can mend it.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
@@ -216,11 +217,11 @@ impl SniffError {
     }
 }
 
-/// Finds out what a file is. `head` starts at its first byte, behind a byte-order mark and skipped
-/// lines; `windows` may start and end anywhere behind it.
+/// Detects the description of a file. `head` starts at its first byte, behind a byte-order mark and
+/// skipped lines; `windows` may start and end anywhere behind it.
 ///
 /// # Errors
-/// If header, table and options do not go together.
+/// If header, table and options contradict each other.
 pub fn sniff(
     head: &[u8],
     windows: &[&[u8]],
@@ -231,18 +232,18 @@ pub fn sniff(
     with_types(looked, &sample, options)
 }
 
-/// What a file shows before it is known which table it goes to.
+/// The properties of a file that are known before its table is.
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
     pub(crate) dialect: Dialect,
     pub(crate) header: HeaderFound,
-    /// From the header, else `f0`, `f1` and so on; none if there is no record.
+    /// The names from the header, otherwise `f0`, `f1` and so on; empty if there is no record.
     pub(crate) names: Vec<String>,
     /// True if the first record is a row and could be names.
     pub(crate) has_words: bool,
     /// True if the names are those of a header: its own, or that of a file before it.
     pub(crate) has_names: bool,
-    /// Of each column.
+    /// The evidence for each column.
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) notes: Vec<String>,
     /// The note on records at the beginning without which columns would have other types.
@@ -251,7 +252,7 @@ pub(crate) struct Look {
     columns: usize,
 }
 
-/// Looks at a file: `sniff` without its types.
+/// Sniffs a file without deciding on its types.
 pub(crate) fn look(
     head: &[u8],
     windows: &[&[u8]],
@@ -314,13 +315,13 @@ pub(crate) fn look(
     })
 }
 
-/// The structure in which a text ends inside of quotes, if there is one, and where the record
-/// begins that they are in.
+/// The structure with which a text ends inside of quotes, if there is one, and the start of the
+/// record with the open quote.
 pub(crate) fn open_quote(head: &[u8], options: &SniffOptions<'_>) -> Option<(Structure, usize)> {
     let quote = options.quote.byte()?;
     let line_end = dialect::line_end(head, &[], Some(quote));
     let shape = dialect::shape(head, line_end, options).shape;
-    // Where a quote swallows most of the text, its delimiter is a guess.
+    // If a quote hides most of the text, its delimiter is a guess.
     let others = dialect::delimiters().filter(|_| options.delimiter.is_none());
     shape.delimiter.into_iter().chain(others).find_map(|delimiter| {
         let line_end = match line_end {
@@ -336,11 +337,11 @@ pub(crate) fn open_quote(head: &[u8], options: &SniffOptions<'_>) -> Option<(Str
     })
 }
 
-/// Which columns of `schema` the columns of the file are (C-29, C-30).
+/// Maps the columns of the file to columns of `schema` (C-29, C-30).
 ///
 /// # Errors
-/// Some names of the header are the table's and others not; a name is there twice; the file has
-/// more columns than the table; the header differs where it must `Match`.
+/// Some names of the header are the table's and others not; a name occurs twice; the file has more
+/// columns than the table; the header differs where it must `Match`.
 pub fn map_columns(
     sniffed: &Sniffed,
     schema: &Schema,
@@ -349,7 +350,7 @@ pub fn map_columns(
     columns::map(&sniffed.names, sniffed.dialect.has_header, schema, options)
 }
 
-/// As `map_columns`, for a file that was only looked at.
+/// As `map_columns`, for a file whose types were not decided on.
 pub(crate) fn map_look(
     looked: &Look,
     schema: &Schema,
@@ -361,7 +362,7 @@ pub(crate) fn map_look(
 /// The columns of a file that are not left out.
 ///
 /// # Errors
-/// If one is there twice.
+/// If a name occurs twice.
 pub(crate) fn kept_columns<'a>(
     looked: &'a Look,
     options: &SniffOptions<'_>,
@@ -371,29 +372,30 @@ pub(crate) fn kept_columns<'a>(
     Ok(all.filter(|(name, _)| columns::is_kept(name, &looked.names, options)).collect())
 }
 
-/// The cells of a column that is to be the designated timestamp and has too few timestamps.
+/// Counts of the cells of a column that is to be the designated timestamp and has too few
+/// timestamps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NoTimes {
     cells: u64,
     integers: u64,
-    /// A cell, and where its record begins in the head.
+    /// A cell, and the start of its record in the head.
     pub(crate) example: Option<(Vec<u8>, usize)>,
 }
 
 impl NoTimes {
-    /// True if most are integers, for which the user must say what they count.
+    /// Returns true if most are integers, whose unit the user must give.
     pub(crate) fn are_integers(&self) -> bool {
         self.cells < 2 * self.integers
     }
 
-    /// Adds those of another file.
+    /// Adds the counts of another file.
     pub(crate) fn add(&mut self, other: &NoTimes) {
         self.cells += other.cells;
         self.integers += other.integers;
     }
 }
 
-/// Finds out what a column has in place of timestamps.
+/// Counts the cells of a column that are not timestamps.
 pub(crate) fn no_times(
     (head, looked): (&[u8], &Look),
     (field, format): (usize, &TimestampFormat),
@@ -413,22 +415,22 @@ fn check_dialect(delimiter: Option<u8>, quote: Option<u8>) -> Result<(), SniffEr
     Err(SniffError::BadDialect { delimiter, quote })
 }
 
-/// So many records may stand before the rows: a line of a program, two headers.
+/// The maximum number of records before the rows, such as a line of a program or two headers.
 const PREAMBLE_MAX: usize = 4;
-/// So many records are looked at behind them.
+/// The number of records that are read behind them.
 const PREAMBLE_RECORDS: usize = 1_000;
 
-/// The samples, and how they are to be read.
+/// The samples and their shape.
 struct Sample<'a> {
     head: &'a [u8],
     windows: &'a [&'a [u8]],
     shape: Shape,
-    /// How many cells most records of the head have.
+    /// The number of cells of most records of the head.
     columns: usize,
 }
 
 impl<'a> Sample<'a> {
-    /// The first record, and what all the others say about each column.
+    /// The first record, and the evidence of all others for each column.
     fn read(&self, options: &SniffOptions<'_>) -> (Option<Record<'a>>, Vec<Evidence>) {
         let mut lines = QuotedLines::Single;
         let mut records = Records::new(self.head, self.shape)
@@ -444,7 +446,7 @@ impl<'a> Sample<'a> {
         let first = records.next();
         let columns = first.as_ref().map_or(0, |first| first.cells.len()).max(self.columns);
         let mut evidence = vec![Evidence::new(options.timestamp_format); columns];
-        // A header says how many fields a record has.
+        // A header shows the number of fields of a record.
         let said = first.as_ref().map_or(0, |first| first.count);
         let is_row = |record: &Record<'_>| {
             self.is_row(record, options) || record.is_sound && record.count == said
@@ -461,13 +463,13 @@ impl<'a> Sample<'a> {
         (first, evidence)
     }
 
-    /// True if a record is a row: what is to be rejected says nothing of types.
+    /// Returns true if a record is a row: one that will be rejected is no evidence for types.
     fn is_row(&self, record: &Record<'_>, options: &SniffOptions<'_>) -> bool {
         record.is_sound && (options.ragged_is_row || record.count == self.columns)
     }
 
-    /// The note on the few first records without which columns that are text would not be: lines
-    /// that a program has written before the header.
+    /// The note on the few first records without which some text columns would have other types:
+    /// lines that a program has written before the header.
     fn preamble(
         &self,
         header: HeaderFound,
@@ -534,7 +536,7 @@ fn is_null(cell: &Cell<'_>, options: &SniffOptions<'_>) -> bool {
     cell.text.is_empty() || !cell.is_quoted && null_text == Some(&*cell.text)
 }
 
-/// Types and formats: the table's where there is one, else inferred (N2).
+/// Adds types and formats: the table's if there is one, otherwise inferred (N2).
 fn with_types(
     looked: Look,
     sample: &Sample<'_>,
@@ -556,7 +558,7 @@ fn with_types(
     Ok(sniffed)
 }
 
-/// The note on a column whose dates could be read in two ways.
+/// The note on a column whose dates can be read in two ways.
 pub(crate) fn ambiguity(name: &str, column: &Inferred, evidence: &Evidence) -> Option<String> {
     let is_guess = column.format == Some(TimestampFormat::DayFirst) && evidence.is_ambiguous();
     is_guess.then(|| format!("column `{name}` could be month first; read as day first"))
@@ -573,7 +575,7 @@ pub(crate) fn spoiled(name: &str, column: &Inferred, evidence: &Evidence) -> Opt
     ))
 }
 
-/// The format and the type that the evidence gives a column of a table.
+/// The format and the type by the evidence for a column of a table.
 pub(crate) fn expected_column(
     column: &tidegate_model::Column,
     is_designated: bool,

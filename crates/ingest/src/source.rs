@@ -1,7 +1,7 @@
-//! Which files are meant, and what kind they are.
+//! Input files: expansion of paths and patterns, and detection of file formats.
 //!
-//! Not here: reading them, which is the pipeline's, and the confinement of paths that come from a
-//! statement, which is `platform::Root`'s.
+//! Not here: reading the files, which the pipeline does, and the confinement of paths that come
+//! from a statement, which `platform::Root` does.
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use thiserror::Error;
 use tidegate_platform::{Class, Opened, Root};
 
-/// Why a path or a pattern names no files.
+/// The reason why a path or a pattern names no files.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SourceError {
@@ -29,7 +29,7 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    /// Whose fault it is.
+    /// The class of the error: the party that can mend it.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
@@ -42,21 +42,21 @@ impl SourceError {
     }
 }
 
-/// What paths and patterns name.
+/// The files that paths and patterns name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ExpandedPaths {
-    /// Each file once, in the order in which they were named.
+    /// Each file once, in the order of the paths and patterns.
     pub paths: Vec<PathBuf>,
     /// Files that several patterns match.
     pub repeated: Vec<PathBuf>,
 }
 
-/// The files that paths and patterns (`*`, `?`, `[..]`, `**`) name: in the order of the patterns,
-/// the matches of one in byte order, each file once. A path that exists is no pattern, whatever
-/// characters it has; folders that a pattern matches are passed over.
+/// Expands paths and patterns (`*`, `?`, `[..]`, `**`) to files: in the order of the patterns, the
+/// matches of one in byte order, each file once. An existing path is not a pattern, whatever
+/// characters it contains; directories that a pattern matches are skipped.
 ///
 /// # Errors
-/// A path that is there twice, a pattern without a match, a path that is a directory, a folder that
+/// A path that occurs twice, a pattern without a match, a path of a directory, a directory that
 /// cannot be read.
 pub fn expand_paths(patterns: &[String]) -> Result<ExpandedPaths, SourceError> {
     let (mut named, mut seen) = (HashSet::new(), HashSet::new());
@@ -86,7 +86,7 @@ pub fn expand_paths(patterns: &[String]) -> Result<ExpandedPaths, SourceError> {
 fn target(path: &Path) -> PathBuf {
     let without_dots =
         || path.components().filter(|part| !matches!(part, Component::CurDir)).collect();
-    // What cannot be resolved is an error when it is opened.
+    // A path that cannot be resolved is reported when it is opened.
     path.canonicalize().unwrap_or_else(|_| without_dots())
 }
 
@@ -105,15 +105,15 @@ fn matches(pattern: &str) -> Result<Vec<PathBuf>, SourceError> {
     Ok(paths)
 }
 
-/// The most folders in each other that a pattern goes down.
+/// The maximum depth of directories for a pattern.
 const DEPTH_MAX: usize = 32;
 
-/// The files below a root that a pattern names (`*`, `?`, `[..]`, and `**` for any folders), in the
-/// order of the bytes of their paths, as far as they are `files_max`. Links to folders are not
-/// followed; nothing that begins with a dot is named by a sign.
+/// The files below a root that a pattern names (`*`, `?`, `[..]`, and `**` for any directories), in
+/// the byte order of their paths, at most `files_max`. Links to directories are not followed; names
+/// that begin with a dot are not matched by wildcards.
 ///
 /// # Errors
-/// If a folder cannot be read, or the pattern leads out of the root.
+/// If a directory cannot be read, or the pattern leads out of the root.
 pub fn expand_below(root: &Root, pattern: &str, files_max: usize) -> Opened<Vec<String>> {
     let parts: Vec<&str> = pattern.split('/').filter(|part| *part != ".").collect();
     if parts.iter().any(|part| part.is_empty() || *part == "..") {
@@ -126,7 +126,7 @@ pub fn expand_below(root: &Root, pattern: &str, files_max: usize) -> Opened<Vec<
     Ok(walk.found)
 }
 
-/// A walk through folders below a root.
+/// A walk through directories below a root.
 struct Walk<'a> {
     root: &'a Root,
     files_max: usize,
@@ -170,7 +170,7 @@ impl Walk<'_> {
     }
 }
 
-/// The names in paths such as `year=2024/a.csv`, in which other programs write columns that all
+/// The names in paths such as `year=2024/a.csv`, by which other programs store columns that all
 /// rows of a file share; each once.
 pub(crate) fn folder_names(paths: &[PathBuf]) -> Vec<&str> {
     let mut names = Vec::new();
@@ -185,26 +185,26 @@ pub(crate) fn folder_names(paths: &[PathBuf]) -> Vec<&str> {
     names
 }
 
-/// What a file is by its first bytes.
+/// The format of a file by its first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Magic {
-    /// RFC 1952.
+    /// Gzip (RFC 1952).
     Gzip,
-    /// RFC 8878, or one of its skippable frames.
+    /// Zstandard (RFC 8878), or one of its skippable frames.
     Zstd,
     /// Apache Parquet.
     Parquet,
     /// UTF-16, by its byte order mark.
     Utf16,
-    /// Nothing of the above: text.
+    /// None of the above: text.
     Plain,
 }
 
 impl Magic {
-    /// How many bytes `of` and `foreign` want.
+    /// The number of bytes that `of` and `foreign` need.
     pub const BYTES: usize = 16;
 
-    /// Takes the first `BYTES` bytes of a file, or all of a shorter one.
+    /// The format by the first `BYTES` bytes of a file, or by all of a shorter one.
     #[must_use]
     pub fn of(head: &[u8]) -> Magic {
         match head {
@@ -216,7 +216,8 @@ impl Magic {
         }
     }
 
-    /// What a file is that has to be unpacked or converted first; takes the same bytes as `of`.
+    /// The name of a format that has to be unpacked or converted first; takes the same bytes as
+    /// `of`.
     #[must_use]
     pub fn foreign(head: &[u8]) -> Option<&'static str> {
         Some(match head {
@@ -244,11 +245,11 @@ impl Magic {
     }
 }
 
-/// What a text is that has no delimited records, by its beginning. A cell of delimited text seldom
-/// begins so, and a whole file hardly ever does.
+/// The name of a text format without delimited records, by the beginning of the text. A cell of
+/// delimited text seldom begins so, and a whole file hardly ever does.
 #[must_use]
 pub fn undelimited(text: &[u8]) -> Option<&'static str> {
-    /// Where the header of a tar file has its name.
+    /// The position of the format's name in the header of a tar file.
     const TAR_AT: usize = 257;
     let text = text.trim_ascii_start();
     let begins =
@@ -267,9 +268,9 @@ pub fn undelimited(text: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// True if the text begins as a dump of a database does, or with a statement of one.
+/// Returns true if the text begins like a database dump, or with an SQL statement.
 fn is_sql(text: &[u8]) -> bool {
-    /// Comments and blank lines before the first statement.
+    /// The maximum number of comments and blank lines before the first statement.
     const LINES: usize = 32;
     let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
     let is_comment = |line: &&[u8]| line.is_empty() || line.starts_with(b"--");
@@ -290,7 +291,7 @@ fn is_sql(text: &[u8]) -> bool {
     false
 }
 
-/// True if the first line is an array of JSON with nothing but numbers, words and texts.
+/// Returns true if the first line is a JSON array of numbers, words and strings only.
 fn is_array(text: &[u8]) -> bool {
     let line = &text[..memchr::memchr(b'\n', text).unwrap_or(text.len())];
     let inner = line.trim_ascii().strip_prefix(b"[").and_then(|line| line.strip_suffix(b"]"));

@@ -1,14 +1,16 @@
-//! Which quote state a piece of a file begins in, known to several workers at once.
+//! Splitting a file into pieces (input chunks) for several workers: the quote state at the start of
+//! each piece, and the records that span pieces.
 //!
 //! - Q1. Pieces are numbered without gaps. A piece's assumed start is the parity of all quotes
 //!   before it in its file: exact as long as quotes are regular, and known as soon as all earlier
 //!   pieces have been counted, which takes microseconds.
-//! - Q2. A piece's true start is known when its predecessor is indexed; where a quote opened in the
+//! - Q2. A piece's true start is known when its predecessor is indexed; if a quote opened in the
 //!   middle of a field (K3) it may differ from the assumed one, and then the piece is indexed
 //!   again.
-//! - Q3. Lines are counted from 1 in each file, from its first piece on, wherever line ends stand.
+//! - Q3. Lines are counted from 1 in each file, from its first piece on, inside and outside of
+//!   quotes.
 //!
-//! No guessing: the rows are those of one thread that reads front to back.
+//! No state is guessed: the rows are those of one thread that reads front to back.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,28 +24,28 @@ use crate::shares::LARGE_RECORD_BYTES;
 /// The start of a file.
 const FILE_START: Start = Start { state: QuoteState::Outside, after: Before::FieldStart };
 
-/// The chain of pieces.
+/// The chain of pieces, from which each gets its start.
 #[derive(Debug)]
 pub(crate) struct SplitChain {
     state: Mutex<ChainState>,
     changed: Condvar,
 }
 
-/// What a piece says of itself before it is indexed.
+/// The counts of a piece before it is indexed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PieceCounts {
     pub(crate) marks: MarkCounts,
     /// The kind of its last byte.
     pub(crate) last: Before,
-    /// Whether the file ends with it.
+    /// True if the file ends with it.
     pub(crate) is_last: bool,
 }
 
-/// Where a piece begins.
+/// The start of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PieceStart {
     pub(crate) start: Start,
-    /// The number of the line that its first byte is in.
+    /// The number of the line of its first byte.
     pub(crate) line: u64,
 }
 
@@ -52,7 +54,7 @@ struct ChainState {
     /// The start that follows from all pieces below `counted`.
     assumed: PieceStart,
     counted: u64,
-    /// Assumed starts that nobody has asked for yet.
+    /// Assumed starts that were not requested yet.
     starts: BTreeMap<u64, PieceStart>,
     /// Counts of pieces whose predecessors are not all counted.
     waiting: BTreeMap<u64, PieceCounts>,
@@ -98,7 +100,7 @@ impl SplitChain {
         Ok(state.truth)
     }
 
-    /// Publishes what stands behind a piece, whose true start was known.
+    /// Publishes the state behind a piece, whose true start was known.
     pub(crate) fn resolve(&self, piece: u64, end: Start, is_last: bool) {
         let mut state = self.lock();
         assert_eq!(state.resolved, piece, "Q2");
@@ -108,7 +110,7 @@ impl SplitChain {
         self.changed.notify_all();
     }
 
-    /// Ends all waiting: somebody has failed.
+    /// Ends all waiting after a failure.
     pub(crate) fn cancel(&self) {
         self.lock().is_cancelled = true;
         self.changed.notify_all();
@@ -147,26 +149,27 @@ impl ChainState {
     }
 }
 
-/// A record that lies in several pieces, put together by whoever has its last missing part.
+/// Partial records: a record that lies in several pieces is joined by the worker that has its last
+/// missing part.
 ///
 /// - W1. Joint `i` lies between pieces `i` and `i + 1`. A fragment reaches from one joint to
 ///   another, or begins or ends a record.
-/// - W2. Records that wait for parts, and whole ones that a worker has, take at most `bytes_max`
-///   together, but for one of them; parts in hand are a few pieces. Nobody who has a whole record
-///   waits for one who has not.
+/// - W2. Incomplete records, and complete ones that a worker has, take at most `bytes_max`
+///   together, except for one of them; parts being added are a few pieces. A worker with a complete
+///   record never waits for one without.
 #[derive(Debug)]
 pub(crate) struct Joints {
     state: Mutex<JointState>,
-    /// A record was given back.
+    /// Signalled when a complete record is released.
     changed: Condvar,
     bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
 struct JointState {
-    /// The bytes of all fragments that wait.
+    /// The bytes of all fragments that wait for others.
     waiting_bytes: usize,
-    /// The bytes of large records that workers have.
+    /// The bytes of complete large records that workers have.
     whole_bytes: usize,
     /// Fragments that begin a record and end at the joint.
     open_right: BTreeMap<u64, Fragment>,
@@ -177,37 +180,37 @@ struct JointState {
 /// A part of a record.
 #[derive(Debug, Clone)]
 pub(crate) struct Fragment {
-    /// The joint it begins at; `None`: it begins its record.
+    /// The joint at which it begins; `None` if it begins its record.
     pub(crate) from: Option<u64>,
-    /// The joint it ends at; `None`: it ends its record.
+    /// The joint at which it ends; `None` if it ends its record.
     pub(crate) to: Option<u64>,
     pub(crate) bytes: Vec<u8>,
-    /// Where its first byte is.
+    /// The place of its first byte.
     pub(crate) origin: Origin,
-    /// Whether it ends inside of quotes.
+    /// True if it ends inside of quotes.
     pub(crate) is_open: bool,
-    /// Whether bytes of it were dropped, because the record is too long anyhow.
+    /// True if some of its bytes were dropped, because the record is too long anyway.
     pub(crate) is_cut: bool,
-    /// All its bytes, also those that were dropped.
+    /// The number of its bytes, dropped ones included.
     pub(crate) length: usize,
-    /// How many of them stand before the last joint that lies inside of quotes; 0 if none does.
+    /// The number of its bytes before the last joint that lies inside of quotes; 0 if none does.
     pub(crate) open_at: usize,
 }
 
-/// Where a record begins.
+/// The place at which a record begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
     pub(crate) piece: u64,
     pub(crate) line: u64,
     pub(crate) offset: u64,
-    /// Whether it is the first record of its file.
+    /// True for the first record of its file.
     pub(crate) is_first: bool,
 }
 
 impl Joints {
-    /// Adds a fragment; gives the whole record if it was the last part missing, or what there is
-    /// of it if a quote was open when it grew too long.
-    /// It may wait for large records that others have (W2).
+    /// Adds a fragment; returns the complete record if it was the last part missing, or the
+    /// incomplete one if it grew too long while a quote was open. It may wait for large records
+    /// that other workers have (W2).
     pub(crate) fn add(&self, fragment: Fragment) -> Option<WholeRecord<'_>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = |state: &mut JointState| {
@@ -238,7 +241,7 @@ impl Joints {
         }
         match (whole.from, whole.to) {
             (None, None) => return Some(whole),
-            // A part without its beginning waits for it under its left joint.
+            // A part without its beginning is stored under its left joint.
             (Some(joint), _) => state.open_left.insert(joint, whole),
             (None, Some(joint)) => state.open_right.insert(joint, whole),
         };
@@ -246,7 +249,7 @@ impl Joints {
     }
 }
 
-/// A whole record in the hands of a worker, or what there is of one that is too long.
+/// A complete record that a worker has, or the beginning of one that is too long.
 #[derive(Debug)]
 pub(crate) struct WholeRecord<'a> {
     pub(crate) record: Fragment,
@@ -263,17 +266,17 @@ impl Drop for WholeRecord<'_> {
 }
 
 impl Joints {
-    /// None yet; a record has at most `bytes_max`, which is what memory allows.
+    /// Creates an empty collection; `bytes_max` is the limit of a record by the memory.
     pub(crate) fn new(bytes_max: usize) -> Joints {
         Joints { state: Mutex::default(), changed: Condvar::new(), bytes_max }
     }
 
-    /// Whether a record has more bytes than there is memory for one.
+    /// Returns true if a record is larger than the memory for one.
     pub(crate) fn is_over(&self, record: &Fragment) -> bool {
         self.bytes_max < limits::CSV_ROW_BYTES && self.bytes_max < record.length
     }
 
-    /// Whether no part of a record waits for another.
+    /// Returns true if no part of a record waits for another.
     pub(crate) fn is_empty(&self) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.open_right.is_empty() && state.open_left.is_empty()
@@ -281,13 +284,13 @@ impl Joints {
 }
 
 impl Fragment {
-    /// A quote that is open for longer than a record may be was never meant to be closed where it
-    /// is.
+    /// Returns true if a quote is open for longer than the maximum length of a record: the quote is
+    /// an error.
     pub(crate) fn is_open_too_long(&self) -> bool {
         self.open_at > limits::CSV_ROW_BYTES
     }
 
-    /// `bytes_max` is what a record may have.
+    /// Appends the next part; `bytes_max` is the limit of a record by the memory.
     fn append(&mut self, mut right: Fragment, bytes_max: usize) {
         if right.open_at > 0 {
             self.open_at = self.length + right.open_at;
@@ -297,7 +300,8 @@ impl Fragment {
             self.is_cut = true;
         }
         if !self.is_cut {
-            // A large one is not copied again while it grows: what is not written costs nothing.
+            // A large record is not copied again while it grows: reserved memory that is not
+            // written costs nothing.
             let has_room = right.bytes.len() <= self.bytes.capacity() - self.bytes.len();
             if !has_room && LARGE_RECORD_BYTES <= self.bytes.len() {
                 let most = bytes_max.min(limits::CSV_ROW_BYTES).max(self.bytes.len());

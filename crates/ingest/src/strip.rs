@@ -1,13 +1,13 @@
-//! A strip: a few hundred converted rows, column by column, on their way to the slabs of their
-//! buckets. Small enough that a strip, its text and its index stay in a core's L2.
+//! A strip: a parsed batch of at most `STRIP_ROWS` rows, column by column, on its way to the slabs
+//! of buckets. It is small enough that a strip, its text and its index stay in a core's L2.
 //!
-//! - Z1. Every column has `rows` values. What stands under a NULL is 0.
+//! - Z1. Every column has `rows` values. The value at a NULL is 0.
 //! - Z2. `nulls` and `dead` ascend.
 
 use crate::layout::RowLayout;
 use crate::shares::LARGE_RECORD_BYTES;
 
-/// The most rows of a strip.
+/// The maximum number of rows of a strip.
 pub(crate) const STRIP_ROWS: usize = 128;
 
 /// Converted rows.
@@ -17,9 +17,9 @@ pub(crate) struct Strip {
     pub(crate) columns: Vec<StripColumn>,
     /// Rows that were rejected.
     pub(crate) dead: Vec<u32>,
-    /// Text that is not as it stands in the piece: without doubled quotes.
+    /// Text that differs from the text of the piece: without doubled quotes.
     pub(crate) unescaped: Vec<u8>,
-    /// The piece the rows come from.
+    /// The order of the piece of the rows.
     pub(crate) order: u64,
 }
 
@@ -46,14 +46,14 @@ pub(crate) enum Values {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell(u64);
 
-/// Where a text is that is not interned.
+/// The place of a text that is not interned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Piece(usize, usize),
     Unescaped(usize, usize),
 }
 
-/// What a cell says.
+/// The decoded value of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CellKind {
     Null,
@@ -70,7 +70,8 @@ impl Cell {
         Cell(Cell::INTERNED_TAG << 32 | u64::from(number))
     }
 
-    /// Texts are at most `limits::VALUE_BYTES` long, so lengths never look like the tags.
+    /// Creates the cell of a text that is not interned. Texts are at most `limits::VALUE_BYTES`
+    /// long, so lengths never equal the tags.
     pub(crate) fn at(place: Place) -> Cell {
         let (start, length, bit) = match place {
             Place::Piece(start, length) => (start, length, 0),
@@ -120,7 +121,7 @@ impl Strip {
         Strip { rows: 0, columns, dead: Vec::new(), unescaped: Vec::new(), order: 0 }
     }
 
-    /// Forgets all rows, keeps the memory.
+    /// Removes all rows, keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.rows = 0;
         self.dead.clear();
@@ -154,7 +155,7 @@ impl StripColumn {
         self.nulls.extend(0..u32::try_from(rows).expect("STRIP_ROWS"));
     }
 
-    /// Makes a row NULL whose value was bad.
+    /// Makes a row NULL, because its value was bad.
     pub(crate) fn nullify(&mut self, row: u32) {
         if let Values::Text(cells) = &mut self.values {
             cells[row as usize] = Cell::NULL;

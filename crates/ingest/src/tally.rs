@@ -1,11 +1,12 @@
-//! Conservation of records: every record that an input was seen to have is accounted for.
+//! Conservation of records: every record that was found in an input is accounted for.
 //!
 //! - tally-1. For each input, the record ends that its index has found are as many as its rows, its
-//!   rejected records, its header and its blank lines together. An import that does not add up
-//!   fails before its commit.
+//!   rejected records, its header and its blank lines together. An import with a difference fails
+//!   before its commit.
 //!
-//! Both sides are counted in different places, a block at a time: what is seen where records are
-//! found (`read`, the footer of a Parquet file), and what becomes of them where they go.
+//! Both sides are counted in different places, a block at a time: the records found by the index
+//! (`read`, the footer of a Parquet file), and the outcomes of records in the code that handles
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,20 +19,20 @@ use crate::strip::Strip;
 /// The counts of one input.
 #[derive(Debug, Default)]
 pub(crate) struct FileTally {
-    /// Records that the input has, with its header and its blank lines.
+    /// The records of the input, its header and its blank lines included.
     pub(crate) seen: AtomicU64,
     /// Rows that go to the table.
     pub(crate) rows: AtomicU64,
     pub(crate) rejected: AtomicU64,
-    /// Those of `rejected` that do not have the shape of a record: the number of fields, a quote.
+    /// Those of `rejected` with a wrong shape: the number of fields, a quote.
     pub(crate) misshapen: AtomicU64,
     pub(crate) headers: AtomicU64,
     pub(crate) blank: AtomicU64,
     /// Blank lines that are records, since the input has one column.
     pub(crate) blank_rows: AtomicU64,
-    /// Rows whose last fields did not count.
+    /// Rows whose last fields were ignored.
     pub(crate) long: Lines,
-    /// Rows whose last columns are NULL for want of fields.
+    /// Rows whose last columns are NULL because fields are missing.
     pub(crate) short: Lines,
     /// Lines of rejected records beyond the first of each.
     pub(crate) rejected_lines: AtomicU64,
@@ -40,7 +41,7 @@ pub(crate) struct FileTally {
     first_joined: Mutex<Option<Joined>>,
 }
 
-/// Records that are counted, and the line of the first.
+/// A count of records, and the line of the first.
 #[derive(Debug)]
 pub(crate) struct Lines {
     count: AtomicU64,
@@ -54,13 +55,13 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// Counts some, of which the first begins in this line.
+    /// Adds `count` records, of which the first begins in this line.
     pub(crate) fn add(&self, count: u64, line: u64) {
         self.count.fetch_add(count, Relaxed);
         self.first.fetch_min(line, Relaxed);
     }
 
-    /// Their number, and the line of the first.
+    /// The number of records, and the line of the first.
     pub(crate) fn found(&self) -> Option<(u64, u64)> {
         let count = self.count.load(Relaxed);
         (count > 0).then(|| (count, self.first.load(Relaxed)))
@@ -71,18 +72,18 @@ impl Lines {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Joined {
     pub(crate) place: RejectPlace,
-    /// The first field that has several of them.
+    /// The first field that contains several of the lines.
     pub(crate) field: usize,
     pub(crate) lines: u64,
 }
 
 impl FileTally {
-    /// Counts the rows of a strip whose faults are resolved.
+    /// Counts the rows of a strip after its faults were handled.
     pub(crate) fn add_strip(&self, strip: &Strip) {
         self.rows.fetch_add((strip.rows - strip.dead.len()) as u64, Relaxed);
     }
 
-    /// Counts a record whose lines look like records.
+    /// Counts a record of several lines that look like records.
     pub(crate) fn add_joined(&self, joined: Joined) {
         self.joined.fetch_add(joined.lines - 1, Relaxed);
         let mut first = self.first_joined.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,7 +92,7 @@ impl FileTally {
         }
     }
 
-    /// The first of those in the file.
+    /// The first such record of the file.
     pub(crate) fn first_joined(&self) -> Option<Joined> {
         *self.first_joined.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,7 +105,7 @@ pub(crate) struct Tallies {
 }
 
 impl Tallies {
-    /// Nothing is counted yet.
+    /// Creates counts of 0.
     pub(crate) fn new(paths: &[PathBuf]) -> Tallies {
         let files = paths.iter().map(|path| (path.clone(), FileTally::default()));
         Tallies { files: files.collect() }
@@ -120,7 +121,7 @@ impl Tallies {
         &self.files[file].0
     }
 
-    /// tally-1.
+    /// Checks that the counts agree (tally-1).
     pub(crate) fn check(&self) -> Result<()> {
         for (path, tally) in &self.files {
             let [seen, rows, rejected, headers, blank] =

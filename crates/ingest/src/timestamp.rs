@@ -1,15 +1,15 @@
-//! Text becomes an instant in a `TimeUnit`, or a day.
+//! Parsers of timestamps and dates: text becomes an instant in a `TimeUnit`, or a day.
 //!
 //! - M1. Nothing rolls over: a day, month or time that the calendar does not have is an error.
 //! - M2. Digits beyond the unit are cut off, toward the past.
 //! - M3. Text without an offset is UTC.
-//! - M4. The quick path and the obvious one agree on every text: the quick one knows a part of the
-//!   forms, and leaves every doubt to the other.
+//! - M4. The fast path and the general one agree on every text: the fast one supports a part of the
+//!   forms, and leaves all others to the general one.
 //!
 //! These functions run once a cell. Here are the formats and the parsers that workers hold; the
-//! forms themselves are in `prefix` (quick), `forms` (ISO and slashes) and `pattern`. Not here: the
+//! forms themselves are in `prefix` (fast), `forms` (ISO and slashes) and `pattern`. Not here: the
 //! choice of a format for a column (`sniff`), and the range of a designated timestamp (model, T1),
-//! which whoever writes one checks.
+//! which the code that writes one checks.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ use moment::Moment;
 pub use pattern::Pattern;
 use prefix::{DateOrder, Prefix};
 
-/// What an integer counts since 1970-01-01T00:00:00Z.
+/// The unit of an integer that counts since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EpochUnit {
     /// `epoch_s`
@@ -41,7 +41,7 @@ pub enum EpochUnit {
 }
 
 impl EpochUnit {
-    /// How many make a second.
+    /// The number of units in a second.
     fn per_second(self) -> i64 {
         match self {
             EpochUnit::Seconds => 1,
@@ -51,31 +51,32 @@ impl EpochUnit {
         }
     }
 
-    /// The nanoseconds of one.
+    /// The nanoseconds of one unit.
     pub(crate) fn nanos(self) -> i64 {
         1_000_000_000 / self.per_second()
     }
 }
 
-/// How the timestamps of a column are written.
+/// The format of the timestamps of a column.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TimestampFormat {
-    /// Found cell by cell: day first where the third byte or the second is a slash, else ISO.
+    /// Detected cell by cell: day first where the third byte or the second is a slash, otherwise
+    /// ISO.
     Detect,
     /// `yyyy-MM-dd`, alone or followed by `T` or a space, a time with 0 to 9 fraction digits, and
     /// an offset.
     Iso,
-    /// An integer.
+    /// An integer of this unit.
     Epoch(EpochUnit),
     /// `dd/MM/yyyy`, followed by the same as in ISO; days and months may have one digit.
     DayFirst,
-    /// `MM/dd/yyyy`, likewise.
+    /// `MM/dd/yyyy`, followed by the same as in ISO; days and months may have one digit.
     MonthFirst,
-    /// What the user wrote.
+    /// A pattern of the user.
     Pattern(Pattern),
 }
 
-/// Why a timestamp format cannot be. Positions are bytes from the start of the format.
+/// The reason why a timestamp format is invalid. Positions are bytes from the start of the format.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum FormatError {
@@ -98,8 +99,8 @@ pub enum FormatError {
 }
 
 impl TimestampFormat {
-    /// Reads a format: `iso`, `auto`, `epoch_s` (or strftime's `%s`), `epoch_ms`, `epoch_us`,
-    /// `epoch_ns`, a pattern of strftime if it has a `%`, else a pattern of letters such as
+    /// Parses a format: `iso`, `auto`, `epoch_s` (or strftime's `%s`), `epoch_ms`, `epoch_us`,
+    /// `epoch_ns`, a pattern of strftime if it has a `%`, otherwise a pattern of letters such as
     /// `yyyy-MM-dd HH:mm:ss.SSS`.
     ///
     /// # Errors
@@ -118,7 +119,7 @@ impl TimestampFormat {
         })
     }
 
-    /// Whether its text can have more fraction digits than TIMESTAMP keeps.
+    /// Returns true if its texts can have more fraction digits than TIMESTAMP keeps.
     #[must_use]
     pub fn has_nanos(&self) -> bool {
         match self {
@@ -131,17 +132,17 @@ impl TimestampFormat {
         }
     }
 
-    /// True if it says which of two numbers is the day, and which the month.
+    /// Returns true if it defines which of two numbers is the day, and which the month.
     pub(crate) fn has_order(&self) -> bool {
         matches!(self, TimestampFormat::DayFirst | TimestampFormat::MonthFirst)
     }
 
-    /// True if its times may have an offset or none.
+    /// Returns true if its times may have an offset or none.
     pub(crate) fn may_have_offset(&self) -> bool {
         matches!(self, TimestampFormat::Detect | TimestampFormat::Iso) || self.has_order()
     }
 
-    /// Whether its text always has a time of day.
+    /// Returns true if its texts always have a time of day.
     #[must_use]
     pub fn has_time(&self) -> bool {
         match self {
@@ -171,7 +172,7 @@ impl fmt::Display for TimestampFormat {
     }
 }
 
-/// Parses the timestamps of one column: one for each worker, since it remembers the last date.
+/// A parser of the timestamps of one column: one for each worker, since it remembers the last date.
 #[derive(Debug, Clone)]
 pub struct TimestampParser {
     format: TimestampFormat,
@@ -180,17 +181,17 @@ pub struct TimestampParser {
     prefix: Prefix,
 }
 
-/// Whether texts of a format can begin with a date and a time of 19 bytes, which are read quickly.
+/// The use of the fast path, for texts that begin with a date and a time of 19 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quick {
     Always,
-    /// If the pattern is content with the separator and the fraction.
+    /// Used if the pattern accepts the separator and the fraction.
     IfAllowed,
     Never,
 }
 
 impl TimestampParser {
-    /// A parser that has seen no cell yet.
+    /// Creates a parser.
     #[must_use]
     pub fn new(format: &TimestampFormat, unit: TimeUnit) -> TimestampParser {
         let quick = match format {
@@ -207,7 +208,7 @@ impl TimestampParser {
         self.unit
     }
 
-    /// The instant, which may be any `i64`.
+    /// Parses an instant, which may be any `i64`.
     ///
     /// # Errors
     /// `NotATimestamp`, `TimeOutOfRange`.
@@ -244,7 +245,7 @@ impl TimestampParser {
     }
 }
 
-/// In which order the quick path reads a date.
+/// The order of the date for the fast path.
 fn date_order(format: &TimestampFormat) -> DateOrder {
     match format {
         TimestampFormat::DayFirst => DateOrder::DayMonthYear,
@@ -256,7 +257,7 @@ fn date_order(format: &TimestampFormat) -> DateOrder {
     }
 }
 
-/// Parses the days of one column: one for each worker, since it remembers the last date.
+/// A parser of the days of one column: one for each worker, since it remembers the last date.
 #[derive(Debug, Clone)]
 pub struct DateParser {
     format: TimestampFormat,
@@ -265,7 +266,7 @@ pub struct DateParser {
 }
 
 impl DateParser {
-    /// A parser that has seen no cell yet.
+    /// Creates a parser.
     #[must_use]
     pub fn new(format: &TimestampFormat) -> DateParser {
         let is_quick = !matches!(format, TimestampFormat::Pattern(_) | TimestampFormat::Epoch(_));
@@ -273,7 +274,8 @@ impl DateParser {
         DateParser { format: format.clone(), is_quick, prefix }
     }
 
-    /// Days since 1970-01-01. A time may follow if it is zero; an offset does not move the day.
+    /// Parses the days since 1970-01-01. A time may follow if it is zero; an offset does not move
+    /// the day.
     ///
     /// # Errors
     /// `NotADate`, `TimeOutOfRange`, `TimeOfDayInDate`.
@@ -313,7 +315,7 @@ fn not_a_date(error: CellError) -> CellError {
     }
 }
 
-/// DATE: a `DateParser` for one cell.
+/// Parses a DATE, with a `DateParser` for one cell.
 ///
 /// # Errors
 /// As `DateParser::parse`.
@@ -321,7 +323,7 @@ pub fn parse_date(text: &[u8], format: &TimestampFormat) -> Result<i32, CellErro
     DateParser::new(format).parse(text)
 }
 
-/// The obvious way, for every format but `Epoch`.
+/// The general path, for every format but `Epoch`.
 fn parse_moment(text: &[u8], format: &TimestampFormat) -> Result<Moment, CellError> {
     let parse = |text: &[u8]| match format {
         TimestampFormat::Iso => forms::parse_iso(text),
@@ -334,7 +336,7 @@ fn parse_moment(text: &[u8], format: &TimestampFormat) -> Result<Moment, CellErr
         TimestampFormat::Pattern(pattern) => pattern.matches(text),
         TimestampFormat::Epoch(_) => Err(CellError::NotATimestamp),
     };
-    // X2, but a pattern may have spaces of its own.
+    // Blanks are trimmed (X2), but a pattern may have its own spaces.
     match (parse(text), without_margin(text)) {
         (Err(_), Some(inner)) => parse(inner),
         (result, _) => result,

@@ -1,29 +1,29 @@
-//! UTF-16 becomes UTF-8, a block at a time.
+//! Conversion of UTF-16 to UTF-8, a block at a time.
 //!
-//! - utf16-1. The first two bytes are a byte order mark, which is not handed on.
+//! - utf16-1. The first two bytes are a byte order mark, which is dropped.
 //! - utf16-2. A surrogate without its other half, and half a unit at the end, become bytes that are
-//!   not UTF-8: the cell that they stand in is rejected, and nothing is put in their place.
+//!   not UTF-8: their cell is rejected, and no replacement character is inserted.
 //!
-//! Places in the text are those in the UTF-8 that comes out.
+//! Places in the text are those in the resulting UTF-8.
 
 use std::io::Read;
 
-/// How much is read at a time.
+/// The number of bytes that are read at a time.
 const BLOCK_BYTES: usize = 32 << 10;
 
-/// Reads UTF-16 as UTF-8.
+/// A reader that gives UTF-16 as UTF-8.
 #[derive(Debug)]
 pub(crate) struct Utf16Reader<R> {
     stream: R,
-    /// `None` before the byte order mark.
+    /// The byte order; `None` before the byte order mark.
     is_big_endian: Option<bool>,
     block: Vec<u8>,
-    /// Bytes of the block that wait for what follows them.
+    /// The number of bytes of the block that wait for the next ones.
     left: usize,
     /// A high surrogate that waits for its other half.
     high: Option<u16>,
     text: Vec<u8>,
-    /// How much of `text` was handed on.
+    /// The number of bytes of `text` that were read.
     given: usize,
     is_at_end: bool,
 }
@@ -69,7 +69,7 @@ impl<R: Read> Utf16Reader<R> {
             self.block[0] = half;
         }
         if self.is_at_end {
-            // utf16-2.
+            // A surrogate without its other half (utf16-2).
             self.text.extend(self.high.take().map(surrogate).into_iter().flatten());
             self.text.extend((self.left > 0).then_some(0xFF));
         }
@@ -98,7 +98,7 @@ fn push_char(code: u32, text: &mut Vec<u8>) {
     text.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// A surrogate as if it were a character, which is not UTF-8.
+/// A surrogate encoded like a character, which is not UTF-8.
 fn surrogate(unit: u16) -> [u8; 3] {
     let [high, low] = unit.to_be_bytes();
     [0xE0 | high >> 4, 0x80 | (high & 0xF) << 2 | low >> 6, 0x80 | low & 0x3F]

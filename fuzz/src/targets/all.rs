@@ -1,5 +1,5 @@
-//! One module for each fuzz target. Each has a `check`, which takes any bytes and panics if a
-//! promise is broken.
+//! One module for each fuzz target. Each has a function `check`, which takes any bytes and panics
+//! if an invariant is broken.
 
 pub(super) mod input;
 pub(super) mod index;

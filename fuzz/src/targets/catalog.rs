@@ -1,4 +1,4 @@
-//! Bytes are a catalog or an error, in either version, and a catalog is encoded to itself.
+//! Any bytes are a catalog or an error, in either version, and encoding a catalog gives its bytes.
 
 use tidegate_storage::catalog::decode;
 

@@ -1,4 +1,4 @@
-//! X1, X3 of `parse`: any cell is a value or an error, the same as the slow reader says.
+//! X1, X3 of `parse`: any cell is a value or an error, in agreement with the slow reader.
 
 use tidegate_ingest::parse::{self, CellError};
 use tidegate_ingest::timestamp::TimestampFormat;
@@ -33,7 +33,7 @@ fn same(a: &Result<Value, CellError>, b: &Result<Value, CellError>) -> bool {
     }
 }
 
-/// By the functions of the import; timestamps have a target of their own.
+/// Parses by the functions of the import; timestamps have their own target.
 fn quick(text: &[u8], ty: ColumnType) -> Option<Result<Value, CellError>> {
     fn integer<T: Into<i128>>(value: Result<T, CellError>) -> Result<Value, CellError> {
         value.map(|value| Value::Integer(value.into()))

@@ -1,5 +1,5 @@
-//! CRC32C from its definition, so that what a fuzzer makes up gets past the checksums and reaches
-//! the code behind them.
+//! CRC32C by its definition, so that the inputs of a fuzzer pass the checksums and reach the code
+//! behind them.
 
 /// The CRC32C of these bytes.
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
@@ -28,12 +28,12 @@ const fn table() -> [u32; 256] {
     table
 }
 
-/// The file of one value around a body: docs/format.md, Envelope.
+/// A checksummed file around a body: docs/format.md, Envelope.
 pub(crate) fn envelope(magic: &[u8; 8], body: &[u8]) -> Vec<u8> {
     envelope_of(1, magic, body)
 }
 
-/// As `envelope`, of a version.
+/// As `envelope`, of the given version.
 pub(crate) fn envelope_of(version: u32, magic: &[u8; 8], body: &[u8]) -> Vec<u8> {
     let mut file = magic.to_vec();
     file.extend_from_slice(&version.to_le_bytes());

@@ -1,8 +1,8 @@
-//! The whole import of a small text gives what the plain reader gives: rows, rejects, counts, and
-//! the error if there is one.
+//! The import of a small text gives the results of the plain reader: rows, rejects, counts, and the
+//! error if there is one.
 //!
-//! Input: choices of the dialect and of the import, then the text. One choice puts the text across
-//! the place where the input is cut into pieces.
+//! Input: options of the dialect and of the import, then the text. One option places the text
+//! across the boundary between two input chunks.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::input::Input;
 use crate::plain::{self, BadCell, Missing, PlainHeader, PlainOptions};
 use crate::world::{Expected, World, check_import, schema_of};
 
-/// Where the pipeline cuts its input.
+/// The size of the input chunks of the pipeline.
 const PIECE_BYTES: usize = 256 << 10;
 
 pub(crate) fn check(bytes: &[u8]) {
@@ -41,12 +41,12 @@ pub(crate) fn check(bytes: &[u8]) {
         | Error::ForeignFormat { .. },
     ) = &outcome
     {
-        // What the plain reader is told, the import has guessed: nothing is there.
+        // The plain reader is given the guesses of the import, which has made none here.
         world.check_sound("csv");
         return;
     }
     if text.contains(&0) {
-        // A bad cell, or a file that is no text: the plain reader does not know which.
+        // A bad cell, or a file that is not text: the plain reader cannot tell which.
         world.check_sound("csv");
         return;
     }
@@ -90,8 +90,8 @@ pub(crate) fn check(bytes: &[u8]) {
     world.check_sound("csv");
 }
 
-/// Whether the import says that a quote is never closed, and one stands where it says: that may be
-/// why the columns are not the table's.
+/// Returns true if the import reports an unclosed quote, and a quote stands at that place: it may
+/// be the reason why the columns are not those of the table.
 fn has_open_quote(text: &[u8], outcome: &Result<ImportSummary, Error>) -> bool {
     let Err(Error::UnclosedQuote { offset, .. }) = outcome else { return false };
     let at = usize::try_from(*offset).expect("a small text");
@@ -124,7 +124,7 @@ fn choose(input: &mut Input<'_>, options: &mut ImportOptions) {
     options.workers = NonZeroUsize::new(usize::from(input.byte() % 3) + 1).expect("not 0");
 }
 
-/// The text, perhaps behind rows that fill a piece but for some bytes.
+/// The text, perhaps behind rows that fill an input chunk up to some bytes.
 fn text(input: &mut Input<'_>, is_ordered: bool, options: &ImportOptions) -> Vec<u8> {
     let (shift, overlap) = (input.byte(), input.short());
     let text = input.rest;
@@ -147,7 +147,7 @@ fn text(input: &mut Input<'_>, is_ordered: bool, options: &ImportOptions) -> Vec
     padded
 }
 
-/// What the import finds out about the text, and where its columns go.
+/// The dialect and columns that the import detects, and the fields of its columns.
 fn sniffed(
     text: &[u8],
     schema: &Schema,
@@ -180,7 +180,7 @@ fn sniffed(
     };
     let mut sniffed = sniff(head, &[], &sniff_options)?;
     let map = map_columns(&sniffed, schema, &sniff_options)?;
-    // A column without a format is not a timestamp, and the plain reader does not ask.
+    // A column without a format is not a timestamp, and the plain reader does not use its format.
     sniffed.formats.resize(map.targets.len(), Some(TimestampFormat::Iso));
     Ok((sniffed, map.targets))
 }

@@ -1,8 +1,8 @@
-//! L3: bytes are a footer or an error, and a footer that was decoded is encoded to itself.
+//! L3: any bytes are a footer or an error, and encoding a decoded footer gives its bytes.
 
 use tidegate_model::layout::SegmentFooter;
 
-/// Where regions end, for the footers of this target.
+/// The offset at which regions end, for the footers of this target.
 const REGIONS_END: u64 = 1 << 16;
 
 pub(crate) fn check(bytes: &[u8]) {

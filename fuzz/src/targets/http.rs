@@ -1,8 +1,9 @@
-//! WI3, WI4, BO1, UN1, UN2, MP1 of `server::http`: a request is the same wherever it is cut, and
-//! what it becomes is bounded.
+//! WI3, WI4, BO1, UN1, UN2, MP1 of `server::http`: a request is the same wherever its bytes are
+//! split, and the memory of its body is bounded.
 //!
-//! The first byte says what is made of the rest: it is a request as it is, or the body of one, in
-//! chunks, packed, or both; the second one how it is unpacked. Two numbers say how it is cut.
+//! The first byte says how the rest is sent: as a whole request, or as the body of one, in chunks,
+//! compressed, or both. The second byte selects the encoding and the multipart format. Two numbers
+//! say how the bytes are split.
 
 use std::io::Write as _;
 
@@ -17,7 +18,7 @@ use crate::http::wire::{BadBody, Body, Head, HeadReader};
 const HEAD_BYTES: usize = 1 << 10;
 const TEXT_BYTES: usize = 64 << 10;
 
-/// What the bytes are.
+/// The role of the bytes.
 #[derive(Clone, Copy)]
 enum Form {
     Request,
@@ -88,16 +89,16 @@ fn packed(bytes: &[u8], encoding: Encoding) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// What comes of a request.
+/// The outcome of reading a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    /// The head is bad, or too large.
+    /// The head is malformed, or too large.
     BadHead,
-    /// There is no whole head.
+    /// The head is incomplete.
     NoHead,
     Read {
         head: Head,
-        /// All of it, and the text in it; or what is wrong.
+        /// The whole body and the text in it, or the error.
         body: Result<Option<Vec<u8>>, &'static str>,
         text: Option<Vec<u8>>,
     },
@@ -112,7 +113,7 @@ fn read(pieces: &[&[u8]], packing: &Packing) -> Outcome {
             Err(_) => return Outcome::BadHead,
             Ok(None) => match pieces.next() {
                 Some(piece) => buffer.extend_from_slice(piece),
-                // Bytes that are no head may be noticed later if they came in small pieces.
+                // A malformed head may be noticed later if it came in small parts.
                 None => match HeadReader::default().take(&mut buffer, HEAD_BYTES) {
                     Err(_) => return Outcome::BadHead,
                     Ok(head) => {
@@ -145,7 +146,7 @@ fn read(pieces: &[&[u8]], packing: &Packing) -> Outcome {
     Outcome::Read { head, body, text }
 }
 
-/// The text of some bytes, behind `text`; `None` if there is none, and will be none.
+/// Decompresses some bytes and appends them to `text`; `None` after an error.
 fn unpack(mut unpacker: Unpacker, mut packed: Bytes, text: &mut Vec<u8>) -> Option<Unpacker> {
     while !packed.is_empty() {
         let piece = unpacker.next(&mut packed).ok()?;

@@ -1,7 +1,7 @@
-//! K2, K3: every kernel gives the index of the state machine, or says that quotes are irregular;
-//! and a text that is cut in two is indexed as it is whole.
+//! K2, K3: every kernel gives the index of the state machine, or reports irregular quotes; and the
+//! index of a text split in two is that of the whole.
 //!
-//! Input: delimiter, quote, where to cut (two bytes), the text.
+//! Input: delimiter, quote, the split position (two bytes), the text.
 
 use tidegate_ingest::index::{
     Before, FieldIndex, IndexOutcome, Kernel, QuoteState, Start, Structure,
@@ -57,7 +57,7 @@ fn indexed(kernel: Kernel, text: &[u8], start: Start, structure: &Structure) -> 
     (index.field_ends, index.row_ends, outcome)
 }
 
-/// As a worker does it.
+/// Indexes as a worker does: by the scalar kernel if quotes are irregular.
 fn or_scalar(kernel: Kernel, text: &[u8], start: Start, structure: &Structure) -> Indexed {
     let found = indexed(kernel, text, start, structure);
     if found.2.is_regular { found } else { indexed(Kernel::Scalar, text, start, structure) }

@@ -1,6 +1,6 @@
 //! Bytes of a fuzzer as choices and texts.
 
-/// Reads from the front; what is not there is 0.
+/// A reader of the bytes from the front; missing bytes are 0.
 #[derive(Debug)]
 pub(crate) struct Input<'a> {
     pub rest: &'a [u8],
@@ -17,20 +17,20 @@ impl<'a> Input<'a> {
         byte
     }
 
-    /// A number of two bytes, the low one first.
+    /// A number of two bytes, little-endian.
     pub(crate) fn short(&mut self) -> usize {
         let low = self.byte();
         usize::from(u16::from_le_bytes([low, self.byte()]))
     }
 
-    /// At most so many bytes.
+    /// At most this many bytes.
     pub(crate) fn take(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.rest.split_at(count.min(self.rest.len()));
         self.rest = rest;
         taken
     }
 
-    /// One of these.
+    /// One of the choices.
     pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[usize::from(self.byte()) % choices.len()]
     }

@@ -1,8 +1,8 @@
-//! LP1, LP2, LR2 of `ingest::line`: the rows, the bad lines and their places are those of the slow
-//! reader, wherever the text is cut, with caches cold and warm.
+//! LP1, LP2, LR2 of `ingest::line`: rows, bad lines and their places agree with the slow reader,
+//! wherever the text is split, with caches cold and warm.
 //!
-//! The first byte picks the table that is there, the next ones limits and precision; two numbers
-//! say how the text is cut. The rest is the text.
+//! The first byte selects the existing table, the next ones limits and precision; two numbers say
+//! how the text is split. The rest is the text.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) fn check(bytes: &[u8]) {
     compare(input.rest, &options, &schemas, cuts);
 }
 
-/// The tables that are there.
+/// The existing tables.
 fn schemas(choice: u8) -> Vec<(&'static str, Schema)> {
     let types = match choice % 8 {
         0..=2 => return Vec::new(),
@@ -70,7 +70,7 @@ impl LineHost for Host<'_> {
     }
 }
 
-/// Reads a text in every way and compares.
+/// Parses a text in every way and compares the results.
 pub(crate) fn compare(
     text: &[u8],
     options: &LineOptions,

@@ -1,11 +1,12 @@
-//! Bytes are a manifest or an error, in either version, and a manifest is encoded to itself.
+//! Any bytes are a manifest or an error, in either version, and encoding a manifest gives its
+//! bytes.
 
 use tidegate_model::TableId;
 use tidegate_storage::manifest::decode;
 
 use super::checksum::envelope_of;
 
-/// The table whose manifests these are.
+/// The table of the manifests.
 const TABLE: TableId = TableId(1);
 
 pub(crate) fn check(bytes: &[u8]) {

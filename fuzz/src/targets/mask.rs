@@ -1,4 +1,4 @@
-//! Bytes are a row mask or an error, and a mask says of every row whether it is there.
+//! Any bytes are a deletion vector or an error, and a deletion vector has an answer for every row.
 
 use tidegate_model::{SegmentId, TableId};
 use tidegate_storage::mask::decode;

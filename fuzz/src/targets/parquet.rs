@@ -1,5 +1,5 @@
-//! A Parquet file of any bytes: an import of it gives rows or an error that names the file, and
-//! leaves nothing behind.
+//! A Parquet file of any bytes: its import gives rows or an error that names the file, and leaves
+//! no files behind.
 //!
 //! Input: the file.
 
@@ -16,13 +16,13 @@ pub(crate) fn check(bytes: &[u8]) {
     if let Err(error) = import_of(bytes) {
         let shown = error.to_string();
         assert!(!matches!(error, Error::WorkerPanicked), "{shown}");
-        // What is wrong with the names of columns is not of one file.
+        // An error in the names of columns is not an error of one file.
         let is_of_schema = matches!(error, Error::Schema(_));
         assert!(is_of_schema || shown.contains("a.parquet"), "{shown}");
     }
 }
 
-/// Imports the file into a table that is made for it; how many rows there are.
+/// Imports the file into a new table; returns the number of rows.
 pub(crate) fn import_of(bytes: &[u8]) -> Result<u64, Error> {
     let world = World::on(Arc::new(SimDisk::new(1)), Path::new("/"));
     let schema = schema_of(&[("v", ColumnType::Int64)], None, PartitionUnit::None);

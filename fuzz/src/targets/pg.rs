@@ -1,8 +1,8 @@
-//! FR1, FR2, FR3 of `server::pg::frame`: a message is the same wherever its bytes are cut, and any
-//! bytes are messages or a breach.
+//! FR1, FR2, FR3 of `server::pg::frame`: a message is the same wherever its bytes are split, and
+//! any bytes are messages or a protocol error.
 //!
-//! The first byte says whether the rest begins a connection or goes on with one, the second how it
-//! is cut.
+//! The first byte says whether the rest begins a connection or continues one, the second how it is
+//! split.
 
 use bytes::BytesMut;
 
@@ -11,7 +11,7 @@ use crate::pg::frame::{Breach, Message, Opening, take_message, take_opening};
 /// Longer messages are refused, as a server would.
 const MESSAGE_BYTES_MAX: usize = 1 << 12;
 
-/// What was read, up to the first breach.
+/// The messages that were read, up to the first protocol error.
 #[derive(Debug, PartialEq, Eq)]
 enum Read {
     Opening(Opening),

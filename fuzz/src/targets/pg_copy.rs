@@ -1,15 +1,15 @@
 //! CP1, CP2 of `server::pg::copy_frame`: fields are the same wherever the bytes of a binary COPY
-//! are cut, and any bytes are fields or a breach.
+//! are split, and any bytes are fields or a protocol error.
 //!
-//! The first byte says how many columns there are, the second how the rest is cut. A third one that
-//! is odd has the rest stand behind a header, which few bytes begin with otherwise.
+//! The first byte is the number of columns, the second says how the rest is split. If a third one
+//! is odd, a header is put before the rest, since few inputs begin with one.
 
 use crate::pg::copy_frame::{CopyBreach, CopyField, CopyFrame, HEADER};
 
 /// Longer values are refused, as a server would.
 const VALUE_MAX: usize = 1 << 10;
 
-/// What was read, up to the first breach, and where that is.
+/// The fields that were read, up to the first protocol error, and the place of that error.
 type Read = (Vec<CopyField>, Result<(), (CopyBreach, (u64, Option<usize>))>);
 
 pub(crate) fn check(bytes: &[u8]) {

@@ -1,9 +1,9 @@
-//! R2 of `segment::read`: whatever a file holds behind its checksums, reading gives values or an
-//! error, from a file as in memory; and a segment that `verify` finds sound can be read, and
+//! R2 of `segment::read`: for any bytes behind valid checksums, reading gives values or an error,
+//! the same from a file and from memory; and a segment that `verify` finds sound can be read, and
 //! rewritten into a sound one.
 //!
 //! Input: the length of a footer (two bytes), the footer, the bytes behind the file's header. All
-//! checksums are made right.
+//! checksums are corrected.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use tidegate_storage::{
 use super::checksum::crc32c;
 use super::input::Input;
 
-/// More values than these only take time.
+/// The maximum number of values: more of them only take time.
 const VALUES_MAX: u64 = 1 << 19;
 const MAGIC: &[u8; 8] = b"TIDESEG\0";
 
@@ -68,8 +68,8 @@ pub(crate) fn check(bytes: &[u8]) {
     rewrite_image(Image { meta, bytes: file.into() }, &schema, &reader);
 }
 
-/// The same bytes in memory are read in the same way; and a rewrite of them, merged with
-/// themselves, has each row twice.
+/// Checks that the same bytes in memory are read in the same way; and that a compaction of them
+/// with themselves has each row twice.
 fn rewrite_image(image: Image, schema: &Schema, reader: &Reader) {
     let (meta, table) = (image.meta, reader.footer().table);
     let run = SegmentRun::of_image(table, &image).expect("a file of these bytes was opened");
@@ -97,7 +97,7 @@ fn rewrite_image(image: Image, schema: &Schema, reader: &Reader) {
     }
 }
 
-/// Makes every checksum right.
+/// Corrects every checksum.
 fn seal(footer: &mut SegmentFooter, file: &[u8]) {
     let seal = |region: &mut Region| {
         let start = usize::try_from(region.offset).expect("inside of the file");
@@ -114,7 +114,7 @@ fn seal(footer: &mut SegmentFooter, file: &[u8]) {
     }
 }
 
-/// A table with the columns of the footer, ordered by its first timestamp.
+/// The schema of a table with the columns of the footer, ordered by its first timestamp.
 fn schema(footer: &SegmentFooter) -> Option<Schema> {
     let columns = footer.columns.iter().map(|column| Column {
         id: column.id,
@@ -140,7 +140,7 @@ fn schema(footer: &SegmentFooter) -> Option<Schema> {
     Schema::from_parts(parts).ok()
 }
 
-/// Some symbols for every column of them.
+/// Some symbols for every symbol column.
 fn symbols(schema: &Schema) -> SymbolTables {
     let symbols =
         Arc::new(SymbolTable::of(&["", "a", "bb", "ccc", "a longer one than twelve bytes"]));

@@ -1,4 +1,4 @@
-//! As `all.rs`, for what the server reads: these targets need parts of `crates/server`.
+//! As `all.rs`, for the readers of the server: these targets need parts of `crates/server`.
 
 pub(super) mod input;
 pub(super) mod http;

@@ -1,7 +1,7 @@
-//! N1, N2: any samples give a description that has an entry for each column, or an error; and what
-//! was given is kept.
+//! N1, N2: any samples give a description that has an entry for each column, or an error; and
+//! options that were given are kept.
 //!
-//! Input: choices, where the head ends and where the windows do, then the samples.
+//! Input: options, the ends of the head and of the windows, then the samples.
 
 use tidegate_ingest::Quote;
 use tidegate_ingest::sniff::{FirstLine, Header, Like, SniffOptions, Sniffed, map_columns, sniff};
@@ -66,7 +66,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-/// A further file of the same import: without a known name it has no header.
+/// Sniffs a further file of the same import: without a known name it has no header.
 fn another(first: &Sniffed, windows: &[&[u8]], options: &SniffOptions<'_>) {
     let Some(head) = windows.first() else { return };
     let like = Like {

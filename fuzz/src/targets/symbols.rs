@@ -1,7 +1,7 @@
-//! Bytes are a dictionary or an error; every text of a dictionary is found under its id.
+//! Any bytes are a dictionary or an error; every text of a dictionary is found under its id.
 //!
-//! Input: how many values the mark says (two bytes), then extents as in the file, of which every
-//! checksum is made right.
+//! Input: the number of values by the watermark (two bytes), then extents as in the file; all their
+//! checksums are corrected.
 
 use tidegate_model::{ColumnId, SymbolId, TableId};
 use tidegate_storage::symbols::{SymbolMark, decode};
@@ -41,7 +41,7 @@ fn check_file(file: &[u8], count: u32) {
     }
 }
 
-/// Makes the checksums of extents right, as far as their lengths make sense.
+/// Corrects the checksums of extents, as far as their lengths are valid.
 fn seal(mut extents: &mut [u8]) {
     while let Some(fields) = extents.first_chunk::<FIELDS_BYTES>() {
         let field = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| fields[at + byte]));

@@ -1,7 +1,7 @@
-//! A format is one or an error; what a parser says of a text does not depend on the texts before
-//! it (M4); and formats that are no patterns agree with the slow reader.
+//! Any format is one or an error; the result of a parser for a text does not depend on the texts
+//! before it (M4); and formats that are not patterns agree with the slow reader.
 //!
-//! Input: a choice of format, which may be the first line; each other line is a text.
+//! Input: a choice of format, which may be the first line; each further line is a text.
 
 use tidegate_ingest::timestamp::{DateParser, EpochUnit, TimestampFormat, TimestampParser};
 use tidegate_model::TimeUnit;

@@ -1,8 +1,8 @@
-//! Bytes are a group of the log or an error; a record that was decoded can be applied to a table,
-//! or is refused; and a table that took one can be written and read.
+//! Any bytes are a group of WAL records or an error; a decoded record can be applied to a table, or
+//! is refused; and a table after that can be written and read.
 //!
-//! Input: how many records are counted, how far the log is said to be durable; then records, each
-//! a length of two bytes and a body. All checksums are made right.
+//! Input: the record count and the durable LSN of the header; then records, each a length of two
+//! bytes and a body. All checksums are corrected.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) fn check(bytes: &[u8]) {
                 manifest = Manifest::new(op.table, op.seq_txn, Arc::clone(schema));
                 continue;
             }
-            // Commits of a table follow each other, or the log is refused (W1).
+            // Commits of a table have consecutive numbers, or the log is refused (W1).
             let is_next = [manifest.seq_txn, manifest.seq_txn.next()].contains(&op.seq_txn);
             if !is_next || manifest.apply(op.seq_txn, &op.change).is_err() {
                 return;

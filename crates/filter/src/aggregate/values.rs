@@ -1,6 +1,6 @@
 //! Values of one column for some rows of a page frame, as integers, floats or codes.
 //!
-//! - V1. What is read is what decoding the column gives (`column` C2).
+//! - V1. The values are the same as those that decoding the column gives (`column` C2).
 
 use tidegate_model::frame::Dictionary;
 use tidegate_model::layout::Zone;
@@ -15,23 +15,23 @@ use crate::text::SymbolText;
 /// Some rows of a zone, by their places in the page frame.
 #[derive(Debug, Clone, Copy)]
 pub enum ZoneRows<'r> {
-    /// All between these.
+    /// All rows of a range.
     Run {
-        /// The first one.
+        /// The first row.
         start: usize,
-        /// The one behind the last one.
+        /// The end of the range: one more than the last row.
         end: usize,
     },
-    /// These, ascending.
+    /// The listed rows, ascending.
     List(&'r [u16]),
 }
 
 impl<'r> ZoneRows<'r> {
-    /// The rows of a zone whose bits are set. The list is made in `list` if they are not all in one
-    /// piece.
+    /// The rows of a zone whose bits are set. If they are not one contiguous range, they are listed
+    /// in `list`.
     ///
     /// # Panics
-    /// If there are not the words of a zone, or the zone is behind the page frame.
+    /// If `words` has not the length of a zone, or the zone is behind the end of the page frame.
     #[must_use]
     pub fn selected(zone: usize, words: &[u64], list: &'r mut Vec<u16>) -> ZoneRows<'r> {
         assert_eq!(words.len(), ZONE_WORDS);
@@ -53,7 +53,7 @@ impl<'r> ZoneRows<'r> {
         ZoneRows::List(list)
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     #[must_use]
     pub fn count(&self) -> usize {
         match self {
@@ -62,10 +62,10 @@ impl<'r> ZoneRows<'r> {
         }
     }
 
-    /// The place of the row that is at `at` among these.
+    /// The place of row number `at` of these rows.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If there are fewer rows.
     #[must_use]
     pub fn place(&self, at: usize) -> usize {
         match self {
@@ -75,7 +75,7 @@ impl<'r> ZoneRows<'r> {
     }
 }
 
-/// Reads a column of a page frame.
+/// A reader of one column of a page frame.
 pub struct ZoneValues<'a>(Column<'a>);
 
 impl std::fmt::Debug for ZoneValues<'_> {
@@ -85,7 +85,7 @@ impl std::fmt::Debug for ZoneValues<'_> {
 }
 
 impl<'a> ZoneValues<'a> {
-    /// A reader of column `position` of a filter or an aggregate.
+    /// Creates a reader of column `position` of a filter or an aggregate.
     ///
     /// # Errors
     /// If the page frame is damaged.
@@ -103,7 +103,7 @@ impl<'a> ZoneValues<'a> {
         self.0.slice.zones.get(zone).map(Zone::decode)
     }
 
-    /// Which of these rows are NULL, by their places among them.
+    /// Replaces `nulls` by the indexes, among these rows, of those that are NULL.
     pub fn nulls(&self, rows: ZoneRows<'_>, nulls: &mut Vec<u32>) {
         nulls.clear();
         if self.0.has_nulls() {
@@ -113,11 +113,11 @@ impl<'a> ZoneValues<'a> {
         }
     }
 
-    /// The values of integers, booleans, dates and instants; UBIGINT by its bits, floats by a key
-    /// in the order of integers (`key_of_float`).
+    /// Writes the values of integers, booleans, dates and timestamps; UBIGINT as its bits, floats
+    /// as keys that are ordered like integers (`key_of_float`).
     ///
     /// # Errors
-    /// If the column has other values.
+    /// If the column has another type.
     pub fn integers(&self, rows: ZoneRows<'_>, out: &mut [i64]) -> Result<()> {
         let slice = self.0.slice;
         match &slice.encoded {
@@ -148,10 +148,10 @@ impl<'a> ZoneValues<'a> {
         Ok(())
     }
 
-    /// The values of numbers, as floats.
+    /// Writes the values of numbers, as floats.
     ///
     /// # Errors
-    /// If the column has other values.
+    /// If the column has another type.
     pub fn floats(&self, rows: ZoneRows<'_>, out: &mut [f64]) -> Result<()> {
         let slice = self.0.slice;
         if !is_float(slice) {
@@ -199,10 +199,10 @@ impl<'a> ZoneValues<'a> {
         Ok(())
     }
 
-    /// The codes of a column with a dictionary; 0 where all rows are NULL.
+    /// Writes the codes of a column with a dictionary; 0 if all rows are NULL.
     ///
     /// # Errors
-    /// If it has none.
+    /// If the column has no dictionary.
     pub fn codes(&self, rows: ZoneRows<'_>, out: &mut [u32]) -> Result<()> {
         match &self.0.slice.encoded {
             Encoded::Null => out.fill(0),
@@ -214,7 +214,7 @@ impl<'a> ZoneValues<'a> {
         Ok(())
     }
 
-    /// How many values the dictionary has; `None` if there is none.
+    /// The number of values in the dictionary; `None` if there is none.
     #[must_use]
     pub fn dictionary_count(&self) -> Option<usize> {
         self.0.entries().map(|entries| entries.count())
@@ -223,7 +223,7 @@ impl<'a> ZoneValues<'a> {
     /// The symbol of a code.
     ///
     /// # Errors
-    /// If there is no such code, or codes stand for no symbols.
+    /// If there is no such code, or the codes do not stand for symbols.
     pub fn symbol(&self, code: usize) -> Result<SymbolId> {
         match &self.0.slice.encoded {
             Encoded::Dictionary { dictionary: dictionary @ Dictionary::Symbols(ids), .. }
@@ -250,7 +250,7 @@ impl<'a> ZoneValues<'a> {
     }
 }
 
-/// A float as an integer of the same order; NaN is above all, -0 below 0.
+/// The key of a float: an integer of the same order. NaN is above all numbers, -0 below 0.
 #[must_use]
 pub fn key_of_float(float: f64) -> i64 {
     flipped(float.to_bits().cast_signed())
@@ -262,7 +262,7 @@ pub fn float_of_key(key: i64) -> f64 {
     f64::from_bits(flipped(key).cast_unsigned())
 }
 
-/// Turns the order of negative floats around.
+/// Reverses the order of negative floats.
 fn flipped(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
@@ -281,7 +281,7 @@ fn to_float32(float: f64) -> f32 {
     float as f32
 }
 
-/// Where a row of the page frame is among these.
+/// The index of a row of the page frame among these rows.
 fn find(rows: ZoneRows<'_>, row: usize) -> Option<usize> {
     match rows {
         ZoneRows::Run { start, end } => (start..end).contains(&row).then(|| row - start),

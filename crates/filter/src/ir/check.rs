@@ -1,4 +1,4 @@
-//! The types of an expression (R1), found once, before anything is done with it.
+//! Type check of an expression (R1), done once, before it is used.
 
 use tidegate_model::types::Physical;
 use tidegate_model::{ColumnType, Value};
@@ -6,21 +6,21 @@ use tidegate_model::{ColumnType, Value};
 use super::{ArithmeticOp, DEPTH_MAX, Expr, Literal};
 use crate::error::{Error, Result};
 
-/// What checking an expression finds out.
+/// The results of checking an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Checked {
     /// The type of its values.
     pub(crate) ty: ColumnType,
-    /// Whether some row can be an error.
+    /// True if it can fail for a row.
     pub(crate) can_fail: bool,
 }
 
-/// The type of an expression over these columns.
+/// Checks an expression over these columns.
 pub(crate) fn check(expr: &Expr, columns: &[ColumnType]) -> Result<Checked> {
     at_depth(expr, columns, 0)
 }
 
-/// Whether values of the two types are compared with each other (R1).
+/// Returns true if values of the two types can be compared with each other (R1).
 pub(crate) fn comparable(a: ColumnType, b: ColumnType) -> bool {
     match (a, b) {
         (ColumnType::Symbol | ColumnType::Varchar, ColumnType::Symbol | ColumnType::Varchar) => {
@@ -139,12 +139,12 @@ fn same_type(wanted: ColumnType, given: ColumnType) -> Result<()> {
     if comparable(wanted, given) { Ok(()) } else { Err(Error::Mismatch { wanted, given }) }
 }
 
-/// Integers and floats, not the types that only look like integers in memory.
+/// Returns true for integers and floats, false for types that are only stored as integers.
 pub(crate) fn is_number(ty: ColumnType) -> bool {
     ty.is_integer() || matches!(ty, ColumnType::Float32 | ColumnType::Float64)
 }
 
-/// Whether the divisor is a constant for which no division fails.
+/// Returns true if the divisor is a constant with which no division fails.
 fn divides_safely(op: ArithmeticOp, right: &Expr) -> bool {
     match right {
         Expr::Literal(Literal { value: Value::Integer(divisor), .. }) => {
@@ -182,7 +182,7 @@ fn check_cast(from: Checked, to: ColumnType, is_try: bool) -> Result<Checked> {
     Ok(Checked { ty: to, can_fail: from.can_fail || (!is_try && !always_fits(from.ty, to)) })
 }
 
-/// Whether every value of a type has one in the other.
+/// Returns true if every value of one type can be cast to the other.
 fn always_fits(from: ColumnType, to: ColumnType) -> bool {
     let float = |ty| matches!(ty, ColumnType::Float32 | ColumnType::Float64);
     if comparable(from, to) || to == ColumnType::Boolean || float(to) {
@@ -233,7 +233,7 @@ fn check_literal(literal: &Literal) -> Result<Checked> {
     Ok(Checked { ty, can_fail: false })
 }
 
-/// The least and the greatest value of a type that is an integer of up to eight bytes in memory.
+/// The minimum and the maximum of a type that is stored as an integer of up to eight bytes.
 pub(crate) fn integer_range(ty: ColumnType) -> Option<(i128, i128)> {
     match ty.physical() {
         Physical::Signed(bytes) => {

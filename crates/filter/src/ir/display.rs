@@ -1,5 +1,5 @@
-//! An expression as SQL, for EXPLAIN. A column is `#` and its position, or its name if there is
-//! one.
+//! Formatting of an expression as SQL, for EXPLAIN. A column is written as `#` and its position, or
+//! as its name if there is one.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use tidegate_model::{ColumnType, Value};
 use super::{ArithmeticOp, CompareOp, Expr, Literal};
 
 impl ArithmeticOp {
-    /// The operator as it is written.
+    /// The operator's sign in SQL.
     #[must_use]
     pub fn sign(self) -> &'static str {
         match self {
@@ -90,7 +90,8 @@ impl Expr {
     }
 }
 
-/// An expression and the names of its columns, by position; `#` and the position without one.
+/// An expression and the names of its columns, by position; a column without a name is written as
+/// `#` and its position.
 #[derive(Debug, Clone, Copy)]
 pub struct Named<'a> {
     expr: &'a Expr,
@@ -102,7 +103,7 @@ impl Named<'_> {
         Named { expr, names: self.names }
     }
 
-    /// `(a OR b)`; what an empty list means.
+    /// Writes `(a OR b)`, or the value of an empty list.
     fn joined(&self, f: &mut fmt::Formatter<'_>, list: &[Expr], word: &str) -> fmt::Result {
         let [first, rest @ ..] = list else {
             return write!(f, "{}", word == " AND ");

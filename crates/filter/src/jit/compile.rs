@@ -1,4 +1,4 @@
-//! A condition to machine code: the loop around it, and the memory it lives in.
+//! Compilation of a condition to machine code: the loop around it, and the memory that holds it.
 
 #![expect(unsafe_code, reason = "machine code has no borrow checker")]
 
@@ -17,13 +17,14 @@ use super::emit::Emitter;
 use super::{Argument, ColumnShape};
 use crate::interpret::Node;
 
-/// `columns, constants, first row, end of rows, out` to whether some row may be an error.
+/// The signature of the code: columns, constants, first row, end of rows and output; not 0 if some
+/// row may fail.
 type Code = unsafe extern "C" fn(*const Argument, *const u64, u64, u64, *mut u64) -> u64;
 
-/// Machine code for a shape. It lives as long as this.
+/// Machine code of a shape. Dropping it frees the code.
 pub(super) struct Compiled {
     code: Code,
-    /// Owns the memory of the code; taken when it is freed.
+    /// The owner of the memory of the code; taken when it is freed.
     module: Mutex<Option<JITModule>>,
 }
 
@@ -37,14 +38,15 @@ impl Drop for Compiled {
     fn drop(&mut self) {
         let module = self.module.get_mut().ok().and_then(Option::take);
         if let Some(module) = module {
-            // SAFETY: the only pointer to the code is in `self`, which nobody else holds any more.
+            // SAFETY: the only pointer to the code is in `self`, and no other reference to `self`
+            // exists any more.
             unsafe { module.free_memory() }
         }
     }
 }
 
 impl Compiled {
-    /// Runs the code. False if some row may be an error (J3).
+    /// Runs the code. Returns false if some row may fail (J3).
     ///
     /// # Safety
     /// The arguments and constants are those of the shape (J1), the columns have the rows, and
@@ -57,7 +59,8 @@ impl Compiled {
         out: &mut [u64],
     ) -> bool {
         let (first, end) = (rows.start as u64, rows.end as u64);
-        // SAFETY: what the caller promises, and the signature is the one it was compiled with.
+        // SAFETY: the caller keeps the conditions above, and the signature is the one of the
+        // compiled code.
         let failed = unsafe {
             (self.code)(arguments.as_ptr(), constants.as_ptr(), first, end, out.as_mut_ptr())
         };
@@ -65,8 +68,8 @@ impl Compiled {
     }
 }
 
-/// The code of a condition over columns of these shapes; `None` if there is none for it, or none
-/// for this machine.
+/// Compiles a condition over columns of these shapes; `None` if the condition or the machine is not
+/// supported.
 pub(super) fn compile(node: &Node, columns: &[ColumnShape]) -> Option<Compiled> {
     let mut flags = settings::builder();
     flags.set("opt_level", "speed").ok()?;
@@ -95,7 +98,7 @@ fn define(module: &mut JITModule, node: &Node, columns: &[ColumnShape]) -> Optio
     Some(module.get_finalized_function(id))
 }
 
-/// The loop: words, and within each the rows.
+/// Builds the loops: over words, and in each word over its rows.
 fn build(
     mut builder: FunctionBuilder<'_>,
     module: &JITModule,
@@ -155,7 +158,7 @@ fn build(
     Some(())
 }
 
-/// Begins the block of words: its first row, and whether there was an error.
+/// Begins the block of a word; its parameters are the first row, and the error so far.
 fn params(builder: &mut FunctionBuilder<'_>, block: cranelift_codegen::ir::Block) -> [Value; 2] {
     builder.switch_to_block(block);
     [builder.append_block_param(block, I64), builder.append_block_param(block, I8)]

@@ -1,8 +1,8 @@
-//! The instructions of a condition for one row.
+//! Instructions of a condition for one row.
 //!
-//! Integers, dates and timestamps are `I64`, extended as their type says; floats are `F64`; a
-//! BOOLEAN is `I8`, 0 or 1. There are no branches: every part is calculated, and an error counts
-//! only where the interpreter would have looked (I1), which is what `active` says.
+//! Integers, dates and timestamps are `I64`, extended by the rule of their type; floats are `F64`;
+//! a BOOLEAN is `I8`, 0 or 1. There are no branches: every part is calculated, and an error counts
+//! only where the interpreter would have evaluated the part (I1); `active` is set there.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};
@@ -16,12 +16,12 @@ use crate::interpret::Node;
 use crate::ir::{ArithmeticOp, CompareOp, integer_range};
 use crate::scalar::units_per_day;
 
-/// A value of the row at hand.
+/// A value of the present row.
 #[derive(Clone, Copy)]
 struct Typed {
     ty: ColumnType,
     value: Value,
-    /// Whether it is not NULL; `None` if it never is.
+    /// A bit that is set if the value is not NULL; `None` if it never is NULL.
     valid: Option<Value>,
 }
 
@@ -46,7 +46,7 @@ struct Fields {
     power: Value,
 }
 
-/// Memory that is there, at any address.
+/// Flags of a memory access that is always valid, at any alignment.
 fn flags() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
@@ -90,12 +90,13 @@ impl<'f, 'b> Emitter<'f, 'b> {
         (self.row, self.error) = (row, error);
     }
 
-    /// Whether there was an error, in this row or before.
+    /// A bit that is set if this row or an earlier one has failed.
     pub(super) fn error(&self) -> Value {
         self.error
     }
 
-    /// Whether a BOOLEAN is TRUE; `None` if it cannot be compiled.
+    /// Emits a condition and returns a bit that is set if it is TRUE; `None` if it cannot be
+    /// compiled.
     pub(super) fn condition(&mut self, node: &Node, active: Value) -> Option<Value> {
         let whole = self.value(node, active)?;
         Some(self.is_true(whole))
@@ -171,7 +172,7 @@ impl<'f, 'b> Emitter<'f, 'b> {
         Typed { ty: ColumnType::Boolean, value, valid }
     }
 
-    /// The opposite of a bit.
+    /// The negation of a bit.
     fn not(&mut self, bit: Value) -> Value {
         let one = self.bit(true);
         self.builder.ins().bxor(bit, one)
@@ -216,7 +217,7 @@ impl<'f, 'b> Emitter<'f, 'b> {
         }
     }
 
-    /// A float as its type keeps it.
+    /// A float rounded to its type.
     fn round(&mut self, value: Value, ty: ColumnType) -> Value {
         if ty == ColumnType::Float64 {
             return value;
@@ -246,7 +247,7 @@ impl<'f, 'b> Emitter<'f, 'b> {
         Typed { ty, value, valid }
     }
 
-    /// The bits of a value as the value.
+    /// The value of a 64-bit word of bits.
     fn of_word(&mut self, word: Value, class: Type) -> Value {
         match class {
             F64 => self.builder.ins().bitcast(F64, MemFlagsData::new(), word),
@@ -291,7 +292,7 @@ impl<'f, 'b> Emitter<'f, 'b> {
         Some(Typed { ty: shape.ty, value, valid })
     }
 
-    /// The address of the row's value of so many bytes.
+    /// The address of the value of the present row, whose values have this many bytes.
     fn place(&mut self, start: Value, width: u8) -> Value {
         let shift = i64::from(width.trailing_zeros());
         let shift = self.number(shift);
@@ -360,7 +361,7 @@ impl<'f, 'b> Emitter<'f, 'b> {
         self.boolean(value, valid)
     }
 
-    /// Equal, or both NaN.
+    /// True if two floats are equal, or both NaN.
     fn same_floats(&mut self, a: Value, b: Value) -> Value {
         let equal = self.builder.ins().fcmp(FloatCC::Equal, a, b);
         let a_is_nan = self.builder.ins().fcmp(FloatCC::Unordered, a, a);
@@ -369,7 +370,7 @@ impl<'f, 'b> Emitter<'f, 'b> {
         self.builder.ins().bor(equal, nan)
     }
 
-    /// Less, or a number beside NaN.
+    /// True if the first float is less, or is a number and the second one NaN.
     fn less(&mut self, a: Value, b: Value) -> Value {
         let less = self.builder.ins().fcmp(FloatCC::LessThan, a, b);
         let a_is_number = self.builder.ins().fcmp(FloatCC::Ordered, a, a);
@@ -378,7 +379,7 @@ impl<'f, 'b> Emitter<'f, 'b> {
         self.builder.ins().bor(less, beside)
     }
 
-    /// AND and OR: what `decides` ends the row for the parts behind.
+    /// Emits AND or OR: after a part with the value `decides`, the parts behind are not active.
     fn joined(&mut self, list: &[Node], active: Value, decides: bool) -> Option<Typed> {
         let (mut decided, mut undecided) = (self.bit(false), self.bit(true));
         let mut active = active;
@@ -424,7 +425,7 @@ impl<'f, 'b> Emitter<'f, 'b> {
         Some(self.round(value, ty))
     }
 
-    /// Where it fails, that counts if `counts` is set.
+    /// Emits an operation on integers; its failure is an error only if `counts` is set.
     fn of_integers(
         &mut self,
         op: ArithmeticOp,
@@ -450,7 +451,7 @@ impl<'f, 'b> Emitter<'f, 'b> {
         self.wrap(value, ty)
     }
 
-    /// The divisor, or 1 in place of one that the processor would refuse.
+    /// The divisor, or 1 in place of one with which the processor would raise an exception.
     fn divisor(
         &mut self,
         ty: ColumnType,
@@ -528,7 +529,7 @@ impl<'f, 'b> Emitter<'f, 'b> {
         Some(Typed { ty: to, value, valid })
     }
 
-    /// The value as another type, and whether it fits, if it may not.
+    /// The value as another type, and a bit that is set if it fits; `None` if it always fits.
     fn converted(&mut self, from: Typed, to: ColumnType) -> (Value, Option<Value>) {
         let value = from.value;
         let is_wide_time = |ty| matches!(ty, ColumnType::Timestamp(_));
@@ -577,7 +578,7 @@ impl<'f, 'b> Emitter<'f, 'b> {
         self.builder.ins().isub(cut, one_less)
     }
 
-    /// The product, and whether it is in range.
+    /// The product, and a bit that is set if it is in range.
     fn multiplied(&mut self, value: Value, by: i64) -> (Value, Option<Value>) {
         let factor = self.number(by);
         let product = self.builder.ins().imul(value, factor);
@@ -591,7 +592,7 @@ impl<'f, 'b> Emitter<'f, 'b> {
         self.builder.ins().band(above, below)
     }
 
-    /// Whether an integer is in the range of another type; `None` if it always is.
+    /// A bit that is set if an integer is in the range of another type; `None` if it always is.
     fn fits(&mut self, value: Value, from: ColumnType, to: ColumnType) -> Option<Value> {
         let ((least, greatest), (min, max)) = (integer_range(from)?, integer_range(to)?);
         if min <= least && greatest <= max {
@@ -606,11 +607,11 @@ impl<'f, 'b> Emitter<'f, 'b> {
         Some(self.is_between(value, end(min), end(max)))
     }
 
-    /// The nearest integer, the even one of two, and whether it is in range.
+    /// The nearest integer, ties to even, and a bit that is set if it is in range.
     fn whole_of_float(&mut self, value: Value, to: ColumnType) -> (Value, Option<Value>) {
         let (min, max) = integer_range(to).unwrap_or((0, 0));
         let value = self.builder.ins().nearest(value);
-        // The ends are exact: powers of two, or small.
+        // Both bounds are exact as floats: they are powers of two, or small.
         let least = self.builder.ins().f64const(min as f64);
         let behind = self.builder.ins().f64const((max + 1) as f64);
         let above = self.builder.ins().fcmp(FloatCC::GreaterThanOrEqual, value, least);
@@ -633,7 +634,7 @@ impl<'f, 'b> Emitter<'f, 'b> {
     }
 }
 
-/// The type of a value in registers; `None` for types that are not compiled.
+/// The register type of a value; `None` for types that are not compiled.
 pub(super) fn class(ty: ColumnType) -> Option<Type> {
     match ty.physical() {
         Physical::Bit => Some(I8),

@@ -1,7 +1,7 @@
 //! Kernels with AVX2: 32 bytes of codes at a time.
 //!
-//! There is no unsigned comparison: `a <= b` is `min(a, b) == a`, and for eight bytes, where there
-//! is no minimum either, a signed comparison of numbers with their highest bit turned.
+//! AVX2 has no unsigned comparison: `a <= b` is `min(a, b) == a`; for eight bytes, where there is
+//! no minimum either, it is a signed comparison of numbers with their highest bit inverted.
 
 #![expect(unsafe_code, reason = "vector instructions that the caller has detected")]
 
@@ -24,7 +24,7 @@ pub(super) fn ranges<const N: usize, const R: usize>(
     out: &mut [u64],
 ) {
     let bytes = codes.as_flattened();
-    // SAFETY: K3, this level is only given out where these instructions were detected.
+    // SAFETY: K3, this level exists only where these instructions were detected.
     unsafe {
         match N {
             1 => ranges_u8(bytes, ranges, out),
@@ -42,7 +42,7 @@ fn load(lane: &[u8; 32]) -> __m256i {
     unsafe { _mm256_loadu_si256(lane.as_ptr().cast()) }
 }
 
-/// Lanes in which `a <= b`, all bits set.
+/// Sets all bits of the lanes in which `a <= b`.
 macro_rules! at_most {
     ($name:ident, $min:ident, $equal:ident) => {
         #[inline]
@@ -57,7 +57,7 @@ at_most!(at_most_u8, _mm256_min_epu8, _mm256_cmpeq_epi8);
 at_most!(at_most_u16, _mm256_min_epu16, _mm256_cmpeq_epi16);
 at_most!(at_most_u32, _mm256_min_epu32, _mm256_cmpeq_epi32);
 
-/// Lanes in which `a > b`, all bits set.
+/// Sets all bits of the lanes in which `a > b`.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn above_u64(a: __m256i, b: __m256i) -> __m256i {
@@ -71,7 +71,7 @@ fn at_most_u64(a: __m256i, b: __m256i) -> __m256i {
     _mm256_xor_si256(above_u64(a, b), _mm256_set1_epi64x(-1))
 }
 
-/// Lanes of codes that are in one of the ranges, all bits set.
+/// Sets all bits of the lanes whose codes are in one of the ranges.
 macro_rules! lanes_of {
     ($name:ident, $signed:ty, $set:ident, $sub:ident, $at_most:ident) => {
         #[inline]
@@ -95,7 +95,7 @@ lanes_of!(lanes_u16, i16, _mm256_set1_epi16, _mm256_sub_epi16, at_most_u16);
 lanes_of!(lanes_u32, i32, _mm256_set1_epi32, _mm256_sub_epi32, at_most_u32);
 lanes_of!(lanes_u64, i64, _mm256_set1_epi64x, _mm256_sub_epi64, at_most_u64);
 
-/// The bits of a movemask, which are in the low end of an `i32`.
+/// The bits of a movemask, which are the low bits of an `i32`.
 #[inline]
 fn bits(mask: i32) -> u64 {
     u64::from(mask.cast_unsigned())
@@ -120,7 +120,8 @@ fn ranges_u16<const R: usize>(bytes: &[u8], ranges: [CodeRange; R], out: &mut [u
         for (part, pair) in codes.as_chunks::<64>().0.iter().enumerate() {
             let [low, high] = [0, 1].map(|half| &pair.as_chunks::<32>().0[half]);
             let (low, high) = (lanes_u16(load(low), &ranges), lanes_u16(load(high), &ranges));
-            // Packing works on halves of 16 bytes: the middle two quarters change places.
+            // The pack instruction works on halves of 16 bytes: the middle two quarters are
+            // exchanged.
             let lanes = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi16(low, high));
             found |= bits(_mm256_movemask_epi8(lanes)) << (part * 32);
         }
@@ -153,7 +154,7 @@ fn ranges_u64<const R: usize>(bytes: &[u8], ranges: [CodeRange; R], out: &mut [u
 }
 
 pub(super) fn bytes(codes: &[u8], bits: &[u64; 4], out: &mut [u64]) {
-    // SAFETY: K3, this level is only given out where these instructions were detected.
+    // SAFETY: K3, this level exists only where these instructions were detected.
     unsafe { bytes_detected(codes, bits, out) }
 }
 

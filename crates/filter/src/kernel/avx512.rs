@@ -1,7 +1,7 @@
-//! Kernels with AVX-512: 64 bytes of codes at a time, comparisons straight into bits.
+//! Kernels with AVX-512: 64 bytes of codes at a time; comparisons give bit masks directly.
 //!
-//! A code is in a range if its distance from the first one, as an unsigned number, is at most that
-//! of the last one.
+//! A code is in a range if its unsigned distance from the first code of the range is at most that
+//! of the last code.
 
 #![expect(unsafe_code, reason = "vector instructions that the caller has detected")]
 
@@ -21,7 +21,7 @@ pub(super) fn ranges<const N: usize, const R: usize>(
     out: &mut [u64],
 ) {
     let bytes = codes.as_flattened();
-    // SAFETY: K3, this level is only given out where these instructions were detected.
+    // SAFETY: K3, this level exists only where these instructions were detected.
     unsafe {
         match N {
             1 => ranges_u8(bytes, ranges, out),
@@ -67,7 +67,7 @@ ranges_of!(ranges_u32, i32, 4, _mm512_set1_epi32, _mm512_sub_epi32, _mm512_cmple
 ranges_of!(ranges_u64, i64, 8, _mm512_set1_epi64, _mm512_sub_epi64, _mm512_cmple_epu64_mask);
 
 pub(super) fn bytes(codes: &[u8], bits: &[u64; 4], out: &mut [u64]) {
-    // SAFETY: K3, this level is only given out where these instructions were detected.
+    // SAFETY: K3, this level exists only where these instructions were detected.
     unsafe { bytes_detected(codes, bits, out) }
 }
 
@@ -95,12 +95,12 @@ fn bytes_detected(codes: &[u8], bits: &[u64; 4], out: &mut [u64]) {
 }
 
 pub(super) fn keep(words: &mut [u64], found: &[u64]) -> usize {
-    // SAFETY: K3, this level is only given out where these instructions were detected.
+    // SAFETY: K3, this level exists only where these instructions were detected.
     unsafe { keep_detected(words, found) }
 }
 
-/// The same loop as the plain one, which the compiler makes vectors of where it may count bits in
-/// them.
+/// Runs the plain loop, which the compiler vectorizes here because the instruction that counts bits
+/// in vectors is enabled.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq")]
 fn keep_detected(words: &mut [u64], found: &[u64]) -> usize {
     super::plain::keep(words, found)

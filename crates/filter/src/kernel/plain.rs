@@ -1,4 +1,4 @@
-//! Kernels that every machine runs: loops that the compiler makes vectors of.
+//! Kernels for every machine: loops that the compiler can vectorize.
 
 use super::{CodeRange, FloatTest};
 
@@ -10,17 +10,17 @@ fn code<const N: usize>(bytes: [u8; N]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// A bit for each of 64 bytes that are 0 or 1.
+/// A word with one bit for each of 64 bytes that are 0 or 1.
 #[inline]
 fn pack(flags: &[u8; 64]) -> u64 {
-    // The product moves the lowest bit of byte `i` to bit `56 + i`, and nothing else there.
+    // The product moves the lowest bit of byte `i` to bit `56 + i`, where no other bit arrives.
     let (lanes, _) = flags.as_chunks::<8>();
     lanes.iter().rev().fold(0, |word, lane| {
         word << 8 | u64::from_le_bytes(*lane).wrapping_mul(0x0102_0408_1020_4080) >> 56
     })
 }
 
-/// See `super::keep`.
+/// Does the work of `super::keep`.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled for each level's instructions")]
 pub(super) fn keep(words: &mut [u64], found: &[u64]) -> usize {
@@ -32,7 +32,7 @@ pub(super) fn keep(words: &mut [u64], found: &[u64]) -> usize {
     usize::try_from(count).expect("as many as there are rows")
 }
 
-/// The word of up to 64 codes.
+/// The word of up to 64 codes: bit `i` is set if code `i` matches.
 #[inline]
 pub(super) fn word_of<const N: usize>(codes: &[[u8; N]], matches: impl Fn(u64) -> bool) -> u64 {
     codes.iter().rev().fold(0, |word, bytes| word << 1 | u64::from(matches(code(*bytes))))

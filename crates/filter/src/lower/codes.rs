@@ -1,7 +1,8 @@
-//! Values to codes of one page frame: narrow integers, decimal floats, plain floats.
+//! Translation of values into the codes of one page frame: narrow integers, decimal floats, plain
+//! floats.
 //!
-//! - N1. A code is in the ranges that `of_keys` gives if and only if the key of its value, as
-//!   decoding gives it, is in the set.
+//! - N1. A code is in the ranges that `of_keys` returns if and only if the key of its decoded value
+//!   is in the set.
 
 use std::sync::Arc;
 
@@ -16,14 +17,15 @@ use crate::kernel::{CodeRange, FloatTest};
 use crate::ranges::Ranges;
 use crate::scalar::{NAN_KEY, Scalar, float_key, float_of_key, round, wrap};
 
-/// Codes that are asked about one by one.
+/// The maximum number of codes that are evaluated one by one.
 const VALUES_MAX: u64 = 256;
 
-/// Times that codes of a frame may wrap around the range of their type. Frames that we write wrap
-/// never: only the last codes of a width could, if there were such.
+/// The maximum number of times that codes of a frame may wrap around the range of their type. In
+/// frames that this program writes codes never wrap: only the highest codes of a width could, and
+/// those do not occur.
 const LAPS_MAX: i128 = 3;
 
-/// The kernel of a set of codes. `known` are rows whose answer does not depend on their code.
+/// The kernel of a set of codes. `known` has the rows whose result does not depend on their code.
 pub(super) fn kernel<'a>(
     codes: Codes<'a>,
     set: Arc<CodeSet>,
@@ -40,7 +42,7 @@ pub(super) fn kernel<'a>(
     }
 }
 
-/// The greatest code that a row can have.
+/// The highest code that a row can have.
 fn greatest_code(codes: &Codes<'_>, rows: usize) -> u64 {
     match codes {
         Codes::Same(code) => u64::from(*code),
@@ -53,7 +55,7 @@ fn greatest_code(codes: &Codes<'_>, rows: usize) -> u64 {
     }
 }
 
-/// Bytes of a code.
+/// The width of a code in bytes.
 pub(super) fn width(codes: &Codes<'_>) -> usize {
     match codes {
         Codes::Same(_) | Codes::Sequence | Codes::Bits(_) => 0,
@@ -89,13 +91,14 @@ pub(super) fn of_keys<'a>(column: &Column<'a>, yes: &Ranges<i128>) -> Option<Ker
     }
 }
 
-/// The codes of a decimal column, whose values grow with them, that are in the set.
+/// The ranges of codes of a decimal column, whose values ascend with the codes, that are in the
+/// set.
 fn decimal_ranges(
     greatest: u64,
     yes: &Ranges<i128>,
     value: &impl Fn(u64) -> f64,
 ) -> Vec<CodeRange> {
-    // The first code whose key is at least `key`; one more than all if there is none.
+    // The first code whose key is at least `key`; one more than the highest code if there is none.
     let first_at = |key: i128| {
         let (mut low, mut high) = (0, greatest + 1);
         while low < high {
@@ -118,7 +121,7 @@ fn decimal_ranges(
     ranges.0
 }
 
-/// The exceptions of a decimal column and whether they match.
+/// The exceptions of a decimal column, each with true if it matches.
 fn known_rows(
     column: &Column<'_>,
     matches: &dyn Fn(&Scalar<'static>) -> Result<bool>,
@@ -137,7 +140,7 @@ fn known_rows(
     Ok(known)
 }
 
-/// How codes of integers become values.
+/// The rule by which codes of integers become values.
 struct Narrow {
     ty: ColumnType,
     base: i128,
@@ -175,7 +178,8 @@ impl Narrow {
         Some(ranges.0)
     }
 
-    /// The codes whose values, `base + step * code`, are from `least` to `greatest` and in the set.
+    /// Adds the codes whose values, `base + step * code`, are from `least` to `greatest` and in the
+    /// set.
     fn lap(
         &self,
         base: i128,
@@ -201,8 +205,8 @@ impl Narrow {
     }
 }
 
-/// The kernel of a condition that is asked about every value that a row can have; `None` if these
-/// are too many, or if it fails for one of them, which may be that of no row.
+/// The kernel of a condition that is evaluated for every value that a row can have; `None` if these
+/// are too many, or if it fails for one of them, which may occur in no row.
 pub(super) fn of_values<'a>(
     column: &Column<'a>,
     matches: &dyn Fn(&Scalar<'static>) -> Result<bool>,
@@ -246,14 +250,14 @@ pub(super) fn of_values<'a>(
     Some(kernel(*codes, set, rows, known))
 }
 
-/// The floats of a set of keys.
+/// The set of floats of a set of keys.
 pub(super) fn float_test(yes: &Ranges<i128>) -> FloatTest {
     let (least, greatest) = (float_key(f64::NEG_INFINITY), float_key(f64::INFINITY));
     let mut ranges = Vec::new();
     for (start, end) in yes.iter() {
         let first = (*start).max(least);
         let mut last = end.map_or(greatest, |end| greatest.min(end.saturating_sub(1)));
-        // No value has the key -1, and the float of that key, -0, would let 0 in.
+        // No float has the key -1; as a float it would become -0, which equals 0.
         last -= i128::from(last == -1);
         if first <= last {
             ranges.push((float_of_key(first), float_of_key(last)));
@@ -271,7 +275,7 @@ mod tests {
     const OPS: [CompareOp; 6] =
         [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
 
-    /// N1 for all codes of a byte, around every boundary.
+    /// Checks N1 for all codes of one byte, around every boundary.
     #[track_caller]
     fn check_narrow(ty: ColumnType, base: i128, step: u64) {
         let values: Vec<i128> = (0..=255).map(|code| narrow_value(ty, base, step, code)).collect();

@@ -1,4 +1,5 @@
-//! Conditions to codes of a dictionary: by binary search, or by asking every value once.
+//! Translation of conditions into codes of a dictionary, by binary search or by evaluating every
+//! value once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,14 +17,14 @@ use crate::scalar::Scalar;
 use crate::text::Entries;
 use crate::zones::signature;
 
-/// Codes that match, as kernels and as zones need them.
+/// A set of codes that match, in the forms that kernels and zones need.
 #[derive(Debug)]
 pub(crate) struct CodeSet {
-    /// Ascending; neighbours do not touch.
+    /// The ranges, ascending; neighbours do not touch.
     pub(crate) ranges: Vec<CodeRange>,
-    /// The same, for kernels.
+    /// The same set for kernels.
     pub(crate) test: CodeTest,
-    /// Which codes modulo 64 are in it.
+    /// A bit for each remainder modulo 64 of a code in the set.
     pub(crate) signature: u64,
 }
 
@@ -35,16 +36,17 @@ impl CodeSet {
     }
 }
 
-/// Sets of codes that were found for the dictionaries of one segment and one filter.
+/// The sets of codes that were computed for the dictionaries of one segment and one filter.
 ///
-/// It may be shared by threads. A cache belongs to one filter and to memory that stays as it is: a
-/// dictionary is known by where it lies.
+/// Threads may share it. A cache belongs to one filter, and to memory that does not change: the key
+/// of a dictionary is its address.
 #[derive(Debug, Default)]
 pub struct LowerCache {
     sets: Mutex<HashMap<CacheKey, Arc<Slot>>>,
 }
 
-/// Sets that a cache holds: three widths for each of many conjuncts. More are found every time.
+/// The maximum number of cached sets: three widths for each of many conjuncts. Further sets are
+/// computed every time.
 const SETS_MAX: usize = 1_024;
 
 type Slot = OnceLock<Result<Arc<CodeSet>>>;
@@ -52,21 +54,21 @@ type Slot = OnceLock<Result<Arc<CodeSet>>>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct CacheKey {
     conjunct: usize,
-    /// Where the dictionary lies, how many values it has, how many bytes a code.
+    /// The address of the dictionary, its number of values, the bytes of a code.
     address: usize,
     count: usize,
     width: usize,
 }
 
 impl LowerCache {
-    /// An empty one.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new() -> LowerCache {
         LowerCache::default()
     }
 
-    /// The set of a conjunct for the dictionary of a column. Threads that want the same one wait
-    /// for it; it is found once.
+    /// The set of a conjunct for the dictionary of a column. It is computed once; threads that need
+    /// it meanwhile wait for it.
     pub(super) fn get_or_find(
         &self,
         conjunct: usize,
@@ -90,7 +92,7 @@ impl LowerCache {
     }
 
     fn slot(&self, key: CacheKey) -> Option<Arc<Slot>> {
-        // A thread that panicked has left a map that is whole: slots are only added.
+        // The map is consistent even if a thread panicked: slots are only added.
         let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
         if sets.len() >= SETS_MAX && !sets.contains_key(&key) {
             return None;
@@ -99,7 +101,7 @@ impl LowerCache {
     }
 }
 
-/// The codes and the dictionary of a column that has one.
+/// The codes and the dictionary of a column, if it has one.
 pub(super) fn of<'c, 'a>(column: &'c Column<'a>) -> Option<(Codes<'a>, &'c Entries<'a>)> {
     match &column.slice.encoded {
         Encoded::Dictionary { codes, .. } => Some((*codes, column.entries()?)),
@@ -107,7 +109,7 @@ pub(super) fn of<'c, 'a>(column: &'c Column<'a>) -> Option<(Codes<'a>, &'c Entri
     }
 }
 
-/// The codes whose texts are in the set: codes ascend as their texts do.
+/// The codes whose texts are in the set; codes ascend with their texts.
 pub(super) fn ranges_of_texts(
     entries: &Entries<'_>,
     yes: &Ranges<Vec<u8>>,

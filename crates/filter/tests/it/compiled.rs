@@ -1,4 +1,4 @@
-//! What is compiled, and that it is.
+//! Compiled conditions: they are compiled, and their results are right.
 
 use tidegate_filter::{
     Adapt, ArithmeticOp, CompareOp, Context, Error, Expr, Filter, JitCache, Level, LowerCache,
@@ -16,7 +16,7 @@ fn calculate(op: ArithmeticOp, left: Expr, right: Expr) -> Expr {
     Expr::Arithmetic { op, left: Box::new(left), right: Box::new(right) }
 }
 
-/// How many rows match, how many zones compiled code and how many the interpreter looked at.
+/// The number of rows that match, of zones for compiled code, and of zones for the interpreter.
 fn run(expr: &Expr, jit: &JitCache) -> Result<(usize, u64, u64), Error> {
     let bytes: Vec<u8> = (0..ROWS).map(|row| u8::try_from(row % 200).expect("small")).collect();
     let column = |base, codes| ColumnSlice {
@@ -70,8 +70,8 @@ fn a_division_that_nobody_looks_at_does_not_fail() {
     assert_eq!((compiled, interpreted), (2, 0), "no error is seen where none counts");
     let either = Expr::Not(Box::new(Expr::Or(vec![is_zero(), Expr::Not(Box::new(is_one()))])));
     assert_eq!(run(&either, &jit), Ok((count, 2, 0)));
-    // A conjunct before it takes away the rows. The code sees all of them: in the first zone it
-    // leaves the answer to the interpreter, in the second one no divisor is 0.
+    // The conjunct before it removes these rows. The code still reads all of them: in the first
+    // zone it leaves the result to the interpreter, in the second one no divisor is 0.
     let nonzero = Expr::Not(Box::new(is_zero()));
     assert_eq!(run(&Expr::And(vec![is_one(), nonzero]), &jit), Ok((count, 1, 1)));
 }

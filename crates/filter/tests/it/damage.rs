@@ -1,4 +1,4 @@
-//! Page frames that no encoder writes give errors or no match, and never a panic.
+//! Damaged page frames give errors or no match, and never a panic.
 
 use tidegate_filter::{
     Adapt, Class, CompareOp, Context, Expr, Filter, JitCache, Level, LowerCache, NoSymbols,
@@ -9,7 +9,8 @@ use tidegate_model::{Codes, ColumnSlice, ColumnType, Encoded, PageFrame, Value};
 
 const ROWS: usize = 100;
 
-/// Whatever comes of a filter on a damaged column, but no panic; the error of lowering, if any.
+/// Runs a filter on a damaged column; any result is right except a panic. Returns the class of the
+/// error of lowering, if there is one.
 fn check(ty: ColumnType, encoded: Encoded<'_>, validity: Option<&[u8]>) -> Option<Class> {
     let slice = ColumnSlice { ty, rows: ROWS, validity, encoded, zones: &[] };
     let frame = PageFrame::new(ROWS, vec![slice]);

@@ -1,6 +1,6 @@
-//! Chance that a seed repeats.
+//! Pseudo-random numbers that a seed reproduces.
 
-/// Numbers that look random (`SplitMix64`).
+/// A generator of pseudo-random numbers (`SplitMix64`).
 pub(crate) struct Dice(u64);
 
 impl Dice {

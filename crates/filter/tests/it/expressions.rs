@@ -1,4 +1,4 @@
-//! Conditions of any shape over given columns, with constants around the values that are there.
+//! Random conditions over given columns, with constants near the values of the columns.
 
 use tidegate_filter::{ArithmeticOp, CompareOp, Expr};
 use tidegate_model::types::Physical;
@@ -30,7 +30,7 @@ pub(crate) fn is_number(ty: ColumnType) -> bool {
 }
 
 impl Author<'_> {
-    /// A condition; most are an AND of comparisons, as in life.
+    /// A random condition; most are an AND of comparisons, as in real queries.
     pub(crate) fn condition(&mut self) -> Expr {
         match self.dice.below(3) {
             0 => self.boolean(3),

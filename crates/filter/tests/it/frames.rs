@@ -1,4 +1,5 @@
-//! Page frames of any shape that a segment can have, with their values worked out independently.
+//! Random page frames of every shape that a segment can have, with their values computed
+//! independently.
 
 use tidegate_filter::SymbolText;
 use tidegate_model::frame::{Dictionary, Strings};
@@ -12,7 +13,7 @@ use crate::dice::Dice;
 
 const ZONE_ROWS: usize = 4_096;
 
-/// Types of columns that tests make, several times those that can be calculated with.
+/// Column types of the tests; those with arithmetic are there several times.
 pub(crate) const TYPES: [ColumnType; 22] = [
     ColumnType::Boolean,
     ColumnType::Int8,
@@ -38,7 +39,7 @@ pub(crate) const TYPES: [ColumnType; 22] = [
     ColumnType::Ipv4,
 ];
 
-/// What owns the bytes of a column.
+/// The owner of the bytes of a column.
 pub(crate) struct OwnedColumn {
     pub(crate) ty: ColumnType,
     pub(crate) values: Vec<Value>,
@@ -47,7 +48,7 @@ pub(crate) struct OwnedColumn {
     zones: Vec<[u8; ZONE_BYTES]>,
 }
 
-/// What owns encoded values.
+/// The owner of encoded values.
 pub(crate) enum Owned {
     Null,
     Constant(i128),
@@ -60,7 +61,7 @@ pub(crate) enum Owned {
     Strings(OwnedStrings),
 }
 
-/// Exceptions as they lie.
+/// Exceptions in the layout of the file.
 pub(crate) type Parts = (Vec<[u8; 4]>, Vec<[u8; 8]>);
 
 pub(crate) enum OwnedCodes {
@@ -76,7 +77,7 @@ pub(crate) struct OwnedStrings {
     pub(crate) table: Option<Vec<u8>>,
 }
 
-/// Symbols of all columns: ids are scattered, texts are those of `words`.
+/// Symbols of all columns: their ids are scattered, their texts are those of `words`.
 pub(crate) struct Symbols(pub(crate) Vec<String>);
 
 impl SymbolText for Symbols {
@@ -89,7 +90,7 @@ pub(crate) fn symbols() -> Symbols {
     Symbols((0..600_usize).map(|i| word(i * 7_919 % 600)).collect())
 }
 
-/// Text number `i`: they share beginnings and differ in length.
+/// Text number `i`: the texts share prefixes and differ in length.
 pub(crate) fn word(i: usize) -> String {
     match i % 5 {
         0 => format!("http://example.org/{}/{}", i % 11, i),
@@ -111,7 +112,7 @@ impl OwnedColumn {
         }
     }
 
-    /// Whether it has a code of a dictionary for each row.
+    /// Returns true if the column has a dictionary code for each row.
     pub(crate) fn has_codes(&self) -> bool {
         matches!(self.encoded, Owned::Symbols { codes: OwnedCodes::Bytes { .. }, .. })
     }
@@ -153,7 +154,7 @@ impl OwnedCodes {
         }
     }
 
-    /// Codes below `end`, each zone with a part of them.
+    /// Random codes below `end`; each zone has a part of them.
     fn random(dice: &mut Dice, rows: usize, end: u64, width: u8) -> OwnedCodes {
         let mut bytes = Vec::with_capacity(rows * usize::from(width));
         let (mut low, mut span) = (0, end);
@@ -263,7 +264,7 @@ impl Owned {
         }
     }
 
-    /// F3: the code under a NULL is 0, and no exception is NULL.
+    /// Sets the code under a NULL to 0 and removes exceptions that are NULL (F3).
     fn clear_nulls(&mut self, is_valid: &dyn Fn(usize) -> bool, rows: usize) {
         let (Owned::Narrow { codes, .. }
         | Owned::Decimal { codes, .. }
@@ -285,7 +286,7 @@ impl Owned {
         }
     }
 
-    /// The value of a row that has one: docs/format.md, Encodings.
+    /// The value of a row that is not NULL: docs/format.md, Encodings.
     #[expect(clippy::cast_possible_truncation, reason = "wrapping is what is wanted")]
     fn value(&self, ty: ColumnType, row: usize, symbols: &Symbols) -> Value {
         let float = |value: f64| match ty {
@@ -358,7 +359,7 @@ pub(crate) fn range(ty: ColumnType) -> (i128, i128) {
     }
 }
 
-/// A float, often one of those that are special.
+/// A random float, often a special one.
 pub(crate) fn random_float(dice: &mut Dice, ty: ColumnType) -> f64 {
     let value = match dice.below(12) {
         0 => f64::NAN,
@@ -442,7 +443,7 @@ fn random_integers(dice: &mut Dice, ty: ColumnType, rows: usize) -> Owned {
     }
     let width = *dice.pick(&[1, 1, 2, 2, 4, 8]);
     let end = if width == 8 { u64::MAX } else { 1_u64 << (width * 8) };
-    // Now and then codes go beyond what the type holds, as those of no encoder would.
+    // Sometimes codes exceed the range of the type, which no encoder writes.
     let wraps = dice.once_in(16);
     let end = if wraps { end } else { end.min((room / step).saturating_add(1)) };
     let end = if dice.once_in(2) { end.min(300) } else { end };

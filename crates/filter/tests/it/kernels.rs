@@ -1,4 +1,4 @@
-//! Every level gives the bits that a loop over single codes gives (K1, K2).
+//! Every level gives the same bits as a loop over single codes (K1, K2).
 
 use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 use tidegate_filter::Level;

@@ -1,4 +1,4 @@
-//! Filters against the interpreter, and the interpreter against values.
+//! Tests of filters against the interpreter, and of the interpreter against values.
 #![cfg(test)]
 
 mod dice;

@@ -1,4 +1,4 @@
-//! The interpreter gives what values say, and everything else gives what the interpreter says.
+//! The interpreter agrees with the values, and every fast path with the interpreter.
 
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
 use proptest::test_runner::TestCaseError;
@@ -23,7 +23,7 @@ fn some_rows(dice: &mut Dice) -> usize {
     }
 }
 
-/// Which rows are asked for: a range, and maybe a mask.
+/// The rows that are asked for: a range, and perhaps a deletion vector.
 struct Part {
     first: usize,
     end: usize,
@@ -47,7 +47,7 @@ impl Part {
     }
 }
 
-/// All levels, twice each, so that what was learned and cached is used too.
+/// Checks all levels, twice each, so that statistics and caches are used too.
 fn check_filter(
     filter: &Filter,
     frame: &PageFrame<'_>,
@@ -84,7 +84,7 @@ fn check_filter(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// W1 and E1, for conditions of every shape on columns of every shape.
+    /// Checks W1 and E1 for conditions of every shape on columns of every shape.
     #[test]
     fn every_path_selects_what_the_interpreter_selects(seed in any::<u64>()) {
         let dice = &mut Dice::new(seed);
@@ -107,7 +107,7 @@ proptest! {
         }
     }
 
-    /// What the interpreter reads is what the format says.
+    /// Checks that the interpreter reads the values that the format defines.
     #[test]
     fn every_row_equals_its_own_value_and_no_other(seed in any::<u64>()) {
         let dice = &mut Dice::new(seed);
@@ -132,7 +132,7 @@ proptest! {
     }
 }
 
-/// R3 for two values of one column.
+/// Compares two values of one column by R3.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Float(a), Value::Float(b)) => a == b || (a.is_nan() && b.is_nan()),
@@ -155,7 +155,7 @@ fn a_stop_ends_at_the_next_zone_or_run_of_zones() {
     check_stop(ColumnType::Float64, Expr::compare(CompareOp::Lt, *column(), bound), 0);
 }
 
-/// A filter that is told to stop when it asks after so many times has asked once more, at most.
+/// A filter whose `stop` returns true after some calls asks it at most once more.
 #[track_caller]
 fn check_stop(ty: ColumnType, expr: Expr, after: usize) {
     let (symbols, rows) = (symbols(), 3 * 4_096);
@@ -176,7 +176,7 @@ fn check_stop(ty: ColumnType, expr: Expr, after: usize) {
 #[test]
 fn zones_decide_without_looking() {
     let (symbols, rows) = (symbols(), 4 * 4_096);
-    // The code is the row, so each zone has values of its own.
+    // The code is the number of the row, so each zone has its own values.
     let column = (0_u64..)
         .map(|seed| OwnedColumn::random(&mut Dice::new(seed), ColumnType::Int64, rows, &symbols))
         .find(|column| {

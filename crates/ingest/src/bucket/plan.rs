@@ -1,17 +1,19 @@
-//! Where buckets begin: from a sample of timestamps, before the first row is distributed.
+//! The plan of the bounds of buckets: made from a sample of timestamps, before the first row is
+//! distributed.
 //!
-//! Partitions that hold enough rows are cut into buckets of their own, small neighbours share one.
-//! A sample is only a sample: a bucket may turn out larger, and is then sorted all the same, only
-//! with less of it in cache.
+//! Partitions with enough rows are divided into their own buckets, small neighbours share one. A
+//! sample is not exact: a bucket may become larger than planned, and is then sorted all the same,
+//! only with less of it in cache.
 
 use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use tidegate_model::{PartitionUnit, TimeUnit, Timestamp};
 
-/// At most so many buckets: each worker fills a slab of each at the same time.
+/// The maximum number of buckets: each worker fills a slab of each at the same time.
 pub(crate) const BUCKETS_MAX: usize = 1_024;
-/// What a bucket should hold: small enough that a column of it stays in L2 while it is gathered.
+/// The rows that a bucket should hold: few enough that a column of it stays in L2 while it is
+/// gathered.
 const BUCKET_ROWS: u64 = 128 << 10;
-/// Smaller partitions share a bucket with their neighbours.
+/// The rows of a partition below which it shares a bucket with its neighbours.
 const SHARED_ROWS: u64 = 24 << 10;
 
 /// The first timestamp of every bucket but the first.
@@ -20,27 +22,27 @@ pub(crate) struct BucketPlan {
     bounds: Vec<i64>,
 }
 
-/// What a plan is made from.
+/// The input of a plan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlanOptions {
     pub(crate) partition_by: PartitionUnit,
     pub(crate) unit: TimeUnit,
-    /// How many rows there will be, about.
+    /// The approximate number of rows.
     pub(crate) rows: u64,
-    /// A bucket should have no more, if there can be so many.
+    /// The maximum number of rows that a bucket should have, if the number of buckets allows it.
     pub(crate) bucket_rows_max: u64,
-    /// At most so many buckets.
+    /// The maximum number of buckets.
     pub(crate) count_max: usize,
 }
 
 impl BucketPlan {
-    /// One bucket for everything.
+    /// The plan with one bucket.
     pub(crate) fn single() -> BucketPlan {
         BucketPlan { bounds: Vec::new() }
     }
 
-    /// `sample` is any timestamps of the input, in any order. Those that no row can have (T1) do
-    /// not count.
+    /// Makes a plan from `sample`, timestamps of the input in any order. Those that no row can have
+    /// (T1) are ignored.
     pub(crate) fn from_sample(mut sample: Vec<i64>, options: PlanOptions) -> BucketPlan {
         sample.retain(|ts| (TIMESTAMP_MIN..=TIMESTAMP_MAX).contains(ts));
         if sample.is_empty() {
@@ -48,7 +50,7 @@ impl BucketPlan {
         }
         sample.sort_unstable();
         let rows_per_sample = (options.rows as f64 / sample.len() as f64).max(1.0);
-        // With more rows than `BUCKETS_MAX` buckets should hold, buckets grow.
+        // Buckets become larger if `BUCKETS_MAX` of them are too few.
         let count_max = options.count_max.min(BUCKETS_MAX);
         let least = options.rows.div_ceil((count_max as u64 * 3 / 4).max(1));
         let bucket_rows = BUCKET_ROWS.min(options.bucket_rows_max).max(least);
@@ -80,8 +82,9 @@ impl BucketPlan {
         BucketPlan { bounds }.thinned(count_max)
     }
 
-    /// Instants or pieces, in any order, and the bytes of rows that each stands for: a bucket has
-    /// at most `bytes_max`, unless one of them has more, or there are `count_max` buckets.
+    /// Makes a plan from instants or input chunks, in any order, each with the bytes of its rows: a
+    /// bucket has at most `bytes_max`, unless one entry alone has more, or `count_max` buckets are
+    /// reached.
     pub(crate) fn by_bytes(
         mut sample: Vec<(i64, u64)>,
         bytes_max: u64,
@@ -102,23 +105,23 @@ impl BucketPlan {
         BucketPlan { bounds }.thinned(count_max)
     }
 
-    /// Two buckets: what is before `bound`, and the rest.
+    /// The plan with two buckets: rows before `bound`, and the others.
     pub(crate) fn cut_at(bound: i64) -> BucketPlan {
         BucketPlan { bounds: vec![bound] }
     }
 
-    /// At most so many buckets: neighbours become one.
+    /// Joins neighbours until there are at most this many buckets.
     pub(crate) fn thinned(self, count_max: usize) -> BucketPlan {
         if self.count() <= count_max {
             return self;
         }
         let step = self.count().div_ceil(count_max.max(1));
-        // The first bucket has `step` of those that there were, as all but the last have.
+        // The first new bucket consists of `step` old ones, like all others except the last.
         let bounds = self.bounds.into_iter().skip(step - 1).step_by(step);
         BucketPlan { bounds: bounds.collect() }
     }
 
-    /// How many buckets.
+    /// The number of buckets.
     pub(crate) fn count(&self) -> usize {
         self.bounds.len() + 1
     }
@@ -129,7 +132,8 @@ impl BucketPlan {
         self.bounds.partition_point(|&bound| bound <= ts)
     }
 
-    /// Timestamps `range.0 <= ts < range.1` are in the bucket; the ends are open.
+    /// The range of a bucket: timestamps `range.0 <= ts < range.1`. The first and the last bucket
+    /// are unbounded.
     pub(crate) fn range(&self, bucket: usize) -> (i64, i64) {
         let start = if bucket == 0 { i64::MIN } else { self.bounds[bucket - 1] };
         (start, self.bounds.get(bucket).copied().unwrap_or(i64::MAX))

@@ -1,10 +1,10 @@
-//! The spill file: slabs written one after the other, read back the same way.
+//! The spill file: slabs that are written one after the other, and read back later.
 //!
-//! - J1. A slab comes back as it was: rows, slots, texts, NULLs and marks.
+//! - J1. A slab is read back unchanged: rows, slots, texts, NULLs and marks.
 //!
-//! A spill file lives in the transaction's scratch folder and ends with it, so its bytes have no
-//! version and no checksum: nobody reads them after a crash. Each slab is a header of counts, then
-//! marks, NULL bitmaps, where columns are, their codes, texts.
+//! A spill file is in the transaction's scratch directory and is removed with it, so its bytes have
+//! no version and no checksum: they are never read after a crash. Each slab is a header of counts,
+//! then marks, NULL bitmaps, the places of columns, their codes, texts.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,7 +20,7 @@ use crate::layout::{Mark, RowLayout};
 use crate::packed::{PackedColumn, PackedSlab, PackedTexts};
 use crate::progress::Progress;
 
-/// A file of slabs.
+/// A file of spilled slabs.
 #[derive(Debug)]
 pub(crate) struct SpillFile {
     file: Arc<dyn DiskFile>,
@@ -30,11 +30,11 @@ pub(crate) struct SpillFile {
 
 struct SpillQueue {
     queue: WriteQueue,
-    /// A buffer that is written, empty.
+    /// An empty buffer, ready for the next write.
     spare: Option<Vec<u8>>,
 }
 
-/// A larger buffer is not kept.
+/// The size above which a buffer is freed instead of reused.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
 impl std::fmt::Debug for SpillQueue {
@@ -43,7 +43,7 @@ impl std::fmt::Debug for SpillQueue {
     }
 }
 
-/// A slab in the file.
+/// The place of a slab in the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpilledSlab {
     pub(crate) offset: u64,
@@ -52,23 +52,23 @@ pub(crate) struct SpilledSlab {
     pub(crate) sequence: u64,
 }
 
-/// What slabs in the file begin at multiples of.
+/// The alignment of slabs in the file.
 const PAGE_BYTES: usize = 4_096;
-/// About what the counts of a slab take.
+/// The approximate size of the counts of a slab.
 const SLACK_BYTES: usize = 1 << 10;
 
-/// How a spill file is written.
+/// The options of a spill file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpillOptions {
     pub(crate) io: IoChoice,
-    /// It may become larger than memory.
+    /// True if the file may become larger than the memory.
     pub(crate) is_large: bool,
-    /// Bytes on their way to the file.
+    /// The maximum number of bytes on their way to the file.
     pub(crate) in_flight_max: usize,
 }
 
 impl SpillFile {
-    /// An empty one.
+    /// Creates an empty spill file.
     pub(crate) fn create(disk: &dyn Disk, dir: &Path, options: &SpillOptions) -> Result<SpillFile> {
         let &SpillOptions { io, is_large, in_flight_max } = options;
         let file = disk
@@ -81,11 +81,11 @@ impl SpillFile {
         Ok(SpillFile { file, end: AtomicU64::new(0), queue })
     }
 
-    /// Writes a slab behind the others, whose memory is free afterwards.
+    /// Appends a slab to the file; its memory is freed afterwards.
     pub(crate) fn write(&self, held: HeldSlab) -> Result<SpilledSlab> {
         let HeldSlab { slab, held } = held;
         let (worker, sequence) = (slab.worker, slab.sequence);
-        // A slab may be as large as the largest record: before it is gone, there are two of it.
+        // A slab may be as large as the largest record; until it is freed, it is in memory twice.
         let mut buffer = self.spare();
         buffer.0.reserve_exact(slab.memory_bytes() + PAGE_BYTES + SLACK_BYTES);
         encode(&slab, &mut buffer);
@@ -106,7 +106,7 @@ impl SpillFile {
         ByteWriter(queue.spare.take().unwrap_or_default())
     }
 
-    /// Waits until everything is written.
+    /// Waits until all slabs are written.
     pub(crate) fn flush(&self) -> Result<()> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.queue.flush().map_err(Error::disk("spill"))
@@ -155,7 +155,8 @@ fn encode(slab: &PackedSlab, out: &mut ByteWriter) {
     }
 }
 
-/// The longest of the texts stay where they were read: they may be most of the memory there is.
+/// Decodes a slab. Its longest texts stay in the buffer into which they were read: they may be most
+/// of the available memory.
 fn decode(mut bytes: Vec<u8>, layout: &RowLayout) -> std::result::Result<PackedSlab, Truncated> {
     let mut r = ByteReader::new(&bytes);
     let (rows, worker) = (r.u32()? as usize, r.u32()?);

@@ -1,11 +1,11 @@
 //! Plain integers of a strip's column: eight rows at a time with AVX-512, else row by row.
 //!
 //! - PD1. A field is plain if it has one to eight digits, perhaps behind a minus; with AVX-512 a
-//!   minus and eight digits are not, nor is a field in the first eight bytes of the text. What is
-//!   not plain is left to the parser of its type, which knows all forms.
+//!   minus and eight digits are not plain, nor is a field in the first eight bytes of the text.
+//!   Fields that are not plain are left to the parser of the type, which supports all forms.
 //! - PD2. Both ways read the same number wherever both call a field plain.
 //!
-//! Not here: quotes, NULL and faults, which are the caller's.
+//! Not here: quotes, NULL and faults, which the caller handles.
 
 #![expect(unsafe_code, reason = "vector instructions that were detected, and their gathers")]
 
@@ -14,7 +14,7 @@ use crate::index::Kernel;
 use crate::parse;
 use crate::strip::STRIP_ROWS;
 
-/// The least and the greatest value of a type.
+/// The minimum and the maximum of a type.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     pub(super) min: i64,
@@ -22,7 +22,7 @@ pub(super) struct Bounds {
     pub(super) zeros: Zeros,
 }
 
-/// Whether a number with zeros before its first digit is plain.
+/// The treatment of a number with zeros before its first digit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Zeros {
     Plain,
@@ -30,10 +30,10 @@ pub(super) enum Zeros {
     NotPlain,
 }
 
-/// What was read of one strip's rows.
+/// The integers of one strip's rows.
 #[derive(Debug)]
 pub(super) struct PlainIntegers {
-    /// Of rows that are not plain it means nothing.
+    /// The values; undefined for rows that are not plain.
     pub(super) values: [i64; STRIP_ROWS],
     /// A bit for each row, eight rows a byte.
     pub(super) is_plain: [u8; STRIP_ROWS / 8],
@@ -55,8 +55,7 @@ impl PlainIntegers {
         match kernel {
             #[cfg(target_arch = "x86_64")]
             Kernel::Avx512 => {
-                // SAFETY: `Kernel::Avx512` is only given out where these instructions were
-                // detected.
+                // SAFETY: `Kernel::Avx512` exists only where these instructions were detected.
                 unsafe { avx512::read(self, rows, source, bounds) }
             }
             _ => self.read_each(rows, source, bounds),
@@ -81,10 +80,10 @@ impl PlainIntegers {
     }
 }
 
-/// True if a field has a zero that its number does not show.
+/// Returns true if a field has a leading zero that its number does not show.
 #[inline]
 fn is_padded(text: &[u8], (start, end): (usize, usize)) -> bool {
-    // A field that its record does not have may stand behind all text.
+    // A field that its record lacks may begin behind the end of the text.
     let field = text.get(start..end).unwrap_or_default();
     matches!(field, [b'-', b'0', ..] | [b'0', _, ..])
 }
@@ -94,7 +93,7 @@ fn is_padded(text: &[u8], (start, end): (usize, usize)) -> bool {
 fn plain_digits(text: &[u8], (start, end): (usize, usize)) -> Option<i64> {
     let is_negative = text.get(start) == Some(&b'-');
     let digits = end.wrapping_sub(start).wrapping_sub(usize::from(is_negative));
-    // Nothing, a record's first field at the very start of the text, or too long.
+    // No digits, a record's first field at the very start of the text, or too many digits.
     if digits.wrapping_sub(1) >= 8 {
         return None;
     }
@@ -125,7 +124,7 @@ mod avx512 {
     use super::{Bounds, PlainIntegers, Zeros};
 
     /// # Safety
-    /// The instructions must be there.
+    /// The instructions must be available.
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) fn read(
         into: &mut PlainIntegers,
@@ -141,14 +140,14 @@ mod avx512 {
             let plain = _mm512_mask_cmpge_epi64_mask(plain, values, mins);
             let plain = _mm512_mask_cmple_epi64_mask(plain, values, maxs);
             let slots: &mut [i64] = &mut into.values[eight * 8..][..8];
-            // SAFETY: it has room for eight.
+            // SAFETY: the array has room for eight values.
             unsafe { _mm512_storeu_si512(slots.as_mut_ptr().cast(), values) };
             into.is_plain[eight] = plain;
         }
     }
 
-    /// Where the fields of these rows end, how long they are, and for which of them both are known
-    /// and within one to eight bytes of text that has eight bytes before the end.
+    /// The ends and the lengths of the fields of these rows, and a mask of those fields that exist,
+    /// have one to eight bytes, and have eight bytes of text before their end.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn fields(
@@ -158,7 +157,7 @@ mod avx512 {
     ) -> (__m512i, __m512i, u8) {
         let low = _mm512_set1_epi64(0xFFFF_FFFF);
         let count = |length: usize| _mm512_set1_epi64(length.cast_signed() as i64);
-        // SAFETY: a place is two numbers of four bytes, and only those that are there are read.
+        // SAFETY: a place is two numbers of four bytes, and only existing places are read.
         let pairs = unsafe { _mm512_maskz_loadu_epi64(live, places.as_ptr().cast()) };
         let index = _mm512_add_epi64(_mm512_srli_epi64::<32>(pairs), count(source));
         let live = _mm512_mask_cmplt_epu64_mask(live, index, count(rows.field_ends.len()));
@@ -186,7 +185,7 @@ mod avx512 {
         (ends, lengths, _mm512_mask_cmple_epu64_mask(live, ends, count(rows.text.len())))
     }
 
-    /// The numbers in fields of one to eight bytes, and which of them are numbers.
+    /// The numbers in fields of one to eight bytes, and a mask of the fields that are numbers.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn numbers(
@@ -198,7 +197,7 @@ mod avx512 {
         let zero = _mm512_setzero_si512();
         let bits = _mm512_set1_epi64(64);
         let starts = _mm512_sub_epi64(ends, _mm512_set1_epi64(8));
-        // SAFETY: live lanes end within the text, and eight bytes or more behind its start.
+        // SAFETY: live lanes end within the text, and at least eight bytes behind its start.
         let words =
             unsafe { _mm512_mask_i64gather_epi64::<1>(zero, live, starts, text.as_ptr().cast()) };
         let unused = _mm512_sub_epi64(bits, _mm512_slli_epi64::<3>(lengths));
@@ -214,11 +213,11 @@ mod avx512 {
         let live = match zeros {
             Zeros::Plain => live,
             Zeros::NotPlain => {
-                // The first digit, which is the lowest byte of those kept.
+                // The first digit is in the lowest of the bytes that are kept.
                 let first =
                     _mm512_and_si512(_mm512_srlv_epi64(digits, unused), _mm512_set1_epi64(0xFF));
                 let is_zero = _mm512_mask_cmpeq_epi64_mask(live, first, zero);
-                // `0` alone is as it should be.
+                // `0` alone is a plain number.
                 let is_long = _mm512_mask_cmpgt_epu64_mask(is_zero, lengths, one);
                 live & !is_long
             }
@@ -227,7 +226,8 @@ mod avx512 {
         let above_nine = _mm512_add_epi8(digits, _mm512_set1_epi8(0x76));
         let strange = _mm512_or_si512(above_nine, digits);
         let live = _mm512_mask_testn_epi64_mask(live, strange, _mm512_set1_epi8(i8::MIN));
-        // Pairs of digits, pairs of pairs, and both halves; the first digit is the lowest byte.
+        // The digits are joined to pairs, the pairs to fours, and the fours to one number; the
+        // first digit is in the lowest byte.
         let pairs = _mm512_maddubs_epi16(digits, _mm512_set1_epi16(0x01_0A));
         let fours = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x0001_0064));
         let thousands = _mm512_mul_epu32(fours, _mm512_set1_epi64(10_000));
@@ -241,7 +241,7 @@ mod tests {
     use super::super::RowPlace;
     use super::*;
 
-    /// Rows of three fields each, whatever they are.
+    /// Rows of three fields each, from any cells.
     fn indexed(cells: &[String]) -> (Vec<u8>, Vec<u32>, Vec<RowPlace>) {
         let (mut text, mut ends, mut rows) = (Vec::new(), Vec::new(), Vec::new());
         let narrow = |length: usize| u32::try_from(length).unwrap();

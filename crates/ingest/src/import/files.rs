@@ -1,13 +1,12 @@
-//! All text files of an import together: which columns they have, and how each of them is written.
+//! All text files of an import together: the columns that they have, and the dialect of each.
 //!
-//! - files-1. Delimiter, quotes, line ends and header are those of each file. What the user says
-//!   goes for all of them.
+//! - files-1. Delimiter, quotes, line ends and header are those of each file. An option of the user
+//!   holds for all of them.
 //! - files-2. Columns with names are united by name, and their evidence adds up: the type of a
-//!   column of a new table is one that the samples of all files have. Files without names have the
-//!   same columns in the same order: those of the last file with a header before them, if there
-//!   is one.
+//!   column of a new table fits the samples of all files. Files without names have the same columns
+//!   in the same order: those of the last file with a header before them, if there is one.
 //! - files-3. A record is only taken for a header if there is evidence for it (`sniff::columns`);
-//!   where a file has other names than those before, or seems to, the import fails.
+//!   if a file has other names than those before, or seems to, the import fails.
 //!
 //! Not here: the samples (`setup`), and reading (`text`).
 
@@ -30,15 +29,15 @@ use crate::sniff::{
 };
 use crate::timestamp::TimestampFormat;
 
-/// How all files are to be read.
+/// The decisions on how all files are read.
 pub(super) struct Reading {
     pub(super) target: TargetSchema,
     pub(super) files: Vec<TextFile>,
-    /// For each column of the table, how its timestamps are written.
+    /// For each column of the table, the format of its timestamps.
     pub(super) formats: Vec<Option<TimestampFormat>>,
-    /// For each column of the table, whether its type is a guess (exact-1).
+    /// For each column of the table, true if its type is a guess (exact-1).
     pub(super) guesses: Vec<bool>,
-    /// For each column of the table, whether its dates could be read in two ways.
+    /// For each column of the table, true if its dates can be read in two ways.
     pub(super) ambiguous: Vec<bool>,
     pub(super) null_text: Option<Vec<u8>>,
     /// The names in the header of the first text, if it has one.
@@ -46,34 +45,34 @@ pub(super) struct Reading {
     pub(super) notes: Vec<String>,
 }
 
-/// How the cells of a column of the table are to be read.
+/// The decision on how the cells of a column of the table are read.
 struct ReadColumn {
     format: Option<TimestampFormat>,
     is_guess: bool,
     is_ambiguous: bool,
 }
 
-/// How many notes on files after the first are told; a thousand files may be told of a thousand
-/// times.
+/// The maximum number of notes on files after the first, since a thousand files may have a thousand
+/// notes.
 const FILE_NOTES_MAX: usize = 20;
-/// How many names a note has.
+/// The maximum number of names in a note.
 const NAMES_SHOWN: usize = 10;
 
-/// The files as they were looked at.
+/// The files with the results of sniffing.
 struct Files<'a> {
     context: &'a ImportContext<'a>,
     inputs: &'a [SampledFile],
-    /// The first that has records.
+    /// The index of the first file with records.
     first: usize,
     first_line: FirstLine,
     looks: Vec<Look>,
 }
 
-/// Looks at all files, and decides on the table's columns and how each file is read.
+/// Sniffs all files, and decides on the table's columns and on how each file is read.
 pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Reading> {
     let options = context.options;
     let existing = setup::existing_schema(context.database, options)?;
-    // A file without rows has nothing to say of the others.
+    // A file without rows gives no evidence for the others.
     let first = (inputs.iter().position(|file| !file.has_one_line()))
         .or_else(|| inputs.iter().position(|file| !file.is_empty()))
         .unwrap_or(0);
@@ -124,7 +123,7 @@ pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Re
     })
 }
 
-/// How the files begin, those without a record aside.
+/// The first lines of the files, those without a record excluded.
 fn first_line(inputs: &[SampledFile]) -> FirstLine {
     let line = |file: &'_ SampledFile| -> Vec<u8> {
         let head = &file.sample.head;
@@ -171,7 +170,8 @@ impl Files<'_> {
         self.hand_on_names()
     }
 
-    /// True if a file has a header with none of the names of the files before and of the table.
+    /// Returns true if a file has a header with none of the names of the files before and of the
+    /// table.
     fn has_other_names(&self, look: &Look, names: &[String], expected: Option<&Schema>) -> bool {
         let is_known = |name: &String| {
             has_name(names, name) || expected.is_some_and(|schema| schema.find(name).is_some())
@@ -179,8 +179,8 @@ impl Files<'_> {
         look.dialect.has_header && !look.names.is_empty() && !look.names.iter().any(is_known)
     }
 
-    /// A file without a header has the columns of the last one with a header before it: they are
-    /// pieces of one.
+    /// Gives a file without a header the columns of the last file with a header before it: the
+    /// files are parts of one.
     fn hand_on_names(&mut self) -> Result<()> {
         if self.context.options.fields.is_some() {
             return Ok(()); // The list says what the fields are.
@@ -235,7 +235,7 @@ impl Files<'_> {
         Error::Sniff { path: self.path(at).to_owned(), source }
     }
 
-    /// Blank lines alone are rows, if the table is known to have one column.
+    /// Makes blank lines rows, if the table is known to have one column.
     fn take_blank_lines(&mut self, expected: Option<&Schema>) {
         let options = self.context.options;
         let columns = match &options.fields {
@@ -249,7 +249,7 @@ impl Files<'_> {
         }
     }
 
-    /// A column that is to be left out must be somewhere.
+    /// Checks that each column to be left out exists in a file.
     fn check_skipped(&self) -> Result<()> {
         for skipped in &self.context.options.skip_columns {
             if !self.looks.iter().any(|look| has_name(&look.names, skipped)) {
@@ -260,7 +260,7 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// The columns of a table that the import makes (files-2).
+    /// The columns of a table that the import creates (files-2).
     fn new_columns(&self) -> Result<Vec<(String, ColumnType)>> {
         let options = self.context.options;
         let mut united = self.united()?;
@@ -288,7 +288,7 @@ impl Files<'_> {
         with_hints(columns, options, has_header)
     }
 
-    /// The columns of all files, each with the evidence of all.
+    /// The columns of all files, each with the evidence of all files.
     fn united(&self) -> Result<Vec<(String, Evidence)>> {
         let mut united: Vec<(String, Evidence)> = Vec::new();
         let order =
@@ -304,7 +304,7 @@ impl Files<'_> {
                 };
                 match found {
                     Some(found) => united[found].1.merge(evidence),
-                    // Of a file without names, `map` says what is too many.
+                    // For a file without names, `map` reports the surplus columns.
                     None if at == self.first || look.has_names => {
                         united.push((name.clone(), evidence.clone()));
                     }
@@ -341,13 +341,13 @@ impl Files<'_> {
         Err(Error::NotTimestamps { path, column, example })
     }
 
-    /// Where the fields of each file go.
+    /// The mapping of the fields of each file to columns of the table.
     fn map(&self, schema: &Schema) -> Result<Vec<TextFile>> {
         let first = self.text_file(self.first, schema)?;
         let mut files = Vec::with_capacity(self.looks.len());
         for (at, look) in self.looks.iter().enumerate() {
             if at == self.first || look.names.is_empty() {
-                // An empty file among others has no records and does no harm.
+                // An empty file among others has no records and is accepted.
                 files.push(first.clone());
                 continue;
             }
@@ -361,8 +361,8 @@ impl Files<'_> {
         Ok(files)
     }
 
-    /// Behind files whose fields were taken in the order of the table no header may show that they
-    /// stand in another.
+    /// Checks that no header behind files without names contradicts the order in which the fields
+    /// of those were mapped.
     fn check_order(&self, files: &[TextFile]) -> Result<()> {
         if self.context.options.fields.is_some() {
             return Ok(());
@@ -383,7 +383,7 @@ impl Files<'_> {
         }
     }
 
-    /// Which field of a record each column of the table is.
+    /// The field of a record for each column of the table.
     fn text_file(&self, at: usize, schema: &Schema) -> Result<TextFile> {
         let (look, input) = (&self.looks[at], &self.inputs[at].input);
         let map = sniff::map_look(look, schema, &self.options(at, Some(schema)))
@@ -413,7 +413,8 @@ impl Files<'_> {
         })
     }
 
-    /// The shape of lines of records, as opposed to lines of text, where quotes are a guess.
+    /// The typical shape of a line that is a record, to tell it from a line of text where quotes
+    /// are a guess.
     fn line_shape(
         &self,
         look: &Look,
@@ -446,7 +447,7 @@ impl Files<'_> {
         })
     }
 
-    /// Without names, files have the same columns of the table.
+    /// Checks that files without names have the same columns of the table.
     fn check_same_columns(
         &self,
         (at, file): (usize, &TextFile),
@@ -467,7 +468,7 @@ impl Files<'_> {
         Err(Error::OtherColumns { path, first, names: differing })
     }
 
-    /// How each column of the table is read, from the evidence of all files.
+    /// The decision on how each column of the table is read, from the evidence of all files.
     fn columns(
         &self,
         files: &[TextFile],
@@ -519,7 +520,7 @@ impl Files<'_> {
         schema.columns().iter().zip(&evidence).map(of_column).collect()
     }
 
-    /// What the samples of all files say about a column of the table, and whether one has it.
+    /// The evidence of all samples for a column of the table, and true if a file has the column.
     fn evidence(&self, column: usize, files: &[TextFile]) -> (Evidence, bool) {
         let mut evidence = Evidence::new(self.context.options.timestamp_format.as_ref());
         let mut is_there = false;
@@ -533,7 +534,8 @@ impl Files<'_> {
         (evidence, is_there)
     }
 
-    /// Dates of both orders prove that one format reads some of them wrongly (decision 0007).
+    /// Checks the order of dates: dates of both orders prove that one format reads some of them
+    /// wrongly (decision 0007).
     fn check_one_order(&self, column: &str, orders: &Orders) -> Result<()> {
         let Some((day_first, month_first)) = orders.both() else { return Ok(()) };
         let with = |wanted: &[u8], of: fn(&Orders) -> Option<&[u8]>| {
@@ -551,7 +553,7 @@ impl Files<'_> {
         })
     }
 
-    /// What is said of the files, the first one before all others.
+    /// The notes on the files, those on the first one before all others.
     fn notes(&self, files: &[TextFile], schema: &Schema) -> Vec<String> {
         let first = &self.looks[self.first];
         let mut notes = first.notes.clone();
@@ -585,7 +587,7 @@ impl Files<'_> {
         notes
     }
 
-    /// The note on columns that a file lacks, of those that are somewhere.
+    /// The note on columns that a file lacks and another file has.
     fn missing(
         &self,
         at: usize,
@@ -605,7 +607,7 @@ impl Files<'_> {
             .then(|| format!("{path}: there is no column `{shown}`{more}, which is NULL"))
     }
 
-    /// The note on a row that may well be the header which the first file does not have.
+    /// The note on a row that may be the header which the first file does not have.
     fn late_header(&self, at: usize) -> Option<String> {
         let (look, first) = (&self.looks[at], &self.looks[self.first]);
         let is_late = look.has_words && !look.has_names && !first.has_names;
@@ -619,7 +621,7 @@ impl Files<'_> {
         })
     }
 
-    /// The file before with a header, if a file has its columns by it.
+    /// The file before with a header, if a file has its columns from that header.
     fn named_by(&self, at: usize) -> Option<usize> {
         let is_named = |file: &usize| self.looks[*file].dialect.has_header;
         (0..at).rev().filter(|_| self.looks[at].has_names).find(is_named)
@@ -632,7 +634,7 @@ impl Files<'_> {
     }
 }
 
-/// The first notes on files or columns, and how many more there are.
+/// The first notes on files or columns, and the number of further ones.
 pub(super) fn capped(mut notes: Vec<String>, of: &str) -> Vec<String> {
     let more = notes.len().saturating_sub(FILE_NOTES_MAX);
     notes.truncate(FILE_NOTES_MAX);
@@ -640,7 +642,7 @@ pub(super) fn capped(mut notes: Vec<String>, of: &str) -> Vec<String> {
     notes
 }
 
-/// How a file is written, if it is otherwise than the first.
+/// The difference between the dialect of a file and that of the first, for a note.
 fn other_dialect(own: &Dialect, first: &Dialect) -> Option<String> {
     let mut how = Vec::new();
     if own.delimiter != first.delimiter {
@@ -669,12 +671,12 @@ fn has_name(names: &[String], wanted: &str) -> bool {
     names.iter().any(|name| same_name(name, wanted))
 }
 
-/// True if the caller knows the type of a column.
+/// Returns true if the caller has given the type of a column.
 fn is_hinted(options: &ImportOptions, name: &str) -> bool {
     hints_of(options).iter().any(|(own, _)| same_name(own, name))
 }
 
-/// The columns that the caller knows.
+/// The columns that the caller has given.
 fn hints_of(options: &ImportOptions) -> &[(String, ColumnType)] {
     match &options.columns {
         ColumnSource::Hinted(hints) => hints,
@@ -682,7 +684,7 @@ fn hints_of(options: &ImportOptions) -> &[(String, ColumnType)] {
     }
 }
 
-/// The columns as found, but for names and types that are given.
+/// The columns as found, changed to the names and types that are given.
 fn with_hints(
     mut columns: Vec<(String, ColumnType)>,
     options: &ImportOptions,
@@ -704,7 +706,7 @@ fn with_hints(
     Ok(columns)
 }
 
-/// What is known of a file without a look at it.
+/// The options of sniffing a file.
 pub(super) fn sniff_options<'a>(
     options: &'a ImportOptions,
     file: &SampledFile,
@@ -718,7 +720,7 @@ pub(super) fn sniff_options<'a>(
         timestamp_format: options.timestamp_format.as_ref(),
         null_text: dialect.null_text.as_deref(),
         expected,
-        // Names of a list are those of a table that is there.
+        // A list of names refers to an existing table.
         columns: options.fields.as_deref().filter(|_| expected.is_some()),
         designated: options.timestamp.as_deref(),
         symbols: &options.symbols,

@@ -1,4 +1,4 @@
-//! What the input is, and which table it goes to.
+//! Setup of an import: opens and samples the inputs, and finds or plans the table.
 
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -27,14 +27,14 @@ pub(super) enum Inputs {
     Parquet(Vec<Arc<dyn DiskFile>>),
 }
 
-/// A text input and a look at it.
+/// A text input and its sample.
 pub(super) struct SampledFile {
     pub(super) input: InputFile,
     pub(super) sample: Sample,
-    /// The blank lines that it begins with, which are not in the sample.
+    /// The blank lines at its beginning, which are not in the sample.
     pub(super) blank_bytes: u64,
     pub(super) blank_lines: u64,
-    /// The delimiter that its first line says, as spreadsheets write it: `sep=;`.
+    /// The delimiter that its first line names, as spreadsheets write it: `sep=;`.
     pub(super) delimiter: Option<u8>,
 }
 
@@ -43,12 +43,12 @@ impl SampledFile {
         SampledFile { input, sample, blank_bytes: 0, blank_lines: 0, delimiter: None }
     }
 
-    /// Whether it has no record.
+    /// Returns true if the file has no record.
     pub(super) fn is_empty(&self) -> bool {
         self.sample.head.is_empty()
     }
 
-    /// Whether it has one line or none: if that is a header, it says nothing of types.
+    /// Returns true if the file has one line or none: if that is a header, it shows no types.
     pub(super) fn has_one_line(&self) -> bool {
         let head = &self.sample.head;
         let text = head.strip_suffix(b"\n").unwrap_or(head);
@@ -56,7 +56,7 @@ impl SampledFile {
         self.sample.is_whole && memchr::memchr2(b'\n', b'\r', text).is_none()
     }
 
-    /// How a quote ends that opens at byte `opened` and is open where the head of the file ends;
+    /// The end of a quote that opens at byte `opened` and is open where the head of the file ends;
     /// `None` if it is closed.
     pub(super) fn end_of_quote(&self, quote: u8, opened: u64) -> Option<QuoteEnd> {
         if self.sample.is_whole {
@@ -81,23 +81,25 @@ impl SampledFile {
     }
 }
 
-/// How a quote ends that hides what is behind it.
+/// The end of a quote that hides the text behind it.
 pub(super) enum QuoteEnd {
-    /// With the file.
+    /// It is not closed up to the end of the file.
     Never,
-    /// Behind more bytes than a record may have, if at all.
+    /// It is closed behind more bytes than a record may have, if at all.
     TooLate,
-    /// Behind the head of an input that is read front to back, once.
+    /// It is not known: the input can be read only once, front to back, and the head has no end of
+    /// it.
     Unknown,
 }
 
-/// What is read at a time to find the end of a quote.
+/// The bytes that are read at a time to find the end of a quote.
 const LOOK_BYTES: usize = 1 << 20;
 
-/// What messages call standard input.
+/// The name of standard input in messages.
 const STDIN: &str = "standard input";
 
-/// Opens all inputs. The first one with records is sampled all over, the others at their beginning.
+/// Opens all inputs. The first one with records is sampled throughout, the others only at their
+/// beginning.
 pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<Inputs> {
     let files = match &options.source {
         Source::Files(paths) => paths.len(),
@@ -126,7 +128,7 @@ pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<In
         }
         Source::Opened(files) => {
             for file in files {
-                // Its name may be another file's by now.
+                // Another file may have its name by now.
                 opened.file(Arc::clone(file), &|| Ok(None))?;
             }
         }
@@ -141,10 +143,10 @@ pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<In
     }
 }
 
-/// Inputs as far as they are open.
+/// The inputs that are open so far.
 struct Opened<'a> {
     options: &'a ImportOptions,
-    /// How much is looked at of each file but the first.
+    /// The bytes of the head that is sampled of each file but the first.
     head_bytes: u64,
     text: Vec<SampledFile>,
     parquet: Vec<Arc<dyn DiskFile>>,
@@ -157,14 +159,14 @@ impl Opened<'_> {
         Ok(())
     }
 
-    /// `direct` opens the same file around the page cache, where that is possible.
+    /// Opens a file. `direct` opens the same file without the page cache, where that is possible.
     fn file(
         &mut self,
         file: Arc<dyn DiskFile>,
         direct: &dyn Fn() -> tidegate_platform::Result<Option<Arc<dyn DiskFile>>>,
     ) -> Result<()> {
         if self.options.format == FileFormat::Backslashed {
-            // It becomes another text before anybody looks for records.
+            // The text is converted to CSV before records are searched in it.
             let (path, bytes) = (file.path().to_path_buf(), file.len().map_err(Error::Input)?);
             return self.pipe(path, Box::new(SizedFile { file, offset: 0, bytes, progress: None }));
         }
@@ -186,7 +188,7 @@ impl Opened<'_> {
         Ok(())
     }
 
-    /// True if the next file is the first with records.
+    /// Returns true if the next file is the first with records.
     fn is_first(&self) -> bool {
         self.text.iter().all(SampledFile::has_one_line)
     }
@@ -218,7 +220,7 @@ fn sample_of(
     }
 }
 
-/// Standard input, or what a path names that is no file.
+/// Opens standard input, or a path that is not a file.
 fn pipe(
     path: PathBuf,
     pipe: Box<dyn Read + Send>,
@@ -247,7 +249,7 @@ fn pipe(
     skipped(SampledFile::new(input, Sample::of_head(head, head_bytes)), options, head_bytes)
 }
 
-/// Steps over a byte order mark, the lines that are to be skipped, and blank ones behind them.
+/// Skips a byte order mark, the lines that the options skip, and blank ones behind them.
 fn skipped(mut file: SampledFile, options: &ImportOptions, head_bytes: u64) -> Result<SampledFile> {
     let head = &mut file.sample.head;
     let mut skip = if head.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
@@ -285,7 +287,7 @@ fn skipped(mut file: SampledFile, options: &ImportOptions, head_bytes: u64) -> R
         if let Some(kind) = Magic::foreign(head) {
             return Err(Error::ForeignFormat { path: path(), kind });
         }
-        // Where a delimiter is said, the text has one.
+        // If the user names a delimiter, the text is delimited.
         let is_guessed = options.dialect.delimiter.is_none();
         if let Some(kind) = undelimited(head).filter(|_| is_guessed) {
             return Err(Error::NotDelimited { path: path(), kind });
@@ -300,9 +302,9 @@ fn skipped(mut file: SampledFile, options: &ImportOptions, head_bytes: u64) -> R
     Ok(file)
 }
 
-/// Whether bytes with a NUL among them are no text at all; else that NUL is in a bad cell like any
-/// other. Of compressed, compiled or encrypted bytes far more than an eighth is neither a character
-/// nor a line end.
+/// Returns true if bytes with a NUL among them are not text; else the NUL is in a bad cell like any
+/// other. Of compressed, compiled or encrypted bytes far more than an eighth are neither a
+/// character nor a line end.
 fn is_binary(head: &[u8]) -> bool {
     const PART: usize = 8;
     let mut strange = 0;
@@ -314,7 +316,7 @@ fn is_binary(head: &[u8]) -> bool {
     strange * PART > head.len()
 }
 
-/// The delimiter that a first line such as `sep=;` says, and how many bytes that has.
+/// The delimiter that a first line such as `sep=;` names, and the number of bytes of that line.
 fn said_delimiter(text: &[u8], line_end: u8) -> Option<(u8, usize)> {
     let (word, rest) = text.split_at_checked("sep=".len())?;
     let (&delimiter, rest) = rest.split_first()?;
@@ -325,7 +327,7 @@ fn said_delimiter(text: &[u8], line_end: u8) -> Option<(u8, usize)> {
     Some((delimiter, word.len() + 1 + blank_line(rest, line_end)?))
 }
 
-/// How many bytes a blank line has, if the text begins with one.
+/// The number of bytes of a blank line, if the text begins with one.
 fn blank_line(text: &[u8], line_end: u8) -> Option<usize> {
     match text {
         [first, ..] if *first == line_end => Some(1),
@@ -334,13 +336,13 @@ fn blank_line(text: &[u8], line_end: u8) -> Option<usize> {
     }
 }
 
-/// The schema that the rows get: that of the table if it exists, else a new one.
+/// The schema of the rows: that of the table if it exists, else a new one.
 pub(crate) struct TargetSchema {
     pub(crate) schema: Schema,
     pub(crate) exists: bool,
 }
 
-/// The table's schema, if it exists; what the caller says of it must agree.
+/// The schema of the table, if it exists; the options of the caller must agree with it.
 pub(crate) fn existing_schema(
     database: &Database,
     options: &ImportOptions,
@@ -401,8 +403,8 @@ fn check_same_columns(own: &[Column], given: &[(String, ColumnType)], table: &st
     }
 }
 
-/// Without the designated timestamp there is no row. `sources` has where each column of the table
-/// is in the file.
+/// Checks that the file has the designated timestamp, without which there is no row. `sources` has
+/// the field in the file of each column of the table.
 pub(crate) fn require_designated(
     schema: &Schema,
     sources: &[Option<usize>],
@@ -419,13 +421,13 @@ pub(crate) fn require_designated(
     }
 }
 
-/// The unit that keeps all digits of the timestamps as they are said to be written.
+/// The unit that keeps all digits of the timestamps in their given format.
 pub(crate) fn given_unit(options: &ImportOptions) -> TimeUnit {
     let has_nanos = options.timestamp_format.as_ref().is_some_and(TimestampFormat::has_nanos);
     if has_nanos { TimeUnit::Nanos } else { TimeUnit::Micros }
 }
 
-/// Integers may be times, in one unit or another: that must be said.
+/// Checks that a unit is given for integers that are to be timestamps.
 fn check_epoch(column: &str, ty: ColumnType, options: &ImportOptions) -> Result<()> {
     if options.timestamp_format.is_none() && ty.is_integer() {
         return Err(Error::TimestampNeedsFormat { column: column.to_owned(), ty });
@@ -433,7 +435,7 @@ fn check_epoch(column: &str, ty: ColumnType, options: &ImportOptions) -> Result<
     Ok(())
 }
 
-/// The schema of a table to be made from inferred or given columns.
+/// The schema of a new table with inferred or given columns.
 pub(crate) fn new_schema(
     mut columns: Vec<(String, ColumnType)>,
     options: &ImportOptions,
@@ -447,7 +449,7 @@ pub(crate) fn new_schema(
     };
     for name in &options.symbols {
         let at = find(&columns, name)?;
-        // What was inferred is a guess that the user knows better.
+        // An inferred type is a guess, which the user may overrule.
         if is_given && !matches!(columns[at].1, ColumnType::Varchar | ColumnType::Symbol) {
             return Err(Error::NotASymbol { name: name.clone(), ty: columns[at].1 });
         }

@@ -1,4 +1,4 @@
-//! The reading half of a text import: sniff, plan buckets, run the workers.
+//! The reading half of a text import: sniffs, plans buckets, runs the workers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -76,7 +76,8 @@ pub(super) fn read(
         cancel: context.cancel,
         stop: AtomicBool::new(false),
     };
-    // A pipe may be silent for ever, so nobody waits for the thread that reads it.
+    // A pipe may be silent for ever, so after an error the import does not wait for the thread that
+    // reads it.
     let (reading_queue, progress, io) =
         (Arc::clone(&queue), Arc::clone(context.progress), context.io);
     let reading_inputs = Arc::clone(&inputs);
@@ -84,7 +85,7 @@ pub(super) fn read(
         std::thread::spawn(move || reader.run(&reading_inputs, &reading_queue, io, &progress));
     let outcome = work(&job, workers);
     if !matches!(outcome, Ok(_) | Err(Error::Cancelled)) {
-        // That an input was changed is the reason of whatever else is wrong with it.
+        // A change of an input explains any other error in it.
         inputs.iter().try_for_each(InputFile::check_unchanged)?;
     }
     let (interners, held) = outcome?.into_iter().unzip();
@@ -101,7 +102,7 @@ pub(super) fn read(
     Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks })
 }
 
-/// Runs the workers: their interners, and what these hold of the budget.
+/// Runs the workers; returns their interners, and the parts of the budget that these hold.
 fn work(job: &ReadJob<'_>, workers: usize) -> Result<Vec<(Vec<Interner>, Reservation)>> {
     let outcomes = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..workers)
@@ -123,13 +124,13 @@ fn total_bytes(inputs: &[SampledFile]) -> u64 {
     bytes.sum::<Option<u64>>().unwrap_or(0)
 }
 
-/// A guess that so many records contradict was wrong: of each hundred of a file, and in all. Some
-/// bad records are in many files.
+/// The percentage of a file's records, and their number, from which on a guess that they contradict
+/// was wrong: many files have some bad records.
 const CONTRADICTED_PERCENT: u64 = 10;
 const CONTRADICTED_MIN: u64 = 100;
 
-/// Where the delimiter was guessed, and many records do not have the fields that it gives, the
-/// import fails: as rejects, they would be lost for a reason that is not theirs.
+/// Fails the import if the delimiter was guessed, and many records do not have the fields that it
+/// gives: as rejects, they would be lost because of a wrong guess.
 fn check_guesses(context: &ImportContext<'_>, files: &[TextFile], tallies: &Tallies) -> Result<()> {
     if context.options.dialect.delimiter.is_some() {
         return Ok(());
@@ -156,7 +157,7 @@ fn check_guesses(context: &ImportContext<'_>, files: &[TextFile], tallies: &Tall
     Ok(())
 }
 
-/// Steps back over blank lines, before it was known that they are rows.
+/// Steps back over blank lines that were skipped before it was known that they are rows.
 fn step_back(inputs: &mut [SampledFile], files: &mut [TextFile]) {
     for (input, file) in inputs.iter_mut().zip(files) {
         if file.blank_is_record && !file.has_header {
@@ -178,8 +179,9 @@ fn notes_of_rows(
     Ok([files::capped(of_files, "files"), rejected_note(tallies)].concat())
 }
 
-/// A value of several lines that look like records may be records that a quote has joined, which
-/// is text: where that is much of a file, the import fails as for any guess that is contradicted.
+/// The notes on values of several lines that look like records: they may be records that a quote
+/// which is text has joined. If they are much of a file, the import fails as for any guess that is
+/// contradicted.
 fn joined_notes(files: &[TextFile], layout: &RowLayout, tallies: &Tallies) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     for (at, file) in files.iter().enumerate() {
@@ -193,7 +195,7 @@ fn joined_notes(files: &[TextFile], layout: &RowLayout, tallies: &Tallies) -> Re
             |column| layout.columns[column].column.name.clone(),
         );
         let path = tallies.path(at).to_owned();
-        // Of a small file a value may well be a list of records.
+        // In a small file a value may be a list of records.
         if is_much(joined, joined + records) {
             return Err(Error::QuotesContradicted { path, joined, records, place, column, lines });
         }
@@ -210,7 +212,7 @@ fn joined_notes(files: &[TextFile], layout: &RowLayout, tallies: &Tallies) -> Re
     Ok(notes)
 }
 
-/// The note on lines that are in no row, where those are more than the rejected records.
+/// The note on lines that are in no row, if those are more than the rejected records.
 fn rejected_note(tallies: &Tallies) -> Vec<String> {
     let (rejected, lines) = (tallies.rejected(), tallies.rejected_lines());
     let lines = (lines > 0).then_some(rejected + lines);
@@ -218,7 +220,8 @@ fn rejected_note(tallies: &Tallies) -> Vec<String> {
     lines.map(note).into_iter().collect()
 }
 
-/// Blank lines of a file of one column are rows as long as nothing shows that they are none.
+/// The note on blank lines of a file of one column, which are rows unless something shows
+/// otherwise.
 fn blank_notes(format: FileFormat, files: &[TextFile], tallies: &Tallies) -> Vec<String> {
     let is_csv = format != FileFormat::Backslashed;
     let note = |at: usize| {
@@ -252,9 +255,9 @@ fn ragged_notes(files: &[TextFile], tallies: &Tallies) -> Vec<String> {
     notes
 }
 
-/// True if so many of the records of a file are too many for a guess to be right.
+/// Returns true if so many of the records of a file contradict a guess that it was wrong.
 fn contradicts(bad: u64, records: u64) -> bool {
-    // Of a small file it takes more than a half.
+    // In a small file more than half of the records must contradict it.
     is_much(bad, records) || 1 < bad && records < 2 * bad
 }
 
@@ -262,7 +265,7 @@ fn is_much(bad: u64, records: u64) -> bool {
     CONTRADICTED_MIN <= bad && records * CONTRADICTED_PERCENT < bad * 100
 }
 
-/// A quote that is never closed can hide a header, and all columns with it: then that is the error.
+/// Returns the unclosed quote as the error if it can have hidden a header, and with it the columns.
 fn explained(context: &ImportContext<'_>, inputs: &[SampledFile], error: Error) -> Error {
     let is_of_columns = matches!(
         error,
@@ -298,7 +301,7 @@ fn explained(context: &ImportContext<'_>, inputs: &[SampledFile], error: Error) 
     found.unwrap_or(error)
 }
 
-/// Where buckets begin, from the timestamps of all samples.
+/// The bounds of buckets, from the timestamps of all samples.
 fn plan(
     inputs: &[SampledFile],
     files: &[TextFile],

@@ -1,7 +1,7 @@
 //! The structural index with AVX2: comparisons 32 bytes at a time, positions one by one.
 //!
-//! All functions have the same target features: a closure is inlined only into a function that
-//! has all of its own.
+//! All functions have the same target features: a closure is inlined only into a function that has
+//! at least the features of the closure.
 
 #![expect(unsafe_code, reason = "vector instructions that the caller has detected")]
 
@@ -15,7 +15,7 @@ use super::{
 };
 
 pub(super) fn count(text: &[u8], structure: &Structure) -> MarkCounts {
-    // SAFETY: `Kernel::Avx2` is only given out where these instructions were detected.
+    // SAFETY: `Kernel::Avx2` exists only where these instructions were detected.
     unsafe { count_detected(text, structure) }
 }
 
@@ -25,7 +25,7 @@ pub(super) fn index(
     structure: &Structure,
     index: &mut FieldIndex,
 ) -> IndexOutcome {
-    // SAFETY: `Kernel::Avx2` is only given out where these instructions were detected.
+    // SAFETY: `Kernel::Avx2` exists only where these instructions were detected.
     unsafe { index_detected(text, start, structure, index) }
 }
 
@@ -64,18 +64,18 @@ fn index_detected(
         };
         let (ends, line_ends) = carry.step(masks, prefix_parity(masks.quotes));
         push_row_ends(count, ends, line_ends, row_ends);
-        // SAFETY: fewer than `text.len()` positions stand before these (K4).
+        // SAFETY: fewer than `text.len()` positions were written before these (K4).
         unsafe { write_positions(position, ends, slots.add(count)) };
         count += ends.count_ones() as usize;
         position += 64;
     });
-    // SAFETY: so many positions were written, and at least so many reserved.
+    // SAFETY: this many positions were written, and at least as many reserved.
     unsafe { field_ends.set_len(count) };
     carry.outcome(text, start, structure)
 }
 
-/// Calls `step` for every 64 bytes; the mask has a bit for each byte that is text, since the last
-/// ones are padded with zeros.
+/// Calls `step` for every 64 bytes; the mask has a bit for each byte of the text: the last ones are
+/// padded with zeros.
 #[inline]
 #[target_feature(enable = "avx2,pclmulqdq,popcnt,bmi1,bmi2")]
 fn for_each_64(text: &[u8], mut step: impl FnMut(&[u8; 64], u64)) {
@@ -90,12 +90,12 @@ fn for_each_64(text: &[u8], mut step: impl FnMut(&[u8; 64], u64)) {
     }
 }
 
-/// The bytes looked for, in every lane.
+/// The bytes that are searched, in every lane.
 struct Finder {
     delimiter: __m256i,
     line_end: __m256i,
     quote: __m256i,
-    /// All ones if something quotes.
+    /// All ones if there is a quote byte.
     quotes: u64,
 }
 
@@ -133,7 +133,7 @@ impl Finder {
     }
 }
 
-/// Bit i is the parity of the bits up to and including i.
+/// The parity of all bits up to and including bit i, in bit i.
 #[inline]
 #[target_feature(enable = "pclmulqdq")]
 pub(super) fn prefix_parity(bits: u64) -> u64 {
@@ -153,7 +153,7 @@ unsafe fn write_positions(base: u32, mut bits: u64, slots: *mut u32) {
     let mut written = 0;
     while written < count {
         for slot in written..written + 8 {
-            // SAFETY: up to the next multiple of eight are written, 64 at most.
+            // SAFETY: slots up to the next multiple of eight are written, 64 at most.
             unsafe { slots.add(slot).write(base + bits.trailing_zeros()) };
             bits &= bits.wrapping_sub(1);
         }

@@ -1,7 +1,7 @@
 //! The structural index with AVX-512: comparisons 64 bytes at a time, positions by compression.
 //!
-//! All functions have the same target features: a closure is inlined only into a function that
-//! has all of its own.
+//! All functions have the same target features: a closure is inlined only into a function that has
+//! at least the features of the closure.
 
 #![expect(unsafe_code, reason = "vector instructions that the caller has detected")]
 
@@ -18,7 +18,7 @@ use super::{
 };
 
 pub(super) fn count(text: &[u8], structure: &Structure) -> MarkCounts {
-    // SAFETY: `Kernel::Avx512` is only given out where these instructions were detected.
+    // SAFETY: `Kernel::Avx512` exists only where these instructions were detected.
     unsafe { count_detected(text, structure) }
 }
 
@@ -28,7 +28,7 @@ pub(super) fn index(
     structure: &Structure,
     index: &mut FieldIndex,
 ) -> IndexOutcome {
-    // SAFETY: `Kernel::Avx512` is only given out where these instructions were detected.
+    // SAFETY: `Kernel::Avx512` exists only where these instructions were detected.
     unsafe { index_detected(text, start, structure, index) }
 }
 
@@ -62,17 +62,18 @@ fn index_detected(
         let masks = finder.masks(bytes, mask);
         let (ends, line_ends) = carry.step(masks, prefix_parity(masks.quotes));
         push_row_ends(count, ends, line_ends, row_ends);
-        // SAFETY: fewer than `text.len()` positions stand before these (K4).
+        // SAFETY: fewer than `text.len()` positions were written before these (K4).
         unsafe { write_positions(position, ends, slots.add(count)) };
         count += ends.count_ones() as usize;
         position += 64;
     });
-    // SAFETY: so many positions were written, and at least so many reserved.
+    // SAFETY: this many positions were written, and at least as many reserved.
     unsafe { field_ends.set_len(count) };
     carry.outcome(text, start, structure)
 }
 
-/// Calls `step` for every 64 bytes, the last ones padded with zeros, and which of them are text.
+/// Calls `step` for every 64 bytes, the last ones padded with zeros, with a mask of the bytes of
+/// the text.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi2,pclmulqdq,popcnt,bmi1,bmi2")]
 fn for_each_64(text: &[u8], mut step: impl FnMut(__m512i, u64)) {
@@ -88,12 +89,12 @@ fn for_each_64(text: &[u8], mut step: impl FnMut(__m512i, u64)) {
     }
 }
 
-/// The bytes looked for, in every lane.
+/// The bytes that are searched, in every lane.
 struct Finder {
     delimiter: __m512i,
     line_end: __m512i,
     quote: __m512i,
-    /// All ones if something quotes.
+    /// All ones if there is a quote byte.
     quotes: u64,
 }
 
@@ -119,7 +120,7 @@ impl Finder {
     }
 }
 
-/// 0 to 63.
+/// The numbers 0 to 63.
 const LANES: [u8; 64] = {
     let mut lanes = [0; 64];
     let mut lane = 0;
@@ -146,7 +147,7 @@ unsafe fn write_positions(base: u32, bits: u64, slots: *mut u32) {
         let numbers = _mm512_maskz_compress_epi8(bits, lanes);
         let base = _mm512_set1_epi32(base.cast_signed());
         let widened = |sixteen: __m128i| _mm512_add_epi32(_mm512_cvtepu8_epi32(sixteen), base);
-        // Text has rarely more than sixteen fields in 64 bytes: the first store needs no branch.
+        // Text rarely has more than sixteen fields in 64 bytes: the first store needs no branch.
         _mm512_storeu_si512(slots.cast(), widened(_mm512_castsi512_si128(numbers)));
         if bits.count_ones() > 16 {
             let second = _mm512_extracti32x4_epi32::<1>(numbers);

@@ -1,8 +1,8 @@
-//! The structural index by a state machine, byte by byte: slow, obvious, and right for every text.
+//! The structural index by a state machine, byte by byte: slow, simple, and correct for every text.
 
 use super::{Before, FieldIndex, IndexOutcome, MarkCounts, QuoteState, Start, Structure};
 
-/// Where the machine is.
+/// The state of the machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// At the first byte of a field.
@@ -54,7 +54,8 @@ pub(super) fn index(
         };
     }
     let end = match state {
-        // The byte before does not matter inside of quotes; it is what the vector kernels say.
+        // Inside of quotes the byte before does not matter; the value is that of the vector
+        // kernels.
         State::Quoted => Start {
             state: QuoteState::Inside,
             after: text.last().map_or(start.after, |&last| Before::of(last, structure)),

@@ -1,12 +1,11 @@
-//! The values of one column of a batch, as they come.
+//! The values of one column of a batch, while its lines are parsed.
 //!
-//! - LC1. A column has at most one value more than its table has rows: that of the row that is
-//!   being read. Columns with fewer have nothing but NULL to come; they are filled up when the
-//!   next value comes.
-//! - LC2. A column that is not in the table has no type until its first value; the row that gave it
-//!   takes it away again if it is not taken.
-//! - LC3. Texts of symbols have numbers of the column's interner, which stays from batch to batch.
-//!   What leaves has numbers of its own, for those texts that the batch has.
+//! - LC1. A column has at most one value more than its table has rows: that of the present row.
+//!   Columns with fewer values are filled up with NULL when their next value comes.
+//! - LC2. A column that is not in the table has no type until its first value; if the row that gave
+//!   it the type is rolled back, so is the type.
+//! - LC3. Texts of symbols have numbers of the column's interner, which is kept from batch to
+//!   batch. Rows that leave have their own numbers, for the texts of the batch only.
 
 use tidegate_model::types::Physical;
 use tidegate_model::{ColumnType, TextLength};
@@ -23,20 +22,21 @@ pub(super) const NULL_CODE: u32 = u32::MAX;
 /// A column of a batch.
 #[derive(Debug)]
 pub(super) struct Column {
-    /// As the table has it, or as it came first.
+    /// Its name as the table has it, or as it was first written.
     pub(super) name: String,
-    /// LC2.
+    /// The type; `None` before the first value (LC2).
     pub(super) ty: Option<ColumnType>,
-    /// Of its texts, if the table has one.
+    /// The maximum length of its texts, if the table has one.
     length: Option<TextLength>,
-    /// Whether the table lacks it.
+    /// True if the table lacks it.
     pub(super) is_new: bool,
     pub(super) values: BatchValues,
-    /// How many rows, all NULL, as long as there is no type.
+    /// The number of rows, all NULL, while there is no type.
     untyped: usize,
     validity: Option<Vec<u64>>,
     interner: Option<Box<Interner>>,
-    /// For `renumber`: as many as the interner has texts, or fewer, and all `NULL_CODE`.
+    /// Scratch memory of `renumber`: at most one entry for each text of the interner, all
+    /// `NULL_CODE`.
     numbers: Vec<u32>,
 }
 
@@ -63,7 +63,7 @@ impl Column {
         if self.ty.is_some() { self.values.len() } else { self.untyped }
     }
 
-    /// Whether `prepare` would have nothing to do, as far as that is seen at once.
+    /// Returns true if it is clear at once that `prepare` has nothing to do.
     #[inline]
     pub(super) fn is_ready(&self, rows: usize) -> bool {
         let len = match &self.values {
@@ -74,7 +74,7 @@ impl Column {
         len == rows && self.validity.is_none()
     }
 
-    /// Room for so many rows.
+    /// Reserves room for this many rows.
     pub(super) fn reserve(&mut self, rows: usize) {
         match &mut self.values {
             BatchValues::I64(values) => values.reserve(rows),
@@ -84,7 +84,7 @@ impl Column {
         }
     }
 
-    /// Whether this row has no value yet; if so, the next push is its.
+    /// Returns true if the present row has no value yet; then the next push adds its value.
     pub(super) fn prepare(&mut self, rows: usize) -> bool {
         let len = self.len();
         if len != rows {
@@ -99,7 +99,7 @@ impl Column {
         true
     }
 
-    /// NULL up to there.
+    /// Appends NULL up to this row.
     #[cold]
     fn pad(&mut self, rows: usize) {
         if self.ty.is_none() {
@@ -111,7 +111,7 @@ impl Column {
         extend(&mut self.values, rows);
     }
 
-    /// The value of this row is NULL. It is one: a second value of the row comes too late.
+    /// Sets the value of the present row to NULL. It counts as a value: a second one is ignored.
     pub(super) fn push_null(&mut self, rows: usize) {
         self.pad(rows + 1);
         if let Some(words) = &mut self.validity {
@@ -119,13 +119,13 @@ impl Column {
         }
     }
 
-    /// Appends a value to what `prepare` has made ready.
+    /// Converts and appends a value, after `prepare`.
     pub(super) fn push(&mut self, form: Form<'_>, ty: ColumnType) -> Result<(), Misfit> {
         let cell = form.cell(ty)?;
         self.push_cell(cell, ty)
     }
 
-    /// Likewise, of a value that is one of the type.
+    /// Appends a value of the type, after `prepare`.
     pub(super) fn push_cell(&mut self, cell: Cell<'_>, ty: ColumnType) -> Result<(), Misfit> {
         if self.ty.is_none() {
             self.become_type(ty);
@@ -147,7 +147,7 @@ impl Column {
         }
     }
 
-    /// LC2.
+    /// Gives the column its type (LC2).
     fn become_type(&mut self, ty: ColumnType) {
         self.ty = Some(ty);
         self.values = empty(ty);
@@ -159,7 +159,7 @@ impl Column {
         }
     }
 
-    /// The number of a tag's text, if the column can have it.
+    /// The number of a tag's text, if the column can hold it.
     pub(super) fn tag_code(&mut self, text: &[u8], ty: ColumnType) -> Result<u32, Misfit> {
         Form::Tag(text).cell(ty)?;
         if self.length.is_some_and(|length| length.is_exceeded_by(text)) {
@@ -169,7 +169,7 @@ impl Column {
         Ok(code.ok_or(CellError::TooLong)?)
     }
 
-    /// Appends a tag whose text has been looked at.
+    /// Appends a tag whose text was checked before.
     #[inline]
     pub(super) fn push_tag(&mut self, code: u32, rows: usize) {
         if let BatchValues::Symbols { codes, .. } = &mut self.values
@@ -210,7 +210,7 @@ impl Column {
         }
     }
 
-    /// As if the row that is being read had not begun.
+    /// Removes the value of the present row.
     pub(super) fn roll_back(&mut self, rows: usize) {
         if rows < self.len() {
             truncate(&mut self.values, rows);
@@ -219,7 +219,7 @@ impl Column {
         if let Some(words) = &mut self.validity {
             clear(words, rows);
         }
-        // Has anything but the row that is gone given it its type?
+        // The type is removed, too, if only the removed row has given it.
         if self.is_new && self.ty.is_some() && !self.has_values(rows) {
             self.forget(rows);
         }
@@ -232,7 +232,7 @@ impl Column {
         self.validity = None;
     }
 
-    /// Whether one of the first rows is not NULL.
+    /// Returns true if one of the first rows is not NULL.
     fn has_values(&self, rows: usize) -> bool {
         let rows = rows.min(self.len());
         match &self.validity {
@@ -242,13 +242,13 @@ impl Column {
         }
     }
 
-    /// The bytes of memory that stay when the values are gone.
+    /// The bytes of memory that remain when the values are taken.
     pub(super) fn cache_bytes(&self) -> usize {
         let interner = self.interner.as_ref().map_or(0, |interner| interner.memory_bytes());
         size_of::<Column>() + self.name.len() + interner + self.numbers.capacity() * 4
     }
 
-    /// About how many bytes the values have when all rows have one, or a NULL.
+    /// The approximate number of bytes of the values when all rows have one, or a NULL.
     pub(super) fn value_bytes(&self, rows: usize) -> usize {
         match &self.values {
             values if values.is_empty() => 0,
@@ -257,7 +257,7 @@ impl Column {
         }
     }
 
-    /// All values, and none is left; `None` if all are NULL.
+    /// Takes all values; `None` if all are NULL.
     pub(super) fn take(&mut self, rows: usize) -> Option<BatchColumn> {
         let has_values = self.has_values(rows);
         if has_values && self.values.len() < rows {
@@ -285,8 +285,8 @@ impl Column {
     }
 }
 
-/// Numbers in the order of first use, and their texts (LC3). What it costs depends on the codes and
-/// not on how much the interner has: batches may be small.
+/// Numbers in the order of first use, and their texts (LC3). The cost depends on the number of
+/// codes, not on the size of the interner: batches may be small.
 fn renumber(codes: &mut [u32], interner: &Interner, numbers: &mut Vec<u32>) -> BatchTexts {
     numbers.resize(interner.len(), NULL_CODE);
     let mut used = Vec::new();
@@ -310,7 +310,7 @@ fn renumber(codes: &mut [u32], interner: &Interner, numbers: &mut Vec<u32>) -> B
     texts
 }
 
-/// Sets a bit, and makes room for it.
+/// Sets a bit, after making room for it.
 #[inline]
 fn set(words: &mut Vec<u64>, row: usize) {
     if words.len() <= row / 64 {
@@ -355,7 +355,7 @@ fn empty(ty: ColumnType) -> BatchValues {
     }
 }
 
-/// Does the same with the values of every physical type but texts.
+/// Runs the same code on the values of every physical type except texts.
 macro_rules! for_vectors {
     ($values:expr, $vector:ident => $work:expr, $texts:ident => $text_work:expr) => {
         match $values {
@@ -377,7 +377,7 @@ macro_rules! for_vectors {
     };
 }
 
-/// What stands for NULL, up to there.
+/// Appends the value that stands for NULL, up to this row.
 fn extend(values: &mut BatchValues, rows: usize) {
     match values {
         BatchValues::Symbols { codes, .. } => codes.resize(rows, NULL_CODE),

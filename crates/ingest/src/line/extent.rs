@@ -1,24 +1,24 @@
-//! Where a line ends, whatever is in it.
+//! Search for the end of a line, whatever bytes it contains.
 //!
-//! - LX1. The end depends on the bytes from the line's first one on and on nothing else: not on how
-//!   they came, and not on what is wrong with the line.
+//! - LX1. The end depends on the bytes from the first byte of the line on and on nothing else: not
+//!   on how they were split on arrival, and not on the error in the line.
 //! - LX2. A line without fault ends where its parser ends.
 //!
 //! A newline ends a line unless a backslash stands before it (in names, keys and tags), or it is in
 //! a string. A string begins with a quote behind the `=` of a field, and nowhere else; so a text in
-//! a string, which may come from anybody, is never taken for lines. In a comment only the newline
-//! counts.
+//! a string, which may come from an untrusted source, is never parsed as lines. In a comment only
+//! the newline counts.
 
 use memchr::{memchr, memchr2, memchr3};
 
-/// How much of a line was seen.
+/// The state of the search in a line.
 #[derive(Debug, Clone)]
 pub(super) struct Extent {
     place: Place,
     is_escaped: bool,
-    /// Bytes of the line so far.
+    /// The number of bytes of the line so far.
     seen: usize,
-    /// Behind the quote that opened last.
+    /// The position behind the quote that opened last.
     string_at: usize,
 }
 
@@ -26,9 +26,9 @@ pub(super) struct Extent {
 enum Place {
     Start,
     Comment,
-    /// Name and tags.
+    /// In the name or the tags.
     Head,
-    /// Between the sections, in a field's key, or in the time.
+    /// Between the sections, in a field's key, or in the timestamp.
     Key,
     /// Behind the `=` of a field.
     ValueStart,
@@ -41,13 +41,14 @@ impl Extent {
         Extent { place: Place::Start, is_escaped: false, seen: 0, string_at: 0 }
     }
 
-    /// Where text must go on if the line never ends: behind the quote of the string that is open.
+    /// The position at which to search for the next line if this one never ends: behind the quote
+    /// of the open string.
     pub(super) fn open_string(&self) -> Option<usize> {
         (self.place == Place::String).then_some(self.string_at)
     }
 
-    /// Looks at what comes next. How many bytes of it belong to the line, with its newline, if it
-    /// ends there.
+    /// Reads the next bytes. Returns the number of those that belong to the line, its newline
+    /// included, if the line ends among them.
     pub(super) fn advance(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {
@@ -68,7 +69,7 @@ impl Extent {
         None
     }
 
-    /// How many bytes change nothing.
+    /// The number of bytes that do not change the state.
     fn skip(&self, bytes: &[u8]) -> usize {
         let next = match self.place {
             Place::Start | Place::ValueStart => return 0,
@@ -81,7 +82,7 @@ impl Extent {
         next.unwrap_or(bytes.len())
     }
 
-    /// Takes one byte, the last of `at`. Whether it ends the line.
+    /// Takes one byte, the last of `at`. Returns true if it ends the line.
     fn step(&mut self, byte: u8, at: usize) -> bool {
         let is_end = byte == b'\n' && self.place != Place::String;
         self.place = match (self.place, byte) {
@@ -114,7 +115,7 @@ impl Extent {
 mod tests {
     use super::*;
 
-    /// The line is what stands before the bar; it is looked at whole and cut at every place.
+    /// Checks the text before the bar as the line, whole and split at every position.
     #[track_caller]
     fn check(text: &str) {
         let expected = text.find('|');

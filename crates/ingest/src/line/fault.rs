@@ -1,4 +1,4 @@
-//! Why a line was not taken.
+//! Faults: the reasons why lines were refused.
 //!
 //! - LF1. A fault names the physical line where its line begins, and has at most the first
 //!   `RAW_BYTES` bytes of it; a message has at most `limits::LINE_MESSAGE_BYTES`.
@@ -10,27 +10,27 @@ use tidegate_model::{ColumnType, limits};
 
 use crate::parse::CellError;
 
-/// Bytes of a bad line that are kept.
+/// The bytes of a bad line that are kept.
 pub(super) const RAW_BYTES: usize = 1 << 10;
 
-/// Bytes of a name or value that a message shows.
+/// The bytes of a name or value that a message shows.
 const SHOWN_BYTES: usize = 160;
 
-/// A line that was not taken.
+/// A line that was refused.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
-    /// Where it begins, counted from 1.
+    /// The number of its first physical line, counted from 1.
     pub line: u64,
-    /// Its table, as far as it was read.
+    /// Its table, as far as the name was parsed.
     pub table: Option<String>,
-    /// The first bytes of it.
+    /// Its first bytes.
     pub raw: Vec<u8>,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: Reason,
 }
 
 impl Fault {
-    /// The column at fault, if it is one.
+    /// The column at fault, if there is one.
     #[must_use]
     pub fn column(&self) -> Option<&str> {
         self.reason.column()
@@ -43,7 +43,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What is wrong with a line. Texts are shortened already.
+/// The reason why a line was refused. Texts in it are already shortened.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Reason {
@@ -109,7 +109,7 @@ pub enum Reason {
     TimeAsTag { column: String },
 }
 
-/// Why a name cannot be one.
+/// The reason why a name is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum NameError {
     #[error("it is empty")]
@@ -124,7 +124,7 @@ pub enum NameError {
     System,
 }
 
-/// Why a value does not go into a column.
+/// The reason why a value does not fit a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Misfit {
     #[error("the types do not go together")]
@@ -140,7 +140,7 @@ pub enum Misfit {
 }
 
 impl Reason {
-    /// The column at fault, if it is one.
+    /// The column at fault, if there is one.
     #[must_use]
     pub fn column(&self) -> Option<&str> {
         match self {
@@ -174,7 +174,7 @@ impl Reason {
         }
     }
 
-    /// A word for what is wrong, the same for all lines that are wrong in the same way.
+    /// The kind of the reason, one word for all lines with the same error.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -210,9 +210,8 @@ impl Reason {
     }
 }
 
-/// A character as messages show it: itself, or an escape if nobody could see it. Quotes and
-/// backslashes are seen; what they mean is the matter of whoever puts the message into another
-/// text.
+/// A character for a message: itself, or an escape if it is invisible. Quotes and backslashes are
+/// not escaped; the caller that puts the message into another text has to do it.
 fn printable(character: char) -> String {
     match character {
         '"' | '\'' | '\\' => character.to_string(),
@@ -220,11 +219,11 @@ fn printable(character: char) -> String {
     }
 }
 
-/// Text as messages show it: what is not UTF-8 replaced, and cut if it is long.
+/// Text for a message: bytes that are not UTF-8 are replaced, and long text is cut.
 pub(super) fn shown(text: &[u8]) -> String {
     let cut = text.len().min(SHOWN_BYTES);
     let mut shown: String = String::from_utf8_lossy(&text[..cut]).chars().map(printable).collect();
-    // A character of one byte may be shown as several.
+    // A character of one byte may have become several bytes.
     if SHOWN_BYTES < shown.len() {
         shown.truncate(shown.floor_char_boundary(SHOWN_BYTES));
     }

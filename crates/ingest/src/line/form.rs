@@ -1,12 +1,11 @@
-//! What a value is by the way it is written, and what becomes of it in a column.
+//! Value syntax: the form of a value, and its conversion to the type of a column.
 //!
 //! - LV1. A conversion keeps the value or fails; nothing is clipped or wrapped. Floats become the
 //!   nearest ones of their type, or are rounded to the scale of a DECIMAL; instants that are finer
-//!   than their column are cut toward the past.
-//! - LV2. What a float says is read from its text and never by way of a double, unless the column
-//!   is one.
+//!   than their column are rounded toward the past.
+//! - LV2. A float is parsed from its text and never by way of a double, unless the column is one.
 //!
-//! Not here: where a value ends (`scan`), and how columns hold values (`column`).
+//! Not here: the end of a value (`scan`), the memory of columns (`column`).
 
 use std::borrow::Cow;
 
@@ -16,7 +15,7 @@ use super::fault::Misfit;
 use crate::parse::{self, CellError, trimmed};
 use crate::timestamp::{EpochUnit, TimestampFormat, TimestampParser, parse_date};
 
-/// A value by its form. Suffixes and quotes are gone, and escapes are resolved.
+/// A value by its form, without suffixes and quotes, its escapes resolved.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Form<'a> {
     /// `12i`
@@ -31,7 +30,7 @@ pub(super) enum Form<'a> {
     Boolean(bool),
     /// `"text"`
     Text(&'a [u8]),
-    /// Behind the name of the table.
+    /// A tag, which stands behind the name of the table.
     Tag(&'a [u8]),
     /// `12n`, `12t`, `12m`
     Time(&'a [u8], EpochUnit),
@@ -39,7 +38,7 @@ pub(super) enum Form<'a> {
     Hex(&'a [u8]),
 }
 
-/// A value as a column holds it.
+/// A value in the type of a column.
 #[derive(Debug, PartialEq)]
 pub(super) enum Cell<'a> {
     Bit(bool),
@@ -50,7 +49,7 @@ pub(super) enum Cell<'a> {
     Text(Cow<'a, [u8]>),
 }
 
-/// The form of a value that is no string; `None` if it has none.
+/// The form of a value that is not a string; `None` if it has no valid form.
 pub(super) fn form_of(text: &[u8]) -> Option<Form<'_>> {
     let (&last, rest) = text.split_last()?;
     let suffixed = match last {
@@ -73,7 +72,7 @@ pub(super) fn form_of(text: &[u8]) -> Option<Form<'_>> {
     }
 }
 
-/// What a suffix says of the count before it.
+/// The unit that a suffix gives to the count before it.
 pub(super) fn epoch_unit(suffix: u8) -> Option<EpochUnit> {
     match suffix {
         b'n' => Some(EpochUnit::Nanos),
@@ -95,7 +94,7 @@ fn is_integer(text: &[u8]) -> bool {
     is_digits(without_sign(text))
 }
 
-/// Digits, with a minus at most.
+/// Returns true for digits, with a minus at most.
 pub(super) fn is_count(text: &[u8]) -> bool {
     is_digits(text.strip_prefix(b"-").unwrap_or(text))
 }
@@ -110,7 +109,7 @@ fn is_number(text: &[u8]) -> bool {
     is_mantissa && exponent.is_none_or(is_integer)
 }
 
-/// Not a number, and infinite.
+/// Returns true for NaN and the infinities.
 fn is_special(text: &[u8]) -> bool {
     let text = without_sign(text);
     [&b"nan"[..], b"infinity", b"inf"].iter().any(|word| text.eq_ignore_ascii_case(word))
@@ -136,7 +135,7 @@ fn split_point(mantissa: &[u8]) -> (&[u8], &[u8]) {
 }
 
 impl<'a> Form<'a> {
-    /// What messages call it.
+    /// The name of the form in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Form::Integer(_) | Form::Unsigned(_) => "integer",
@@ -150,7 +149,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// What messages show of it.
+    /// The text of the value in messages.
     pub(super) fn text(self) -> &'a [u8] {
         match self {
             Form::Boolean(true) => b"true",
@@ -166,7 +165,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// The type of a column that it creates; `None` if it creates none.
+    /// The type of the column that the value creates; `None` if it creates none.
     pub(super) fn created_type(self, integer_type: ColumnType) -> Option<ColumnType> {
         Some(match self {
             Form::Integer(_) => integer_type,
@@ -182,7 +181,7 @@ impl<'a> Form<'a> {
         })
     }
 
-    /// The value in a column of that type (LV1).
+    /// Converts the value to the type of a column (LV1).
     pub(super) fn cell(self, ty: ColumnType) -> Result<Cell<'a>, Misfit> {
         match ty {
             ColumnType::Boolean => match self {
@@ -278,7 +277,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// An instant; a bare integer counts what the column counts.
+    /// The instant; an integer without suffix counts the unit of the column.
     pub(super) fn instant(self, unit: TimeUnit) -> Result<i64, Misfit> {
         match self {
             Form::Integer(text) | Form::Unsigned(text) => {
@@ -332,12 +331,13 @@ impl<'a> Form<'a> {
     }
 }
 
-/// A count since 1970 in another unit.
+/// Converts a count since 1970 to another unit.
 pub(super) fn instant_of(text: &[u8], epoch: EpochUnit, to: TimeUnit) -> Result<i64, CellError> {
     scaled(text, nanos_per(epoch), to)
 }
 
-/// A count of so many nanoseconds each. It may be longer than what comes of it.
+/// Converts a count of units of `nanos` nanoseconds. The count may have more digits than the
+/// result.
 pub(super) fn scaled(text: &[u8], nanos: i64, to: TimeUnit) -> Result<i64, CellError> {
     let count = whole(text).map_err(|_| CellError::TimeOutOfRange)?;
     let nanos = count.checked_mul(nanos.into()).ok_or(CellError::TimeOutOfRange)?;
@@ -357,7 +357,7 @@ fn nanos_per(epoch: EpochUnit) -> i64 {
     }
 }
 
-/// Digits with a sign, up to 38 of them.
+/// Parses digits with a sign, up to 38 of them.
 fn whole(text: &[u8]) -> Result<i128, CellError> {
     match parse::parse_i64(text) {
         Ok(value) => Ok(value.into()),
@@ -365,7 +365,8 @@ fn whole(text: &[u8]) -> Result<i128, CellError> {
     }
 }
 
-/// Whether a float with so many bits holds an integer as it is. The exponents reach far enough.
+/// Checks that a float with this many bits of mantissa holds an integer exactly. The exponents
+/// always suffice.
 fn exact_within(whole: i128, bits: u32) -> Result<(), Misfit> {
     let magnitude = whole.unsigned_abs();
     let needed = (128 - magnitude.leading_zeros()).saturating_sub(magnitude.trailing_zeros());
@@ -385,7 +386,8 @@ fn integer_range(ty: ColumnType) -> (i128, i128) {
     }
 }
 
-/// How many digits behind the point a number needs; less than none if its last ones are zeros.
+/// The number of digits behind the point that a number needs; negative if its last digits before
+/// the point are zeros.
 fn places(number: &[u8]) -> i64 {
     let (mantissa, exponent) = split_exponent(without_sign(number));
     let exponent = exponent.map_or(0, saturated);
@@ -400,12 +402,12 @@ fn places(number: &[u8]) -> i64 {
     needed.saturating_sub(exponent)
 }
 
-/// Whether a number has no digit behind the so-manieth place.
+/// Returns true if a number needs at most `scale` digits behind the point.
 fn is_exact(number: &[u8], scale: u8) -> bool {
     places(number) <= scale.into()
 }
 
-/// Far beyond any scale it stays where it is.
+/// The exponent, limited to a value far beyond any scale.
 fn saturated(exponent: &[u8]) -> i64 {
     let digits = without_sign(exponent);
     let value = digits.iter().fold(0_i64, |value, digit| {
@@ -414,7 +416,7 @@ fn saturated(exponent: &[u8]) -> i64 {
     if exponent.first() == Some(&b'-') { -value } else { value }
 }
 
-/// DECIMAL(18,3), or as many digits as there can be if that is too small.
+/// DECIMAL(18,3), or a DECIMAL with the maximum number of digits if that is too small.
 fn decimal_type(number: &[u8]) -> ColumnType {
     let usual = ColumnType::Decimal { precision: 18, scale: 3 };
     let needed = u8::try_from(places(number).clamp(0, 38)).expect("clamped");

@@ -1,21 +1,22 @@
-//! Keys as they are written in lines, and the order in which they come: the shape of lines.
+//! A cache of field keys as they are written in lines, and of the order in which they follow each
+//! other.
 //!
-//! - LK1. A key is the bytes before an `=`, backslashes and all; several keys may mean one column.
-//! - LK2. What came behind a key last time is a guess and no more: its bytes are compared.
+//! - LK1. A key is the bytes before an `=`, with its backslashes; several keys may mean one column.
+//! - LK2. The key that followed another one last time is only a guess: its bytes are compared.
 //!
 //! Lines of a table mostly have the same keys in the same order, so the guess is right and a key
-//! costs one comparison of a vector; a field that is missing costs one wrong guess, not one for
-//! each that comes behind it.
+//! costs one comparison of a vector; a missing field costs one wrong guess, not one for each key
+//! behind it.
 
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-/// No key.
+/// The number that means no key.
 pub(super) const NO_KEY: u32 = u32::MAX;
 
-/// Bytes that are compared at once.
+/// The number of bytes that are compared at once.
 const QUICK_BYTES: usize = 32;
 
 /// The keys of a table.
@@ -24,29 +25,29 @@ pub(super) struct Keys {
     entries: Vec<Key>,
     index: HashTable<u32>,
     hasher: FixedState,
-    /// The first field of the last line.
+    /// The first key of the last line.
     first: u32,
 }
 
 #[derive(Debug)]
 struct Key {
-    /// With its `=`.
+    /// The key with its `=`.
     text: Box<[u8]>,
-    /// Its bytes, and which of them count; no mask if it is longer.
+    /// Its first bytes, and masks of those that count; the masks are zero if it is longer.
     words: [u64; 4],
     masks: [u64; 4],
     column: u32,
     next: u32,
 }
 
-/// A key and what it means.
+/// A key in a line, and its column.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyMatch {
     pub(super) key: u32,
     pub(super) column: u32,
-    /// Where it begins.
+    /// The start of the key.
     pub(super) start: usize,
-    /// Where its value begins.
+    /// The start of its value.
     pub(super) end: usize,
 }
 
@@ -55,13 +56,13 @@ impl Keys {
         self.entries.len()
     }
 
-    /// The guess for the key behind that one; for the first one, if it is `NO_KEY`.
+    /// The guess for the key behind `previous`; for the first key, if that is `NO_KEY`.
     #[inline]
     pub(super) fn guess(&self, previous: u32) -> u32 {
         self.entries.get(previous as usize).map_or(self.first, |key| key.next)
     }
 
-    /// Whether this key stands there.
+    /// Matches this key at this position.
     #[inline]
     pub(super) fn at(&self, guess: u32, text: &[u8], at: usize) -> Option<KeyMatch> {
         let key = self.entries.get(guess as usize)?;
@@ -81,7 +82,7 @@ impl Keys {
         is_it.then_some(KeyMatch { key: guess, column: key.column, start: at, end })
     }
 
-    /// The key with these bytes, `=` and all.
+    /// The key with these bytes, its `=` included.
     pub(super) fn find(&self, text: &[u8]) -> Option<(u32, u32)> {
         let hash = self.hasher.hash_one(text);
         let key = *self.index.find(hash, |&key| *self.entries[key as usize].text == *text)?;
@@ -103,7 +104,7 @@ impl Keys {
         key
     }
 
-    /// LK2: what comes next after this key, or first.
+    /// Notes that `key` followed `previous`, or came first (LK2).
     pub(super) fn link(&mut self, previous: u32, key: u32) {
         match self.entries.get_mut(previous as usize) {
             Some(entry) => entry.next = key,
@@ -111,11 +112,11 @@ impl Keys {
         }
     }
 
-    /// Forgets those that came last.
+    /// Removes the last keys.
     pub(super) fn truncate(&mut self, len: usize) {
         for key in self.entries.drain(len..).rev() {
             let hash = self.hasher.hash_one(&*key.text);
-            // The entry of this key has the largest number of all that are there.
+            // The removed key has the largest number in the index.
             let last = self.index.len() - 1;
             if let Ok(found) = self.index.find_entry(hash, |&other| other as usize == last) {
                 found.remove();
@@ -123,7 +124,7 @@ impl Keys {
         }
     }
 
-    /// About how much memory they have.
+    /// The approximate size of the cache.
     pub(super) fn memory_bytes(&self) -> usize {
         self.entries.iter().map(|key| key.text.len() + size_of::<Key>() + 8).sum()
     }

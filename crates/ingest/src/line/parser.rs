@@ -1,15 +1,15 @@
-//! Lines become rows of their tables.
+//! The parser of lines: converts lines to rows of their tables.
 //!
-//! - LP1. What comes of a text does not depend on where it was cut when it came.
-//! - LP2. A line that is not taken leaves no trace in any row, column or table.
-//! - LP3. At most one line is kept, of `max_line_bytes` and what came with its last byte.
+//! - LP1. The result of a text does not depend on how it was split on arrival.
+//! - LP2. A line that is refused leaves no trace in any row, column or table.
+//! - LP3. At most one line is kept, of `max_line_bytes` and the bytes that came with its last byte.
 //! - LP4. Between batches, caches have at most `limits::LINE_CACHE_BYTES`.
 //! - LP5. Rows of a batch take at most `LineOptions::padding_bytes_max` beyond four times their
-//!   text, and what `LOOK_ROWS` rows take: a column that one row names has a NULL in all others.
+//!   text and the bytes of `LOOK_ROWS` rows: a column that one row names has a NULL in all others.
 //!
 //! A line is read once, from left to right: name and tags as one (`series`), each key by a guess
-//! (`key`), each value straight into its column. Not here: the parts of a line (`parts`), and where
-//! bad lines end (`extent`).
+//! (`key`), each value directly into its column. Not here: the parts of a line (`parts`), and the
+//! ends of bad lines (`extent`).
 
 use std::hash::BuildHasher;
 
@@ -30,49 +30,49 @@ use super::series::SeriesCache;
 use super::table::{Table, checked_name};
 use super::{LineHost, LineOptions, OnBadLine, Precision};
 
-/// Rows between two looks at the memory that they take (LP5).
+/// The number of rows between two checks of their memory (LP5).
 const LOOK_ROWS: usize = 4_096;
-/// The most bytes that the values of a line take for each byte of it, if all lines name the same
-/// columns: one digit, and its key, comma and equals sign, become eight bytes.
+/// The maximum number of bytes that the values of a line take for each of its bytes, if all lines
+/// name the same columns: one digit with its key, comma and equals sign becomes eight bytes.
 const VALUE_BYTES_PER_BYTE: usize = 4;
 
-/// Lines in, rows out.
+/// A parser of the line protocol.
 #[derive(Debug)]
 pub struct LineParser {
     options: LineOptions,
     tables: Vec<Table>,
-    /// By name.
+    /// Tables by name.
     index: HashTable<u32>,
     hasher: FixedState,
     series: SeriesCache,
-    /// What tables keep between batches.
+    /// The memory that tables keep between batches.
     table_bytes: usize,
-    /// Tables that have been looked at in this batch.
+    /// Tables that occur in this batch.
     active: Vec<u32>,
     rows: usize,
-    /// Bytes of the lines of these rows.
+    /// The bytes of the lines of these rows.
     text_bytes: usize,
     /// True if no row can be added to the batch (LP5).
     is_full: bool,
-    /// The line that comes next, and the first one of the batch, counted from 1.
+    /// The number of the next line, and of the first one of the batch, counted from 1.
     line: u64,
     first_line: u64,
-    /// The last reading of the clock in this batch.
+    /// The last time of the clock in this batch.
     now: i64,
-    /// LP3.
+    /// The beginning of a line whose end has not come (LP3).
     tail: Vec<u8>,
     extent: Extent,
-    /// Whether everything up to the next newline belongs to a line that was too long.
+    /// True if everything up to the next newline belongs to a line that was too long.
     is_skipping: bool,
     faults: Vec<Fault>,
     rejected: u64,
-    /// The same by `Reason::kind`, of which there are few.
+    /// The number of faults for each `Reason::kind`, of which there are few.
     kinds: Vec<(&'static str, u64)>,
     row: Row,
 }
 
 impl LineParser {
-    /// A parser that has seen nothing.
+    /// Creates a parser.
     #[must_use]
     pub fn new(options: LineOptions) -> LineParser {
         LineParser {
@@ -99,17 +99,17 @@ impl LineParser {
         }
     }
 
-    /// How it reads.
+    /// The options of the parser.
     #[must_use]
     pub fn options(&self) -> &LineOptions {
         &self.options
     }
 
-    /// Takes what comes next. A line that is not whole waits for the rest.
+    /// Parses the next bytes. An incomplete line waits for the rest.
     ///
     /// # Errors
-    /// The first bad line, if lines are not skipped. The lines before it are rows; from then on
-    /// there is only `take`, and `restart`.
+    /// The first bad line, if lines are not skipped. The lines before it have become rows; after
+    /// the error only `take` and `restart` may be called.
     pub fn feed(&mut self, bytes: &[u8], host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
         let mut bytes = self.skip(bytes);
         while !self.tail.is_empty() && !bytes.is_empty() {
@@ -129,7 +129,7 @@ impl LineParser {
         Ok(())
     }
 
-    /// Takes what has come as all: the last line needs no newline.
+    /// Ends the text: its last line needs no newline.
     ///
     /// # Errors
     /// As `feed`.
@@ -137,8 +137,8 @@ impl LineParser {
         self.end(LastLine::Whole, host)
     }
 
-    /// Nothing more will come, and nobody knows whether more was meant to: a last line without a
-    /// newline is bad, since `v=1` may be the beginning of `v=12`.
+    /// Ends a text that may be incomplete: a last line without a newline is bad, since `v=1` may be
+    /// the beginning of `v=12`.
     ///
     /// # Errors
     /// As `feed`.
@@ -160,7 +160,8 @@ impl LineParser {
                 self.read_tail(host)?;
                 continue;
             }
-            // It has no end: a string is open, or a backslash stands before the end, or it was cut.
+            // The line has no end: a string is open, or a backslash stands before the end, or it
+            // was cut.
             let reason = match open {
                 Some(at) => Reason::OpenString { column: self.column_before(at) },
                 None if last == LastLine::Cut => Reason::Cut,
@@ -171,7 +172,7 @@ impl LineParser {
             let next = open.and_then(|at| Some(at + memchr(b'\n', &tail[at..])? + 1));
             let end = next.unwrap_or(tail.len());
             self.line += newlines(&tail[..end]);
-            // What follows was no line of its own until now.
+            // The bytes behind it are lines of their own now.
             self.keep(&tail[end..]);
             if next.is_some() {
                 self.read_tail(host)?;
@@ -181,7 +182,7 @@ impl LineParser {
         Ok(())
     }
 
-    /// All rows that were taken since the last time, by table, in the order in which tables came.
+    /// Takes all rows since the last call, by table, in the order in which the tables came.
     pub fn take(&mut self) -> Vec<TableRows> {
         let first_line = self.first_line;
         let mut rows: Vec<TableRows> = Vec::new();
@@ -191,7 +192,7 @@ impl LineParser {
             rows.extend(table.take(first_line));
             self.table_bytes += table.kept_bytes;
         }
-        // A table may have been looked at for a bad line first.
+        // The order may differ if a bad line was the first of a table.
         rows.sort_by_key(|rows| rows.lines[0]);
         self.first_line = self.line;
         self.now = i64::MIN;
@@ -204,8 +205,8 @@ impl LineParser {
         rows
     }
 
-    /// Forgets rows, faults and what is kept of a line, and counts lines from 1 again; for another
-    /// text. Caches stay.
+    /// Removes rows, faults and the kept line, and counts lines from 1 again, for another text.
+    /// Caches stay.
     pub fn restart(&mut self) {
         self.take();
         self.line = 1;
@@ -218,41 +219,41 @@ impl LineParser {
         self.kinds.clear();
     }
 
-    /// Reads what follows with another precision.
+    /// Sets the precision of the following lines.
     pub fn set_precision(&mut self, precision: Precision) {
         self.options.precision = precision;
     }
 
-    /// How many rows wait to be taken.
+    /// The number of rows that were not taken yet.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// About how many bytes of memory the rows that wait have, and the line that is kept.
+    /// The approximate memory of these rows, and of the line that is kept.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
         let bytes = |&table: &u32| self.tables[table as usize].value_bytes();
         self.active.iter().map(bytes).sum::<usize>() + self.tail.len()
     }
 
-    /// How many bytes of a line are kept whose end has not come.
+    /// The number of bytes that are kept of an incomplete line.
     #[must_use]
     pub fn line_bytes(&self) -> usize {
         self.tail.len()
     }
 
-    /// The bad lines since the last time: the first `limits::LINE_FAULTS`, and how many.
+    /// Takes the bad lines since the last call: the first `limits::LINE_FAULTS`, and their number.
     pub fn take_faults(&mut self) -> (Vec<Fault>, u64) {
         (std::mem::take(&mut self.faults), std::mem::take(&mut self.rejected))
     }
 
-    /// How many bad lines there were since the last time, for each [`Reason::kind`].
+    /// Takes the number of bad lines since the last call, for each [`Reason::kind`].
     pub fn take_kinds(&mut self) -> Vec<(&'static str, u64)> {
         std::mem::take(&mut self.kinds)
     }
 
-    /// Forgets everything that makes lines quick. Only between batches.
+    /// Removes all caches. Only valid between batches.
     fn forget(&mut self) {
         assert!(self.active.is_empty() && self.rows == 0, "tables have no rows");
         self.tables.clear();
@@ -261,7 +262,7 @@ impl LineParser {
         self.series.clear();
     }
 
-    /// What is left behind a line that was too long.
+    /// The bytes behind a line that was too long.
     fn skip<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         if !self.is_skipping {
             return bytes;
@@ -272,7 +273,7 @@ impl LineParser {
         &bytes[end + 1..]
     }
 
-    /// LP5.
+    /// Checks the memory of the batch (LP5).
     #[cold]
     fn look(&mut self) {
         let bytes = |&table: &u32| self.tables[table as usize].value_bytes();
@@ -296,7 +297,7 @@ impl LineParser {
             self.tail = tail;
         } else {
             self.keep(&tail[end..]);
-            // The memory is used again.
+            // The memory is reused.
             if self.tail.is_empty() && self.tail.capacity() < tail.capacity() {
                 self.tail = tail;
                 self.tail.clear();
@@ -305,7 +306,7 @@ impl LineParser {
         Ok(())
     }
 
-    /// Reads lines as long as they are whole. Where the first one begins that is not.
+    /// Parses complete lines. Returns the start of the first incomplete one.
     fn read(&mut self, text: &[u8], host: &mut dyn LineHost) -> Result<usize, Box<Fault>> {
         let mut at = 0;
         while at < text.len() {
@@ -345,7 +346,7 @@ impl LineParser {
         Ok(at)
     }
 
-    /// Where to go on behind a line that is bad, or not whole; `None` if it may still become whole.
+    /// The position behind a bad line; `None` if the line is incomplete and may still become valid.
     #[cold]
     fn after_bad_line(
         &mut self,
@@ -358,7 +359,7 @@ impl LineParser {
         let max = self.options.max_line_bytes;
         let rest = &text[start..];
         let mut extent = Extent::new();
-        // A line of just so many bytes has its newline behind them.
+        // A line of exactly `max` bytes has its newline behind them.
         let window = &rest[..rest.len().min(max + 1)];
         let end = extent.advance(window);
         match (end, result) {
@@ -381,11 +382,11 @@ impl LineParser {
         }
     }
 
-    /// LP2.
+    /// Removes the present row (LP2).
     fn roll_back(&mut self) {
         if let Some(number) = self.row.table.take() {
             let table = &mut self.tables[number as usize];
-            // A line that was too long has been a row until its end was known.
+            // A line that was too long has begun a row before its end was searched.
             table.roll_back();
         }
         self.drop_new_table();
@@ -425,7 +426,7 @@ impl LineParser {
         }
     }
 
-    /// Of a line that is kept: the key before a place.
+    /// The key before a position of the kept line.
     fn column_before(&self, at: usize) -> String {
         let before = self.tail[..at].strip_suffix(b"=\"").unwrap_or(&self.tail[..at]);
         let start = before.iter().rposition(|&byte| byte == b' ' || byte == b',');
@@ -438,16 +439,16 @@ impl LineParser {
     }
 }
 
-/// What a last line without a newline is.
+/// The treatment of a last line without a newline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastLine {
     Whole,
     Cut,
 }
 
-/// One line.
+/// Parsing of one line.
 impl LineParser {
-    /// Reads the line that begins there. Where the next one begins.
+    /// Parses the line that begins at `start`. Returns the start of the next line.
     fn line(&mut self, text: &[u8], start: usize, host: &mut dyn LineHost) -> Step<usize> {
         if self.is_full {
             return Err(Reason::TooManyNulls { max: self.options.padding_bytes_max }.into());
@@ -494,7 +495,7 @@ impl LineParser {
         Ok(end + 1)
     }
 
-    /// Name and tags: where they end, and whether they are a known series.
+    /// Parses name and tags. Returns their end, and true if they are a cached series.
     #[inline]
     fn head(&mut self, text: &[u8], start: usize, host: &mut dyn LineHost) -> Step<(usize, bool)> {
         if let Some((series, end)) = self.series.guess(text, start)
@@ -505,7 +506,7 @@ impl LineParser {
         self.other_head(text, start, host)
     }
 
-    /// Begins a row of a known series. Not, if its table is another one by now.
+    /// Begins a row of a cached series. Returns false if its table has changed.
     #[inline]
     fn begin_known(&mut self, series: u32, host: &mut dyn LineHost) -> Step<bool> {
         let number = self.series.table(series);
@@ -522,7 +523,7 @@ impl LineParser {
         Ok(true)
     }
 
-    /// Whether what was remembered of the table still holds.
+    /// Adds a table to the batch. Returns false if its cached state was invalid.
     #[cold]
     fn activate(&mut self, number: u32, host: &mut dyn LineHost) -> Step<bool> {
         let table = &mut self.tables[number as usize];
@@ -580,7 +581,7 @@ impl LineParser {
         Ok((end, false))
     }
 
-    /// The table with this name, active.
+    /// The table with this name, added to the batch.
     fn table(&mut self, raw: &[u8], host: &mut dyn LineHost) -> Step<u32> {
         if raw.is_empty() {
             return Err(Reason::NoTable.into());
@@ -619,7 +620,7 @@ impl LineParser {
     }
 }
 
-/// Whether there is nothing but blanks before the newline.
+/// Returns true if there are only blanks before the newline.
 fn is_blank(line: &[u8]) -> bool {
     let end = line.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
     end.is_none_or(|end| line[end] == b'\n')
@@ -629,7 +630,7 @@ fn newlines(text: &[u8]) -> u64 {
     memchr_iter(b'\n', text).count() as u64
 }
 
-/// The name of a bad line's table, as far as there is one.
+/// The name of a bad line's table, as far as it can be read.
 fn table_of(line: &[u8]) -> Option<String> {
     let end = line.iter().position(|byte| matches!(byte, b',' | b' '))?;
     let mut name = Vec::new();

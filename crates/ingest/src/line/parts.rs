@@ -1,8 +1,8 @@
 //! The parts of a line: tags, fields, values, and the timestamp.
 //!
-//! Each takes the whole text and a place in it, since a part may end where the text ends: then the
-//! line is incomplete, and is read again when more has come. What is read goes into the table at
-//! once; whoever reads the line takes it back if a later part is bad.
+//! Each function takes the whole text and a position in it, since a part may reach the end of the
+//! text: then the line is incomplete, and is parsed again when more text has come. Values go into
+//! the table at once; the parser rolls the row back if a later part is bad.
 
 use memchr::memchr;
 use tidegate_model::TimeUnit;
@@ -17,26 +17,26 @@ use super::table::Table;
 use super::{LineOptions, Precision};
 use crate::parse::{self, CellError};
 
-/// What is known of the line that is being read.
+/// The state of the present line.
 #[derive(Debug, Default)]
 pub(super) struct Row {
-    /// Its table, once the row has begun.
+    /// Its table, after the row has begun.
     pub(super) table: Option<u32>,
-    /// Whether that is there for this line alone, so far.
+    /// True if the table was created by this line.
     pub(super) is_new_table: bool,
     pub(super) cells: Vec<TagCell>,
     pub(super) unescaped: Vec<u8>,
-    /// Whether it may have newlines in it.
+    /// True if the line may contain newlines.
     pub(super) has_newlines: bool,
     pub(super) has_tags: bool,
     pub(super) has_fields: bool,
 }
 
-/// Why a line did not become a row.
+/// The reason why a line did not become a row.
 pub(super) enum Stop {
     /// The text ends before the line.
     Incomplete,
-    /// Apart, so that a step that goes well returns in registers.
+    /// A fault, boxed so that a successful step returns in registers.
     Fault(Box<Reason>),
 }
 
@@ -48,7 +48,7 @@ impl From<Reason> for Stop {
 
 pub(super) type Step<T> = std::result::Result<T, Stop>;
 
-/// Where a name or a tag ends: at the first comma without a backslash before it.
+/// The end of a name or a tag: the first comma without a backslash before it.
 pub(super) fn part_end(head: &[u8], start: usize, is_escaped: bool) -> usize {
     if !is_escaped {
         return memchr(b',', &head[start..]).map_or(head.len(), |end| start + end);
@@ -60,7 +60,7 @@ pub(super) fn part_end(head: &[u8], start: usize, is_escaped: bool) -> usize {
     at.min(head.len())
 }
 
-/// A tag: its key, if it is one that is remembered, its column and the number of its text.
+/// A tag: its key, if it is cached, its column and the number of its text.
 pub(super) fn tag_cell(
     table: &mut Table,
     tag: &[u8],
@@ -101,8 +101,8 @@ pub(super) fn tag_cell(
     Ok((key, (column, table.tag_code(column, text)?)))
 }
 
-/// The fields that begin there. Where the token behind them begins; there, if it is the first one
-/// and no field.
+/// Parses the fields that begin at `start`. Returns the start of the token behind them; `start`
+/// itself if the first token is not a field.
 pub(super) fn fields(
     table: &mut Table,
     text: &[u8],
@@ -140,7 +140,7 @@ pub(super) fn fields(
     }
 }
 
-/// A key that was not guessed.
+/// Parses a key that was not guessed.
 #[inline(never)]
 fn field_key(
     table: &mut Table,
@@ -163,7 +163,7 @@ fn field_key(
     Ok(KeyMatch { key: key.unwrap_or(NO_KEY), column, start, end: end + 1 })
 }
 
-/// The value of a field, into its column. Where it ends.
+/// Parses the value of a field into its column. Returns its end.
 #[inline]
 fn value(
     table: &mut Table,
@@ -241,14 +241,15 @@ fn other_value(
     }
 }
 
-/// What stands for an instant.
+/// The timestamp of a line.
 pub(super) enum Count<'a> {
-    /// In the precision of the text.
+    /// A count in the precision of the text.
     Plain(i64),
     Text(&'a [u8]),
 }
 
-/// The timestamp that begins there, if there is one, and the newline behind it.
+/// Parses the timestamp at this position, if there is one, and the newline behind it. Returns their
+/// end.
 #[inline]
 pub(super) fn time(text: &[u8], at: usize) -> Step<(Option<Count<'_>>, usize)> {
     if let Some((count, end)) = scan::long_count(text, at) {
@@ -282,7 +283,7 @@ fn other_time(text: &[u8], start: usize) -> Step<(Option<Count<'_>>, usize)> {
     }
 }
 
-/// The newline that stands there, with or without a return.
+/// The end of the newline at this position, with or without a carriage return before it.
 fn line_end(text: &[u8], at: usize) -> Step<Option<usize>> {
     match text.get(at) {
         None => Err(Stop::Incomplete),
@@ -319,7 +320,7 @@ pub(super) fn instant_of(
     })
 }
 
-/// As it stands there, unless a field or the clock had it.
+/// The error of a timestamp, as it is written, unless it came from a field or the clock.
 pub(super) fn out_of_range(text: &[u8], instant: i64) -> Reason {
     let text = if text.is_empty() { instant.to_string() } else { shown(text) };
     Reason::TimeOutOfRange { text }
@@ -341,7 +342,7 @@ fn check_text(text: &[u8]) -> Result<(), Reason> {
     }
 }
 
-/// Behind the spaces that stand there.
+/// The position behind the spaces at `at`.
 #[inline]
 pub(super) fn spaces(text: &[u8], mut at: usize) -> usize {
     while text.get(at) == Some(&b' ') {

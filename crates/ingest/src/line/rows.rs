@@ -1,12 +1,12 @@
 //! Rows of a table as they leave the parser, and their conversion when the table has changed in the
 //! meantime.
 //!
-//! - LR1. A conversion takes nothing from the rows that it converts: it can be repeated.
-//! - LR2. Rows that are converted to what they are already are the same.
+//! - LR1. A conversion leaves the rows that it converts unchanged: it can be repeated.
+//! - LR2. A conversion to the present schema of the rows gives the same rows.
 //!
-//! Converting goes value by value through the forms of `form`, as if a line had it: slow, and rare.
-//! What a type does not say of the text that was sent is lost: a DOUBLE that becomes a VARCHAR is
-//! written in its shortest form.
+//! A conversion goes value by value through the forms of `form`, as if a line contained them: slow,
+//! and rare. The text that was sent is lost unless the type keeps it: a DOUBLE that becomes a
+//! VARCHAR is written in its shortest form.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -25,42 +25,42 @@ use crate::timestamp::EpochUnit;
 /// Rows of one table.
 #[derive(Debug, Clone)]
 pub struct TableRows {
-    /// As the first line that named it had it.
+    /// The name of the table in the first line that named it.
     pub table: String,
     /// The name of the designated timestamp, which is the last column.
     pub designated: String,
-    /// What the table was when the types were chosen; `None` if there was none.
+    /// The schema of the table by which the types were chosen; `None` if there was no table.
     pub schema: Option<Arc<Schema>>,
     /// The lines of the rows, counted from `first_line`.
     pub lines: Vec<u32>,
-    /// The line that is 0 among `lines`.
+    /// The number of the line that is 0 in `lines`.
     pub first_line: u64,
-    /// The values. A column of the table that no row has a value for is not there.
+    /// The values. A column of the table without a value in any row is missing.
     pub rows: RowBatch,
 }
 
-/// What has become of rows whose table has changed.
+/// The result of converting rows whose table has changed.
 #[derive(Debug, Clone)]
 pub struct Converted {
-    /// Those that fit; `None` if there are none.
+    /// The rows that fit; `None` if there are none.
     pub rows: Option<TableRows>,
-    /// The first ones that do not.
+    /// The faults of the first rows that do not fit.
     pub faults: Vec<Fault>,
-    /// How many do not.
+    /// The number of rows that do not fit.
     pub rejected: u64,
 }
 
 impl TableRows {
-    /// The line of a row, counted from 1.
+    /// The number of the line of a row, counted from 1.
     ///
     /// # Panics
-    /// If there are not so many rows.
+    /// If there are fewer rows.
     #[must_use]
     pub fn line(&self, row: usize) -> u64 {
         self.first_line + u64::from(self.lines[row])
     }
 
-    /// The same rows for the table as it is now (LR1).
+    /// Converts the rows to the present schema of the table (LR1).
     #[must_use]
     pub fn convert(&self, schema: Option<Arc<Schema>>, options: &LineOptions) -> Converted {
         let mut table = Table::new(&self.table);
@@ -70,7 +70,8 @@ impl TableRows {
         if begun.is_ok() {
             let (_, columns) = self.rows.columns().split_last().expect("designated");
             for column in columns {
-                // In their order. One that cannot be is the fault of the rows that have it.
+                // Columns keep their order. An invalid column is a fault of the rows that have a
+                // value in it.
                 drop(table.column_of(&column.name, options));
             }
         }
@@ -128,7 +129,7 @@ impl TableRows {
         ended.map_err(|_| Reason::TimeOutOfRange { text: shown(form_at(time, row, text).text()) })
     }
 
-    /// The row in words, since its line is gone.
+    /// The row as text, since its line is no longer in memory.
     fn shown_row(&self, row: usize) -> Vec<u8> {
         let mut shown = self.table.clone().into_bytes();
         let mut text = Vec::new();
@@ -177,7 +178,7 @@ fn cell_at(column: &BatchColumn, row: usize) -> Cell<'_> {
     }
 }
 
-/// A value in the form in which a line would have it.
+/// The value in the form in which a line would contain it.
 fn form_at<'a>(column: &'a BatchColumn, row: usize, text: &'a mut Vec<u8>) -> Form<'a> {
     text.clear();
     let ty = column.ty;

@@ -1,27 +1,27 @@
-//! Where names, keys, values and timestamps end, and the quick ways to read the common ones.
+//! Search for the ends of names, keys, values and timestamps, and fast parsers for the common ones.
 //!
-//! - LS1. A quick reader reads a part of the forms and leaves every doubt to `form`; what it reads
-//!   is the same.
-//! - LS2. Words of text are only read where the text has so many bytes left; near its end the
-//!   general way is taken.
+//! - LS1. A fast parser supports a part of the forms and leaves all others to `form`; its results
+//!   are the same.
+//! - LS2. Words of text are only read where the text has enough bytes left; near its end the
+//!   general parser is used.
 //!
-//! Stretches of text go through `memchr`, which picks its vectors at run time; values are mostly
-//! shorter than a vector, and are read a word of eight bytes at a time.
+//! Long stretches of text go through `memchr`, which selects its vector instructions at run time;
+//! values are mostly shorter than a vector, and are read a word of eight bytes at a time.
 
 use memchr::{memchr2, memchr3};
 
 use crate::parse::{HIGH_BITS, ONES, ZEROS, all_digits, decimal_of, number};
 
-/// What ended a key.
+/// The end of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyEnd {
-    /// At this position.
+    /// An equals sign at this position.
     Equals(usize),
-    /// A space, comma or newline.
+    /// A space, comma or newline at this position.
     Other(usize),
 }
 
-/// Whether a value ends before this byte. The return before a newline is the general way's matter.
+/// Returns true if a value ends before this byte. A carriage return is left to the general parser.
 #[inline]
 pub(super) fn ends_value(byte: u8) -> bool {
     byte == b',' || byte == b' ' || byte == b'\n'
@@ -32,15 +32,15 @@ fn word(text: &[u8], at: usize) -> Option<u64> {
     text.get(at..)?.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// How many bytes from the first on are digits, in a word less `ZEROS`.
+/// The number of digits at the start of a word less `ZEROS`.
 #[inline]
 fn digit_count(word: u64) -> usize {
-    // As in `all_digits`; below the first byte that is none, nothing is carried.
+    // As in `all_digits`; no carry occurs up to the first byte that is not a digit.
     let others = (word.wrapping_add(0x76 * ONES) | word) & HIGH_BITS;
     others.trailing_zeros() as usize / 8
 }
 
-/// An integer with its `i` and where it ends (LS1): up to seven digits, or up to fifteen.
+/// An integer with its `i` and its end (LS1): up to seven digits, or up to fifteen.
 #[inline]
 pub(super) fn integer(text: &[u8], at: usize) -> Option<(i64, usize)> {
     let is_negative = *text.get(at)? == b'-';
@@ -74,8 +74,8 @@ fn longer_integer(text: &[u8], start: usize, first: u64) -> Option<(u64, usize)>
 
 const TENS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// A number of up to fifteen bytes of digits with at most one point, and where it ends (LS1). So
-/// many digits are exact in a double, and so are the powers of ten: `parse::float` R1.
+/// A number of up to fifteen bytes of digits with at most one point, and its end (LS1). So many
+/// digits are exact in a double, and so are the powers of ten: `parse::float` R1.
 #[inline]
 pub(super) fn double(text: &[u8], at: usize) -> Option<(f64, usize)> {
     let is_negative = *text.get(at)? == b'-';
@@ -101,7 +101,7 @@ pub(super) fn double(text: &[u8], at: usize) -> Option<(f64, usize)> {
     Some((f64::from_bits(value.to_bits() | u64::from(is_negative) << 63), end))
 }
 
-/// All digits as a number, how many of them stand behind the point, and where they end.
+/// The number of all digits, the count of those behind the point, and the end.
 #[inline(never)]
 fn longer_double(text: &[u8], start: usize, first: u64) -> Option<(u64, usize, usize)> {
     let second = word(text, start + 8)? ^ ZEROS;
@@ -123,10 +123,10 @@ fn longer_double(text: &[u8], start: usize, first: u64) -> Option<(u64, usize, u
     Some((head.mantissa * TENS[digits] + tail.mantissa, places, start + 8 + count))
 }
 
-/// What a point is in a word less `ZEROS`.
+/// A point in a word less `ZEROS`.
 const POINT: u64 = (b'.' ^ b'0') as u64;
 
-/// Up to the fourteen places that fifteen bytes can have.
+/// The powers of ten for the up to fourteen places that fifteen bytes can have.
 const POWERS_OF_TEN: [f64; 15] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];
 
@@ -142,15 +142,15 @@ fn has_point(word: u64) -> bool {
     points(word) != 0
 }
 
-/// How many bytes from the first on are digits or points, in a word less `ZEROS`; more, if
-/// something follows a point that `decimal_of` refuses.
+/// The number of digits and points at the start of a word less `ZEROS`; it may be too large if a
+/// byte behind a point is one that `decimal_of` refuses.
 #[inline]
 fn number_bytes(word: u64) -> usize {
     let others = (word.wrapping_add(0x76 * ONES) | word) & HIGH_BITS & !points(word);
     others.trailing_zeros() as usize / 8
 }
 
-/// A count of 17 to 19 digits that ends the line, and where it ends (LS1): nanoseconds.
+/// A count of 17 to 19 digits that ends the line, and its end (LS1): nanoseconds.
 #[inline]
 pub(super) fn long_count(text: &[u8], at: usize) -> Option<(i64, usize)> {
     let (first, second) = (word(text, at)? ^ ZEROS, word(text, at + 8)? ^ ZEROS);
@@ -167,8 +167,8 @@ pub(super) fn long_count(text: &[u8], at: usize) -> Option<(i64, usize)> {
     Some((i64::try_from(value).ok()?, at + 16 + count))
 }
 
-/// Where name and tags end: at the first space or newline without a backslash before it. The second
-/// value says whether there is a backslash.
+/// The end of name and tags: the first space or newline without a backslash before it. The second
+/// value is true if there is a backslash.
 #[inline]
 pub(super) fn head_end(text: &[u8], start: usize) -> Option<(usize, bool)> {
     let mut at = start;
@@ -183,14 +183,14 @@ pub(super) fn head_end(text: &[u8], start: usize) -> Option<(usize, bool)> {
     }
 }
 
-/// Whether name and tags end in a return without a backslash before it.
+/// Returns true if name and tags end in a carriage return without a backslash before it.
 pub(super) fn ends_in_return(head: &[u8]) -> bool {
     let Some(rest) = head.strip_suffix(b"\r") else { return false };
     let backslashes = rest.iter().rev().take_while(|&&byte| byte == b'\\').count();
     backslashes.is_multiple_of(2)
 }
 
-/// Where the key that begins there ends. `None` if the text ends before.
+/// The end of the key that begins at `start`; `None` if the text ends before.
 pub(super) fn key_end(text: &[u8], start: usize) -> Option<KeyEnd> {
     let mut at = start;
     loop {
@@ -203,8 +203,8 @@ pub(super) fn key_end(text: &[u8], start: usize) -> Option<KeyEnd> {
     }
 }
 
-/// Where the string that begins there ends, at its quote, and whether it has a backslash. `None` if
-/// the text ends before.
+/// The end of the string that begins at `start`, at its quote, and true if it contains a backslash;
+/// `None` if the text ends before.
 pub(super) fn string_end(text: &[u8], start: usize) -> Option<(usize, bool)> {
     let mut at = start;
     let mut is_escaped = false;
@@ -218,19 +218,21 @@ pub(super) fn string_end(text: &[u8], start: usize) -> Option<(usize, bool)> {
     }
 }
 
-/// Where the value or timestamp that begins there ends; a return before the newline is not of it.
+/// The end of the value or timestamp that begins at `start`, without a carriage return before the
+/// newline.
 pub(super) fn plain_end(text: &[u8], start: usize) -> Option<usize> {
     let end = start + memchr3(b',', b' ', b'\n', &text[start..])?;
     let has_return = text[end] == b'\n' && start < end && text[end - 1] == b'\r';
     Some(end - usize::from(has_return))
 }
 
-/// Names, keys and tags without their backslashes.
+/// Appends a name, key or tag without its backslashes.
 pub(super) fn unescape_name(text: &[u8], out: &mut Vec<u8>) {
     unescape(text, out, |byte| matches!(byte, b' ' | b',' | b'=' | b'\\' | b'\n' | b'\r'));
 }
 
-/// Strings without their backslashes: QuestDB's clients also put one before a return.
+/// Appends a string without its backslashes: QuestDB's clients also put one before a carriage
+/// return.
 pub(super) fn unescape_string(text: &[u8], out: &mut Vec<u8>) {
     unescape(text, out, |byte| matches!(byte, b'"' | b'\\' | b'\n' | b'\r'));
 }
@@ -249,7 +251,8 @@ mod tests {
     use crate::line::form::{Form, form_of};
     use tidegate_model::ColumnType;
 
-    /// LS1, LS2: every short text over the bytes of numbers, with everything that can follow.
+    /// Checks LS1 and LS2 for every short text over the bytes of numbers, with every possible byte
+    /// behind it.
     #[test]
     fn quick_readers_agree_with_the_general_way() {
         let bytes = b"019-.i,n";

@@ -1,13 +1,13 @@
-//! Names with their tags that came before, and what they mean: the part of a line that is longest
-//! and repeats most.
+//! A cache of series: table names with tags, which are the longest part of a line and repeat most.
 //!
 //! - SE1. A series is the bytes of a line up to the first space, as they were sent. Its cells are
-//!   columns of its table and numbers of their interners, so series go when one of these goes.
-//! - SE2. Memory is bounded by `limits::LINE_CACHE_BYTES`; where series do not repeat, no new ones
-//!   are kept.
+//!   columns of its table and numbers of their interners, so the cache is cleared when one of these
+//!   is.
+//! - SE2. Memory is bounded by `limits::LINE_CACHE_BYTES`; if series do not repeat, no new ones are
+//!   kept.
 //!
-//! The series that followed one last time is the first guess for the next line: senders walk over
-//! their series in the same order again and again.
+//! The series that followed one last time is the first guess for the next line: senders send their
+//! series in the same order again and again.
 
 use std::hash::BuildHasher;
 
@@ -16,13 +16,13 @@ use hashbrown::HashTable;
 use memchr::memchr;
 use tidegate_model::limits;
 
-/// No series.
+/// The number that means no series.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// A column, and the number of a text in its interner.
 pub(super) type TagCell = (u32, u32);
 
-/// Series that came before.
+/// The cached series.
 #[derive(Debug, Default)]
 pub(super) struct SeriesCache {
     entries: Vec<Series>,
@@ -36,26 +36,26 @@ pub(super) struct SeriesCache {
 
 #[derive(Debug, Clone, Copy)]
 struct Series {
-    /// Its bytes end there, and begin where those of its predecessor end; so do its cells.
+    /// The end of its bytes and of its cells; they begin where those of its predecessor end.
     bytes_end: u32,
     cells_end: u32,
     table: u32,
-    /// What came behind it last.
+    /// The series that followed it last.
     next: u32,
-    /// Whether it has newlines, behind backslashes.
+    /// True if it contains newlines, behind backslashes.
     has_newlines: bool,
 }
 
-/// Whether it is worth it.
+/// The present use of the cache.
 #[derive(Debug, Clone, Copy)]
 enum Use {
     Trying { lines: u32, hits: u32 },
     Paused { left: u32 },
 }
 
-/// A decision is made after so many lines that were not guessed.
+/// The number of lines without a right guess after which a decision is made.
 const TRIAL_LINES: u32 = 1 << 16;
-/// As many pass by before it is tried again.
+/// The number of lines that pass before the cache is tried again.
 const PAUSE_LINES: u32 = 1 << 18;
 
 impl Default for Use {
@@ -73,7 +73,7 @@ impl SeriesCache {
         self.last = NONE;
     }
 
-    /// The memory that entries have.
+    /// The size of the entries.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.len()
             + self.cells.len() * size_of::<TagCell>()
@@ -94,14 +94,14 @@ impl SeriesCache {
         self.entries[series as usize].has_newlines
     }
 
-    /// Columns that its tags go to, and the numbers of their texts.
+    /// The columns of its tags, and the numbers of their texts.
     pub(super) fn cells(&self, series: u32) -> &[TagCell] {
         let series = series as usize;
         let start = if series == 0 { 0 } else { self.entries[series - 1].cells_end };
         &self.cells[start as usize..self.entries[series].cells_end as usize]
     }
 
-    /// The series that the line probably has, if it has it, and where it ends.
+    /// Matches the guessed series, and returns it with its end.
     #[inline]
     pub(super) fn guess(&mut self, text: &[u8], start: usize) -> Option<(u32, usize)> {
         let guess = self.entries.get(self.last as usize)?.next;
@@ -139,7 +139,7 @@ impl SeriesCache {
         self.last = series;
     }
 
-    /// SE2.
+    /// Counts a lookup and decides on the use of the cache (SE2).
     fn count(&mut self, is_hit: bool) {
         if let Use::Trying { lines, hits } = &mut self.use_of_it {
             *lines += 1;
@@ -155,7 +155,7 @@ impl SeriesCache {
         }
     }
 
-    /// Remembers a series whose line was taken, if there is room.
+    /// Caches a series whose line was taken, if there is room.
     pub(super) fn insert(&mut self, head: &[u8], table: u32, cells: &[TagCell]) {
         if let Use::Paused { left } = &mut self.use_of_it {
             *left -= 1;

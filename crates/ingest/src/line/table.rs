@@ -1,10 +1,10 @@
 //! The rows of one table in a batch.
 //!
-//! - LT1. Only whole rows count. What a row has left in columns, and columns and keys that came
-//!   with it, are gone when it is rolled back.
-//! - LT2. The types of columns are those of the table as it was when its first row of the batch
-//!   came; what it lacks has the type of the first value.
-//! - LT3. The first of a row's values for a column counts, in whatever case it was named.
+//! - LT1. Only complete rows count. The values of a row, and columns and keys that it has added,
+//!   are removed when it is rolled back.
+//! - LT2. The types of columns are those of the table at its first row of the batch; a column that
+//!   it lacks has the type of the first value.
+//! - LT3. The first of a row's values for a column counts, whatever the case of its name.
 //!
 //! Not here: lines (`parser`).
 
@@ -24,38 +24,38 @@ use super::rows::TableRows;
 use super::scan;
 use crate::parse::CellError;
 
-/// Stands for the designated timestamp among columns.
+/// The number of the designated timestamp among columns.
 pub(super) const TIME: u32 = u32::MAX - 1;
 
 /// The rows of one table.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) name: String,
-    /// LT2; `None` if there is no such table.
+    /// The schema (LT2); `None` if there is no such table.
     schema: Option<Arc<Schema>>,
     designated: String,
     pub(super) unit: TimeUnit,
     pub(super) columns: Vec<Column>,
-    /// By name in lower case.
+    /// The columns by name in lower case.
     names: HashMap<String, u32>,
     pub(super) keys: Keys,
     pub(super) rows: usize,
     times: Vec<i64>,
-    /// Lines of rows, counted from the first of the batch.
+    /// The lines of rows, counted from the first of the batch.
     lines: Vec<u32>,
-    /// Whether it has been looked at in this batch.
+    /// True if the table occurs in this batch.
     pub(super) is_active: bool,
     new_columns: usize,
-    /// What the row that is being read has for the designated timestamp; the outer one says that
-    /// it has something.
+    /// The value of the present row for the designated timestamp; the outer option is `Some` if a
+    /// field has given one.
     time_field: Option<Option<i64>>,
     mark: Mark,
     rows_before: usize,
-    /// The memory that stays between batches.
+    /// The memory that is kept between batches.
     pub(super) kept_bytes: usize,
 }
 
-/// What there was when the row began.
+/// The state at the beginning of the row.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark {
     columns: usize,
@@ -84,7 +84,7 @@ impl Table {
         }
     }
 
-    /// Begins a batch. Whether what was remembered of the table still holds.
+    /// Begins a batch. Returns false if the cached state of the table was invalid.
     pub(super) fn begin(
         &mut self,
         schema: Option<Arc<Schema>>,
@@ -134,7 +134,7 @@ impl Table {
         self.mark = Mark { columns: self.columns.len(), keys: self.keys.len() };
     }
 
-    /// LT1.
+    /// Removes the present row (LT1).
     pub(super) fn roll_back(&mut self) {
         for gone in self.columns.drain(self.mark.columns.min(self.columns.len())..) {
             self.names.remove(&gone.name.to_lowercase());
@@ -148,7 +148,7 @@ impl Table {
         }
     }
 
-    /// Whether the row has what its designated timestamp is in a field.
+    /// The designated timestamp of the row, if a field gives it.
     #[inline]
     pub(super) fn time_field(&self) -> Option<i64> {
         self.time_field.flatten()
@@ -166,7 +166,7 @@ impl Table {
         Ok(())
     }
 
-    /// The column of a key, `=` and all, and the key's number if it is worth remembering.
+    /// The column of a key, which includes its `=`, and the key's number if it is cached.
     pub(super) fn resolve(
         &mut self,
         key: &[u8],
@@ -180,7 +180,7 @@ impl Table {
         let name =
             checked_name(&name).map_err(|why| Reason::ColumnName { name: shown(&name), why })?;
         let column = self.column_of(name, options)?;
-        // Of each name there are as many keys as ways to write it.
+        // There are as many keys of a name as ways to write it.
         let has_room = self.keys.len() < options.max_columns.saturating_mul(2).max(64);
         Ok((has_room.then(|| self.keys.insert(key, column)), column))
     }
@@ -227,7 +227,7 @@ impl Table {
         Ok(())
     }
 
-    /// The next value of the row, of the general kind.
+    /// Adds a value of the row, in any form.
     pub(super) fn push(
         &mut self,
         column: u32,
@@ -248,7 +248,7 @@ impl Table {
         column.push(form, ty).map_err(|why| lossy(&column.name, ty, form, why))
     }
 
-    /// Likewise, of a value that a column of that type had.
+    /// Adds a value of the row that already has the type of the column.
     pub(super) fn push_cell(
         &mut self,
         column: u32,
@@ -264,7 +264,7 @@ impl Table {
         self.columns[column as usize].ty
     }
 
-    /// Tags have been looked at when they came first: `tag_cell`.
+    /// Adds tags that were checked by `tag_cell` before.
     #[inline]
     pub(super) fn push_tags(&mut self, cells: &[(u32, u32)]) {
         for &(column, code) in cells {
@@ -306,7 +306,7 @@ impl Table {
         Ok(())
     }
 
-    /// About how many bytes its rows have when they are taken.
+    /// The approximate size of its rows when they are taken.
     pub(super) fn value_bytes(&self) -> usize {
         let bytes = |column: &Column| column.value_bytes(self.rows);
         self.columns.iter().map(bytes).sum::<usize>() + self.rows * 12
@@ -317,7 +317,7 @@ impl Table {
         columns + self.keys.memory_bytes() + size_of::<Table>()
     }
 
-    /// All rows, and none is left; `None` if there are none.
+    /// Takes all rows; `None` if there are none.
     pub(super) fn take(&mut self, first_line: u64) -> Option<TableRows> {
         self.is_active = false;
         self.rows_before = self.rows;
@@ -350,7 +350,7 @@ fn lossy(column: &str, ty: ColumnType, form: Form<'_>, why: Misfit) -> Reason {
     Reason::Lossy { column, ty, form: form.name(), value, why }
 }
 
-/// A name of a table or column, if it may be one.
+/// Checks the name of a table or column.
 pub(super) fn checked_name(name: &[u8]) -> Result<&str, NameError> {
     const FORBIDDEN: &str = "?,'\"\\/:()+*%~";
     if name.is_empty() {

@@ -1,4 +1,4 @@
-//! Rows of the table of conversions: what creates which type, what goes into which column, and one
+//! Rows of the conversion table: the type that a value creates, the columns that accept it, and one
 //! value just outside.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tidegate_storage::{BatchValues, RowBatch};
 
 use super::{LineHost, LineOptions, LineParser, OnBadLine, Precision, TableRows};
 
-/// Tables, and a clock that goes backwards.
+/// Some tables, and a clock that goes backwards.
 #[derive(Default)]
 struct Host {
     tables: Vec<(String, Arc<Schema>)>,
@@ -28,7 +28,7 @@ impl LineHost for Host {
 }
 
 impl Host {
-    /// With a table `t` that has a column `x`.
+    /// A host with a table `t` that has a column `x`.
     fn with(ty: ColumnType) -> Host {
         Host { tables: vec![("t".to_owned(), schema_with(ty))], now: 0 }
     }
@@ -40,7 +40,7 @@ fn schema_with(ty: ColumnType) -> Arc<Schema> {
     Arc::new(Schema::new(&columns, Some("ts"), PartitionUnit::Day).unwrap())
 }
 
-/// Rows as text: columns with their types, then values; or the fault.
+/// The rows as text: columns with their types, then values; or the fault.
 fn read(lines: &str, host: &mut Host) -> String {
     let mut parser = LineParser::new(LineOptions::new(OnBadLine::Stop));
     let result = parser.feed(lines.as_bytes(), host).and_then(|()| parser.finish(host));
@@ -98,12 +98,12 @@ fn a_table_is_created_with_tags_first_and_the_timestamp_last() {
     );
 }
 
-/// Cases, one behind a semicolon each: `value -> what comes of it`.
+/// The cases of a text, separated by semicolons: `value -> expected`.
 fn cases(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split(';').map(|case| case.trim().split_once(" -> ").expect("a case has an arrow"))
 }
 
-/// What values create.
+/// Checks the columns that values create.
 #[track_caller]
 fn creates(text: &str) {
     for (value, expected) in cases(text) {
@@ -176,8 +176,8 @@ fn what_has_no_form_is_refused() {
     creates("21,5 -> line 1: field 'x' has value '21,5' which is no number, boolean or string");
 }
 
-/// What goes into a column that is there, as its table has it then; behind an exclamation mark, why
-/// something does not.
+/// Checks the values in an existing column, as its table stores them then, or behind an exclamation
+/// mark the reason of a fault.
 #[track_caller]
 fn goes(ty: ColumnType, text: &str) {
     for (value, expected) in cases(text) {
@@ -196,7 +196,7 @@ fn goes(ty: ColumnType, text: &str) {
     }
 }
 
-/// Of each value, that no column of these types takes it.
+/// Checks that no column of these types accepts one of the values.
 #[track_caller]
 fn goes_nowhere(values: &[&str], types: &[ColumnType]) {
     for value in values {
@@ -324,7 +324,7 @@ fn the_first_of_two_values_counts_in_any_case() {
     assert_eq!(read("t x=,x=1i 0\nt x=2i 0\n"), "t: x BIGINT NULL|2, timestamp TIMESTAMP 0|0");
 }
 
-/// The timestamps of a table, `ts` by name.
+/// Checks the timestamps of a table, whose column is `ts`.
 #[track_caller]
 fn times(lines: &str, precision: Precision, unit: TimeUnit, expected: &str) {
     let columns = [("ts".to_owned(), ColumnType::Timestamp(unit))];
@@ -560,7 +560,7 @@ fn tag_and_string(line: &str) -> [String; 2] {
     [value("a"), value("s")]
 }
 
-/// A return was kept with the backslash before it, so that texts with CRLF got longer on the way.
+/// A return was kept with the backslash before it, so that texts with CRLF became longer.
 #[test]
 fn texts_arrive_as_the_clients_were_given_them() {
     const TAG: &str = " ,=\n\r\\";
@@ -580,7 +580,7 @@ fn texts_arrive_as_the_clients_were_given_them() {
         let tag_escaped = escaped(&tag, TAG);
         let line = format!("t,a={tag_escaped} s=\"{}\" 0\n", escaped(&string, STRING));
         assert_eq!(tag_and_string(&line), [tag.clone(), string.clone()], "QuestDB: {line:?}");
-        // InfluxDB's clients leave line ends in strings alone.
+        // InfluxDB's clients do not escape line ends in strings.
         let line = format!("t,a={tag_escaped} s=\"{}\" 0\n", escaped(&string, "\"\\"));
         assert_eq!(tag_and_string(&line), [tag, string], "InfluxDB: {line:?}");
     }
@@ -595,8 +595,8 @@ fn the_line_that_every_client_of_questdb_writes_is_read() {
     creates("-0 -> DOUBLE -0.0; -0.0 -> DOUBLE -0.0; -0i -> BIGINT 0");
 }
 
-/// 8,192 lines of one column each in a table of 512 have 32 MiB of NULLs. A request of 400,000 such
-/// lines took 13 GB before the log refused it.
+/// 8,192 lines of one column each in a table of 512 columns have 32 MiB of NULLs. A request of
+/// 400,000 such lines took 13 GB before the log refused it.
 #[test]
 fn nulls_of_columns_that_lines_do_not_name_have_a_bound() {
     let sparse: String = (0..16_384).map(|row| format!("t c{}=1i {row}\n", row % 512)).collect();

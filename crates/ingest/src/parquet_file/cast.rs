@@ -1,15 +1,15 @@
-//! The table of casts: a value of a Parquet file becomes one of its column's type, exactly as the
-//! same value of a text does, or a bad cell.
+//! The table of casts: a value of a Parquet file becomes a value of its column's type, exactly like
+//! the same value of a text, or a bad cell.
 //!
-//! - CA1. `rule` is the table, in one exhaustive match: a new type of columns does not compile
-//!   before it has its casts.
+//! - CA1. `rule` is the table, in one exhaustive match: a new column type does not compile without
+//!   its casts.
 //! - CA2. A value is rounded only where the same text is: a decimal or a double becomes the nearest
-//!   float, what becomes a decimal is rounded to its places, half away from zero, and a time is cut
-//!   below its column's unit, toward the past. An integer is never rounded.
+//!   float, a value that becomes a decimal is rounded to its places, half away from zero, and a
+//!   time is rounded to its column's unit toward the past. An integer is never rounded.
 //! - CA3. Texts are not cast here but go through the parsers of text (`convert`).
 //!
-//! A float with a fraction stands for the shortest digits that mean it, as it is written; a whole
-//! one is the integer that it is. Not here: how values come out of arrays and into strips
+//! A float with a fraction stands for the shortest digits that denote it; a whole one is the
+//! integer of its value. Not here: reading values from arrays and writing them to strips
 //! (`columns`).
 
 use std::fmt::Write as _;
@@ -20,10 +20,10 @@ use tidegate_model::{ColumnType, TimeUnit};
 
 use crate::parse::{self, CellError, POWERS_OF_TEN};
 
-/// The values of a column in a file, as far as casts tell them apart.
+/// The kind of the values of a file's column, as far as casts differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A column of nothing but NULL.
+    /// A column with only NULL.
     Null,
     Boolean,
     /// Integers of any width.
@@ -31,7 +31,7 @@ pub(super) enum Kind {
     Float32,
     Float64,
     Decimal,
-    /// Days.
+    /// Dates as days.
     Date,
     /// Instants of any unit, also those of INT96 and of `Date64`.
     Instant,
@@ -42,7 +42,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The kind of a type of Arrow; `None` if no column can hold its values.
+    /// The kind of an Arrow type; `None` if no column can hold its values.
     pub(super) fn of(own: &DataType) -> Option<Kind> {
         Some(match own {
             DataType::Null => Kind::Null,
@@ -67,35 +67,34 @@ impl Kind {
     }
 }
 
-/// A way from values of a kind to a column's type.
+/// The rule by which values of a kind become values of a column's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
     /// Every value is NULL.
     Null,
-    /// 0 and 1 are false and true.
+    /// Only 0 and 1, which are false and true.
     Bit,
     /// A whole number within the type's range.
     Whole,
-    /// The nearest float; of an integer, only itself.
+    /// The nearest float; an integer must be exact.
     Float,
-    /// Rounded to the scale, and within the precision.
+    /// Rounded to the scale, within the precision.
     Decimal,
-    /// An instant or a day, if it is one.
+    /// An instant or a day.
     Time,
-    /// As `Time`, once it is said what the integers count.
+    /// As `Time`, from integers whose unit is given.
     Count,
     /// The bytes, as text or binary.
     Bytes,
     /// Sixteen bytes.
     Uuid,
-    /// The value as it is written.
+    /// The text form of the value.
     Written,
-    /// By the parsers of text.
+    /// The value that the parsers of text give.
     Parsed,
 }
 
-/// The table of casts (CA1). `None`: such a column of a file cannot go into such a column of a
-/// table.
+/// The table of casts (CA1). `None`: a column of this kind cannot go into a column of this type.
 #[rustfmt::skip]
 pub(super) fn rule(kind: Kind, ty: ColumnType) -> Option<Rule> {
     use ColumnType as C;
@@ -148,7 +147,7 @@ pub(super) fn rule(kind: Kind, ty: ColumnType) -> Option<Rule> {
         (C::Uuid, Kind::Boolean | Kind::Integer | Kind::Float32 | Kind::Float64 | Kind::Decimal
             | Kind::Date | Kind::Instant) => return None,
 
-        // The number that the address is, as an export writes it.
+        // An export writes an address as its number.
         (C::Ipv4, Kind::Integer) => Rule::Whole,
         (C::Ipv4, Kind::Text) => Rule::Parsed,
         (C::Ipv4, Kind::Boolean | Kind::Float32 | Kind::Float64 | Kind::Decimal | Kind::Date
@@ -174,18 +173,18 @@ pub(super) enum Scalar<'a> {
     Uuid([u8; 16]),
 }
 
-/// An instant of any file: INT96 reaches further than an `i64` of nanoseconds.
+/// An instant of any file: INT96 has a larger range than an `i64` of nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Instant {
-    /// Since 1970-01-01T00:00:00Z.
+    /// Nanoseconds since 1970-01-01T00:00:00Z.
     pub(super) nanos: i128,
-    /// The unit in which it is written out.
+    /// The unit in which it is written as text.
     pub(super) unit: TimeUnit,
 }
 
 const DAY_NANOS: i128 = 86_400_000_000_000;
 
-/// Nanoseconds of one unit of a file.
+/// The nanoseconds of one unit of a file.
 pub(super) fn unit_nanos(unit: ArrowTimeUnit) -> i128 {
     match unit {
         ArrowTimeUnit::Second => 1_000_000_000,
@@ -196,7 +195,7 @@ pub(super) fn unit_nanos(unit: ArrowTimeUnit) -> i128 {
 }
 
 impl Scalar<'_> {
-    /// `Rule::Bit`.
+    /// Applies `Rule::Bit`.
     pub(super) fn bit(self) -> Result<bool, CellError> {
         if let Scalar::Float32(0.0) | Scalar::Float64(0.0) = self
             && self.is_negative_zero()
@@ -218,7 +217,7 @@ impl Scalar<'_> {
         }
     }
 
-    /// The integer that it is.
+    /// The integer that equals the value.
     fn whole(self) -> Result<i128, CellError> {
         match self {
             Scalar::Boolean(value) => Ok(value.into()),
@@ -232,12 +231,12 @@ impl Scalar<'_> {
         }
     }
 
-    /// `Rule::Whole`.
+    /// Applies `Rule::Whole`.
     pub(super) fn integer<T: TryFrom<i128>>(self) -> Result<T, CellError> {
         T::try_from(self.whole()?).map_err(|_| CellError::OutOfRange)
     }
 
-    /// `Rule::Float`, of eight bytes.
+    /// Applies `Rule::Float` for eight bytes.
     #[expect(clippy::cast_precision_loss, reason = "what is lost is looked for")]
     #[expect(clippy::cast_possible_truncation, reason = "integers of 64 bits and their neighbours")]
     pub(super) fn float64(self) -> Result<f64, CellError> {
@@ -253,7 +252,7 @@ impl Scalar<'_> {
         }
     }
 
-    /// `Rule::Float`, of four bytes.
+    /// Applies `Rule::Float` for four bytes.
     #[expect(clippy::cast_precision_loss, reason = "what is lost is looked for")]
     #[expect(clippy::cast_possible_truncation, reason = "rounded once, and infinity is looked for")]
     pub(super) fn float32(self) -> Result<f32, CellError> {
@@ -273,7 +272,7 @@ impl Scalar<'_> {
         }
     }
 
-    /// `Rule::Decimal`.
+    /// Applies `Rule::Decimal`.
     pub(super) fn decimal(self, precision: u8, to: u8) -> Result<i128, CellError> {
         let (unscaled, scale) = match self {
             Scalar::Decimal { unscaled, scale } => (unscaled, scale),
@@ -290,13 +289,13 @@ impl Scalar<'_> {
         if is_within { Ok(value) } else { Err(CellError::OutOfRange) }
     }
 
-    /// `Rule::Time`, into a timestamp: cut toward the past.
+    /// Applies `Rule::Time` for a timestamp, rounded toward the past.
     pub(super) fn timestamp(self, unit: TimeUnit) -> Result<i64, CellError> {
         let instant = self.instant()?.nanos.div_euclid(nanos_of(unit));
         i64::try_from(instant).map_err(|_| CellError::TimeOutOfRange)
     }
 
-    /// `Rule::Time`, into a date.
+    /// Applies `Rule::Time` for a date.
     pub(super) fn days(self) -> Result<i32, CellError> {
         let Instant { nanos, .. } = self.instant()?;
         if nanos.rem_euclid(DAY_NANOS) != 0 {
@@ -315,7 +314,7 @@ impl Scalar<'_> {
         }
     }
 
-    /// `Rule::Count`: an integer as the instant that it counts.
+    /// Applies `Rule::Count`: an integer as an instant, by the nanoseconds of one unit.
     pub(super) fn counted(self, nanos: i128) -> Self {
         match self {
             Scalar::Integer(count) => {
@@ -325,7 +324,7 @@ impl Scalar<'_> {
         }
     }
 
-    /// `Rule::Uuid`.
+    /// Applies `Rule::Uuid`.
     pub(super) fn uuid(self) -> Result<[u8; 16], CellError> {
         match self {
             Scalar::Uuid(bytes) => Ok(bytes),
@@ -334,7 +333,7 @@ impl Scalar<'_> {
         }
     }
 
-    /// `Rule::Written`: `written`, if that is the value.
+    /// Applies `Rule::Written`: gives `written`, if the value has that form.
     pub(super) fn text(self) -> Result<String, CellError> {
         match self {
             Scalar::Instant(instant) if instant.is_beyond_all() => Err(CellError::TimeOutOfRange),
@@ -342,7 +341,7 @@ impl Scalar<'_> {
         }
     }
 
-    /// The value as a text file has it.
+    /// The value in the form of a text file.
     pub(super) fn written(self) -> String {
         match self {
             Scalar::Boolean(value) => value.to_string(),
@@ -370,12 +369,12 @@ impl Scalar<'_> {
 }
 
 impl Instant {
-    /// True if not even microseconds count it.
+    /// Returns true if not even microseconds since 1970 fit 64 bits.
     fn is_beyond_all(self) -> bool {
         i64::try_from(self.nanos.div_euclid(nanos_of(TimeUnit::Micros))).is_err()
     }
 
-    /// In its unit; in microseconds, or in days alone, where that is beyond a number of 64 bits.
+    /// The text in its unit; in microseconds, or in days alone, if the count does not fit 64 bits.
     fn written(self) -> String {
         for unit in [self.unit, TimeUnit::Micros] {
             if let Ok(count) = i64::try_from(self.nanos.div_euclid(nanos_of(unit))) {
@@ -406,7 +405,7 @@ fn decimal_text(unscaled: i128, scale: i32) -> String {
     format!("{sign}{whole}.{fraction}")
 }
 
-/// The integer that a float is.
+/// The integer that equals a float.
 #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^127")]
 fn whole_float(value: f64) -> Result<i128, CellError> {
     const MAX: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0; // 2^127
@@ -417,8 +416,8 @@ fn whole_float(value: f64) -> Result<i128, CellError> {
     }
 }
 
-/// The digits of a float as it is written with an exponent: `-1.5e-7`, and how many of them stand
-/// behind the point.
+/// The digits of a float that is written with an exponent, such as `-1.5e-7`, and the number of
+/// those behind the point.
 fn shortest_digits(text: &str) -> Result<(i128, i32), CellError> {
     let (digits, exponent) = text.split_once('e').ok_or(CellError::OutOfRange)?;
     let places = digits.split_once('.').map_or(0, |(_, fraction)| fraction.len());
@@ -430,19 +429,20 @@ fn shortest_digits(text: &str) -> Result<(i128, i32), CellError> {
     }
 }
 
-/// `unscaled / 10^from` as a number of `1 / 10^to`, half away from zero as `parse_decimal` has it.
+/// `unscaled / 10^from` as a number of `1 / 10^to`, rounded half away from zero as in
+/// `parse_decimal`.
 fn rounded(unscaled: i128, from: i32, to: u8) -> Result<i128, CellError> {
     let places = from.saturating_sub(i32::from(to));
     let Some(places) = usize::try_from(places).ok().filter(|&places| places > 0) else {
         return rescaled(unscaled, from, to);
     };
-    // Less than half of what such a power divides is ever there.
+    // For a larger power the quotient is below one half.
     let Some(&divisor) = POWERS_OF_TEN.get(places) else { return Ok(0) };
     let magnitude = ((unscaled.unsigned_abs() + divisor / 2) / divisor).cast_signed();
     Ok(if unscaled < 0 { -magnitude } else { magnitude })
 }
 
-/// `unscaled / 10^from` as a number of `1 / 10^to`, if it is whole.
+/// `unscaled / 10^from` as a number of `1 / 10^to`, if that is exact.
 fn rescaled(unscaled: i128, from: i32, to: u8) -> Result<i128, CellError> {
     let up = i32::from(to).saturating_sub(from);
     let power = usize::try_from(up.unsigned_abs()).ok().and_then(|power| POWERS_OF_TEN.get(power));

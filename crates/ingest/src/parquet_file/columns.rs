@@ -1,7 +1,7 @@
-//! Arrow arrays become the columns of a strip.
+//! Conversion of Arrow arrays to the columns of a strip.
 //!
-//! Values whose bits are the table's are copied, texts go where texts of text files go, and
-//! everything else takes its way through the table of casts (`cast`).
+//! Values with the same bits as in the table are copied, texts take the way of texts of text files,
+//! and all others go through the table of casts (`cast`).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::timestamp::EpochUnit;
 
 use super::cast::{Instant, Kind, Rule, Scalar, rule, unit_nanos};
 
-/// The type of column that holds a field's values; `None`: there is none yet.
+/// The type of column for the values of a field; `None` if there is no such type.
 pub(super) fn column_type(own: &DataType) -> Option<ColumnType> {
     Some(match own {
         DataType::Boolean => ColumnType::Boolean,
@@ -59,7 +59,7 @@ pub(super) fn column_type(own: &DataType) -> Option<ColumnType> {
     })
 }
 
-/// The type of the values, also of those that are kept in a dictionary.
+/// The type of the values, those of a dictionary included.
 pub(super) fn plain_type(own: &DataType) -> &DataType {
     match own {
         DataType::Dictionary(_, value) => plain_type(value),
@@ -67,7 +67,7 @@ pub(super) fn plain_type(own: &DataType) -> &DataType {
     }
 }
 
-/// The way of a file's column into the table's.
+/// The conversion of a file's column to the table's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ColumnCast {
     pub(super) kind: Kind,
@@ -77,18 +77,18 @@ pub(super) struct ColumnCast {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// The bits are the column's.
+    /// The bits are copied.
     Same,
-    /// Decimals with as many digits behind the point.
+    /// Decimals with the same number of digits behind the point.
     SameScale { precision: u8 },
     /// Instants of 64 bits in another unit.
     Rescale { nanos: i64 },
-    /// By the table of casts; of integers that count time, the nanoseconds of one.
+    /// The table of casts; for integers that count time, with the nanoseconds of one unit.
     Cast { rule: Rule, count_nanos: i128 },
 }
 
 impl ColumnCast {
-    /// `None`: values of that type cannot go into such a column.
+    /// Creates the conversion; `None` if values of that type cannot go into such a column.
     pub(super) fn new(
         own: &DataType,
         ty: ColumnType,
@@ -116,24 +116,25 @@ impl ColumnCast {
         Some(ColumnCast { kind, ty, way })
     }
 
-    /// Of INT96, whose values are read as nanoseconds of any number of digits.
+    /// Creates the conversion of INT96, whose values are read as nanoseconds with any number of
+    /// digits.
     pub(super) fn of_int96(ty: ColumnType) -> Option<ColumnCast> {
         let rule = rule(Kind::Instant, ty)?;
         Some(ColumnCast { kind: Kind::Instant, ty, way: Way::Cast { rule, count_nanos: 0 } })
     }
 
-    /// True if integers are to be times, and it is not said what they count.
+    /// Returns true if integers are to be times, and their unit is not given.
     pub(super) fn lacks_epoch(&self) -> bool {
         matches!(self.way, Way::Cast { rule: Rule::Count, count_nanos: 0 })
     }
 
-    /// True if texts are read as times.
+    /// Returns true if texts are parsed as times.
     pub(super) fn parses_times(&self) -> bool {
         let is_parsed = matches!(self.way, Way::Cast { rule: Rule::Parsed, .. });
         is_parsed && matches!(self.ty, ColumnType::Timestamp(_) | ColumnType::Date)
     }
 
-    /// The instants that texts or numbers are, in the unit of the column: for statistics.
+    /// The instants of texts or numbers, in the unit of the column, for statistics.
     pub(super) fn instants(&self, array: &ArrayRef) -> Vec<Option<i64>> {
         let ColumnType::Timestamp(unit) = self.ty else { return vec![None; array.len()] };
         let nanos = match self.way {
@@ -152,8 +153,8 @@ fn nanos_of(unit: TimeUnit) -> i64 {
     1_000_000_000 / unit.per_second()
 }
 
-/// True if the values of a type are stored as they are. Decimals are not: a damaged file has more
-/// digits than it says.
+/// Returns true if the values of a type are stored as they are. Decimals are not: in a damaged file
+/// they may have more digits than it declares.
 fn is_same(own: &DataType, ty: ColumnType) -> bool {
     match ty.physical() {
         Physical::Bytes | Physical::Wide => false,
@@ -161,20 +162,22 @@ fn is_same(own: &DataType, ty: ColumnType) -> bool {
     }
 }
 
-/// A batch of rows: for each column of the table, its array and the way of its values.
+/// A batch of rows: for each column of the table, its array and its conversion.
 pub(super) struct PreparedBatch<'a> {
     pub(super) rows: usize,
     pub(super) columns: Vec<Option<(ArrayRef, &'a ColumnCast)>>,
 }
 
-/// A strip's texts together stay below this: places of texts have 31 bits.
+/// The maximum bytes of text of a strip: places of texts have 31 bits.
 const STRIP_TEXT_MAX: usize = 512 << 20;
 
-/// Values of a dictionary of which a strip notes its cells: 64 KiB that are made for each.
+/// The maximum number of values of a dictionary for which a strip caches cells: 64 KiB, allocated
+/// for each strip.
 const KNOWN_TEXTS_MAX: usize = 32 * STRIP_ROWS;
 
 impl PreparedBatch<'_> {
-    /// Ranges of rows that make a strip each, of at most so many bytes of text, or one row.
+    /// The ranges of rows for single strips, each of at most `text_max` bytes of text, or of one
+    /// row.
     pub(super) fn stretches(&self, text_max: usize) -> Vec<Range<usize>> {
         let mut ranges = Vec::new();
         for start in (0..self.rows).step_by(STRIP_ROWS) {
@@ -194,7 +197,7 @@ impl PreparedBatch<'_> {
         }
     }
 
-    /// The bytes of text that these rows have.
+    /// The size of the text of these rows.
     pub(super) fn text_bytes(&self, rows: &Range<usize>) -> usize {
         let arrays = self.columns.iter().flatten().map(|(array, _)| array);
         let of = |array: &ArrayRef| -> usize {
@@ -215,7 +218,7 @@ impl PreparedBatch<'_> {
         arrays.map(of).sum()
     }
 
-    /// Appends rows to an empty strip. Faults are left in the converter's.
+    /// Appends rows to an empty strip. Faults are added to those of the converter.
     pub(super) fn fill(&self, rows: Range<usize>, converter: &mut Converter, strip: &mut Strip) {
         assert!(strip.rows == 0, "Z1");
         converter.faults.clear();
@@ -231,7 +234,7 @@ impl PreparedBatch<'_> {
         }
     }
 
-    /// The place where rows come from: `first_row` is the number of the first in its file.
+    /// The origin of rows for messages: `first_row` is the number of the first row in its file.
     pub(super) fn origin(&self, file: usize, first_row: u64, start: usize) -> BatchOrigin<'_> {
         BatchOrigin { batch: self, file, first_row, start }
     }
@@ -266,7 +269,7 @@ impl FillColumn<'_> {
         self.converter.faults.push(Fault { row, column, reason: Reason::Cell(error) });
     }
 
-    /// Decimals that are stored as they are: a damaged file has more digits than it says.
+    /// Copies decimals after a check: in a damaged file they may have more digits than it declares.
     fn same_scale(&mut self, array: &ArrayRef, precision: u8, into: &mut StripColumn) {
         let bound = POWERS_OF_TEN[usize::from(precision)];
         let StripColumn { values, nulls } = into;
@@ -283,7 +286,7 @@ impl FillColumn<'_> {
         }
     }
 
-    /// Instants in a unit of the file, as `Scalar::timestamp` has them.
+    /// Converts instants from a unit of the file, as `Scalar::timestamp` does.
     fn rescale(&mut self, array: &ArrayRef, nanos: i64, into: &mut StripColumn) {
         let ColumnType::Timestamp(to) = self.cast.ty else { unreachable!("a timestamp") };
         let to = nanos_of(to);
@@ -303,7 +306,7 @@ impl FillColumn<'_> {
         }
     }
 
-    /// Texts through the parsers of text: one text for all rows, and where each of them ends.
+    /// Parses texts: all rows are joined to one text, with the end of each.
     fn parse(&mut self, array: &ArrayRef, into: &mut StripColumn) {
         let (mut text, mut rows, mut field_ends) = (Vec::new(), Vec::new(), Vec::new());
         let place = |at: usize| u32::try_from(at).expect("STRIP_TEXT_MAX");
@@ -323,7 +326,7 @@ impl FillColumn<'_> {
         self.converter.convert_column(self.index, &rows, (into, self.unescaped));
     }
 
-    /// Values as a text file has them.
+    /// Writes values in the form of a text file.
     fn write(&mut self, array: &ArrayRef, into: &mut StripColumn) {
         let Values::Text(cells) = &mut into.values else { unreachable!("a text column") };
         for (row, scalar) in scalars(array, self.cast.kind).into_iter().enumerate() {
@@ -365,8 +368,8 @@ impl FillColumn<'_> {
         }
     }
 
-    /// Each value of a dictionary that is not large is looked up once a strip, and only if a row
-    /// has it.
+    /// Reads the texts of a dictionary. If it is not large, each value is looked up once a strip,
+    /// and only if a row has it.
     fn dictionary_texts(&mut self, array: &ArrayRef, cells: &mut Vec<Cell>) {
         let keys = array.as_dictionary::<types::Int32Type>();
         let texts = keys.values().as_binary::<i32>();
@@ -381,7 +384,7 @@ impl FillColumn<'_> {
                 Some((_, Some(cell))) => cell,
                 Some((key, None)) => {
                     let cell = self.cell(row, Some(texts.value(key)));
-                    // A text that is a fault is one in every row.
+                    // A text that is a fault is a fault in every row.
                     if let Some(known) = known.get_mut(key).filter(|_| cell != Cell::NULL) {
                         *known = Some(cell);
                     }
@@ -392,7 +395,7 @@ impl FillColumn<'_> {
         }
     }
 
-    /// Values through the table of casts.
+    /// Converts values by the table of casts.
     fn cast(&mut self, array: &ArrayRef, count_nanos: i128, into: &mut StripColumn) {
         let mut scalars = scalars(array, self.cast.kind);
         if count_nanos != 0 {
@@ -435,7 +438,7 @@ impl FillColumn<'_> {
     }
 }
 
-/// Values on their way into a column.
+/// The destination of converted values in a column.
 struct Put<'a, 'b> {
     column: &'a mut FillColumn<'b>,
     scalars: &'a [Option<Scalar<'a>>],
@@ -465,7 +468,7 @@ impl Put<'_, '_> {
     }
 }
 
-/// There is one NaN, as in text.
+/// The bits of a float; every NaN gives the same bits, as in text.
 fn bits_of_f32(value: f32) -> u32 {
     if value.is_nan() { f32::NAN.to_bits() } else { value.to_bits() }
 }
@@ -491,7 +494,7 @@ fn texts_of(array: &ArrayRef) -> Box<dyn Iterator<Item = Option<&[u8]>> + '_> {
     }
 }
 
-/// The instants of an array, also those under a NULL.
+/// The instants of an array, with undefined ones at NULLs.
 fn instants_of(array: &ArrayRef) -> &[i64] {
     match array.data_type() {
         DataType::Timestamp(ArrowTimeUnit::Second, _) => {
@@ -559,7 +562,7 @@ fn scalars(array: &ArrayRef, kind: Kind) -> Vec<Option<Scalar<'_>>> {
             let scalar = |bytes| of(bytes).unwrap_or(Scalar::Bytes(bytes));
             array.as_fixed_size_binary().iter().map(|bytes| bytes.map(scalar)).collect()
         }
-        // A column of nothing but NULL.
+        // A column with only NULL.
         _ => vec![None; array.len()],
     }
 }
@@ -596,7 +599,7 @@ fn push_nulls(array: &ArrayRef, nulls: &mut Vec<u32>) {
     }
 }
 
-/// Copies values of a fixed width; what stands under a NULL is 0 (Z1).
+/// Copies values of a fixed width; the value at a NULL is 0 (Z1).
 fn fill_values(ty: ColumnType, array: &ArrayRef, into: &mut StripColumn) {
     let StripColumn { values, nulls } = into;
     push_nulls(array, nulls);
@@ -648,7 +651,7 @@ fn fill_values(ty: ColumnType, array: &ArrayRef, into: &mut StripColumn) {
     zero(&mut into.values, &into.nulls);
 }
 
-/// Z1, whatever the decoder has left under a NULL.
+/// Sets the values at NULLs to 0 (Z1), whatever the decoder has left there.
 fn zero(values: &mut Values, rows: &[u32]) {
     fn each<T: Default>(values: &mut [T], rows: &[u32]) {
         for &row in rows {
@@ -665,7 +668,7 @@ fn zero(values: &mut Values, rows: &[u32]) {
     }
 }
 
-/// One block, also of what stands under a NULL.
+/// Copies all values as one block, those at NULLs included.
 fn copy<T: ArrowPrimitiveType, V>(
     array: &ArrayRef,
     into: &mut Vec<V>,
@@ -674,7 +677,7 @@ fn copy<T: ArrowPrimitiveType, V>(
     into.extend(array.as_primitive::<T>().values().iter().map(|&own| value(own)));
 }
 
-/// The place where the rows of a strip of a batch come from.
+/// The origin of the rows of a strip of a batch.
 pub(super) struct BatchOrigin<'a> {
     batch: &'a PreparedBatch<'a>,
     file: usize,
@@ -714,7 +717,7 @@ mod tests {
 
     use super::*;
 
-    /// The decoder moves values to their rows and leaves others where they were.
+    /// The decoder moves values to their rows and leaves other bytes where they were.
     #[test]
     fn what_stands_under_a_null_is_zero() {
         let nulls = || Some(NullBuffer::from(vec![true, false, true]));

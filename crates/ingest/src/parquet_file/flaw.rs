@@ -1,4 +1,4 @@
-//! The damage of a Parquet file, and what the library that decodes it says.
+//! Flaws: the damage of a Parquet file, and the errors of the library that decodes it.
 
 use std::any::Any;
 
@@ -6,8 +6,8 @@ use parquet::errors::ParquetError;
 use thiserror::Error;
 use tidegate_model::{ByteCount, limits};
 
-/// A fault of a Parquet file that leaves nothing to read. `Display` goes on behind the name of the
-/// file, the row group and the column.
+/// Damage of a Parquet file that makes it unreadable. `Display` continues a message that begins
+/// with the file, the row group and the column.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "a message is the doc of its error")]
 #[non_exhaustive]
@@ -83,7 +83,7 @@ const LAYERS: [&str; 8] = [
 ];
 
 impl Flaw {
-    /// The error of the library, or the flaw of ours that passed through it.
+    /// The flaw of an error of the library, or our own flaw that passed through it.
     pub(super) fn of_library(error: &ParquetError) -> Flaw {
         if let ParquetError::External(source) = error
             && let Some(flaw) = source.downcast_ref::<Flaw>()
@@ -98,7 +98,7 @@ impl Flaw {
         Flaw::Library(LibraryMessage(message.trim_end_matches('.').to_owned()))
     }
 
-    /// A panic of the library.
+    /// The flaw of a panic of the library.
     pub(super) fn of_panic(cause: &(dyn Any + Send)) -> Flaw {
         let message = cause.downcast_ref::<String>().map(String::as_str);
         let message = message.or_else(|| cause.downcast_ref::<&str>().copied());

@@ -1,11 +1,11 @@
-//! The rows of one row group, as arrays for the columns of the table.
+//! Reading one row group as arrays for the columns of the table.
 //!
-//! - GR1. Whatever the bytes of a file are, reading them gives rows or a `Flaw`: panics of the
-//!   library end here. It says in which column, if that can be found out.
+//! - GR1. Reading any bytes gives rows or a `Flaw`: panics of the library are caught here. The flaw
+//!   names the column, if it can be found.
 //! - GR2. A row group has the rows that its metadata declares, or is damaged.
 //!
-//! Texts are read as bytes, so that one that is not UTF-8 is a bad cell and no end of the import.
-//! INT96 is read here and not by the library, which lets instants beyond its unit wrap.
+//! Texts are read as bytes, so that one that is not UTF-8 is a bad cell and does not end the
+//! import. INT96 is read here and not by the library, which lets instants beyond its range wrap.
 
 use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
@@ -34,24 +34,24 @@ pub(super) struct ParquetFile {
     pub(super) path: PathBuf,
     pub(super) source: ParquetSource,
     pub(super) metadata: Arc<ParquetMetaData>,
-    /// The file's columns, as the writer meant them.
+    /// The file's columns, by the types of the writer.
     pub(super) fields: Fields,
-    /// For each column of the table, the one of the file.
+    /// For each column of the table, the column of the file.
     pub(super) columns: Vec<Option<FileColumn>>,
-    /// The schema without the meaning of texts.
+    /// The schema in which texts are bytes.
     pub(super) plain: SchemaDescriptor,
-    /// Rows that are decoded at a time.
+    /// The rows that are decoded at a time.
     pub(super) batch_rows: usize,
-    /// Bytes of a page at most.
+    /// The maximum bytes of a page.
     pub(super) page_bytes_max: u64,
-    /// Bytes of pages that a batch may need beside those that are there anyway.
+    /// The bytes of pages that a batch may need beside the pages that are in memory anyway.
     pub(super) batch_bytes_max: u64,
 }
 
 /// A column of a file that goes into one of the table.
 #[derive(Debug, Clone)]
 pub(super) struct FileColumn {
-    /// Its position among the file's columns, and among those that have values.
+    /// Its position among the file's columns, and among those with values.
     pub(super) field: usize,
     pub(super) leaf: usize,
     pub(super) cast: ColumnCast,
@@ -60,25 +60,25 @@ pub(super) struct FileColumn {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ReadAs {
-    /// By the library, as this type.
+    /// Read by the library, as this type.
     Arrow(DataType),
     Int96,
 }
 
-/// The row groups of a file are read by several threads; this is one of them.
+/// The reader of one row group; several threads read the row groups of a file.
 pub(super) struct GroupReader<'a> {
     file: &'a ParquetFile,
-    /// Positions of the table's columns that are read by the library, in the order of its batches.
+    /// The positions of the table's columns that the library reads, in the order of its batches.
     in_batches: Vec<usize>,
     batches: ParquetRecordBatchReader,
     int96: Vec<(usize, ColumnReaderImpl<Int96Type>)>,
     batch_rows: usize,
-    /// The rows that the metadata declares, and those of them that are still to come.
+    /// The number of rows that the metadata declares, and of those still to come.
     rows: u64,
     rows_left: u64,
 }
 
-/// Some rows: for each column of the table, its array, if the file has it.
+/// Some rows: for each column of the table, its array, if the file has the column.
 pub(super) struct GroupBatch {
     pub(super) rows: usize,
     pub(super) arrays: Vec<Option<ArrayRef>>,
@@ -96,7 +96,7 @@ impl ParquetFile {
         Some(self.fields[own.field].name())
     }
 
-    /// What it takes to decode these columns of the table in a row group.
+    /// The memory that decoding these columns of the table in a row group takes.
     pub(super) fn memory_of(&self, group: usize, columns: &[usize]) -> GroupMemory {
         let own = columns.iter().filter_map(|&column| self.columns[column].as_ref());
         let measured = own.map(|own| MeasuredColumn {
@@ -105,7 +105,7 @@ impl ParquetFile {
         });
         let bounds = (self.batch_rows, self.batch_bytes_max);
         let measure = || Ok(self.pages(group).memory(measured, bounds));
-        // What is damaged is found when it is decoded.
+        // Damage is found when the row group is decoded.
         let none = GroupMemory { bytes: 0, batch_rows: self.batch_rows };
         guarded(measure).unwrap_or(none)
     }
@@ -115,7 +115,7 @@ impl ParquetFile {
         GroupPages { source, metadata, group, page_bytes_max: self.page_bytes_max }
     }
 
-    /// Starts to read a row group, only these columns of the table.
+    /// Begins to read a row group, with only these columns of the table.
     pub(super) fn group(
         &self,
         group: usize,
@@ -124,8 +124,8 @@ impl ParquetFile {
         guarded(|| GroupReader::new(self, group, columns).map_err(|e| Flaw::of_library(&e)))
     }
 
-    /// The first column of a row group that cannot be read, and why: a search after a failure that
-    /// does not say it.
+    /// The first column of a row group that cannot be read, and its flaw: a search after a failure
+    /// that does not name the column.
     pub(super) fn flawed_column(&self, group: usize) -> Option<(String, Flaw)> {
         let columns = self.columns.iter().enumerate().filter(|(_, own)| own.is_some());
         columns.map(|(column, _)| column).find_map(|column| {
@@ -176,7 +176,7 @@ impl<'a> GroupReader<'a> {
         Ok(GroupReader { file, in_batches, batches, int96, batch_rows, rows, rows_left: rows })
     }
 
-    /// The next rows; `None` when all that were declared were read (GR2).
+    /// The next rows; `None` after all that were declared (GR2).
     pub(super) fn next(&mut self) -> std::result::Result<Option<GroupBatch>, Flaw> {
         guarded(|| self.read().map_err(|error| Flaw::of_library(&error)))
     }
@@ -225,13 +225,13 @@ fn int96_reader(pages: &GroupPages, leaf: usize) -> Result<ColumnReaderImpl<Int9
     }
 }
 
-/// The next values, as nanoseconds since 1970 of any number of digits.
+/// The next values, as nanoseconds since 1970 with any number of digits.
 fn int96_array(reader: &mut ColumnReaderImpl<Int96Type>, rows: usize) -> Result<ArrayRef> {
     let (mut values, mut levels) = (Vec::new(), Vec::new());
     let (read, _, _) = reader.read_records(rows, Some(&mut levels), None, &mut values)?;
     let mut values = values.into_iter().map(nanos_of);
     let array: Decimal128Array = match levels.is_empty() {
-        // It has no NULL.
+        // The column has no NULL.
         true => values.map(Some).collect(),
         false => {
             levels.iter().map(|&level| if level == 0 { None } else { values.next() }).collect()
@@ -241,7 +241,8 @@ fn int96_array(reader: &mut ColumnReaderImpl<Int96Type>, rows: usize) -> Result<
     Ok(Arc::new(array))
 }
 
-/// Nanoseconds of the day in eight bytes, and the Julian day in four.
+/// The nanoseconds since 1970 of an INT96: nanoseconds of the day in eight bytes, and the Julian
+/// day in four.
 fn nanos_of(value: Int96) -> i128 {
     const DAY_NANOS: i128 = 86_400_000_000_000;
     const EPOCH: i128 = 2_440_588;
@@ -265,12 +266,12 @@ pub(super) fn read_as(own: &DataType, physical: PhysicalType, is_symbol: bool) -
             true => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Binary)),
             false => DataType::BinaryView,
         }),
-        // The library knows no dictionaries of anything but texts.
+        // The library supports dictionaries only for texts.
         plain => ReadAs::Arrow(plain.clone()),
     }
 }
 
-/// The schema of a file in which the columns of texts are ones of bytes.
+/// The schema of a file, changed so that columns of texts are columns of bytes.
 pub(super) fn without_texts(
     schema: &SchemaDescriptor,
     fields: &Fields,
@@ -297,14 +298,14 @@ thread_local! {
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// True while a panic of this thread is caught and becomes an error of an import: a hook has
-/// nothing to report then.
+/// Returns true while a panic of this thread is caught and becomes an error of an import: a panic
+/// hook has nothing to report then.
 #[must_use]
 pub fn is_decoding_guarded() -> bool {
     IS_GUARDED.get()
 }
 
-/// Runs the library on bytes of a file (GR1). What it was doing is dropped after a panic.
+/// Runs the library on bytes of a file (GR1). After a panic its state is dropped.
 pub(super) fn guarded<T>(
     run: impl FnOnce() -> std::result::Result<T, Flaw>,
 ) -> std::result::Result<T, Flaw> {

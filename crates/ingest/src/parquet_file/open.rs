@@ -1,7 +1,7 @@
-//! Parquet files are opened, and their columns become those of the table.
+//! Opens Parquet files, and maps their columns to those of the table.
 //!
-//! - OP1. The metadata is checked before the library decodes it (`thrift`), and its panics are
-//!   errors.
+//! - OP1. The metadata is checked before the library decodes it (`thrift`), and panics of the
+//!   library become errors.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,24 +33,25 @@ use super::source::ParquetSource;
 use super::thrift::check_footer;
 use super::union::inferred_columns;
 
-/// The table, the files, and what is to be said of them.
+/// The table, the files, and the notes on them.
 pub(super) struct Opened {
     pub(super) target: TargetSchema,
     pub(super) files: Vec<ParquetFile>,
     pub(super) notes: Vec<String>,
 }
 
-/// Rows that are decoded at a time.
+/// The rows that are decoded at a time.
 const BATCH_ROWS: usize = 4_096;
-/// Bytes of such rows in a column of values of a fixed length.
+/// The bytes of such rows in a column of values of a fixed length.
 const BATCH_FIXED_BYTES: usize = 64 << 20;
 
-/// A file whose metadata was read.
+/// A file with its metadata.
 pub(super) struct Loaded {
     pub(super) path: PathBuf,
     source: ParquetSource,
     metadata: ArrowReaderMetadata,
-    /// The file's columns, as the writer meant them; decimals in the least type that has them.
+    /// The file's columns, by the types of the writer; decimals in the narrowest type that holds
+    /// them.
     fields: Fields,
 }
 
@@ -63,7 +64,7 @@ impl Loaded {
         self.metadata.parquet_schema()
     }
 
-    /// The column of values that a field is; `None` if it is nested.
+    /// The column of a field's values; `None` if the field is nested.
     fn leaf(&self, field: usize) -> Option<usize> {
         let schema = self.schema();
         let mut leaves = 0..schema.num_columns();
@@ -73,7 +74,7 @@ impl Loaded {
         (is_flat && column.max_rep_level() == 0).then_some(leaf)
     }
 
-    /// True if the writer's own types are kept beside those of Parquet.
+    /// Returns true if the writer's own types are kept beside those of Parquet.
     fn has_arrow_schema(&self) -> bool {
         let entries = self.metadata.metadata().file_metadata().key_value_metadata();
         entries.is_some_and(|entries| entries.iter().any(|it| it.key == ARROW_SCHEMA_META_KEY))
@@ -138,7 +139,7 @@ fn load(file: &Arc<dyn DiskFile>, context: &ImportContext<'_>) -> Result<Loaded>
     Ok(Loaded { path, source, metadata, fields })
 }
 
-/// False if a flat column does not declare a value, or NULL, for each row of its row group.
+/// Returns false if a flat column does not declare a value, or NULL, for each row of its row group.
 fn has_all_values(metadata: &ParquetMetaData) -> bool {
     let is_whole = |column: &ColumnChunkMetaData, rows: i64| {
         column.column_descr().max_rep_level() > 0 || column.num_values() == rows
@@ -149,8 +150,8 @@ fn has_all_values(metadata: &ParquetMetaData) -> bool {
         .all(|(column, rows)| is_whole(column, rows))
 }
 
-/// A column whose digits say how wide it is: a writer that computes has decimals of 256 bits for
-/// numbers of 128.
+/// Narrows a decimal type by its number of digits: writers that compute declare decimals of 256
+/// bits for numbers of 128.
 fn narrowed(field: &Arc<Field>) -> Arc<Field> {
     match field.data_type() {
         &DataType::Decimal256(precision, scale) if precision <= DECIMAL128_MAX_PRECISION => {
@@ -161,7 +162,7 @@ fn narrowed(field: &Arc<Field>) -> Arc<Field> {
     }
 }
 
-/// The footer of a file; `None` where there is none, which the library says.
+/// The footer of a file; `None` if there is none, which the library reports.
 fn footer(file: &dyn DiskFile, bytes: u64) -> Result<Option<Vec<u8>>> {
     const TAIL_BYTES: u64 = 8;
     let Some(end) = bytes.checked_sub(TAIL_BYTES) else { return Ok(None) };
@@ -176,7 +177,7 @@ fn footer(file: &dyn DiskFile, bytes: u64) -> Result<Option<Vec<u8>>> {
     Ok(Some(footer))
 }
 
-/// A column that is left out is in one of the files.
+/// Checks that each column to be left out is in one of the files.
 fn check_skipped(files: &[Loaded], options: &ImportOptions) -> Result<()> {
     let is_there = |skipped: &String| {
         files.iter().any(|file| file.fields().any(|(_, field)| same_name(field.name(), skipped)))
@@ -195,7 +196,7 @@ pub(super) fn is_skipped(file: &Loaded, field: &Field, options: &ImportOptions) 
     sniff::is_skipped(field.name(), &options.skip_columns, names)
 }
 
-/// The type of column that holds a field's values.
+/// The type of column for the values of a field.
 pub(super) fn inferred(
     file: &Loaded,
     (at, field): (usize, &Field),
@@ -209,8 +210,8 @@ pub(super) fn inferred(
     }
     let physical = file.physical(at);
     let ty = match physical {
-        // Its range is that of all calendars, and its nanoseconds are mostly zero, unless the
-        // writer says that it had nanoseconds.
+        // The range of INT96 is that of all calendars, and its nanoseconds are mostly zero, unless
+        // the writer's own types have nanoseconds.
         Some(PhysicalType::INT96) if !file.has_arrow_schema() => {
             Some(ColumnType::Timestamp(TimeUnit::Micros))
         }
@@ -224,7 +225,7 @@ pub(super) fn inferred(
     })
 }
 
-/// By name, as a text file with a header.
+/// Maps columns by name, as in a text file with a header.
 fn map(
     file: &Loaded,
     schema: &Schema,
@@ -268,7 +269,7 @@ fn map(
         }
     }
     if sources.iter().all(Option::is_none) {
-        // Nothing is left of its rows.
+        // No column of its rows is left.
         return Err(Error::NoRecords { path: file.path.clone() });
     }
     Ok(sources)
@@ -304,7 +305,7 @@ fn with_columns(
     })
 }
 
-/// The way of one column into the table.
+/// The conversion of one column to that of the table.
 fn file_column(
     file: &Loaded,
     field: usize,
@@ -341,7 +342,7 @@ fn file_column(
     }
 }
 
-/// Rows of a batch: fewer where values have a fixed length that is large.
+/// The rows of a batch: fewer if values have a large fixed length.
 fn batch_rows(
     schema: &SchemaDescriptor,
     columns: &[Option<FileColumn>],
@@ -362,7 +363,7 @@ fn batch_rows(
     Ok(rows)
 }
 
-/// The unit that integers count which are times.
+/// The unit of integers that are times.
 pub(super) fn epoch_unit(format: Option<&TimestampFormat>) -> Option<EpochUnit> {
     match format {
         Some(TimestampFormat::Epoch(unit)) => Some(*unit),
@@ -370,7 +371,7 @@ pub(super) fn epoch_unit(format: Option<&TimestampFormat>) -> Option<EpochUnit> 
     }
 }
 
-/// The options that were given and only concern text.
+/// The options that were given although they only concern text.
 fn unused_options(options: &ImportOptions) -> Option<String> {
     let DialectOptions { delimiter, quote, header, null_text, skip_lines, .. } = &options.dialect;
     let given = [

@@ -1,11 +1,11 @@
 //! The pages of one row group, checked before the library decodes them.
 //!
-//! - PG1. A page that is handed on lies within its column chunk, and what it declares about itself
-//!   costs no more memory than the import has for one, and a small multiple of its bytes.
+//! - PG1. A page that is passed on lies within its column chunk, and its declared sizes take no
+//!   more memory than the import has for one page, and a small multiple of its bytes.
 //!
-//! The library reserves memory for what a header declares: the size of the values, the length of a
-//! dictionary, the number of deltas. Damaged bytes may declare anything, and memory that is not
-//! there ends the process. Not here: the values, which the library decodes and checks.
+//! The library reserves memory for the sizes in a header: of the values, of a dictionary, the
+//! number of deltas. Damaged bytes may declare any size, and an allocation beyond the memory ends
+//! the process. Not here: the values, which the library decodes and checks.
 
 use std::sync::Arc;
 
@@ -28,12 +28,12 @@ pub(super) struct GroupPages {
     pub(super) source: ParquetSource,
     pub(super) metadata: Arc<ParquetMetaData>,
     pub(super) group: usize,
-    /// The most bytes of a page (`page_bytes_max`).
+    /// The maximum bytes of a page (`page_bytes_max`).
     pub(super) page_bytes_max: u64,
 }
 
-/// Bytes of a page at most: those of the import's memory, since a few bytes of the file can become
-/// as many as they like.
+/// The maximum bytes of a page: the memory of the import, since a few bytes of the file can
+/// decompress to any size.
 pub(super) fn page_bytes_max(memory: ByteCount) -> u64 {
     memory.0.clamp(limits::PARQUET_PAGE_BYTES_LEAST, limits::PARQUET_PAGE_BYTES)
 }
@@ -68,7 +68,7 @@ impl RowGroups for GroupPages {
     }
 }
 
-/// The column chunks of a column in one row group: there is one.
+/// The column chunks of a column in one row group: exactly one.
 struct OneChunk(Option<Box<dyn PageReader>>);
 
 impl Iterator for OneChunk {
@@ -81,13 +81,13 @@ impl Iterator for OneChunk {
 
 impl PageIterator for OneChunk {}
 
-/// The pages of a column chunk (PG1).
+/// The checked pages of a column chunk (PG1).
 pub(super) struct CheckedPages {
     pages: SerializedPageReader<ParquetSource>,
     source: ParquetSource,
     column: ColumnDescPtr,
     compression: Compression,
-    /// The place of the next page's header, and the end of the chunk.
+    /// The offset of the next page's header, and the end of the chunk.
     at: u64,
     end: u64,
     bytes_max: u64,
@@ -110,7 +110,7 @@ impl CheckedPages {
         })
     }
 
-    /// Checks the header of the next page, and of index pages before it.
+    /// Checks the header of the next page, and those of index pages before it.
     fn check_next(&mut self) -> Result<()> {
         while self.at < self.end {
             let at = self.at;
@@ -142,7 +142,7 @@ impl CheckedPages {
     }
 
     /// The bytes of the dictionary and of two of the largest pages, and the rows and the bytes of
-    /// all pages, as far as their headers can be read.
+    /// all pages, as far as their headers are readable.
     fn measure(mut self) -> (u64, Vec<PageRows>) {
         let (mut dictionary, mut largest, mut pages) = (0, 0, Vec::new());
         while self.at < self.end {
@@ -154,7 +154,7 @@ impl CheckedPages {
             ) else {
                 break;
             };
-            // What is refused when it is decoded takes no memory.
+            // A page that is refused when it is decoded takes no memory.
             let is_refused =
                 bytes > self.bytes_max || bytes > inflated_max(self.compression, compressed);
             let bytes = if is_refused { 0 } else { bytes };
@@ -172,7 +172,7 @@ impl CheckedPages {
         (two.saturating_add(dictionary), pages)
     }
 
-    /// The header at `at`: most have a few dozen bytes, but statistics in it may be long.
+    /// The header at `at`: most have a few dozen bytes, but its statistics may be long.
     fn header(&self) -> Result<super::thrift::PageSizes> {
         let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
         let mut window = HEADER_BYTES.min(left);
@@ -187,7 +187,7 @@ impl CheckedPages {
         }
     }
 
-    /// Checks what a page declares of its values.
+    /// Checks the sizes that a page declares for its values.
     fn check_page(&self, page: &Page) -> Result<()> {
         let bytes = page.buffer().len() as u64;
         let declared = u64::from(page.num_values());
@@ -216,8 +216,8 @@ impl CheckedPages {
         if is_possible { Ok(()) } else { Err(Flaw::PageValues { declared, bytes }.into()) }
     }
 
-    /// The bytes of a page behind its levels: the column is flat, so that there are levels only
-    /// where a value may be NULL.
+    /// The bytes of a page behind its levels: the column is flat, so there are levels only if a
+    /// value may be NULL.
     fn values_of<'a>(&self, page: &'a Page) -> &'a [u8] {
         let bytes: &[u8] = page.buffer();
         let levels = match page {
@@ -229,20 +229,20 @@ impl CheckedPages {
                 let length = bytes.first_chunk::<4>().map_or(0, |four| u32::from_le_bytes(*four));
                 u64::from(length) + 4
             }
-            // A bit for each value.
+            // One bit for each value.
             page => u64::from(page.num_values()).div_ceil(8),
         };
         usize::try_from(levels).ok().and_then(|levels| bytes.get(levels..)).unwrap_or_default()
     }
 }
 
-/// What it takes to decode a row group.
+/// The memory that decoding a row group takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GroupMemory {
-    /// Its pages: of each column its dictionary, and two pages, since rows of a batch may be in
-    /// both; and what a batch needs beside them.
+    /// The bytes of its pages: of each column its dictionary and two pages, since the rows of a
+    /// batch may be in both; and the further bytes of a batch.
     pub(super) bytes: u64,
-    /// Rows that are decoded at a time.
+    /// The rows that are decoded at a time.
     pub(super) batch_rows: usize,
 }
 
@@ -250,7 +250,7 @@ pub(super) struct GroupMemory {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MeasuredColumn {
     pub(super) leaf: usize,
-    /// Texts of a batch stay where they were decoded, until the batch is through.
+    /// True for texts, which stay where they were decoded until the batch is done.
     pub(super) is_text: bool,
 }
 
@@ -258,9 +258,10 @@ pub(super) struct MeasuredColumn {
 type PageRows = (u64, u64);
 
 impl GroupPages {
-    /// What it takes to decode these columns with batches of at most `rows_max` rows, whose texts
-    /// lie in pages of `batch_max` bytes beside those that are there anyway. Whoever wrote the file
-    /// says how large its pages are; what is wrong with them is found when they are decoded.
+    /// The memory that decoding these columns takes with batches of at most `rows_max` rows, whose
+    /// texts lie in pages of `batch_max` bytes beside those that are in memory anyway. The writer
+    /// of the file has chosen the sizes of its pages; flaws in them are found when they are
+    /// decoded.
     pub(super) fn memory(
         &self,
         columns: impl Iterator<Item = MeasuredColumn>,
@@ -273,7 +274,7 @@ impl GroupPages {
             bytes = bytes.saturating_add(own);
             let chunk = self.own().column(column.leaf);
             if chunk.encodings().any(|encoding| encoding == Encoding::DELTA_BYTE_ARRAY) {
-                // A few bytes of a page may be any number of the value before them.
+                // A few bytes of a page may repeat any number of bytes of the value before them.
                 rows_max = rows_max.min(DELTA_BATCH_ROWS);
             }
             if column.is_text {
@@ -296,20 +297,20 @@ impl GroupPages {
     }
 }
 
-/// Rows of a batch where values begin like others.
+/// The rows of a batch if values are stored as prefixes of others.
 const DELTA_BATCH_ROWS: usize = 512;
 
-/// The most bytes of pages that so many rows next to each other lie in.
+/// The maximum bytes of the pages in which this many adjacent rows lie.
 fn window(pages: &[PageRows], rows: u64) -> u64 {
     let (mut most, mut first) = (0, 0);
-    // Bytes of the pages `first..=last`, and the rows of those between them.
+    // The bytes of the pages `first..=last`, and the rows of those between them.
     let (mut bytes, mut between) = (0_u64, 0_u64);
     for last in 0..pages.len() {
         bytes = bytes.saturating_add(pages[last].1);
         if first + 1 < last {
             between = between.saturating_add(pages[last - 1].0);
         }
-        // A row of each end, and all between them.
+        // The rows may be one at each end, and all between them.
         while first < last && rows < between.saturating_add(2) {
             bytes = bytes.saturating_sub(pages[first].1);
             first += 1;
@@ -320,7 +321,7 @@ fn window(pages: &[PageRows], rows: u64) -> u64 {
     most
 }
 
-/// Bytes in which most headers of pages fit.
+/// A number of bytes in which the headers of most pages fit.
 const HEADER_BYTES: usize = 256;
 
 /// The start and the end of a column chunk in its file.
@@ -333,7 +334,7 @@ fn range_of(chunk: &ColumnChunkMetaData, file: u64) -> Result<(u64, u64)> {
     range.ok_or_else(|| Flaw::Place { start, bytes, file }.into())
 }
 
-/// The most bytes that so many compressed ones can become, as far as the format bounds it.
+/// The maximum bytes that so many compressed ones can become, as far as the format bounds it.
 fn inflated_max(compression: Compression, compressed: u64) -> u64 {
     let (factor, slack) = match compression {
         // A copy of up to 64 bytes takes two.
@@ -342,22 +343,22 @@ fn inflated_max(compression: Compression, compressed: u64) -> u64 {
         Compression::LZ4 | Compression::LZ4_RAW => (256, 256),
         // 258 bytes take at least two bits.
         Compression::GZIP(_) => (1_040, 1_040),
-        // Nothing is reserved for what is stored as it is; the others have no bound.
+        // For uncompressed pages nothing is reserved; the other formats have no bound.
         _ => return u64::MAX,
     };
     compressed.saturating_mul(factor).saturating_add(slack)
 }
 
-/// True if lists of deltas that stand one after the other have at most `values` values each, and
-/// about the bytes for them.
+/// Returns true if adjacent lists of deltas declare at most `values` values each, and have about
+/// enough bytes for them.
 fn are_deltas_possible(bytes: &[u8], lists: usize, values: u64) -> bool {
     let mut rest = bytes;
     for _ in 0..lists {
         match delta_list(rest) {
-            // Bytes that are too short are the library's matter: nothing is reserved for them.
+            // Bytes that are too short are left to the library: nothing is reserved for them.
             None => return true,
             Some((declared, _)) if declared > values => return false,
-            // A block of deltas that are all equal has few bytes, but never none.
+            // A block of equal deltas has few bytes, but at least one.
             Some((declared, _)) if declared / VALUES_PER_BYTE > rest.len() as u64 => return false,
             Some((_, behind)) => rest = behind,
         }
@@ -365,11 +366,12 @@ fn are_deltas_possible(bytes: &[u8], lists: usize, values: u64) -> bool {
     true
 }
 
-/// Deltas that a byte can stand for: blocks of a few thousand equal ones in some ten bytes.
+/// The maximum number of deltas for a byte: blocks of a few thousand equal ones have some ten
+/// bytes.
 const VALUES_PER_BYTE: u64 = 1_024;
 
 /// The number of values that a list of deltas (DELTA_BINARY_PACKED) declares, and the bytes behind
-/// it.
+/// the list.
 fn delta_list(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut at = 0;
     let block = varint(bytes, &mut at)?;
@@ -382,7 +384,8 @@ fn delta_list(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let in_mini = block / minis;
     let mut left = declared.saturating_sub(1);
     while left > 0 {
-        // What is cut here is cut for the library, too, behind the count that it has reserved.
+        // A list that is cut off here is cut off for the library, too, behind the count by which it
+        // has reserved memory.
         let widths = varint(bytes, &mut at).and_then(|_| {
             let minis = usize::try_from(minis).ok()?;
             bytes.get(at..at.checked_add(minis)?)
@@ -466,7 +469,7 @@ mod tests {
         assert!(!are_deltas_possible(&list, 1, 1));
         let twice = [list, list].concat();
         assert!(are_deltas_possible(&twice, 2, 2));
-        // Terabytes of lengths, in the second list.
+        // The second list declares terabytes of lengths.
         let huge = [0x80, 0x01, 4, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 0];
         assert!(!are_deltas_possible(&[list, huge].concat(), 2, u64::MAX));
         assert!(are_deltas_possible(&[], 2, 1), "nothing is reserved");

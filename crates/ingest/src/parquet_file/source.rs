@@ -1,4 +1,4 @@
-//! A Parquet file's bytes, read through `platform`.
+//! The bytes of a Parquet file, read through `platform`.
 
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,11 +18,11 @@ pub(super) struct ParquetSource {
     file: Arc<dyn DiskFile>,
     stamp: FileStamp,
     progress: Arc<Progress>,
-    /// The first error of the disk: the library passes on no more than its text.
+    /// The first error of the disk: the library passes on only its text.
     failed: Arc<Mutex<Option<tidegate_platform::Error>>>,
 }
 
-/// Reads on from some place: the header of a page, byte by byte.
+/// A reader from some offset on, for the header of a page, which is read byte by byte.
 #[derive(Debug)]
 pub(super) struct ParquetRead {
     source: ParquetSource,
@@ -32,7 +32,7 @@ pub(super) struct ParquetRead {
     taken: usize,
 }
 
-/// Bytes that are read ahead: the headers of most pages are shorter.
+/// The number of bytes that are read ahead: the headers of most pages are shorter.
 const AHEAD_BYTES: usize = 256;
 
 impl ParquetSource {
@@ -46,7 +46,7 @@ impl ParquetSource {
         })
     }
 
-    /// The error of the disk that is behind one of the library, if there was one.
+    /// The error of the disk that caused an error of the library, if there was one.
     pub(super) fn take_error(&self) -> Option<tidegate_platform::Error> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -57,7 +57,7 @@ impl ParquetSource {
         shown
     }
 
-    /// Fills the bytes from a place within the file.
+    /// Fills `into` from an offset in the file.
     pub(super) fn read_header(&self, into: &mut [u8], start: u64) -> std::io::Result<()> {
         self.file.read_exact_at(into, start).map_err(|error| self.note(error))
     }
@@ -66,7 +66,7 @@ impl ParquetSource {
         self.stamp.bytes
     }
 
-    /// H2 of `input`.
+    /// Checks that the file is unchanged (H2 of `input`).
     pub(super) fn check_unchanged(&self) -> Result<()> {
         check_unchanged(&*self.file, &self.stamp)
     }

@@ -1,14 +1,14 @@
-//! A walk over Thrift's compact protocol, in which a Parquet file writes its footer and the headers
+//! A reader of Thrift's compact protocol, in which a Parquet file stores its footer and the headers
 //! of its pages.
 //!
-//! - TH1. Any bytes are fine: they give sizes or a `Flaw`, never a panic, and nothing is allocated
-//!   for what they declare.
-//! - TH2. What passes declares no list of more elements than there are bytes for it, no schema that
-//!   is nested deeper than `limits::PARQUET_NESTING`, and no group of more columns than there are.
+//! - TH1. Any bytes give sizes or a `Flaw`, never a panic, and nothing is allocated for declared
+//!   sizes.
+//! - TH2. Metadata that passes declares no list with more elements than bytes, no schema that is
+//!   nested deeper than `limits::PARQUET_NESTING`, and no group with more columns than there are.
 //!
-//! The library that decodes the metadata reserves memory for what a list or a group declares, and
-//! recurses into groups: damaged bytes would end the process instead of failing the import. Not
-//! here: the meaning of the metadata, which is the library's matter.
+//! The library that decodes the metadata reserves memory for the declared size of a list or a
+//! group, and recurses into groups: damaged bytes would end the process instead of failing the
+//! import. Not here: the meaning of the metadata, which the library decodes.
 
 use tidegate_model::limits;
 
@@ -43,7 +43,7 @@ pub(super) fn check_footer(bytes: &[u8]) -> Result<(), Flaw> {
     })
 }
 
-/// Reads the header of a page. `None`: it goes on behind these bytes.
+/// Reads the header of a page; `None` if it continues behind these bytes.
 pub(super) fn page_sizes(bytes: &[u8]) -> Result<Option<PageSizes>, Flaw> {
     let mut walk = Walk { bytes, at: 0 };
     let mut sizes = PageSizes::default();
@@ -78,10 +78,10 @@ pub(super) fn page_sizes(bytes: &[u8]) -> Result<Option<PageSizes>, Flaw> {
     }
 }
 
-/// The field of a footer that lists the schema, and the one of a schema's element that says how
-/// many children it has.
+/// The field of a footer that lists the schema.
 const FILE_SCHEMA: i64 = 2;
-/// The field of a footer that says how columns are encrypted.
+/// The field of a footer that describes the encryption of columns, and the field of a schema's
+/// element with its number of children.
 const FILE_ENCRYPTION: i64 = 8;
 const ELEMENT_CHILDREN: i64 = 5;
 
@@ -100,10 +100,10 @@ const MAP: u8 = 11;
 const STRUCT: u8 = 12;
 const UUID: u8 = 13;
 
-/// The elements of a schema, which stand one after the other, each group before its children.
+/// The elements of a schema, stored one after the other, each group before its children.
 #[derive(Debug, Default)]
 struct Schema {
-    /// Of each group that is open, how many children are still to come.
+    /// For each open group, the number of children still to come.
     open: Vec<i64>,
 }
 
@@ -150,13 +150,13 @@ impl Schema {
     }
 }
 
-/// A position in bytes of the compact protocol.
+/// A position in the bytes of the compact protocol.
 struct Walk<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// Takes a field of a struct: its number, its type, and how deep the struct is.
+/// A function that takes a field of a struct: its number, its type, and the nesting of the struct.
 type TakeField<'b> = dyn FnMut(&mut Walk<'_>, i64, u8, usize) -> Result<(), Flaw> + 'b;
 
 impl Walk<'_> {
@@ -184,7 +184,7 @@ impl Walk<'_> {
         Err(Flaw::Metadata)
     }
 
-    /// A signed number, which is written with its sign in the lowest bit.
+    /// A signed number, whose sign is in the lowest bit.
     fn integer(&mut self) -> Result<i64, Flaw> {
         let value = self.varint()?;
         Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
@@ -205,7 +205,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Takes each field of a struct at this position.
+    /// Calls `take` for each field of a struct at this position.
     fn fields(&mut self, depth: usize, take: &mut TakeField<'_>) -> Result<(), Flaw> {
         if depth > limits::PARQUET_NESTING {
             return Err(Flaw::Metadata);
@@ -224,16 +224,16 @@ impl Walk<'_> {
         }
     }
 
-    /// Passes over the value of a field.
+    /// Skips the value of a field.
     fn skip(&mut self, ty: u8, depth: usize) -> Result<(), Flaw> {
         match ty {
-            // The type is the value.
+            // The type itself is the value.
             TRUE | FALSE => Ok(()),
             _ => self.element(ty, depth),
         }
     }
 
-    /// Passes over an element of a list.
+    /// Skips an element of a list.
     fn element(&mut self, ty: u8, depth: usize) -> Result<(), Flaw> {
         if depth > limits::PARQUET_NESTING {
             return Err(Flaw::Metadata);
@@ -277,7 +277,7 @@ impl Walk<'_> {
 mod tests {
     use super::*;
 
-    /// A list field of the footer, whose header declares so many structs.
+    /// A list field of the footer, whose header declares this many structs.
     fn schema_of(count: u8, elements: &[&[u8]]) -> Vec<u8> {
         let mut bytes = vec![0x29, 0xFC, count];
         elements.iter().for_each(|element| bytes.extend_from_slice(element));
@@ -285,7 +285,7 @@ mod tests {
         bytes
     }
 
-    /// An element of a schema: nothing but how many children it has.
+    /// An element of a schema with only its number of children.
     fn group(children: u8) -> Vec<u8> {
         vec![0x55, 2 * children, 0]
     }

@@ -1,5 +1,5 @@
-//! The format of the times that a file keeps as texts: found once for each column of the table, in
-//! a sample, as for a text file.
+//! Detection of the format of times that a file stores as texts: once for each column of the table,
+//! from a sample, as for a text file.
 
 use arrow::array::AsArray;
 use tidegate_model::schema::same_name;
@@ -13,21 +13,21 @@ use crate::timestamp::{TimestampFormat, TimestampParser};
 
 use super::group::ParquetFile;
 
-/// Row groups of which the first rows are sampled.
+/// The number of row groups whose first rows are sampled.
 const SAMPLED_GROUPS: usize = 24;
 
-/// The formats of times for each column of the table.
+/// The formats of the times of each column of the table.
 #[derive(Debug, Default)]
 pub(super) struct TimeFormats {
-    /// `None`: no file has texts for it.
+    /// The formats; `None` if no file has texts for the column.
     pub(super) formats: Vec<Option<TimestampFormat>>,
-    /// Columns that are read day first, and could as well be month first.
+    /// True for columns that are read day first, and could as well be month first.
     pub(super) ambiguous: Vec<bool>,
     pub(super) notes: Vec<String>,
 }
 
 impl TimeFormats {
-    /// Looks at the texts of all files.
+    /// Samples the texts of all files.
     pub(super) fn sample(
         files: &[ParquetFile],
         schema: &Schema,
@@ -75,7 +75,8 @@ fn parses_times(file: &ParquetFile, column: usize) -> bool {
     file.columns[column].as_ref().is_some_and(|own| own.cast.parses_times())
 }
 
-/// The first rows of some row groups of all files. What cannot be read is an error when it is.
+/// The evidence of the first rows of some row groups of all files. Unreadable ones become errors
+/// later, when they are read.
 fn evidence(files: &[ParquetFile], column: usize, given: Option<&TimestampFormat>) -> Evidence {
     let mut evidence = Evidence::new(given);
     let groups = files.iter().filter(|file| parses_times(file, column));
@@ -96,7 +97,7 @@ fn evidence(files: &[ParquetFile], column: usize, given: Option<&TimestampFormat
     evidence
 }
 
-/// True if a text that is no date day first is one month first.
+/// Returns true if a text is a date month first, after it was found not to be one day first.
 pub(super) fn is_month_first(text: &[u8]) -> bool {
     TimestampParser::new(&TimestampFormat::MonthFirst, TimeUnit::Micros).parse(text).is_ok()
 }

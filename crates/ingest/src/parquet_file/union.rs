@@ -1,9 +1,9 @@
 //! The columns of a new table from all Parquet files of an import, united by name.
 //!
-//! - union-1. A column has the narrowest type that holds the values of all files exactly; where
-//!   there is none, the import fails and names two files. Types are in the metadata, so nothing is
+//! - union-1. A column has the narrowest type that holds the values of all files exactly; if there
+//!   is none, the import fails and names two files. The metadata has the types, so nothing is
 //!   sampled.
-//! - union-2. A file in which a column is nothing but NULL has no say in its type.
+//! - union-2. A file in which a column has only NULL does not affect its type.
 
 use arrow::datatypes::DataType;
 use tidegate_model::schema::same_name;
@@ -23,7 +23,8 @@ struct United<'a> {
     is_null: bool,
 }
 
-/// The columns of a table that the import makes: those of the first file, then others as they come.
+/// The columns of a table that the import creates: those of the first file, then those that only
+/// later files have.
 pub(super) fn inferred_columns(
     files: &[Loaded],
     options: &ImportOptions,
@@ -67,7 +68,7 @@ fn both(a: ColumnType, b: ColumnType) -> Option<ColumnType> {
     one_way(a, b).or_else(|| one_way(b, a))
 }
 
-/// The same, of types in one of the two orders.
+/// Does the work of `both` for the types in one order.
 fn one_way(a: ColumnType, b: ColumnType) -> Option<ColumnType> {
     use ColumnType as C;
     if let (Some(a), Some(b)) = (integer(a), integer(b)) {
@@ -75,7 +76,7 @@ fn one_way(a: ColumnType, b: ColumnType) -> Option<ColumnType> {
     }
     Some(match (a, b) {
         (C::Float32, C::Float64) => C::Float64,
-        // 53 bits of a double, 24 of a float.
+        // A double holds 53 bits, a float 24.
         (C::Float32 | C::Float64, own) if integer(own).is_some_and(|own| own.bits <= 32) => {
             C::Float64
         }
@@ -99,7 +100,7 @@ struct Integer {
 }
 
 impl Integer {
-    /// The most digits that one has.
+    /// The maximum number of digits of a value.
     fn digits(self) -> u8 {
         match (self.bits, self.is_signed) {
             (8, _) => 3,
@@ -128,7 +129,7 @@ fn integer(ty: ColumnType) -> Option<Integer> {
 
 fn both_integers(a: Integer, b: Integer) -> ColumnType {
     let is_signed = a.is_signed || b.is_signed;
-    // An unsigned number needs a sign bit more.
+    // An unsigned number needs one more bit, for the sign.
     let bits = |own: Integer| u16::from(own.bits) * if is_signed && !own.is_signed { 2 } else { 1 };
     match (bits(a).max(bits(b)), is_signed) {
         (..=8, true) => ColumnType::Int8,

@@ -1,9 +1,10 @@
-//! DECIMAL(p, s): text to the integer `n` of `n / 10^s`, rounded half away from zero.
+//! Parser of DECIMAL(p, s): text becomes the integer `n` of `n / 10^s`, rounded half away from
+//! zero.
 
 use super::swar::{Decimal, POWERS_OF_TEN, short_decimal};
 use super::{CellError, without_margin};
 
-/// DECIMAL: digits with a sign, a point and an exponent.
+/// Parses a DECIMAL: digits with a sign, a point and an exponent.
 ///
 /// # Errors
 /// `NotADecimal`; `OutOfRange` if it has more than `precision` digits after rounding.
@@ -34,7 +35,7 @@ pub fn parse_decimal(text: &[u8], precision: u8, scale: u8) -> Result<i128, Cell
     }
 }
 
-/// Up to nineteen bytes of digits with at most one point; `None` for everything else.
+/// Parses up to nineteen bytes of digits with at most one point; `None` for everything else.
 fn plain_decimal(text: &[u8]) -> Option<Decimal> {
     if !(2..=19).contains(&text.len()) {
         return None;
@@ -62,7 +63,7 @@ fn rescale(decimal: Decimal, scale: u8) -> Result<u128, CellError> {
     mantissa.checked_mul(POWERS_OF_TEN[scale - places]).ok_or(CellError::OutOfRange)
 }
 
-/// What text of any length says: `0.digits * 10^point`.
+/// The parts of a number of any length: `0.digits * 10^point`.
 struct Parts<'a> {
     whole: &'a [u8],
     fraction: &'a [u8],
@@ -79,7 +80,7 @@ fn parse_any(text: &[u8], scale: u8) -> Result<u128, CellError> {
     if digits.peek().is_none() {
         return Ok(0);
     }
-    // How many digits stay, counted from the first that is not zero.
+    // The number of digits that are kept, counted from the first that is not zero.
     let kept = point.saturating_add(parts.exponent).saturating_add(i64::from(scale));
     if kept > 38 {
         return Err(CellError::OutOfRange);
@@ -108,7 +109,8 @@ fn split(text: &[u8]) -> Option<Parts<'_>> {
     is_number.then_some(Parts { whole, fraction, exponent })
 }
 
-/// Far beyond any scale it saturates: there a number is zero or out of range anyway.
+/// Parses an exponent. It saturates far beyond any scale: there a number is zero or out of range
+/// anyway.
 fn parse_exponent(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),

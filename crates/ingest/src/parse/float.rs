@@ -1,4 +1,4 @@
-//! Floats: decimal text to the nearest float, ties to even.
+//! Parser of floats: decimal text becomes the nearest float, ties to even.
 //!
 //! - R1. Eight bytes have eight digits, or seven and a point. Seven digits are an integer that a
 //!   float of eight or four bytes holds exactly, as it does the powers of ten up to 10^7; one
@@ -12,7 +12,8 @@
 use super::swar::short_decimal;
 use super::{CellError, trimmed};
 
-/// DOUBLE: digits with a sign, a point and an exponent, or `NaN`, `Infinity`, `inf` in any case.
+/// Parses a DOUBLE: digits with a sign, a point and an exponent, or `NaN`, `Infinity`, `inf` in any
+/// case.
 ///
 /// # Errors
 /// `NotANumber`; `OutOfRange` if the nearest float is infinite.
@@ -28,7 +29,7 @@ pub fn parse_f64(text: &[u8]) -> Result<f64, CellError> {
     }
 }
 
-/// FLOAT, in the forms of a DOUBLE. Rounded once, from the text.
+/// Parses a FLOAT, in the forms of a DOUBLE. It is rounded once, from the text.
 ///
 /// # Errors
 /// As `parse_f64`.
@@ -44,7 +45,7 @@ pub fn parse_f32(text: &[u8]) -> Result<f32, CellError> {
     }
 }
 
-/// Exact (R1); eight bytes have at most seven digits behind a point.
+/// The exact powers of ten (R1); eight bytes have at most seven digits behind a point.
 const POWERS_F64: [f64; 8] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
 const POWERS_F32: [f32; 8] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
 
@@ -58,7 +59,7 @@ fn split_minus(text: &[u8]) -> (bool, &[u8]) {
 
 macro_rules! any_float {
     ($name:ident, $special:ident, $ty:ty) => {
-        /// Inline, as most of it is in its crate: the call would be a third of its time.
+        /// Inlined, like most of the function in its crate: the call would be a third of its time.
         #[inline]
         fn $name(text: &[u8]) -> Result<$ty, CellError> {
             match fast_float2::parse::<$ty, _>(text) {
@@ -85,7 +86,8 @@ macro_rules! any_float {
 any_float!(parse_any_f64, parse_special_f64, f64);
 any_float!(parse_any_f32, parse_special_f32, f32);
 
-/// Of a text that was read as infinite: whether it says so, instead of being too large.
+/// Returns true if a text that was read as infinite names infinity, and is not a number that is too
+/// large.
 fn names_infinity(text: &[u8]) -> bool {
     !text.iter().any(u8::is_ascii_digit)
 }
@@ -147,8 +149,8 @@ mod tests {
 
     #[test]
     fn a_float_is_rounded_once_from_its_text() {
-        // Below the middle of two floats, by less than a double can tell: by way of a double, the
-        // middle would go to the upper one, which is even.
+        // The text is below the middle of two floats, by less than a double can represent: by way
+        // of a double, the middle would be rounded to the upper one, which is even.
         let (below, above) = (1.000_000_1_f32, 1.000_000_2_f32);
         assert_eq!(parse_f32(b"1.00000017881393432617187499"), Ok(below));
         assert_eq!(parse_f32(b"1.00000017881393432617187501"), Ok(above));

@@ -1,9 +1,10 @@
-//! Hex digits, in either case, eight at a time.
+//! Parser of hex digits, in either case, eight at a time.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x80 * ONES;
 
-/// Fills `out`, two digits a byte; false if one of them is none, or there are not twice as many.
+/// Fills `out`, two digits a byte; returns false if one is not a hex digit, or their number is not
+/// twice that of `out`.
 pub(super) fn decode_hex(digits: &[u8], out: &mut [u8]) -> bool {
     if digits.len() != out.len() * 2 {
         return false;
@@ -16,7 +17,7 @@ pub(super) fn decode_hex(digits: &[u8], out: &mut [u8]) -> bool {
         *four = value.to_le_bytes();
         are_digits &= is_hex;
     }
-    // Less than eight: as if zeros followed.
+    // Fewer than eight digits are padded with zeros.
     let mut last = [b'0'; 8];
     last[..rest.len()].copy_from_slice(rest);
     let (value, is_hex) = decode_eight(u64::from_le_bytes(last));
@@ -24,17 +25,18 @@ pub(super) fn decode_hex(digits: &[u8], out: &mut [u8]) -> bool {
     are_digits & is_hex
 }
 
-/// Four bytes, the first lowest, and whether all eight were digits.
+/// Four bytes, the first lowest, and true if all eight were digits.
 #[inline]
 pub(super) fn decode_eight(text: u64) -> (u32, bool) {
-    // In bytes below 128, adding sets the high bit of those from a bound on, and never carries.
+    // In bytes below 128, the addition sets the high bit of those from a bound on, and never
+    // carries.
     let from = |word: u64, bound: u64| (word & !HIGH_BITS).wrapping_add((0x80 - bound) * ONES);
     let lower = text | (0x20 * ONES);
     let numerals = from(text, 0x30) & !from(text, 0x3A) & HIGH_BITS;
     let letters = from(lower, 0x61) & !from(lower, 0x67) & HIGH_BITS;
     let is_hex = (numerals | letters) & !text & HIGH_BITS == HIGH_BITS;
     let nibbles = (text & (0x0F * ONES)).wrapping_add((letters >> 7) * 9);
-    // Pairs of nibbles become bytes, and the bytes move together.
+    // Pairs of nibbles become bytes, and the bytes are moved together.
     let bytes = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF;
     let pairs = (bytes | bytes >> 8) & 0x0000_FFFF_0000_FFFF;
     let value = (pairs | pairs >> 16) & 0xFFFF_FFFF;

@@ -1,9 +1,9 @@
-//! Integers: a sign, digits, nothing else. Leading zeros are fine.
+//! Parsers of integers: a sign and digits. Leading zeros are allowed.
 
 use super::swar::{ZEROS, all_digits, digits_of, number, word_at};
 use super::{CellError, trimmed};
 
-/// BIGINT.
+/// Parses a BIGINT.
 ///
 /// # Errors
 /// `NotANumber`, `OutOfRange`.
@@ -16,7 +16,7 @@ pub fn parse_i64(text: &[u8]) -> Result<i64, CellError> {
     }
 }
 
-/// UBIGINT. `-0` is a number, every other negative one is out of range.
+/// Parses a UBIGINT. `-0` is a number, every other negative one is out of range.
 ///
 /// # Errors
 /// `NotANumber`, `OutOfRange`.
@@ -61,14 +61,14 @@ fn split_sign(text: &[u8]) -> (bool, &[u8]) {
     }
 }
 
-/// Of a magnitude below 2^63.
+/// The number of a magnitude below 2^63.
 #[inline]
 fn with_sign(negative: bool, magnitude: u64) -> i64 {
     let value = magnitude.cast_signed();
     if negative { -value } else { value }
 }
 
-/// One to sixteen digits.
+/// The number of one to sixteen digits.
 #[inline]
 fn short_magnitude(digits: &[u8]) -> Option<u64> {
     match digits.len() {
@@ -78,7 +78,7 @@ fn short_magnitude(digits: &[u8]) -> Option<u64> {
         }
         9..=16 => {
             let (first, last) = (digits.first_chunk::<8>()?, digits.last_chunk::<8>()?);
-            // What `last` has of the first eight bytes is shifted out of `first`.
+            // The digits that `last` has of the first eight bytes are shifted out of `first`.
             let head = (word_at(first, 0) ^ ZEROS) << (8 * (16 - digits.len()));
             let tail = word_at(last, 0) ^ ZEROS;
             let is_number = all_digits(head) & all_digits(tail);
@@ -115,7 +115,7 @@ fn parse_any_u64(text: &[u8]) -> Result<u64, CellError> {
     }
 }
 
-/// Seventeen to nineteen digits.
+/// The number of seventeen to nineteen digits.
 #[inline]
 fn long_magnitude(digits: &[u8]) -> Option<u64> {
     if !(17..=19).contains(&digits.len()) {

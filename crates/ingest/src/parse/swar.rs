@@ -1,8 +1,8 @@
-//! Digits eight at a time: a word holds eight bytes of text, the first of them lowest.
+//! Parsing of digits eight at a time: a word holds eight bytes of text, the first of them lowest.
 //!
 //! - D1. A word of digits has every byte in 0..=9: the text minus `'0'`.
-//! - D2. Digits are aligned to the end of their word; the bytes before them are zero, so that they
-//!   count as leading zeros.
+//! - D2. Digits are aligned to the end of their word; the bytes before them are zero, and so count
+//!   as leading zeros.
 //!
 //! Source of the multiplications: J. Hoeksema, "Faster integer parsing"; D. Lemire, "Quickly
 //! parsing eight digits".
@@ -12,18 +12,18 @@ pub(crate) const ZEROS: u64 = 0x3030_3030_3030_3030;
 pub(crate) const ONES: u64 = 0x0101_0101_0101_0101;
 pub(crate) const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// Whether a word is one of digits (D1).
+/// Returns true if a word consists of digits (D1).
 #[inline]
 pub(crate) fn all_digits(word: u64) -> bool {
-    // A byte above 127 shows its own high bit, so that what it carries into the next one is
-    // without meaning.
+    // A byte above 127 shows its own high bit, so that its carry into the next byte has no effect
+    // on the result.
     (word.wrapping_add(0x76 * ONES) | word) & HIGH_BITS == 0
 }
 
-/// The number that a word of digits is (D1, D2).
+/// The number of a word of digits (D1, D2).
 #[inline]
 pub(crate) fn number(digits: u64) -> u64 {
-    // Pairs of digits, then pairs of pairs, then both halves.
+    // The digits are joined to pairs, the pairs to fours, then both halves.
     let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
     let even = (pairs & 0x0000_00FF_0000_00FF).wrapping_mul(100 | 1_000_000 << 32);
     let odd = ((pairs >> 16) & 0x0000_00FF_0000_00FF).wrapping_mul(1 | 10_000 << 32);
@@ -36,7 +36,7 @@ pub(crate) fn word_at<const N: usize>(bytes: &[u8; N], offset: usize) -> u64 {
     u64::from_le_bytes(bytes[offset..offset + 8].try_into().expect("eight bytes were taken"))
 }
 
-/// One to eight bytes as they are, aligned to the start of the word; zeros follow.
+/// A word of one to eight bytes, aligned to its start; zeros follow.
 #[inline]
 pub(crate) fn short_word(text: &[u8]) -> u64 {
     let len = text.len();
@@ -52,22 +52,22 @@ pub(crate) fn short_word(text: &[u8]) -> u64 {
     }
 }
 
-/// One to eight bytes of text minus `'0'` and aligned (D2): digits if `all_digits` says so.
+/// A word of one to eight bytes of text minus `'0'`, aligned (D2): digits if `all_digits` is true.
 #[inline]
 pub(crate) fn digits_of(text: &[u8]) -> u64 {
     (short_word(text) ^ ZEROS) << (64 - 8 * text.len())
 }
 
-/// Digits with at most one point among them.
+/// A number with at most one point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decimal {
     /// All digits as one number.
     pub(crate) mantissa: u64,
-    /// How many of them stand behind the point.
+    /// The number of digits behind the point.
     pub(crate) places: usize,
 }
 
-/// Reads up to eight bytes of digits with at most one point; `None` for everything else.
+/// Parses up to eight bytes of digits with at most one point; `None` for everything else.
 #[inline]
 pub(crate) fn short_decimal(text: &[u8]) -> Option<Decimal> {
     match text.len() {
@@ -77,18 +77,17 @@ pub(crate) fn short_decimal(text: &[u8]) -> Option<Decimal> {
     }
 }
 
-/// What `'.'` becomes when `'0'` is taken from it.
+/// The byte of `'.'` in a word less `ZEROS`.
 const POINT: u8 = b'.' ^ b'0';
 
-/// Digits, one of which may be a point instead.
+/// Parses a word of digits, one of which may be a point.
 #[inline]
 pub(crate) fn decimal_of(word: u64) -> Option<Decimal> {
     let others = word ^ (u64::from(POINT) * ONES);
     // The lowest zero byte is found exactly; those above it may be false alarms.
     let found = others.wrapping_sub(ONES) & !others & HIGH_BITS;
     let found = found & found.wrapping_neg();
-    // What stands before the point moves over it. Without one, everything stands before it, and
-    // nothing moves.
+    // The digits before the point move over it. Without a point nothing moves.
     let before = (found >> 7).wrapping_sub(1);
     let behind = !(found | found.wrapping_sub(1));
     let move_by = if found == 0 { 0 } else { 8 };
@@ -97,7 +96,7 @@ pub(crate) fn decimal_of(word: u64) -> Option<Decimal> {
     all_digits(digits).then(|| Decimal { mantissa: number(digits), places })
 }
 
-/// `10^exponent`, as far as a DECIMAL reaches.
+/// `10^exponent`, up to the maximum of a DECIMAL.
 pub(crate) const POWERS_OF_TEN: [u128; 39] = {
     let mut powers = [1; 39];
     let mut exponent = 1;

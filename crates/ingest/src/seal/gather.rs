@@ -1,5 +1,5 @@
-//! Columns of a segment: their values are collected in order, a page frame at a time, and encoded
-//! while they are in cache.
+//! Columns of a segment: values are gathered in the order of rows, a page frame at a time, and
+//! encoded while they are in cache.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::layout::ColumnLayout;
 use crate::packed::PackedSlab;
 use crate::seal::kernels::gather;
 
-/// A worker's memory for encoding.
+/// The buffers of a worker for encoding.
 pub(super) struct Encoder<'a> {
     pub(super) job: &'a SealJob<'a>,
     frame: FrameBuffers,
@@ -32,7 +32,7 @@ pub(super) struct Unpacked {
 }
 
 impl Unpacked {
-    /// The values of a column, each at its place in the bucket's order.
+    /// The values of a column; the bucket's order refers to them by position.
     pub(super) fn column(
         &mut self,
         bucket: &Arc<SortedBucket>,
@@ -48,7 +48,7 @@ impl Unpacked {
         &self.values
     }
 
-    /// Lets go of the bucket.
+    /// Releases the bucket.
     fn clear(&mut self) {
         self.of = None;
     }
@@ -104,9 +104,9 @@ impl<'a> Encoder<'a> {
         Ok(encoder.finish())
     }
 
-    /// Memory for another column.
+    /// Takes back a buffer for another column.
     pub(super) fn recycle(&mut self, bytes: Vec<u8>) {
-        // A column of unusual size should not be kept for ever.
+        // The memory of an unusually large column is freed.
         if bytes.capacity() <= self.job.shares.kept_max() {
             self.spare.push(bytes);
         }
@@ -131,7 +131,7 @@ pub(super) fn frame_parts(parts: &[Part], start: usize, end: usize, into: &mut V
     }
 }
 
-/// A bit for every row that has a value.
+/// Appends a bit for every row, set if it has a value.
 pub(super) fn gather_validity(parts: &[Part], column: usize, words: &mut Vec<u64>) {
     let mut row = 0;
     for part in parts {
@@ -160,7 +160,7 @@ struct Gather<'a> {
 }
 
 impl Gather<'_> {
-    /// Collects the values, in order.
+    /// Gathers the values, in order.
     fn into<T, const N: usize>(&mut self, into: &mut Vec<T>, value: impl Fn([u8; N]) -> T) {
         assert_eq!(self.layout.width, N, "Y1");
         into.clear();
@@ -172,7 +172,7 @@ impl Gather<'_> {
     }
 }
 
-/// Collects a page frame and encodes it.
+/// Gathers a page frame and encodes it.
 fn push_frame(
     values: &mut Gather<'_>,
     buffers: &mut FrameBuffers,

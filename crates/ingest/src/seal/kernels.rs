@@ -1,9 +1,10 @@
-//! The hot loop of sealing, over plain slices: the values of a bucket's column in order.
+//! The hot loop of sealing, over plain slices: the values of a bucket's column in the order of
+//! rows.
 //!
-//! It needs nothing of the crate, so that `benches/seal.rs` can time this very file. Not here:
-//! which order that is (`storage::time_order`).
+//! It uses nothing of the crate, so that `benches/seal.rs` can measure this very file. Not here:
+//! computing the order (`storage::time_order`).
 
-/// Appends the values of a column that stand at these places, in their order.
+/// Appends the values of a column at these positions, in their order.
 #[inline]
 pub(crate) fn gather<T, const N: usize>(
     values: &[[u8; N]],

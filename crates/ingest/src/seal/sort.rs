@@ -1,4 +1,4 @@
-//! A bucket's rows in order.
+//! The rows of a bucket in the order of time.
 
 use tidegate_platform::Reservation;
 use tidegate_storage::time_order;
@@ -43,8 +43,8 @@ impl SortedBucket {
         bucket
     }
 
-    /// The values of a column as they were parsed, each at its place in `order`. The places between
-    /// the last row of a slab and the next one hold nothing.
+    /// The unpacked values of a column; `order` refers to them by position. The positions between
+    /// the last row of a slab and the next slab have no value.
     pub(crate) fn unpack(&self, index: usize, column: &ColumnLayout, out: &mut Vec<u8>) {
         out.clear();
         for (number, (slab, _)) in self.slabs.iter().enumerate() {
@@ -58,7 +58,7 @@ impl SortedBucket {
         self.held.bytes()
     }
 
-    /// For each row in order, the memory that it and all before it take.
+    /// For each row in order, the sum of the memory of it and of all rows before it.
     pub(crate) fn row_ends(&self, layout: &RowLayout) -> Vec<u64> {
         let texts: Vec<Vec<u64>> = self.slabs().map(|slab| slab.row_texts(layout)).collect();
         let all: u64 = texts.iter().flatten().sum();
@@ -95,7 +95,7 @@ impl SortedBucket {
         self.slabs.iter().map(|(slab, _)| slab)
     }
 
-    /// How many rows a slab has.
+    /// The number of rows of a slab.
     pub(crate) fn slab_rows(&self, slab: usize) -> usize {
         self.slabs[slab].0.rows
     }
@@ -110,7 +110,7 @@ impl SortedBucket {
     }
 }
 
-/// All rows as they stand in the input: by the marks of their slabs (Y3).
+/// All rows in the order of the input, by the marks of their slabs (Y3).
 fn input_order(slabs: &[(PackedSlab, Reservation)], row_bits: u32) -> Vec<u32> {
     let mut runs = Vec::new();
     for (index, (slab, _)) in slabs.iter().enumerate() {
@@ -120,7 +120,7 @@ fn input_order(slabs: &[(PackedSlab, Reservation)], row_bits: u32) -> Vec<u32> {
             runs.push(((mark.order, slab.sequence), index, mark.start as usize, end));
         }
     }
-    // Stable: rows of one piece in one slab stand as they were put there.
+    // The sort is stable: rows of one chunk in one slab keep their order.
     runs.sort_by_key(|&(order, ..)| order);
     let mut places = Vec::with_capacity(slabs.iter().map(|(slab, _)| slab.rows).sum());
     for (_, slab, start, end) in runs {

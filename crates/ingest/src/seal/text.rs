@@ -1,9 +1,9 @@
 //! Text columns of a segment: numbers of the workers' interners and texts of slabs become either
 //! codes of the segment's own distinct values or the texts one after the other.
 //!
-//! - TX1. All texts of a column of a segment are of one form: compressed, if those of one slab are
-//!   and most of the bytes are not in slabs that would not shrink. Equal texts are equal in either
-//!   form, so they are told apart without being decompressed.
+//! - TX1. All texts of a column of a segment have one form: compressed, if the texts of one slab
+//!   are and most of the bytes are not in slabs that would not shrink. Equal texts are equal in
+//!   either form, so they are compared without being decompressed.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -19,26 +19,26 @@ use crate::error::{Error, Result};
 use crate::layout::{ColumnLayout, SLAB_TEXT_MAX};
 use crate::packed::{PackedTexts, SlotCode};
 
-/// How many texts that are not interned are looked at before a dictionary is given up.
+/// The number of texts that are not interned after which a dictionary is given up.
 const TRIAL_ROWS: usize = 65_536;
 
-/// Rows as numbers of distinct texts.
+/// The rows as numbers of distinct texts.
 struct Distinct {
     ids: Vec<u32>,
     validity: Option<Vec<u64>>,
 }
 
-/// What the segments of an import have shown of a text column: the first of them pays for the
-/// answer, which is asked again now and then.
+/// The statistics of a text column in the segments of an import: one segment is searched for
+/// distinct texts, and later ones from time to time.
 #[derive(Debug, Default)]
 pub(crate) struct TextHistory {
-    /// Segments that were encoded without looking for distinct texts since one was looked at.
+    /// The number of segments encoded without a search for distinct texts since the last search.
     plain_segments: AtomicU32,
-    /// Whether the last one that was looked at was better off without a dictionary.
+    /// True if the last segment that was searched was smaller without a dictionary.
     is_plain: AtomicBool,
 }
 
-/// So many segments are encoded plainly before distinct texts are looked for again.
+/// The number of segments that are encoded plainly before distinct texts are searched again.
 const PLAIN_SEGMENTS: u32 = 16;
 
 impl TextHistory {
@@ -73,7 +73,7 @@ impl Encoder<'_> {
                 let validity = validity.as_deref();
                 DictionaryRows { ids, values: &values, form, validity }
             });
-            // Its values are sorted as the texts that they were.
+            // Its values are sorted as uncompressed texts.
             let bytes_max = self.job.shares.distinct_max();
             let fits = || form == TextForm::Raw || compressor.has_at_most(&values, bytes_max);
             let wanted = rows.filter(|rows| is_symbol || rows.pays_off() && fits());
@@ -102,19 +102,19 @@ struct TextRows<'a> {
     parts: &'a [Part],
     rows: usize,
     column: usize,
-    /// Of all texts, when they are handed over (TX1).
+    /// The form of all texts when they are handed over (TX1).
     form: TextForm,
-    /// For each part, what its slabs hold of this column, in `form`.
+    /// For each part, the texts of this column in its slabs, in `form`.
     slabs: Vec<Vec<SlabTexts<'a>>>,
 }
 
-/// A slab's texts of a column, and whose interner its numbers are of.
+/// The texts of a column in a slab, and the worker whose interner its numbers refer to.
 struct SlabTexts<'a> {
     worker: usize,
     texts: Cow<'a, PackedTexts>,
 }
 
-/// For each worker, the texts of its interner that a column refers to.
+/// For each worker, the texts of its interner that occur in a column.
 struct InternedTexts {
     places: Vec<Vec<(u32, u32)>>,
     bytes: Vec<u8>,
@@ -181,7 +181,7 @@ impl<'a> TextRows<'a> {
         &self.job.interners[worker][text_index(layout)]
     }
 
-    /// A text of an interner in the form of all, appended to `out`.
+    /// Appends a text of an interner to `out`, in the common form.
     fn append_interned(&self, worker: usize, number: u32, out: &mut Vec<u8>) {
         let text = self.interner(worker).text(number);
         match self.form {
@@ -190,13 +190,13 @@ impl<'a> TextRows<'a> {
         }
     }
 
-    /// For each worker, a place for what is known of each number of its interner.
+    /// For each worker, a copy of `value` for each number of its interner.
     fn known<T: Clone>(&self, value: &T) -> Vec<Vec<T>> {
         let workers = 0..self.job.interners.len();
         workers.map(|worker| vec![value.clone(); self.interner(worker).len()]).collect()
     }
 
-    /// The interned texts that rows refer to.
+    /// The interned texts that occur in rows.
     fn interned(&self, unpacked: &mut Unpacked) -> InternedTexts {
         const NOWHERE: (u32, u32) = (u32::MAX, 0);
         let mut interned = InternedTexts { places: self.known(&NOWHERE), bytes: Vec::new() };
@@ -236,10 +236,10 @@ impl<'a> TextRows<'a> {
         (texts, validity.finish())
     }
 
-    /// Every row as a number of a distinct text, which `found` holds afterwards, unless too many
-    /// are distinct; `always` says that there are never too many.
+    /// Every row as a number of a distinct text, which `found` holds afterwards, unless there are
+    /// too many distinct ones; with `always` there are never too many.
     ///
-    /// Rows are looked at as they lie in their slabs, and the numbers put in order afterwards.
+    /// Rows are read in the order of their slabs, and the numbers are put in order afterwards.
     fn distinct(
         &self,
         always: bool,
@@ -247,7 +247,7 @@ impl<'a> TextRows<'a> {
         found: &mut Interner,
     ) -> Option<Distinct> {
         found.clear();
-        // For each worker, what its interner's numbers are here.
+        // For each worker, the numbers here of the numbers of its interner.
         let known = self.known(&UNKNOWN);
         let bytes_max = if always { usize::MAX } else { self.job.shares.distinct_max() };
         let (text, own, rows) = (Vec::new(), 0, 0);
@@ -288,12 +288,12 @@ impl<'a> TextRows<'a> {
     }
 }
 
-/// No number was given yet.
+/// The number is not assigned yet.
 const UNKNOWN: u32 = u32::MAX;
 /// The row is NULL.
 const NULL_ID: u32 = u32::MAX - 1;
 
-/// Which of a slab's rows are among these places.
+/// For each row of a slab, true if it is among these positions.
 fn wanted(places: &[u32], first: usize, rows: usize) -> Vec<bool> {
     let mut wanted = vec![false; rows];
     for &place in places {
@@ -306,16 +306,16 @@ fn wanted(places: &[u32], first: usize, rows: usize) -> Vec<bool> {
     wanted
 }
 
-/// The search for distinct texts.
+/// The state of the search for distinct texts.
 struct Search<'a, 'b> {
     texts: &'a TextRows<'b>,
     found: &'a mut Interner,
     known: Vec<Vec<u32>>,
     text: Vec<u8>,
-    /// Texts that were not interned before.
+    /// The number of texts that were not interned before.
     own: usize,
     rows: usize,
-    /// More bytes of texts are no dictionary, unless they are symbols.
+    /// The bytes of texts above which there is no dictionary, unless they are symbols.
     bytes_max: usize,
     is_over: bool,
 }
@@ -357,13 +357,13 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Whether there may be more texts than there are numbers for.
+    /// Returns true if the next slab may have more texts than the numbers allow.
     fn is_full(&self) -> bool {
         self.found.text_bytes() > FOUND_BYTES_MAX
     }
 }
 
-/// The next slab may have so much text, and `Interner` so much in all.
+/// The limit that leaves room for the text of the next slab, within the limit of an `Interner`.
 const FOUND_BYTES_MAX: usize = INTERNED_BYTES_MAX - SLAB_TEXT_MAX;
 
 fn text_index(layout: &ColumnLayout) -> usize {
@@ -377,7 +377,7 @@ impl InternedTexts {
     }
 }
 
-/// A bitmap that is only made when a row is NULL.
+/// A bitmap that is created at the first NULL.
 struct Validity {
     rows: usize,
     words: Vec<u64>,

@@ -1,4 +1,4 @@
-//! The names of a file's columns, and which columns of a table they are (COPY C-29 to C-31).
+//! The names of a file's columns, and their mapping to columns of a table (COPY C-29 to C-31).
 
 use std::collections::HashSet;
 
@@ -10,31 +10,31 @@ use super::records::Record;
 use super::{ColumnMap, FirstLine, Header, SniffError, SniffOptions};
 use crate::parse::{parse_i64, trimmed};
 
-/// Whether the first record has names, and by what it was decided.
+/// The decision on whether the first record is a header, with its reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HeaderFound {
-    /// It was said.
+    /// By an option.
     Told(bool),
-    /// It is a header: it has names that are known.
+    /// A header, since it has known names.
     ByNames,
-    /// It is a header: it has no value where the column below has a type.
+    /// A header, since it has no value where the column below has a type.
     ByTypes,
-    /// It is a header: its texts are written otherwise than all below.
+    /// A header, since its texts are written differently from all below.
     ByShape,
-    /// It is a header: the same names begin every file.
+    /// A header, since the same names begin every file.
     ByRepetition,
-    /// It is a row.
+    /// A row.
     Row,
-    /// It is a row, for want of evidence: it could be names.
+    /// A row, for lack of evidence, although it could be names.
     PerhapsNames,
-    /// It is a row, as it has numbers; but those may be names, as years are.
+    /// A row, since it has numbers, although those may be names, as years are.
     PerhapsNumbers,
-    /// It looks like a header of other names than those of the file before.
+    /// Apparently a header with names that differ from those of the file before.
     OtherNames,
 }
 
 impl HeaderFound {
-    /// True if the first record is no row.
+    /// Returns true if the first record is no row.
     pub(crate) fn is_header(self) -> bool {
         match self {
             HeaderFound::Told(is_header) => is_header,
@@ -48,12 +48,13 @@ impl HeaderFound {
     }
 }
 
-/// So many cells below must be written otherwise than the first record.
+/// The number of cells below that must be written differently from the first record.
 const UNLIKE_MIN: u64 = 3;
 
-/// C-31. A record is only a header if there is evidence for it, since its row is lost if it is
-/// none: where names are known, it must have some of them; else it has texts above typed values,
-/// or texts that are written otherwise than all below.
+/// Decides on the first record (C-31). It is a header only if there is evidence for it,
+/// since its row would be lost if it is none: where names are known, it must have some of them;
+/// otherwise it must have texts above typed values, or texts that are written differently from all
+/// below.
 pub(super) fn header(
     first: &Record<'_>,
     below: &[Evidence],
@@ -69,7 +70,7 @@ pub(super) fn header(
         texts().any(|text| str::from_utf8(text).is_ok_and(|text| same_name(text, name)))
     };
     let has_value = texts().zip(below).any(|(text, column)| column.is_value(text));
-    // A row may have a symbol that is called like its column, but no timestamp is.
+    // In a row the text of a symbol may equal the name of its column, that of a timestamp cannot.
     let is_named = options.designated.is_some_and(is_there)
         || options.designated.is_none() && !options.symbols.is_empty() && !has_value;
     if is_named && options.symbols.iter().all(|name| is_there(name)) {
@@ -77,7 +78,7 @@ pub(super) fn header(
     }
     let look_like_names = !has_value && are_names(first);
     let own = options.like.filter(|like| like.has_header).map(|like| like.names);
-    // All of them are columns of the file if it has names.
+    // If the file has names, all of the hints are among them.
     if !options.hints.is_empty() && options.hints.iter().all(|(name, _)| is_there(name)) {
         return HeaderFound::ByNames;
     }
@@ -127,7 +128,7 @@ pub(super) fn header(
     if UNLIKE_MIN <= unlike { HeaderFound::ByShape } else { HeaderFound::PerhapsNames }
 }
 
-/// True if a cell that is there stands above values of another type than text.
+/// Returns true if a non-empty cell stands above values of another type than text.
 fn is_above_types(first: &Record<'_>, below: &[Evidence]) -> bool {
     let is_text = |text: &[u8]| !text.is_empty() && !is_missing(text);
     let mut cells = first.cells.iter().map(|cell| trimmed(&cell.text)).zip(below);
@@ -135,11 +136,11 @@ fn is_above_types(first: &Record<'_>, below: &[Evidence]) -> bool {
         || is_above_numbers_of_rows(first, below)
 }
 
-/// Years that are names of columns, as those of a table that has a column for each.
+/// The years that are plausible names of columns, as in a table with a column for each year.
 const YEARS: std::ops::RangeInclusive<i64> = 1900..=2100;
 
-/// True if all cells are words and at least two numbers, which are years or ascend by one, and the
-/// numbers below are no such.
+/// Returns true if all cells are words except at least two numbers, which are years or ascend by
+/// one, and the numbers below are not such.
 fn has_numbers_for_names(first: &Record<'_>, below: &[Evidence]) -> bool {
     let are_years = |numbers: &[i64]| numbers.iter().all(|number| YEARS.contains(number));
     let are_counted = |numbers: &[i64]| {
@@ -159,7 +160,8 @@ fn has_numbers_for_names(first: &Record<'_>, below: &[Evidence]) -> bool {
             || are_counted(&numbers) && !are_counted(&under))
 }
 
-/// The index that data frames write: a column of integers without a name before all others.
+/// Returns true for the index that data frames write: a column of integers without a name before
+/// all others.
 fn is_above_numbers_of_rows(first: &Record<'_>, below: &[Evidence]) -> bool {
     let is_index = below.first().is_some_and(Evidence::counts_rows);
     let names = first.cells.get(1..).unwrap_or_default();
@@ -170,7 +172,7 @@ fn is_above_numbers_of_rows(first: &Record<'_>, below: &[Evidence]) -> bool {
         && names.iter().all(|cell| looks_like_a_name(trimmed(&cell.text)))
 }
 
-/// Words that stand for no value rather than for a name.
+/// Returns true for words that stand for a missing value rather than for a name.
 fn is_missing(text: &[u8]) -> bool {
     let words: [&[u8]; 14] = [
         b"na",
@@ -191,7 +193,7 @@ fn is_missing(text: &[u8]) -> bool {
     words.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// True if all cells could be names of columns, each of another one.
+/// Returns true if all cells could be names of columns and differ from each other.
 pub(super) fn are_names(first: &Record<'_>) -> bool {
     let texts = || first.cells.iter().map(|cell| trimmed(&cell.text));
     let mut seen = HashSet::new();
@@ -199,7 +201,7 @@ pub(super) fn are_names(first: &Record<'_>) -> bool {
         && texts().all(|text| seen.insert(text.to_ascii_lowercase()))
 }
 
-/// What is said about the decision where it is worth a word.
+/// The note on the decision, where it needs one.
 pub(super) fn header_note(found: HeaderFound, first: &Record<'_>) -> Option<String> {
     const SHOWN: usize = 5;
     let shown: Vec<String> = (first.cells.iter().take(SHOWN))
@@ -229,14 +231,14 @@ pub(super) fn header_note(found: HeaderFound, first: &Record<'_>) -> Option<Stri
     })
 }
 
-/// A word, as people call columns.
+/// Returns true for a word that is a typical name of a column.
 fn looks_like_a_name(text: &[u8]) -> bool {
     let is_start = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_' || *byte >= 0x80;
     let goes_on = |byte: &u8| is_start(byte) || byte.is_ascii_digit() || b" -.".contains(byte);
     text.first().is_some_and(is_start) && text.len() <= 64 && text.iter().all(goes_on)
 }
 
-/// The names in a header; an empty one is `f` and its position.
+/// The names in a header; an empty one becomes `f` and its position.
 pub(super) fn header_names(header: &Record<'_>) -> Result<Vec<String>, SniffError> {
     let name = |(position, cell): (usize, &super::records::Cell<'_>)| {
         let text = trimmed(&cell.text);
@@ -246,12 +248,12 @@ pub(super) fn header_names(header: &Record<'_>) -> Result<Vec<String>, SniffErro
     header.cells.iter().enumerate().map(name).collect()
 }
 
-/// The name of a column that has none.
+/// The name of a column without a name.
 pub(super) fn default_name(position: usize) -> String {
     format!("f{position}")
 }
 
-/// A table to be made of these names cannot have one twice.
+/// Checks that no name of a new table occurs twice.
 pub(super) fn check_distinct(names: &[String]) -> Result<(), SniffError> {
     let mut seen = HashSet::new();
     match names.iter().find(|name| !seen.insert(name.to_lowercase())) {
@@ -260,7 +262,7 @@ pub(super) fn check_distinct(names: &[String]) -> Result<(), SniffError> {
     }
 }
 
-/// C-29, C-30.
+/// Maps names to columns of the table (C-29, C-30).
 pub(super) fn map(
     names: &[String],
     has_header: bool,
@@ -307,8 +309,8 @@ pub(super) fn is_kept(name: &str, names: &[String], options: &SniffOptions<'_>) 
     !is_skipped(name, options.skip, || names.iter().map(String::as_str))
 }
 
-/// Whether a column of a file is to be left out: of names that differ in case alone, the one that
-/// is written so.
+/// Returns true if a column of a file is to be left out: of names that differ only in case, the one
+/// with the same case.
 pub(crate) fn is_skipped<'a, I: Iterator<Item = &'a str>>(
     name: &str,
     skip: &[String],
@@ -319,7 +321,8 @@ pub(crate) fn is_skipped<'a, I: Iterator<Item = &'a str>>(
     skip.iter().any(|skipped| same_name(name, skipped) && is_meant(skipped))
 }
 
-/// As `map`, with columns that go nowhere: the others are mapped as if those were not there.
+/// Does the work of `map` with columns that are left out: the others are mapped as if those did not
+/// exist.
 fn map_kept(
     names: &[String],
     has_header: bool,

@@ -1,13 +1,13 @@
-//! The dialect of a sample: its delimiter, whether quotes quote, and how its lines end.
+//! The dialect of a sample: its delimiter, its quotes, and its line ends.
 //!
-//! - dialect-1. A delimiter that gives all records the same number of cells, at least two, comes
-//!   before one that gives it to nine of ten, and that before all others: a text may have any
-//!   character in it, but by chance not as often in each record.
-//! - dialect-2. Among those the one wins whose cells have the fewest other delimiters in them:
-//!   `1,5;2,5` is two numbers.
-//! - dialect-4. Quotes are text where the sample is regular without them, and they enclose whole
-//!   lines that look like records.
-//! - dialect-3. A colon is never guessed: every time of day, IPv6 and MAC address has as many.
+//! - dialect-1. A delimiter that gives all records the same number of cells, at least two, is
+//!   preferred to one that gives it to nine of ten, and that to all others: a text may contain any
+//!   character, but rarely by chance as often in each record.
+//! - dialect-2. Among equal ones, the delimiter is preferred whose cells contain the fewest other
+//!   delimiters: `1,5;2,5` is two numbers.
+//! - dialect-4. Quotes are text if the sample is regular without them, and they enclose whole lines
+//!   that look like records.
+//! - dialect-3. A colon is never guessed: every time of day, IPv6 and MAC address contains as many.
 
 use std::collections::BTreeMap;
 
@@ -20,22 +20,23 @@ use crate::timestamp::{TimestampFormat, TimestampParser};
 
 use tidegate_model::TimeUnit;
 
-/// In the order in which they win a tie. `None` is a file of one column.
+/// The candidates, in the order of preference between equal ones. `None` is a file of one column.
 const CANDIDATES: [Option<u8>; 5] = [Some(b','), Some(b';'), Some(b'\t'), Some(b'|'), None];
-/// Delimiters of a file of one column, which are in no text: the separators of ASCII first. A comma
-/// that the sample does not have may well come behind it.
+/// Delimiters for a file of one column, which occur in no text: the separators of ASCII first. A
+/// comma that the sample does not contain may occur behind it.
 const SPARE: [u8; 8] = [0x1F, 0x1E, 0x1D, 0x1C, 1, 2, 3, 4];
 
-/// All that a text may have unless it is told.
+/// The delimiters that a text may have without an option.
 pub(super) fn delimiters() -> impl Iterator<Item = u8> {
     CANDIDATES.into_iter().flatten()
 }
 
-/// How many records are tried with each candidate (COPY's `sample_lines`), and in how many bytes.
+/// The number of records that are tried with each candidate (COPY's `sample_lines`), and the bytes
+/// in which they lie.
 const RECORDS: u32 = 1_000;
 const BYTES: usize = 256 << 10;
 
-/// Line ends are CR alone only if the head has such outside of quotes and no LF there. Where the
+/// Detects line ends: CR alone only if the head has such outside of quotes and no LF there. If the
 /// head has no line end outside of quotes, the windows decide.
 pub(crate) fn line_end(head: &[u8], windows: &[&[u8]], quote: Option<u8>) -> LineEnd {
     let found = unquoted_line_ends(head, quote);
@@ -46,16 +47,16 @@ pub(crate) fn line_end(head: &[u8], windows: &[&[u8]], quote: Option<u8>) -> Lin
     if found.lf == 0 { LineEnd::Cr } else { LineEnd::LfOrCrlf }
 }
 
-/// Line ends of a sample that are not within quotes.
+/// Counts of the line ends of a sample outside of quotes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct LineEnds {
-    /// LF, with a CR before it or without.
+    /// LF, with or without a CR before it.
     pub(super) lf: u64,
     /// CR without an LF behind it.
     pub(super) cr: u64,
 }
 
-/// By the parity of quotes, which is exact wherever quotes are as they should be.
+/// Counts line ends by the parity of quotes, which is exact if the quotes are correct.
 pub(super) fn unquoted_line_ends(head: &[u8], quote: Option<u8>) -> LineEnds {
     let mut found = LineEnds::default();
     let mut is_inside = false;
@@ -77,40 +78,40 @@ pub(super) fn unquoted_line_ends(head: &[u8], quote: Option<u8>) -> LineEnds {
     found
 }
 
-/// How a sample looks with one delimiter.
+/// The properties of a sample with one delimiter.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Trial {
-    /// How many cells most records have; 0 without records.
+    /// The number of cells of most records; 0 without records.
     columns: usize,
-    /// The share of records to which it gives the same number of cells (dialect-1).
+    /// The share of records with that number of cells (dialect-1).
     fit: Fit,
-    /// From 0 to about 1 (dialect-2).
+    /// A score from 0 to about 1 (dialect-2).
     score: f64,
-    /// True if each record has that many cells, and each quote its other.
+    /// True if each record has that number of cells, and each quote its partner.
     is_regular: bool,
 }
 
-/// The number of records that have the same number of cells, at least two; the whole text of a
-/// record is one cell if no delimiter is in it.
+/// The share of records with the same number of cells, at least two; without a delimiter, the whole
+/// text of a record is one cell.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Fit {
     Some,
-    /// Nine of ten.
+    /// Nine of ten records.
     Most,
     All,
 }
 
-/// Most records are so many of ten.
+/// The number of ten records that are most.
 const MOST: u32 = 9;
 
 /// The shape of a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Found {
-    /// It has a delimiter.
+    /// The shape, always with a delimiter.
     pub(super) shape: Shape,
-    /// How many cells most records have in it; 0 without records.
+    /// The number of cells of most records; 0 without records.
     pub(super) columns: usize,
-    /// True if quotes were taken for text because the sample has no records with them.
+    /// True if quotes are text because the sample has no records with them as quotes.
     pub(super) is_unquoted: bool,
 }
 
@@ -121,7 +122,7 @@ pub(super) fn shape(head: &[u8], line_end: LineEnd, options: &SniffOptions<'_>) 
     let quoted = Shape { delimiter: None, quote, line_end, blank_is_record };
     let (shape, trial) = best(head, quoted, options);
     let found = Found { shape, columns: trial.columns, is_unquoted: false };
-    // `"` quotes unless it is clear that it does not: every record is regular without.
+    // `"` quotes unless there is proof that it does not: every record is regular without it.
     if options.quote != Quote::Standard || memchr::memchr(b'"', head).is_none() {
         return found;
     }
@@ -139,14 +140,15 @@ pub(super) fn shape(head: &[u8], line_end: LineEnd, options: &SniffOptions<'_>) 
     }
 }
 
-/// One quote that is open at the end may well be that of a file that was cut off.
+/// The number of cells with a quote at their start below which quotes are text only if they enclose
+/// records: a single quote that is open at the end may be due to a file that was cut off.
 const UNQUOTED_MIN: u32 = 3;
 
-/// So many lines within quotes must look like records.
+/// The number of lines within quotes that must look like records.
 const JOINED_MIN: u64 = 4;
 
-/// The number of lines of the sample that look like records, behind the first of a record of
-/// several lines; none if another such record has lines of text (dialect-4).
+/// The number of lines of the sample that look like records, not counting the first of each record
+/// of several lines; 0 if a record of several lines contains lines of text (dialect-4).
 fn joined_lines(head: &[u8], found: &Found) -> u64 {
     let Found { shape, columns, .. } = *found;
     let line_end = match shape.line_end {
@@ -179,8 +181,9 @@ fn joined_lines(head: &[u8], found: &Found) -> u64 {
     joined.sum::<Option<u64>>().unwrap_or(0)
 }
 
-/// True if most cells that begin with a quote also end with one: then quotes quote, and some are
-/// only wrong. It takes more than one or two, unless they enclose records.
+/// Returns true if most cells that begin with a quote also end with one: then quotes quote, and
+/// some are only wrong. Also true for fewer than three such cells, which are too little evidence,
+/// unless they enclose records.
 fn are_cells_wrapped(head: &[u8], bare: Shape, are_joined: bool) -> bool {
     let (mut opened, mut wrapped) = (0_u32, 0_u32);
     let mut reader = Records::new(head, bare);
@@ -221,7 +224,7 @@ fn best(head: &[u8], shape: Shape, options: &SniffOptions<'_>) -> (Shape, Trial)
         }
     }
     let (shape, trial) = best;
-    // A file of one column gets a delimiter too, one that it does not have.
+    // A file of one column gets a delimiter too, one that does not occur in it.
     let spare = || SPARE.into_iter().find(|byte| !head.contains(byte)).or_else(|| others().next());
     (with(shape.delimiter.or_else(spare)), trial)
 }
@@ -236,7 +239,7 @@ fn trial(head: &[u8], shape: Shape, options: &SniffOptions<'_>) -> Trial {
     while records < RECORDS && reader.offset() < BYTES {
         let Some(record) = reader.next() else { break };
         if !is_usable(&record, options) {
-            // What the sample's end cuts in two is short, unless a quote has swallowed the rest.
+            // A record that the end of the sample cuts off is short, unless a quote hides the rest.
             is_cut = !record.is_sound;
             break;
         }
@@ -257,10 +260,11 @@ fn trial(head: &[u8], shape: Shape, options: &SniffOptions<'_>) -> Trial {
         return Trial { columns: 0, fit: Fit::Some, score: 0.0, is_regular };
     };
     let mut score = f64::from(fitting) / f64::from(records) * f64::from(clean) / f64::from(cells);
-    // `(X11; Linux)` is prose: a blank behind a delimiter is the last that tells two apart.
+    // `(X11; Linux)` is prose: a blank behind a delimiter decides only between otherwise equal
+    // ones.
     score *= 1.0 - f64::from(indented) / f64::from(cells) / 100.0;
     let is_expected = options.expected.is_some_and(|schema| schema.columns().len() == columns);
-    // The files of an import are mostly written alike.
+    // The files of an import mostly have the same dialect.
     let is_alike = options.like.is_some_and(|like| {
         like.columns == columns && shape.delimiter.is_none_or(|own| own == like.delimiter)
     });
@@ -279,12 +283,12 @@ fn trial(head: &[u8], shape: Shape, options: &SniffOptions<'_>) -> Trial {
     Trial { columns, fit, score, is_regular }
 }
 
-/// Not cut by the end of the sample.
+/// Returns true if a record is not cut off by the end of the sample.
 pub(super) fn is_usable(record: &Record<'_>, options: &SniffOptions<'_>) -> bool {
     record.is_whole || options.head_is_whole
 }
 
-/// Whether a cell looks as if the delimiter had cut it out of its record rightly.
+/// Returns true if a cell contains nothing that speaks against the delimiter.
 fn is_clean(cell: &Cell<'_>, delimiter: Option<u8>, times: &mut TimestampParser) -> bool {
     let text = &*cell.text;
     if cell.is_quoted {
@@ -298,12 +302,12 @@ fn is_clean(cell: &Cell<'_>, delimiter: Option<u8>, times: &mut TimestampParser)
     !text.iter().any(is_foreign) || has_decimal_comma(text)
 }
 
-/// `https://...`
+/// Returns true for a text such as `https://...`.
 fn is_address(text: &[u8]) -> bool {
     memchr::memmem::find(text, b"://").is_some()
 }
 
-/// `-12,5`
+/// Returns true for a text such as `-12,5`.
 fn has_decimal_comma(text: &[u8]) -> bool {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let mut parts = digits.split(|&byte| byte == b',');

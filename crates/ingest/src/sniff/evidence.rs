@@ -2,8 +2,8 @@
 //! C-38).
 //!
 //! - E1. A type is inferred only if every cell that is not NULL has a value of it, and the cell can
-//!   be written again from that value: docs/import.md says which texts count as the same. What a
-//!   type would alter stays text (`exact`).
+//!   be written again from that value: docs/import.md says which texts count as the same. A cell
+//!   that a type would change makes its column text (`exact`).
 //! - E2. The evidence of several files for one column adds up (`merge`), in any order.
 
 use tidegate_model::{ColumnType, TimeUnit};
@@ -25,29 +25,29 @@ pub(crate) struct Evidence {
     booleans: u64,
     integers: u64,
     first_integer: Option<i64>,
-    /// Numbers that a DOUBLE does not alter; integers among them.
+    /// Numbers that a DOUBLE does not change; integers among them.
     numbers: u64,
-    /// Integers that a DOUBLE would alter.
+    /// Integers that a DOUBLE would change.
     wide: u64,
-    /// `NaN` and the infinities.
+    /// The words `NaN` and infinity.
     words: u64,
     uuids: u64,
     /// Cells with a time of day.
     times: u64,
     /// Cells with more fraction digits than TIMESTAMP keeps.
     nanos: u64,
-    /// Cells with a time that TIMESTAMP_NS does not reach.
+    /// Cells with a time outside the range of TIMESTAMP_NS.
     beyond_nanos: u64,
-    /// The first cell that is no such number.
+    /// The first cell that is not counted in `numbers`.
     no_number: Option<Box<[u8]>>,
-    /// In the order of preference.
+    /// The evidence for each format, in the order of preference.
     formats: Vec<FormatEvidence>,
     orders: Orders,
     notation: Notation,
     shape: TextShape,
 }
 
-/// The first cells that are a date in one order of day and month only.
+/// The first cells that are a date only in one order of day and month.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Orders {
     pub(crate) day_first: Option<Box<[u8]>>,
@@ -95,41 +95,42 @@ struct FormatEvidence {
     format: TimestampFormat,
     parser: TimestampParser,
     fitting: u64,
-    /// The first cell that does not have it.
+    /// The first cell that does not have the format.
     misfit: Option<Box<[u8]>>,
 }
 
-/// The type of a column.
+/// The inferred type of a column.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Inferred {
     pub(crate) ty: ColumnType,
-    /// For a timestamp or a date.
+    /// The format of a timestamp or a date.
     pub(crate) format: Option<TimestampFormat>,
 }
 
-/// Why a column is text though most of its cells are something else.
+/// The reason why a column is text though most of its cells are something else.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Spoiled {
-    /// How many cells are to blame, and of how many.
+    /// The number of cells that prevent the type, and of all cells.
     pub(crate) by: u64,
     pub(crate) cells: u64,
     pub(crate) example: Vec<u8>,
-    /// The kind of all others.
+    /// The kind of all other cells.
     pub(crate) others: &'static str,
 }
 
-/// A column is nearly of a type if at most one cell of so many is not.
+/// The minimum number of cells for each cell that is not of the type, for a column to be nearly of
+/// it.
 const SPOILED_PART: u64 = 10;
 
 impl Evidence {
-    /// `given` is the user's format, tried before the others.
+    /// Creates counts of 0; `given` is the user's format, tried before the others.
     pub(crate) fn new(given: Option<&TimestampFormat>) -> Evidence {
         let given = given.filter(|format| **format != TimestampFormat::Detect);
-        // Day first before month first: an ambiguous column is read so (C-38).
+        // Day first comes before month first: an ambiguous column is read day first (C-38).
         let probed = [TimestampFormat::Iso, TimestampFormat::DayFirst, TimestampFormat::MonthFirst];
         let formats = given.into_iter().chain(probed.iter()).map(|format| FormatEvidence {
             format: format.clone(),
-            // Microseconds reach over all years of four digits.
+            // Microseconds cover all years of four digits.
             parser: TimestampParser::new(format, TimeUnit::Micros),
             fitting: 0,
             misfit: None,
@@ -216,7 +217,7 @@ impl Evidence {
         self.shape.add(text);
     }
 
-    /// E2. Both have been asked with the same format.
+    /// Adds the evidence of another file (E2). Both were created with the same format.
     pub(crate) fn merge(&mut self, other: &Evidence) {
         self.cells += other.cells;
         self.valued += other.valued;
@@ -243,7 +244,7 @@ impl Evidence {
         self.shape.merge(&other.shape);
     }
 
-    /// Whether all cells but so many are numbers, or all are times, and there are some.
+    /// Returns true if all cells but so many are numbers, or all are times, and there are some.
     pub(super) fn is_text_because_of(&self, count: u64) -> bool {
         let others = self.cells.saturating_sub(count);
         let are_times = self.formats.iter().any(|format| format.fitting == others);
@@ -254,12 +255,12 @@ impl Evidence {
         &self.notation
     }
 
-    /// Cells with a time of day.
+    /// The number of cells with a time of day.
     pub(super) fn times(&self) -> u64 {
         self.times
     }
 
-    /// Whether these are numbers with decimal commas.
+    /// Returns true if the cells are numbers with decimal commas.
     pub(crate) fn has_commas(&self) -> bool {
         self.notation.has_commas(self.cells, self.integers)
     }
@@ -268,11 +269,11 @@ impl Evidence {
         &self.orders
     }
 
-    /// C-32, of a column that is not the designated timestamp.
+    /// Infers the type of a column that is not the designated timestamp (C-32).
     pub(crate) fn infer(&self) -> Inferred {
         let plain = |ty| Inferred { ty, format: None };
         let all = |count: u64| 0 < self.cells && count == self.cells;
-        // Names such as `Nan` and `Inf` are numbers among numbers only.
+        // Words such as `Nan` and `Inf` are numbers only among numbers.
         let are_numbers = 0 < self.numbers && self.wide == 0 && all(self.numbers + self.words);
         if all(self.booleans) {
             plain(ColumnType::Boolean)
@@ -283,7 +284,7 @@ impl Evidence {
         } else if let Some(format) = self.probed().find(|format| all(format.fitting)) {
             let format = &format.format;
             if 0 < self.times || format.has_time() {
-                // Neither unit holds all of them.
+                // Neither unit holds all of the values.
                 let is_torn = 0 < self.nanos && 0 < self.beyond_nanos;
                 if is_torn { plain(ColumnType::Varchar) } else { self.timestamp(format) }
             } else {
@@ -296,9 +297,9 @@ impl Evidence {
         }
     }
 
-    /// The designated timestamp is what the user's format says it is, and without one a timestamp
-    /// if most of its cells are: it can be nothing else, and the others are bad. `None` if most
-    /// are not; integers stay integers, since the user must say what they count.
+    /// Infers the type of the designated timestamp: by the user's format, and without one it is a
+    /// timestamp if most of its cells are, since it can be nothing else and the others are bad.
+    /// `None` if most are not; integers stay integers, since the user must give their unit.
     pub(crate) fn infer_designated(&self, given: Option<&TimestampFormat>) -> Option<Inferred> {
         if let Some(format) = given.filter(|format| **format != TimestampFormat::Detect) {
             return Some(self.timestamp(format));
@@ -311,7 +312,8 @@ impl Evidence {
         is_timestamp.then(|| self.timestamp(&best.format))
     }
 
-    /// Integers are no timestamps unless it is said of their column.
+    /// The formats without `Epoch`: integers are timestamps only if the user says so for their
+    /// column.
     fn probed(&self) -> impl Iterator<Item = &FormatEvidence> {
         self.formats.iter().filter(|format| !matches!(format.format, TimestampFormat::Epoch(_)))
     }
@@ -322,8 +324,8 @@ impl Evidence {
         Inferred { ty: ColumnType::Timestamp(unit), format: Some(format.clone()) }
     }
 
-    /// For a column that is a timestamp or a date by its table: the first format that all cells
-    /// have, else the one that most have.
+    /// The format of a column that is a timestamp or a date by its table: the first format that all
+    /// cells have, otherwise the one that most have.
     pub(crate) fn best_format(&self) -> &TimestampFormat {
         &self.best().format
     }
@@ -333,7 +335,7 @@ impl Evidence {
         most.expect("ISO is always tried")
     }
 
-    /// Whether day first and month first would do for the cells alike, bad ones aside.
+    /// Returns true if day first and month first fit the same cells, bad ones aside.
     pub(crate) fn is_ambiguous(&self) -> bool {
         let fitting = |wanted: &TimestampFormat| {
             let found = self.formats.iter().find(|format| format.format == *wanted);
@@ -343,7 +345,7 @@ impl Evidence {
         0 < day_first && day_first == fitting(&TimestampFormat::MonthFirst)
     }
 
-    /// Of a column that is text: the few cells because of which it is.
+    /// The few cells because of which the column is text.
     pub(crate) fn spoiled(&self) -> Option<Spoiled> {
         let numbers = (self.numbers + self.words, "numbers", &self.no_number);
         let times = self.best();
@@ -355,20 +357,20 @@ impl Evidence {
         Some(Spoiled { by, cells: self.cells, example, others })
     }
 
-    /// Whether no cell has said anything.
+    /// Returns true if there was no cell.
     pub(super) fn is_empty(&self) -> bool {
         self.cells == 0
     }
 
-    /// Whether the cells have a type, or are all values though no type holds them: phone numbers
-    /// are text, but no names.
+    /// Returns true if the cells have a type, or are all values although no type holds them: phone
+    /// numbers are text, but not names.
     pub(crate) fn is_typed(&self) -> bool {
-        // `NaN` is a value among values only.
+        // `NaN` is a value only among values.
         let are_values = 0 < self.valued && self.valued + self.words == self.cells;
         are_values || self.infer().ty != ColumnType::Varchar
     }
 
-    /// True if these are integers that could number the rows.
+    /// Returns true if the cells are integers that could number the rows.
     pub(super) fn counts_rows(&self) -> bool {
         0 < self.cells && self.integers == self.cells && matches!(self.first_integer, Some(0 | 1))
     }
@@ -378,13 +380,13 @@ impl Evidence {
         self.first_integer
     }
 
-    /// How many cells these are if a text is written otherwise than all of them; 0 if it is not.
+    /// The number of cells if a text is written differently from all of them; otherwise 0.
     pub(super) fn unlike(&self, text: &[u8]) -> u64 {
         if self.shape.is_unlike(text) { self.cells } else { 0 }
     }
 
-    /// Whether a cell that is not among these is a value on its own: the number, timestamp, boolean
-    /// or UUID that a header does not have (C-31).
+    /// Returns true if a cell that is not among these is a value by itself: a number, timestamp,
+    /// boolean or UUID, which a header does not have (C-31).
     pub(super) fn is_value(&self, text: &[u8]) -> bool {
         let is_number =
             || text.iter().any(u8::is_ascii_digit) && crate::parse::parse_f64(text).is_ok();
@@ -396,7 +398,8 @@ impl Evidence {
     }
 }
 
-/// Whether it is worth the time to parse a text: most are no timestamps, and show it soon.
+/// Returns true if a text may have a format: most texts are no timestamps, which a cheap test
+/// shows.
 fn may_be(text: &[u8], format: &TimestampFormat) -> bool {
     match format {
         TimestampFormat::Iso => text.get(4..).is_some_and(|rest| rest.contains(&b'-')),

@@ -1,8 +1,9 @@
-//! How a column writes its values, as far as that says more than their type: points and commas of
-//! numbers, offsets of times, `\N` for NULL.
+//! Details of how a column writes its values, beyond their type: points and commas of numbers,
+//! offsets of times, `\N` for NULL.
 //!
-//! - NO1. `1.000` is a thousand in files with decimal commas, and one in others: where a sample has
-//!   decimal commas, a column in which every point may part thousands stays text (decision 0007).
+//! - NO1. `1.000` is a thousand in files with decimal commas, and one in others: if a sample has
+//!   decimal commas, a column in which every point may separate thousands stays text
+//!   (decision 0007).
 
 use std::cmp::Reverse;
 
@@ -15,36 +16,36 @@ use crate::parse::trimmed;
 /// Counts over the cells of a column.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Notation {
-    /// Fractions whose point is a decimal one.
+    /// Fractions with a decimal point.
     points: u64,
     /// Numbers such as `1.000`, and the first of them.
     grouped: u64,
     grouped_example: Option<Box<[u8]>>,
     /// Numbers with a decimal comma, or with several points between thousands.
     continental: u64,
-    /// Timestamps that have an offset.
+    /// Timestamps with an offset.
     offsets: u64,
-    /// Texts with which other programs write NULL, by their places in `NULL_TEXTS`.
+    /// Texts by which other programs write NULL, by their positions in `NULL_TEXTS`.
     nulls: [u64; NULL_TEXTS.len()],
 }
 
-/// What other programs write for NULL. Some of them are words as well: so they stay text, and a
-/// note tells of them where nothing but text stands beside numbers or times.
+/// The texts by which other programs write NULL. Some of them are words as well: so they stay text,
+/// and a note names them where they are the only text beside numbers or times.
 const NULL_TEXTS: [&str; 8] = ["\\N", "null", "NULL", "NA", "N/A", "NaT", "None", "-"];
 
-/// What is known of all columns.
+/// The properties of all columns together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings {
-    /// Whether a column has decimal commas.
+    /// True if a column has decimal commas.
     pub(crate) has_commas: bool,
-    /// Whether a semicolon parts fields, as it does where commas are decimal ones.
+    /// True if a semicolon separates fields, as is usual with decimal commas.
     pub(crate) has_semicolons: bool,
-    /// Whether the type is a guess.
+    /// True if the type is a guess.
     pub(crate) is_guess: bool,
 }
 
 impl Notation {
-    /// A number that a DOUBLE holds and a BIGINT does not.
+    /// Counts a number that a DOUBLE holds and a BIGINT does not.
     pub(super) fn add_fraction(&mut self, text: &[u8]) {
         if is_grouped(text) {
             self.grouped += 1;
@@ -54,14 +55,14 @@ impl Notation {
         }
     }
 
-    /// A cell that is no number.
+    /// Counts a cell that is no number.
     pub(super) fn add_other(&mut self, text: &[u8]) {
         self.continental += u64::from(is_continental(text));
         let null = NULL_TEXTS.iter().position(|null| null.as_bytes() == text);
         self.nulls[null.unwrap_or(0)] += u64::from(null.is_some());
     }
 
-    /// A timestamp with a time of day.
+    /// Counts a timestamp with a time of day.
     pub(super) fn add_time(&mut self, text: &[u8]) {
         self.offsets += u64::from(has_offset(text));
     }
@@ -79,18 +80,19 @@ impl Notation {
         }
     }
 
-    /// Whether all points may part thousands, and there is one.
+    /// Returns true if there are points and all of them may separate thousands.
     fn may_be_thousands(&self) -> bool {
         0 < self.grouped && self.points == 0
     }
 
-    /// Whether these are numbers with decimal commas, of so many cells and integers.
+    /// Returns true if so many cells, of which so many are integers, are numbers with decimal
+    /// commas.
     pub(super) fn has_commas(&self, cells: u64, integers: u64) -> bool {
         0 < self.continental && self.continental + self.grouped + integers == cells
     }
 }
 
-/// What a column is, unless it could be misread (NO1).
+/// The inferred type of a column, or text if its values could be misread (NO1).
 pub(crate) fn inferred(evidence: &Evidence, has_commas: bool) -> Inferred {
     let found = evidence.infer();
     let is_torn = has_commas && evidence.notation().may_be_thousands();
@@ -100,8 +102,8 @@ pub(crate) fn inferred(evidence: &Evidence, has_commas: bool) -> Inferred {
     }
 }
 
-/// The note on texts that may be NULL: `\N` is hardly ever anything else, and others are told of
-/// where they alone make the column text.
+/// The note on texts that may be NULL: `\N` rarely means anything else, and others are named only
+/// if they alone make the column text.
 fn nulls(name: &str, evidence: &Evidence) -> Option<String> {
     let counts = &evidence.notation().nulls;
     let at = (0..counts.len()).max_by_key(|&at| (counts[at], Reverse(at)))?;
@@ -115,7 +117,7 @@ fn nulls(name: &str, evidence: &Evidence) -> Option<String> {
     })
 }
 
-/// The notes on a column whose values may mean something else to their writer.
+/// The notes on a column whose values may have another meaning for their writer.
 pub(crate) fn remarks(
     (name, column): (&str, &Inferred),
     evidence: &Evidence,
@@ -168,15 +170,15 @@ fn thousands(
     }
 }
 
-/// Whether a number has one point, which may part thousands.
+/// Returns true if a number has one point, which may separate thousands.
 fn is_grouped(text: &[u8]) -> bool {
     let mut parts = unsigned(text).split(|&byte| byte == b'.');
     let (first, second) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     is_leading(first) && is_three_digits(second) && parts.next().is_none()
 }
 
-/// Whether a text is a number that is read rightly only with a decimal comma and points between
-/// thousands: not `1,234`, which may be a thousand elsewhere.
+/// Returns true if a text is a number only with a decimal comma and points between thousands: not
+/// `1,234`, which may be a thousand elsewhere.
 fn is_continental(text: &[u8]) -> bool {
     let text = unsigned(text);
     let comma = memchr::memchr(b',', text);
@@ -200,7 +202,7 @@ fn is_continental(text: &[u8]) -> bool {
     is_whole && is_fraction && is_proof
 }
 
-/// Whether digits may stand before the first point between thousands.
+/// Returns true if digits may stand before the first point between thousands.
 fn is_leading(digits: &[u8]) -> bool {
     matches!(digits, [b'1'..=b'9', ..]) && digits.len() <= 3 && are_digits(digits)
 }
@@ -220,7 +222,7 @@ fn unsigned(text: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether something stands behind the time of a timestamp.
+/// Returns true if there are bytes behind the time of a timestamp.
 fn has_offset(text: &[u8]) -> bool {
     let time = memchr::memchr(b':', text).map_or(&[][..], |at| &text[at..]);
     time.iter().any(|byte| matches!(byte, b'+' | b'-' | b'Z' | b'z' | b'C' | b'c'))

@@ -1,7 +1,7 @@
 //! Records of a sample, cell by cell: RFC 4180 with the rules of COPY C-26 and C-27.
 //!
-//! A plain state machine: it sees a sample, and the dialects it is asked to try are mostly wrong
-//! ones. Not here: the reading of a whole file (`index`).
+//! A plain state machine: it reads only samples, and most of the dialects that it tries are wrong.
+//! Not here: the reading of a whole file (`index`).
 
 use std::borrow::Cow;
 
@@ -9,15 +9,15 @@ use tidegate_model::limits;
 
 use super::LineEnd;
 
-/// What separates cells and records.
+/// The bytes that separate cells and records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
-    /// `None`: a record is one cell.
+    /// The byte between cells; `None`: a record is one cell.
     pub(super) delimiter: Option<u8>,
-    /// `None`: nothing quotes.
+    /// The byte that quotes; `None`: nothing quotes.
     pub(super) quote: Option<u8>,
     pub(super) line_end: LineEnd,
-    /// True if a blank line is a record of one empty cell; else it is none.
+    /// True if a blank line is a record of one empty cell; otherwise it is no record.
     pub(super) blank_is_record: bool,
 }
 
@@ -28,30 +28,30 @@ pub(super) struct Cell<'a> {
     pub(super) is_quoted: bool,
 }
 
-/// A record: every line begins one that is not blank, or counts all the same.
+/// A record: every line that is not blank begins one, and blank lines do if they count as records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Record<'a> {
-    /// The first of its cells, one more than a table can have.
+    /// The first of its cells, at most one more than a table can have.
     pub(super) cells: Vec<Cell<'a>>,
-    /// How many there are.
+    /// The number of its cells.
     pub(super) count: usize,
-    /// Where it begins in the sample.
+    /// The start of the record in the sample.
     pub(super) start: usize,
-    /// It ends with a line end rather than with the sample.
+    /// True if it ends with a line end rather than with the sample.
     pub(super) is_whole: bool,
-    /// Every quote that opens is closed, right before a delimiter or the end.
+    /// True if every quote that opens is closed, directly before a delimiter or the end.
     pub(super) is_sound: bool,
-    /// A cell that is not quoted has a quote in it.
+    /// True if a cell that is not quoted contains a quote.
     pub(super) has_stray_quote: bool,
 }
 
-/// Reads records from the start of a sample.
+/// A reader of records from the start of a sample.
 #[derive(Clone, Debug)]
 pub(super) struct Records<'a> {
     bytes: &'a [u8],
     at: usize,
     shape: Shape,
-    /// How many cells the record before has: the next one probably has as many.
+    /// The number of cells of the previous record: the next one probably has as many.
     count: usize,
 }
 
@@ -60,12 +60,12 @@ impl<'a> Records<'a> {
         Records { bytes, at: 0, shape, count: 0 }
     }
 
-    /// How many bytes are read.
+    /// The number of bytes that were read.
     pub(super) fn offset(&self) -> usize {
         self.at
     }
 
-    /// Skips what is left of a record in whose midst the sample begins, outside of quotes.
+    /// Skips the rest of a record if the sample begins inside it, outside of quotes.
     pub(super) fn skip_rest_of_record(&mut self) {
         loop {
             self.skip_to_end_of_cell();
@@ -79,12 +79,12 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// How many bytes the line end takes that is next; 0 if there is none.
+    /// The number of bytes of a line end at this position; 0 if there is none.
     fn line_end_len(&self) -> usize {
         match (self.shape.line_end, &self.bytes[self.at..]) {
             (LineEnd::LfOrCrlf, [b'\r', b'\n', ..]) => 2,
             (LineEnd::LfOrCrlf, [b'\n', ..]) | (LineEnd::Cr, [b'\r', ..]) => 1,
-            // The end of the input is a line end.
+            // The end of the input counts as a line end.
             (LineEnd::LfOrCrlf, [b'\r']) => 1,
             _ => 0,
         }
@@ -108,7 +108,7 @@ impl<'a> Records<'a> {
         self.at = self.bytes.len();
     }
 
-    /// A cell, and whether it is sound.
+    /// Reads a cell; the second value is true if the cell is sound.
     fn cell(&mut self) -> (Cell<'a>, bool) {
         let start = self.at;
         let first = self.bytes.get(start).copied();
@@ -124,7 +124,7 @@ impl<'a> Records<'a> {
         (Cell { text, is_quoted: true }, is_sound)
     }
 
-    /// From behind the opening quote to behind the closing one, if there is one.
+    /// Reads from behind the opening quote to behind the closing one, if there is one.
     fn quoted_text(&mut self, quote: u8) -> (Cow<'a, [u8]>, bool) {
         let mut text = Cow::Borrowed(&[][..]);
         loop {

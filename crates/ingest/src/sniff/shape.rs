@@ -1,5 +1,5 @@
-//! How the texts of a column are written: the evidence for a header where nothing but text is
-//! below, as `city` above `Rome`, `Oslo` and `Bern`.
+//! Traits of the texts of a column: the evidence for a header where all columns are text, such as
+//! `city` above `Rome`, `Oslo` and `Bern`.
 
 /// The traits that all texts of a column have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -8,7 +8,7 @@ pub(super) struct TextShape {
 }
 
 impl Default for TextShape {
-    /// Of no text: all traits.
+    /// The traits of no text: all.
     fn default() -> TextShape {
         TextShape { all: u16::MAX }
     }
@@ -23,13 +23,14 @@ impl TextShape {
         self.all &= other.all;
     }
 
-    /// True if a text lacks a trait that all of the others have.
+    /// Returns true if a text lacks a trait that all of the others have.
     pub(super) fn is_unlike(&self, text: &[u8]) -> bool {
         self.all & !traits(text) != 0
     }
 }
 
-/// Names are no longer, and what comes behind in a text says little.
+/// The number of bytes of a text that are inspected: names are no longer, and later bytes show
+/// little.
 const NAME_BYTES: usize = 64;
 
 /// A bit for each kind of character that the text has, and for the kind of its first.

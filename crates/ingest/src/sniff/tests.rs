@@ -1,4 +1,4 @@
-//! Samples and what they are found to be.
+//! Samples and the descriptions that are detected.
 
 use tidegate_model::{PartitionUnit, TimeUnit};
 
@@ -23,7 +23,8 @@ const OPTIONS: SniffOptions<'_> = SniffOptions {
     head_is_whole: true,
 };
 
-/// `delimiter header name:TYPE(format) ...`, with the notes behind it, or the error.
+/// The result as text: `delimiter header name:TYPE(format) ...`, with the notes behind it, or the
+/// error.
 fn shown(result: Result<Sniffed, SniffError>) -> String {
     let sniffed = match result {
         Ok(sniffed) => sniffed,
@@ -50,7 +51,7 @@ fn check_with(head: &str, options: &SniffOptions<'_>, expected: &str) {
     assert_eq!(shown(sniff(head.as_bytes(), &[], options)), expected, "{head:?}");
 }
 
-/// The type of one column with these cells.
+/// Checks the type of one column with these cells.
 #[track_caller]
 fn check_type(cells: &[&str], expected: &str) {
     let rows: String = cells.iter().map(|cell| format!("\"\",{cell},x\n")).collect();
@@ -87,7 +88,8 @@ fn a_colon_is_part_of_a_text_unless_it_is_given() {
     check_with("a:b\n1:2\n", &given, ": header a:BIGINT b:BIGINT");
 }
 
-// A title with a bar in it made one column of three, and a browser's name cut a file at colons.
+// A title with a bar in it made one column of three, and the name of a browser split a file at
+// colons.
 #[test]
 fn texts_with_delimiters_in_them_do_not_hide_a_regular_one() {
     let rows = |header: &str, row: &dyn Fn(usize) -> String| {
@@ -110,7 +112,7 @@ fn texts_with_delimiters_in_them_do_not_hide_a_regular_one() {
     });
     let found = sniff(titles.as_bytes(), &[], &OPTIONS).expect("sniffed");
     assert_eq!((found.dialect.delimiter, found.names.join(" ")), (b'\t', "url title".to_owned()));
-    // One bad record is no reason to take another.
+    // One bad record is no reason to prefer another delimiter.
     check(&(pages + "1,2\n"), ", header id:BIGINT url:VARCHAR title:VARCHAR");
 }
 
@@ -148,7 +150,7 @@ fn one_column_needs_no_delimiter() {
     check("2024-01-15T10:00:00\n2024-01-15T10:00:01\n", "\\u{1f} rows f0:TIMESTAMP(iso)");
     check("https://a.b/c\nhttps://d.e/f\n", "\\u{1f} rows f0:VARCHAR");
     check("t\n2024-01-15 10:00:00\n", "\\u{1f} header t:TIMESTAMP(iso)");
-    // A byte that no text has, since a comma may come behind the sample.
+    // The delimiter is a byte that no text contains, since a comma may occur behind the sample.
     check("a,b;c\td|e:f\ng\nh\ni\nj\nk\n", "\\u{1f} rows f0:VARCHAR");
 }
 
@@ -253,7 +255,7 @@ fn the_designated_timestamp_is_what_its_format_says() {
     let designated = SniffOptions { designated: Some("TS"), ..OPTIONS };
     check_with("ts,v\n2024-01-15,1\n", &designated, ", header ts:TIMESTAMP(iso) v:BIGINT");
     check_with("ts,v\n1705312800,1\n", &designated, ", header ts:BIGINT v:BIGINT");
-    // Of its values the most decide, of others all.
+    // For the designated timestamp most values decide, for other columns all.
     check_with(
         "ts,v\n2024-01-15,2024-01-15\nx,x\n15/01/2024,2024-01-15\n2024-01-15 10:00,\n\
          2024-01-15,\n",
@@ -372,7 +374,7 @@ fn columns_go_by_name_or_by_position_or_nowhere() {
     let auto = |head: &str| targets(head, Header::Auto, None);
     assert_eq!(auto("C,a\n1,2\n"), "[2, 0] 0");
     assert_eq!(auto("1,2\n"), "[0, 1] 0");
-    // Names that the table does not have may be values: they are a row.
+    // Names that the table does not have may be values: the record is a row.
     assert_eq!(auto("x,y,z\n1,2,3\n"), "[0, 1, 2] 0");
     assert_eq!(targets("x,y,z\n1,2,3\n", Header::Present, None), "[0, 1, 2] 1");
     assert_eq!(auto("a,b,zz\n1,2,3\n"), "the table has no column `zz`");
@@ -429,7 +431,7 @@ fn windows_are_read_from_the_first_record_that_begins_in_them() {
     };
     check(b"9,9\n3.5,c\n", "id:DOUBLE text:VARCHAR");
     check(b".5,9\n3,c\n4,d", "id:BIGINT text:VARCHAR");
-    // Inside quotes: what looks like records is text until the quote is closed.
+    // Inside quotes, lines that look like records are text until the quote is closed.
     check(b"x,y\nx,y\nx\"\n3.5,c\n4.5,d\n5.5,e\n6.5,f\n", "id:DOUBLE text:VARCHAR");
     check(
         b"text \"\"x\"\" text\nx,y\"\n3.5,\"p\nx,q\"\n4.5,\"p\nx,q\"\n",

@@ -1,27 +1,27 @@
-//! Records from the midst of a file, where nobody says whether the first byte is inside quotes.
+//! Records from the middle of a file, whose first byte may be inside or outside of quotes.
 //!
-//! Both answers are tried: the wrong one reads text as records, and few of those have the right
-//! number of cells. Whatever does not fit is left out, since this is a sample and nothing more.
-//! Where quoted text goes over lines the wrong answer can fit, so there only what stands around the
-//! window's first quote counts: it opens or it closes, or the window says nothing.
+//! Both assumptions are tried: the wrong one reads text as records, and few of those have the right
+//! number of cells. Records that do not fit are left out, since this is only a sample. If quoted
+//! texts contain line ends, the wrong assumption can fit; then only the bytes around the window's
+//! first quote decide: it opens or it closes, or the window is ignored.
 
 use super::records::{Record, Records, Shape};
 
-/// How much of a window is read: many windows say more than long ones.
+/// The number of bytes of a window that are read: many windows show more than long ones.
 const BYTES: usize = 16 << 10;
-/// But so many records in any case, as far as the window goes.
+/// The number of records that are read in any case, as far as the window has them.
 const RECORDS: usize = 8;
 
-/// Whether quoted text goes over lines.
+/// The lines of quoted texts, as far as the head shows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum QuotedLines {
-    /// None was seen.
+    /// Each quoted text of the head is in one line.
     Single,
-    /// Some does.
+    /// Some quoted texts contain line ends.
     Several,
 }
 
-/// The records of a window that have `columns` cells, with the better of both answers.
+/// The records of a window that have `columns` cells, by the better of both assumptions.
 pub(super) fn fitting<'a>(
     window: &'a [u8],
     shape: Shape,
@@ -51,7 +51,7 @@ pub(super) fn fitting<'a>(
     }
     let Some(behind) = behind_open_quote(window, shape) else { return outside };
     let (inside, inside_whole) = fitting(behind);
-    // By the share of records that fit, then by their number.
+    // The share of records that fit decides, then their number.
     let outside_share = outside.len() * inside_whole.max(1);
     let inside_share = inside.len() * outside_whole.max(1);
     if (outside_share, outside.len()) < (inside_share, inside.len()) { inside } else { outside }
@@ -70,13 +70,13 @@ fn whole_records(bytes: &[u8], shape: Shape) -> Vec<Record<'_>> {
     records
 }
 
-/// What a quote does.
+/// The role of a quote.
 enum Side {
     Opens,
     Closes,
 }
 
-/// What the first quote of a window does, if what stands around it tells.
+/// The role of the first quote of a window, if the bytes around it show it.
 fn first_quote(window: &[u8], shape: Shape) -> Option<Side> {
     let quote = shape.quote?;
     let at = memchr::memchr(quote, window)?;
@@ -91,7 +91,7 @@ fn first_quote(window: &[u8], shape: Shape) -> Option<Side> {
     }
 }
 
-/// If the window begins inside quotes: what comes behind the quote that closes them.
+/// The bytes behind the quote that closes, if the window begins inside quotes.
 fn behind_open_quote(window: &[u8], shape: Shape) -> Option<&[u8]> {
     let quote = shape.quote?;
     let mut at = 0;

@@ -1,8 +1,8 @@
-//! The part of a text that is not read yet, and the small pieces that all forms share.
+//! A cursor over the text that is not parsed yet, and the small parsers that all forms share.
 
 use super::moment::Offset;
 
-/// What is left of a text.
+/// The rest of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     pub(super) rest: &'a [u8],
@@ -71,7 +71,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Some digits in a row.
+/// A number of adjacent digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Digits {
     pub(super) value: u32,
@@ -79,7 +79,7 @@ pub(super) struct Digits {
 }
 
 impl Digits {
-    /// What they are as the first digits of `width` ones (at most 9): `5` of three is 500.
+    /// The value of the digits as the first ones of `width` (at most 9): `5` of three is 500.
     pub(super) fn as_fraction(self, width: usize) -> u32 {
         (self.count..width).fold(self.value, |value, _| value * 10)
     }

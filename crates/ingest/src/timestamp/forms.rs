@@ -1,4 +1,4 @@
-//! The forms that need no pattern, in the obvious way: ISO 8601 and dates with slashes.
+//! General parsers of the forms without a pattern: ISO 8601 and dates with slashes.
 
 use tidegate_model::time::CivilDate;
 
@@ -7,14 +7,14 @@ use super::moment::{Fields, Moment, Offset};
 use super::prefix::DateOrder;
 use crate::parse::CellError;
 
-/// `yyyy-MM-dd`, alone or followed by a time.
+/// Parses `yyyy-MM-dd`, alone or followed by a time.
 pub(super) fn parse_iso(text: &[u8]) -> Result<Moment, CellError> {
     let mut cursor = Cursor::new(text);
     let fields = iso_date(&mut cursor).and_then(|date| after_date(&mut cursor, date));
     fields.ok_or(CellError::NotATimestamp)?.moment()
 }
 
-/// `dd/MM/yyyy` or `MM/dd/yyyy`, alone or followed by a time.
+/// Parses `dd/MM/yyyy` or `MM/dd/yyyy`, alone or followed by a time.
 pub(super) fn parse_slashes(text: &[u8], order: DateOrder) -> Result<Moment, CellError> {
     let mut cursor = Cursor::new(text);
     let fields = slash_date(&mut cursor, order).and_then(|date| after_date(&mut cursor, date));
@@ -39,7 +39,8 @@ fn slash_date(cursor: &mut Cursor<'_>, order: DateOrder) -> Option<CivilDate> {
     Some(CivilDate { year: i64::from(year), month, day })
 }
 
-/// Nothing, or `T` or a space, `HH:mm`, perhaps `:ss`, perhaps a fraction, perhaps an offset.
+/// Parses the text behind a date: nothing, or `T` or a space, `HH:mm`, perhaps `:ss`, perhaps a
+/// fraction, perhaps an offset.
 fn after_date(cursor: &mut Cursor<'_>, date: CivilDate) -> Option<Fields> {
     let mut fields = Fields { date, hour: 0, minute: 0, second: 0, nanos: 0, offset: Offset::UTC };
     if cursor.is_at_end() {
@@ -62,7 +63,7 @@ fn after_date(cursor: &mut Cursor<'_>, date: CivilDate) -> Option<Fields> {
     cursor.is_at_end().then_some(fields)
 }
 
-/// An offset or the word UTC, perhaps behind a space: some tools write `... 10:00:00 UTC`.
+/// Parses an offset or the word UTC, perhaps behind a space: some tools write `... 10:00:00 UTC`.
 fn offset_or_utc(cursor: &mut Cursor<'_>) -> Option<Offset> {
     cursor.eat(b" ");
     if cursor.eat_word("UTC") { Some(Offset::UTC) } else { cursor.offset() }

@@ -1,4 +1,4 @@
-//! What a text says about an instant, before it is known to be one.
+//! The parsed fields of a text, and the instant that they denote after a check of their ranges.
 
 use tidegate_model::TimeUnit;
 use tidegate_model::time::CivilDate;
@@ -16,7 +16,7 @@ pub(super) struct Fields {
     pub(super) offset: Offset,
 }
 
-/// How far local time is ahead of UTC, as it was read.
+/// The difference of local time to UTC, as it was parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offset {
     pub(super) is_behind: bool,
@@ -34,19 +34,19 @@ impl Offset {
     }
 }
 
-/// A day and a time of day that exist, and an offset.
+/// A valid day and time of day, and an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
-    /// Since 1970-01-01, as written.
+    /// Days since 1970-01-01, in local time.
     pub(super) days: i64,
-    /// As written; below a day's.
+    /// Nanoseconds of the day, in local time.
     pub(super) nanos_of_day: i64,
-    /// How many seconds the written time is ahead of UTC.
+    /// The seconds by which local time is ahead of UTC.
     offset_seconds: i64,
 }
 
 impl Fields {
-    /// M1.
+    /// Checks the ranges of the fields (M1).
     pub(super) fn moment(&self) -> Result<Moment, CellError> {
         let has_time = self.hour < 24 && self.minute < 60 && self.second < 60;
         match self.offset.seconds() {
@@ -61,7 +61,7 @@ impl Fields {
 }
 
 impl Moment {
-    /// The instant in a unit, cut toward the past (M2).
+    /// The instant in a unit, rounded toward the past (M2).
     pub(super) fn instant(&self, unit: TimeUnit) -> Result<i64, CellError> {
         let second = self.days * 86_400 - self.offset_seconds + self.nanos_of_day / 1_000_000_000;
         let nanos = self.nanos_of_day % 1_000_000_000;
@@ -69,7 +69,7 @@ impl Moment {
             TimeUnit::Micros => nanos / 1_000,
             TimeUnit::Nanos => nanos,
         };
-        // In the first second that an `i64` reaches, only the sum is in its range.
+        // In the first second of the range of an `i64`, only the sum is within the range.
         let instant = i128::from(second) * i128::from(unit.per_second()) + i128::from(fraction);
         i64::try_from(instant).map_err(|_| CellError::TimeOutOfRange)
     }

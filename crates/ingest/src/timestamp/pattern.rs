@@ -1,11 +1,11 @@
-//! A timestamp pattern that the user wrote, and how a text is matched with it.
+//! Timestamp patterns of the user, and their general matcher.
 //!
 //! - A1. A pattern gives each field at most once, so that no field of a text is lost.
-//! - A2. Steps take as many digits as they may and never give any back.
+//! - A2. Steps take as many digits as they may, without backtracking.
 //!
-//! Fields that a pattern lacks are those of 1970-01-01T00:00:00Z. A day name is read over: with a
-//! date it says nothing new. A day number counts only beside a week. Not here: the two notations,
-//! which are in `compile`.
+//! Fields that a pattern lacks are those of 1970-01-01T00:00:00Z. A day name is skipped: with a
+//! date it adds nothing. A day number counts only beside a week. Not here: the two notations, which
+//! are in `compile`.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ use crate::parse::CellError;
 
 mod compile;
 
-/// A compiled pattern. `Display` gives it as it was written.
+/// A compiled pattern. `Display` gives its original text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pattern {
     text: String,
@@ -26,18 +26,18 @@ pub struct Pattern {
     iso: Option<IsoShape>,
 }
 
-/// What comes next in a text.
+/// The next part of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Step {
     /// These bytes.
     Literal(Vec<u8>),
     /// A number of `min` to `max` digits.
     Number { field: Field, min: usize, max: usize },
-    /// Digits of the fraction: they are the first of `width` ones that count `nanos` each.
+    /// Digits of the fraction: `min` to `width`, the last of which counts `nanos` if all are there.
     Fraction { min: usize, width: usize, nanos: u32 },
-    /// English, three letters or all.
+    /// An English month name, three letters or the whole.
     MonthName,
-    /// Likewise.
+    /// An English day name, three letters or the whole.
     DayName,
     /// `am` or `pm`.
     HalfOfDay,
@@ -45,18 +45,18 @@ enum Step {
     Offset,
     /// A zone of a fixed offset by name, or an offset.
     Zone,
-    /// Spaces and tabs, or none.
+    /// Any number of spaces and tabs.
     Blanks,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Field {
     Year,
-    /// Of the years 2000 to 2099.
+    /// Two digits of the years 2000 to 2099.
     YearOf2000,
-    /// 69 to 99 are of the last century.
+    /// Two digits, of which 69 to 99 are of the last century.
     YearOfPosix,
-    /// Two digits are of the years 2000 to 2099, others as they are.
+    /// Two digits of the years 2000 to 2099, or another number of digits as written.
     YearAsWritten,
     Month,
     Day,
@@ -69,16 +69,16 @@ enum Field {
     Second,
 }
 
-/// A pattern whose texts begin as ISO ones do, so that the quick path can read them.
+/// The shape of a pattern whose texts begin like ISO ones, so that the fast path can parse them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct IsoShape {
     separator: u8,
-    /// The least and the greatest number of fraction digits.
+    /// The minimum and the maximum number of fraction digits.
     digits: (usize, usize),
     has_offset: bool,
 }
 
-/// What was found in a text so far.
+/// The fields that were parsed so far.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     fields: Fields,
@@ -94,12 +94,12 @@ impl Pattern {
         Ok(Pattern { text: text.to_owned(), iso: IsoShape::of(&steps), steps })
     }
 
-    /// Whether a text can have more than six fraction digits.
+    /// Returns true if a text can have more than six fraction digits.
     pub(super) fn has_nanos(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, Step::Fraction { nanos: 1, .. }))
     }
 
-    /// Whether a text has a part of the time of day.
+    /// Returns true if a text has a part of the time of day.
     pub(super) fn has_time(&self) -> bool {
         self.steps.iter().any(|step| match step {
             Step::Number { field, .. } => {
@@ -110,12 +110,12 @@ impl Pattern {
         })
     }
 
-    /// Whether the quick path may read its texts, if `allows_iso` agrees.
+    /// Returns true if the fast path may parse its texts, subject to `allows_iso`.
     pub(super) fn is_like_iso(&self) -> bool {
         self.iso.is_some()
     }
 
-    /// Of a text that the quick path has read: whether this pattern reads it alike.
+    /// Returns true if the pattern gives the same result for a text that the fast path has parsed.
     #[inline]
     pub(super) fn allows_iso(&self, text: &[u8]) -> bool {
         let (Some(shape), Some((prefix, rest))) = (self.iso, text.split_first_chunk::<19>()) else {
@@ -132,7 +132,7 @@ impl Pattern {
             && digits <= shape.digits.1
     }
 
-    /// The obvious way.
+    /// The general matcher.
     pub(super) fn matches(&self, text: &[u8]) -> Result<Moment, CellError> {
         let mut cursor = Cursor::new(text);
         let mut found = Found::nothing();
@@ -159,7 +159,7 @@ impl Found {
         Found { fields, day_of_year: None, week: None, day_of_week: 1, is_afternoon: None }
     }
 
-    /// `None` if the text goes on in another way.
+    /// Takes a step; `None` if the text does not match.
     fn take(&mut self, step: &Step, cursor: &mut Cursor<'_>) -> Option<()> {
         match step {
             Step::Literal(bytes) => return cursor.eat(bytes).then_some(()),
@@ -205,7 +205,7 @@ impl Found {
         }
     }
 
-    /// `None` if a field is out of the range that it has in its pattern.
+    /// The fields; `None` if a field is out of the range that it has in its pattern.
     fn fields(&self) -> Option<Fields> {
         let mut fields = self.fields;
         if let Some(is_afternoon) = self.is_afternoon {
@@ -221,7 +221,7 @@ impl Found {
     }
 }
 
-/// Twelve o'clock is the first hour of its half.
+/// The hour of the day; twelve o'clock is the first hour of its half.
 fn hour_of_half(hour: u32, is_afternoon: bool) -> Option<u32> {
     (1..=12).contains(&hour).then(|| hour % 12 + if is_afternoon { 12 } else { 0 })
 }
@@ -264,19 +264,19 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
-/// Takes one of these names, or its first three letters, and numbers it from 1.
+/// Takes one of these names, or its first three letters, and returns its number from 1.
 fn named(cursor: &mut Cursor<'_>, names: &[&str]) -> Option<u32> {
     let mut letters = *cursor.rest.first_chunk::<3>()?;
     letters.make_ascii_lowercase();
     let position = names.iter().position(|name| name.as_bytes().starts_with(&letters))?;
-    // All of it, if all of it is there.
+    // The whole name is taken if it is there.
     if !cursor.eat_word(names[position]) {
         cursor.rest = &cursor.rest[3..];
     }
     u32::try_from(position + 1).ok()
 }
 
-/// UTC, the abbreviations to which RFC 2822 (section 4.3) gives an offset, or an offset.
+/// Parses UTC, the abbreviations to which RFC 2822 (section 4.3) gives an offset, or an offset.
 fn zone(cursor: &mut Cursor<'_>) -> Option<Offset> {
     const ZONES: [(&str, u32); 11] = [
         ("UTC", 0),
@@ -335,7 +335,7 @@ impl IsoShape {
     }
 }
 
-/// How many digits a fraction can have, and the steps behind it.
+/// The possible numbers of digits of a fraction, and the steps behind it.
 fn fraction_digits(steps: &[Step]) -> Option<((usize, usize), &[Step])> {
     let [Step::Literal(point), fractions @ ..] = steps else {
         return Some(((0, 0), steps));
@@ -346,7 +346,7 @@ fn fraction_digits(steps: &[Step]) -> Option<((usize, usize), &[Step])> {
     let mut digits = (0, 0);
     let mut rest = fractions;
     while let [Step::Fraction { min, width, nanos }, behind @ ..] = rest {
-        // Each part must begin where the one before it ends, whatever the text.
+        // Each part must begin where the one before it always ends.
         let begins_at = 9 - nanos.ilog10() as usize - width;
         if digits != (begins_at, begins_at) {
             return None;

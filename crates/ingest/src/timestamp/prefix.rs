@@ -1,19 +1,19 @@
-//! The quick path: a date of ten bytes that is mostly one that was there before, and a time of
-//! eight, read as words.
+//! The fast path: a date of ten bytes, which mostly occurred before, and a time of eight, parsed as
+//! words.
 //!
-//! - Q1. `None` means only that the obvious way must decide (M4).
+//! - Q1. `None` means only that the general path must decide (M4).
 //! - Q2. The start of a remembered day and that of the next one are both `i64`s, so that adding a
 //!   time of day never overflows.
 //!
-//! The last day is compared first: in a file in order it is the right one. Others are kept in a
-//! table of two months, for files that are not.
+//! The last day is compared first: in a file in the order of time it is the right one. Others are
+//! kept in a table of two months, for files in other orders.
 
 use tidegate_model::TimeUnit;
 use tidegate_model::time::is_leap_year;
 
 use crate::parse::{ZEROS, all_digits, number, word_at};
 
-/// In which order a date of ten bytes gives its parts.
+/// The order of the parts of a date of ten bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum DateOrder {
     /// `yyyy-MM-dd`
@@ -24,29 +24,29 @@ pub(super) enum DateOrder {
     MonthDayYear,
 }
 
-/// Reads dates, and remembers them.
+/// A parser of dates that remembers them.
 #[derive(Clone, Debug)]
 pub(super) struct Prefix {
     order: DateOrder,
-    /// What a day counts: the unit's in a day, or 1.
+    /// The number of units in a day, or 1 for a parser of days.
     per_day: i64,
     last: Day,
     days: [Day; DAYS],
 }
 
-/// A date that was read.
+/// A date that was parsed.
 #[derive(Clone, Copy, Debug)]
 struct Day {
-    /// Its ten bytes, as two words that overlap.
+    /// Its ten bytes, as two overlapping words.
     key: (u64, u64),
     /// Its start (Q2).
     start: i64,
 }
 
-/// No ten bytes have this key: its words differ where they overlap.
+/// An entry that no ten bytes match: the words of its key differ where they overlap.
 const NO_DAY: Day = Day { key: (0, u64::MAX), start: 0 };
 
-/// Days of an odd and of an even month.
+/// The size of the table: the days of an odd and of an even month.
 const DAYS: usize = 64;
 
 impl Prefix {
@@ -54,7 +54,7 @@ impl Prefix {
         Prefix { order, per_day, last: NO_DAY, days: [NO_DAY; DAYS] }
     }
 
-    /// Ten bytes to the start of their day.
+    /// The start of the day of a date of ten bytes.
     #[inline]
     pub(super) fn date(&mut self, date: &[u8; 10]) -> Option<i64> {
         if key_of(date) != self.last.key {
@@ -63,14 +63,14 @@ impl Prefix {
         Some(self.last.start)
     }
 
-    /// A date, `T` or a space, `HH:mm:ss`, up to nine fraction digits, `Z` or nothing.
+    /// Parses a date, `T` or a space, `HH:mm:ss`, up to nine fraction digits, `Z` or nothing.
     pub(super) fn instant(&mut self, text: &[u8], unit: TimeUnit) -> Option<i64> {
         self.date(text.first_chunk::<10>()?)?;
         self.instant_of_same_day(text, unit)
     }
 
-    /// As `instant`, for a text with the date of the one before. It calls nothing, and so has no
-    /// registers to save.
+    /// Does the work of `instant` for a text with the date of the previous one. It calls no
+    /// function, and so saves no registers.
     #[inline]
     pub(super) fn instant_of_same_day(&self, text: &[u8], unit: TimeUnit) -> Option<i64> {
         let prefix = text.first_chunk::<19>()?;
@@ -133,10 +133,10 @@ fn days_of_text(date: [u8; 10], order: DateOrder) -> Option<i64> {
     days_of(together / 10_000, together / 100 % 100, together % 100)
 }
 
-/// `CivilDate::to_days` for years of four digits, as quick as dates that change from row to row
-/// ask for; `None` if there is no such day.
+/// A `CivilDate::to_days` for years of four digits, fast enough for dates that change from row to
+/// row; `None` if there is no such day.
 fn days_of(year: u32, month: u32, day: u32) -> Option<i64> {
-    /// Of each month: its length, and the days before it in its year.
+    /// The length of each month, and the number of days before it in its year.
     const MONTHS: [(u32, u32); 13] = [
         (0, 0),
         (31, 0),
@@ -158,18 +158,18 @@ fn days_of(year: u32, month: u32, day: u32) -> Option<i64> {
         return None;
     }
     let day_of_year = before + if 2 < month { leap_day } else { 0 } + day - 1;
-    // Year 0 moved by a whole cycle of the calendar, so that nothing is negative.
+    // The year is moved by a whole cycle of the calendar, so that nothing is negative.
     let days = days_before(year + 400) + day_of_year;
     Some(i64::from(days) - i64::from(days_before(1970 + 400)))
 }
 
-/// From the first day of year 1 to that of `year`.
+/// The number of days from the first day of year 1 to that of `year`.
 const fn days_before(year: u32) -> u32 {
     let years = year - 1;
     years * 365 + years / 4 - years / 100 + years / 400
 }
 
-/// `HH:mm:ss` as a word of text.
+/// The second of the day of `HH:mm:ss` as a word of text.
 #[inline]
 fn second_of_day(text: u64) -> Option<u32> {
     const COLONS: u64 = 0x0000_FF00_00FF_0000;
@@ -180,7 +180,7 @@ fn second_of_day(text: u64) -> Option<u32> {
     }
     let pairs = digits * 10 + (digits >> 8);
     let [hour, _, _, minute, _, _, second, _] = pairs.to_le_bytes();
-    // A pair that is too large gets its high bit set; none reaches the byte above.
+    // A pair that is too large sets its high bit; none carries into the byte above.
     let room = u64::from_le_bytes([128 - 24, 0, 0, 128 - 60, 0, 0, 128 - 60, 0]);
     if (pairs + room) & 0x0080_0000_8000_0080 != 0 {
         return None;
@@ -188,17 +188,17 @@ fn second_of_day(text: u64) -> Option<u32> {
     Some(u32::from(hour) * 3_600 + u32::from(minute) * 60 + u32::from(second))
 }
 
-/// What follows the seconds, at byte 19: a point and one to nine digits, or nothing.
+/// Parses the text behind the seconds, at byte 19: a point and one to nine digits, or nothing.
 #[inline]
 fn fraction_nanos(text: &[u8]) -> Option<i64> {
-    /// By the number of digits: what the last of them counts.
+    /// The nanoseconds of one unit of the last digit, by the number of digits.
     const NANOS: [u32; 10] =
         [0, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
     let [b'.', digits @ ..] = text.get(19..)? else {
         return (text.len() == 19).then_some(0);
     };
     let scale = *NANOS.get(digits.len())?;
-    // The text is longer than a word: all digits but the ninth are at the end of its last one.
+    // The text is longer than a word: all digits but the ninth are at the end of its last word.
     let margin = 64 - 8 * digits.len().min(8);
     let last = u64::from_le_bytes(*text.last_chunk()?) ^ ZEROS;
     let word = if digits.is_empty() { return None } else { last >> margin << margin };
@@ -233,7 +233,7 @@ mod tests {
         use DateOrder::{DayMonthYear, MonthDayYear, YearMonthDay};
         for order in [YearMonthDay, DayMonthYear, MonthDayYear] {
             let mut prefix = Prefix::new(order, 1);
-            // Days that share a slot follow each other, and each comes again.
+            // Days that share a slot follow each other, and each occurs again.
             for day in [1, 28] {
                 for year in [1924, 2024, 2023, 1924, 2014, 2024] {
                     for month in [1, 3, 11, 1] {

@@ -1,4 +1,4 @@
-//! Tables of texts, and the quick path against the obvious one (M4).
+//! Tables of texts, and the comparison of the fast path with the general one (M4).
 
 use tidegate_model::Timestamp;
 use tidegate_model::time::IsoTimestamp;

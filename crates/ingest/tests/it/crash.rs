@@ -1,5 +1,5 @@
-//! An import on a disk that loses power, fails or is full: the table is as it was, or as the
-//! import has left it; what was acknowledged is there, and no file is left that nobody names.
+//! An import on a disk that loses power, fails or is full: the table is unchanged, or has all of
+//! the import; acknowledged imports are there, and no file is left that no table names.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -27,7 +27,7 @@ fn schema() -> Schema {
     schema_of(&columns, Some("ts"), PartitionUnit::Day)
 }
 
-/// The rows of three days, out of order, and a bad one.
+/// The rows of three days, out of order, and one bad row.
 fn text(import: usize) -> Vec<u8> {
     let mut text = Vec::new();
     for row in 0..30 {
@@ -42,7 +42,7 @@ fn text(import: usize) -> Vec<u8> {
 
 const IMPORTS: usize = 2;
 
-/// The table after each number of imports; `None` before the first.
+/// The contents of the table after each number of imports; `None` before the first.
 type States = Vec<Option<Vec<Vec<Value>>>>;
 
 fn states() -> States {
@@ -56,11 +56,11 @@ fn states() -> States {
     states
 }
 
-/// How far somebody came.
+/// The progress of a run.
 struct Outcome {
-    /// So many imports were acknowledged.
+    /// The number of imports that were acknowledged.
     acknowledged: usize,
-    /// Why the next one was not.
+    /// The reason why the next one was not.
     error: Option<Error>,
 }
 
@@ -72,9 +72,9 @@ fn run(disk: &Arc<dyn Disk>) -> Outcome {
     let world = World { disk: Arc::clone(disk), root: PathBuf::from(ROOT), database };
     for import in 0..IMPORTS {
         let mut options = world.options(&schema(), &[input(import)]);
-        // One worker, so that the same calls come in the same order.
+        // With one worker the same calls come in the same order.
         options.workers = NonZeroUsize::MIN;
-        // Writes are in flight, and finished in any order: a sync must not come before them.
+        // Writes are in flight, and are finished in any order: a sync must not come before them.
         options.io = IoMode::Simulated { seed: 5 };
         match world.import(&options) {
             Ok(summary) => assert_eq!((summary.rows_imported, summary.rows_rejected), (30, 1)),
@@ -96,7 +96,7 @@ fn new_disk(seed: u64) -> (SimDisk, Arc<dyn Disk>) {
     (disk.clone(), Arc::new(disk))
 }
 
-/// What a table holds now, as the number of imports that are in it.
+/// The number of imports that the present table contains.
 fn state_of(database: &Database, states: &States, context: &str) -> usize {
     let found = database.snapshot(TABLE).ok().map(|snapshot| read_table(&snapshot));
     let rows = |state: &Option<Vec<Vec<Value>>>| state.as_ref().map(Vec::len);
@@ -108,8 +108,8 @@ fn state_of(database: &Database, states: &States, context: &str) -> usize {
     state
 }
 
-/// Opens what is left of a database: it holds one of these numbers of imports and nothing else, is
-/// sound, and takes another import.
+/// Opens the remains of a database: it contains one of these numbers of imports and nothing else,
+/// is sound, and accepts another import.
 fn check(disk: &SimDisk, allowed: std::ops::RangeInclusive<usize>, states: &States, context: &str) {
     let world = World::on(Arc::new(disk.clone()), Path::new(ROOT));
     let state = state_of(&world.database, states, context);
@@ -123,7 +123,7 @@ fn check(disk: &SimDisk, allowed: std::ops::RangeInclusive<usize>, states: &Stat
     assert_eq!(world.rows().len(), before + 1, "{context}");
 }
 
-/// Every file of the database is one that a table names.
+/// Checks that a table names every file of the database.
 #[track_caller]
 fn check_litter(disk: &SimDisk, database: &Database, context: &str) {
     let (mut tables, mut named) = (BTreeSet::new(), BTreeSet::new());
@@ -139,7 +139,7 @@ fn check_litter(disk: &SimDisk, database: &Database, context: &str) {
         let is_fine = match parts[..] {
             ["lock"] | ["data", "catalog" | "catalog.copy"] => true,
             ["wal", name] => name == "head" || name.ends_with(".wal"),
-            // The catalog may still name it.
+            // The catalog may still name the directory.
             ["kept", name] => name.ends_with(".kept"),
             ["data", table, "manifest"] => tables.contains(table),
             ["data", table, "symbols", name] => tables.contains(table) && name.ends_with(".sym"),
@@ -152,7 +152,7 @@ fn check_litter(disk: &SimDisk, database: &Database, context: &str) {
     assert!(litter.is_empty(), "{context}: {litter:?}");
 }
 
-/// How many syncs a run without faults has, and how many bytes it leaves.
+/// The number of syncs of a run without faults, and of the bytes that it leaves.
 fn whole_run() -> (u64, u64) {
     let (disk, shared) = new_disk(0);
     let before = disk.syncs();
@@ -173,7 +173,7 @@ fn a_crash_at_any_sync_leaves_whole_imports() {
         for survivor in 0..4 {
             let context = format!("crash at sync {nth}, survivor {survivor}");
             let left = disk.after_power_loss_by(survivor);
-            // What was under way may be there, if it is there whole.
+            // The import that was in progress may be there, if it is complete.
             let most = (outcome.acknowledged + 1).min(IMPORTS);
             check(&left, outcome.acknowledged..=most, &states, &context);
         }
@@ -181,7 +181,7 @@ fn a_crash_at_any_sync_leaves_whole_imports() {
     assert!(failures > 18, "{failures} imports were cut short; the other syncs are checkpoints");
 }
 
-/// Power is lost between two calls, with any part of what was not synced on disk.
+/// Power is lost between two calls, with any part of the unsynced bytes on disk.
 #[test]
 fn a_crash_at_any_write_leaves_whole_imports() {
     let states = states();
@@ -201,7 +201,8 @@ fn a_crash_at_any_write_leaves_whole_imports() {
     assert!(survivors.len() > 40, "{} writes and syncs", survivors.len());
     let mut reached = 0;
     for (call, survivor) in survivors.iter().enumerate() {
-        // An import is there for good once it is there at all.
+        // Of the imports that an earlier crash has left, at most the last, unacknowledged one may
+        // be missing.
         let context = format!("before call {call}");
         let opened = World::on(Arc::new(survivor.clone()), Path::new(ROOT));
         let state = state_of(&opened.database, &states, &context);
@@ -213,7 +214,7 @@ fn a_crash_at_any_write_leaves_whole_imports() {
     assert_eq!(reached, IMPORTS, "the log has more writes than the last import");
 }
 
-/// What an import may have left that has failed with this error.
+/// The numbers of imports that may be there after this error.
 fn after_failure(outcome: &Outcome) -> std::ops::RangeInclusive<usize> {
     let is_in_doubt =
         matches!(outcome.error, Some(Error::Storage(tidegate_storage::Error::InDoubt { .. })));
@@ -285,7 +286,7 @@ fn a_full_disk_fails_imports_until_there_is_room() {
     assert!(failures > 10, "{failures} imports failed");
 }
 
-/// A day of its own for each row, in no order.
+/// Rows in no order, each of a different day.
 fn rows_of_days(days: u64) -> String {
     let day = |n: u64| (n * 37) % days;
     let row = |n: u64| {
@@ -296,8 +297,8 @@ fn rows_of_days(days: u64) -> String {
 }
 
 /// An import kept the files of all its segments open until its commit: rows of more partitions than
-/// a process may have files could not be imported. What is closed before must be on disk, with the
-/// writes of all workers.
+/// a process may have open files could not be imported. Files that are closed earlier must be
+/// synced, with the writes of all workers.
 #[test]
 fn an_import_keeps_few_files_open_and_loses_no_row() {
     for workers in 1..=3 {

@@ -1,5 +1,5 @@
-//! The bodies of the fuzz targets, run over their committed corpora: what a fuzzer once found stays
-//! found, and the bodies never rot (STYLE 39). Fuzzing itself: `fuzz/README.md`.
+//! The bodies of the fuzz targets, run over their committed corpora: findings of a fuzzer stay
+//! tested, and the bodies stay in working order (STYLE 39). Fuzzing itself: `fuzz/README.md`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::world::{TABLE, World, put, schema_of};
 #[path = "../../../../fuzz/src/targets/all.rs"]
 pub(crate) mod targets;
 
-/// Where the corpora are.
+/// The directory of the corpora.
 pub(crate) fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus-seed")
 }
@@ -27,11 +27,11 @@ fn replay(target: &str, check: fn(&[u8])) {
     assert!(!entries.is_empty(), "{}", dir.display());
     for entry in entries {
         let path = dir.join(&entry.name);
-        // If it panics, this is the only place that knows the file.
+        // After a panic the file is known only here.
         println_on_failure(&path);
         check(&RealDisk.read(&path).unwrap());
     }
-    // What is nothing, and what is short, is in no corpus.
+    // Empty and short inputs are in no corpus.
     for length in 0..40_u8 {
         check(&vec![0; length.into()]);
         check(&(0..length).map(|byte| byte.wrapping_mul(37)).collect::<Vec<u8>>());
@@ -59,7 +59,7 @@ targets!(
     timestamp, wal_group,
 );
 
-/// Everything that a database has on disk, made by an import.
+/// The files of a database, created by an import.
 fn database() -> (SimDisk, World) {
     let disk = SimDisk::new(1);
     let world = World::on(Arc::new(disk.clone()), Path::new("/"));
@@ -95,12 +95,12 @@ fn database() -> (SimDisk, World) {
     (disk, world)
 }
 
-/// The value in a file of one value: docs/format.md, Envelope.
+/// The value in a checksummed file: docs/format.md, Envelope.
 fn body(file: &[u8]) -> &[u8] {
     &file[20..file.len() - 4]
 }
 
-/// The corpora of stored values, written anew: after a change of a format.
+/// Writes the corpora of stored values anew, for a change of a format.
 #[test]
 #[ignore = "slow: writes files of the repository, by hand after a change of a format"]
 fn corpora_of_stored_values_are_written() {
@@ -130,7 +130,7 @@ fn corpora_of_stored_values_are_written() {
     write("manifest", body(&read("/db/data/1/manifest")));
 }
 
-/// The records of a group as the target wants them.
+/// The records of a group in the form of the target's input.
 fn group_seed(group: &[u8]) -> Vec<u8> {
     let word = |at: usize| u32::from_le_bytes(group[at..at + 4].try_into().unwrap()) as usize;
     let (bytes, count) = (word(32), word(40));

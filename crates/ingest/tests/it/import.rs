@@ -1,5 +1,5 @@
-//! The import from files to rows: whatever the path through the pipeline, the table is the one
-//! that a plain reader with one thread would make.
+//! Imports from files to rows: whatever the path through the pipeline, the table is the same as
+//! that of a plain reader with one thread.
 
 pub(crate) mod random;
 pub(crate) mod hook;

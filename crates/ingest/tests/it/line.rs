@@ -1,10 +1,10 @@
-//! The line protocol against its slow reader, on random lines: fine ones, damaged ones, cut
-//! anywhere. What a single value does is tested in the module itself.
+//! The line protocol against its slow reader, on random lines: valid ones, damaged ones, split
+//! anywhere. Single values are tested in the module itself.
 
 use crate::fuzz::targets::line;
 use crate::import::random::Random;
 
-/// A line as a client sends it, with everything that the grammar has.
+/// Appends a random line of a client, with every feature of the grammar.
 fn push_line(random: &mut Random, text: &mut Vec<u8>) {
     let names = ["t", "t", "t", "u", "cpu", "a\\ b", "\u{e9}", "T"];
     let keys =

@@ -1,5 +1,5 @@
-//! Tests of what users of the crate see. `plain` reads text the obvious way and is what the
-//! pipeline is compared with; `slow` does the same for single cells.
+//! Tests through the public interface of the crate. `plain` reads text in the simplest way, for
+//! comparison with the pipeline; `slow` does the same for single cells.
 
 #![cfg(test)]
 

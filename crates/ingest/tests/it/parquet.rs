@@ -1,5 +1,5 @@
-//! Parquet files through the same buckets and commit as text: what was written into them is in the
-//! table, whatever their row groups, encodings and types; and damage is an error.
+//! Parquet files through the same buckets and commit as text: the table has the values of the
+//! files, whatever their row groups, encodings and types; and damage is an error.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn world() -> World {
     World::on(Arc::new(SimDisk::new(1)), Path::new("/"))
 }
 
-/// How a file is written.
+/// The properties of a file.
 #[derive(Debug, Clone, Copy)]
 struct Writing {
     group_rows: usize,
@@ -66,7 +66,7 @@ fn write(batch: &RecordBatch, writing: &Writing) -> Vec<u8> {
     bytes
 }
 
-/// Columns of every type that a flat file can have, as the table's types and the file's.
+/// Columns of every type that a flat file can have, with the types of the table and of the file.
 fn columns() -> Vec<(&'static str, ColumnType, DataType)> {
     let symbol = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     vec![
@@ -337,7 +337,7 @@ fn refs(values: &[Value]) -> Vec<&Value> {
     values.iter().collect()
 }
 
-/// A file of a timestamp in milliseconds and a number of 64 bits.
+/// A file with a timestamp in milliseconds and a number of 64 bits.
 fn numbers(rows: &[(Option<i64>, Option<i64>)]) -> RecordBatch {
     let instants: TimestampMillisecondArray = rows.iter().map(|row| row.0).collect();
     let numbers: Int64Array = rows.iter().map(|row| row.1).collect();
@@ -372,7 +372,7 @@ fn values_that_a_column_cannot_hold_are_rejected_with_their_row() {
         assert_eq!(summary.rows_rejected, 6 - wanted.len() as u64, "{on_error:?}");
         assert_same_rows(&world.rows(), &wanted, &format!("{on_error:?}"));
         let listed = String::from_utf8(world.disk.read(&world.rejects()).unwrap()).unwrap();
-        // They had a line that was none, and byte 0.
+        // They had a wrong line, and byte 0.
         assert!(listed.contains("\"row\":2") && !listed.contains("\"line\""), "{listed}");
         assert!(!listed.contains("\"byte\""), "{listed}");
         let rejects = read_rejects(&*world.disk, &world.rejects());
@@ -382,7 +382,7 @@ fn values_that_a_column_cannot_hold_are_rejected_with_their_row() {
     }
 }
 
-/// Imports a file, which is refused without a trace.
+/// Imports a file, which must be refused without a trace.
 fn refused(bytes: &[u8], schema: &Schema, change: impl FnOnce(&mut ImportOptions)) -> Error {
     let world = world();
     let path = world.put("a.parquet", bytes);
@@ -432,7 +432,7 @@ fn files_without_rows_and_files_of_two_kinds_are_refused() {
 }
 
 /// A file with checksums of its pages (which the Rust writer does not write), of 64 rows: `ts` in
-/// steps of a second, `v` from 10^12 on, and `nothing`, a column that never has a value.
+/// steps of a second, `v` from 10^12 on, and `nothing`, a column with only NULL.
 const WITH_CHECKSUMS: &[u8] = include_bytes!("data/page_checksums.parquet");
 
 fn checksum_columns() -> [(&'static str, ColumnType); 3] {
@@ -472,7 +472,7 @@ fn a_page_that_is_not_what_its_checksum_says_is_refused() {
     assert!(shown.contains("CRC"), "{shown}");
 }
 
-/// Cut, a bit turned over, a byte of the footer changed.
+/// The damage: a file is cut off, a bit is inverted, a byte of the footer is changed.
 #[test]
 fn damaged_files_are_errors_and_never_panics() {
     let mut random = Random::new(7);
@@ -490,7 +490,7 @@ fn damaged_files_are_errors_and_never_panics() {
                 damaged[at] ^= 1 << random.below(8);
             }
             _ => {
-                // In the footer.
+                // The byte is in the footer.
                 let at = bytes.len() - 1 - random.index(3_000);
                 damaged[at] = random.next().to_le_bytes()[0];
             }
@@ -511,7 +511,7 @@ fn damaged_files_are_errors_and_never_panics() {
     assert!(failed > 60, "{failed} of 150 were refused");
 }
 
-/// More symbols than a worker keeps numbers for, in dictionaries of many row groups.
+/// There are more symbols than a worker can intern, in dictionaries of many row groups.
 #[test]
 fn dictionaries_of_row_groups_become_one_dictionary_of_the_table() {
     let schema = schema_of(&[("o", ColumnType::Symbol)], None, PartitionUnit::None);
@@ -536,7 +536,7 @@ fn dictionaries_of_row_groups_become_one_dictionary_of_the_table() {
     world.check_sound("dictionaries");
 }
 
-/// Integers were taken for microseconds whatever was said of them.
+/// Integers were read as microseconds, whatever unit was given.
 #[test]
 fn integers_are_times_in_the_unit_that_is_given() {
     let columns = [("ts", ColumnType::Timestamp(TimeUnit::Micros)), ("n", ColumnType::Int64)];
@@ -577,14 +577,14 @@ fn options_of_text_are_said_to_be_of_no_use() {
     assert_eq!(notes, [expected]);
 }
 
-/// A file of one column of times, whatever they are, and a number for each row.
+/// A file with one column of times in any form, and a number for each row.
 fn times(times: ArrayRef) -> Vec<u8> {
     let numbers = (0..).take(times.len()).map(Some).collect::<Int64Array>();
     let columns: [(&str, ArrayRef); 2] = [("ts", times), ("n", Arc::new(numbers))];
     write(&RecordBatch::try_from_iter(columns).unwrap(), &PLAIN)
 }
 
-/// Dictionaries of integers and numbers with fractions were taken for microseconds.
+/// Dictionaries of integers and numbers with fractions were read as microseconds.
 #[test]
 fn times_are_what_is_said_of_them_or_refused() {
     let columns = [("ts", ColumnType::Timestamp(TimeUnit::Micros)), ("n", ColumnType::Int64)];
@@ -628,7 +628,7 @@ fn times_are_what_is_said_of_them_or_refused() {
     }
 }
 
-/// A value that a column cannot hold became another: an infinity, or an integer without its
+/// A value that a column cannot hold became a different one: an infinity, or an integer without its
 /// fraction.
 #[test]
 fn numbers_do_not_lose_what_they_are() {
@@ -659,7 +659,7 @@ fn numbers_do_not_lose_what_they_are() {
     let lines: Vec<(u64, Option<&str>)> =
         lines.iter().map(|reject| (reject.1, reject.3.as_deref())).collect();
     assert_eq!(lines, [(2, Some("i")), (3, Some("f"))]);
-    // 4.55, rounded as its text is.
+    // The value is 4.55, rounded like its text.
     assert_eq!(world.rows()[1][3], Value::Integer(46));
 }
 

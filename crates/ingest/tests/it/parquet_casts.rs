@@ -1,5 +1,5 @@
 //! Every type of a Parquet file into every type of a table, with values at the edges of all of
-//! them, against decimal texts: what a column takes is the value, and all else is a bad cell.
+//! them, against decimal texts: a column accepts the exact value, and all others are bad cells.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,17 +20,17 @@ use tidegate_platform::SimDisk;
 use crate::import::random::Random;
 use crate::world::{World, read_rejects, schema_of};
 
-/// A value of a file, as the test thinks of it.
+/// A value of a file, in the form of the test.
 #[derive(Debug, Clone, PartialEq)]
 enum Item {
     Boolean(bool),
     Integer(i128),
     Float32(f32),
     Float64(f64),
-    /// Its digits, and how many of them stand behind the point.
+    /// All digits as a number, and the count of those behind the point.
     Decimal(i128, usize),
     Days(i64),
-    /// Nanoseconds, and those of the file's unit.
+    /// Nanoseconds since 1970, and those of one unit of the file.
     Instant(i128, i128),
     Text(String),
     Binary(Vec<u8>),
@@ -39,7 +39,7 @@ enum Item {
 
 const DAY: i128 = 86_400_000_000_000;
 
-/// The number as decimal digits: exactly, or as it is written where it has a fraction.
+/// The number as decimal digits: exactly, or in its written form if it has a fraction.
 fn digits(item: &Item) -> Option<String> {
     let text = match item {
         Item::Boolean(value) => u8::from(*value).to_string(),
@@ -69,7 +69,7 @@ fn digits(item: &Item) -> Option<String> {
     })
 }
 
-/// The value that a column has of it; `None`: it is a bad cell.
+/// The value in a column; `None` for a bad cell.
 fn expected(item: &Item, ty: ColumnType) -> Option<Value> {
     let digits = || digits(item);
     let integer = || digits()?.parse::<i128>().ok();
@@ -145,7 +145,7 @@ fn nanos(item: &Item) -> Option<i128> {
     }
 }
 
-/// An integer is a float only if the float is the integer; a decimal is the nearest one.
+/// An integer is a float only if the float equals the integer; a decimal is the nearest one.
 fn float64(item: &Item) -> Option<f64> {
     match item {
         Item::Float32(value) => Some((*value).into()),
@@ -164,7 +164,7 @@ fn float32(item: &Item) -> Option<f32> {
         Item::Float32(value) => Some(*value),
         Item::Float64(value) if !value.is_finite() => format!("{value}").parse().ok(),
         Item::Float64(value) => {
-            // All digits that a double can have.
+            // The format prints all digits that a double can have.
             let nearest: f32 = format!("{value:.1100}").parse().ok()?;
             nearest.is_finite().then_some(nearest)
         }
@@ -177,7 +177,7 @@ fn float32(item: &Item) -> Option<f32> {
     }
 }
 
-/// A type of a file: its name, and how an array of it is made.
+/// A type of a file: its name, and the function that makes an array of it.
 struct Source {
     name: &'static str,
     items: Vec<Option<Item>>,
@@ -210,14 +210,14 @@ fn instants<T: ArrowPrimitiveType<Native = i64>>(
     Source { name, items, array: Arc::new(native.collect::<PrimitiveArray<T>>()) }
 }
 
-/// Integers around all edges, and others.
+/// Integers around all edges, and random ones.
 fn numbers(random: &mut Random) -> Vec<i128> {
     let mut edges = vec![0];
     for power in [1, 2, 7, 8, 15, 16, 24, 31, 32, 53, 62, 63, 64] {
         let edge = 1_i128 << power;
         edges.extend([edge - 1, edge, edge + 1, -edge - 1, -edge, 1 - edge]);
     }
-    // Years 1, 1677, 2262, 9999, in seconds to nanoseconds.
+    // These seconds are the years 1, 1677, 2262, 9999; they are used in seconds to nanoseconds.
     for second in [-62_135_596_800_i128, -9_223_372_037, 9_223_372_037, 253_402_300_800] {
         for unit in [1, 1_000, 1_000_000, 1_000_000_000] {
             edges.extend([second * unit - 1, second * unit, second * unit + 1]);
@@ -405,7 +405,7 @@ fn byte_sources(random: &mut Random) -> [Source; 3] {
     ]
 }
 
-/// True if a column of a table takes values of such a column at all.
+/// Returns true if a column of a table accepts any values of such a column.
 fn is_taken(item: &Item, ty: ColumnType) -> bool {
     let is_number = matches!(
         item,
@@ -456,7 +456,7 @@ fn world() -> World {
     World::on(Arc::new(SimDisk::new(1)), Path::new("/"))
 }
 
-/// The targets of a source: their columns' names and types.
+/// The target columns of a source: their names and types.
 fn targets(item: &Item, is_wanted: bool) -> Vec<(String, ColumnType)> {
     let wide = ColumnType::Decimal { precision: 38, scale: 10 };
     let all = ColumnType::ALL.into_iter().chain([wide]).enumerate();
@@ -466,7 +466,7 @@ fn targets(item: &Item, is_wanted: bool) -> Vec<(String, ColumnType)> {
 
 const TIME: (&str, ColumnType) = ("ts", ColumnType::Timestamp(TimeUnit::Micros));
 
-/// The rows of an import, and which cells were bad.
+/// The rows of an import, and its bad cells.
 fn imported(
     source: &Source,
     targets: &[(String, ColumnType)],
@@ -527,16 +527,16 @@ fn a_value_is_the_same_in_every_type_that_holds_it_and_a_bad_cell_in_all_others(
     }
 }
 
-/// True if a text column has the value as a text file would have it.
+/// Returns true if a text column has the value in the form of a text file.
 fn is_written(item: &Item, ty: ColumnType) -> bool {
     let is_text = matches!(ty, ColumnType::Varchar | ColumnType::Symbol);
-    // No calendar has it.
+    // The instant is outside of every calendar.
     let is_beyond = matches!(item, Item::Instant(count, unit)
         if i64::try_from((count * unit).div_euclid(1_000)).is_err());
     is_text && !is_beyond && !matches!(item, Item::Text(_) | Item::Binary(_))
 }
 
-/// The text of a value is that of a text file: it is read from there as the same value.
+/// Checks that the text of a value, read from a text file, gives the same value.
 #[test]
 fn the_text_of_a_value_is_the_value_again() {
     for source in sources() {
@@ -548,7 +548,7 @@ fn the_text_of_a_value_is_the_value_again() {
             Item::Decimal(..) => ColumnType::Decimal { precision: 38, scale: 10 },
             Item::Boolean(_) => ColumnType::Boolean,
             Item::Uuid(_) => ColumnType::Uuid,
-            // Years beyond four digits are written and not read.
+            // Years of more than four digits are written but cannot be read.
             _ => continue,
         };
         let varchar = [("v".to_owned(), ColumnType::Varchar)];
@@ -579,7 +579,7 @@ fn the_text_of_a_value_is_the_value_again() {
     }
 }
 
-/// Doubles were refused by columns of decimals that take them, rounded, from a text file.
+/// Columns of decimals refused doubles, although they accept them, rounded, from a text file.
 #[test]
 #[expect(clippy::cast_possible_truncation, reason = "they are small")]
 fn decimals_are_rounded_as_those_of_text_files() {
@@ -670,7 +670,7 @@ fn columns_without_any_common_value_are_refused() {
     }
 }
 
-/// Integers were days in DATE, whatever was said of them.
+/// Integers were days in DATE, whatever unit was given.
 #[test]
 fn integers_count_what_is_said_in_every_type_of_time() {
     let sources = sources();
@@ -736,8 +736,8 @@ fn new_table(files: &[Vec<u8>]) -> Result<Contents, Error> {
     Ok((columns, world.rows()))
 }
 
-// The first file's types were those of the table: values of the others were rounded, cut or
-// rejected.
+// The types of the first file were those of the table: values of the other files were rounded, cut
+// off or rejected.
 #[test]
 fn a_new_table_has_types_that_hold_the_values_of_all_files() {
     let float = |value: f32| Arc::new(PrimitiveArray::<types::Float32Type>::from(vec![value]));
@@ -762,7 +762,7 @@ fn a_new_table_has_types_that_hold_the_values_of_all_files() {
     assert_eq!(found, columns("a", ColumnType::Float64));
     assert_eq!(rows, [[Value::Null], [Value::Float(1.5)]]);
 
-    // By name, also of columns that only a later file has.
+    // Columns are united by name, those that only a later file has included.
     let (found, rows) =
         new_table(&[of("a", int(1)), parquet(&[("c", int(2)), ("a", double(0.5))])]).unwrap();
     let (double_a, int_c) = (columns("a", ColumnType::Float64), columns("c", ColumnType::Int32));
@@ -775,7 +775,7 @@ fn a_new_table_has_types_that_hold_the_values_of_all_files() {
     assert!(error.contains("1.parquet: column `a` would be VARCHAR, and INT in "), "{error}");
 }
 
-// A decimal of few digits may come in 256 bits, and was refused for its width.
+// A decimal of few digits may be stored in 256 bits, and was refused for its width.
 #[test]
 fn a_decimal_is_as_wide_as_its_digits() {
     let values = vec![arrow::datatypes::i256::from(-12_345)];

@@ -1,5 +1,5 @@
-//! Damaged Parquet files: whatever their bytes are, an import gives rows or an error that names the
-//! file, and costs no memory that is only declared.
+//! Damaged Parquet files: for any bytes, an import gives rows or an error that names the file, and
+//! allocates no memory for sizes that are only declared.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::fuzz::targets::parquet::import_of;
 use crate::import::random::Random;
 use crate::world::{World, schema_of};
 
-/// Bytes of Thrift's compact protocol: the fields of a struct, in ascending order.
+/// A writer of Thrift's compact protocol: the fields of a struct, in ascending order.
 #[derive(Default)]
 struct Thrift {
     bytes: Vec<u8>,
@@ -78,7 +78,7 @@ impl Thrift {
     }
 }
 
-/// Physical types, encodings and codecs by their numbers.
+/// The numbers of physical types, encodings and codecs.
 const INT64: u64 = 2;
 const BYTE_ARRAY: u64 = 6;
 const PLAIN: u64 = 0;
@@ -87,7 +87,7 @@ const RLE_DICTIONARY: u64 = 8;
 const SNAPPY: u64 = 1;
 const ZSTD: u64 = 6;
 
-/// A file of one required column `v` in one row group, as its metadata and its pages are given.
+/// A file of one required column `v` in one row group, with the given metadata and pages.
 struct OneColumn {
     physical: u64,
     codec: u64,
@@ -132,7 +132,7 @@ fn with_footer(mut file: Vec<u8>, footer: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A page of data, whose header may lie about its size.
+/// A page of data, whose header may declare a wrong size.
 fn data_page(values: u64, encoding: u64, uncompressed: u64, bytes: &[u8]) -> Vec<u8> {
     let header = Thrift::default().i32(1, values).i32(2, encoding).i32(3, 3).i32(4, 3);
     let page = Thrift::default()
@@ -178,7 +178,7 @@ fn the_plain_file_of_these_tests_is_read() {
     assert_eq!(rows, [[Value::Integer(5)], [Value::Integer(-1)]]);
 }
 
-/// Each of these reserved memory for what is declared: terabytes, which ended the process.
+/// Each of these files reserved memory for a declared size: terabytes, which ended the process.
 #[test]
 fn what_is_only_declared_costs_no_memory() {
     let huge = 0x7FFF_FFFF;
@@ -189,7 +189,7 @@ fn what_is_only_declared_costs_no_memory() {
     let page = data_page(2, PLAIN, 1 << 29, &[16, 0, 0, 0]);
     let shown = format!("{PLACE}the page at byte 4 declares 512.0 MiB of values, more than its 4");
     refused(&file(INT64, SNAPPY, page), ColumnType::Int64, &shown);
-    // A few bytes of Zstandard can be any number of others: the memory of the import bounds them.
+    // A few bytes of Zstandard can decompress to any number: the memory of the import bounds them.
     let page = data_page(2, PLAIN, 300 << 20, &[16, 0, 0, 0]);
     let shown = format!(
         "{PLACE}the page at byte 4 has 300.0 MiB of values, and the import has 256.0 MiB of memory"
@@ -198,7 +198,7 @@ fn what_is_only_declared_costs_no_memory() {
     let page = dictionary_page(huge, &[0; 8]);
     let shown = format!("{PLACE}a page is damaged: it declares 2147483647 values in 8 bytes");
     refused(&file(INT64, 0, page), ColumnType::Int64, &shown);
-    // A list of 2^40 lengths, of which none is there.
+    // The list declares 2^40 lengths, and has none.
     let lengths = Thrift::default().varint(128).varint(4).varint(1 << 40).varint(0).bytes;
     let page = data_page(2, DELTA_LENGTH, lengths.len() as u64, &lengths);
     let shown = format!("{PLACE}a page is damaged: it declares 2 values");
@@ -222,18 +222,18 @@ fn a_footer_declares_no_more_than_it_has() {
     let schema = [root, leaf.clone()].concat();
     let wide = Thrift::default().i32(1, 1).list(2, 12, 2, &schema).end();
     refused(&damaged(&wide), ColumnType::Int64, "the schema is damaged");
-    // The library recurses into groups, and the end of a stack cannot be caught.
+    // The library recurses into groups, and a stack overflow cannot be caught.
     let group = Thrift::default().i32(3, 0).name(4, "g").i32(5, 1).end();
     let schema = [group.repeat(100_000), leaf].concat();
     let deep = Thrift::default().i32(1, 1).list(2, 12, 100_001, &schema).end();
     refused(&damaged(&deep), ColumnType::Int64, "nested more than 64 levels deep");
 }
 
-/// Panics of the library were `a worker has panicked`, without a file.
+/// The error after a panic of the library was `a worker has panicked`, without a file.
 #[test]
 fn a_panic_of_the_decoder_is_an_error_with_its_place() {
     let dictionary = dictionary_page(1, &7_i64.to_le_bytes());
-    // Codes of 200 bits.
+    // The codes have 200 bits.
     let page = data_page(2, RLE_DICTIONARY, 3, &[200, 4, 1]);
     let pages = [dictionary, page].concat();
     let file = OneColumn { physical: INT64, codec: 0, rows: 2, pages }.file();
@@ -250,7 +250,7 @@ fn a_row_group_has_the_rows_that_it_declares() {
     }
 }
 
-/// Small files of what writers use: dictionaries, deltas, both versions of pages, some codecs.
+/// Small files with common features: dictionaries, deltas, both versions of pages, some codecs.
 fn seeds() -> Vec<Vec<u8>> {
     let numbers: ArrayRef =
         Arc::new((0..40).map(|n| (n % 7 != 0).then_some(n * n)).collect::<Int64Array>());
@@ -299,7 +299,8 @@ fn footer_start(file: &[u8]) -> usize {
     end - length as usize
 }
 
-/// One damage: cut, turned over, overwritten, or a lie that keeps what is behind it readable.
+/// Damages a file: it is cut off, a bit is inverted, a byte is overwritten, or a declared number is
+/// changed so that the bytes behind it stay readable.
 fn damage(random: &mut Random, file: &mut Vec<u8>) {
     let start = footer_start(file);
     let large: &[u8] = random.pick(&[
@@ -323,7 +324,7 @@ fn damage(random: &mut Random, file: &mut Vec<u8>) {
             file[at] = random.next().to_le_bytes()[0];
         }
         4 => {
-            // A number of the footer is another one.
+            // A number in the footer is changed.
             let at = start + random.index(file.len() - 8 - start);
             file.splice(at..=at, large.iter().copied());
             let end = file.len() - 8;
@@ -331,7 +332,7 @@ fn damage(random: &mut Random, file: &mut Vec<u8>) {
             file[end..end + 4].copy_from_slice(&length.to_le_bytes());
         }
         _ => {
-            // Numbers of a header of a page, or lengths in it.
+            // A number or a length in the header of a page is changed.
             let at = 4 + random.index(start - 4);
             let end = (at + large.len()).min(start);
             file[at..end].copy_from_slice(&large[..end - at]);
@@ -339,7 +340,7 @@ fn damage(random: &mut Random, file: &mut Vec<u8>) {
     }
 }
 
-/// Bytes of address space that this process has had at most, in KiB.
+/// The peak size of the address space of this process, in KiB.
 #[expect(clippy::disallowed_methods, reason = "the process's own numbers, which are no file")]
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -376,7 +377,7 @@ fn thousands_of_damaged_files_are_rows_or_errors_and_take_little_memory() {
     }
     assert!(failed > 1_000, "{failed} were refused, {panicked} of them by a panic");
     let grown = peak_kib() - before;
-    // Other tests run at the same time. A single lie was worth terabytes.
+    // Other tests run at the same time. A single wrong size took terabytes.
     assert!(grown < 4 << 20, "{grown} KiB of address space");
 }
 
@@ -419,7 +420,7 @@ fn a_nested_column_can_be_left_out_by_name() {
     }
 }
 
-/// The corpus of the fuzz target: files of writers, and damaged ones.
+/// Writes the corpus of the fuzz target: files of writers, and damaged ones.
 #[test]
 #[ignore = "slow: writes files of the repository, by hand after a change of them"]
 fn corpus_of_parquet_is_written() {

@@ -1,5 +1,5 @@
-//! Times in Parquet files: INT96, texts, and instants that no calendar has; and texts that are not
-//! UTF-8.
+//! Times in Parquet files: INT96, texts, and instants outside of every calendar; and texts that are
+//! not UTF-8.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn world() -> World {
 /// The values of the column, its bad cells, and the summary of the import.
 type Imported = (Vec<Value>, Vec<(u64, String)>, ImportSummary);
 
-/// Imports a column into one of this type; bad cells are NULL, and listed as row and reason.
+/// Imports a column into a column of this type; bad cells are NULL, and listed as row and reason.
 fn import_into(bytes: &[u8], ty: ColumnType) -> Result<Imported, Error> {
     let world = world();
     let schema = schema_of(&[("t", ty)], None, PartitionUnit::None);
@@ -81,7 +81,7 @@ fn import_into(bytes: &[u8], ty: ColumnType) -> Result<Imported, Error> {
 const DAY_NANOS: u64 = 86_400_000_000_000;
 const EPOCH: u32 = 2_440_588;
 
-/// 9999-12-31 became 1816.
+/// The date 9999-12-31 became 1816.
 #[test]
 fn int96_is_read_in_all_its_range_and_never_wraps() {
     let values = [
@@ -113,7 +113,7 @@ fn int96_is_read_in_all_its_range_and_never_wraps() {
     let wanted = [Value::Integer(0), Value::Null, Value::Integer(1_999), Value::Integer(-1)];
     assert_eq!(rows[..4], wanted);
     assert_eq!(bad.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [5, 6, 7, 8]);
-    // A new table gets what has the range.
+    // A new table gets a type with the full range.
     let world = world();
     let path = world.put("a.parquet", &bytes);
     let schema = schema_of(&[("t", MICROS)], None, PartitionUnit::None);
@@ -122,7 +122,8 @@ fn int96_is_read_in_all_its_range_and_never_wraps() {
     assert_eq!(world.import(&options).unwrap().schema.columns()[0].ty, MICROS);
 }
 
-/// Dates were read day first, each by itself, and those that are only month first were rejected.
+/// Dates were read day first, each by itself, and those that are valid only month first were
+/// rejected.
 #[test]
 fn the_order_of_days_and_months_is_found_for_the_whole_column() {
     let bytes = texts(&["01/02/2024", "12/25/2024", "02/01/2024"]);
@@ -148,7 +149,7 @@ fn a_date_that_contradicts_the_guess_fails_the_import() {
     let error = import_into(&texts(&dates), ColumnType::Date).unwrap_err().to_string();
     let wanted = "/a.parquet, row 4501, column `t`: `12/25/2024` is no date day first";
     assert!(error.starts_with(wanted), "{error}");
-    // What is no date at all is a bad cell.
+    // A text that is not a date at all is a bad cell.
     dates[4_500] = "soon";
     let (rows, bad, _) = import_into(&texts(&dates), ColumnType::Date).unwrap();
     assert_eq!((rows.len(), bad), (5_000, vec![(4_501, "not a date".to_owned())]));
@@ -171,10 +172,10 @@ fn the_last_instant_of_all_is_written_or_refused() {
     assert!(bad.iter().all(|(_, reason)| reason == "a date with a time of day"), "{bad:?}");
 }
 
-/// They failed the import.
+/// Such texts failed the import.
 #[test]
 fn texts_that_are_not_utf8_are_bad_cells() {
-    // A column of bytes that its file calls text: the writer takes no such text.
+    // The column has bytes, but its file declares text: the writer does not accept such text.
     let values = [&b"fine"[..], b"\xFF\xFE", b"a\0b", "\u{20ac}".as_bytes()];
     let schema = parse_message_type("message m { REQUIRED BYTE_ARRAY t (UTF8); }").unwrap();
     let properties = Arc::new(WriterProperties::builder().build());
@@ -196,7 +197,7 @@ fn texts_that_are_not_utf8_are_bad_cells() {
     }
 }
 
-/// Values are listed as they are written, and text as it stands.
+/// Values are listed in their text form, and text unchanged.
 #[test]
 fn the_list_of_rejects_shows_the_value() {
     let binary: ArrayRef = Arc::new(BinaryArray::from(vec![&b"\x00\xFF"[..]]));

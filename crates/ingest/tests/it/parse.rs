@@ -1,4 +1,4 @@
-//! Parsers of cells against the obvious ones: on values written as text, and on text of all kinds.
+//! Parsers of cells against simple ones: on values written as text, and on text of all kinds.
 
 use proptest::prelude::*;
 use tidegate_ingest::parse::{
@@ -13,7 +13,7 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Text of few different characters, so that much of it is nearly a number.
+/// Text of few different characters, so that many texts are nearly a number.
 fn nearly_a_number() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop::sample::select(b"0000123456789999...+-eE \tnaifty\\x:_\xFF".as_slice());
     prop::collection::vec(byte, 0..24)
@@ -28,7 +28,7 @@ fn integer_text() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A point anywhere, or an exponent, or neither.
+/// Digits with a point at any place, with an exponent, or with neither.
 fn decimal_text() -> impl Strategy<Value = Vec<u8>> {
     let exponent = prop_oneof![Just(String::new()), "[eE][+-]{0,1}[0-9]{1,3}"];
     ("[+-]{0,1}", "[0-9]{0,22}", "[.]{0,1}", "[0-9]{0,22}", exponent).prop_map(

@@ -1,15 +1,15 @@
-//! Delimited text to rows in the obvious way: one thread, one byte after the other, one cell after
-//! the other. What the parallel pipeline must agree with (STYLE 40).
+//! A plain reader of delimited text: one thread, one byte after the other, one cell after the
+//! other. The parallel pipeline must agree with it (STYLE 40).
 //!
 //! - P1. A quote opens only at the start of a field; text between a closing quote and the next
 //!   delimiter makes the record bad, and quotes in it are text.
-//! - P2. LF ends a record, with a CR before it or without; in a `Cr` dialect CR does. The end of
-//!   the file is a line end. Blank lines are no records, but they are lines.
+//! - P2. LF ends a record, with or without a CR before it; in a `Cr` dialect CR does. The end of
+//!   the file is a line end. Blank lines are not records, but they are lines.
 //! - P3. An unquoted empty field is NULL, and so is the unquoted NULL text; a quoted empty one is
-//!   empty text, or NULL in a column that is no text.
+//!   empty text, or NULL in a column that is not text.
 //! - P4. A bad record is one reject. So is a bad field: of several in a record, the first in the
-//!   order of the table's columns counts. Where fields become NULL each is a reject by itself, but
-//!   a record that cannot stay (no timestamp, text after a quote) is rejected once, for that.
+//!   order of the table's columns counts. If fields become NULL, each is a separate reject, but a
+//!   record that cannot be imported (no timestamp, text after a quote) is rejected once, for that.
 
 use tidegate_ingest::reject::Reason;
 use tidegate_ingest::sniff::LineEnd;
@@ -19,42 +19,42 @@ use tidegate_model::{ColumnType, Schema, Value};
 
 use crate::slow;
 
-/// How the text is read; nothing is found out.
+/// The options of the reader; nothing is detected.
 #[derive(Clone, Debug)]
 pub(crate) struct PlainOptions<'a> {
     pub(crate) schema: &'a Schema,
     /// For each column of the file, its position in the schema. A record has as many fields.
     pub(crate) targets: Vec<Option<usize>>,
-    /// For each column of the file.
+    /// The format of timestamps for each column of the file.
     pub(crate) formats: Vec<Option<TimestampFormat>>,
     pub(crate) delimiter: u8,
     pub(crate) quote: Option<u8>,
     pub(crate) line_end: LineEnd,
     pub(crate) header: PlainHeader,
-    /// Physical lines before the header.
+    /// The number of physical lines before the header.
     pub(crate) skip_lines: u64,
     pub(crate) null_text: Option<&'a [u8]>,
     pub(crate) bad_cell: BadCell,
     pub(crate) missing_fields: Missing,
-    /// Without the line end.
+    /// The maximum size of a record, without the line end.
     pub(crate) record_bytes_max: usize,
 }
 
-/// Whether the first record is names.
+/// The kind of the first record: header or row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PlainHeader {
     Present,
     Absent,
 }
 
-/// What becomes of a cell that does not parse.
+/// The treatment of a cell that does not parse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BadCell {
     SkipsRow,
     IsNull,
 }
 
-/// What becomes of a record with too few fields.
+/// The treatment of a record with too few fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Missing {
     AreNull,
@@ -62,7 +62,8 @@ pub(crate) enum Missing {
 }
 
 impl<'a> PlainOptions<'a> {
-    /// A comma, a double quote, LF, no header, all columns of the schema in order, ISO times.
+    /// The options for a comma, a double quote, LF, no header, all columns of the schema in order,
+    /// ISO times.
     pub(crate) fn of(schema: &'a Schema) -> PlainOptions<'a> {
         let columns = schema.columns().len();
         PlainOptions {
@@ -87,26 +88,26 @@ impl<'a> PlainOptions<'a> {
 pub(crate) struct PlainReject {
     pub(crate) line: u64,
     pub(crate) byte: u64,
-    /// The table's name of the column.
+    /// The name of the column in the table.
     pub(crate) column: Option<String>,
     pub(crate) reason: Reason,
 }
 
-/// What a text holds.
+/// The contents of a text.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Plain {
-    /// In the order of the schema's columns; by designated timestamp if there is one, equal ones
-    /// as in the file.
+    /// The rows, with values in the order of the schema's columns; ordered by designated timestamp
+    /// if there is one, equal ones as in the file.
     pub(crate) rows: Vec<Vec<Value>>,
-    /// In the order of the file.
+    /// The rejects in the order of the file.
     pub(crate) rejects: Vec<PlainReject>,
-    /// Without the header.
+    /// The number of records, without the header.
     pub(crate) records: u64,
-    /// The line of a quote that is never closed: the import fails.
+    /// The line of a quote that is never closed; then the import fails.
     pub(crate) open_quote: Option<u64>,
 }
 
-/// Reads all of a text.
+/// Reads a whole text.
 pub(crate) fn read(bytes: &[u8], options: &PlainOptions<'_>) -> Plain {
     let (mut records, open_quote) = split(bytes, options);
     if options.header == PlainHeader::Present && !records.is_empty() {
@@ -171,7 +172,7 @@ fn split(bytes: &[u8], options: &PlainOptions<'_>) -> (Vec<Record>, Option<u64>)
         let len = line_end_len(&bytes[at..], options);
         let is_first = options.header == PlainHeader::Present && records.is_empty();
         if len != 0 && options.targets.len() == 1 && !is_first {
-            // Of one column, a blank line is a row of NULL.
+            // In a file of one column, a blank line is a row of NULL.
             records.push(Record { line, start: at, end: at, fields: vec![Field::default()] });
         }
         if len != 0 {
@@ -190,7 +191,7 @@ fn split(bytes: &[u8], options: &PlainOptions<'_>) -> (Vec<Record>, Option<u64>)
     (records, None)
 }
 
-/// P2. Zero if the text does not begin with a line end.
+/// The size of a line end (P2); zero if the text does not begin with one.
 fn line_end_len(text: &[u8], options: &PlainOptions<'_>) -> usize {
     match (options.line_end, text) {
         (LineEnd::LfOrCrlf, [b'\r', b'\n', ..]) => 2,
@@ -310,7 +311,7 @@ fn row(
     Some(row)
 }
 
-/// P3.
+/// The value of a field (P3).
 fn cell(
     field: &Field,
     target: usize,

@@ -1,4 +1,4 @@
-//! The plain reader itself, by tables of text: what it is wrong about, nothing else would notice.
+//! Tests of the plain reader by tables of text: an error in it would remain unnoticed elsewhere.
 
 use tidegate_ingest::sniff::LineEnd;
 use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit, Value};
@@ -15,7 +15,7 @@ fn two() -> Schema {
     schema(&[("a", ColumnType::Varchar), ("b", ColumnType::Int64)], None)
 }
 
-/// `row; row ! line:byte column reason`
+/// The result as text: `row; row ! line:byte column reason`.
 fn shown(plain: &Plain) -> String {
     let value = |value: &Value| match value {
         Value::Null => "NULL".to_owned(),

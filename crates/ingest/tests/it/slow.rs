@@ -1,5 +1,5 @@
-//! Cells to values in the obvious way: standard library, strings, wide integers. Shares no code
-//! with the parsers that it is compared with, except for the calendar of `model`.
+//! Simple parsers of cells: standard library, strings, wide integers. They share no code with the
+//! parsers that they are compared with, except for the calendar of `model`.
 
 use std::net::Ipv4Addr;
 
@@ -43,7 +43,7 @@ pub(crate) fn value(
     }
 }
 
-/// The text without blanks around it, if it is ASCII: everything but strings is.
+/// The text without blanks around it, if it is ASCII, as everything except strings is.
 fn ascii(text: &[u8]) -> Option<&str> {
     let text = str::from_utf8(text).ok()?;
     text.is_ascii().then(|| text.trim_matches([' ', '\t']))
@@ -93,7 +93,7 @@ pub(crate) fn float32(text: &[u8]) -> Result<f32, CellError> {
     Ok(if value.is_nan() { f32::NAN } else { value })
 }
 
-/// By moving the point in the text.
+/// Parses a decimal by moving the point in the text.
 pub(crate) fn decimal(text: &[u8], precision: u8, scale: u8) -> Result<i128, CellError> {
     let text = ascii(text).ok_or(CellError::NotADecimal)?.to_lowercase();
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -104,7 +104,7 @@ pub(crate) fn decimal(text: &[u8], precision: u8, scale: u8) -> Result<i128, Cel
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(CellError::NotADecimal);
     }
-    // All digits with the point `point` places from the left, moved by exponent and scale.
+    // All digits, the point `point` places from the left, moved by exponent and scale.
     let zeros = "0".repeat(600);
     let padded = format!("{zeros}{digits}{zeros}");
     let point = 600 + i128::try_from(whole.len()).expect("a length") + exponent + i128::from(scale);
@@ -123,7 +123,7 @@ pub(crate) fn decimal(text: &[u8], precision: u8, scale: u8) -> Result<i128, Cel
     Ok(if mantissa.starts_with('-') { -magnitude } else { magnitude })
 }
 
-/// Digits with a sign, too large ones as 10^30.
+/// Parses digits with a sign; too large numbers become 10^30.
 fn integer_text(text: &str) -> Option<i128> {
     match integer(text.as_bytes(), -(10_i128.pow(30)), 10_i128.pow(30)) {
         _ if text != text.trim() => None,
@@ -176,7 +176,7 @@ fn string(text: &[u8], bytes_max: usize) -> Result<Vec<u8>, CellError> {
     }
 }
 
-/// A timestamp of any format but a pattern.
+/// Parses a timestamp of any format but a pattern.
 pub(crate) fn instant(
     text: &[u8],
     format: &TimestampFormat,
@@ -195,7 +195,7 @@ pub(crate) fn instant(
     i64::try_from(instant).map_err(|_| CellError::TimeOutOfRange)
 }
 
-/// A day of any format but a pattern.
+/// Parses a day of any format but a pattern.
 pub(crate) fn date(text: &[u8], format: &TimestampFormat) -> Result<i32, CellError> {
     const DAY: i128 = 86_400 * 1_000_000_000;
     let (days, nanos_of_day) = match epoch_nanos(text, format) {
@@ -235,7 +235,7 @@ struct Moment {
     offset_seconds: i128,
 }
 
-/// By cutting the text at its separators.
+/// Parses an instant by splitting the text at its separators.
 fn moment(text: &[u8], format: &TimestampFormat) -> Result<Moment, CellError> {
     let text = ascii(text).ok_or(CellError::NotATimestamp)?;
     let fields = fields(text, format).ok_or(CellError::NotATimestamp)?;
@@ -255,7 +255,7 @@ fn moment(text: &[u8], format: &TimestampFormat) -> Result<Moment, CellError> {
     Ok(Moment { date, nanos_of_day, offset_seconds })
 }
 
-/// Year to nanosecond, offset hours and minutes; and the sign of the offset.
+/// The fields: year to nanosecond, offset hours and minutes; and the sign of the offset.
 fn fields(text: &str, format: &TimestampFormat) -> Option<([i128; 9], i128)> {
     let has_slash = text.as_bytes().iter().take(3).skip(1).any(|&byte| byte == b'/');
     let is_slashed = match format {

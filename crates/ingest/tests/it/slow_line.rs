@@ -1,5 +1,5 @@
-//! The line protocol in the obvious way: byte by byte from its grammar, one value at a time, with
-//! the cells of `slow`. Shares no code with the parser that it is compared with.
+//! A simple parser of the line protocol: byte by byte from its grammar, one value at a time, with
+//! the cells of `slow`. It shares no code with the parser that it is compared with.
 
 use tidegate_ingest::line::{LineOptions, Precision};
 use tidegate_ingest::timestamp::{EpochUnit, TimestampFormat};
@@ -8,12 +8,12 @@ use tidegate_model::{ColumnType, Schema, TimeUnit, Value, limits};
 
 use crate::slow;
 
-/// What comes of a text.
+/// The result of a text.
 #[derive(Debug, Default)]
 pub(crate) struct SlowOutcome {
-    /// In the order in which they came.
+    /// The tables, in the order of their first lines.
     pub tables: Vec<SlowTable>,
-    /// The physical lines where bad ones begin, and how they begin.
+    /// The first physical lines of bad lines, and their first bytes.
     pub rejected: Vec<(u64, Vec<u8>)>,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct SlowTable {
     pub unit: TimeUnit,
     designated: String,
     schema: Option<Schema>,
-    /// `None` where there was no value yet.
+    /// The columns; the type is `None` before the first value.
     pub columns: Vec<(String, Option<ColumnType>)>,
     pub rows: Vec<SlowRow>,
 }
@@ -32,11 +32,11 @@ pub(crate) struct SlowTable {
 pub(crate) struct SlowRow {
     pub line: u64,
     pub instant: i64,
-    /// Fewer than there are columns if those came later.
+    /// The values; fewer than there are columns if further columns came later.
     pub values: Vec<Value>,
 }
 
-/// All lines of a text; bad ones are skipped. Lines without a timestamp are at `now`.
+/// Parses all lines of a text; bad ones are skipped. Lines without a timestamp are at `now`.
 pub(crate) fn read(
     text: &[u8],
     options: &LineOptions,
@@ -66,9 +66,9 @@ fn count_newlines(text: &[u8]) -> u64 {
 }
 
 struct Extent {
-    /// Bytes without the newline.
+    /// The size of the line without its newline.
     content: usize,
-    /// Where the next line begins.
+    /// The start of the next line.
     next: usize,
     is_bad: bool,
 }
@@ -146,7 +146,7 @@ enum Form {
 }
 
 impl Reader<'_> {
-    /// Whether the line is fine; it need not be a row.
+    /// Parses a line, which need not give a row; `None` if it is bad.
     fn line(&mut self, content: &[u8], line: u64) -> Option<()> {
         if content.first() == Some(&b'#')
             || content.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
@@ -195,7 +195,7 @@ impl Reader<'_> {
         self.row(&name, values, time, line)
     }
 
-    /// Cuts fields off. What is left.
+    /// Parses fields. Returns the rest of the line.
     fn fields<'t>(
         &self,
         text: &'t [u8],
@@ -313,7 +313,7 @@ impl Reader<'_> {
             }
             let column = self.column(table, &key)?;
             row.resize(row.len().max(column + 1), None);
-            // A tag must fit even if it does not count; of a field only the form matters then.
+            // A tag must fit even if it is ignored; of an ignored field only the form is checked.
             if row[column].is_some() && !is_tag {
                 continue;
             }
@@ -405,14 +405,15 @@ fn nanos_per(unit: EpochUnit) -> i128 {
     }
 }
 
-/// The return before the newline, unless a backslash in names and tags stands before it.
+/// Removes the carriage return before the newline, unless in names and tags a backslash stands
+/// before it.
 fn without_return(content: &[u8]) -> &[u8] {
     let Some(stripped) = content.strip_suffix(b"\r") else { return content };
     let (head, rest) = cut(content, b" ", true);
     if rest.is_some() || split_ends_plain(head) { stripped } else { content }
 }
 
-/// Whether the last byte has no backslash that counts before it.
+/// Returns true if the last byte has no effective backslash before it.
 fn split_ends_plain(head: &[u8]) -> bool {
     let mut at = 0;
     let mut is_plain = true;
@@ -423,7 +424,7 @@ fn split_ends_plain(head: &[u8]) -> bool {
     is_plain
 }
 
-/// What stands before the first of these bytes, and what behind it. Escaped ones do not count.
+/// The text before the first of these bytes, and the text behind it. Escaped ones are skipped.
 fn cut<'t>(text: &'t [u8], ends: &[u8], has_escapes: bool) -> (&'t [u8], Option<&'t [u8]>) {
     let mut at = 0;
     while at < text.len() {
@@ -533,7 +534,7 @@ fn created(form: &Form, integer_type: ColumnType) -> Option<ColumnType> {
         Form::Time(_, EpochUnit::Nanos) => ColumnType::Timestamp(TimeUnit::Nanos),
         Form::Time(..) => ColumnType::Timestamp(TimeUnit::Micros),
         Form::Decimal(text) => {
-            // The first shape that loses nothing: the usual one, then as many digits as can be.
+            // The first shape that loses nothing: the usual one, then the one with the most digits.
             let places = places(text);
             let shapes = [(18, 3), (38, places.clamp(3, 38)), (38, places.clamp(0, 38))];
             let (precision, scale) = shapes.into_iter().find(|&(precision, scale)| {
@@ -546,7 +547,7 @@ fn created(form: &Form, integer_type: ColumnType) -> Option<ColumnType> {
     })
 }
 
-/// How many digits behind the point are there, without zeros at the end.
+/// The number of digits behind the point, without zeros at the end.
 fn places(number: &[u8]) -> i64 {
     let text = str::from_utf8(number).unwrap().to_lowercase();
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));

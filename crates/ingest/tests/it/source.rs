@@ -1,11 +1,11 @@
-//! Paths and patterns on a real disk, since that is what they are about.
+//! Paths and patterns on a real disk, whose directories and links they depend on.
 
 use std::path::{Path, PathBuf};
 
 use tidegate_ingest::source::expand_paths;
 use tidegate_platform::{Disk, OpenMode, RealDisk};
 
-/// A folder with these files.
+/// A directory with these files.
 fn folder(files: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = RealDisk;
@@ -17,7 +17,7 @@ fn folder(files: &[&str]) -> tempfile::TempDir {
     folder
 }
 
-/// The paths without the folder, or the error with `DIR` in its place.
+/// The paths without the directory, or the error with `DIR` in its place.
 fn expanded(folder: &Path, patterns: &[&str]) -> String {
     let text = folder.to_str().expect("UTF-8");
     let patterns: Vec<String> =
@@ -51,7 +51,7 @@ fn patterns_match_files_in_byte_order() {
     check(&[], "");
 }
 
-/// A file that was named twice was imported once, and nothing said so.
+/// A file that was named twice was imported once, without a note.
 #[test]
 fn a_file_is_named_once_or_matched_with_a_notice() {
     let folder = folder(&["a.csv", "b.csv"]);
@@ -85,7 +85,7 @@ fn what_matches_nothing_or_is_no_file_is_an_error() {
     check("a/[", "`DIR/a/[` is not a pattern");
 }
 
-// A link to a folder above itself gave the rows of a file 41 times.
+// A link to a directory above itself gave the rows of a file 41 times.
 #[test]
 fn a_file_that_links_lead_to_as_well_is_read_once() {
     let folder = folder(&["d/b.csv", "2024-11.csv"]);

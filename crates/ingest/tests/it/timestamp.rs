@@ -1,4 +1,4 @@
-//! Timestamps against the obvious parser, and against the instants that were written.
+//! Timestamps against the simple parser, and against the instants that were written.
 
 use proptest::prelude::*;
 use tidegate_ingest::timestamp::{
@@ -15,7 +15,7 @@ fn config() -> ProptestConfig {
 
 const UNITS: [TimeUnit; 2] = [TimeUnit::Micros, TimeUnit::Nanos];
 
-/// Every format that the obvious parser knows.
+/// Every format that the simple parser supports.
 const FORMATS: [TimestampFormat; 8] = [
     TimestampFormat::Iso,
     TimestampFormat::Detect,
@@ -27,7 +27,7 @@ const FORMATS: [TimestampFormat; 8] = [
     TimestampFormat::Epoch(EpochUnit::Nanos),
 ];
 
-/// Each text by the same parser, which so remembers dates of others.
+/// Parses each text by the same parser, which so remembers the dates of others.
 fn check(texts: &[Vec<u8>]) {
     for format in &FORMATS {
         for unit in UNITS {
@@ -47,7 +47,7 @@ fn check(texts: &[Vec<u8>]) {
     }
 }
 
-/// A second of the years 0 to 9999, mostly of this century, and nanoseconds.
+/// A random second of the years 0 to 9999, mostly of this century, and nanoseconds.
 fn instant() -> impl Strategy<Value = (i64, u32)> {
     let second = prop_oneof![
         -62_167_219_200_i64..253_402_300_800,
@@ -57,7 +57,7 @@ fn instant() -> impl Strategy<Value = (i64, u32)> {
     (second, 0_u32..1_000_000_000)
 }
 
-/// What can follow the seconds: a fraction of so many digits, and an offset.
+/// The text behind the seconds: a fraction of so many digits, and an offset.
 fn ending() -> impl Strategy<Value = (usize, String)> {
     let offset = prop_oneof![
         Just(String::new()),
@@ -78,7 +78,7 @@ fn fraction(nanos: u32, digits: usize) -> String {
     if digits == 0 { String::new() } else { format!(".{:.digits$}", format!("{nanos:09}")) }
 }
 
-/// Text of few different characters, so that much of it is nearly a timestamp.
+/// Text of few different characters, so that many texts are nearly a timestamp.
 fn nearly_a_timestamp() -> impl Strategy<Value = Vec<u8>> {
     let date = prop_oneof![
         "[0-9]{4}-[01][0-9]-[0-3][0-9]",
@@ -174,8 +174,8 @@ proptest! {
     }
 }
 
-/// A pattern, and how a second and nanoseconds are written by it: the text, and what is left of
-/// the instant in microseconds.
+/// A pattern, and the function that writes a second and nanoseconds by it: the text, and the
+/// instant in microseconds as far as the text keeps it.
 type Written = (String, fn(i64, u32) -> (String, i64));
 
 fn written(pattern: &str, write: fn(i64, u32) -> (String, i64)) -> Written {
@@ -240,7 +240,7 @@ fn pattern() -> impl Strategy<Value = Written> {
 
 #[test]
 fn weeks_are_those_of_iso_8601() {
-    // Every day of 2000 to 2030, found by walking from a Monday that began a year's first week.
+    // The loop covers every day of 2000 to 2030, from a Monday that began the first week of a year.
     let format = TimestampFormat::parse("yyyy-Www-u").expect("a format");
     let (mut year, mut week) = (2001, 1);
     let mut monday = CivilDate { year: 2001, month: 1, day: 1 }.to_days();
@@ -252,7 +252,7 @@ fn weeks_are_those_of_iso_8601() {
         }
         monday += 7;
         week += 1;
-        // The week belongs to the year that its Thursday is in.
+        // The week belongs to the year of its Thursday.
         let thursday = CivilDate::from_days(monday + 3);
         if thursday.year != year {
             let text = format!("{year}-W{week:02}-1");

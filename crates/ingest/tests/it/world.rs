@@ -1,5 +1,5 @@
-//! A database for a test, what an import is asked to do, and what there is afterwards, as values
-//! that can be compared with those of `plain`.
+//! A database for a test, options of imports, and the results as values that can be compared with
+//! those of `plain`.
 
 use std::cmp::Reverse;
 use std::num::NonZeroUsize;
@@ -22,10 +22,10 @@ use tidegate_storage::{Database, LogOptions, OpenOptions, Run, SegmentRun, Snaps
 
 use crate::plain::Plain;
 
-/// The table that tests import into.
+/// The table into which tests import.
 pub(crate) const TABLE: &str = "t";
 
-/// A disk with a folder for the database, one for inputs, and the database, open.
+/// A disk with a directory for the database, one for inputs, and the open database.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) disk: Arc<dyn Disk>,
@@ -34,25 +34,25 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A new database on this disk, or the one that is there.
+    /// Opens the database on this disk, or creates it.
     #[track_caller]
     pub(crate) fn on(disk: Arc<dyn Disk>, root: &Path) -> World {
         let database = open(&disk, root).unwrap();
         World { disk, root: root.to_path_buf(), database }
     }
 
-    /// Writes an input and says where it is.
+    /// Writes an input and returns its path.
     #[track_caller]
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> PathBuf {
         put(&*self.disk, &self.root.join(name), bytes)
     }
 
-    /// Where rejects are listed.
+    /// The path of the list of rejects.
     pub(crate) fn rejects(&self) -> PathBuf {
         self.root.join("rejects.ndjson")
     }
 
-    /// A CSV import with two workers, a comma, no header and nothing inferred.
+    /// The options of a CSV import with two workers, a comma, no header and nothing inferred.
     pub(crate) fn options(&self, schema: &Schema, paths: &[PathBuf]) -> ImportOptions {
         let columns = schema.columns().iter().map(|c| (c.name.clone(), c.ty)).collect();
         ImportOptions {
@@ -110,7 +110,7 @@ impl World {
     }
 }
 
-/// Opens the database below `root`: one sync after the other, with a small log.
+/// Opens the database below `root`: one sync after the other, with a small WAL.
 pub(crate) fn open(disk: &Arc<dyn Disk>, root: &Path) -> tidegate_storage::Result<Arc<Database>> {
     let log = LogOptions {
         step_bytes: 8 << 10,
@@ -151,7 +151,7 @@ pub(crate) fn schema_of(
 /// A reject: the file's name, line or row, byte, column, reason.
 pub(crate) type RejectLine = (String, u64, u64, Option<String>, String);
 
-/// The list of rejects, sorted.
+/// Reads the list of rejects, sorted.
 pub(crate) fn read_rejects(disk: &dyn Disk, path: &Path) -> Vec<RejectLine> {
     let Ok(bytes) = disk.read(path) else { return Vec::new() };
     let text = String::from_utf8(bytes).expect("J2 of `reject`");
@@ -160,8 +160,8 @@ pub(crate) fn read_rejects(disk: &dyn Disk, path: &Path) -> Vec<RejectLine> {
     rejects
 }
 
-/// The fields of a line, whose names have no character that JSON escapes. `reason` stands last and
-/// `text`, which may hold anything, before it.
+/// The fields of a line, whose names have no character that JSON escapes. `reason` is the last
+/// field, and `text`, which may contain anything, stands before it.
 fn reject_of(line: &str) -> RejectLine {
     let between = |start: &str, end: &str| {
         let from = line.find(start).expect("the field is there") + start.len();
@@ -180,12 +180,12 @@ fn reject_of(line: &str) -> RejectLine {
     (file, number(",\"line\":"), number(",\"byte\":"), column, reason)
 }
 
-/// The last part of a path: tests call their files differently, and no two folders matter.
+/// The last part of a path: the files of a test have different names, so directories do not matter.
 fn name_of(path: &Path) -> String {
     path.file_name().and_then(|name| name.to_str()).expect("UTF-8").to_owned()
 }
 
-/// What the plain reader says of all files together.
+/// The results of the plain reader for all files together.
 #[derive(Debug, Default)]
 pub(crate) struct Expected {
     pub(crate) rows: Vec<Vec<Value>>,
@@ -196,7 +196,7 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// Adds what a file holds, behind what the files before it hold.
+    /// Adds the contents of a file to those of the files before it.
     pub(crate) fn add(&mut self, path: &Path, plain: Plain) {
         let Plain { rows, rejects, records, open_quote } = plain;
         self.rows.extend(rows);
@@ -211,20 +211,20 @@ impl Expected {
         }
     }
 
-    /// In the order of the table.
+    /// Sorts the rows in the order of the table.
     pub(crate) fn sorted(mut self, schema: &Schema) -> Expected {
         sort_rows(&mut self.rows, schema);
         self.rejects.sort();
         self
     }
 
-    /// How many records are left out.
+    /// The number of records that are left out.
     pub(crate) fn rows_rejected(&self) -> u64 {
         self.records - self.rows.len() as u64
     }
 }
 
-/// By designated timestamp, equal ones as they stand.
+/// Sorts rows by designated timestamp; equal ones keep their order.
 pub(crate) fn sort_rows(rows: &mut [Vec<Value>], schema: &Schema) {
     if let Some(at) = designated(schema) {
         rows.sort_by_key(|row| instant(&row[at]));
@@ -242,8 +242,8 @@ fn instant(value: &Value) -> i128 {
     }
 }
 
-/// Asserts that an import has given the rows, rejects and counts that the plain reader gives, or
-/// the error that follows from them.
+/// Asserts that an import has the rows, rejects and counts of the plain reader, or the error that
+/// follows from them.
 #[track_caller]
 pub(crate) fn check_import(
     world: &World,
@@ -301,7 +301,7 @@ pub(crate) fn assert_same_rows(found: &[Vec<Value>], wanted: &[Vec<Value>], cont
     assert_eq!(found.len(), wanted.len(), "{context}: the number of rows");
 }
 
-/// Bit by bit, but all NaN are one.
+/// Compares two values bit by bit, except that all NaN are equal.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Float(a), Value::Float(b)) => {
@@ -311,8 +311,8 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// The rows of a table, merged as a query merges them: group after group, in a group by timestamp
-/// and, where that is equal, in the order of runs.
+/// The rows of a table, merged like in a query: group after group, within a group by timestamp and,
+/// if that is equal, in the order of runs.
 #[track_caller]
 pub(crate) fn read_table(snapshot: &Snapshot) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();

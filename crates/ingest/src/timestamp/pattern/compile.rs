@@ -1,12 +1,12 @@
-//! The two notations of a timestamp pattern: letters (`yyyy-MM-dd`, COPY section 6) and strftime
-//! (`%Y-%m-%d`). Both become the same steps.
+//! Compilation of the two notations of a timestamp pattern: letters (`yyyy-MM-dd`, COPY section 6)
+//! and strftime (`%Y-%m-%d`). Both become the same steps.
 
 use super::{Field, FormatError, Step};
 
-/// Bytes of a pattern: the longest useful ones have about 40.
+/// The maximum bytes of a pattern: the longest useful ones have about 40.
 const PATTERN_BYTES: usize = 256;
 
-/// The steps of a pattern in the notation that it is in.
+/// The steps of a pattern in either notation.
 pub(super) fn steps(text: &str) -> Result<Vec<Step>, FormatError> {
     if text.is_empty() {
         return Err(FormatError::Empty);
@@ -67,8 +67,7 @@ impl Steps {
         Ok(self.steps)
     }
 
-    /// Literals that follow each other become one step, except where one is a field's separator
-    /// on its own already.
+    /// Adds a literal; adjacent literals become one step.
     fn push_literal(&mut self, text: &str) {
         if let Some(Step::Literal(bytes)) = self.steps.last_mut() {
             bytes.extend_from_slice(text.as_bytes());
@@ -113,7 +112,7 @@ impl Steps {
         Ok(())
     }
 
-    /// `'text'` or `''`, which is a quote. How many bytes it takes.
+    /// Adds `'text'` or `''`, which is a quote. Returns the number of bytes that it takes.
     fn add_quoted(&mut self, rest: &str, at: usize) -> Result<usize, FormatError> {
         let len = rest[1..].find('\'').ok_or(FormatError::OpenQuote { at })?;
         let text = &rest[1..1 + len];
@@ -130,14 +129,14 @@ impl Steps {
                 at += first.len_utf8();
                 continue;
             }
-            // `%-d` is `%d`: both read one digit or two.
+            // `%-d` is `%d`: both parse one digit or two.
             let skipped = if rest.starts_with("%-") { 2 } else { 1 };
             let letter = rest[skipped..].chars().next();
             let len = skipped + letter.map_or(0, char::len_utf8);
             let run = &rest[..len];
             let unknown = || FormatError::UnknownField { run: run.to_owned(), at };
             let letter = letter.ok_or_else(unknown)?;
-            // Padded with a space, as `date` and syslog do it.
+            // The number is padded with a space, as `date` and syslog write it.
             let padded = match letter {
                 'e' => Some('d'),
                 'k' => Some('H'),
@@ -170,7 +169,7 @@ fn twice(run: &str, at: usize) -> FormatError {
     FormatError::FieldTwice { run: run.to_owned(), at }
 }
 
-/// One letter as often as it is repeated; `U+` and `N+` are runs of their own.
+/// One letter as often as it is repeated; `U+` and `N+` are runs too.
 fn run_of(rest: &str, letter: char) -> &str {
     let len = rest.chars().take_while(|&next| next == letter).count() * letter.len_utf8();
     let plus = usize::from(matches!(&rest[..len], "U" | "N") && rest[len..].starts_with('+'));

@@ -1,4 +1,4 @@
-//! What stops an import, and that nothing is left of it.
+//! Inputs that stop an import: it leaves nothing behind.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn schema() -> Schema {
     schema_of(&columns, Some("ts"), PartitionUnit::Day)
 }
 
-/// Imports a text, which is refused without a trace.
+/// Imports a text, which must be refused without a trace.
 fn refused(world: &World, text: &[u8], change: impl FnOnce(&mut ImportOptions)) -> Error {
     let path = world.put("a.csv", text);
     let mut options = world.options(&schema(), &[path]);
@@ -37,7 +37,7 @@ fn refused(world: &World, text: &[u8], change: impl FnOnce(&mut ImportOptions)) 
     error
 }
 
-/// The error and what caused it, in one line.
+/// The error and its causes, in one line.
 fn chain(error: &Error) -> String {
     let mut line = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -93,7 +93,7 @@ fn the_first_bad_value_aborts_where_it_must() {
     let error = refused(&world, text, |options| options.on_error = OnError::Abort);
     let expected = "/a.csv, line 2 (byte 15), column `ts`: the designated timestamp is NULL";
     assert_eq!(chain(&error), expected);
-    // One line, and no more of it than one wants to read.
+    // The message shows one line, and only the beginning of a long one.
     let text = format!("2021-03-01,a,\"\n\u{e9}{}\"\n", "x".repeat(1_000));
     let error = refused(&world, text.as_bytes(), |options| options.on_error = OnError::Abort);
     let shown = format!("\"\\n\u{e9}{}\u{2026}", "x".repeat(197));
@@ -138,7 +138,7 @@ fn when_all_records_are_bad_the_most_frequent_reason_is_told() {
     }
 }
 
-/// Imports a record of so many bytes with others around it.
+/// Imports a record of so many bytes between other records.
 fn check_long_record(bytes: usize, is_rejected: bool) {
     let schema = schema();
     let start = b"2021-03-01,a,1\n\n2021-03-02,";
@@ -155,7 +155,7 @@ fn check_long_record(bytes: usize, is_rejected: bool) {
     check_import(&world, &outcome, &expected.sorted(&schema), &format!("{bytes} bytes"));
 }
 
-/// C-28: one byte more than a record may have.
+/// A record may have 64 MiB (C-28); this one has one byte more.
 #[test]
 fn a_record_of_more_than_64_mib_is_rejected_with_its_line() {
     check_long_record(limits::CSV_ROW_BYTES + 1, true);
@@ -166,7 +166,7 @@ fn a_record_of_64_mib_is_a_row() {
     check_long_record(limits::CSV_ROW_BYTES, false);
 }
 
-/// It was called "never closed", although it is, a MiB too late.
+/// The error was "never closed", although the quote is closed, a MiB too late.
 #[test]
 fn a_quote_that_is_open_for_64_mib_is_an_error() {
     let mut text = b"2021-03-01,a,1\n2021-03-02,\"".to_vec();
@@ -182,7 +182,7 @@ fn a_quote_that_is_open_for_64_mib_is_an_error() {
     }
 }
 
-/// Columns were missing, said the message: the quote had swallowed the header.
+/// The error was about missing columns: the quote had hidden the header.
 #[test]
 fn a_quote_that_hides_the_header_is_named() {
     for (text, line, byte) in [
@@ -199,7 +199,7 @@ fn a_quote_that_hides_the_header_is_named() {
             format!("/a.csv: line {line}: the quote that opens at byte {byte} is never closed");
         assert_eq!(error.to_string(), expected);
     }
-    // The sample ends before the quote could be closed.
+    // The sample ends before the quote is closed.
     let rows = "2021-03-01,a,1\n".repeat(200_000);
     let shown = |text: String| {
         let error = refused(&world(), text.as_bytes(), |options| {
@@ -232,7 +232,7 @@ fn binary_files_are_refused() {
     assert!(matches!(error, Error::Binary { offset: 15, .. }), "{error:?}");
 }
 
-/// A NUL is a bad cell. In the sample it refused the whole file, behind it only its row.
+/// A NUL is a bad cell. In the sample it refused the whole file, behind the sample only its row.
 #[test]
 fn nul_in_a_cell_is_no_text() {
     check_nul(100_000);
@@ -316,7 +316,7 @@ fn too_little_memory_for_the_workers_is_said() {
     assert_eq!(error.to_string(), "--memory 1.0 MiB is less than the 32.0 MiB that a thread needs");
 }
 
-/// Many threads and little memory were an error, although fewer threads can do the work.
+/// Many threads and little memory gave an error, although fewer threads can do the work.
 #[test]
 fn as_many_workers_as_memory_allows_do_the_work() {
     let world = world();
@@ -329,7 +329,7 @@ fn as_many_workers_as_memory_allows_do_the_work() {
     assert_eq!(summary.notes, [expected]);
 }
 
-/// The list of an earlier import lay beside the summary of a clean one.
+/// The list of an earlier import was left beside the summary of one without rejects.
 #[test]
 fn a_clean_import_removes_the_rejects_of_an_earlier_one() {
     let world = world();
@@ -342,7 +342,7 @@ fn a_clean_import_removes_the_rejects_of_an_earlier_one() {
     assert!(!world.disk.exists(&world.rejects()).unwrap(), "J1 of `reject`");
 }
 
-/// More lines than the first look has were skipped wrongly.
+/// Lines to skip were counted wrongly if there were more than the first sample has.
 #[test]
 fn lines_to_skip_stand_in_the_first_look() {
     let text = b"2021-03-01,a,1\n".repeat(200_000);

@@ -1,4 +1,4 @@
-//! An import that is told to stop, at any call of the disk.
+//! An import that is cancelled at any call of the disk.
 
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -32,8 +32,8 @@ fn text(rows: usize) -> Vec<u8> {
     text
 }
 
-/// Cancels at the `nth` call from the moment that an import begins; says how it ended, and in
-/// which phase the call was.
+/// Cancels at the `nth` call after the start of an import; returns the phase of that call, and
+/// checks the result.
 fn cancelled_at(nth: u64, workers: usize) -> Option<Phase> {
     let progress = Arc::new(Progress::new());
     let (cancel, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(u64::MAX)));
@@ -79,7 +79,7 @@ fn cancelled_at(nth: u64, workers: usize) -> Option<Phase> {
         Err(error) => panic!("{context}: {error:?}"),
     }
     world.check_sound(&context);
-    // The next one is not impressed.
+    // The next import is not affected.
     let third = world.put("third.csv", &text(10));
     world.import(&world.options(&schema(), &[third])).unwrap();
     *phase.lock().unwrap()

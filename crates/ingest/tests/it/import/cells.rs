@@ -1,19 +1,19 @@
-//! Cells of random text: values of every type in many forms, and what is no value.
+//! Cells of random text: values of every type in many forms, and invalid ones.
 
 use tidegate_model::time::IsoTimestamp;
 use tidegate_model::{ColumnType, TimeUnit, Timestamp};
 
 use super::random::Random;
 
-/// A cell as it is meant, before anybody quotes it.
+/// The contents of a cell, before it is quoted.
 pub(crate) enum Cell {
     Null,
     Text(Vec<u8>),
-    /// As it stands in the file, quotes and all.
+    /// The exact bytes in the file, quotes included.
     Raw(Vec<u8>),
 }
 
-/// An instant as ISO text, in one of the forms that say no less.
+/// An instant as ISO text, in one of the forms that keep all its digits.
 pub(crate) fn instant_text(random: &mut Random, ts: i64, unit: TimeUnit) -> Vec<u8> {
     let full = IsoTimestamp(Timestamp(ts), unit).to_string();
     let seconds = &full[..19];
@@ -29,7 +29,7 @@ pub(crate) fn instant_text(random: &mut Random, ts: i64, unit: TimeUnit) -> Vec<
     text.into_bytes()
 }
 
-/// A value of a type that is not the designated timestamp.
+/// A random value of a type that is not the designated timestamp.
 pub(crate) fn value(random: &mut Random, ty: ColumnType) -> Cell {
     if random.percent(12) {
         return Cell::Null;
@@ -71,7 +71,7 @@ pub(crate) fn value(random: &mut Random, ty: ColumnType) -> Cell {
     Cell::Text(text.into_bytes())
 }
 
-/// Small ones, and the bounds.
+/// A random integer: mostly small, or a bound.
 fn integer(random: &mut Random, min: i128, max: i128) -> String {
     let value = match random.below(10) {
         0 => min,
@@ -132,7 +132,7 @@ fn symbol(random: &mut Random) -> String {
     }
 }
 
-/// Texts with everything that quotes are for, characters of one to four bytes, and long ones.
+/// A random text: with characters that need quotes, characters of one to four bytes, or a long one.
 pub(crate) fn text(random: &mut Random) -> Vec<u8> {
     const PARTS: [&str; 14] = [
         "a",
@@ -167,7 +167,7 @@ pub(crate) fn text(random: &mut Random) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// What is no value of the type, or no cell at all. `quote` is the byte that quotes.
+/// Bytes that are no value of the type, or no cell at all. `quote` is the byte that quotes.
 pub(crate) fn bad(random: &mut Random, ty: ColumnType, quote: Option<u8>) -> Cell {
     if let Some(quote) = quote.filter(|_| random.percent(25)) {
         let behind = random.pick(&["x", " ", "\u{e9}", " and more"]);

@@ -1,5 +1,5 @@
-//! The designated timestamp: what makes a column one, the instants that it can hold, and what
-//! becomes of values that are none.
+//! The designated timestamp: its detection, the instants that it can hold, and the treatment of
+//! values that are not instants.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn import_new(
     outcome
 }
 
-/// The list of rejects as it is written.
+/// The text of the list of rejects.
 fn rejects(world: &World) -> String {
     let bytes = world.disk.read(&world.rejects()).unwrap_or_default();
     String::from_utf8(bytes).unwrap()
@@ -96,7 +96,7 @@ fn a_column_of_other_things_is_no_timestamp() {
         "column `ts` is BIGINT, which alone is no time: say with --timestamp-format whether it is \
          epoch_s, epoch_ms, epoch_us or epoch_ns",
     );
-    // Nothing but NULL is no reason to call it a column of text.
+    // A column with only NULL is not a column of text.
     check(
         "ts,n\n,1\n\"\",2\n",
         "all 2 records were rejected, most of them because: the designated timestamp is NULL; \
@@ -105,7 +105,7 @@ fn a_column_of_other_things_is_no_timestamp() {
     );
 }
 
-/// The bad row made every column VARCHAR, and a header above nothing but text was a row.
+/// The bad row made every column VARCHAR, and a header above columns of text only was a row.
 #[test]
 fn a_first_line_with_all_names_that_are_given_is_a_header() {
     let check = |text: &str, symbols: &[&str], rows: usize| {
@@ -130,7 +130,7 @@ fn a_first_line_with_all_names_that_are_given_is_a_header() {
     assert!(matches!(error, Err(Error::Sniff { .. } | Error::NoSuchColumn { .. })), "{error:?}");
 }
 
-/// Where a symbol is called like its column, a row is still a row.
+/// A row is still a row if a symbol in it equals the name of its column.
 #[test]
 fn a_row_with_a_symbol_called_like_its_column_is_no_header() {
     let world = world();
@@ -143,7 +143,7 @@ fn a_row_with_a_symbol_called_like_its_column_is_no_header() {
     assert_eq!(world.rows().len(), 2);
 }
 
-/// It was an error of types: the column without values was VARCHAR.
+/// The error was one of types: the column without values was VARCHAR.
 #[test]
 fn a_header_alone_has_no_records() {
     for text in ["ts,n\n", "ts", "n,ts"] {
@@ -154,7 +154,7 @@ fn a_header_alone_has_no_records() {
     }
 }
 
-/// Every column became VARCHAR: the first file of several was asked for types that it has not.
+/// Every column became VARCHAR: the types came from the first of several files, which has none.
 #[test]
 fn a_header_alone_says_nothing_of_types() {
     let world = world();
@@ -174,8 +174,8 @@ fn a_header_alone_says_nothing_of_types() {
     assert_eq!(columns, [("n", ColumnType::Int64), ts]);
 }
 
-/// All years but the two that have no whole partition in 64 bits. The list said nothing of the
-/// value, and 1678, 1679, 2260 and 2261 were refused as well.
+/// Nanoseconds cover all years but the two that have no whole partition in 64 bits. The list did
+/// not show the value, and 1678, 1679, 2260 and 2261 were refused as well.
 #[test]
 fn nanoseconds_reach_over_the_years_1678_to_2261() {
     for (partition_by, _) in PartitionUnit::ALL {

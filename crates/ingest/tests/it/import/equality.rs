@@ -1,5 +1,5 @@
-//! Random texts through every path of the pipeline: order of rows, pieces, threads, kind of I/O,
-//! disk, spill (STYLE 40).
+//! Random texts through every path of the pipeline: order of rows, input chunks, threads, kind of
+//! I/O, disk, spill (STYLE 40).
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -116,7 +116,7 @@ fn every_route_leads_to_the_same_table() {
     }
 }
 
-/// Rows that are ten times as large in memory as in the file, so that they are spilled.
+/// Rows that are ten times as large in memory as in the file, and so are spilled.
 #[test]
 fn what_was_spilled_comes_back_as_it_was() {
     let mut columns = vec![("ts", ColumnType::Timestamp(TimeUnit::Micros))];

@@ -1,5 +1,5 @@
-//! What is found out about files: each file's dialect and header, the types of all of them
-//! together, and what happens when a later value shows that a guess was wrong.
+//! Detection of files: the dialect and the header of each, the types of all of them together, and
+//! the handling of later values that contradict a guess.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn world() -> World {
     World::on(Arc::new(SimDisk::new(1)), Path::new("/"))
 }
 
-/// An import of which nothing is said.
+/// The options of an import without a given dialect or type.
 pub(super) fn guessed(world: &World, paths: &[PathBuf]) -> ImportOptions {
     let schema = schema_of(&[("unused", ColumnType::Int64)], None, PartitionUnit::None);
     let mut options = world.options(&schema, paths);
@@ -49,7 +49,7 @@ pub(super) fn import(
     (world, outcome)
 }
 
-/// `name:TYPE ...`, and the rows, cells with blanks between.
+/// The columns as `name:TYPE ...`, and the rows, with blanks between cells.
 pub(super) fn shown(world: &World, summary: &ImportSummary) -> String {
     let columns = summary.schema.columns().iter();
     let columns: Vec<String> = columns.map(|it| format!("{}:{}", it.name, it.ty.sql())).collect();
@@ -87,8 +87,8 @@ pub(super) fn check_error(files: &[&str], expected: &str) {
     assert!(world.database.snapshot(TABLE).is_err(), "{files:?}: nothing was imported");
 }
 
-/// The line end of the first file was that of all: a file with other ones was a single record, and
-/// dropped as its header. Exit code 0, no note, all rows gone.
+/// The line end of the first file was used for all: a file with other ones was a single record, and
+/// dropped as its header. The exit code was 0, without a note, and all rows were lost.
 #[test]
 fn each_file_has_its_own_line_ends() {
     let [lf, crlf, cr] = ["a,b\n1,2\n3,4\n", "a,b\r\n5,6\r\n7,8\r\n", "a,b\r9,10\r11,12\r"];
@@ -116,8 +116,8 @@ fn line_ends_that_change_within_a_file_fail_the_import() {
     check_error(&[&text], "lines end with CR before it, and with LF here");
 }
 
-/// The first record of a file without a header was dropped as one, because a typed column was
-/// empty in it, though the names were known and it had none of them.
+/// The first record of a file without a header was dropped as a header, because a typed column was
+/// empty in it, although the names were known and the record had none of them.
 #[test]
 fn a_row_is_no_header() {
     check(
@@ -145,7 +145,7 @@ fn a_row_of_a_table_that_exists_is_no_header() {
     world.import(&guessed(&world, &paths[..1])).unwrap();
     let summary = world.import(&guessed(&world, &paths[1..])).unwrap();
     assert_eq!((summary.rows_imported, summary.headers, summary.has_header), (2, 0, false));
-    // Names that the table does not have may be values: they are a row, which is rejected.
+    // Names that the table does not have may be values: the record is a row, which is rejected.
     let other = world.put("x.csv", b"wer,wo,wann\ndan,bonn,40\n");
     let summary = world.import(&guessed(&world, &[other])).unwrap();
     assert_eq!((summary.rows_imported, summary.rows_rejected), (1, 1));
@@ -202,7 +202,7 @@ fn each_file_has_its_own_delimiter() {
     );
 }
 
-/// 320,000 rows of a file in the order of dates were rejected, and 220,000 went to other months.
+/// Of a file in the order of dates 320,000 rows were rejected, and 220,000 got another month.
 #[test]
 fn a_date_that_contradicts_an_ambiguous_guess_fails_the_import() {
     let (mut text, padding) = ("ts,v\n".to_owned(), "x".repeat(50));
@@ -224,7 +224,7 @@ fn a_date_that_contradicts_an_ambiguous_guess_fails_the_import() {
         }
         assert!(world.database.snapshot(TABLE).is_err());
     }
-    // A plain file is looked at all over, and the samples of all files decide together.
+    // A plain file is sampled throughout, and the samples of all files decide together.
     let (world, outcome) = import(&[text.as_bytes()], |_| {});
     assert_eq!(outcome.unwrap().rows_rejected, 0);
     drop(world);
@@ -246,7 +246,7 @@ fn quotes_that_enclose_nothing_are_text() {
         "{:?}",
         summary.notes
     );
-    // Some that are wrong are not enough.
+    // A few wrong quotes are not enough.
     let summary =
         check(&["a,b\n\"1\",\"x\"\n\"2\",\"y\"z\n\"3\",\"w\"\n"], "a:BIGINT b:VARCHAR; 1 x; 3 w");
     assert_eq!(summary.rows_rejected, 1);
@@ -254,7 +254,7 @@ fn quotes_that_enclose_nothing_are_text() {
 
 #[test]
 fn a_delimiter_that_most_records_contradict_fails_the_import() {
-    // One column in the sample; behind it records of several.
+    // The sample has one column; the records behind it have several.
     let mut text = "t\n".to_owned();
     for row in 0..1_100 {
         text.push_str(&format!("word{row}\n"));
@@ -293,7 +293,7 @@ fn nothing_is_lost_by_guessing() {
     check(&["v,w\n02134,1\n"], "v:VARCHAR w:BIGINT; 02134 1");
 }
 
-/// A value behind the sample that the guessed type would alter is rejected, never altered.
+/// A value behind the sample that the guessed type would change is rejected, never changed.
 #[test]
 fn a_later_value_is_held_to_the_guess() {
     let mut text = "i,d,b,t\n".to_owned();
@@ -325,7 +325,7 @@ fn a_later_value_is_held_to_the_guess() {
     assert_eq!(last[1], Value::Float(9_007_199_254_740_992.0));
 }
 
-/// E1: whatever the cells of a sample, what is stored says the same.
+/// Checks E1: for any cells of a sample, the stored values can be written as the same texts.
 #[test]
 fn every_sampled_cell_can_be_written_again_from_its_value() {
     let mut random = Random::new(11);
@@ -369,7 +369,7 @@ fn cell(random: &mut Random, kind: usize) -> String {
     }
 }
 
-/// True if a value says what a cell says, as docs/import.md has it.
+/// Returns true if a value equals a cell, by the rules of docs/import.md.
 fn says(value: &Value, cell: &str) -> bool {
     match value {
         Value::Bytes(bytes) => bytes == cell.as_bytes(),
@@ -384,7 +384,7 @@ fn says(value: &Value, cell: &str) -> bool {
     }
 }
 
-/// True if the digits of a cell are those of a float: all before the point, 15 in any case.
+/// Returns true if the digits of a cell are those of a float: all before the point, in any case 15.
 fn same_digits(float: f64, cell: &str) -> bool {
     if cell.starts_with('+') || cell.starts_with('-') != float.is_sign_negative() {
         return false;
@@ -417,7 +417,7 @@ fn a_column_that_few_values_make_text_is_noted() {
     assert!(notes.iter().any(|note| note.starts_with(expected)), "{notes:?}");
 }
 
-/// Milliseconds that were taken for seconds went to the year 55969 without a word.
+/// Milliseconds that were read as seconds went to the year 55969 without a note.
 #[test]
 fn counts_that_lead_far_away_are_noted() {
     for (text, is_noted) in [("1704067200000", true), ("1704067200", false), ("17040", true)] {
@@ -486,7 +486,7 @@ fn columns_are_left_out_by_name() {
     assert_eq!(shown(&world, &outcome.unwrap()), "f0:BIGINT f2:BIGINT; 1 3; 4 6");
     let (_, outcome) = import(&[b"a,b\n1,2\n"], skip(&["c"]));
     assert!(matches!(outcome, Err(Error::NoSuchColumn { .. })), "{outcome:?}");
-    // The table may lack it.
+    // The table may lack the column.
     let world = self::world();
     let paths = put_all(&world, &[b"a,b\n1,2\n", b"b,x,a\n4,5,3\n"]);
     world.import(&guessed(&world, &paths[..1])).unwrap();
@@ -496,7 +496,7 @@ fn columns_are_left_out_by_name() {
     assert_eq!(world.rows()[1], [Value::Integer(3), Value::Integer(4)]);
 }
 
-/// It said that there were no records.
+/// The error was that there are no records.
 #[test]
 fn a_quote_that_stays_open_in_a_compressed_file_is_named() {
     let mut text = "a\tb\n\"open\t1\n".to_owned();
@@ -513,7 +513,7 @@ fn a_quote_that_stays_open_in_a_compressed_file_is_named() {
     assert!(is_named, "{error:?}");
 }
 
-/// A random file: its own delimiter, line ends, header and, with a header, order of columns.
+/// A random file with its own delimiter, line ends, header and, with a header, order of columns.
 fn random_file(
     random: &mut Random,
     ids: std::ops::Range<u64>,
@@ -521,7 +521,7 @@ fn random_file(
 ) -> Vec<u8> {
     let delimiter = random.one_of(&[",", ",", ";", "\t", "|"]);
     let line_end = random.one_of(&["\n", "\r\n", "\r"]);
-    // Files without a header have the order of the one before.
+    // Files without a header have the order of the file before.
     if has_header && ids.start > 0 {
         random.shuffle(order);
     }
@@ -551,8 +551,8 @@ fn random_file(
     text.into_bytes()
 }
 
-/// The law of conservation, with everything about the files guessed: all records of all files are
-/// there, however they are written, packed and read.
+/// Conservation of records, with all properties of the files guessed: all records of all files are
+/// imported, however they are written, compressed and read.
 #[test]
 fn no_record_of_any_file_is_lost() {
     for seed in 0..120 {
@@ -616,8 +616,8 @@ fn a_source_is_a_list_of_files() {
     assert_eq!((summary.rows_imported, summary.headers), (1, 2));
 }
 
-// A majority decided: the dates of the others were rejected, and those that are dates in both
-// orders went to other months.
+// The majority decided: the dates of the other files were rejected, and those that are dates in
+// both orders got another month.
 #[test]
 fn dates_of_both_orders_fail_the_import() {
     let days = (13..28).map(|day| format!("{day}/02/2024\n")).collect::<String>();
@@ -639,7 +639,7 @@ fn dates_of_both_orders_fail_the_import() {
             assert!(outcome.is_ok(), "{name} first, as it is said: {outcome:?}");
         }
     }
-    // A column that is not the designated timestamp is text then, and loses nothing.
+    // A column that is not the designated timestamp becomes text, which loses nothing.
     let (_, outcome) = import(&[one.as_bytes()], |_| {});
     assert_eq!(outcome.unwrap().schema.columns()[0].ty, tidegate_model::ColumnType::Varchar);
 }

@@ -10,7 +10,7 @@ use tidegate_platform::SimDisk;
 use super::guesses::{check, check_error, import, shown};
 use crate::world::{World, schema_of};
 
-// An upload's schema says the names, but not to the search for a header: it became a row.
+// The schema of an upload gives the names, but header detection ignored them: the header was a row.
 #[test]
 fn names_that_the_caller_knows_make_a_header() {
     let hints = [("ip", ColumnType::Ipv4), ("c", ColumnType::Varchar)];
@@ -24,8 +24,8 @@ fn names_that_the_caller_knows_make_a_header() {
     assert_eq!(shown(&world, &outcome.unwrap()), "ip:IPV4 c:VARCHAR; 16909060 c; 16909061 x");
 }
 
-// polars, DuckDB and Arrow write NULL as nothing, and a row of one column is a blank line then: it
-// was passed over, before anything was counted.
+// Polars, DuckDB and Arrow write NULL as nothing, so a row of one column is a blank line: it was
+// skipped, before anything was counted.
 #[test]
 fn a_blank_line_of_one_column_is_a_row_of_null() {
     let summary = check(&["v\n1\n\n2\n\n"], "v:BIGINT; 1; NULL; 2; NULL");
@@ -37,12 +37,12 @@ fn a_blank_line_of_one_column_is_a_row_of_null() {
     let one = schema_of(&[("v", ColumnType::Int64)], None, PartitionUnit::None);
     let path = world.put("a.csv", b"\n\n");
     assert_eq!(world.import(&world.options(&one, &[path])).unwrap().rows_imported, 2);
-    // Of a header the first line is not blank.
+    // Blank lines before a header are skipped.
     check(&["\n\nv\n1\n"], "v:BIGINT; 1");
     check(&["a,b\n1,2\n\n3,4\n\n"], "a:BIGINT b:BIGINT; 1 2; 3 4");
 }
 
-// Years above the values of each year are numbers: the header became a row of sums in silence.
+// Years above the values of each year are numbers: the header became a row of sums without a note.
 #[test]
 fn a_row_that_may_be_a_header_of_numbers_is_noted() {
     for (file, is_noted) in [
@@ -66,7 +66,7 @@ fn a_row_that_may_be_a_header_of_numbers_is_noted() {
     assert_eq!(outcome.unwrap().header_names, ["ann", "pending"]);
 }
 
-// Spreadsheets say the delimiter in a first line: it was a row, and made all columns text.
+// Spreadsheets name the delimiter in a first line: it was a row, and made all columns text.
 #[test]
 fn a_first_line_may_say_the_delimiter() {
     let summary = check(&["sep=;\nid;name\n1;x\n2;y\n"], "id:BIGINT name:VARCHAR; 1 x; 2 y");
@@ -90,7 +90,8 @@ fn lines_before_the_header_that_make_all_columns_text_are_noted() {
     assert!(notes.iter().any(|note| note.contains("lines end with CR, CR and LF")), "{notes:?}");
 }
 
-// An upload lets lines be too long by default: their last values were gone without a count.
+// An upload accepts lines with too many fields by default: their last values were dropped without a
+// count.
 #[test]
 fn values_that_are_left_out_are_counted() {
     let (_, outcome) = import(&[b"id,v\n1,2\n3,4,extra\n5\n6,7,8,9\n"], |options| {

@@ -1,4 +1,4 @@
-//! A disk that tells a test of every call, before it is made.
+//! A disk that reports every call to a test before it is made.
 
 use std::fmt;
 use std::os::fd::RawFd;
@@ -16,7 +16,7 @@ pub(crate) enum Call<'a> {
     Sync,
 }
 
-/// What is told.
+/// The function that receives the calls.
 pub(crate) type Hook = Arc<dyn Fn(Call<'_>) + Send + Sync>;
 
 /// A disk with a hook.
@@ -146,7 +146,7 @@ impl DiskFile for HookFile {
     }
 
     fn raw_fd(&self) -> Option<RawFd> {
-        // Whoever has the descriptor does not come by here.
+        // Reads through a descriptor would not be reported.
         None
     }
 }

@@ -1,4 +1,4 @@
-//! The budget of an import: what is counted stays within it, whatever the rows look like.
+//! The memory budget of an import: the counted memory stays within it, whatever the rows are.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -17,9 +17,9 @@ use super::hook::{Call, HookDisk};
 use super::random::Random;
 use crate::world::{World, assert_same_rows, schema_of, sort_rows};
 
-/// What an import took.
+/// The memory that an import used.
 struct Peak {
-    /// The most that was counted at any read or write.
+    /// The maximum that was counted at any read or write.
     memory: u64,
     spilled: u64,
     rows: Vec<Vec<Value>>,
@@ -60,7 +60,7 @@ fn long_texts_are_spilled_before_they_outgrow_the_budget() {
             let start = text.len();
             text.extend_from_slice(format!("{row}-").as_bytes());
             while text.len() < start + 60_000 {
-                // Letters, so that they are text.
+                // The bytes are letters, so that the column is text.
                 let letters = random.next() & 0x0F0F_0F0F_0F0F_0F0F | 0x6060_6060_6060_6060;
                 text.extend_from_slice(&letters.to_le_bytes());
             }
@@ -77,9 +77,9 @@ fn long_texts_are_spilled_before_they_outgrow_the_budget() {
     }
 }
 
-/// Few rows that are a thousand times as large as all others: by the mean of all rows they took no
-/// memory, and all of them were sorted and encoded at once. So were rows of one instant, and rows
-/// without a time, which could not be split.
+/// Some rows are a thousand times as large as all others: by the mean of all rows they took no
+/// memory, and all of them were sorted and encoded at once. The same happened with rows of one
+/// timestamp, and with rows without a time, which could not be split.
 #[test]
 fn rows_far_larger_than_the_mean_stay_within_the_budget() {
     const MEMORY: u64 = 32 << 20;
@@ -98,7 +98,7 @@ fn rows_far_larger_than_the_mean_stay_within_the_budget() {
             text.extend_from_slice(format!("2021-03-{:02},{row}", day + 1).as_bytes());
             let start = text.len() - row.to_string().len();
             match row % 400 {
-                // One byte over and over, and letters that do not repeat.
+                // One text is a repeated byte, the other has letters that do not repeat.
                 7 => text.resize(start + LARGE, b'x'),
                 207 => text.extend((0..LARGE / 8).flat_map(|_| {
                     let letters = random.next() & 0x0F0F_0F0F_0F0F_0F0F | 0x6060_6060_6060_6060;
@@ -117,8 +117,8 @@ fn rows_far_larger_than_the_mean_stay_within_the_budget() {
     }
 }
 
-/// Texts are compressed with a table that was trained on the first of them. Those that are nothing
-/// like these took two bytes for each of theirs, in memory and in the segment.
+/// Texts are compressed with a table that was trained on the first of them. Texts that are very
+/// different took two bytes for each of their bytes, in memory and in the segment.
 #[test]
 fn texts_unlike_the_first_do_not_grow() {
     let schema = schema_of(&[("text", ColumnType::Varchar)], None, PartitionUnit::None);
@@ -130,7 +130,7 @@ fn texts_unlike_the_first_do_not_grow() {
             format!("a sentence that is much like the others: {row}").as_bytes(),
         );
         if row % 2_000 == 1_999 {
-            // No byte of them is in the others.
+            // The other texts contain none of its bytes.
             text.truncate(start);
             text.extend((0..1 << 20).map(|_| b'A' + u8::try_from(random.below(26)).unwrap()));
         }
@@ -145,7 +145,7 @@ fn texts_unlike_the_first_do_not_grow() {
     assert_same_rows(&world.rows(), &rows, "texts");
 }
 
-/// A Parquet file of one row group, with a column of texts as often as it is wanted.
+/// A Parquet file of one row group, with `columns` copies of a column of texts.
 fn parquet_of(rows: &[(i64, String)], columns: usize) -> Vec<u8> {
     let ts: ArrayRef =
         Arc::new(TimestampMicrosecondArray::from_iter_values(rows.iter().map(|(ts, _)| *ts)));
@@ -173,7 +173,7 @@ fn schema_of_texts(columns: usize) -> Schema {
     schema_of(&columns, Some("ts"), PartitionUnit::Day)
 }
 
-/// A batch was 4,096 rows, whatever pages they lie in, and rows of one row group could not be
+/// A batch was 4,096 rows, whatever the pages of the rows, and rows of one row group could not be
 /// split.
 #[test]
 fn large_rows_of_a_parquet_file_stay_within_the_budget() {
@@ -194,7 +194,7 @@ fn large_rows_of_a_parquet_file_stay_within_the_budget() {
     assert_same_rows(&found, &rows, "parquet");
 }
 
-/// Each column has a page of its own in memory, and nobody counted them.
+/// Each column has a page in memory, and these pages were not counted.
 #[test]
 fn pages_that_do_not_fit_the_memory_fail_the_import() {
     let world = World::on(Arc::new(SimDisk::new(1)), Path::new("/"));
@@ -223,7 +223,7 @@ fn pages_that_do_not_fit_the_memory_fail_the_import() {
     );
 }
 
-/// It was put together, and took three times its size, whatever the memory.
+/// The record was joined, and took three times its size, whatever the memory.
 #[test]
 fn a_record_that_does_not_fit_the_memory_fails_the_import() {
     let columns = [("n", ColumnType::Int64), ("text", ColumnType::Varchar)];

@@ -1,5 +1,5 @@
-//! Values that mean one thing in this file and another in that: points of thousands, times without
-//! an offset, `\N`; and what is said of them.
+//! Values with different meanings in different files: points between thousands, times without an
+//! offset, `\N`; and the notes on them.
 
 use tidegate_ingest::ImportOptions;
 use tidegate_model::ColumnType;
@@ -19,7 +19,7 @@ fn check_notes(files: &[&str], change: impl Fn(&mut ImportOptions), wanted: &[&s
     }
 }
 
-// `1.000` became 1 in silence, in a file whose other columns showed decimal commas.
+// The value `1.000` became 1 without a note, in a file whose other columns had decimal commas.
 #[test]
 fn a_point_that_may_part_thousands_is_no_decimal_point_beside_decimal_commas() {
     let rest = "thousand: other columns have decimal commas";
@@ -30,9 +30,9 @@ fn a_point_that_may_part_thousands_is_no_decimal_point_beside_decimal_commas() {
     // The commas may be in another file.
     let files = ["a;b\n1;1.000\n", "a;b\n2,5;3.000\n"];
     check(&files, "a:VARCHAR b:VARCHAR; 1 1.000; 2,5 3.000");
-    // A point that can be no other shows what points are.
+    // A point that cannot separate thousands shows that points are decimal ones.
     check(&["a;b\n1,5;1.000\n2,5;1.5\n"], "a:VARCHAR b:DOUBLE; 1,5 1.0; 2,5 1.5");
-    // A comma may part thousands as well.
+    // A comma may separate thousands as well.
     check(&["a\tb\n1,234\t1.250\n2,500\t1.125\n"], "a:VARCHAR b:DOUBLE; 1,234 1.25; 2,500 1.125");
     check_notes(
         &["a;b\nx;1.000\n"],
@@ -68,7 +68,7 @@ fn texts_and_times_of_two_meanings_are_noted() {
     check_notes(&["t,v\n2024-01-01T10:00:00,1\n2024-01-02T10:00:00.5,2\n"], |_| {}, &[]);
 }
 
-// The first file's were not told, and of many columns all of them were, for each of many files.
+// Notes on the first file were missing, and for each of many files all of many columns were noted.
 #[test]
 fn columns_that_a_file_lacks_are_told_of_every_file_and_not_all_of_them() {
     check_notes(&["a,b\n1,2\n", "a,b,c\n1,2,3\n"], |_| {}, &["/a.csv: there is no column `c`, "]);
@@ -80,7 +80,7 @@ fn columns_that_a_file_lacks_are_told_of_every_file_and_not_all_of_them() {
     check_notes(&[&dates], |_| {}, &["10 more notes on columns"]);
 }
 
-// `--skip-columns I` left `i` out as well.
+// The option `--skip-columns I` left `i` out as well.
 #[test]
 fn of_names_that_differ_in_case_the_one_that_is_meant_is_left_out() {
     for (skipped, expected) in [("I", "i:BIGINT b:BIGINT; 1 3"), ("i", "I:BIGINT b:BIGINT; 2 3")] {

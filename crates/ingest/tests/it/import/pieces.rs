@@ -1,4 +1,4 @@
-//! Where the input is cut into pieces: every byte of every kind of record stands there once.
+//! The bounds of input chunks: every byte of every kind of record is at a bound once.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -11,7 +11,7 @@ use tidegate_platform::SimDisk;
 use crate::plain::{self, PlainOptions};
 use crate::world::{Expected, World, assert_same_rows, check_import, schema_of};
 
-/// Where the pipeline cuts its input.
+/// The size of the input chunks of the pipeline.
 const PIECE_BYTES: usize = 256 << 10;
 
 fn schema() -> Schema {
@@ -23,7 +23,7 @@ fn schema() -> Schema {
     schema_of(&columns, Some("ts"), PartitionUnit::Day)
 }
 
-/// Rows up to `end`, the last of them as long as it takes.
+/// Appends rows up to `end`, the last of them as long as needed.
 fn fill(text: &mut Vec<u8>, end: usize) {
     let row = format!("2020-01-03T00:00:00,{},5\n", "some filling text ".repeat(100));
     while text.len() + 2 * row.len() <= end {
@@ -36,7 +36,7 @@ fn fill(text: &mut Vec<u8>, end: usize) {
     assert_eq!(text.len(), end);
 }
 
-/// Puts `records` across the end of every piece, one byte further each time.
+/// Puts `records` across the end of every chunk, one byte further each time.
 fn check_cuts(records: &[u8]) {
     const CUTS: usize = 8;
     let schema = schema();

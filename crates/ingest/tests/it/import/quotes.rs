@@ -1,4 +1,4 @@
-//! Quotes that are text: the lines that they enclose are not lost, and are told of.
+//! Quotes that are text: the lines that they enclose are imported, or are noted.
 
 use tidegate_ingest::{ImportOptions, Quote};
 use tidegate_model::Value;
@@ -6,7 +6,7 @@ use tidegate_model::Value;
 use super::guesses::{import, shown};
 use crate::world::read_rejects;
 
-/// `id,text,v` and rows, of which some have another text.
+/// The header `id,text,v` and rows, some of them with another text.
 fn rows(count: usize, texts: &[(usize, &str)]) -> String {
     let mut text = "id,text,v\n".to_owned();
     for row in 0..count {
@@ -16,7 +16,7 @@ fn rows(count: usize, texts: &[(usize, &str)]) -> String {
     text
 }
 
-/// Rows behind the sample, of which the first are told to be like all others.
+/// Rows behind the sample, in a compressed file that begins with rows without these texts.
 fn behind_the_sample(count: usize, texts: &[(usize, &str)]) -> Vec<u8> {
     let mut text = "id,text,v\n".to_owned();
     for row in 0..120_000 {
@@ -31,7 +31,7 @@ const OPEN_AND_CLOSED: [(usize, &str); 2] = [(500, "\"open"), (900, "say hi\"")]
 const OPEN_AND_STRAY: [(usize, &str); 2] = [(500, "\"open"), (900, "say \"hi\" you")];
 
 // Two stray quotes far apart made one value of 401 rows, or one reject of which 4,096 bytes were
-// listed; nothing told of it.
+// listed, without a note.
 #[test]
 fn quotes_that_enclose_records_of_the_sample_are_text() {
     for texts in [OPEN_AND_CLOSED, OPEN_AND_STRAY] {
@@ -73,7 +73,7 @@ fn quotes_around_lines_of_text_are_quotes() {
         "{:?}",
         summary.notes
     );
-    // That the quotes quote is said.
+    // An option says that the quotes quote.
     let quotes = |options: &mut ImportOptions| options.dialect.quote = Quote::Byte(b'"');
     let (_, outcome) = import(&[rows(2_000, &OPEN_AND_CLOSED).as_bytes()], quotes);
     let summary = outcome.unwrap();

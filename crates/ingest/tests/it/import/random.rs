@@ -1,6 +1,6 @@
-//! Numbers that look random and are the same each time.
+//! Pseudo-random numbers that are the same each time.
 
-/// A generator; its seed stands in the message of a test that fails.
+/// A generator; the message of a test that fails contains its seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -10,7 +10,7 @@ impl Random {
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        // SplitMix64: every seed is as good as any other.
+        // `SplitMix64` has no weak seeds.
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -27,7 +27,7 @@ impl Random {
         usize::try_from(self.below(bound as u64)).expect("below a usize")
     }
 
-    /// Whether something happens that happens so many times in a hundred.
+    /// Returns true in `percent` of a hundred cases.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

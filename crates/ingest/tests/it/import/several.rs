@@ -1,4 +1,4 @@
-//! Several files of one import: which columns a file has whose header is in another.
+//! Several files of one import: the columns of a file whose header is in another file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::world::{World, schema_of};
 const COLUMNS: [(&str, ColumnType); 3] =
     [("lat", ColumnType::Float64), ("lon", ColumnType::Float64), ("name", ColumnType::Varchar)];
 
-/// Imports into a table of the first columns that a schema gives.
+/// Imports into a table that has the first columns of a schema.
 fn into_schema(
     files: &[&str],
     columns: usize,
@@ -47,8 +47,9 @@ fn check_error(files: &[&str], columns: usize, change: impl Fn(&mut ImportOption
     assert!(error.contains(wanted), "{files:?}: {error}");
 }
 
-// The pieces of a file that was split had their columns in the order of the table, though the
-// header of the first piece said another: latitudes and longitudes were exchanged in silence.
+// The parts of a file that was split had their columns in the order of the table, although the
+// header of the first part had another order: latitudes and longitudes were exchanged without a
+// note.
 #[test]
 fn a_piece_without_a_header_has_the_columns_of_the_header_before_it() {
     check(
@@ -56,7 +57,7 @@ fn a_piece_without_a_header_has_the_columns_of_the_header_before_it() {
         2,
         "50.0 1.5; 51.0 2.5; 52.0 3.5; 53.0 4.5",
     );
-    // A header that stands in a file of its own.
+    // The header is in a separate file.
     check(&["lon,lat\n", "3.5,52\n4.5,53\n"], 2, "52.0 3.5; 53.0 4.5");
     check(
         &["lat,lon\n50,1.5\n51,2\n", "lon,lat\n1.5,50\n2,51\n", "2.5,51\n3,53\n"],
@@ -64,7 +65,7 @@ fn a_piece_without_a_header_has_the_columns_of_the_header_before_it() {
         "50.0 1.5; 51.0 2.0; 50.0 1.5; 51.0 2.0; 51.0 2.5; 53.0 3.0",
     );
     check(&["name,lon\nx,1.5\ny,2.5\n", "z,2.5\n"], 3, "NULL 1.5 x; NULL 2.5 y; NULL 2.5 z");
-    // In a table that the import makes as well.
+    // The same holds for a table that the import creates.
     let files: [&[u8]; 3] = [b"a,b\n1,x\n", b"b,a\ny,2\n", b"z,3\n"];
     let world = World::on(Arc::new(SimDisk::new(1)), Path::new("/"));
     let summary = world.import(&guessed(&world, &put_all(&world, &files))).unwrap();
@@ -80,7 +81,7 @@ fn a_piece_that_cannot_have_the_columns_of_the_header_fails_the_import() {
     check(&["52,3.5\n", "lat,lon\n50,1.5\n51,2.5\n"], 2, "52.0 3.5; 50.0 1.5; 51.0 2.5");
 }
 
-// With --header the first row of a piece became its header, and was gone.
+// With --header the first row of a part was lost as its header.
 #[test]
 fn a_header_of_other_names_than_those_before_fails_the_import() {
     let is_told = |options: &mut ImportOptions| options.dialect.header = Header::Present;
@@ -93,8 +94,8 @@ fn a_header_of_other_names_than_those_before_fails_the_import() {
     assert!(summary.notes[0].contains("none of the table's names"), "{:?}", summary.notes);
 }
 
-/// Hive and others write a column that all rows of a file share as the name of a folder: it was
-/// left out without a word.
+/// Hive and other programs write a column that all rows of a file share as the name of a directory:
+/// it was left out without a note.
 #[test]
 fn folders_that_say_a_column_are_noted() {
     for (column, noted) in [("n", true), ("YEAR", false)] {
@@ -109,7 +110,7 @@ fn folders_that_say_a_column_are_noted() {
     }
 }
 
-/// `null` and its like made text of a column of numbers, and nothing said why.
+/// Texts such as `null` made a column of numbers text, without a note on the reason.
 #[test]
 fn texts_that_other_programs_write_for_null_are_noted() {
     let note = |column: &str, text: &str, count: u64| {

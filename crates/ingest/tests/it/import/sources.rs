@@ -1,4 +1,4 @@
-//! Where bytes come from: compressed files, several files, and files that are not what they seem.
+//! Sources of bytes: compressed files, several files, and files of unexpected formats.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -51,8 +51,8 @@ fn zst(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).unwrap()
 }
 
-// COPY's text has no blank lines: `\N` in a table of one column is a row, also the first one, and
-// wherever the text is cut into pieces.
+// COPY's text has no blank lines: `\N` in a table of one column is a row, even the first one, and
+// wherever the text is split into input chunks.
 #[test]
 fn null_alone_in_a_record_of_copy_text_is_a_row() {
     let schema = schema_of(&[("n", ColumnType::Int64)], None, PartitionUnit::None);
@@ -95,7 +95,7 @@ fn compressed_files_hold_the_same_rows() {
     }
 }
 
-/// A table of a few rows, which the next import fails to add to.
+/// A table of a few rows, into which the next import must fail.
 fn check_refused(
     world: &World,
     change: impl FnOnce(&mut ImportOptions),
@@ -114,7 +114,7 @@ fn check_refused(
     world.check_sound("refused");
 }
 
-/// Segments and whatever lies in the scratch folder.
+/// The segments and the files in the scratch directory.
 fn stored_files(world: &World) -> Vec<PathBuf> {
     fn walk(world: &World, dir: &Path, found: &mut Vec<PathBuf>) {
         for entry in world.disk.list(dir).unwrap_or_default() {
@@ -131,7 +131,7 @@ fn stored_files(world: &World) -> Vec<PathBuf> {
 
 #[test]
 fn a_compressed_file_that_ends_early_is_an_error() {
-    // More than the sample sees.
+    // The text is longer than the sample.
     let text = text_of(0..50_000);
     for (kind, bytes) in [("gzip", gz(&text)), ("zstd", zst(&text))] {
         for cut in [20, bytes.len() / 2, bytes.len() - 1] {
@@ -163,7 +163,7 @@ fn a_compressed_file_that_ends_early_is_an_error() {
             );
         }
         if kind == "zstd" {
-            // Without a checksum, which is optional there, not all damage can be seen.
+            // Without a checksum, which is optional there, some damage cannot be detected.
             continue;
         }
         let mut damaged = bytes.clone();
@@ -209,7 +209,7 @@ fn files_are_read_in_order_each_by_its_own_header() {
     check_import(&world, &outcome, &expected.sorted(&schema), "five files");
 }
 
-/// The first file decides what all files are, but an empty one has nothing to say.
+/// The first file decides the format of all files, but an empty one shows nothing.
 #[test]
 fn an_empty_file_before_others_does_no_harm() {
     let schema = schema();
@@ -306,7 +306,7 @@ fn files_without_records_are_refused() {
     );
 }
 
-/// An import of a file to which `change` is done while it is read.
+/// An import of a file which `change` modifies while it is read.
 #[track_caller]
 fn check_changed(change: fn(&SimDisk, &Path), before: u64, shown: &str) {
     const PLACE: u64 = 2 << 20;
@@ -343,8 +343,8 @@ fn a_file_that_shrinks_meanwhile_is_an_error() {
     check_changed(|disk, path| disk.truncate(path, 3 << 20), TEXT_BYTES, shown);
 }
 
-/// Only a file that became shorter was noticed, so one that somebody wrote to was imported half old
-/// and half new. Size and time of change are compared now.
+/// Only a file that became shorter was detected, so one that another program wrote to was imported
+/// half old and half new. Size and time of change are compared now.
 #[test]
 fn a_file_that_grows_or_is_written_to_meanwhile_is_an_error() {
     fn append(disk: &SimDisk, path: &Path) {
@@ -361,7 +361,7 @@ fn a_file_that_grows_or_is_written_to_meanwhile_is_an_error() {
     check_changed(rewrite, TEXT_BYTES, shown);
 }
 
-/// A path of a named pipe, such as shells make for `<(zcat x)`, was refused: it cannot seek.
+/// The path of a named pipe, such as shells create for `<(zcat x)`, was refused: it cannot seek.
 #[test]
 fn a_named_pipe_is_read_like_standard_input() {
     let (schema, text) = (schema(), text_of(0..60_000));

@@ -1,5 +1,5 @@
-//! What rows find in their table: other rows, symbols, how their times are written, and buckets
-//! that no sample has foreseen.
+//! The table of an import: its other rows, symbols, formats of times, and buckets that are larger
+//! than the sample showed.
 
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -29,7 +29,7 @@ fn three_columns(partition_by: PartitionUnit) -> Schema {
     schema_of(&columns, Some("ts"), partition_by)
 }
 
-/// How rows stand in a file.
+/// The order of rows in a file.
 #[derive(Debug, Clone, Copy)]
 enum Order {
     Sorted,
@@ -43,7 +43,7 @@ impl Order {
     const ALL: [Order; 5] =
         [Order::Sorted, Order::Reversed, Order::Stripes, Order::Shuffled, Order::Equal];
 
-    /// Seconds of so many rows, some of them twice.
+    /// The seconds of this many rows, some of them twice.
     fn seconds(self, rows: usize, span: usize) -> Vec<usize> {
         let mut seconds: Vec<usize> = (0..rows).map(|row| row * span / rows / 2 * 2).collect();
         match self {
@@ -80,7 +80,7 @@ fn expected_of(text: &[u8], options: &PlainOptions<'_>) -> Expected {
     expected.sorted(options.schema)
 }
 
-/// So many rows fill several buckets.
+/// Enough rows to fill several buckets.
 #[test]
 fn rows_of_many_buckets_are_sorted_whatever_their_order() {
     let units = [PartitionUnit::Day, PartitionUnit::Hour, PartitionUnit::None];
@@ -107,7 +107,7 @@ fn rows_of_later_imports_stand_behind_those_of_the_same_instant() {
         let path = world.put("a.csv", &text);
         let mut options = world.options(&schema, &[path]);
         if import > 0 {
-            // The table says what it has to be.
+            // The table defines the columns.
             options.columns = ColumnSource::Infer;
             (options.timestamp, options.partition_by) = (None, None);
         }
@@ -231,8 +231,8 @@ fn a_pattern_reads_the_designated_timestamp() {
     assert_eq!(instants, wanted.map(Value::Integer));
 }
 
-/// The beginning of a compressed file shows one day, and the rest has another: all of that goes
-/// into one bucket, which is larger than memory lets it be.
+/// The beginning of a compressed file has one day, and the rest another: all of the rest goes into
+/// one bucket, which exceeds the memory.
 #[test]
 fn a_bucket_that_no_sample_has_foreseen_is_split() {
     let mut columns = vec![("ts", ColumnType::Timestamp(TimeUnit::Micros))];

@@ -1,5 +1,5 @@
-//! Random files of delimited text: any schema, any order of rows, any dialect, and all that is
-//! wrong with files. What they hold the plain reader finds out.
+//! Random files of delimited text: any schema, any order of rows, any dialect, and every kind of
+//! error. The plain reader computes their contents.
 
 use std::path::{Path, PathBuf};
 
@@ -13,18 +13,18 @@ use super::random::Random;
 use crate::plain::{self, BadCell, Missing, PlainHeader, PlainOptions};
 use crate::world::{Expected, World, schema_of};
 
-/// What kind of text is wanted.
+/// The properties of the text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TextSpec {
     pub(crate) rows: usize,
     pub(crate) files: usize,
-    /// Of a hundred records, how many are blank, bad, or have the wrong number of fields.
+    /// The percentage of records that are blank, bad, or have the wrong number of fields.
     pub(crate) bad_percent: u64,
-    /// Texts of this many bytes stand in some rows.
+    /// The size of the long texts in some rows.
     pub(crate) long_bytes: usize,
 }
 
-/// Files and how they are to be read.
+/// The files and their options.
 #[derive(Debug)]
 pub(crate) struct RandomText {
     pub(crate) schema: Schema,
@@ -77,7 +77,7 @@ impl RandomText {
         text
     }
 
-    /// Which columns the files have: without a header the first ones, else any, but always the
+    /// The columns of the files: without a header the first ones, otherwise any, but always the
     /// designated timestamp.
     fn columns(&self, random: &mut Random) -> Vec<usize> {
         let count = self.schema.columns().len();
@@ -92,7 +92,7 @@ impl RandomText {
         }
     }
 
-    /// Writes the files, and says how they are to be imported.
+    /// Writes the files, and returns the options of their import.
     pub(crate) fn put(&self, world: &World) -> ImportOptions {
         let paths: Vec<PathBuf> = (self.files.iter().enumerate())
             .map(|(number, file)| world.put(&name(number), &file.bytes))
@@ -117,7 +117,7 @@ impl RandomText {
         options
     }
 
-    /// What the plain reader finds in the files.
+    /// The contents of the files by the plain reader.
     pub(crate) fn expected(&self) -> Expected {
         let mut expected = Expected::default();
         for (number, file) in self.files.iter().enumerate() {
@@ -146,7 +146,7 @@ impl RandomText {
         expected.sorted(&self.schema)
     }
 
-    /// All files together.
+    /// The size of all files together.
     pub(crate) fn bytes(&self) -> usize {
         self.files.iter().map(|file| file.bytes.len()).sum()
     }
@@ -160,7 +160,7 @@ fn designated(schema: &Schema) -> Option<usize> {
     schema.columns().iter().position(|column| Some(column.id) == schema.designated())
 }
 
-/// Up to nine columns of any types, mostly with a designated timestamp among them.
+/// A random schema: up to nine columns of any types, mostly with a designated timestamp.
 fn schema(random: &mut Random) -> Schema {
     const NAMES: [&str; 10] =
         ["ts", "Host", "value", "user id", "\u{e9}tat", "F", "g_8", "h", "I", "last"];
@@ -184,7 +184,7 @@ fn schema(random: &mut Random) -> Schema {
     schema_of(&columns, Some("ts"), partition_by)
 }
 
-/// Timestamps over some tens of partitions at most, in an order that files have.
+/// Timestamps in some tens of partitions at most, in an order that is common in files.
 fn instants(random: &mut Random, schema: &Schema, count: usize) -> Vec<i64> {
     let unit = schema.time_unit();
     let days = match schema.partition_by() {
@@ -207,14 +207,14 @@ fn instants(random: &mut Random, schema: &Schema, count: usize) -> Vec<i64> {
             instants.reverse();
         }
         2 => {
-            // Several devices, each in order.
+            // The rows of several devices, each in order.
             instants.sort_unstable();
             let stripes = 2 + random.index(6);
             let each = |stripe| instants.iter().skip(stripe).step_by(stripes).copied();
             instants = (0..stripes).flat_map(each).collect();
         }
         3 => {
-            // In order but for some.
+            // All rows in order except some.
             instants.sort_unstable();
             for _ in 0..count / 20 {
                 let (from, to) = (random.index(count), random.index(count));
@@ -255,7 +255,7 @@ impl FileWriter<'_> {
             } else {
                 self.record(instant, spec, &mut out);
             }
-            // Each record may have its own line end.
+            // Each record may have a different line end.
             let own: &[u8] = if self.random.percent(5) { b"\r\n" } else { line_end };
             out.extend_from_slice(own);
         }
@@ -305,7 +305,7 @@ impl FileWriter<'_> {
         }
     }
 
-    /// Quoted where it must be, and sometimes where it need not.
+    /// Writes a cell, quoted where it must be, and sometimes where it need not be.
     fn cell(&mut self, cell: &Cell, out: &mut Vec<u8>) {
         let text = match cell {
             Cell::Raw(raw) => return out.extend_from_slice(raw),
@@ -317,7 +317,7 @@ impl FileWriter<'_> {
         };
         let delimiter = self.text.delimiter;
         let Some(quote) = self.text.quote else {
-            // What cannot be said is left out.
+            // Bytes that cannot be written without quotes are left out.
             let fits = |byte: &&u8| !matches!(**byte, b'\n' | b'\r') && **byte != delimiter;
             out.extend(text.iter().filter(fits));
             return;
@@ -334,7 +334,7 @@ impl FileWriter<'_> {
             }
             out.push(quote);
         } else {
-            // A quote inside of it is text.
+            // A quote inside the cell is text.
             out.extend_from_slice(text);
         }
     }
