@@ -1,9 +1,9 @@
 //! One value outside of any column: a constant of an encoding, a bound of a statement.
 
-/// A value in the shape of its type's `Physical`.
+/// A value in the representation of its type's `Physical`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// No value.
+    /// NULL.
     Null,
     /// BOOLEAN
     Bit(bool),
