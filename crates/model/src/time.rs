@@ -11,8 +11,8 @@ use std::fmt;
 
 /// Nanoseconds of a day.
 const DAY_NANOS: i64 = 86_400_000_000_000;
-/// The least designated timestamp (T1): 1678-01-01 in nanoseconds, which is 106,650 days before
-/// 1970. In microseconds, 279 years are left below it.
+/// The least designated timestamp (T1): 1678-01-01 in nanoseconds, which is 106,650 days before the
+/// year 1970. In microseconds, 279 years are left below it.
 pub const TIMESTAMP_MIN: i64 = -106_650 * DAY_NANOS;
 /// The greatest designated timestamp (T1): the last nanosecond before 2262-01-01, 106,651 days
 /// after 1970. In microseconds, 276 years are left above it.
