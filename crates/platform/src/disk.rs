@@ -72,7 +72,7 @@ pub trait Disk: Send + Sync + Debug {
     fn lock(&self, path: &Path) -> Result<Box<dyn DirLock>>;
 
     /// As `lock`, and locks the directory of `path` too: that lock stays when the file is removed.
-    /// Where the file system cannot lock directories, like NFS, the file alone is locked.
+    /// On file systems that cannot lock directories, like NFS, the file alone is locked.
     fn lock_with_folder(&self, path: &Path) -> Result<Box<dyn DirLock>>;
 
     /// As `lock_with_folder`, but creates nothing: without the file, the directory alone is locked.

@@ -2,8 +2,8 @@
 //!
 //! - thread-1. Both can be read and changed from any thread of the process, by [`ThreadId`].
 //!
-//! Where threads have no ids and priorities of their own (not Linux), CPU time is unknown and a
-//! priority does not change: callers must be correct without them.
+//! On systems where threads have no ids and priorities of their own (not Linux), CPU time is
+//! unknown and a priority does not change: callers must be correct without them.
 
 use std::time::Duration;
 
