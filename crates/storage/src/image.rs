@@ -66,8 +66,8 @@ pub struct ImageColumn<'a> {
     pub symbols: &'a [SymbolId],
 }
 
-/// Working memory of encoding, kept from batch to batch. A writer that finds none allocates, so
-/// that there are never more idle ones than writers had at a time.
+/// Working memory of encoding, kept from batch to batch. A writer that finds none allocates it, and
+/// at most `SCRATCHES_MAX` are kept, however many threads write.
 static SCRATCHES: Mutex<Vec<Scratch>> = Mutex::new(Vec::new());
 const SCRATCHES_MAX: usize = 8;
 
