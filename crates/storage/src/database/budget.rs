@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::table::TableState;
 
-/// The memory of all tails.
+/// The memory of all memtables.
 #[derive(Debug)]
 pub(super) struct TailBudget {
     max_bytes: u64,
