@@ -30,9 +30,9 @@ pub const ZONE_BYTES: usize = 17;
 /// The position of a region in a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Region {
-    /// Its first byte in the file.
+    /// The first byte in the file.
     pub offset: u64,
-    /// Its size; a region of no bytes has offset 0.
+    /// The size; a region of no bytes has offset 0.
     pub bytes: u64,
     /// The CRC32C of its bytes (L2).
     pub crc: u32,
@@ -127,7 +127,7 @@ pub struct ColumnFooter {
     pub null_count: u64,
     /// The bounds of all its values.
     pub bounds: Zone,
-    /// Its dictionary, if a frame uses one.
+    /// The dictionary, if a frame uses one.
     pub dictionary: Option<DictionaryFooter>,
     /// The FSST table of its strings; no bytes if they are not compressed.
     pub string_table: Region,
@@ -140,11 +140,11 @@ pub struct ColumnFooter {
 /// The content of a segment's footer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentFooter {
-    /// Its table.
+    /// The table.
     pub table: TableId,
-    /// Its number.
+    /// The number.
     pub segment: SegmentId,
-    /// Its partition.
+    /// The partition.
     pub partition: PartitionKey,
     /// Number of rows; at least one.
     pub rows: RowCount,
@@ -156,7 +156,7 @@ pub struct SegmentFooter {
     pub seq_first: SeqTxn,
     /// The last commit whose rows are in it.
     pub seq_last: SeqTxn,
-    /// Its columns.
+    /// The columns.
     pub columns: Vec<ColumnFooter>,
 }
 
@@ -197,7 +197,7 @@ impl Zone {
     pub const EMPTY: Zone =
         Zone { has_null: false, has_value: false, has_nan: false, min: 0, max: 0 };
 
-    /// Its bytes.
+    /// The bytes.
     #[must_use]
     pub fn encode(self) -> [u8; ZONE_BYTES] {
         let mut bytes = [0; ZONE_BYTES];
@@ -234,7 +234,7 @@ pub fn region_align(bytes: u64) -> u64 {
 }
 
 impl SegmentFooter {
-    /// Its bytes, without the trailer.
+    /// The bytes, without the trailer.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut w = ByteWriter::default();

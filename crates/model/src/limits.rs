@@ -180,7 +180,8 @@ pub const SELECT_ITEMS: usize = 1_664;
 /// Sets of a GROUP BY: each takes about 130 KB and a millisecond during planning.
 pub const GROUPING_SETS: usize = 512;
 
-/// Expressions of all the sets of a GROUP BY together: planning them takes as long.
+/// Expressions of all the sets of a GROUP BY together: planning them takes as long as planning the
+/// sets.
 pub const GROUPING_SET_ITEMS: usize = 8_192;
 
 /// Tables that a statement joins: planning takes time with the third power of their number, most of
@@ -207,23 +208,23 @@ pub const VALUES_BYTES: u64 = 512 << 20;
 /// be held for a client that reads nothing.
 pub const SLICE_BYTES: u64 = 16 << 20;
 
-/// Bytes from which a value, or a batch of values, is charged to its statement: there are as many
-/// smaller ones as a batch has columns.
+/// Bytes from which a value, or a batch of values, is charged to its statement. There are at most as
+/// many smaller ones as a batch has columns.
 pub const COUNTED_VALUE_BYTES: u64 = 1 << 20;
 
 /// Bytes of the constants that constant folding evaluates, and of its result: a plan is copied
 /// dozens of times, and larger ones belong to the execution of a statement.
 pub const FOLDED_BYTES: u64 = 64 << 10;
 
-/// Rows in the window frame of an aggregate that keeps all values, for each row: a batch of rows
-/// has as many times its values.
+/// Rows in the window frame of an aggregate that keeps all values, for each row: a batch keeps at
+/// most this many times its values.
 pub const FRAME_VALUES: u64 = 1_000;
 
 /// Steps of a comparison of two values whose work is the product of their lengths: a tenth of a
 /// second, the time that a cancelled statement may continue to run.
 pub const PAIR_STEPS: u64 = 1 << 26;
 
-/// Steps of such a comparison in one row up to which the simple algorithm is fast enough: some
+/// Steps of such a comparison in one row up to which another algorithm is not worthwhile: some
 /// milliseconds.
 pub const PLAIN_STEPS: u64 = 1 << 20;
 

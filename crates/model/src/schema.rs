@@ -46,7 +46,7 @@ pub struct Column {
     pub id: ColumnId,
     /// The name that users see, in the case it was created with.
     pub name: String,
-    /// Its type.
+    /// The type.
     pub ty: ColumnType,
 }
 

@@ -27,7 +27,7 @@ pub struct ViewRead {
     pub name: String,
     /// The table that had this name.
     pub table: TableId,
-    /// Its columns and their names (V2).
+    /// The columns and their names (V2).
     pub columns: Vec<(ColumnId, String)>,
 }
 

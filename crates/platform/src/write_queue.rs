@@ -31,7 +31,7 @@ const CHUNK_BYTES: usize = 2 << 20;
 /// Larger buffers are not kept after they are written (Q4).
 #[cfg(target_os = "linux")]
 const VACANT_BYTES_MAX: usize = 8 << 20;
-/// The unit of all these sizes.
+/// The page size, of which all these sizes are multiples.
 #[cfg(target_os = "linux")]
 const PAGE_BYTES: usize = 4096;
 

@@ -333,7 +333,7 @@ impl Database {
         &self.disk
     }
 
-    /// Its directory.
+    /// The directory.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.paths.root()
@@ -368,7 +368,7 @@ impl Database {
         self.options.clock.now_micros()
     }
 
-    /// Its tables, sorted by name.
+    /// The tables, sorted by name.
     #[must_use]
     pub fn tables(&self) -> Vec<TableEntry> {
         let published = self.published();

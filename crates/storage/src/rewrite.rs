@@ -44,7 +44,7 @@ use merge::{FramePlan, Merge, Piece, Planner};
 pub struct Rewrite<'a> {
     /// The table.
     pub table: TableId,
-    /// Its current columns.
+    /// The current columns.
     pub schema: &'a Schema,
     /// The dictionaries of its symbol columns, with all symbols of the runs.
     pub symbols: &'a SymbolTables,

@@ -36,9 +36,9 @@ pub use private::{PrivateNumbers, PrivateRows, PrivateSnapshot, encode_private, 
 pub struct Snapshot {
     /// The table.
     pub table: TableId,
-    /// Its name at that time.
+    /// The name at that time.
     pub name: String,
-    /// Its columns at that time.
+    /// The columns at that time.
     pub schema: Arc<Schema>,
     /// The last commit that is included.
     pub seq_txn: SeqTxn,

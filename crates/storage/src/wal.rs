@@ -4,9 +4,8 @@
 //!   changes of one table in one record share it.
 //! - W2. `append` returns only when its records are on disk; with `Durability::Async`, when the
 //!   operating system has them, and a sync writes them to the disk.
-//! - W3. A bad group ends the log if an interrupted write may have caused it, and nothing counts it
-//!   as durable: a later group, a header, the beginning of another file. Otherwise it is
-//!   corruption.
+//! - W3. A bad group ends the log if an interrupted write may have caused it, and no later group,
+//!   header or beginning of another file counts it as durable. Otherwise it is corruption.
 //! - W4. A group begins at a page, so that writing it touches no byte of the groups before it.
 //! - W5. A file begins where its predecessor ends, whatever else the predecessor contains: bytes
 //!   after that place were never acknowledged, or are in the file that begins there.
@@ -17,8 +16,8 @@
 //!   commit continues there.
 //! - HD1. A file of its own names the newest file of the log (`head`).
 //!
-//! Bytes: docs/format.md, Log. Not here: what records do to tables (`manifest`, `database`), and
-//! when checkpoints make a part of the log unnecessary (`database::checkpoint`).
+//! Bytes: docs/format.md, Log. Not here: the effect of records on tables (`manifest`, `database`),
+//! and the checkpoints that make a part of the log obsolete (`database::checkpoint`).
 
 mod record;
 mod group;

@@ -14,16 +14,16 @@ use crate::error::Result;
 pub enum TableDdl {
     /// Creates a table.
     CreateTable {
-        /// Its name.
+        /// The name.
         name: String,
-        /// Its columns.
+        /// The columns.
         schema: Schema,
     },
     /// Creates a view.
     CreateView {
-        /// Its name.
+        /// The name.
         name: String,
-        /// Its columns and its query.
+        /// The columns and its query.
         schema: Schema,
         /// True if it replaces a view of the same name.
         replaces: bool,
@@ -44,7 +44,7 @@ pub enum TableDdl {
     },
     /// Changes the columns of a table.
     Alter {
-        /// Its name.
+        /// The name.
         table: String,
         /// The change.
         edit: SchemaEdit,

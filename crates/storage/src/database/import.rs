@@ -45,16 +45,16 @@ pub enum ImportTarget<'a> {
     Existing(&'a str),
     /// A table that the commit creates.
     New {
-        /// Its name.
+        /// The name.
         name: &'a str,
-        /// Its columns.
+        /// The columns.
         schema: Schema,
     },
     /// As `New`; the same commit drops the table that has the name at that time, if there is one.
     Replacing {
-        /// Its name.
+        /// The name.
         name: &'a str,
-        /// Its columns.
+        /// The columns.
         schema: Schema,
     },
 }

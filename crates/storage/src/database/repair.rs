@@ -31,7 +31,7 @@ use crate::wal::{self, GivenUp, LogSpan, NewFile, Progress, Record, TableChange,
 pub struct LostCommits {
     /// The table.
     pub table: TableId,
-    /// Its name; `None` if the commit that created it is missing.
+    /// The name; `None` if the commit that created it is missing.
     pub name: Option<String>,
     /// The first of the commits.
     pub first: SeqTxn,

@@ -33,7 +33,7 @@ pub struct VerifyStep<'a> {
     pub table: &'a str,
     /// The file.
     pub path: &'a Path,
-    /// Its size.
+    /// The size.
     pub bytes: ByteCount,
     /// Number of segments read before it.
     pub done: u64,

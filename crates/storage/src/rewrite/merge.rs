@@ -27,7 +27,7 @@ impl Piece {
         self.end - self.start
     }
 
-    /// Its first rows, and the rest.
+    /// The first rows, and the rest.
     pub(super) fn split(self, rows: u32) -> (Piece, Piece) {
         let middle = self.start + rows;
         (Piece { end: middle, ..self }, Piece { start: middle, ..self })

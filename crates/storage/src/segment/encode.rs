@@ -35,7 +35,7 @@ const _: () = assert!(FRAME_ROWS as u64 == limits::FRAME_ROWS.0);
 pub struct EncodedColumn {
     /// All regions, each aligned to `limits::REGION_ALIGN_BYTES`.
     pub bytes: Vec<u8>,
-    /// Its footer; offsets are relative to `bytes`.
+    /// The footer; offsets are relative to `bytes`.
     pub footer: ColumnFooter,
 }
 

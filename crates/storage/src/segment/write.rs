@@ -53,11 +53,11 @@ impl RegionSink for Direct {
 /// The description of a segment before its columns.
 #[derive(Debug, Clone, Copy)]
 pub struct WriterSpec {
-    /// Its table.
+    /// The table.
     pub table: TableId,
-    /// Its number.
+    /// The number.
     pub segment: SegmentId,
-    /// Its partition.
+    /// The partition.
     pub partition: PartitionKey,
     /// Number of rows of each column.
     pub rows: RowCount,

@@ -32,7 +32,7 @@ const FIRST_COMMIT: u64 = 1 << 62;
 /// The changes of a session to a table.
 #[derive(Debug, Clone, Copy)]
 pub struct PrivateRows<'a> {
-    /// Its rows, in the order of its statements.
+    /// The rows, in the order of its statements.
     pub runs: &'a [Arc<SegmentRun>],
     /// The symbols of the rows and of the snapshot.
     pub symbols: &'a SymbolTables,

@@ -24,7 +24,7 @@ const GIVEN_UP: u8 = 10;
 /// One commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its changes, in order.
+    /// The changes, in order.
     pub ops: Vec<TableOp>,
 }
 
@@ -44,9 +44,9 @@ pub struct TableOp {
 pub enum TableChange {
     /// The table is created.
     Create {
-        /// Its name.
+        /// The name.
         name: String,
-        /// Its columns.
+        /// The columns.
         schema: Arc<Schema>,
     },
     /// The table is dropped.

@@ -4,7 +4,7 @@
 //! - W5, W7 as in `wal`.
 //!
 //! After the end of a file there are the remains of one group from a failed write or a crash, or
-//! nothing: so a few non-zero bytes there are damage. Bytes: docs/format.md, Log.
+//! nothing: so non-zero bytes there are damage only if they are few. Bytes: docs/format.md, Log.
 
 use std::path::Path;
 
