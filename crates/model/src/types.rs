@@ -5,27 +5,27 @@ use crate::time::TimeUnit;
 /// The type of a column. Every type is nullable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColumnType {
-    /// true, false
+    /// BOOLEAN: true or false.
     Boolean,
-    /// TINYINT
+    /// TINYINT.
     Int8,
-    /// SMALLINT
+    /// SMALLINT.
     Int16,
-    /// INT
+    /// INT.
     Int32,
-    /// BIGINT
+    /// BIGINT.
     Int64,
-    /// UTINYINT
+    /// UTINYINT.
     UInt8,
-    /// USMALLINT
+    /// USMALLINT.
     UInt16,
-    /// UINT
+    /// UINT.
     UInt32,
-    /// UBIGINT
+    /// UBIGINT.
     UInt64,
-    /// FLOAT
+    /// FLOAT.
     Float32,
-    /// DOUBLE
+    /// DOUBLE.
     Float64,
     /// DECIMAL(p, s): `n / 10^scale` with at most `precision` digits, 1 to 38.
     Decimal {
@@ -34,7 +34,7 @@ pub enum ColumnType {
         /// Number of digits after the point; at most `precision`.
         scale: u8,
     },
-    /// TIMESTAMP and TIMESTAMP_NS
+    /// TIMESTAMP and TIMESTAMP_NS.
     Timestamp(TimeUnit),
     /// A day, as days since 1970-01-01.
     Date,

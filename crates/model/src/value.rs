@@ -5,7 +5,7 @@
 pub enum Value {
     /// NULL.
     Null,
-    /// BOOLEAN
+    /// BOOLEAN.
     Bit(bool),
     /// All integers up to eight bytes, signed or unsigned; DECIMAL; timestamps, dates, addresses.
     Integer(i128),
@@ -13,6 +13,6 @@ pub enum Value {
     Float(f64),
     /// SYMBOL, VARCHAR, BINARY.
     Bytes(Vec<u8>),
-    /// UUID
+    /// UUID.
     Fixed16([u8; 16]),
 }

@@ -3,7 +3,6 @@
 //! - Q1. `flush` returns `Ok` only if every byte passed since the queue was made is written.
 //!   Written is not durable: that requires `sync_data` afterwards.
 //! - Q2. A queue that has failed stays failed: each later call returns the first error again.
-//! - Q3. A queue that writes around the page cache does so for large writes of whole pages, where
 //! - Q3. A queue that writes around the page cache does so for large writes of whole pages, through
 //!   chunks of its own, if the file supports that. Data much larger than memory would only displace
 //!   more useful pages from the cache.

@@ -9,6 +9,7 @@
 //! - W4. A group begins at a page, so that writing it touches no byte of the groups before it.
 //! - W5. A file begins where its predecessor ends, whatever else the predecessor contains: bytes
 //!   after that place were never acknowledged, or are in the file that begins there.
+//! - W6. After a failed write or sync nothing more is acknowledged from that file, and its records
 //!   are in doubt until a file that begins before them is durable.
 //! - W9. Groups that are acknowledged and not yet durable stay in memory, and every new file begins
 //!   with them: a sync that fails loses nothing that was acknowledged.

@@ -357,8 +357,9 @@ impl TableFolder {
         self.lock_replayed().texts.clear();
     }
 
-    /// Ends a replay, and returns the number of values of each column, with its strings. Without
-    /// rows in the log nothing needs these strings, and the next writer may reuse their ids.
+    /// Ends a replay, and returns, for each column with replayed strings, the number of its values
+    /// including these. Without rows in the log nothing needs the replayed strings, and the next
+    /// writer may reuse their ids.
     pub(crate) fn end_replay(
         &self,
         manifest: &Manifest,

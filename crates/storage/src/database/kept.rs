@@ -36,7 +36,7 @@ pub(super) fn read(
     wal::read_kept(disk, KeptFile { path: &path, log, table, until: kept.until }, visit)
 }
 
-/// The last commit whose rows are in segments, according to the kept records (`recovery` O6).
+/// The last commit whose rows need no memtable after the kept records (`recovery` O6).
 pub(super) fn last_flushed(
     disk: &dyn Disk,
     paths: &Paths,

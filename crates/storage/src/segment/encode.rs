@@ -387,29 +387,29 @@ impl ColumnEncoder {
 pub enum FrameValues<'a> {
     /// BOOLEAN: 0 or 1.
     Bits(&'a mut [u8]),
-    /// TINYINT
+    /// TINYINT.
     I8(&'a mut [i8]),
-    /// SMALLINT
+    /// SMALLINT.
     I16(&'a mut [i16]),
-    /// INT, DATE
+    /// INT, DATE.
     I32(&'a mut [i32]),
-    /// BIGINT, timestamps
+    /// BIGINT, timestamps.
     I64(&'a mut [i64]),
-    /// UTINYINT
+    /// UTINYINT.
     U8(&'a mut [u8]),
-    /// USMALLINT
+    /// USMALLINT.
     U16(&'a mut [u16]),
-    /// UINT, IPV4
+    /// UINT, IPV4.
     U32(&'a mut [u32]),
-    /// UBIGINT
+    /// UBIGINT.
     U64(&'a mut [u64]),
-    /// DECIMAL
+    /// DECIMAL.
     I128(&'a mut [i128]),
-    /// FLOAT
+    /// FLOAT.
     F32(&'a mut [f32]),
-    /// DOUBLE
+    /// DOUBLE.
     F64(&'a mut [f64]),
-    /// UUID
+    /// UUID.
     Fixed16(&'a mut [[u8; 16]]),
 }
 

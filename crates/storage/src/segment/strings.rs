@@ -35,7 +35,7 @@ struct Trained {
     /// `None` if the table came from a segment: then strings are compressed already.
     encoder: Option<Encoder>,
     decoder: Decoder,
-    /// X1
+    /// The bytes of the table (X1).
     table: Vec<u8>,
     /// True if the strings it was trained on shrank by a tenth or more (D2).
     is_worthwhile: bool,

@@ -283,7 +283,7 @@ impl Log {
             }
             return Ok(file.clone());
         }
-        // W10: the groups that follow have announced space.
+        // W10: space is announced for the groups that follow.
         let reserve = (self.options.step_bytes / 2).clamp(RESERVE_BYTES_MIN, 2 * OWN_ROOM_BYTES);
         let ahead = wanted + reserve;
         if ahead > file.filled {

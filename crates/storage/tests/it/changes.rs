@@ -345,7 +345,6 @@ fn masked_rows_that_an_open_finds_are_as_old_as_their_segment() {
     drop(database);
     // The simulated disk counts changes instead of time, so its files are about as old as the
     // clock.
-    // clock.
     for (micros, purges) in [(PURGE_AFTER / 2, 0), (PURGE_AFTER * 2, 1)] {
         clock.set_micros(micros.into());
         let database = open_at(&disk, &clock);
