@@ -208,8 +208,8 @@ pub const VALUES_BYTES: u64 = 512 << 20;
 /// be held for a client that reads nothing.
 pub const SLICE_BYTES: u64 = 16 << 20;
 
-/// Bytes from which a value, or a batch of values, is charged to its statement. There are at most as
-/// many smaller ones as a batch has columns.
+/// Bytes from which a value, or a batch of values, is charged to its statement. There are at most
+/// as many smaller ones as a batch has columns.
 pub const COUNTED_VALUE_BYTES: u64 = 1 << 20;
 
 /// Bytes of the constants that constant folding evaluates, and of its result: a plan is copied

@@ -278,7 +278,7 @@ impl Schema {
         Ok(self)
     }
 
-    /// S7, S8.
+    /// Checks S7 and S8.
     fn check_comments_and_view(&self) -> Result<(), SchemaError> {
         self.comments.check()?;
         let commented = &self.comments.columns;
@@ -303,7 +303,7 @@ impl Schema {
         !self.lengths.is_empty() || !self.defaults.is_empty()
     }
 
-    /// S9.
+    /// Checks S9.
     fn check_defaults(&self) -> Result<(), SchemaError> {
         for (at, (id, default)) in self.defaults.iter().enumerate() {
             let column = self.column(*id).ok_or(SchemaError::BadDefault)?;

@@ -186,7 +186,7 @@ impl Root {
         Ok(RootFile { folder, partial, name: name.to_owned(), file, is_whole: false })
     }
 
-    /// RT1, RT2.
+    /// Opens a path below the directory (RT1, RT2).
     fn open_below(&self, path: &str, flags: OFlags) -> Opened<OwnedFd> {
         check(path)?;
         let flags = flags | OFlags::CLOEXEC;
@@ -273,7 +273,7 @@ fn resolved(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// RT2.
+/// Checks RT2.
 fn check(path: &str) -> Opened<()> {
     let is_bad = |part: &str| part.is_empty() || part == "..";
     if path.contains('\0') || path.split('/').any(is_bad) {

@@ -37,7 +37,7 @@ use crate::wal::Fate;
 
 /// Approximate maximal bytes of a value in an image, except strings.
 pub(super) const VALUE_BYTES: u64 = 8;
-/// Number of times that rows are encoded because other commits keep changing columns.
+/// Maximal number of times that rows are encoded while other commits keep changing columns.
 pub(super) const ATTEMPTS: usize = 32;
 
 /// The rows for one table.

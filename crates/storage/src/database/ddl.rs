@@ -23,7 +23,7 @@ pub enum TableDdl {
     CreateView {
         /// The name.
         name: String,
-        /// The columns and its query.
+        /// The columns and the query.
         schema: Schema,
         /// True if it replaces a view of the same name.
         replaces: bool,
@@ -236,8 +236,8 @@ impl Database {
     /// As [`add_columns`](Self::add_columns), with lengths and defaults of some of them.
     ///
     /// # Errors
-    /// As there, and if a length is not for a new VARCHAR column, or numbers are not for an integer
-    /// column.
+    /// As `add_columns`, and if a length is not for a new VARCHAR column, or numbers are not for an
+    /// integer column.
     pub fn add_columns_with(&self, table: &str, columns: NewColumns) -> Result<()> {
         self.alter(table, SchemaEdit::Add(columns))
     }

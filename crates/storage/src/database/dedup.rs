@@ -29,7 +29,7 @@ use crate::segment::{PickedRows, arrow_type};
 use crate::snapshot::{SegmentFile, SegmentRun, Snapshot};
 use crate::symbols::SymbolTables;
 
-/// See DE4. Tests need many windows and few rows.
+/// Rows of a window (DE4). Tests need many windows and few rows.
 const WINDOW_ROWS: u64 = if cfg!(test) { 16 } else { 4 * limits::FRAME_ROWS.0 };
 
 /// The keys of rows, as bytes that are equal if the keys are.

@@ -40,7 +40,7 @@ impl Encoder {
         Encoder(Compressor::train(&sample))
     }
 
-    /// X1.
+    /// The bytes of the table (X1).
     pub(super) fn table(&self) -> Vec<u8> {
         let symbols = self.0.symbol_table();
         let count = u8::try_from(symbols.len()).expect("an FSST table has at most 255 symbols");

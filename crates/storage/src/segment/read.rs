@@ -95,7 +95,6 @@ impl Reader {
     /// Opens the segment `meta` of `table`.
     ///
     /// # Errors
-    /// # Errors
     /// If the file is missing, has another length, is of a newer version, or its footer is not the
     /// committed one.
     pub fn open(
