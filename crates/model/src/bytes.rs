@@ -1,6 +1,6 @@
-//! Little-endian bytes, written and read: the alphabet of every format on disk.
+//! Little-endian bytes, written and read: the primitives of every format on disk.
 //!
-//! - B1. A reader never reads past its end: bytes from disk can be anything, so it says
+//! - B1. A reader never reads past its end: bytes from disk can be anything, so it returns
 //!   `Truncated`.
 
 use thiserror::Error;
@@ -9,11 +9,11 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{wanted} bytes wanted at offset {offset}, {left} left")]
 pub struct Truncated {
-    /// Where the value begins.
+    /// Offset at which the value begins.
     pub offset: usize,
-    /// How many bytes it has.
+    /// Bytes that the value has.
     pub wanted: usize,
-    /// How many there are.
+    /// Bytes that are left.
     pub left: usize,
 }
 
@@ -38,7 +38,7 @@ macro_rules! integers {
                 /// Reads an integer in little-endian order.
                 ///
                 /// # Errors
-                /// B1.
+                /// `Truncated` if the bytes end earlier (B1).
                 pub fn $name(&mut self) -> Result<$ty, Truncated> {
                     self.array().map(<$ty>::from_le_bytes)
                 }
@@ -83,13 +83,13 @@ impl<'a> ByteReader<'a> {
         ByteReader { bytes, offset: 0 }
     }
 
-    /// How many bytes were read.
+    /// Number of bytes read.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// How many bytes are left.
+    /// Number of bytes left.
     #[must_use]
     pub fn left(&self) -> usize {
         self.bytes.len() - self.offset
@@ -98,7 +98,7 @@ impl<'a> ByteReader<'a> {
     /// The next `count` bytes.
     ///
     /// # Errors
-    /// B1.
+    /// `Truncated` if the bytes end earlier (B1).
     pub fn raw(&mut self, count: usize) -> Result<&'a [u8], Truncated> {
         let left = self.left();
         if count > left {
@@ -112,15 +112,15 @@ impl<'a> ByteReader<'a> {
     /// The next `N` bytes.
     ///
     /// # Errors
-    /// B1.
+    /// `Truncated` if the bytes end earlier (B1).
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Truncated> {
         self.raw(N).map(|bytes| bytes.try_into().expect("N bytes were taken"))
     }
 
-    /// A length of four bytes and so many bytes.
+    /// A length of four bytes and that many bytes.
     ///
     /// # Errors
-    /// B1.
+    /// `Truncated` if the bytes end earlier (B1).
     pub fn counted(&mut self) -> Result<&'a [u8], Truncated> {
         let count = self.u32()?;
         self.raw(count as usize)

@@ -1,4 +1,4 @@
-//! Page frames: what every kernel reads, whether the rows are in a segment or in a tail run.
+//! Page frames: the input of every kernel, whether the rows are in a segment or in memory.
 //!
 //! - F1. Every column has exactly `rows` values, and `rows` is at most `limits::FRAME_ROWS`.
 //! - F2. Rows are in timestamp order.
@@ -23,17 +23,18 @@ pub struct PageFrame<'a> {
 pub struct ColumnSlice<'a> {
     /// The type of the values.
     pub ty: ColumnType,
-    /// How many.
+    /// Number of values.
     pub rows: usize,
-    /// A bit a row, least first, set where there is a value; absent where all rows have one.
+    /// A bit for each row, least significant first, set where there is a value; `None` if all rows
+    /// have one.
     pub validity: Option<&'a [u8]>,
     /// The values.
     pub encoded: Encoded<'a>,
-    /// Zone bounds, one entry per `limits::ZONE_ROWS` rows; empty for tail runs.
+    /// Zone bounds, one entry per `limits::ZONE_ROWS` rows; empty for in-memory segments.
     pub zones: &'a [[u8; crate::layout::ZONE_BYTES]],
 }
 
-/// Values as they are stored: docs/format.md, Encodings.
+/// Values in their encoding: docs/format.md, Encodings.
 #[derive(Debug, Clone)]
 pub enum Encoded<'a> {
     /// Every row is NULL.
@@ -44,56 +45,56 @@ pub enum Encoded<'a> {
     Narrow {
         /// The value of code 0.
         base: i128,
-        /// What one code step is worth.
+        /// The difference between the values of two consecutive codes.
         step: u64,
-        /// One a row.
+        /// One code for each row.
         codes: Codes<'a>,
     },
-    /// Floats that are `(base + code) / 10^scale`, but for the exceptions.
+    /// Floats that are `(base + code) / 10^scale`, except the exceptions.
     Decimal {
         /// The scaled value of code 0.
         base: i64,
         /// The power of ten.
         scale: u8,
-        /// One a row.
+        /// One code for each row.
         codes: Codes<'a>,
-        /// Rows that are no such decimal, ascending.
+        /// Rows that are not such decimals, ascending.
         exception_rows: &'a [[u8; 4]],
         /// Their values, as bits of a DOUBLE.
         exception_values: &'a [[u8; 8]],
     },
     /// Codes into the segment's list of values, which is sorted.
     Dictionary {
-        /// One a row.
+        /// One code for each row.
         codes: Codes<'a>,
-        /// What they stand for.
+        /// The values of the codes.
         dictionary: Dictionary<'a>,
     },
-    /// A bit a row, least first.
+    /// A bit for each row, least significant first.
     Bits(&'a [u8]),
-    /// Values of a fixed width, one after the other.
+    /// Values of a fixed width, contiguous.
     Fixed {
-        /// 1, 2, 4, 8 or 16 bytes a value.
+        /// 1, 2, 4, 8 or 16 bytes for each value.
         width: usize,
         /// `rows * width` bytes.
         bytes: &'a [u8],
     },
-    /// Strings one after the other.
+    /// Strings of any length.
     Strings(Strings<'a>),
 }
 
-/// Strings one after the other: value `i` is `bytes[offsets[i]..offsets[i + 1]]`.
+/// Contiguous strings: value `i` is `bytes[offsets[i]..offsets[i + 1]]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Strings<'a> {
     /// One more than there are strings.
     pub offsets: &'a [[u8; 4]],
-    /// The strings, each compressed alone if there is a table.
+    /// The strings, each compressed on its own if there is a table.
     pub bytes: &'a [u8],
     /// The FSST symbol table: docs/format.md, Strings.
     pub table: Option<&'a [u8]>,
 }
 
-/// What codes stand for.
+/// The values of dictionary codes.
 #[derive(Debug, Clone, Copy)]
 pub enum Dictionary<'a> {
     /// Strings, sorted by bytes.
@@ -109,15 +110,15 @@ pub enum Codes<'a> {
     Same(u32),
     /// Every row's code is its number in the page frame; no byte is stored.
     Sequence,
-    /// A bit a row, least first: codes 0 and 1.
+    /// A bit for each row, least significant first: codes 0 and 1.
     Bits(&'a [u8]),
-    /// A byte a row.
+    /// A byte for each row.
     U8(&'a [u8]),
-    /// Two bytes a row.
+    /// Two bytes for each row.
     U16(&'a [[u8; 2]]),
-    /// Four bytes a row.
+    /// Four bytes for each row.
     U32(&'a [[u8; 4]]),
-    /// Eight bytes a row.
+    /// Eight bytes for each row.
     U64(&'a [[u8; 8]]),
 }
 
@@ -135,13 +136,13 @@ impl<'a> PageFrame<'a> {
         PageFrame { rows, columns }
     }
 
-    /// How many rows every column has.
+    /// Number of rows of every column.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The columns, as they were asked for.
+    /// The columns in the order requested.
     #[must_use]
     pub fn columns(&self) -> &[ColumnSlice<'a>] {
         &self.columns
@@ -149,13 +150,13 @@ impl<'a> PageFrame<'a> {
 }
 
 impl<'a> ColumnSlice<'a> {
-    /// A column that a segment does not have: all NULL.
+    /// A column that the segment does not contain: all NULL.
     #[must_use]
     pub fn null(ty: ColumnType, rows: usize) -> ColumnSlice<'a> {
         ColumnSlice { ty, rows, validity: None, encoded: Encoded::Null, zones: &[] }
     }
 
-    /// Whether the row has a value.
+    /// Returns true if the row has a value.
     #[must_use]
     pub fn is_valid(&self, row: usize) -> bool {
         match (&self.encoded, self.validity) {
@@ -167,7 +168,7 @@ impl<'a> ColumnSlice<'a> {
 }
 
 impl<'a> Codes<'a> {
-    /// Codes of `width` bytes in `bytes`; `None` if the width is not one, or bytes are left over.
+    /// Codes of `width` bytes in `bytes`; `None` if the width is invalid, or bytes are left over.
     #[must_use]
     pub fn new(width: u8, bytes: &'a [u8]) -> Option<Codes<'a>> {
         fn whole<const N: usize>(bytes: &[u8]) -> Option<&[[u8; N]]> {
@@ -199,7 +200,7 @@ impl<'a> Codes<'a> {
 }
 
 impl<'a> Strings<'a> {
-    /// How many strings.
+    /// Number of strings.
     #[must_use]
     pub fn count(&self) -> usize {
         self.offsets.len().saturating_sub(1)
@@ -215,7 +216,7 @@ impl<'a> Strings<'a> {
 }
 
 impl Dictionary<'_> {
-    /// How many values.
+    /// Number of values.
     #[must_use]
     pub fn count(&self) -> usize {
         match self {

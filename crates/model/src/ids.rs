@@ -1,6 +1,7 @@
-//! Numbers that stand for things. Paths and footers carry them; names live in the catalog only.
+//! Ids: numbers that identify tables, columns, segments and commits. Paths and footers contain ids;
+//! names are only in the catalog.
 //!
-//! - I1. An id is never used again, not even after the thing it named was dropped.
+//! - I1. An id is never reused, not even after its object was dropped.
 
 use std::fmt;
 
@@ -43,7 +44,7 @@ id!(
     SymbolId, u32
 );
 id!(
-    /// Counts the changes of a table's schema.
+    /// The number of changes of a table's schema.
     SchemaVersion, u64
 );
 

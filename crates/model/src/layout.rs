@@ -1,11 +1,11 @@
 //! The footer of a segment and its zones, as values and as bytes: docs/format.md, Segment.
 //!
-//! - L1. Regions do not overlap and lie between header and footer; a column's regions stand
-//!   together, and in a file together begin where `region_align` says, each at
+//! - L1. Regions do not overlap and lie between header and footer. The regions of a column lie
+//!   together, and in a file start where `region_align` says as a group, each at a multiple of
 //!   `REGION_ALIGN_BYTES`. Readers rely on no alignment.
-//! - L2. Every region has a CRC32C: one a column and page frame, one a column's dictionary, string
-//!   table and zones.
-//! - L3. A footer decodes to what was encoded, or to an error: never to something else.
+//! - L2. Every region has a CRC32C. There is one region for each column and page frame, and one
+//!   each for a column's dictionary, string table and zones.
+//! - L3. A footer decodes to the footer that was encoded, or to an error.
 
 use thiserror::Error;
 
@@ -20,25 +20,25 @@ use crate::types::ColumnType;
 pub const SEGMENT_MAGIC: [u8; 8] = *b"TIDESEG\0";
 /// The version of the segment format that this code writes.
 pub const SEGMENT_VERSION: u32 = 1;
-/// Magic, version and zeros; regions begin behind it.
+/// Magic, version and zeros; regions begin after it.
 pub const SEGMENT_HEADER_BYTES: usize = 64;
 /// Footer length, footer CRC32C, version, magic.
 pub const SEGMENT_TRAILER_BYTES: usize = 8 + 4 + 4 + 8;
 /// Flags and two bounds of eight bytes.
 pub const ZONE_BYTES: usize = 17;
 
-/// Where a region of a segment is.
+/// The position of a region in a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Region {
-    /// Its first byte in the file.
+    /// The first byte in the file.
     pub offset: u64,
-    /// Its size; a region of no bytes has offset 0.
+    /// The size; a region of no bytes has offset 0.
     pub bytes: u64,
     /// The CRC32C of its bytes (L2).
     pub crc: u32,
 }
 
-/// How the rows of one column and page frame are stored.
+/// The encoding of the rows of one column and page frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Encoding {
@@ -46,16 +46,16 @@ pub enum Encoding {
     Null = 0,
     /// One value for all rows, in `base`; no bytes.
     Constant = 1,
-    /// `base + step * code`; of width 0, the code is the row's number in the page frame, or, if
+    /// `base + step * code`. With width 0, the code is the row's number in the page frame, or, if
     /// `scale` is 1, a bit.
     Narrow = 2,
     /// Floats that are scaled integers.
     Decimal = 3,
     /// Codes into the column's dictionary.
     Dictionary = 4,
-    /// A bit a row.
+    /// One bit for each row.
     Bits = 5,
-    /// Values of a fixed width as they are.
+    /// Values of a fixed width, unencoded.
     Fixed = 6,
     /// Offsets and strings.
     Strings = 7,
@@ -77,25 +77,25 @@ impl Encoding {
 /// One column's values in one page frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameFooter {
-    /// How they are stored.
+    /// The encoding of the values.
     pub encoding: Encoding,
     /// Bytes of a code or of a fixed value; 0 where none is stored.
     pub width: u8,
     /// The power of ten of `Encoding::Decimal`; a flag for `Narrow` and `Strings`.
     pub scale: u8,
-    /// Whether a validity bitmap stands before the codes.
+    /// True if a validity bitmap precedes the codes.
     pub has_validity: bool,
-    /// How many rows are stored apart (`Encoding::Decimal`).
+    /// Number of rows that are stored separately (`Encoding::Decimal`).
     pub exceptions: u32,
     /// The value of code 0, or the constant.
     pub base: i128,
-    /// What one code step is worth.
+    /// The difference between the values of two consecutive codes.
     pub step: u64,
     /// The bitmap, the codes, the exceptions.
     pub region: Region,
 }
 
-/// What a column's dictionary holds.
+/// The content of a column's dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DictionaryKind {
@@ -108,11 +108,11 @@ pub enum DictionaryKind {
 /// A column's dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DictionaryFooter {
-    /// What it holds.
+    /// The kind of the values.
     pub kind: DictionaryKind,
-    /// How many values.
+    /// Number of values.
     pub count: u32,
-    /// Where they are.
+    /// The region of the values.
     pub region: Region,
 }
 
@@ -123,30 +123,30 @@ pub struct ColumnFooter {
     pub id: ColumnId,
     /// The type at the time of writing.
     pub ty: ColumnType,
-    /// How many rows are NULL.
+    /// Number of rows that are NULL.
     pub null_count: u64,
     /// The bounds of all its values.
     pub bounds: Zone,
-    /// Its dictionary, if a frame uses one.
+    /// The dictionary, if a frame uses one.
     pub dictionary: Option<DictionaryFooter>,
     /// The FSST table of its strings; no bytes if they are not compressed.
     pub string_table: Region,
     /// `ZONE_BYTES` for every zone.
     pub zones: Region,
-    /// One a page frame.
+    /// One for each page frame.
     pub frames: Vec<FrameFooter>,
 }
 
-/// What a segment says of itself.
+/// The content of a segment's footer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentFooter {
-    /// Its table.
+    /// The table.
     pub table: TableId,
-    /// Its number.
+    /// The number.
     pub segment: SegmentId,
-    /// Its partition.
+    /// The partition.
     pub partition: PartitionKey,
-    /// How many rows; at least one.
+    /// Number of rows; at least one.
     pub rows: RowCount,
     /// The least designated timestamp; 0 in a table without one.
     pub min_ts: i64,
@@ -156,11 +156,11 @@ pub struct SegmentFooter {
     pub seq_first: SeqTxn,
     /// The last commit whose rows are in it.
     pub seq_last: SeqTxn,
-    /// Its columns.
+    /// The columns.
     pub columns: Vec<ColumnFooter>,
 }
 
-/// Why bytes are no footer.
+/// The reason why bytes are not a footer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "a message is the doc of its error")]
 #[non_exhaustive]
@@ -177,14 +177,14 @@ pub enum LayoutError {
 
 /// The bounds of the values in a zone, in the order of their type.
 ///
-/// What the words mean depends on the column: docs/format.md, Zones.
+/// The meaning of `min` and `max` depends on the column: docs/format.md, Zones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zone {
-    /// Whether some row is NULL.
+    /// True if some row is NULL.
     pub has_null: bool,
-    /// Whether some row has a value that the bounds cover.
+    /// True if some row has a value that the bounds cover.
     pub has_value: bool,
-    /// Whether some row is NaN, which the bounds do not cover.
+    /// True if some row is NaN, which the bounds do not cover.
     pub has_nan: bool,
     /// The lower bound, or the first word of a dictionary zone.
     pub min: u64,
@@ -197,7 +197,7 @@ impl Zone {
     pub const EMPTY: Zone =
         Zone { has_null: false, has_value: false, has_nan: false, min: 0, max: 0 };
 
-    /// Its bytes.
+    /// The bytes.
     #[must_use]
     pub fn encode(self) -> [u8; ZONE_BYTES] {
         let mut bytes = [0; ZONE_BYTES];
@@ -208,7 +208,7 @@ impl Zone {
         bytes
     }
 
-    /// The zone of these bytes. Flags that are not known are ignored.
+    /// The zone of these bytes. Unknown flags are ignored.
     #[must_use]
     #[inline]
     pub fn decode(bytes: &[u8; ZONE_BYTES]) -> Zone {
@@ -223,7 +223,7 @@ impl Zone {
     }
 }
 
-/// Where a region of so many bytes may begin (L1).
+/// The alignment of a region, or of the regions of a column, of this size (L1).
 #[must_use]
 pub fn region_align(bytes: u64) -> u64 {
     if bytes >= limits::PAGE_ALIGNED_FROM_BYTES {
@@ -234,7 +234,7 @@ pub fn region_align(bytes: u64) -> u64 {
 }
 
 impl SegmentFooter {
-    /// Its bytes, without the trailer.
+    /// The bytes, without the trailer.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut w = ByteWriter::default();

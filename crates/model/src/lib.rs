@@ -1,8 +1,8 @@
 //! The vocabulary of Tidegate: ids, rows, time, types, schemas, page frames, and how bytes on disk
 //! are laid out. Values in, values out: no I/O, no clock, no threads.
 //!
-//! Useful for: knowing what a word means. Not here: the work on these values, which lives in
-//! `storage` (encode, decode, commit), `ingest` (parse) and `query` (plan).
+//! Not here: the work on these values, which lives in `storage` (encode, decode, commit), `ingest`
+//! (parse) and `query` (plan).
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -5,7 +5,7 @@
 
 use crate::time::{CivilDate, TimeUnit, Timestamp, days_in_month};
 
-/// How wide the partitions of a table are.
+/// The width of a table's partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PartitionUnit {
     /// One partition for all rows.
@@ -41,7 +41,7 @@ impl PartitionUnit {
         (PartitionUnit::Year, "YEAR"),
     ];
 
-    /// The unit of an SQL name, in any case.
+    /// The unit of an SQL name, in upper or lower case.
     #[must_use]
     pub fn parse(text: &str) -> Option<PartitionUnit> {
         Self::ALL
@@ -95,8 +95,8 @@ impl PartitionUnit {
         Timestamp(key.0 + days * day)
     }
 
-    /// The name users and directories see: `2025-03-01T09`, `2025-03-01`, `2025-W09`, `2025-03`,
-    /// `2025`, `default`.
+    /// The name that users see and that the directory has: `2025-03-01T09`, `2025-03-01`,
+    /// `2025-W09`, `2025-03`, `2025`, `default`.
     #[must_use]
     pub fn name(self, key: PartitionKey, unit: TimeUnit) -> String {
         let days = key.0.div_euclid(unit.per_day());
@@ -117,7 +117,7 @@ impl PartitionUnit {
         }
     }
 
-    /// The partition of a name; `None` if no partition of this unit is called so.
+    /// The partition of a name; `None` if no partition of this unit has this name.
     #[must_use]
     pub fn parse_name(self, name: &str, unit: TimeUnit) -> Option<PartitionKey> {
         if self == PartitionUnit::None {
@@ -130,7 +130,7 @@ impl PartitionUnit {
         let mut numbers = body.split(['-', 'T', 'W']).filter(|part| !part.is_empty());
         let mut number = || numbers.next().and_then(|part| part.parse::<i64>().ok());
         let year = number()? * if negative { -1 } else { 1 };
-        // Bounds first: the arithmetic below must not overflow on a foreign name.
+        // Bounds first: the arithmetic below must not overflow on a name that is not ours.
         if year.abs() > 300_000 {
             return None;
         }
@@ -149,7 +149,7 @@ impl PartitionUnit {
         }
         let start = date.to_days().checked_mul(unit.per_day())?;
         let key = self.floor(Timestamp(start + hour * 3_600 * unit.per_second()), unit);
-        // P2: only the very name that `name` gives.
+        // P2: only the exact name that `name` returns.
         (self.name(key, unit) == name).then_some(key)
     }
 }

@@ -1,16 +1,16 @@
-//! How many rows, which rows, how many bytes.
+//! Row counts, row ranges and sizes in bytes.
 
 use std::fmt;
 
-/// How many rows.
+/// A number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct RowCount(pub u64);
 
-/// A size.
+/// A size in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ByteCount(pub u64);
 
-/// Rows `start..end` of a run, half-open.
+/// Rows `start..end` of a sorted run, half-open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RowRange {
     /// The first row.
@@ -26,7 +26,7 @@ impl RowCount {
         usize::try_from(self.0).expect("rows in memory fit its addresses")
     }
 
-    /// How many page frames so many rows fill, the last one perhaps in part.
+    /// Number of page frames that this many rows fill, the last one perhaps in part.
     #[must_use]
     pub fn frames(self) -> u64 {
         self.0.div_ceil(crate::limits::FRAME_ROWS.0)
@@ -43,19 +43,19 @@ impl RowRange {
     /// No rows.
     pub const EMPTY: RowRange = RowRange { start: 0, end: 0 };
 
-    /// How many rows.
+    /// Number of rows.
     #[must_use]
     pub fn count(self) -> RowCount {
         RowCount(self.end.saturating_sub(self.start))
     }
 
-    /// Whether there is no row.
+    /// Returns true if the range contains no row.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.end <= self.start
     }
 
-    /// The rows in both.
+    /// The rows in both ranges.
     #[must_use]
     pub fn intersect(self, other: RowRange) -> RowRange {
         let start = self.start.max(other.start);

@@ -7,14 +7,13 @@
 //!   them. Rows are kept for a time only in a table that has partitions.
 //! - S6. A length counts characters, is at least one, and is of a VARCHAR column, which has one at
 //!   most.
-//! - S7. Comments are texts that are not empty, on the table and on columns of it, one each at
-//!   most.
+//! - S7. Comments are not empty. The table and each of its columns have at most one.
 //! - S8. A view is a schema with a query in place of rows: it has no partitions, no keys of DEDUP,
-//!   no time that rows are kept for, no lengths, and no defaults.
-//! - S9. Defaults are of columns of the table, one each at most. Numbers are for whole ones, and an
-//!   expression has a text that is bounded.
-//! - S5. The names of the tables that the system itself keeps, those of the schema `sys`, begin
-//!   with `sys.`, and those of no others.
+//!   no TTL, no lengths, and no defaults.
+//! - S9. Defaults are of columns of the table, at most one for each. Only integer columns have
+//!   numbers, and the text of an expression has a length limit.
+//! - S5. The names of the tables of the system, those of the schema `sys`, begin with `sys.`, and
+//!   no other names do.
 
 use std::sync::Arc;
 
@@ -27,13 +26,13 @@ use crate::time::TimeUnit;
 use crate::types::ColumnType;
 use crate::view::{ColumnDefault, Comments, View};
 
-/// What the names of the system's tables begin with (S5).
+/// The prefix of the names of system tables (S5).
 pub const SYSTEM_PREFIX: &str = "sys.";
 
-/// What statements that change rows call the number of a row.
+/// The name of the column of row numbers in statements that change rows.
 pub const ROW_ID: &str = "tidegate.row";
 
-/// Whether a table of this name is one of the system's (S5).
+/// Returns true if a table of this name is a system table (S5).
 #[must_use]
 pub fn is_system_table(name: &str) -> bool {
     let start = name.as_bytes().get(..SYSTEM_PREFIX.len());
@@ -43,11 +42,11 @@ pub fn is_system_table(name: &str) -> bool {
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// What segments call it.
+    /// The name of the column in segments.
     pub id: ColumnId,
-    /// What users call it, in the case it was created with.
+    /// The name that users see, in the case it was created with.
     pub name: String,
-    /// Its type.
+    /// The type.
     pub ty: ColumnType,
 }
 
@@ -67,7 +66,7 @@ pub struct Schema {
     defaults: Vec<(ColumnId, ColumnDefault)>,
 }
 
-/// The most characters that the texts of a column may have, as in `VARCHAR(20)`.
+/// The maximal number of characters of a column's values, as in `VARCHAR(20)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextLength {
     /// The column.
@@ -77,7 +76,7 @@ pub struct TextLength {
 }
 
 impl TextLength {
-    /// Whether a text in UTF-8 has more characters.
+    /// Returns true if a UTF-8 text has more characters.
     #[must_use]
     pub fn is_exceeded_by(self, text: &[u8]) -> bool {
         let is_first = |byte: &&u8| **byte & 0xC0 != 0x80;
@@ -86,16 +85,16 @@ impl TextLength {
     }
 }
 
-/// How long rows are kept.
+/// The time for which rows are kept (TTL).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ttl {
-    /// So many units; at least one.
+    /// Number of units; at least one.
     pub count: u32,
     /// Not NONE.
     pub unit: PartitionUnit,
 }
 
-/// Why a schema cannot be.
+/// The reason why a schema is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "a message is the doc of its error")]
 #[non_exhaustive]
@@ -187,8 +186,8 @@ impl Schema {
         schema.checked()
     }
 
-    /// Stands for the columns of a table that are not known, because its files cannot be read. It
-    /// has none, and no other schema is made from it.
+    /// A placeholder for the schema of a table whose files cannot be read. It has no columns, and
+    /// no other schema is made from it.
     #[must_use]
     pub fn unknown() -> Schema {
         Schema {
@@ -279,7 +278,7 @@ impl Schema {
         Ok(self)
     }
 
-    /// S7, S8.
+    /// Checks S7 and S8.
     fn check_comments_and_view(&self) -> Result<(), SchemaError> {
         self.comments.check()?;
         let commented = &self.comments.columns;
@@ -299,12 +298,12 @@ impl Schema {
         view.check()
     }
 
-    /// Whether something is said of the values of columns, besides their types.
+    /// Returns true if the schema declares lengths or defaults of columns.
     fn says_of_values(&self) -> bool {
         !self.lengths.is_empty() || !self.defaults.is_empty()
     }
 
-    /// S9.
+    /// Checks S9.
     fn check_defaults(&self) -> Result<(), SchemaError> {
         for (at, (id, default)) in self.defaults.iter().enumerate() {
             let column = self.column(*id).ok_or(SchemaError::BadDefault)?;
@@ -410,7 +409,7 @@ impl Schema {
         Ok(self.changed())
     }
 
-    /// This schema with other keys of DEDUP; without any, rows with the same keys may stand.
+    /// This schema with other keys of DEDUP; without keys, rows with the same values may coexist.
     ///
     /// # Errors
     /// If a column does not exist, or S4 does not hold.
@@ -420,7 +419,7 @@ impl Schema {
         self.changed().checked()
     }
 
-    /// This schema with another time that rows are kept for; `None` for ever.
+    /// This schema with another TTL; `None` keeps rows for ever.
     ///
     /// # Errors
     /// If S4 does not hold.
@@ -429,7 +428,7 @@ impl Schema {
         self.changed().checked()
     }
 
-    /// This schema with lengths of columns that have none yet, by their names.
+    /// This schema with lengths for columns that have none yet, by name.
     ///
     /// # Errors
     /// If a column does not exist, or S6 does not hold.
@@ -453,7 +452,7 @@ impl Schema {
         self.changed().checked()
     }
 
-    /// This schema with defaults of columns that have none yet, by their names.
+    /// This schema with defaults for columns that have none yet, by name.
     ///
     /// # Errors
     /// If a column does not exist, or S9 does not hold.
@@ -484,7 +483,7 @@ impl Schema {
         self.changed().checked()
     }
 
-    /// The schema of a view: the columns of its query, and that.
+    /// The schema of a view: the columns of its query, and the query.
     ///
     /// # Errors
     /// As [`new`](Self::new), and if the query is too large.
@@ -498,11 +497,11 @@ impl Schema {
         schema.checked()
     }
 
-    /// The schema of this view with those columns, that designated timestamp and that query.
-    /// Columns that keep their name keep their id, and what was said of them.
+    /// The schema of this view with the columns, the designated timestamp and the query of `new`.
+    /// Columns that keep their name keep their id and their comments.
     ///
     /// # Errors
-    /// If more columns were there than can be numbered.
+    /// If there would be more columns than can be numbered.
     pub fn replaced_by(self, new: &Schema) -> Result<Schema, SchemaError> {
         let mut replaced = Schema { columns: Vec::new(), view: new.view.clone(), ..self.clone() };
         for column in &new.columns {
@@ -519,7 +518,7 @@ impl Schema {
     }
 
     /// This schema with another comment on a column, or on the table itself; `None` and an empty
-    /// text for none.
+    /// text remove it.
     ///
     /// # Errors
     /// If there is no such column, or the comments are too long.
@@ -546,7 +545,7 @@ impl Schema {
         &self.comments
     }
 
-    /// The query whose rows it shows, if it is a view and no table.
+    /// The query of a view; `None` for a table.
     #[must_use]
     pub fn view(&self) -> Option<&Arc<View>> {
         self.view.as_ref()
@@ -564,13 +563,13 @@ impl Schema {
         self.lengths.iter().copied().find(|length| length.column == column)
     }
 
-    /// What columns are filled with that an INSERT gives no value for, in no order.
+    /// The defaults of columns, in no order.
     #[must_use]
     pub fn defaults(&self) -> &[(ColumnId, ColumnDefault)] {
         &self.defaults
     }
 
-    /// What a column is filled with, if something is said.
+    /// The default of a column, if it has one.
     #[must_use]
     pub fn default_of(&self, column: ColumnId) -> Option<&ColumnDefault> {
         self.defaults.iter().find(|(id, _)| *id == column).map(|(_, default)| default)
@@ -585,19 +584,20 @@ impl Schema {
         }
     }
 
-    /// Rows with the same values in these columns replace each other; none if they do not.
+    /// The keys of DEDUP: rows with the same values in these columns replace each other. Empty
+    /// without DEDUP.
     #[must_use]
     pub fn dedup(&self) -> &[ColumnId] {
         &self.dedup
     }
 
-    /// How long rows are kept; `None` for ever.
+    /// The TTL of rows; `None` if they are kept for ever.
     #[must_use]
     pub fn ttl(&self) -> Option<Ttl> {
         self.ttl
     }
 
-    /// Counts the changes of this schema, from 1.
+    /// The version of this schema, counted from 1.
     #[must_use]
     pub fn version(&self) -> SchemaVersion {
         self.version
@@ -628,7 +628,7 @@ impl Schema {
         self.designated_column().map_or(TimeUnit::Micros, |(_, unit)| unit)
     }
 
-    /// How wide partitions are.
+    /// The width of partitions.
     #[must_use]
     pub fn partition_by(&self) -> PartitionUnit {
         self.partition_by
@@ -653,34 +653,34 @@ impl Schema {
     }
 }
 
-/// What a schema is made of, as it is stored.
+/// The parts of a schema, as they are stored.
 #[derive(Debug, Clone)]
 pub struct SchemaParts {
-    /// How often it was changed.
+    /// Number of changes of the schema.
     pub version: SchemaVersion,
-    /// In the order users see.
+    /// The columns in the order users see.
     pub columns: Vec<Column>,
     /// The designated timestamp.
     pub designated: Option<ColumnId>,
-    /// How wide partitions are.
+    /// The width of partitions.
     pub partition_by: PartitionUnit,
     /// The id that the next new column gets.
     pub next_column: ColumnId,
     /// The keys of DEDUP.
     pub dedup: Vec<ColumnId>,
-    /// How long rows are kept.
+    /// The TTL of rows.
     pub ttl: Option<Ttl>,
-    /// Of VARCHAR columns.
+    /// Lengths of VARCHAR columns.
     pub lengths: Vec<TextLength>,
-    /// On the table and its columns.
+    /// Comments on the table and its columns.
     pub comments: Comments,
-    /// The query, of a view.
+    /// The query of a view.
     pub view: Option<Arc<View>>,
-    /// What columns are filled with.
+    /// Defaults of columns.
     pub defaults: Vec<(ColumnId, ColumnDefault)>,
 }
 
-/// Whether two names are the same to the catalog: without regard to case.
+/// Returns true if two names are equal without regard to case.
 #[must_use]
 pub fn same_name(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.eq_ignore_ascii_case(b) || a.to_lowercase() == b.to_lowercase()

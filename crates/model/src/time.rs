@@ -11,14 +11,14 @@ use std::fmt;
 
 /// Nanoseconds of a day.
 const DAY_NANOS: i64 = 86_400_000_000_000;
-/// The least designated timestamp (T1): 1678-01-01 in nanoseconds, which is 106,650 days before
-/// 1970. In microseconds as much is left below it as 279 years have.
+/// The least designated timestamp (T1): 1678-01-01 in nanoseconds, which is 106,650 days before the
+/// year 1970. In microseconds, 279 years are left below it.
 pub const TIMESTAMP_MIN: i64 = -106_650 * DAY_NANOS;
 /// The greatest designated timestamp (T1): the last nanosecond before 2262-01-01, 106,651 days
-/// after 1970. In microseconds as much is left above it as 276 years have.
+/// after 1970. In microseconds, 276 years are left above it.
 pub const TIMESTAMP_MAX: i64 = 106_651 * DAY_NANOS - 1;
 
-/// What a timestamp counts since 1970-01-01T00:00:00Z.
+/// The unit of a timestamp, counted since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TimeUnit {
     /// Millionths of a second: TIMESTAMP.
@@ -28,7 +28,7 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// How many of this unit make a second.
+    /// Number of these units in a second.
     #[must_use]
     pub fn per_second(self) -> i64 {
         match self {
@@ -37,7 +37,7 @@ impl TimeUnit {
         }
     }
 
-    /// How many of this unit make a day.
+    /// Number of these units in a day.
     #[must_use]
     pub fn per_day(self) -> i64 {
         self.per_second() * 86_400
@@ -51,7 +51,7 @@ pub struct Timestamp(pub i64);
 /// Instants `start <= t < end`, in `unit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TimeRange {
-    /// What `start` and `end` count.
+    /// The unit of `start` and `end`.
     pub unit: TimeUnit,
     /// The first instant.
     pub start: i64,
@@ -66,25 +66,25 @@ impl TimeRange {
         TimeRange { unit, start: i64::MIN, end: i64::MAX }
     }
 
-    /// Whether no instant is inside.
+    /// Returns true if the range contains no instant.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.end <= self.start
     }
 
-    /// Whether `t` is inside.
+    /// Returns true if `t` is in the range.
     #[must_use]
     pub fn contains(self, t: Timestamp) -> bool {
         self.start <= t.0 && t.0 < self.end
     }
 
-    /// Whether some instant of the closed interval `min..=max` is inside.
+    /// Returns true if some instant of the closed interval `min..=max` is in the range.
     #[must_use]
     pub fn meets(self, min: Timestamp, max: Timestamp) -> bool {
         self.start <= max.0 && min.0 < self.end
     }
 
-    /// The instants in both; the units must agree.
+    /// The instants in both ranges; the units must agree.
     #[must_use]
     pub fn intersect(self, other: TimeRange) -> TimeRange {
         assert_eq!(self.unit, other.unit, "time ranges of one column");
@@ -105,8 +105,8 @@ pub struct CivilDate {
 }
 
 impl CivilDate {
-    /// The date so many days after 1970-01-01. Source of the method: H. Hinnant, "chrono-Compatible
-    /// Low-Level Date Algorithms".
+    /// The date this many days after 1970-01-01. Source of the method: H. Hinnant,
+    /// "chrono-Compatible Low-Level Date Algorithms".
     #[must_use]
     pub fn from_days(days: i64) -> CivilDate {
         let shifted = days + 719_468;
@@ -137,7 +137,7 @@ impl CivilDate {
         era * 146_097 + day_of_era - 719_468
     }
 
-    /// Whether the calendar has this day.
+    /// Returns true if the calendar has this day.
     #[must_use]
     pub fn is_valid(self) -> bool {
         (1..=12).contains(&self.month)
@@ -146,7 +146,7 @@ impl CivilDate {
     }
 }
 
-/// How many days a month has; `month` is 1 to 12.
+/// Number of days of a month; `month` is 1 to 12.
 #[must_use]
 pub fn days_in_month(year: i64, month: u32) -> u32 {
     match month {
@@ -157,7 +157,7 @@ pub fn days_in_month(year: i64, month: u32) -> u32 {
     }
 }
 
-/// Whether the year has a 29th of February.
+/// Returns true if the year has a 29th of February.
 #[must_use]
 pub fn is_leap_year(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)

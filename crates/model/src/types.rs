@@ -5,40 +5,40 @@ use crate::time::TimeUnit;
 /// The type of a column. Every type is nullable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColumnType {
-    /// true, false
+    /// BOOLEAN: true or false.
     Boolean,
-    /// TINYINT
+    /// TINYINT.
     Int8,
-    /// SMALLINT
+    /// SMALLINT.
     Int16,
-    /// INT
+    /// INT.
     Int32,
-    /// BIGINT
+    /// BIGINT.
     Int64,
-    /// UTINYINT
+    /// UTINYINT.
     UInt8,
-    /// USMALLINT
+    /// USMALLINT.
     UInt16,
-    /// UINT
+    /// UINT.
     UInt32,
-    /// UBIGINT
+    /// UBIGINT.
     UInt64,
-    /// FLOAT
+    /// FLOAT.
     Float32,
-    /// DOUBLE
+    /// DOUBLE.
     Float64,
     /// DECIMAL(p, s): `n / 10^scale` with at most `precision` digits, 1 to 38.
     Decimal {
-        /// How many digits.
+        /// Number of digits.
         precision: u8,
-        /// How many of them stand behind the point; at most `precision`.
+        /// Number of digits after the point; at most `precision`.
         scale: u8,
     },
-    /// TIMESTAMP and TIMESTAMP_NS
+    /// TIMESTAMP and TIMESTAMP_NS.
     Timestamp(TimeUnit),
-    /// A day, counted from 1970-01-01.
+    /// A day, as days since 1970-01-01.
     Date,
-    /// A string kept once in the table's dictionary.
+    /// A string that is kept once, in the table's dictionary.
     Symbol,
     /// UTF-8 text.
     Varchar,
@@ -46,18 +46,18 @@ pub enum ColumnType {
     Binary,
     /// Sixteen bytes, in the order of their text.
     Uuid,
-    /// An IPv4 address as a number, first octet highest.
+    /// An IPv4 address as a number, first octet most significant.
     Ipv4,
 }
 
-/// How the values of a type lie in memory and on disk.
+/// The representation of a type's values in memory and on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Physical {
     /// A bit.
     Bit,
-    /// A signed integer of so many bytes.
+    /// A signed integer of this many bytes.
     Signed(u8),
-    /// An unsigned integer of so many bytes.
+    /// An unsigned integer of this many bytes.
     Unsigned(u8),
     /// A signed integer of sixteen bytes.
     Wide,
@@ -67,12 +67,12 @@ pub enum Physical {
     Float64,
     /// A string of bytes of any length.
     Bytes,
-    /// Sixteen bytes that sort as they are.
+    /// Sixteen bytes that sort bytewise.
     Fixed16,
 }
 
 impl ColumnType {
-    /// Every type, DECIMAL with its default shape. Conformance tests walk this list.
+    /// Every type, with DECIMAL in its default shape. Conformance tests iterate over this list.
     pub const ALL: [ColumnType; 20] = [
         ColumnType::Boolean,
         ColumnType::Int8,
@@ -96,7 +96,7 @@ impl ColumnType {
         ColumnType::Ipv4,
     ];
 
-    /// The shape of its values.
+    /// The representation of the values.
     #[must_use]
     pub fn physical(self) -> Physical {
         match self {
@@ -147,7 +147,7 @@ impl ColumnType {
         name.to_owned()
     }
 
-    /// Whether it is one of the integer types, signed or unsigned.
+    /// Returns true for the integer types, signed or unsigned.
     #[must_use]
     pub fn is_integer(self) -> bool {
         matches!(
@@ -163,7 +163,7 @@ impl ColumnType {
         )
     }
 
-    /// The unit, if it is a type that can be a designated timestamp.
+    /// The unit, if the type can be the designated timestamp.
     #[must_use]
     pub fn time_unit(self) -> Option<TimeUnit> {
         match self {
@@ -172,7 +172,7 @@ impl ColumnType {
         }
     }
 
-    /// The tag and the two parameters that stand for the type on disk: docs/format.md, Types.
+    /// The tag and the two parameters that represent the type on disk: docs/format.md, Types.
     #[must_use]
     pub fn to_tag(self) -> [u8; 3] {
         match self {
@@ -199,7 +199,7 @@ impl ColumnType {
         }
     }
 
-    /// The type of a tag; `None` for bytes that `to_tag` never gives.
+    /// The type of a tag; `None` for bytes that `to_tag` never returns.
     #[must_use]
     pub fn from_tag(tag: [u8; 3]) -> Option<ColumnType> {
         if let [12, precision, scale] = tag {

@@ -1,11 +1,11 @@
 //! One value outside of any column: a constant of an encoding, a bound of a statement.
 
-/// A value in the shape of its type's `Physical`.
+/// A value in the representation of its type's `Physical`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// No value.
+    /// NULL.
     Null,
-    /// BOOLEAN
+    /// BOOLEAN.
     Bit(bool),
     /// All integers up to eight bytes, signed or unsigned; DECIMAL; timestamps, dates, addresses.
     Integer(i128),
@@ -13,6 +13,6 @@ pub enum Value {
     Float(f64),
     /// SYMBOL, VARCHAR, BINARY.
     Bytes(Vec<u8>),
-    /// UUID
+    /// UUID.
     Fixed16([u8; 16]),
 }

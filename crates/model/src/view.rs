@@ -1,17 +1,17 @@
-//! What a schema says besides its columns: the query of a view, comments, and defaults.
+//! Parts of a schema besides its columns: the query of a view, comments, and defaults.
 //!
-//! - V1. A view reads tables by their ids: renaming one, or its columns, changes nothing. Where the
-//!   id is gone, a table of the same name takes its place.
-//! - V2. A view has the columns that its query had when it was made: what tables get later is not
-//!   among those that it reads.
+//! - V1. A view reads tables by their ids: renaming one, or its columns, changes nothing. If the id
+//!   no longer exists, a table of the same name takes its place.
+//! - V2. A view has the columns that its query had when it was made: columns added to a table later
+//!   are not among those that it reads.
 //!
-//! Bytes: docs/format.md, Schema. Not here: what a query means (`query`).
+//! Bytes: docs/format.md, Schema. Not here: the meaning of a query (`query`).
 
 use crate::ids::{ColumnId, TableId};
 use crate::limits;
 use crate::schema::SchemaError;
 
-/// The query of a view, with the tables that its names mean.
+/// The query of a view, with the tables that its names refer to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     /// The text of the query as it was written.
@@ -25,9 +25,9 @@ pub struct View {
 pub struct ViewRead {
     /// The name in the query, in lower case.
     pub name: String,
-    /// The table that had it.
+    /// The table that had this name.
     pub table: TableId,
-    /// Its columns and their names (V2).
+    /// The columns and their names (V2).
     pub columns: Vec<(ColumnId, String)>,
 }
 
@@ -40,17 +40,17 @@ pub struct Comments {
     pub columns: Vec<(ColumnId, String)>,
 }
 
-/// What a column is filled with where an INSERT gives no value.
+/// The value that a column gets where an INSERT gives none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnDefault {
-    /// The next one of the column's own numbers, as an identity of SQL has them.
+    /// The next of the column's own numbers, as for an identity column of SQL.
     NextNumber,
-    /// What an expression gives: its text as it was written.
+    /// The value of an expression, kept as the text that was written.
     Expression(String),
 }
 
 impl View {
-    /// Checks that it is not larger than views may be.
+    /// Checks that the query and its tables are within the limits for views.
     pub(crate) fn check(&self) -> Result<(), SchemaError> {
         if self.query.is_empty() || limits::VIEW_BYTES < self.query.len() {
             return Err(SchemaError::ViewText { bytes: self.query.len() });
@@ -72,7 +72,7 @@ impl View {
 }
 
 impl Comments {
-    /// Whether there are none.
+    /// Returns true if there is no comment.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.table.is_none() && self.columns.is_empty()
@@ -95,7 +95,7 @@ impl Comments {
         self.texts().map(String::len).sum()
     }
 
-    /// Checks that each is a text, and that they are not longer than comments may be.
+    /// Checks that no comment is empty, and that they are within the limits for comments.
     pub(crate) fn check(&self) -> Result<(), SchemaError> {
         let bad = |text: &&String| text.is_empty() || limits::COMMENT_BYTES < text.len();
         if let Some(text) = self.texts().find(bad) {

@@ -1,11 +1,11 @@
-//! Page-aligned buffers, and a list of those that can be used again.
+//! Page-aligned buffers, and a pool that reuses them.
 //!
-//! - A1. A buffer starts on a page; one of 2 MiB or more starts on a huge page, if the kernel
-//!   gives any. It is zero when it is new.
+//! - A1. A buffer starts on a page; one of 2 MiB or more starts on a huge page, if the kernel gives
+//!   any. A new buffer is zero.
 //! - A2. All buffers of a pool have the same size: headroom, piece, tailroom.
 //!
-//! Fresh memory is slow, because the kernel zeroes it at first touch (1-3 GB/s against 10): so
-//! buffers are given back, not dropped.
+//! Fresh memory is slow, because the kernel zeroes it at first touch (1-3 GB/s against 10). So
+//! buffers are returned to the pool and not dropped.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::fmt;
@@ -23,30 +23,31 @@ pub struct AlignedBuffer {
     bytes: usize,
 }
 
-/// Buffers of one size, of which some wait to be used again.
+/// A pool of buffers of one size.
 #[derive(Debug)]
 pub struct BufferPool {
     options: BufferPoolOptions,
     vacant: Mutex<Vec<AlignedBuffer>>,
 }
 
-/// The buffers of a pool. Sizes are in bytes; all are free for any value, but reading around the
-/// page cache wants multiples of 4,096 for the first two.
+/// The sizes of a pool's buffers, in bytes. Any value is valid, but reading around the page cache
+/// requires multiples of 4,096 for the first two.
 #[derive(Clone, Debug)]
 pub struct BufferPoolOptions {
-    /// Room before a piece, for the consumer: say, for the end of the piece before it.
+    /// Room before a piece for the consumer, for example for the end of the preceding piece.
     pub headroom: usize,
-    /// The most that one read puts into a buffer. Around the page cache, 2 MiB or more: a buffer
-    /// of huge pages is read 2-3 times as fast as one of many small pages.
+    /// Maximum that one read puts into a buffer. Around the page cache, 2 MiB or more: a read into
+    /// a buffer of huge pages is 2-3 times as fast as one into many small pages.
     pub piece_bytes: usize,
-    /// Room after a piece, zero when it is handed over: say, for SIMD loads past its end.
+    /// Room after a piece, zeroed before the piece is handed over, for example for SIMD loads past
+    /// its end.
     pub tailroom: usize,
-    /// How many unused buffers are kept; more are returned to the system.
+    /// Number of unused buffers that are kept; further ones are returned to the system.
     pub vacant_max: usize,
 }
 
 impl AlignedBuffer {
-    /// A buffer of zeros. Like `Vec`, it ends the process if there is no memory.
+    /// A buffer of zeros. Like `Vec`, it ends the process if memory is exhausted.
     pub fn new(bytes: usize) -> AlignedBuffer {
         let is_huge = HUGE_PAGE_BYTES <= bytes;
         // The slack is address space only: it is never touched.
@@ -59,7 +60,7 @@ impl AlignedBuffer {
         assert!(start <= slack, "A1");
         #[cfg(target_os = "linux")]
         if is_huge {
-            // Without huge pages everything works, only slower.
+            // Without huge pages everything works, only more slowly.
             let _ = pages.advise_range(memmap2::Advice::HugePage, start, bytes);
         }
         AlignedBuffer { pages, start, bytes }
@@ -87,12 +88,13 @@ impl fmt::Debug for AlignedBuffer {
 }
 
 impl BufferPool {
-    /// A pool without buffers; they are made when they are taken.
+    /// A pool without buffers; `take` allocates them.
     pub fn new(options: BufferPoolOptions) -> BufferPool {
         BufferPool { options, vacant: Mutex::new(Vec::new()) }
     }
 
-    /// A buffer, with anything in it. Never waits: who takes how many is up to the callers.
+    /// A buffer with arbitrary content. Never waits: callers bound the number of buffers
+    /// themselves.
     pub fn take(&self) -> AlignedBuffer {
         let recycled = self.vacant.lock().unwrap_or_else(PoisonError::into_inner).pop();
         recycled.unwrap_or_else(|| AlignedBuffer::new(self.buffer_bytes()))
@@ -110,17 +112,17 @@ impl BufferPool {
         }
     }
 
-    /// How much room is before a piece.
+    /// The room before a piece.
     pub fn headroom(&self) -> usize {
         self.options.headroom
     }
 
-    /// The most that one read puts into a buffer.
+    /// Maximum that one read puts into a buffer.
     pub fn piece_bytes(&self) -> usize {
         self.options.piece_bytes
     }
 
-    /// How much room is after a piece.
+    /// The room after a piece.
     pub fn tailroom(&self) -> usize {
         self.options.tailroom
     }
@@ -130,7 +132,7 @@ impl BufferPool {
         self.options.headroom + self.options.piece_bytes + self.options.tailroom
     }
 
-    /// How many buffers wait to be used again.
+    /// Number of unused buffers in the pool.
     pub fn vacant_count(&self) -> usize {
         self.vacant.lock().unwrap_or_else(PoisonError::into_inner).len()
     }

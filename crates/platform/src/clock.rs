@@ -1,4 +1,4 @@
-//! What time it is, and how long something took.
+//! Clocks: wall time and monotonic time, of the machine and simulated.
 //!
 //! Not here: calendars. A time is a number.
 
@@ -6,12 +6,13 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Where the time comes from.
+/// A source of time.
 pub trait Clock: Send + Sync {
-    /// Microseconds since 1970-01-01 UTC. Somebody may set the machine's clock, so it can jump.
+    /// Microseconds since 1970-01-01 UTC. An administrator may set the machine's clock, so it can
+    /// jump.
     fn now_micros(&self) -> i64;
 
-    /// Nanoseconds since some moment in the past; never falls.
+    /// Nanoseconds since some moment in the past; never decreases.
     fn monotonic_nanos(&self) -> u64;
 }
 
@@ -19,7 +20,7 @@ pub trait Clock: Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-/// A clock that moves when it is told to.
+/// A clock that is set and advanced by tests.
 #[derive(Debug, Default)]
 pub struct SimClock {
     micros: AtomicI64,
@@ -47,12 +48,12 @@ impl SimClock {
         SimClock { micros: AtomicI64::new(now_micros), nanos: AtomicU64::new(0) }
     }
 
-    /// Sets the time of day, as an administrator would; the monotonic time does not care.
+    /// Sets the wall time, as an administrator would; the monotonic time does not change.
     pub fn set_micros(&self, now_micros: i64) {
         self.micros.store(now_micros, SeqCst);
     }
 
-    /// Lets `micros` pass, on both scales.
+    /// Advances both times by `micros`.
     pub fn advance_micros(&self, micros: u32) {
         self.micros.fetch_add(i64::from(micros), SeqCst);
         self.nanos.fetch_add(u64::from(micros) * 1_000, SeqCst);

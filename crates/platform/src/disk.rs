@@ -1,11 +1,12 @@
-//! What a disk can do: the two traits that `RealDisk` and `SimDisk` implement.
+//! The interface of a disk: the two traits that `RealDisk` and `SimDisk` implement.
 //!
-//! - D1. What `sync_data` covered survives a loss of power: the bytes and the length of the file,
-//!   but not its name.
-//! - D2. What `sync_dir` covered survives too: the names in that folder, and nothing below it.
-//! - D3. `rename` is atomic: whoever looks, also after a loss of power, finds the old file or the
-//!   new one under the new name. It says nothing about the bytes in them.
-//! - D4. Nothing else survives for certain, in no particular order.
+//! - D1. Everything that `sync_data` covered survives a power loss: the bytes and the length of the
+//!   file, but not its name.
+//! - D2. Everything that `sync_dir` covered survives too: the names in that directory, and nothing
+//!   below it.
+//! - D3. `rename` is atomic: every reader, also after a power loss, finds the old file or the new
+//!   one under the new name. It guarantees nothing about the bytes in them.
+//! - D4. Nothing else is certain to survive, and changes survive in no particular order.
 //!
 //! Not here: queues with several operations in flight, which are `ReadAhead` and `WriteQueue`.
 
@@ -17,9 +18,10 @@ use std::sync::Arc;
 
 use crate::{Error, Mapping, Result, usize_of};
 
-/// Files and folders by path. A path is taken as it is; there is no current directory to rely on.
+/// Files and directories by path. A path is used as given; there is no current directory to rely
+/// on.
 pub trait Disk: Send + Sync + Debug {
-    /// Opens or creates a file; its folder must exist.
+    /// Opens or creates a file; its directory must exist.
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn DiskFile>>;
 
     /// Opens a file for reading around the page cache; `None` where that is not possible.
@@ -27,16 +29,16 @@ pub trait Disk: Send + Sync + Debug {
         Ok(None)
     }
 
-    /// Opens what can be read only once and front to back, a pipe or a device; `None` for a file.
-    /// Waits until a named pipe has a writer.
+    /// Opens a source that can be read only once and sequentially, a pipe or a device; `None` for a
+    /// file. Waits until a named pipe has a writer.
     fn open_stream(&self, _path: &Path) -> Result<Option<Box<dyn Read + Send>>> {
         Ok(None)
     }
 
-    /// Whether a file or folder of this name exists.
+    /// Returns true if a file or directory of this name exists.
     fn exists(&self, path: &Path) -> Result<bool>;
 
-    /// Returns how many bytes a file has; `None` if it does not exist.
+    /// Returns the length of a file in bytes; `None` if it does not exist.
     fn length(&self, path: &Path) -> Result<Option<u64>> {
         if !self.exists(path)? {
             return Ok(None);
@@ -44,38 +46,40 @@ pub trait Disk: Send + Sync + Debug {
         self.open(path, OpenMode::Read)?.len().map(Some)
     }
 
-    /// What is in a folder, sorted by name; without what vanished while it was being read.
+    /// The entries of a directory, sorted by name, without those that vanished while it was being
+    /// read.
     fn list(&self, dir: &Path) -> Result<Vec<DirEntry>>;
 
-    /// Creates a folder and those above it that are missing, with mode 0700. Fine if it exists.
+    /// Creates a directory and its missing parents, with mode 0700. Succeeds if it exists.
     fn create_dir_all(&self, dir: &Path) -> Result<()>;
 
-    /// Gives a file or folder a new name, replacing a file that has it (D3).
+    /// Renames a file or directory, replacing a file that has the new name (D3).
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 
-    /// Removes a file. Fine if it is already gone; open handles and mappings stay valid.
+    /// Removes a file. Succeeds if it does not exist; open handles and mappings stay valid.
     fn remove(&self, path: &Path) -> Result<()>;
 
-    /// Removes a folder and everything in it. Fine if it is already gone.
+    /// Removes a directory and its contents. Succeeds if it does not exist.
     fn remove_dir_all(&self, dir: &Path) -> Result<()>;
 
-    /// Makes the names in a folder durable (D2).
+    /// Makes the names in a directory durable (D2).
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Creates `path` if need be and locks it, without waiting, until the answer is dropped.
+    /// Creates `path` if necessary and locks it, without waiting, until the returned lock is
+    /// dropped.
     ///
     /// [`Error::Locked`] if another process or another handle of this one holds it.
     fn lock(&self, path: &Path) -> Result<Box<dyn DirLock>>;
 
-    /// As `lock`, and locks the folder of `path` too: that lock stays when the file is removed.
-    /// Where the file system locks no folders, as NFS does not, the file alone is locked.
+    /// As `lock`, and locks the directory of `path` too: that lock stays when the file is removed.
+    /// On file systems that cannot lock directories, like NFS, the file alone is locked.
     fn lock_with_folder(&self, path: &Path) -> Result<Box<dyn DirLock>>;
 
-    /// As `lock_with_folder`, but creates nothing: without the file, the folder alone is locked.
+    /// As `lock_with_folder`, but creates nothing: without the file, the directory alone is locked.
     fn lock_existing(&self, path: &Path) -> Result<Box<dyn DirLock>>;
 
-    /// The whole file. It may grow or shrink meanwhile; then the answer is one of the versions
-    /// in between.
+    /// The whole file. If the file grows or shrinks meanwhile, the result is one of the versions in
+    /// between.
     fn read(&self, path: &Path) -> Result<Vec<u8>> {
         let file = self.open(path, OpenMode::Read)?;
         let mut bytes = vec![0; usize_of(file.len()?)];
@@ -85,38 +89,39 @@ pub trait Disk: Send + Sync + Debug {
     }
 }
 
-/// How a file is opened.
+/// The mode in which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpenMode {
-    /// An existing file, which is not written.
+    /// An existing file, for reading only.
     Read,
-    /// An existing file.
+    /// An existing file, for reading and writing.
     ReadWrite,
-    /// A new file of mode 0600, to be read and written; an error if the name is taken.
+    /// A new file of mode 0600, for reading and writing; an error if the name is taken.
     CreateNew,
-    /// A file that is empty afterwards, to be read and written; of mode 0600 if it is new.
+    /// A file that is empty afterwards, for reading and writing; of mode 0600 if it is new.
     CreateOrTruncate,
 }
 
-/// One name in a folder. A link is described by what it points to.
+/// An entry of a directory. A symbolic link is described by its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
-    /// Without the folder. Our own names are ASCII; of others, bytes that are no UTF-8 are lost.
+    /// The name without the directory. Our own names are ASCII; in other names, bytes that are not
+    /// UTF-8 are lost.
     pub name: String,
-    /// A folder, as opposed to anything else.
+    /// True for a directory.
     pub is_dir: bool,
-    /// The length of a file; without meaning for a folder.
+    /// The length of a file; without meaning for a directory.
     pub bytes: u64,
 }
 
-/// What tells one state of a file from another.
+/// Values that distinguish one state of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStamp {
-    /// How many bytes it has.
+    /// The length of the file.
     pub bytes: u64,
-    /// When it was written to last, in nanoseconds; a counter on a simulated disk.
+    /// The time of the last write, in nanoseconds; a counter on a simulated disk.
     pub modified: i128,
-    /// Which file it is, whatever its name.
+    /// The identity of the file, independent of its name.
     pub identity: (u64, u64),
 }
 
@@ -126,13 +131,13 @@ pub trait DiskFile: Send + Sync + Debug {
     /// The path it was opened under.
     fn path(&self) -> &Path;
 
-    /// How many bytes it has now.
+    /// The current length in bytes.
     fn len(&self) -> Result<u64>;
 
-    /// What it is now: another stamp later says that somebody has written to it.
+    /// The current stamp: a different stamp later means that the file has been written to.
     fn stamp(&self) -> Result<FileStamp>;
 
-    /// Reads until `buf` is full or the file ends, and returns how many bytes that were.
+    /// Reads until `buf` is full or the file ends, and returns the number of bytes read.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
 
     /// Fills `buf`, or fails with [`Error::Short`].
@@ -144,7 +149,7 @@ pub trait DiskFile: Send + Sync + Debug {
         Err(Error::Short { path: self.path().to_path_buf(), offset, wanted: buf.len(), got })
     }
 
-    /// Writes all of `bytes`; the file grows if need be, with zeros where nothing was written.
+    /// Truncates the file, or extends it with zeros that take no space yet.
     ///
     /// After an error any part of `bytes` may have been written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()>;
@@ -153,44 +158,44 @@ pub trait DiskFile: Send + Sync + Debug {
     fn set_len(&self, bytes: u64) -> Result<()>;
 
     /// Reserves space for `bytes` from the start of the file, which is at least that long
-    /// afterwards. Where the file system cannot reserve, only the length changes.
+    /// afterwards. Where the file system cannot reserve space, only the length changes.
     fn allocate(&self, bytes: u64) -> Result<()>;
 
     /// Makes bytes and length durable (D1).
     ///
-    /// After an error, what had not been durable before may be lost, and no later call can tell:
-    /// write it again, elsewhere.
+    /// After an error, bytes that had not been durable before may be lost, and no later call can
+    /// detect that: they must be written again, to another place.
     fn sync_data(&self) -> Result<()>;
 
-    /// Asks the kernel to begin writing a range out, so that a later `sync_data` has less to do.
-    /// Promises nothing.
+    /// Asks the kernel to start writing back a range, so that a later `sync_data` has less to do.
+    /// Guarantees nothing.
     fn start_writeback(&self, offset: u64, bytes: u64) -> Result<()>;
 
-    /// The whole file as it is now, read only.
+    /// The whole file as it is now, read-only.
     fn map(&self) -> Result<Mapping>;
 
-    /// For queues that talk to the kernel directly; `None` if there is no kernel behind it.
+    /// The descriptor, for queues that call the kernel directly; `None` on a simulated disk.
     fn raw_fd(&self) -> Option<RawFd>;
 
     /// The same file, written around the page cache; `None` where that is not possible. Addresses,
-    /// offsets and lengths must be multiples of its alignment, and what it writes must share no
-    /// page with what is written through the cache at the same time.
+    /// offsets and lengths must be multiples of its alignment, and its writes must share no page
+    /// with concurrent writes through the cache.
     fn around_cache(&self) -> Option<Arc<dyn DiskFile>> {
         None
     }
 
-    /// What addresses, offsets and lengths of kernel reads must be multiples of: 1, or more on a
-    /// file that was opened around the page cache. `read_at` itself takes anything.
+    /// The alignment of addresses, offsets and lengths of kernel reads: 1, or more for a file that
+    /// was opened around the page cache. `read_at` itself accepts any.
     fn alignment(&self) -> usize {
         1
     }
 }
 
-/// A held lock; dropping it lets go.
+/// A held lock; dropping it releases the lock.
 pub trait DirLock: Send + Sync + Debug {
-    /// The file that stands for the lock.
+    /// The file that represents the lock.
     fn path(&self) -> &Path;
 
-    /// False if another folder, or none, has the place of the one that is locked.
+    /// False if the directory that is locked has been replaced or removed.
     fn is_in_place(&self) -> bool;
 }

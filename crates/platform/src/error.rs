@@ -1,6 +1,6 @@
-//! What can go wrong between us and the machine, as facts.
+//! Errors of the operating system and of simulated disks, as facts.
 //!
-//! - P3. Every error names the call and the path. What the call was for is added by the caller.
+//! - P3. Every error names the call and the path. The caller adds the purpose of the call.
 
 #![expect(missing_docs, reason = "the message of a variant is its documentation")]
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What the operating system, or a simulated disk, refused to do.
+/// A failure of the operating system, or of a simulated disk.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -33,7 +33,7 @@ pub enum Error {
     },
 }
 
-/// Why the kernel cannot be asked for io_uring.
+/// The reason why io_uring is not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoUringReason {
@@ -45,7 +45,7 @@ pub enum NoUringReason {
     Operation { operation: &'static str },
 }
 
-/// Whose fault an error is.
+/// The class of an error: the party that can act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Change the request.
@@ -57,8 +57,9 @@ pub enum Class {
 }
 
 impl Error {
-    /// Whose fault it is, as far as one can tell without knowing what the call was for: a missing
-    /// file is the environment's here, and may be the caller's to whoever took its name from one.
+    /// The class of the error, judged without knowing the purpose of the call: a missing file is an
+    /// error of the environment here, and may be one of the caller for code that took the name from
+    /// a request.
     pub fn class(&self) -> Class {
         match self {
             Error::NoUring { .. } => Class::Caller,
@@ -71,44 +72,45 @@ impl Error {
         }
     }
 
-    /// The file or folder does not exist.
+    /// Returns true if the file or directory does not exist.
     pub fn is_not_found(&self) -> bool {
         self.kind() == Some(io::ErrorKind::NotFound)
     }
 
-    /// The disk, or the quota on it, is full.
+    /// Returns true if the disk, or the quota on it, is full.
     pub fn is_no_space(&self) -> bool {
         matches!(self.kind(), Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
     }
 
-    /// Returns true if the file system takes no writes.
+    /// Returns true if the file system is read-only.
     pub fn is_read_only(&self) -> bool {
         self.kind() == Some(io::ErrorKind::ReadOnlyFilesystem)
     }
 
-    /// The file or folder exists, and was to be created.
+    /// Returns true if the file or directory was to be created, and exists already.
     pub fn already_exists(&self) -> bool {
         self.kind() == Some(io::ErrorKind::AlreadyExists)
     }
 
-    /// Somebody else holds the lock.
+    /// Returns true if another handle or process holds the lock.
     pub fn would_lock(&self) -> bool {
         matches!(self, Error::Locked { .. })
     }
 
-    /// The simulated disk has lost power: nothing works any more, as it should be in that test.
+    /// Returns true if the simulated disk has lost power, after which every call fails.
     pub fn is_crashed(&self) -> bool {
         matches!(self, Error::Crashed { .. })
     }
 
-    /// The call that was to make something durable has failed, and not one before it: what was not
-    /// durable may be lost, and no later call can tell.
+    /// Returns true if a sync itself failed, and not a call before it: data that was not durable
+    /// may be lost, and no later call can detect that.
     pub fn is_failed_sync(&self) -> bool {
         matches!(self, Error::Io { call: "fsync" | "fdatasync", .. })
     }
 
-    /// The call has failed because of the file itself: it cannot be read, is no file, or may not be
-    /// touched. Another file may be well, and the same call is not likely to succeed later.
+    /// Returns true if the call failed because of the file itself: it cannot be read, is not a
+    /// file, or access is denied. Other files may be usable, and the same call is not likely to
+    /// succeed later.
     pub fn is_of_file(&self) -> bool {
         const OF_FILE: [i32; 6] =
             [libc::EIO, libc::EACCES, libc::EPERM, libc::EISDIR, libc::ENOTDIR, libc::ELOOP];
@@ -126,13 +128,13 @@ impl Error {
         move |source| Error::Io { call, path: path.to_path_buf(), source }
     }
 
-    /// The same facts again, for whoever has to report a failure more than once.
-    /// Whether a file system says that it knows no way around the page cache.
+    /// Returns true if a file system reports that it cannot write around the page cache.
     pub(crate) fn is_unsupported(&self) -> bool {
         let Error::Io { source, .. } = self else { return false };
         matches!(source.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
     }
 
+    /// A copy of the error, for callers that report a failure more than once.
     pub(crate) fn duplicate(&self) -> Error {
         match self {
             Error::Io { call, path, source } => {
@@ -171,7 +173,7 @@ impl NoUringReason {
     }
 }
 
-/// An error of the operating system is its number; all others of ours are a kind.
+/// A copy of an error: an error of the operating system by its number, all others by their kind.
 fn duplicate(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(number) => io::Error::from_raw_os_error(number),

@@ -1,4 +1,5 @@
-//! How reads and writes reach the kernel: what the user asked for, and what this machine has.
+//! The choice between io_uring and blocking calls: the mode requested, and the one that is
+//! available.
 
 use std::fmt;
 
@@ -6,30 +7,31 @@ use crate::Result;
 #[cfg(not(target_os = "linux"))]
 use crate::{Error, NoUringReason};
 
-/// What was asked for.
+/// The requested mode of I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IoMode {
-    /// The best that this machine has.
+    /// The best mode that this machine supports.
     Auto,
     /// io_uring, or an error.
     Uring,
     /// One blocking call after the other.
     Sync,
-    /// As on a simulated disk.
+    /// The mode of a simulated disk.
     Simulated {
-        /// Of the order in which writes are finished.
+        /// The seed of the order in which writes are finished.
         seed: u64,
     },
 }
 
-/// What is used.
+/// The mode of I/O that is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IoChoice {
     /// Several operations in flight, in one ring for each thread.
     Uring,
     /// One blocking call after the other.
     Sync,
-    /// On a simulated disk: several writes in flight, finished in an order that the seed decides.
+    /// On a simulated disk: several writes in flight, finished in an order that the seed
+    /// determines.
     Simulated {
         /// The same seed gives the same order.
         seed: u64,
@@ -46,9 +48,9 @@ impl fmt::Display for IoChoice {
     }
 }
 
-/// Finds out whether the kernel has io_uring and lets us use it, by using it.
+/// Detects whether the kernel has io_uring and permits it, by using it.
 ///
-/// Fails with [`Error::NoUring`](crate::Error::NoUring) if it was asked for and is not there.
+/// Fails with [`Error::NoUring`](crate::Error::NoUring) if it was requested and is not available.
 pub fn detect_io(mode: IoMode) -> Result<IoChoice> {
     match mode {
         IoMode::Sync => Ok(IoChoice::Sync),

@@ -1,18 +1,18 @@
 //! The operating system as the rest of Tidegate sees it: disk, io_uring, clock, memory, signals.
 //!
-//! - P1. No other crate of the workspace calls the operating system, so that whatever is written
-//!   over [`Disk`], [`Clock`] and [`MemoryBudget`] can be tested on [`SimDisk`] and [`SimClock`].
+//! - P1. No other crate of the workspace calls the operating system, so that all code written over
+//!   [`Disk`], [`Clock`] and [`MemoryBudget`] can be tested on [`SimDisk`] and [`SimClock`].
 //! - P2. A buffer that the kernel may still write to or read from is owned by the queue that
-//!   submitted it; nobody else can reach it until the operation has completed.
+//!   submitted it; no other code can access it until the operation has completed.
 //! - P3. Every error names the call and the path.
 //!
-//! Not here: anything of a database. This crate speaks bytes and plain integers.
+//! Not here: anything specific to a database. This crate handles bytes and plain integers.
 
 #![warn(missing_docs)]
 
 #[cfg(not(unix))]
 compile_error!("tidegate runs on Unix only");
-// Offsets in files become positions in memory all over this crate.
+// Offsets in files are used as positions in memory all over this crate.
 const _: () = assert!(usize::BITS == 64, "tidegate needs 64-bit addresses");
 
 mod error;
@@ -59,7 +59,7 @@ pub use sim::{SimCall, SimDisk, SimErrno};
 pub use thread::ThreadId;
 pub use write_queue::WriteQueue;
 
-/// A count of bytes that came as `u64`, as a size in memory.
+/// Converts a count of bytes to a size in memory.
 fn usize_of(bytes: u64) -> usize {
     usize::try_from(bytes).expect("usize has 64 bits")
 }

@@ -1,6 +1,6 @@
-//! What the machine has: memory and cores, within the limits of our control group.
+//! Resources of the machine: memory and cores, within the limits of our control group.
 //!
-//! All answers are read anew. A fact that the machine does not tell is left out of a minimum, and
+//! All values are read anew. A value that the machine does not report is left out of a minimum, and
 //! is 0 where nothing else is known.
 
 use std::num::NonZeroUsize;
@@ -9,7 +9,7 @@ use std::{fs, thread};
 
 use crate::sys;
 
-/// A control group without a limit says so with a number near 2^63 (version 1).
+/// A control group without a limit reports a number near 2^63 (version 1).
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
 /// The least of the machine's memory and the limits of our control groups.
@@ -18,7 +18,7 @@ pub fn machine_memory_bytes() -> u64 {
     limits.fold(sys::physical_memory_bytes(), u64::min)
 }
 
-/// What can be used without pushing others out: neither memory of programs nor page cache in use.
+/// Memory that can be used without displacing other memory of programs or page cache in use.
 pub fn available_memory_bytes() -> u64 {
     let machine = fs::read_to_string("/proc/meminfo")
         .ok()
@@ -28,8 +28,8 @@ pub fn available_memory_bytes() -> u64 {
     groups.fold(machine, u64::min)
 }
 
-/// The anonymous memory that this process has resident: all of it but mapped files. Where the
-/// system does not tell them apart, the most that was ever resident.
+/// The resident anonymous memory of this process: all of it except mapped files. Where the system
+/// does not report it, the maximal resident memory so far.
 pub fn rss_anon_bytes() -> u64 {
     #[cfg(target_os = "linux")]
     return fs::read_to_string("/proc/self/status")
@@ -40,34 +40,34 @@ pub fn rss_anon_bytes() -> u64 {
     return sys::rss_max_bytes();
 }
 
-/// How many threads can run at once, within the limits of our control group.
+/// Number of threads that can run at once, within the limits of our control group.
 pub fn cores() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Lets as many files and sockets be open as the system lets us have; `None` if it says no.
+/// Raises the limit of open files and sockets as far as the system permits; `None` if it refuses.
 pub fn raise_descriptor_limit() -> Option<u64> {
     sys::raise_descriptor_limit().ok()
 }
 
-/// How much lower the priority of a thread is that lets others go first: where cores are scarce it
-/// gets about a third of what one of the others gets.
+/// The niceness of a thread that yields to others: where cores are scarce it gets about a third of
+/// the share of another thread.
 #[cfg(target_os = "linux")]
 const BEHIND_OTHERS: libc::c_int = 5;
 
-/// Lets the other threads of the machine go before this one, from now on, where cores are scarce;
-/// it is not starved. Where a thread has no priority of its own (not Linux), nothing happens.
+/// Lowers the priority of this thread below those of the other threads of the machine, from now on;
+/// it is not starved. Where threads have no priority of their own (not Linux), nothing happens.
 pub fn let_others_go_first() {
     #[cfg(target_os = "linux")]
     sys::lower_thread_priority(BEHIND_OTHERS);
 }
 
-/// A control group that limits the memory of this process, of either version of that interface.
+/// A control group that limits the memory of this process, of version 1 or 2 of that interface.
 struct ControlGroup {
     dir: PathBuf,
     limit: &'static str,
     usage: &'static str,
-    /// The page cache that can go first, in `memory.stat`.
+    /// The name of the reclaimable page cache in `memory.stat`.
     reclaimable: &'static str,
 }
 
@@ -83,7 +83,7 @@ impl ControlGroup {
         Some(self.limit_bytes()?.saturating_sub(used))
     }
 
-    /// `None` also for the word `max`.
+    /// The number in a file; `None` also for the word `max`.
     fn number(&self, file: &str) -> Option<u64> {
         fs::read_to_string(self.dir.join(file)).ok()?.trim().parse().ok()
     }
@@ -94,7 +94,7 @@ fn control_groups() -> Vec<ControlGroup> {
     groups_of(&membership, Path::new("/sys/fs/cgroup"))
 }
 
-/// The groups that `/proc/self/cgroup` names, and those above them, which limit us as well.
+/// The groups that `/proc/self/cgroup` names, and their ancestors, which limit us as well.
 fn groups_of(membership: &str, root: &Path) -> Vec<ControlGroup> {
     let mut groups = Vec::new();
     for line in membership.lines() {

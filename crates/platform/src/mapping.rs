@@ -1,12 +1,11 @@
-//! A file as memory, read only.
+//! Memory mapping of a file, read-only.
 //!
-//! - M1. The bytes of a mapping stay where they are while any clone of it lives.
-//! - M2. A mapped file is immutable: whoever maps it writes to it no more and never cuts it. If
-//!   somebody else does, or the disk fails under it, reading raises SIGBUS, for which see
-//!   `mapping/sigbus.rs`.
-//! - M3. A process has at most `MAPPINGS_MAX` mappings of files; what would be one more is read
-//!   into memory. The kernel gives a process so many, 65,530 by default, and one that has them all
-//!   can neither allocate memory nor begin threads.
+//! - M1. The bytes of a mapping stay at their address while any clone of it lives.
+//! - M2. A mapped file is immutable: its owner writes to it no more and never truncates it. If
+//!   another process does, or the disk fails, reading raises SIGBUS; see `mapping/sigbus.rs`.
+//! - M3. A process has at most `MAPPINGS_MAX` mappings of files; further files are read into
+//!   memory. The kernel limits the mappings of a process, to 65,530 by default, and a process at
+//!   that limit can neither allocate memory nor start threads.
 
 #![expect(unsafe_code, reason = "the kernel maps files")]
 
@@ -37,43 +36,46 @@ enum Source {
     Memory(Arc<[u8]>),
 }
 
-/// The kernel reads no more than this for one request to read ahead, unless it is told otherwise.
+/// The kernel reads at most this much for one request to read ahead, unless it is configured
+/// otherwise.
 const WILL_NEED_BYTES: usize = 128 << 10;
 
-/// The mappings of files that there are (M3).
+/// Number of mappings of files (M3).
 static MAPPINGS: AtomicUsize = AtomicUsize::new(0);
 const MAPPINGS_MAX: usize = 48 << 10;
 
-/// Fields in the order in which they must go: first the slot in the table, then the pages.
+/// A mapping of a file. Fields in the order in which they must be dropped: the slot in the table,
+/// then the pages.
 struct FileMapping {
     slot: sigbus::Registration,
     pages: Mmap,
 }
 
 impl Mapping {
-    /// Maps all of `file`; `path` is what SIGBUS will call it.
+    /// Maps all of `file`; a message about SIGBUS names `path`.
     pub(crate) fn of_file(file: &File, path: &Path) -> io::Result<Mapping> {
         Mapping::within(file, path, MAPPINGS_MAX)
     }
 
-    /// The same, with so many mappings at most (M3).
+    /// Maps `file` unless there are `max` mappings already (M3).
     fn within(file: &File, path: &Path, max: usize) -> io::Result<Mapping> {
         if max <= MAPPINGS.load(Ordering::Relaxed) {
             return read(file);
         }
-        // SAFETY: nobody changes the file (M2).
+        // SAFETY: the file is not changed while it is mapped (M2).
         let pages = unsafe { Mmap::map(file)? };
         if pages.is_empty() {
             return Ok(Mapping::from(&[][..]));
         }
-        // Who reads says what comes next: the neighbours of a page are often of other columns.
+        // Readers request read-ahead themselves: the neighbours of a page often belong to other
+        // columns.
         let _ = pages.advise(Advice::Random);
         let slot = sigbus::Registration::new(pages.as_ptr_range(), path.as_os_str().as_bytes());
         MAPPINGS.fetch_add(1, Ordering::Relaxed);
         Ok(Mapping(Source::File(Arc::new(FileMapping { slot, pages }))))
     }
 
-    /// Asks the kernel to begin reading a range that is not in memory. Promises nothing.
+    /// Asks the kernel to start reading a range that is not in memory. Guarantees nothing.
     pub fn will_need(&self, range: Range<usize>) {
         let Source::File(mapping) = &self.0 else { return };
         for start in range.clone().step_by(WILL_NEED_BYTES) {
@@ -82,7 +84,7 @@ impl Mapping {
         }
     }
 
-    /// Whether these are pages of a file, which the kernel may drop and read again, as opposed to
+    /// Returns true if these are pages of a file, which the kernel may drop and read again, and not
     /// memory of this process.
     pub fn is_file_backed(&self) -> bool {
         matches!(self.0, Source::File(_))
@@ -105,7 +107,7 @@ impl Drop for FileMapping {
     }
 }
 
-/// A mapping of bytes that are in memory already.
+/// A mapping of bytes that are in memory already, copied.
 impl From<&[u8]> for Mapping {
     fn from(bytes: &[u8]) -> Mapping {
         Mapping(Source::Memory(Arc::from(bytes)))
@@ -160,7 +162,7 @@ mod tests {
         let file = File::open(&path).unwrap();
         let mapped = Mapping::within(&file, &path, usize::MAX).unwrap();
         assert!(mapped.is_file_backed());
-        // Others may have mappings too.
+        // Other tests may have mappings too.
         let read = Mapping::within(&file, &path, 1).unwrap();
         assert!(!read.is_file_backed() && *read == *mapped, "M3");
     }

@@ -1,15 +1,16 @@
-//! A hard budget for memory that several threads share.
+//! A hard memory budget that several threads share.
 //!
 //! - G1. `used_bytes` is the sum of all living reservations.
-//! - G2. What is only ever reserved with the `try_` functions never exceeds the budget, whatever
-//!   the threads do at the same time.
+//! - G2. Reservations made only with the `try_` functions never exceed the budget, whatever the
+//!   threads do at the same time.
 //!
-//! It counts; it allocates nothing. Not here: what the machine has, which is in `machine`.
+//! A budget counts; it allocates nothing. Not here: the memory of the machine, which is in
+//! `machine`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How much memory one purpose may use, and how much of that is taken.
+/// The maximal and the reserved memory of one purpose.
 #[derive(Debug)]
 pub struct MemoryBudget {
     max_bytes: u64,
@@ -17,7 +18,7 @@ pub struct MemoryBudget {
     used_bytes: AtomicU64,
 }
 
-/// A part of a budget; dropping it gives the part back.
+/// A part of a budget; dropping it returns the part.
 #[derive(Debug)]
 pub struct Reservation {
     budget: Arc<MemoryBudget>,
@@ -30,28 +31,28 @@ impl MemoryBudget {
         MemoryBudget { max_bytes, used_bytes: AtomicU64::new(0) }
     }
 
-    /// How much there is in all.
+    /// The maximal number of bytes.
     pub fn max_bytes(&self) -> u64 {
         self.max_bytes
     }
 
-    /// How much is reserved now (G1).
+    /// The bytes that are reserved now (G1).
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Relaxed)
     }
 
-    /// More is reserved than there is: somebody has to spill.
+    /// Returns true if more is reserved than the maximum, so that a holder has to spill.
     pub fn is_over(&self) -> bool {
         self.max_bytes < self.used_bytes()
     }
 
-    /// Reserves `bytes` if they are there (G2).
+    /// Reserves `bytes` if they are available (G2).
     pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
         self.try_take(bytes).then(|| Reservation { budget: Arc::clone(self), bytes })
     }
 
-    /// Reserves `bytes` whether they are there or not; the caller looks at
-    /// [`is_over`](Self::is_over) and spills.
+    /// Reserves `bytes` even beyond the maximum; the caller checks [`is_over`](Self::is_over) and
+    /// spills.
     pub fn reserve_unchecked(self: &Arc<Self>, bytes: u64) -> Reservation {
         self.take(bytes);
         Reservation { budget: Arc::clone(self), bytes }
@@ -75,18 +76,18 @@ impl MemoryBudget {
 }
 
 impl Reservation {
-    /// How much this is.
+    /// The bytes of this reservation.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Adds `bytes` whether they are there or not.
+    /// Adds `bytes` even beyond the maximum.
     pub fn grow(&mut self, bytes: u64) {
         self.budget.take(bytes);
         self.bytes += bytes;
     }
 
-    /// Adds `bytes` if they are there, and says whether they were (G2).
+    /// Adds `bytes` if they are available, and returns true if they were (G2).
     #[must_use]
     pub fn try_grow(&mut self, bytes: u64) -> bool {
         let is_taken = self.budget.try_take(bytes);
@@ -96,7 +97,7 @@ impl Reservation {
         is_taken
     }
 
-    /// Gives `bytes` of it back.
+    /// Returns `bytes` of it to the budget.
     ///
     /// # Panics
     /// If it has fewer.

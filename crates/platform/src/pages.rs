@@ -1,9 +1,9 @@
-//! Which pages fresh memory comes in quicker: huge ones or small ones.
+//! Measures whether fresh memory is available faster in huge pages or in small ones.
 //!
-//! Huge pages are made for large memory, and on most machines they are quicker from the first touch
-//! on. But a virtual machine whose host takes free memory back loses just the large free pieces,
-//! and gets each of them back slowly: 0.5 GB/s were measured in huge pages, and 2.6 GB/s in small
-//! ones. Nothing that a program can read says which machine it is on; so it is measured.
+//! Huge pages are made for large memory, and on most machines they are faster from the first touch
+//! on. But a virtual machine whose host reclaims free memory loses the large free blocks first, and
+//! gets each of them back slowly: 0.5 GB/s were measured in huge pages, and 2.6 GB/s in small ones.
+//! No value that a program can read tells these machines apart; so the speed is measured.
 
 use std::hint::black_box;
 
@@ -13,16 +13,16 @@ use crate::{Clock, SystemClock, sys};
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 const SMALL_PAGE_BYTES: usize = 4 << 10;
-/// Looks at which huge pages must have been the slower ones.
+/// Measurements in which huge pages must have been slower.
 const SLOW_MAX: u32 = 2;
-/// A huge page that is quicker than this is not slow, whatever else is: a thread can lose its core
-/// meanwhile.
+/// A huge page that is faster than this is never slow: a thread can lose its core during a
+/// measurement.
 const SLOW_NANOS: u64 = 1_000_000;
-/// Who has looked so often has seen enough.
+/// Measurements after which the result is final.
 const LOOKS_MAX: u32 = 32;
 
-/// Looks at huge and small pages, again and again: the first ones may be those that somebody has
-/// just given back, which are quick.
+/// Measures huge and small pages repeatedly: the first pages may be ones that were just freed,
+/// which are fast.
 #[derive(Debug, Default)]
 pub struct PageWatch {
     looks: u32,
@@ -30,14 +30,14 @@ pub struct PageWatch {
 }
 
 impl PageWatch {
-    /// Nothing is known.
+    /// A watch without measurements.
     pub fn new() -> PageWatch {
         PageWatch::default()
     }
 
-    /// Touches a fresh huge page and as much memory in small pages, some milliseconds at worst. If
-    /// the huge ones are found to be slow, they are turned off for this process; memory that is
-    /// there already stays as it is, and it is not looked any more.
+    /// Touches a fresh huge page and as much memory in small pages, which takes some milliseconds
+    /// at worst. If huge pages prove to be slow, they are turned off for this process and measured
+    /// no more; memory that exists already stays as it is.
     pub fn look(&mut self) {
         if self.looks >= LOOKS_MAX {
             return;
@@ -51,13 +51,14 @@ impl PageWatch {
         self.slow += u32::from(huge > SLOW_NANOS && huge / 3 > small / 2);
         if self.slow >= SLOW_MAX {
             self.looks = LOOKS_MAX;
-            // Whether the kernel does it or not, everything works.
+            // Everything works even if the kernel refuses.
             sys::turn_huge_pages_off();
         }
     }
 }
 
-/// How long a huge page's worth of fresh memory takes; `None` if there is none, or none such.
+/// The time to touch a huge page's worth of fresh memory; `None` if pages of this kind are not
+/// available.
 fn nanos_to_touch(advice: Advice) -> Option<u64> {
     let mut memory = MmapMut::map_anon(2 * HUGE_PAGE_BYTES).ok()?;
     let start = memory.as_ptr().align_offset(HUGE_PAGE_BYTES);

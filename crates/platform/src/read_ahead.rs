@@ -1,10 +1,10 @@
-//! Reads a range of a file front to back, several pieces ahead of who uses them.
+//! Sequential reads of a range of a file, several pieces ahead of the consumer.
 //!
 //! - R1. Pieces come in file order, without gaps, and cover the range exactly.
 //! - R2. A piece is at `headroom` in its buffer, with `tailroom` zeros after it.
 //! - R3. A file that ends before the range does is an error, never a short piece.
 //!
-//! Everything runs on the caller's thread. Not here: what is in the bytes.
+//! Everything runs on the caller's thread. Not here: the meaning of the bytes.
 
 #[cfg(target_os = "linux")]
 use std::collections::VecDeque;
@@ -24,14 +24,14 @@ pub struct ReadAhead {
     has_failed: bool,
 }
 
-/// Some bytes of the file. Whoever is done with it gives `buffer` back to the pool.
+/// Some bytes of the file. The consumer returns `buffer` to the pool when it is done.
 #[derive(Debug)]
 pub struct Piece {
     /// The bytes, and room around them (R2).
     pub buffer: AlignedBuffer,
-    /// Where in the file the bytes begin.
+    /// Offset of the bytes in the file.
     pub offset: u64,
-    /// How many there are.
+    /// Number of bytes.
     pub len: usize,
     start: usize,
 }
@@ -42,11 +42,11 @@ enum Engine {
     Uring(Box<InFlight>),
 }
 
-/// Reads that were started and not handed over.
+/// Reads that were started and not yet returned.
 #[cfg(target_os = "linux")]
 struct InFlight {
     ring: Ring<AlignedBuffer>,
-    /// In file order. The ticket of a read is how many were started before it.
+    /// Reads in file order. The ticket of a read is the number of reads started before it.
     reads: VecDeque<Read>,
     /// The ticket of the first of `reads`.
     first: u64,
@@ -55,37 +55,37 @@ struct InFlight {
 #[cfg(target_os = "linux")]
 struct Read {
     span: Span,
-    /// The buffer and how many bytes are in it, once the kernel is done.
+    /// The buffer and the number of bytes read into it, once the kernel has finished.
     finished: Option<(AlignedBuffer, usize)>,
 }
 
-/// What is still to be started.
+/// The part of the range that is not yet started.
 struct Plan {
     range: Range<u64>,
     piece_bytes: usize,
     alignment: usize,
 }
 
-/// One read: the bytes that are wanted, and those around them that alignment asks for.
+/// One read: the requested bytes, and those around them that alignment requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
-    /// Where the wanted bytes begin.
+    /// Offset of the requested bytes in the file.
     offset: u64,
     len: usize,
-    /// How many bytes before them are read as well.
+    /// Number of bytes before them that are read as well.
     before: usize,
-    /// How many bytes are read, if the file has them; a multiple of the alignment.
+    /// Number of bytes that are read, if the file has them; a multiple of the alignment.
     read_bytes: usize,
 }
 
 impl ReadAhead {
-    /// A reader that keeps up to `depth` reads of `piece_bytes` going.
+    /// A reader that keeps up to `depth` reads of `piece_bytes` in flight.
     ///
-    /// Nothing is in flight if `choice` says so, or if no kernel is behind the file.
+    /// Nothing is in flight if `choice` requires that, or if the file is not one of the kernel.
     ///
     /// # Panics
-    /// If `piece_bytes` is 0 or more than the pool's, or `depth` is 0, or if the file must be read
-    /// with an alignment of which `piece_bytes` or the headroom is no multiple.
+    /// If `piece_bytes` is 0 or more than the pool's, or `depth` is 0, or if `piece_bytes` or the
+    /// headroom is not a multiple of the alignment of the file.
     #[expect(clippy::too_many_arguments, reason = "all six differ in type or are named sizes")]
     pub fn new(
         choice: IoChoice,
@@ -163,14 +163,15 @@ impl ReadAhead {
         self.piece(span, buffer, got).map(Some)
     }
 
-    /// The file ended before the range, at `seen` or, if that is behind its end by now, earlier.
+    /// The error for a file that ended before the range: at `seen`, or earlier if it has shrunk
+    /// since.
     fn shrank(&self, seen: u64) -> Error {
         let actual = self.file.len().map_or(seen, |len| len.min(seen));
         let path = self.file.path().to_path_buf();
         Error::Shrank { path, expected: self.plan.range.end, actual }
     }
 
-    /// Puts the bytes where they belong (R2), of which `got` were read (R3).
+    /// Moves the bytes to their place (R2), of which `got` were read (R3).
     fn piece(&self, span: Span, mut buffer: AlignedBuffer, got: usize) -> Result<Piece> {
         let start = self.pool.headroom();
         if got < span.before + span.len {

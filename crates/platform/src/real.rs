@@ -1,11 +1,11 @@
 //! The disk of the machine, through `std::fs` and the calls that it lacks.
 //!
 //! - D1, D2, D3 hold as far as the file system keeps them; ext4, xfs and btrfs do.
-//! - RD1. A file or folder that is created belongs to the owner of the folder that it is in, if
-//!   this process may give it away: what an administrator does in the folder of a server, as root,
-//!   leaves nothing there that the server cannot open. What was there before keeps its owner.
+//! - RD1. A new file or directory gets the owner of its parent directory, if this process may
+//!   change owners: files that an administrator creates as root in the directory of a server stay
+//!   accessible to the server. Files that existed before keep their owner.
 //!
-//! Not here: what a disk promises, which is in `disk`, and several operations in flight.
+//! Not here: the guarantees of a disk, which are in `disk`, and several operations in flight.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
@@ -19,13 +19,13 @@ use crate::{
     sys,
 };
 
-/// Only the user that runs the database may read it.
+/// Only the user that runs the database may read files.
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
 
 /// Enough for every disk in use: sectors have 512 or 4,096 bytes.
 const DIRECT_ALIGNMENT: usize = 4096;
-/// How much an unaligned read around the page cache fetches at once.
+/// Bytes that an unaligned read around the page cache fetches at once.
 const BOUNCE_BYTES_MAX: usize = 1 << 20;
 
 /// The machine's disk.
@@ -34,12 +34,12 @@ pub struct RealDisk;
 
 impl RealDisk {
     /// Opens a file for reading around the page cache (`O_DIRECT`); `None` where the file system
-    /// cannot do that.
+    /// does not support that.
     pub fn open_direct(path: &Path) -> Result<Option<Arc<dyn DiskFile>>> {
         let opened = open_around_cache(OpenOptions::new().read(true), path)?;
         let Some(file) = opened else { return Ok(None) };
         let file = RealFile::new(path.to_path_buf(), file, DIRECT_ALIGNMENT);
-        // Some file systems refuse at the first read, or want more alignment than ours.
+        // Some file systems refuse only the first read, or require more alignment than ours.
         let mut trial = AlignedBuffer::new(DIRECT_ALIGNMENT);
         match file.read_at(&mut trial, 0) {
             Ok(_) => Ok(Some(Arc::new(file))),
@@ -49,18 +49,18 @@ impl RealDisk {
     }
 }
 
-/// How many bytes an ordinary user may still write to the file system that holds `path`.
+/// The bytes that an ordinary user may still write to the file system that holds `path`.
 pub fn free_disk_bytes(path: &Path) -> Result<u64> {
     disk_bytes(path).map(|(free, _)| free)
 }
 
-/// The same, and how many bytes the file system has.
+/// The same, and the size of the file system in bytes.
 pub fn disk_bytes(path: &Path) -> Result<(u64, u64)> {
     sys::disk_bytes(path).map_err(Error::io("statvfs", path))
 }
 
-/// Drops the pages of a file that are clean from the page cache, so that a benchmark can read it
-/// from the disk; nothing on a simulated disk.
+/// Drops the clean pages of a file from the page cache, so that a benchmark can read it from the
+/// disk; does nothing on a simulated disk.
 pub fn drop_caches(file: &dyn DiskFile) -> Result<()> {
     match file.raw_fd() {
         Some(fd) => sys::drop_cache(fd).map_err(Error::io("fadvise", file.path())),
@@ -145,7 +145,7 @@ impl Disk for RealDisk {
         for dir in missing.into_iter().rev() {
             match DirBuilder::new().mode(DIR_MODE).create(dir) {
                 Ok(()) => give_folder_away(dir),
-                // Another one was quicker.
+                // Another thread or process created it first.
                 Err(_) if dir.is_dir() => {}
                 Err(error) => return Err(Error::io("mkdir", dir)(error)),
             }
@@ -178,7 +178,7 @@ impl Disk for RealDisk {
     fn lock_with_folder(&self, path: &Path) -> Result<Box<dyn DirLock>> {
         let folder = lock_folder(path)?;
         let file = match made_and_locked(path) {
-            // What cannot be written can be read.
+            // On a read-only file system, an existing file is locked.
             Err(error) if error.is_read_only() => existing_and_locked(path)?,
             made => Some(made?),
         };
@@ -192,7 +192,7 @@ impl Disk for RealDisk {
     }
 }
 
-/// Locks the folder of `path`; `None` where the file system cannot.
+/// Locks the directory of `path`; `None` if the file system does not support that.
 fn lock_folder(path: &Path) -> Result<Option<File>> {
     let dir = dir_of(path);
     let folder = File::open(dir).map_err(Error::io("open", dir))?;
@@ -200,7 +200,8 @@ fn lock_folder(path: &Path) -> Result<Option<File>> {
         Ok(()) => Ok(Some(folder)),
         Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_path_buf() }),
         Err(TryLockError::Error(error)) => match error.raw_os_error() {
-            // NFS makes locks of byte ranges of them, for which a folder cannot be opened.
+            // NFS implements these locks as locks of byte ranges, for which a directory cannot be
+            // opened.
             Some(
                 libc::EBADF
                 | libc::EINVAL
@@ -223,16 +224,16 @@ fn dir_of(path: &Path) -> &Path {
 
 fn made_and_locked(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
-    // A link could have a file made anywhere, by root in the folder of another user.
+    // Through a link, root could create a file anywhere from within the directory of another user.
     options.read(true).write(true).mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW);
     let file = create(&mut options, path).map_err(Error::io("open", path))?;
     lock_file(&file, path)?;
     Ok(file)
 }
 
-/// Locks a file if there is one.
+/// Locks a file if it exists.
 fn existing_and_locked(path: &Path) -> Result<Option<File>> {
-    // NFS locks only what may be written to.
+    // NFS locks only files that are open for writing.
     let opened = OpenOptions::new().read(true).write(true).open(path);
     let opened = opened.or_else(|error| match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => File::open(path),
@@ -255,32 +256,33 @@ fn lock_file(file: &File, path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses what is no file: opening a pipe waits until another process opens it too, and a device
+/// Refuses pipes and devices: opening a pipe waits until another process opens it too, and a device
 /// may have no end.
 fn refuse_streams(path: &Path) -> Result<()> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() && !found.is_dir() => {
             Err(Error::NoFile { path: path.to_path_buf() })
         }
-        // What is wrong with it is said when it is opened.
+        // Other problems are reported when the file is opened.
         _ => Ok(()),
     }
 }
 
-/// Creates a file, which belongs to the owner of its folder (RD1).
+/// Creates a file, which gets the owner of its directory (RD1).
 fn create_new(options: &OpenOptions, path: &Path) -> io::Result<File> {
     let file = options.clone().create_new(true).open(path)?;
     if let Some(owner) = folder_of(path).and_then(|folder| fs::metadata(folder).ok())
         && let Ok(own) = file.metadata()
         && (own.uid(), own.gid()) != (owner.uid(), owner.gid())
     {
-        // Who is not root may not give it away, and keeps it.
+        // Without root's rights, the owner cannot be changed, and the file stays ours.
         let _ = fchown(&file, Some(owner.uid()), Some(owner.gid()));
     }
     Ok(file)
 }
 
-/// Opens a file, or creates it. One that is there may be a link to another's file: its owner stays.
+/// Opens a file, or creates it. An existing one may be a link to another user's file: its owner
+/// stays.
 fn create(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     match create_new(options, path) {
         // It may vanish meanwhile.
@@ -291,23 +293,23 @@ fn create(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     }
 }
 
-/// Gives a new folder to the owner of the one that it is in (RD1).
+/// Gives a new directory to the owner of its parent (RD1).
 fn give_folder_away(dir: &Path) {
     let Some(owner) = folder_of(dir).and_then(|folder| fs::metadata(folder).ok()) else { return };
     let Ok(own) = fs::symlink_metadata(dir) else { return };
     if (own.uid(), own.gid()) != (owner.uid(), owner.gid()) {
-        // As with files.
+        // As for files.
         let _ = lchown(dir, Some(owner.uid()), Some(owner.gid()));
     }
 }
 
-/// The folder that something is in.
+/// The parent directory of a path.
 fn folder_of(path: &Path) -> Option<&Path> {
     let folder = path.parent()?;
     Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
 }
 
-/// A file that somebody has opened, perhaps without the rights to open it anew.
+/// A file that was opened elsewhere, perhaps without the rights to open it anew.
 pub(crate) fn opened(path: PathBuf, file: File) -> Arc<dyn DiskFile> {
     let mut file = RealFile::new(path, file, 1);
     file.around_cache = OnceLock::from(None);
@@ -321,7 +323,7 @@ struct RealFile {
     file: File,
     /// More than 1 if the file was opened around the page cache.
     alignment: usize,
-    /// The same file, written around the page cache, once somebody has asked for it.
+    /// The same file, written around the page cache, once a caller has asked for it.
     around_cache: OnceLock<Option<Arc<RealFile>>>,
 }
 
@@ -336,7 +338,7 @@ impl RealFile {
             && offset.is_multiple_of(self.alignment as u64)
     }
 
-    /// Reads what the kernel takes as it is.
+    /// Reads a range that is aligned as the kernel requires.
     fn read_aligned(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let mut done = 0;
         while done < buf.len() {
@@ -353,7 +355,7 @@ impl RealFile {
         Ok(done)
     }
 
-    /// Reads around the page cache what is not aligned, through a buffer that is.
+    /// Reads an unaligned range around the page cache, through an aligned buffer.
     fn read_unaligned(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let span = (buf.len() + 2 * self.alignment).next_multiple_of(self.alignment);
         let mut bounce = AlignedBuffer::new(span.min(BOUNCE_BYTES_MAX));
@@ -435,10 +437,10 @@ impl DiskFile for RealFile {
 
     fn around_cache(&self) -> Option<Arc<dyn DiskFile>> {
         let opened = self.around_cache.get_or_init(|| {
-            // The file may have another name by now, or none.
+            // The file may have been renamed or removed.
             let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
             let opened = open_around_cache(OpenOptions::new().write(true), Path::new(&link));
-            // Whatever is wrong, writing through the cache will say so.
+            // Any error recurs when the file is written through the cache.
             let file = opened.ok().flatten()?;
             Some(Arc::new(RealFile::new(self.path.clone(), file, DIRECT_ALIGNMENT)))
         });
@@ -450,7 +452,7 @@ impl DiskFile for RealFile {
     }
 }
 
-/// The `flock`s of a folder and of a file in it, which end with the open files.
+/// The `flock`s of a directory and of a file in it, which end with the open files.
 #[derive(Debug)]
 struct RealLock {
     path: PathBuf,

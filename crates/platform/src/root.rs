@@ -1,13 +1,15 @@
-//! A folder below which paths stay that come from elsewhere: from a statement, say.
+//! A root directory that confines paths from elsewhere, for example from a statement.
 //!
-//! - RT1. The folder is opened once, and everything below it by its handle. A path is opened as it
-//!   is, by the kernel, which refuses to leave the folder, whatever links there are and whoever
-//!   changes them meanwhile (`openat2`). Where the kernel cannot do that, no link is followed.
+//! - RT1. The directory is opened once, and everything below it by its handle. A path is opened as
+//!   given, by the kernel, which refuses to leave the directory, whatever links it contains and
+//!   however they change meanwhile (`openat2`). Where the kernel does not support that, no link is
+//!   followed.
 //! - RT2. An absolute path, an empty part, `..` and NUL are refused before anything is opened.
-//! - RT3. Only regular files are opened, and nothing waits for that; the name counts no more then.
-//! - RT4. A new file appears under its name as a whole, and never in place of another.
+//! - RT3. Only regular files are opened, without waiting for pipes; from then on the name is not
+//!   used.
+//! - RT4. A new file appears under its name as a whole, and never replaces another one.
 //!
-//! Not here: what is in files, and what whoever has asked is told.
+//! Not here: the content of files, and the error messages for the client.
 
 use std::fs::File;
 use std::io;
@@ -21,23 +23,23 @@ use rustix::io::Errno;
 
 use crate::{DiskFile, Error, Result, real};
 
-/// How often a path is opened again that was changed while the kernel looked.
+/// Attempts to open a path that changes while the kernel resolves it.
 #[cfg(target_os = "linux")]
 const TRIES: usize = 64;
 
-/// What comes of a path below a folder.
+/// The result of opening a path below the directory.
 pub type Opened<T> = std::result::Result<T, RootError>;
 
-/// The folder.
+/// An open root directory.
 #[derive(Debug)]
 pub struct Root {
     path: PathBuf,
     folder: OwnedFd,
-    /// Whether the kernel keeps paths below the folder (RT1).
+    /// True if the kernel confines paths to the directory (RT1).
     is_kept_by_kernel: bool,
 }
 
-/// Why something below a folder cannot be had.
+/// The reason why a path below the directory cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the message of a variant is its documentation")]
@@ -54,23 +56,23 @@ pub enum RootError {
     Io(#[from] Error),
 }
 
-/// What is in a folder.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootEntry {
-    /// Without the folder.
+    /// The name without the directory.
     pub name: String,
-    /// A folder that no link leads to.
+    /// True for a directory that is not reached through a link.
     pub is_dir: bool,
-    /// A regular file, perhaps by a link that stays below the root.
+    /// True for a regular file, perhaps through a link that stays below the root.
     pub is_file: bool,
-    /// The length of a file.
+    /// The length of the file.
     pub bytes: u64,
-    /// When it was written to last, in microseconds since 1970.
+    /// The time of the last write, in microseconds since 1970.
     pub modified: i64,
 }
 
 impl Root {
-    /// Opens the folder, which must be there.
+    /// Opens the directory, which must exist.
     pub fn open(path: &Path) -> Result<Root> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = fs::open(path, flags, Mode::empty()).map_err(io_error("open", path))?;
@@ -78,23 +80,23 @@ impl Root {
         Ok(Root { path: path.to_path_buf(), folder, is_kept_by_kernel })
     }
 
-    /// As `open`, and follows no link.
+    /// As `open`, but follows no link.
     #[cfg(test)]
     fn open_without_links(path: &Path) -> Result<Root> {
         Ok(Root { is_kept_by_kernel: false, ..Root::open(path)? })
     }
 
-    /// Where the folder was.
+    /// The path under which the directory was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether another folder is this one or lies in it, whatever links lead there.
+    /// Returns true if another directory is this one or lies in it, after resolving links.
     pub fn contains(&self, other: &Path) -> bool {
         resolved(other).starts_with(resolved(&self.path))
     }
 
-    /// Whether this folder is another one or lies in it.
+    /// Returns true if this directory is another one or lies in it.
     pub fn lies_in(&self, other: &Path) -> bool {
         resolved(&self.path).starts_with(resolved(other))
     }
@@ -103,19 +105,20 @@ impl Root {
     pub fn open_file(&self, path: &str) -> Opened<Arc<dyn DiskFile>> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self.open_below(path, flags)?;
-        // Whoever reads it may be told of it by whoever has named it: with no more than its name.
+        // Errors of reading may reach the client that named the file: they contain only its name.
         let full = PathBuf::from(path);
         let found = fs::fstat(&file).map_err(io_error("stat", &full))?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Err(RootError::NotAFile);
         }
-        // Reads of a file that need not wait are refused by some queues of the kernel.
+        // Some queues of the kernel refuse reads that must not wait (O_NONBLOCK), so the flag is
+        // cleared.
         fs::fcntl_setfl(&file, OFlags::empty()).map_err(io_error("fcntl", &full))?;
         Ok(real::opened(full, File::from(file)))
     }
 
-    /// What is in a folder, sorted by name; the root itself is the empty path. Names that are no
-    /// UTF-8 are passed over, as no statement can name them.
+    /// The entries of a directory, sorted by name; the root itself is the empty path. Names that
+    /// are not UTF-8 are skipped, because no statement can name them.
     pub fn list(&self, path: &str) -> Opened<Vec<RootEntry>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let folder = match path {
@@ -137,7 +140,7 @@ impl Root {
         Ok(found)
     }
 
-    /// What has this name; `None` if it has vanished, or must not be looked at.
+    /// The entry of this name; `None` if it has vanished, or may not be accessed.
     fn entry(&self, folder: &str, name: &str) -> Option<RootEntry> {
         let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
         let flags = if cfg!(target_os = "linux") {
@@ -160,7 +163,7 @@ impl Root {
         })
     }
 
-    /// Begins a new file, whose folder must be there.
+    /// Creates a new file, whose directory must exist.
     pub fn create(&self, path: &str) -> Opened<RootFile> {
         check(path)?;
         let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
@@ -183,7 +186,7 @@ impl Root {
         Ok(RootFile { folder, partial, name: name.to_owned(), file, is_whole: false })
     }
 
-    /// RT1, RT2.
+    /// Opens a path below the directory (RT1, RT2).
     fn open_below(&self, path: &str, flags: OFlags) -> Opened<OwnedFd> {
         check(path)?;
         let flags = flags | OFlags::CLOEXEC;
@@ -191,7 +194,7 @@ impl Root {
         if self.is_kept_by_kernel {
             for _ in 0..TRIES {
                 match kept_by_kernel(&self.folder, path, flags) {
-                    // It was changed while the kernel looked.
+                    // The path changed while the kernel resolved it.
                     Err(Errno::AGAIN) => {}
                     opened => {
                         return opened.map_err(|error| root_error(error, "open", Path::new(path)));
@@ -203,7 +206,7 @@ impl Root {
         self.open_in_steps(path, flags)
     }
 
-    /// Part by part, and no link is followed.
+    /// Opens the path part by part, without following links.
     fn open_in_steps(&self, path: &str, flags: OFlags) -> Opened<OwnedFd> {
         let fail = |error| root_error(error, "open", Path::new(path));
         let mut parts = path.split('/').filter(|part| *part != ".").peekable();
@@ -213,7 +216,7 @@ impl Root {
             let flags = if parts.peek().is_some() { folder } else { flags };
             let opened = fs::openat(&at, part, flags | OFlags::NOFOLLOW, Mode::empty());
             at = opened.map_err(|error| match error {
-                // A link where a folder should be.
+                // A link in place of a directory.
                 Errno::NOTDIR if is_link(&at, part) => RootError::Refused,
                 error => fail(error),
             })?;
@@ -229,7 +232,7 @@ impl Root {
 #[derive(Debug)]
 pub struct RootFile {
     folder: OwnedFd,
-    /// What it is called until it is whole.
+    /// The name of the file until it is complete.
     partial: String,
     name: String,
     file: Arc<dyn DiskFile>,
@@ -237,12 +240,12 @@ pub struct RootFile {
 }
 
 impl RootFile {
-    /// Where its bytes go.
+    /// The file to write to.
     pub fn file(&self) -> &Arc<dyn DiskFile> {
         &self.file
     }
 
-    /// Makes it durable, and gives it its name (RT4).
+    /// Makes the file durable, and gives it its name (RT4).
     pub fn finish(mut self) -> Opened<()> {
         self.file.sync_data()?;
         let path = self.file.path().to_path_buf();
@@ -259,18 +262,18 @@ impl RootFile {
 impl Drop for RootFile {
     fn drop(&mut self) {
         if !self.is_whole {
-            // Best effort: its name says that it is not whole.
+            // Best effort: the name of the file shows that it is not complete.
             let _ = fs::unlinkat(&self.folder, self.partial.as_str(), AtFlags::empty());
         }
     }
 }
 
-/// Without links, as far as that is known.
+/// The path with links resolved, as far as possible.
 fn resolved(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// RT2.
+/// Checks RT2.
 fn check(path: &str) -> Opened<()> {
     let is_bad = |part: &str| part.is_empty() || part == "..";
     if path.contains('\0') || path.split('/').any(is_bad) {
@@ -279,11 +282,11 @@ fn check(path: &str) -> Opened<()> {
     Ok(())
 }
 
-/// No two files of a process share one.
+/// A name that no other file of this process has.
 fn partial_name(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Relaxed);
-    // A name may be as long as the file system lets it be.
+    // The name itself may already have the maximal length of the file system.
     let short = name.char_indices().nth(64).map_or(name, |(end, _)| &name[..end]);
     format!("{short}.{}-{number}.partial", std::process::id())
 }
@@ -299,7 +302,7 @@ fn kept_by_kernel(folder: &OwnedFd, path: &str, flags: OFlags) -> rustix::io::Re
     fs::openat2(folder, path, flags, Mode::empty(), resolve)
 }
 
-/// Whether the kernel has the call, and whoever filters calls lets it pass.
+/// Returns true if the kernel has the call, and no filter of system calls blocks it.
 #[cfg(target_os = "linux")]
 fn kernel_keeps(folder: &OwnedFd) -> bool {
     kept_by_kernel(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC).is_ok()
@@ -319,7 +322,7 @@ fn root_error(error: Errno, call: &'static str, path: &Path) -> RootError {
     match error {
         Errno::NOENT | Errno::NOTDIR => RootError::NotFound,
         Errno::EXIST => RootError::Exists,
-        // A folder that cannot be read, a socket, a device without a driver.
+        // A directory that cannot be read, a socket, a device without a driver.
         Errno::ISDIR | Errno::NXIO | Errno::NODEV => RootError::NotAFile,
         Errno::XDEV | Errno::LOOP | Errno::ACCESS | Errno::PERM | Errno::NAMETOOLONG => {
             RootError::Refused
@@ -328,13 +331,13 @@ fn root_error(error: Errno, call: &'static str, path: &Path) -> RootError {
     }
 }
 
-/// A new file belongs to the owner of its folder, as other new files do (`real` RD1).
+/// Gives a new file the owner of its directory, as for other new files (`real` RD1).
 fn give_to_owner(folder: &OwnedFd, file: &OwnedFd) {
     if let (Ok(owner), Ok(own)) = (fs::fstat(folder), fs::fstat(file))
         && (own.st_uid, own.st_gid) != (owner.st_uid, owner.st_gid)
     {
         let (uid, gid) = (fs::Uid::from_raw(owner.st_uid), fs::Gid::from_raw(owner.st_gid));
-        // Who is not root may not give it away, and keeps it.
+        // Without root's rights, the owner cannot be changed, and the file stays ours.
         let _ = fs::fchown(file, Some(uid), Some(gid));
     }
 }
@@ -345,7 +348,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with a root in it, and something beside that root.
+    /// A directory that contains a root and something beside it.
     fn world() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");

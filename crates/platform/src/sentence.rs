@@ -1,19 +1,19 @@
-//! An error and what caused it, as one sentence for people; and text of others as what a terminal
-//! and a log can show.
+//! Error messages for people: an error and its causes as one sentence, and foreign text in a form
+//! that is safe in a terminal and a log.
 //!
 //! - SN1. A sentence says each thing once, although every level of errors adds its own part, and
-//!   speaks of the machine in plain words, without numbers of errors.
+//!   describes errors of the machine in words, without error numbers.
 //! - SN2. It has at most `SENTENCE_BYTES`, whatever it quotes: a name or a value of megabytes is
-//!   cut in its middle, so that what is said of it stands behind it.
+//!   cut in its middle, so that the text after it is kept.
 
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::Write as _;
 
-/// Bytes of a sentence (SN2), and of them those that stand behind a cut.
+/// Bytes of a sentence (SN2), and of the part that follows a cut.
 const SENTENCE_BYTES: usize = 4 << 10;
 const TAIL_BYTES: usize = 1 << 10;
-/// What stands in the place of what was cut out.
+/// The mark in place of the part that was cut out.
 const CUT: &str = " \u{2026} ";
 
 /// The message of an error and of its causes (SN1, SN2).
@@ -45,7 +45,7 @@ pub fn brief(text: String) -> String {
     [&text[..head], CUT, &text[tail..]].concat()
 }
 
-/// `No such file or directory (os error 2)` without the number, and in our own case.
+/// `No such file or directory (os error 2)` without the number, and in lower case.
 fn plain_words(message: &str) -> String {
     let Some((words, _)) = message.split_once(" (os error ") else { return message.to_owned() };
     let mut characters = words.chars();
@@ -53,9 +53,10 @@ fn plain_words(message: &str) -> String {
     first.into_iter().flatten().chain(characters).collect()
 }
 
-/// A text of others as one line that a terminal shows as it is: control characters (C0, DEL, C1),
-/// and those that end lines, reorder what stands beside them, or are not seen, are escaped as Rust
-/// writes them. A backslash stays: what is escaped cannot be told from what was written so.
+/// Foreign text as one line that a terminal shows literally: control characters (C0, DEL, C1), and
+/// characters that end lines, reorder their neighbours, or are invisible, are escaped as Rust
+/// writes them. A backslash stays: an escape cannot be distinguished from the same characters in
+/// the text.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
@@ -72,7 +73,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// True if a character does something else than being seen.
+/// Returns true if a character is invisible or affects the text around it.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(

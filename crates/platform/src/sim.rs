@@ -1,18 +1,19 @@
-//! A disk in memory that fails on demand and forgets, as far as a disk may, what was not synced.
+//! A disk in memory that fails on demand and loses unsynced changes, as far as a disk may.
 //!
-//! - S1. What `sync_data` and `sync_dir` covered is on every disk that `after_power_loss` returns.
-//! - S2. Of everything else, each write, each change of a length and each change of a folder is
-//!   there or not, whatever came before or after it, and a write may be there in part. What cannot
-//!   be is a sector of 512 bytes that never was: one that survives carries what it held then.
+//! - S1. Everything that `sync_data` and `sync_dir` covered is on each disk that `after_power_loss`
+//!   returns.
+//! - S2. Each other write, change of a length and change of a directory has happened or not,
+//!   independently of those before and after it, and a write may have happened in part. A sector of
+//!   512 bytes is atomic: a surviving one has the content that it had at some time.
 //! - S3. The same calls with the same seed give the same disk.
-//! - S4. A call that fails because it was told to has done nothing, but for a write, which may have
-//!   written sectors up to some place, and a sync, which may have made a part durable.
+//! - S4. A call that fails because of a planned fault has done nothing, except a write, which may
+//!   have written its first sectors, and a sync, which may have made a part durable.
 //!
 //! The disk has a way around the page cache, and queues of writes that it finishes in any order
-//! (`sim/ring.rs`): what they wrote is durable after a sync, as any other write, and not before.
+//! (`sim/ring.rs`): their writes are durable after a sync, like any other write, and not before.
 //!
-//! What a file holds is in `sim/content.rs`, what becomes of its bytes in `sim/file.rs`, and what
-//! becomes of names in `sim/tree.rs`. Not here: time. Nothing takes any.
+//! The content of files is in `sim/content.rs`, the survival of their bytes in `sim/file.rs`, and
+//! the survival of names in `sim/tree.rs`. Not here: time. No operation takes any.
 
 mod call;
 mod content;
@@ -40,15 +41,14 @@ use crate::{
     DirEntry, DirLock, Disk, DiskFile, Error, FileStamp, Mapping, OpenMode, Result, usize_of,
 };
 
-/// What a disk writes in one piece.
+/// The unit that a disk writes atomically.
 const SECTOR_BYTES: u64 = 512;
-/// What writes around the page cache are multiples of.
+/// The unit of writes around the page cache.
 const DIRECT_ALIGNMENT: usize = 4_096;
 
 /// A simulated disk. A clone is the same disk.
 ///
-/// Relative paths begin at the root. Nothing is sparse: every file takes as much space as it is
-/// long.
+/// Relative paths begin at the root. Files are not sparse: each takes as much space as its length.
 #[derive(Clone, Debug)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
@@ -67,19 +67,19 @@ struct State {
     faults: Faults,
     capacity_bytes: Option<u64>,
     interruption: Option<Interruption>,
-    /// One more for each file that is open.
+    /// Has one clone for each file that is open.
     handles: Arc<()>,
     open_files_max: usize,
 }
 
-/// What is to be done before a file is opened in this mode whose path ends so.
+/// An action to run before a file is opened in this mode whose path ends with `end`.
 struct Interruption {
     mode: OpenMode,
     end: String,
     action: Box<dyn FnOnce() + Send>,
 }
 
-/// Counts what happens, and knows which of it is to fail.
+/// Counts events, and decides which of them fails.
 #[derive(Debug, Default)]
 struct Fault {
     count: u64,
@@ -87,7 +87,7 @@ struct Fault {
 }
 
 impl SimDisk {
-    /// An empty disk without limits. `seed` decides what every chance on it comes to (S3).
+    /// An empty disk without limits. `seed` determines the outcome of all random decisions (S3).
     pub fn new(seed: u64) -> SimDisk {
         SimDisk::holding(Tree::new(), seed)
     }
@@ -111,7 +111,7 @@ impl SimDisk {
         SimDisk { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Loses power instead of doing the `nth` sync from now, of files and folders alike: that
+    /// Loses power instead of doing the `nth` sync from now, of files and directories alike: that
     /// call and all after it fail with [`Error::Crashed`]. 1 is the next sync; 0 is right now.
     pub fn crash_at_sync(&self, nth: u64) {
         let mut state = self.lock_state();
@@ -119,39 +119,39 @@ impl SimDisk {
         state.crash_at_sync = Some(state.syncs.count + nth);
     }
 
-    /// Lets the `nth` sync from now fail with EIO, once. 1 is the next sync; 0 takes it back.
+    /// Makes the `nth` sync from now fail with EIO, once. 1 is the next sync; 0 cancels the fault.
     ///
-    /// What that sync was to make durable is then lost or not, by chance, and no later sync makes
-    /// up for it, though reading shows it until the power is lost.
+    /// The changes that this sync covered are then lost or not, at random, and no later sync
+    /// repairs that, though reads return them until the power is lost.
     pub fn fail_sync_at(&self, nth: u64) {
         self.lock_state().syncs.fail_at(nth);
     }
 
-    /// Lets the `nth` write from now fail with EIO, once, after some part of it was written.
-    /// 1 is the next write; 0 takes it back.
+    /// Makes the `nth` write from now fail with EIO, once, after a part of it was written. 1 is the
+    /// next write; 0 cancels the fault.
     pub fn fail_write_at(&self, nth: u64) {
         self.lock_state().writes.fail_at(nth);
     }
 
-    /// Lets the `nth` call of a kind from now fail with an error of the operating system, such as
+    /// Makes the `nth` call of a kind from now fail with an error of the operating system, such as
     /// EMFILE, once or until [`clear_faults`](Self::clear_faults). 1 is the next one.
     pub fn fail_call_at(&self, call: SimCall, nth: u64, errno: SimErrno, lasts: bool) {
         assert!(0 < nth, "1 is the next call");
         self.lock_state().faults.plan(call, nth, errno, lasts);
     }
 
-    /// Lets all calls of these kinds fail on what is in a folder, and on the folder itself, until
+    /// Makes all calls of these kinds fail on a directory and its contents, until
     /// [`clear_faults`](Self::clear_faults).
     pub fn fail_calls_in(&self, dir: &Path, calls: &[SimCall], errno: SimErrno) {
         self.lock_state().faults.plan_in(dir, calls, errno);
     }
 
-    /// How many calls of a kind there were so far.
+    /// Number of calls of a kind so far.
     pub fn calls(&self, call: SimCall) -> u64 {
         self.lock_state().faults.count(call)
     }
 
-    /// Takes everything back that was to fail, and the limit of bytes.
+    /// Cancels all planned faults, and the limit of bytes.
     pub fn clear_faults(&self) {
         let mut state = self.lock_state();
         (state.syncs.fails_at, state.writes.fails_at) = (None, None);
@@ -159,48 +159,48 @@ impl SimDisk {
         state.faults.clear();
     }
 
-    /// Limits the bytes of all files together; what goes beyond fails with ENOSPC, after as much
-    /// was written as fits.
+    /// Limits the bytes of all files together; a write beyond the limit fails with ENOSPC, after
+    /// writing as much as fits.
     pub fn set_capacity(&self, bytes: u64) {
         self.lock_state().capacity_bytes = Some(bytes);
     }
 
-    /// Does something right before the next file is opened in this mode whose path ends so, once:
-    /// what somebody else may do at that moment. It may use the disk.
+    /// Runs an action once, right before the next file is opened in this mode whose path ends with
+    /// `end`: an action of another process at that moment. It may use the disk.
     pub fn before_open(&self, mode: OpenMode, end: &str, action: impl FnOnce() + Send + 'static) {
         let interruption = Interruption { mode, end: end.to_owned(), action: Box::new(action) };
-        // Dropped without the lock, since it may use the disk.
+        // Dropped without the lock, because it may use the disk.
         let _before = self.lock_state().interruption.replace(interruption);
     }
 
-    /// The most files that were open at a time.
+    /// The largest number of files that were open at a time.
     pub fn open_files_max(&self) -> usize {
         self.lock_state().open_files_max
     }
 
-    /// How many syncs of files and folders there were so far.
+    /// Number of syncs of files and directories so far.
     pub fn syncs(&self) -> u64 {
         self.lock_state().syncs.count
     }
 
-    /// What the disk might hold if the power failed now (S1, S2): another disk, without faults,
-    /// locks and limits, on which everything is durable. This one stays as it is.
+    /// A state that the disk may have after a power loss now (S1, S2): another disk, without
+    /// faults, locks and limits, on which everything is durable. This one does not change.
     ///
-    /// Asked twice, it answers the same (S3); [`after_power_loss_by`](Self::after_power_loss_by)
-    /// gives other answers.
+    /// Repeated calls return the same state (S3);
+    /// [`after_power_loss_by`](Self::after_power_loss_by) returns other ones.
     pub fn after_power_loss(&self) -> SimDisk {
         let seed = self.lock_state().seed;
         self.after_power_loss_by(seed)
     }
 
-    /// As [`after_power_loss`](Self::after_power_loss), with another seed for what survives.
+    /// As [`after_power_loss`](Self::after_power_loss), with another seed for the random decisions.
     pub fn after_power_loss_by(&self, seed: u64) -> SimDisk {
         let mut random = Random::new(seed);
         let tree = self.lock_state().tree.after_power_loss(&mut random);
         SimDisk::holding(tree, random.next())
     }
 
-    /// Turns bits of one byte over, for good, where `xor` has ones.
+    /// Flips the bits of one byte, durably, where `xor` has ones.
     ///
     /// # Panics
     /// If there is no such file, or no such byte in it.
@@ -210,7 +210,7 @@ impl SimDisk {
         state.tree.bytes_mut(id).corrupt(offset, xor);
     }
 
-    /// Cuts a file, for good, as if it had always been so short.
+    /// Truncates a file, durably, as if it had always been this short.
     ///
     /// # Panics
     /// If there is no such file, or it is shorter.
@@ -226,11 +226,11 @@ impl SimDisk {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, State> {
-        // A test that panicked elsewhere is no reason to hide what the disk holds.
+        // The state of the disk stays readable after a test has panicked elsewhere.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks what `find` finds or makes, if all of it is free.
+    /// Locks the nodes that `find` finds or makes, if all of them are unlocked.
     fn lock_nodes(
         &self,
         path: &Path,
@@ -251,19 +251,19 @@ impl SimDisk {
         }
     }
 
-    /// Does what is to be done before this file is opened.
+    /// Runs the action planned for before this file is opened.
     fn interrupt(&self, path: &Path, mode: OpenMode) {
         let is_due =
             |due: &mut Interruption| due.mode == mode && path.to_string_lossy().ends_with(&due.end);
-        // Without the lock, since it may use the disk.
+        // Without the lock, because the action may use the disk.
         let due = self.lock_state().interruption.take_if(is_due);
         if let Some(Interruption { action, .. }) = due {
             action();
         }
     }
 
-    /// Does something that fails without power, also if it is lost in doing so, and if it is told
-    /// to (S4).
+    /// Runs an action that fails after or during a power loss, and if a fault is planned for it
+    /// (S4).
     fn call<T>(
         &self,
         kind: SimCall,
@@ -299,18 +299,18 @@ impl Fault {
         self.fails_at = (nth != 0).then_some(self.count + nth);
     }
 
-    /// Counts, and says whether this is the one to fail.
+    /// Counts an event, and returns true if it is the one to fail.
     fn happens(&mut self) -> bool {
         self.count += 1;
         self.fails_at.take_if(|at| *at == self.count).is_some()
     }
 }
 
-/// What becomes of a sync.
+/// The outcome of a sync.
 enum SyncFate {
     Done,
     Failed,
-    /// It never happened, and nothing will.
+    /// It did not happen, and nothing will happen any more.
     Crashed,
 }
 
@@ -333,7 +333,7 @@ impl State {
         }
     }
 
-    /// How long a file of `len` bytes may become.
+    /// The largest length that a file of `len` bytes may reach.
     fn len_max(&self, len: u64) -> u64 {
         let Some(capacity) = self.capacity_bytes else { return u64::MAX };
         capacity.saturating_sub(self.tree.used_bytes()).saturating_add(len)
@@ -462,7 +462,7 @@ impl Disk for SimDisk {
     fn lock_with_folder(&self, path: &Path) -> Result<Box<dyn DirLock>> {
         self.lock_nodes(path, |state| {
             let folder = state.folder_of(path)?;
-            // A lock that is refused makes no file.
+            // A lock that is refused creates no file.
             let is_free = !state.locks.contains(&folder);
             Ok(if is_free { vec![folder, state.open_or_create(path)?] } else { vec![folder] })
         })
@@ -486,18 +486,18 @@ struct SimFile {
     path: PathBuf,
     id: NodeId,
     is_writable: bool,
-    /// More than 1 if it is written around the page cache.
+    /// More than 1 if the file is written around the page cache.
     alignment: usize,
     _handle: Arc<()>,
 }
 
 impl SimFile {
-    /// Does something with the bytes of the file.
+    /// Runs an action on the bytes of the file.
     fn read<T>(&self, call: SimCall, action: impl FnOnce(&SimBytes) -> T) -> Result<T> {
         self.disk.call(call, &self.path, |state| Ok(action(state.tree.bytes(self.id))))
     }
 
-    /// Does something for which the file must have been opened for writing.
+    /// Runs an action for which the file must have been opened for writing.
     fn change(
         &self,
         call: SimCall,
@@ -613,7 +613,7 @@ impl DirLock for SimLock {
 
     fn is_in_place(&self) -> bool {
         let state = self.disk.lock_state();
-        // The folder comes before the file, if both are locked.
+        // The directory comes before the file, if both are locked.
         let named = [state.folder_of(&self.path), state.tree.file_at(&self.path)];
         named.into_iter().flatten().any(|id| self.ids.first() == Some(&id))
     }

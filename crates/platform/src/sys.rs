@@ -17,7 +17,7 @@ pub(crate) fn allocate(fd: RawFd, bytes: u64) -> io::Result<bool> {
     }
     let length = offset_of(bytes)?;
     loop {
-        // SAFETY: no memory is handed over; a bad descriptor is an error.
+        // SAFETY: no memory is passed; a bad descriptor is an error.
         if unsafe { libc::fallocate(fd, 0, 0, length) } == 0 {
             return Ok(true);
         }
@@ -30,14 +30,14 @@ pub(crate) fn allocate(fd: RawFd, bytes: u64) -> io::Result<bool> {
     }
 }
 
-/// See the Linux version; here no file system can.
+/// See the Linux version; no other file system supports it here.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn allocate(_fd: RawFd, _bytes: u64) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Raises how many files and sockets may be open to as many as the system lets us have, and says
-/// how many that are.
+/// Raises the limit of open files and sockets as far as the system permits, and returns the new
+/// limit.
 pub(crate) fn raise_descriptor_limit() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is ours and is written as a whole.
@@ -52,31 +52,31 @@ pub(crate) fn raise_descriptor_limit() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
-/// Lets no memory of this process come in huge pages from now on; `false` if the kernel refuses.
+/// Stops the use of huge pages for this process from now on; `false` if the kernel refuses.
 #[cfg(target_os = "linux")]
 pub(crate) fn turn_huge_pages_off() -> bool {
-    // SAFETY: no memory is handed over.
+    // SAFETY: no memory is passed.
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0 }
 }
 
-/// Takes this much of its priority from the calling thread.
+/// Raises the niceness of the calling thread by this much.
 #[cfg(target_os = "linux")]
 pub(crate) fn lower_thread_priority(by: libc::c_int) {
-    // SAFETY: no memory is handed over. On Linux the value belongs to the thread, not the process.
+    // SAFETY: no memory is passed. On Linux the value belongs to the thread, not the process.
     unsafe { libc::nice(by) };
 }
 
 /// The id of the calling thread.
 #[cfg(target_os = "linux")]
 pub(crate) fn thread_id() -> libc::pid_t {
-    // SAFETY: no memory is handed over, and the call cannot fail.
+    // SAFETY: no memory is passed, and the call cannot fail.
     unsafe { libc::gettid() }
 }
 
 /// The CPU time of a thread of this process.
 #[cfg(target_os = "linux")]
 pub(crate) fn thread_cpu_time(thread: libc::pid_t) -> io::Result<std::time::Duration> {
-    // The kernel's number of the clock of a thread: CPUCLOCK_PERTHREAD and CPUCLOCK_SCHED.
+    // The kernel's clock id of a thread: CPUCLOCK_PERTHREAD and CPUCLOCK_SCHED.
     let clock = (!thread << 3) | 0b110;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is ours and is written as a whole; a thread that has ended is an error.
@@ -88,19 +88,19 @@ pub(crate) fn thread_cpu_time(thread: libc::pid_t) -> io::Result<std::time::Dura
     Ok(std::time::Duration::new(seconds, nanos))
 }
 
-/// Sets the niceness of a thread of this process; nothing happens if it has ended, or if that is
-/// not allowed.
+/// Sets the niceness of a thread of this process; does nothing if the thread has ended, or if it is
+/// not permitted.
 #[cfg(target_os = "linux")]
 pub(crate) fn set_thread_niceness(thread: libc::pid_t, niceness: libc::c_int) {
     let Ok(thread) = libc::id_t::try_from(thread) else { return };
-    // SAFETY: no memory is handed over. On Linux the value belongs to the thread, not the process.
+    // SAFETY: no memory is passed. On Linux the value belongs to the thread, not the process.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, thread, niceness) };
 }
 
 /// The niceness of the first thread of this process.
 #[cfg(target_os = "linux")]
 pub(crate) fn process_niceness() -> libc::c_int {
-    // SAFETY: no memory is handed over, and the call cannot fail.
+    // SAFETY: no memory is passed, and the call cannot fail.
     thread_niceness(unsafe { libc::getpid() })
 }
 
@@ -108,31 +108,31 @@ pub(crate) fn process_niceness() -> libc::c_int {
 #[cfg(target_os = "linux")]
 pub(crate) fn thread_niceness(thread: libc::pid_t) -> libc::c_int {
     let thread = libc::id_t::try_from(thread).expect("ids are positive");
-    // SAFETY: no memory is handed over.
+    // SAFETY: no memory is passed.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, thread) }
 }
 
-/// Begins writing a range of the page cache out.
+/// Starts writing back a range of the page cache.
 #[cfg(target_os = "linux")]
 pub(crate) fn start_writeback(fd: RawFd, offset: u64, bytes: u64) -> io::Result<()> {
     if bytes == 0 {
         return Ok(()); // The call would take it for "to the end".
     }
     let (offset, length) = (offset_of(offset)?, offset_of(bytes)?);
-    // SAFETY: no memory is handed over; a bad descriptor is an error.
+    // SAFETY: no memory is passed; a bad descriptor is an error.
     let status = unsafe { libc::sync_file_range(fd, offset, length, libc::SYNC_FILE_RANGE_WRITE) };
     if status == 0 {
         return Ok(());
     }
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
-        // A hint that cannot be given is not an error.
+        // A hint that the system cannot take is not an error.
         Some(libc::EINTR | libc::ESPIPE | libc::EOPNOTSUPP | libc::ENOSYS) => Ok(()),
         _ => Err(error),
     }
 }
 
-/// See the Linux version; here there is no such hint.
+/// See the Linux version; there is no such hint here.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn start_writeback(_fd: RawFd, _offset: u64, _bytes: u64) -> io::Result<()> {
     Ok(())
@@ -141,20 +141,21 @@ pub(crate) fn start_writeback(_fd: RawFd, _offset: u64, _bytes: u64) -> io::Resu
 /// Drops the clean pages of a file from the page cache.
 #[cfg(target_os = "linux")]
 pub(crate) fn drop_cache(fd: RawFd) -> io::Result<()> {
-    // SAFETY: no memory is handed over; a bad descriptor is an error.
+    // SAFETY: no memory is passed; a bad descriptor is an error.
     match unsafe { libc::posix_fadvise(fd, 0, 0, libc::POSIX_FADV_DONTNEED) } {
         0 => Ok(()),
-        errno => Err(io::Error::from_raw_os_error(errno)), // It does not set `errno`.
+        errno => Err(io::Error::from_raw_os_error(errno)), // The call does not set `errno`.
     }
 }
 
-/// See the Linux version; here there is no such hint.
+/// See the Linux version; there is no such hint here.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn drop_cache(_fd: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// What an ordinary user may still write to the file system that holds `path`, and how large it is.
+/// The bytes that an ordinary user may still write to the file system that holds `path`, and its
+/// size.
 pub(crate) fn disk_bytes(path: &Path) -> io::Result<(u64, u64)> {
     let path = CString::new(path.as_os_str().as_bytes())
         .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -168,7 +169,7 @@ pub(crate) fn disk_bytes(path: &Path) -> io::Result<(u64, u64)> {
     Ok((available.saturating_mul(unit), all.saturating_mul(unit)))
 }
 
-/// The memory of the machine, whoever uses it; 0 if the system does not say.
+/// The memory of the machine, used or free; 0 if the system does not report it.
 pub(crate) fn physical_memory_bytes() -> u64 {
     // SAFETY: `sysconf` takes a number and returns one.
     let (pages, page_bytes) =
@@ -177,7 +178,7 @@ pub(crate) fn physical_memory_bytes() -> u64 {
     positive(pages).saturating_mul(positive(page_bytes))
 }
 
-/// The most memory this process ever had resident.
+/// The maximal resident memory of this process so far.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn rss_max_bytes() -> u64 {
     // SAFETY: `rusage` is plain integers, for which zeros are a value.
@@ -190,7 +191,7 @@ pub(crate) fn rss_max_bytes() -> u64 {
     u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(unit)
 }
 
-/// A file offset as the kernel takes it.
+/// A file offset in the type of the kernel.
 #[cfg(target_os = "linux")]
 fn offset_of(bytes: u64) -> io::Result<libc::off_t> {
     libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))

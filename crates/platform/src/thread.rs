@@ -1,20 +1,20 @@
 //! Threads as the operating system schedules them: their CPU time and their priority.
 //!
-//! - thread-1. Both can be asked and changed from any thread of the process, by [`ThreadId`].
+//! - thread-1. Both can be read and changed from any thread of the process, by [`ThreadId`].
 //!
-//! Where threads have no ids and priorities of their own (not Linux), CPU time is unknown and a
-//! priority stays as it is: callers must be right without them.
+//! On systems where threads have no ids and priorities of their own (not Linux), CPU time is
+//! unknown and a priority does not change: callers must be correct without them.
 
 use std::time::Duration;
 
 #[cfg(target_os = "linux")]
 use crate::sys;
 
-/// The most that the system knows.
+/// The highest niceness of the system.
 #[cfg(target_os = "linux")]
 const NICENESS_MAX: libc::c_int = 19;
 
-/// A thread of this process. The id of a thread that has ended may be given to another one.
+/// A thread of this process. The id of a thread that has ended may be reused for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadId(#[cfg(target_os = "linux")] libc::pid_t);
 
@@ -27,7 +27,7 @@ impl ThreadId {
         return ThreadId();
     }
 
-    /// The CPU time that it has used since its start; `None` if it has ended, or if that is
+    /// The CPU time of the thread since its start; `None` if it has ended, or if the time is
     /// unknown.
     pub fn cpu_time(self) -> Option<Duration> {
         #[cfg(target_os = "linux")]
@@ -36,10 +36,10 @@ impl ThreadId {
         return None;
     }
 
-    /// Sets its niceness to so many steps above that of the process; 19 is the last of all. Where
-    /// cores are scarce, a step takes about a fifth of its share. Threads that it starts from then
-    /// on have it, too. A lower niceness than it has needs a right that servers rarely have, and
-    /// then nothing happens.
+    /// Sets the niceness of the thread to this many steps above that of the process; 19 is the
+    /// lowest priority. Where cores are scarce, a step takes about a fifth of the thread's share.
+    /// Threads that it starts later inherit the niceness. Lowering the niceness requires a
+    /// privilege that servers rarely have; without it nothing happens.
     pub fn set_niceness(self, steps: u8) {
         #[cfg(target_os = "linux")]
         {

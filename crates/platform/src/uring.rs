@@ -1,14 +1,14 @@
 //! One io_uring: reads or writes of whole ranges, several in flight, finished in any order.
 //!
-//! - P2. The ring owns buffer and file of every transfer until the kernel has finished it; it
-//!   does not go away before.
-//! - U1. `in_flight` is the number of occupied slots, and each of them has exactly one operation
-//!   in the kernel or in the submission queue. There are as many slots as queue entries, and the
+//! - P2. The ring owns buffer and file of every transfer until the kernel has finished it; it is
+//!   not dropped before.
+//! - U1. `in_flight` is the number of occupied slots, and each of them has exactly one operation in
+//!   the kernel or in the submission queue. There are as many slots as queue entries, and the
 //!   kernel makes the completion queue twice as long, so that neither can overflow.
-//! - U2. A transfer is finished when all its bytes are there, when the file ends, or when it
-//!   fails. Interrupted and partial operations are submitted again, and nobody sees them.
+//! - U2. A transfer is finished when all its bytes are transferred, when the file ends, or when it
+//!   fails. Interrupted and partial operations are submitted again, invisibly to the caller.
 //!
-//! Not here: the order in which results are wanted (`read_ahead`, `write_queue`). Buffers are not
+//! Not here: the order in which results are returned (`read_ahead`, `write_queue`). Buffers are not
 //! registered with the kernel: they come from pools that outlive a ring, and pinned memory is
 //! limited to a few MiB for ordinary users.
 
@@ -23,17 +23,17 @@ use io_uring::{IoUring, Probe, cqueue, opcode, types};
 
 use crate::{AlignedBuffer, DiskFile, Error, NoUringReason, Result};
 
-/// The kernel moves at most a little less than 2 GiB at once, so that asking for more gains
-/// nothing. A multiple of any alignment. Tests want transfers of several operations.
+/// The kernel moves at most a little less than 2 GiB at once, so that larger operations gain
+/// nothing. A multiple of any alignment. Tests need transfers of several operations.
 const OPERATION_BYTES_MAX: usize = if cfg!(test) { 8192 } else { 1 << 30 };
 
-/// More than this in flight gains nothing, and the kernel has a limit too (32,768).
+/// Operations in flight: more gain nothing, and the kernel has a limit too (32,768).
 const DEPTH_MAX: usize = 1024;
 
-/// How often a kernel that is short of memory is asked again, before that is an error.
+/// Attempts to enter a kernel that is short of memory, before that is an error.
 const ATTEMPTS_MAX: usize = 1000;
 
-/// A buffer that the kernel may use while its owner is moved about.
+/// A buffer that the kernel may use while its owner is moved.
 ///
 /// # Safety
 /// `bytes` returns the same memory each time, wherever the value has been moved in between.
@@ -41,7 +41,7 @@ pub(crate) unsafe trait PinnedBytes: Send {
     fn bytes(&mut self) -> &mut [u8];
 }
 
-// SAFETY: moving a `Vec` does not move what it owns.
+// SAFETY: moving a `Vec` does not move the memory that it owns.
 unsafe impl PinnedBytes for Vec<u8> {
     fn bytes(&mut self) -> &mut [u8] {
         self
@@ -55,14 +55,14 @@ unsafe impl PinnedBytes for AlignedBuffer {
     }
 }
 
-/// What is written: a buffer of whoever writes, or a chunk that goes around the page cache.
+/// Bytes to write: a buffer of the caller, or a chunk that goes around the page cache.
 #[derive(Debug)]
 pub(crate) enum WriteBytes {
     Given(Vec<u8>),
     Chunk(AlignedBuffer),
 }
 
-// SAFETY: moving the value moves neither what a `Vec` owns nor the pages of a buffer.
+// SAFETY: moving the value moves neither the memory that a `Vec` owns nor the pages of a buffer.
 unsafe impl PinnedBytes for WriteBytes {
     fn bytes(&mut self) -> &mut [u8] {
         match self {
@@ -72,7 +72,7 @@ unsafe impl PinnedBytes for WriteBytes {
     }
 }
 
-/// What all transfers of a ring do.
+/// The direction of all transfers of a ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Direction {
     Read,
@@ -82,12 +82,12 @@ pub(crate) enum Direction {
 /// One range of a file, to or from a range of a buffer.
 #[derive(Debug)]
 pub(crate) struct Transfer<B> {
-    /// For the owner of the ring.
+    /// A number for the owner of the ring.
     pub(crate) ticket: u64,
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) buffer: B,
     pub(crate) range: Range<usize>,
-    /// Where in the file the range begins.
+    /// Offset of the range in the file.
     pub(crate) offset: u64,
 }
 
@@ -96,11 +96,11 @@ pub(crate) struct Transfer<B> {
 pub(crate) struct Finished<B> {
     pub(crate) ticket: u64,
     pub(crate) buffer: B,
-    /// How many bytes were moved: fewer than asked for only by a read at the end of the file.
+    /// Number of bytes moved: fewer than requested only for a read at the end of the file.
     pub(crate) outcome: Result<usize>,
 }
 
-/// An io_uring and what it is busy with.
+/// An io_uring and its operations in flight.
 pub(crate) struct Ring<B: PinnedBytes> {
     ring: IoUring,
     direction: Direction,
@@ -115,7 +115,7 @@ struct Slot<B> {
     done: usize,
 }
 
-/// Sets up a ring, asks it for the operations we need, and sends one through it.
+/// Sets up a ring, checks that it supports the operations we need, and sends one through it.
 pub(crate) fn probe() -> Result<()> {
     let mut ring = set_up(2)?;
     let refused =
@@ -154,7 +154,7 @@ impl<B: PinnedBytes> Ring<B> {
         self.in_flight == self.slots.len()
     }
 
-    /// Takes a transfer in and hands it to the kernel.
+    /// Accepts a transfer and submits it to the kernel.
     ///
     /// # Panics
     /// If the ring is full, or the file has no descriptor.
@@ -178,7 +178,7 @@ impl<B: PinnedBytes> Ring<B> {
         Ok(None)
     }
 
-    /// A transfer that is finished by now, without waiting.
+    /// A transfer that has finished, without waiting.
     pub(crate) fn finished(&mut self) -> Option<Finished<B>> {
         loop {
             let completion = self.ring.completion().next()?;
@@ -188,7 +188,7 @@ impl<B: PinnedBytes> Ring<B> {
         }
     }
 
-    /// Frees the slot of a completed operation, or submits what is left of its transfer (U2).
+    /// Frees the slot of a completed operation, or submits the rest of its transfer (U2).
     fn settle(&mut self, completion: &cqueue::Entry) -> Option<Finished<B>> {
         let idx = usize::try_from(completion.user_data()).expect("a slot's index");
         let slot = self.slots[idx].as_mut().expect("U1: an occupied slot");
@@ -240,14 +240,14 @@ impl<B: PinnedBytes> Ring<B> {
         pushed.expect("U1: the queue has an entry for each slot");
     }
 
-    /// Hands the submission queue to the kernel and waits for `wanted` completions.
+    /// Submits the submission queue to the kernel and waits for `wanted` completions.
     fn enter(&mut self, wanted: usize) -> Result<()> {
         let mut attempts = 0;
         loop {
             match self.ring.submit_and_wait(wanted) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-                // The kernel wants completions taken first, and the caller does that.
+                // The kernel requires that completions are taken first, which the caller does.
                 Err(error) if is_transient(&error) && self.has_completions() => return Ok(()),
                 Err(error) if is_transient(&error) && attempts < ATTEMPTS_MAX => {
                     attempts += 1;
@@ -270,7 +270,8 @@ impl<B: PinnedBytes> Drop for Ring<B> {
     fn drop(&mut self) {
         while 0 < self.in_flight {
             if self.wait().is_err() {
-                // The kernel may still use the buffers: better lost than used twice (P2).
+                // The kernel may still use the buffers: leaking them is better than using them
+                // twice (P2).
                 mem::forget(mem::take(&mut self.slots));
                 return;
             }
@@ -279,7 +280,7 @@ impl<B: PinnedBytes> Drop for Ring<B> {
 }
 
 impl Direction {
-    /// Of a transfer that is complete, or whose last operation moved nothing.
+    /// The result of a transfer that is complete, or whose last operation moved nothing.
     fn outcome<B>(self, slot: &Slot<B>) -> Result<usize> {
         match self {
             Direction::Write if slot.done < slot.transfer.range.len() => {
@@ -291,15 +292,16 @@ impl Direction {
 }
 
 impl<B> Slot<B> {
-    /// Everything is there; or the file has ended, which is the only reason for a read around the
-    /// page cache to stop at an odd place, where the rest could not be read anyway.
+    /// Returns true if all bytes are transferred, or the file has ended: only at its end does a
+    /// read around the page cache stop at an unaligned offset, from which it could not continue
+    /// anyway.
     fn is_complete(&self) -> bool {
         self.done == self.transfer.range.len()
             || !self.done.is_multiple_of(self.transfer.file.alignment())
     }
 }
 
-/// Worth trying again.
+/// Returns true if the call is worth repeating.
 fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY))
 }
@@ -339,7 +341,7 @@ mod tests {
         let files = [Some(file), RealDisk::open_direct(&path).unwrap()];
         for file in files.iter().flatten() {
             let mut reads = Ring::new(Direction::Read, 2).unwrap();
-            // A sector behind the end: a read around the page cache is asked for whole ones.
+            // A sector past the end: a read around the page cache must request whole ones.
             let read_bytes = (LEN + 1).next_multiple_of(4096);
             for idx in 0..4 {
                 let buffer = AlignedBuffer::new(4096 + read_bytes);

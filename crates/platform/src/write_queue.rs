@@ -1,16 +1,15 @@
 //! Writes to files with several operations in flight.
 //!
-//! - Q1. `flush` returns `Ok` only if every byte handed over since the queue was made is written.
-//!   Written is not durable: that is `sync_data`, after it.
+//! - Q1. `flush` returns `Ok` only if every byte passed since the queue was made is written.
+//!   Written is not durable: that requires `sync_data` afterwards.
 //! - Q2. A queue that has failed stays failed: each later call returns the first error again.
-//! - Q3. A queue that writes around the page cache does so for large writes of whole pages, where
-//!   the file can do that: through chunks of its own. What is much larger than memory would only
-//!   push out of the cache what others need.
-//! - Q4. Buffers in flight have no more bytes together than the queue was told, but for one that
-//!   has more by itself and waits alone; what is kept for later writes is small.
+//! - Q3. A queue that writes around the page cache does so for large writes of whole pages, through
+//!   chunks of its own, if the file supports that. Data much larger than memory would only displace
+//!   more useful pages from the cache.
+//! - Q4. Buffers in flight have at most `bytes_max` bytes together, except a single buffer that is
+//!   larger, which is written alone; the buffers kept for later writes are small.
 //!
-//! Writes in flight at the same time must not overlap, and share no page: nothing is said about
-//! their order.
+//! Writes in flight at the same time must not overlap, and share no page: their order is undefined.
 
 use std::sync::Arc;
 
@@ -22,26 +21,26 @@ use crate::sim::SimRing;
 use crate::uring::{Direction, Finished, Ring, Transfer, WriteBytes};
 use crate::{DiskFile, Error, IoChoice, Result};
 
-/// From so many bytes on, writes go around the page cache (Q3).
+/// Size from which writes go around the page cache (Q3).
 #[cfg(target_os = "linux")]
 const DIRECT_BYTES_MIN: usize = 64 << 10;
-/// What a write that goes around the page cache is cut into.
+/// Size of the chunks of a write around the page cache.
 #[cfg(target_os = "linux")]
 const CHUNK_BYTES: usize = 2 << 20;
-/// Larger buffers are not kept when they are written (Q4).
+/// Larger buffers are not kept after they are written (Q4).
 #[cfg(target_os = "linux")]
 const VACANT_BYTES_MAX: usize = 8 << 20;
-/// What all of its bounds are multiples of.
+/// The page size, of which all these sizes are multiples.
 #[cfg(target_os = "linux")]
 const PAGE_BYTES: usize = 4096;
 
 /// A queue of writes to any files. Everything runs on the caller's thread and in the kernel.
 pub struct WriteQueue {
     engine: Engine,
-    /// Buffers whose writes are done, empty; at most as many as can be in flight.
+    /// Empty buffers whose writes are done; at most as many as can be in flight.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is in flight"))]
     vacant: Vec<Vec<u8>>,
-    /// Bytes of buffers that may be in flight, and that are (Q4).
+    /// Maximum of the bytes of buffers in flight (Q4).
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is in flight"))]
     bytes_max: usize,
     bytes_in_flight: usize,
@@ -80,7 +79,7 @@ impl AnyRing {
         }
     }
 
-    /// True if a write to this file may be in flight.
+    /// Returns true if a write to this file may be in flight.
     fn takes(&self, file: &dyn DiskFile) -> bool {
         match self {
             AnyRing::Kernel(_) => file.raw_fd().is_some(),
@@ -113,21 +112,22 @@ impl AnyRing {
     }
 }
 
-/// What goes around the page cache (Q3).
+/// The writes around the page cache (Q3).
 #[cfg(target_os = "linux")]
 #[derive(Default)]
 struct AroundCache {
-    /// Chunks whose writes are done; with those in flight at most as many as can be in flight.
+    /// Chunks whose writes are done; together with those in flight, at most as many as can be in
+    /// flight.
     vacant: Vec<AlignedBuffer>,
     /// The files, offsets and lengths of chunks in flight, by their tickets.
     in_flight: Vec<(u64, Arc<dyn DiskFile>, u64, usize)>,
     next_ticket: u64,
-    /// It is not wanted, or a file system has said that it cannot.
+    /// True if it was not requested, or a file system has reported that it is not supported.
     is_off: bool,
 }
 
 impl WriteQueue {
-    /// A queue of at most `depth` writes in flight; of none, if `choice` says so.
+    /// A queue of at most `depth` writes in flight; of none, if `choice` requires that.
     ///
     /// # Panics
     /// If `depth` is 0.
@@ -135,7 +135,7 @@ impl WriteQueue {
         WriteQueue::with_cache(choice, depth, true)
     }
 
-    /// The same, around the page cache where that is possible (Q3). Without io_uring it is not.
+    /// The same, around the page cache where that is possible (Q3). `IoChoice::Sync` ignores it.
     ///
     /// # Panics
     /// If `depth` is 0.
@@ -162,7 +162,7 @@ impl WriteQueue {
         })
     }
 
-    /// The same queue with at most so many bytes in flight (Q4).
+    /// The same queue with at most this many bytes in flight (Q4).
     #[must_use]
     pub fn with_bytes_max(self, bytes_max: usize) -> WriteQueue {
         WriteQueue { bytes_max, ..self }
@@ -173,8 +173,8 @@ impl WriteQueue {
         self.bytes_in_flight
     }
 
-    /// Writes all of `bytes` to `file`, now or later, and returns a buffer whose write is done,
-    /// if there is one, to be filled again. Waits while `depth` writes are in flight.
+    /// Writes all of `bytes` to `file`, now or later, and returns a buffer whose write is done, if
+    /// there is one, for reuse. Waits while `depth` writes are in flight.
     ///
     /// An error may be that of an earlier write (Q2).
     pub fn write(
@@ -248,8 +248,8 @@ impl WriteQueue {
         self.check()
     }
 
-    /// Writes around the page cache, and what is no whole page through it (Q3). The bytes are on
-    /// their way in buffers of ours when this returns.
+    /// Writes whole pages around the page cache, and the rest through it (Q3). The bytes are in
+    /// buffers of the queue when this returns.
     #[cfg(target_os = "linux")]
     fn submit_around(
         &mut self,
@@ -284,7 +284,7 @@ impl WriteQueue {
         Ok(emptied(bytes))
     }
 
-    /// Hands a write to the kernel, when there is a place for it.
+    /// Submits a write to the kernel, as soon as there is a free slot.
     #[cfg(target_os = "linux")]
     fn send(&mut self, transfer: Transfer<WriteBytes>) -> Result<()> {
         let Engine::Uring(ring) = &mut self.engine else { unreachable!("the caller looked") };
@@ -334,7 +334,7 @@ impl WriteQueue {
         self.first_error.as_ref().map_or(Ok(()), |error| Err(error.duplicate()))
     }
 
-    /// Remembers `error` if it is the first, and returns the first.
+    /// Stores `error` if it is the first one, and returns the first one.
     fn fail(&mut self, error: Error) -> Error {
         self.first_error.get_or_insert(error).duplicate()
     }

@@ -1,6 +1,6 @@
-//! How long rows take to be durable: throughput of large batches from several threads, and latency
-//! of single rows beside that of one `fdatasync` of the same disk. Files are in
-//! `TIDEGATE_BENCH_DIR` or the folder of temporary files.
+//! Time until rows are durable: throughput of large batches from several threads, and latency of
+//! single rows beside that of one `fdatasync` of the same disk. Files are in `TIDEGATE_BENCH_DIR`
+//! or the directory for temporary files.
 
 #![expect(clippy::print_stdout, reason = "its figures are for who runs it")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time on a real disk")]
@@ -16,14 +16,14 @@ use tidegate_storage::{
     RowBatch, TableAppend,
 };
 
-/// How much is done: little where a test only wants to see that it works.
+/// The amount of work: little if a test only checks that the benchmark runs.
 struct Size {
     batch_rows: usize,
     batches: usize,
     single_rows: usize,
 }
 
-/// Rows as of a machine that is watched: a symbol, ten floats with two decimals.
+/// Rows of monitoring data: a symbol, ten floats with two decimals.
 fn batch(rows: usize, start: i64) -> RowBatch {
     let mut texts = BatchTexts::default();
     (0..100).for_each(|host| texts.push(format!("host_{host}").as_bytes()));
@@ -62,7 +62,8 @@ fn percentiles(mut times: Vec<Duration>) -> String {
     format!("p50 {} us, p99 {} us, {} times", at(50), at(99), times.len())
 }
 
-/// Threads append batches, each of its own time, as fast as they can; one more thread maintains.
+/// Threads append batches, each with its own times, as fast as they can; one more thread runs
+/// maintenance.
 fn throughput(dir: &Path, threads: usize, size: &Size) {
     let database = open(dir);
     let options = AppendOptions::default();

@@ -1,6 +1,5 @@
-//! What a row costs on its way through the tail: batches like those of the TSBS cpu-only load (ten
-//! symbols, ten small numbers, a timestamp) become images, and images become segments. Throughput
-//! is in rows.
+//! Cost of a row in the memtable: batches like those of the TSBS cpu-only load (ten symbols, ten
+//! small numbers, a timestamp) become images, and images become segments. Throughput is in rows.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -35,7 +34,7 @@ const TAGS: [(&str, usize); 10] = [
 const FIELDS: usize = 10;
 const TAG_VALUES_MAX: usize = HOSTS;
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 fn mixed(number: usize) -> usize {
     let mixed = (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     usize::try_from(mixed >> 33).expect("31 bits")
@@ -45,7 +44,7 @@ fn narrow(number: usize) -> u32 {
     u32::try_from(number).expect("few")
 }
 
-/// How fields are stored.
+/// The type of the fields.
 #[derive(Debug, Clone, Copy)]
 enum Fields {
     Integers,
@@ -59,7 +58,7 @@ struct Cpu {
     fields: Fields,
 }
 
-/// A batch for it, as a parser makes it: texts in the order in which they came.
+/// A batch for the table, as a parser makes it: strings in the order of arrival.
 struct Batch {
     values: Vec<BatchValues>,
     symbols: Vec<Vec<SymbolId>>,
@@ -86,8 +85,8 @@ impl Cpu {
         Cpu { schema, symbols, fields }
     }
 
-    /// Rows `first..first + rows` of the load, each `late` microseconds before its time if its
-    /// number is a multiple of ten.
+    /// Rows `first..first + rows` of the load; those with a number that is a multiple of ten are
+    /// `late` microseconds before their time.
     fn batch(&self, first: usize, rows: usize, late: i64) -> Batch {
         let mut batch = Batch { values: Vec::new(), symbols: Vec::new(), rows };
         for (name, count) in TAGS {
@@ -144,7 +143,7 @@ impl Cpu {
         image::encode(&batch, &mut new_id).expect("sound")
     }
 
-    /// A tail of so many rows that came in batches.
+    /// A memtable of `rows` rows that arrived in batches.
     fn tail(&self, rows: usize, batch_rows: usize, late: i64) -> Vec<Arc<SegmentRun>> {
         let mut next_id = 0;
         let batches = (0..rows).step_by(batch_rows).enumerate();
@@ -166,7 +165,8 @@ impl Cpu {
     }
 }
 
-/// How many rows of a TSBS load a thread can turn into images: in order, and a tenth of them late.
+/// Rows of a TSBS load per second that a thread encodes as images: in order, and a tenth of them
+/// late.
 fn encode(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("image_encode");
     for (kind, fields, late) in [
@@ -187,7 +187,7 @@ fn encode(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Takes what is written as if a disk had it.
+/// A sink that discards writes.
 struct Swallow;
 
 impl RegionSink for Swallow {
@@ -197,8 +197,8 @@ impl RegionSink for Swallow {
     }
 }
 
-/// What sealing costs beside the disk: a tail in order, one with late rows, two segments that
-/// overlap row by row; and small images that are joined.
+/// Cost of a flush without the disk: a memtable in order, one with late rows, two segments that
+/// overlap row by row; and small images that are merged.
 fn rewrite(criterion: &mut Criterion) {
     let cpu = Cpu::new(Fields::Integers);
     let sizes = if cfg!(debug_assertions) { (20_000, 1_000) } else { (1_000_000, 10_000) };

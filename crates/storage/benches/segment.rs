@@ -1,5 +1,5 @@
-//! How long a column of a segment takes to encode, and to decode into Arrow arrays: one page frame,
-//! by encoding. Throughput is in bytes of values, which are eight each, or those of the strings.
+//! Time to encode a column of a segment, and to decode it into Arrow arrays: one page frame, by
+//! encoding. Throughput is in bytes of values, which are eight each, or those of the strings.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn mixed(row: u64) -> u64 {
     (row + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1
 }
 
-/// Encodes the frame of one kind of column.
+/// A kind of column: its values and the encoding of a frame.
 struct Kind {
     name: &'static str,
     ty: ColumnType,
@@ -68,7 +68,7 @@ fn half_null() -> Kind {
     Kind { name: "narrow_half_null", ty: ColumnType::Int64, value_bytes: ROWS * 8, encode }
 }
 
-/// Strings one after the other, some of them worth compressing.
+/// Contiguous strings, some of them worth compressing.
 fn strings(name: &'static str, of: fn(u64) -> String) -> Kind {
     let texts: Vec<String> = (0..ROWS).map(of).collect();
     let value_bytes = texts.iter().map(|text| text.len() as u64).sum();

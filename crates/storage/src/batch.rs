@@ -1,14 +1,14 @@
-//! Rows on their way to a table, column by column, in the order in which they came.
+//! Batches of rows to be written to a table, column by column, in the order of arrival.
 //!
-//! - BA1. Every column has exactly `rows` values, and a validity of so many bits where it has one.
-//! - BA2. What stands under a NULL is a value of the type, and never counts.
+//! - BA1. Every column has exactly `rows` values, and a validity of as many bits if it has one.
+//! - BA2. The value under a NULL is one of the type, and is ignored.
 //!
-//! A batch knows names and types, not a table: whoever writes it finds the columns, and makes those
-//! that are missing. Not here: encoding (`image`), committing (`database`).
+//! A batch has names and types, but no table: its writer maps names to columns, and creates missing
+//! ones. Not here: encoding (`image`), committing (`database`).
 
 use tidegate_model::{ColumnType, types::Physical};
 
-/// Rows on their way to a table.
+/// A batch of rows to be written to a table.
 #[derive(Debug, Clone, Default)]
 pub struct RowBatch {
     rows: usize,
@@ -18,17 +18,18 @@ pub struct RowBatch {
 /// The values of one column.
 #[derive(Debug, Clone)]
 pub struct BatchColumn {
-    /// What the writer calls it, in any case.
+    /// The column's name, in any case.
     pub name: String,
-    /// What the values are.
+    /// The type of the values.
     pub ty: ColumnType,
-    /// One a row (BA1).
+    /// One value for each row (BA1).
     pub values: BatchValues,
-    /// A bit a row, least first, set where there is a value; `None` where all rows have one.
+    /// A bit for each row, least significant first, set where there is a value; `None` if all rows
+    /// have one.
     pub validity: Option<Vec<u64>>,
 }
 
-/// Values as they lie in memory, by the physical type of their column.
+/// Values in memory, by the physical type of their column.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the names are those of the types; FrameValues says which")]
 pub enum BatchValues {
@@ -46,52 +47,52 @@ pub enum BatchValues {
     F32(Vec<f32>),
     F64(Vec<f64>),
     Fixed16(Vec<[u8; 16]>),
-    /// VARCHAR, BINARY: texts one after the other.
+    /// VARCHAR, BINARY: contiguous strings.
     Texts(BatchTexts),
-    /// SYMBOL: numbers of distinct texts, which may be in any order.
+    /// SYMBOL: codes of distinct strings, which may be in any order.
     Symbols {
-        /// One a row: a position in `texts`.
+        /// One code for each row: a position in `texts`.
         codes: Vec<u32>,
-        /// Each text once.
+        /// Each string once.
         texts: BatchTexts,
     },
 }
 
-/// Texts one after the other.
+/// Contiguous strings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BatchTexts {
-    /// Where each ends in `bytes`.
+    /// The end of each string in `bytes`.
     pub ends: Vec<u32>,
-    /// All texts.
+    /// The bytes of all strings.
     pub bytes: Vec<u8>,
 }
 
 impl BatchTexts {
-    /// Appends a text.
+    /// Appends a string.
     ///
     /// # Panics
-    /// If all texts together have 4 GiB: `limits::WAL_RECORD_BYTES` bounds a batch far below.
+    /// If all strings together have 4 GiB: `limits::WAL_RECORD_BYTES` limits a batch to far less.
     pub fn push(&mut self, text: &[u8]) {
         self.bytes.extend_from_slice(text);
         self.ends.push(u32::try_from(self.bytes.len()).expect("a batch is below 4 GiB"));
     }
 
-    /// How many texts.
+    /// Number of strings.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no string.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// A text.
+    /// The string at `index`.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If `index` is not below `len`.
     #[must_use]
     pub fn get(&self, index: usize) -> &[u8] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
@@ -115,19 +116,19 @@ impl RowBatch {
         RowBatch { rows, columns }
     }
 
-    /// How many rows.
+    /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The columns, in the order in which they first came.
+    /// The columns, in the order of their first appearance.
     #[must_use]
     pub fn columns(&self) -> &[BatchColumn] {
         &self.columns
     }
 
-    /// The columns, to be used up.
+    /// The columns, consuming the batch.
     #[must_use]
     pub fn into_columns(self) -> Vec<BatchColumn> {
         self.columns
@@ -135,7 +136,7 @@ impl RowBatch {
 }
 
 impl BatchValues {
-    /// How many values.
+    /// Number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -156,7 +157,7 @@ impl BatchValues {
         }
     }
 
-    /// Whether there is no value.
+    /// Returns true if there is no value.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

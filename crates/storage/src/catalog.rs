@@ -1,13 +1,14 @@
-//! The catalog: names to table ids, and how far the checkpoints cover the log.
+//! The catalog: names to table ids, and the part of the log that the checkpoints cover.
 //!
-//! - C1. Two tables may not differ only in case.
-//! - C2. Table ids are below `next_table`, and are never used again.
-//! - C3. The manifests on disk hold everything before `as_of`, but for the rows of tails, which are
-//!   in the log from `lsn` on: replay begins there, and log files that end before it can go.
-//! - C5. What C3 says may be wrong of a table whose records were kept aside (`Kept`): those before
-//!   `Kept::until` are in a file of their own, and no record of the log is needed that is before.
+//! - C1. No two names of tables differ only in case.
+//! - C2. Table ids are below `next_table`, and are never reused.
+//! - C3. The manifests on disk contain everything before `as_of`, except the rows of memtables,
+//!   which are in the log from `lsn` on: replay begins there, and log files that end before it can
+//!   be removed.
+//! - C5. C3 may not hold for a table whose records were kept aside (`Kept`): those before
+//!   `Kept::until` are in a file of their own, and no earlier record of the log is needed.
 //!
-//! Bytes: docs/format.md, Catalog. Not here: what a table is (`manifest`).
+//! Bytes: docs/format.md, Catalog. Not here: the content of a table (`manifest`).
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ use crate::error::{Corruption, DecodeError};
 use crate::manifest::parts;
 
 const KIND: Kind = Kind { magic: *b"TIDECAT\0", version: 3, oldest: 1, name: "catalog" };
-/// Written while no table has kept records (C5), so that older programs read it.
+/// Written while no table has records kept aside (C5), so that older programs can read it.
 const KIND_WITHOUT_KEPT: Kind = Kind { version: 2, ..KIND };
 /// Bytes of a table without its name.
 const TABLE_BYTES_MIN: usize = 8 + 8 + 4;
@@ -27,43 +28,44 @@ const TABLE_BYTES_MIN: usize = 8 + 8 + 4;
 /// Names to table ids as of a position in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalog {
-    /// Which log it belongs to.
+    /// The log that the catalog belongs to.
     pub log: u64,
-    /// Where replay begins (C3).
+    /// The position at which replay begins (C3).
     pub lsn: Lsn,
-    /// The position that names and manifests are as of; not before `lsn`.
+    /// The position up to which names and manifests are complete; not before `lsn`.
     pub as_of: Lsn,
-    /// The least id that no table ever had.
+    /// The least id that was never used for a table.
     pub next_table: TableId,
-    /// Ascending by id.
+    /// The tables, ascending by id.
     pub tables: Vec<CatalogTable>,
 }
 
 /// A table of the catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogTable {
-    /// Its folder.
+    /// The id of the table, and the name of its directory.
     pub id: TableId,
-    /// Its last commit before the catalog's `as_of`. A manifest that knows more may not be on disk
-    /// for good, because its folder was not synced.
+    /// The table's last commit before the catalog's `as_of`. A manifest with later commits may not
+    /// be durable, because its directory was not synced.
     pub seq_txn: SeqTxn,
-    /// What users call it, in the case it was created with.
+    /// The name that users see, in the case it was created with.
     pub name: String,
-    /// Its records that were kept aside, if some were (C5).
+    /// The records of the table that were kept aside, if any (C5).
     pub kept: Option<Kept>,
 }
 
-/// Records of a table that are not in the log any more, and in none of its files either.
+/// Records of a table that are no longer in the log, and not in its other files either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
-    /// All records of the table before it that a replay needs are kept; part of the file's name.
+    /// All records of the table before this position that a replay needs are kept; part of the
+    /// file's name.
     pub until: Lsn,
-    /// The last commit that is kept.
+    /// The last commit that was kept.
     pub seq_txn: SeqTxn,
 }
 
 impl Catalog {
-    /// The bytes of its file.
+    /// The bytes of the catalog's file.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let has_kept = self.tables.iter().any(|table| table.kept.is_some());
@@ -90,7 +92,7 @@ pub fn decode(bytes: &[u8]) -> Result<Catalog, DecodeError> {
     let (version, mut r) = envelope::decode_versions(&KIND, bytes)?;
     let start = r.offset();
     let (log, lsn) = (r.u64()?, Lsn(r.u64()?));
-    // Before version 2 there were no rows but those in segments.
+    // Before version 2 all rows were in segments.
     let as_of = if version == 1 { lsn } else { Lsn(r.u64()?) };
     if as_of < lsn {
         let what = Corruption::Impossible { what: "the position of the catalog", value: as_of.0 };
@@ -130,7 +132,7 @@ pub fn decode(bytes: &[u8]) -> Result<Catalog, DecodeError> {
     Ok(Catalog { log, lsn, as_of, next_table, tables })
 }
 
-/// Whether a table can be called so.
+/// Checks that a table can have this name.
 pub fn check_name(name: &str) -> Result<(), SchemaError> {
     if name.is_empty() || name.len() > limits::NAME_BYTES || name.contains('\0') {
         return Err(SchemaError::BadName { name: name.to_owned() });
@@ -138,7 +140,7 @@ pub fn check_name(name: &str) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// What names are compared by (C1).
+/// The form in which names are compared (C1).
 pub(crate) fn fold_name(name: &str) -> String {
     name.to_lowercase()
 }

@@ -1,13 +1,14 @@
-//! A database: a directory that one process has open, its tables, and who may change them.
+//! A database: a directory that one process has open, its tables, and commits to them.
 //!
 //! - B1. One process has a directory open at a time.
-//! - B2. A commit is visible when it is as durable as was asked for (`Durability`) and not before;
-//!   what was acknowledged is visible to every snapshot that is taken afterwards.
-//! - B3. Before the first commit after an open, everything that was replayed is durable, and files
-//!   that nothing names are gone.
+//! - B2. A commit is visible when it is as durable as requested (`Durability`) and not before; an
+//!   acknowledged commit is visible to every snapshot that is taken afterwards.
+//! - B3. Before the first commit after an open, everything that was replayed is durable, and
+//!   unreferenced files are removed.
 //!
-//! Commits are planned in `plan` and made durable in `commit`; `recovery` opens, `checkpoint` keeps
-//! the log short, `sweep` removes what nobody names. Not here: the rows (`segment`).
+//! Commits are planned in `plan` and made durable in `commit`; `recovery` opens a database,
+//! `checkpoint` keeps the log short, `sweep` removes unreferenced files. Not here: the rows
+//! (`segment`).
 
 mod caution;
 mod folder;
@@ -83,60 +84,60 @@ use plan::{Tables, Wish};
 use recovery::Tidying;
 use upkeep::Upkeep;
 
-/// Files of the log from which on opening flushes all memtables. Each process begins one, with room
-/// for some thousand commits, and the log is kept by an open: a process that is killed again and
-/// again, before anything is flushed, would leave more and more of them.
+/// Number of log files from which on opening flushes all memtables. Each process begins one, with
+/// room for some thousand commits, and opening keeps the log: without this limit, a process that is
+/// killed again and again before a flush would leave more and more of them.
 const LOG_FILES_MAX: usize = 32;
 
-/// How a database is opened.
+/// Options for opening a database.
 #[derive(Clone)]
 pub struct OpenOptions {
-    /// Tells new logs apart.
+    /// The clock, whose time distinguishes new logs.
     pub clock: Arc<dyn Clock>,
     /// The bounds of the log.
     pub log: LogOptions,
-    /// The bounds of tails.
+    /// The bounds of memtables.
     pub tail: TailOptions,
-    /// How many files a commit syncs at a time; these threads only wait for the disk.
+    /// Number of files that a commit syncs at a time; these threads only wait for the disk.
     pub sync_threads: NonZeroUsize,
-    /// Whether anybody may change anything.
+    /// Permission to change tables and rows.
     pub access: Access,
-    /// The part of the disk that is held free for what frees more of it; 0 for a process that does
-    /// not take rows for long.
+    /// Disk space that is reserved for operations that free space; 0 for a process that does not
+    /// take rows for long.
     pub ballast_bytes: ByteCount,
     /// Segments that stay open for reading between two uses.
     pub open_segments_max: usize,
 }
 
-/// What a database is opened for.
+/// The access for which a database is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Everything.
+    /// Reads and changes.
     ReadWrite,
-    /// Nobody may change tables or rows. Upkeep goes on.
+    /// Reads only. Maintenance goes on.
     ReadOnly,
 }
 
-/// When a commit is acknowledged.
+/// The moment at which a commit is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// When its record is on disk.
+    /// The record of the commit is on disk.
     Sync,
-    /// When the operating system has its record: it survives the process, but not the machine,
-    /// until somebody calls `Database::flush`. Then only the end of the order of commits is lost.
+    /// The operating system has the record: it survives a crash of the process, but not of the
+    /// machine, until `Database::flush` is called. Such a crash loses only the latest commits.
     Async,
 }
 
 /// The bounds of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogOptions {
-    /// When a commit is acknowledged.
+    /// The moment at which a commit is acknowledged.
     pub durability: Durability,
-    /// Bytes of records that may be acknowledged and not durable; who comes then flushes.
+    /// Bytes of records that may be acknowledged and not durable; the next commit syncs the log.
     pub unflushed_bytes_max: u64,
-    /// Bytes filled with zeros ahead of use, at a time.
+    /// Bytes that are filled with zeros ahead of use, at a time.
     pub step_bytes: u64,
-    /// Bytes after which another file is begun.
+    /// Bytes after which another file is started.
     pub file_bytes: u64,
     /// Bytes after which a commit makes a checkpoint.
     pub checkpoint_bytes: u64,
@@ -147,25 +148,25 @@ pub struct LogOptions {
 /// A table of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableEntry {
-    /// Its folder.
+    /// The id of the table, and the name of its directory.
     pub id: TableId,
-    /// Its name, in the case it was created with.
+    /// The name, in the case it was created with.
     pub name: String,
 }
 
-/// What the catalog shows of a table.
+/// The description of a table in the system catalog.
 #[derive(Debug)]
 pub struct TableDescription {
-    /// The table; without deletion vectors and symbols if it is damaged, and not to be scanned.
+    /// The table; of a damaged table without deletion vectors and symbols, and not to be scanned.
     pub snapshot: Arc<Snapshot>,
-    /// Why queries of it fail, if they do.
+    /// The reason why queries of the table fail, if they do.
     pub damage: Option<Error>,
 }
 
 /// A database that this process has open. Threads share it.
 pub struct Database {
     disk: Arc<dyn Disk>,
-    /// The same, for everything that is to be durable.
+    /// The same disk, through which everything durable is written.
     guarded: Arc<dyn Disk>,
     paths: Paths,
     options: OpenOptions,
@@ -177,49 +178,52 @@ pub struct Database {
     committer: Committer,
     tails: Arc<TailBudget>,
     upkeep: Upkeep,
-    /// Locked by who leads a commit; after `checkpoints` by whoever needs both.
+    /// Locked by the leader of a group commit. Code that locks both locks `checkpoints` first.
     log: Mutex<Log>,
     checkpoints: Mutex<Checkpoints>,
-    /// Where a replay would begin.
+    /// The position at which a replay would begin.
     checkpoint_lsn: AtomicU64,
-    /// What the last checkpoint is as of; a replay begins before it if tails reach further back.
+    /// The position up to which the last checkpoint is complete; a replay begins earlier if
+    /// memtables have older rows.
     checkpoint_as_of: AtomicU64,
-    /// Everything before it is on disk.
+    /// The position up to which everything is on disk.
     durable_lsn: AtomicU64,
-    /// A commit has failed, and none can be done before the log is mended.
+    /// True after a failed commit: no other can be made before the log is repaired.
     is_log_broken: AtomicBool,
-    /// What a flush has to do.
+    /// The state of syncs of the log.
     flushes: Flushes,
-    /// What B3 still wants to be done.
+    /// The work that B3 still requires.
     tidying: Mutex<Option<Tidying>>,
     ballast: Ballast,
     is_tidy: AtomicBool,
-    /// A table could not be flushed since it was opened (`relief`): before that none is looked at.
+    /// True if a flush of a table has failed since the open (`relief`): until then no table is
+    /// checked.
     has_failed: AtomicBool,
-    /// Another folder, or none, was in the place of its own when maintenance looked.
+    /// True if the path of the directory led to another one, or to none, when maintenance checked
+    /// it.
     is_moved: AtomicBool,
-    /// The files that could not be removed when it was opened.
+    /// Errors for files that could not be removed on open.
     warnings: Mutex<Vec<Error>>,
-    /// The work that opening it took.
+    /// The work that opening took.
     recovery: RecoveryReport,
-    /// Of its folder and of that of the log. Released last.
+    /// The locks of the database's directory and of that of the log. Released last.
     locks: [Arc<dyn DirLock>; 2],
 }
 
-/// What everybody sees (B2).
+/// The state that is visible to all readers (B2).
 #[derive(Debug)]
 struct Published {
-    /// The position behind the last commit.
+    /// The position after the last commit.
     lsn: Lsn,
     tables: Tables,
     schema_epoch: u64,
 }
 
 impl OpenOptions {
-    /// The options of the product.
+    /// The default options of the product.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> OpenOptions {
-        // Eight flushes at a time keep a disk busy.
+        // Eight syncs at a time keep a disk busy.
         let sync_threads = NonZeroUsize::new(8).expect("8 is not 0");
         let (log, tail) = (LogOptions::STANDARD, TailOptions::STANDARD);
         let (access, ballast_bytes) = (Access::ReadWrite, ByteCount(0));
@@ -238,7 +242,7 @@ impl fmt::Debug for OpenOptions {
 }
 
 impl LogOptions {
-    /// Room for some thousand commits at a step, and a replay of less than a second.
+    /// Space for some thousand commits at a step, and a replay of less than a second.
     pub const STANDARD: LogOptions = LogOptions {
         durability: Durability::Sync,
         unflushed_bytes_max: 64 << 20,
@@ -250,10 +254,10 @@ impl LogOptions {
 }
 
 impl Database {
-    /// Opens the database in a directory, or makes one where there is none.
+    /// Opens the database in a directory, or creates one if there is none.
     ///
     /// If the disk cannot be written to, for example because it is full, an existing database can
-    /// be read all the same; commits fail until it can.
+    /// still be read; commits fail until the disk is writable.
     ///
     /// # Errors
     /// [`Error::InUse`] if another process has it open, [`Error::NewerFormat`] if a newer program
@@ -306,9 +310,9 @@ impl Database {
             recovery: recovered.report,
             locks,
         };
-        // What cannot be removed now is in nobody's way: the next open tries again.
+        // Files that cannot be removed now are harmless: the next open tries again.
         let _ = sweep::empty_scratch(database.guarded.as_ref(), &database.paths);
-        // If that fails the next commit tries again, and says why it cannot.
+        // If this fails, the next commit tries again, and reports the error.
         if database.tidy().is_ok() {
             database.shorten_log_of_many_files();
         }
@@ -317,39 +321,39 @@ impl Database {
         Ok(Arc::new(database))
     }
 
-    /// The work that opening it took.
+    /// The work that opening took.
     #[must_use]
     pub fn recovery_report(&self) -> RecoveryReport {
         self.recovery
     }
 
-    /// Where its files are.
+    /// The disk of its files.
     #[must_use]
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
-    /// Its directory.
+    /// The directory.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.paths.root()
     }
 
-    /// What was left out behind the end of the log when the database was opened. It was never
-    /// acknowledged, unless the disk has lost a part of it; which of both cannot be told.
+    /// The bytes after the end of the log that were ignored on open. They were never acknowledged,
+    /// unless the disk has lost a part of them; the two cases cannot be distinguished.
     #[must_use]
     pub fn torn_group(&self) -> Option<&TornGroup> {
         self.torn_group.as_ref()
     }
 
-    /// Takes what could not be done when the database was opened, and stops nothing: files that
-    /// could not be removed, folders that could not be looked into.
+    /// Removes and returns the warnings of the open, which stop nothing: files that could not be
+    /// removed, directories that could not be listed.
     #[must_use]
     pub fn take_warnings(&self) -> Vec<Error> {
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The suspended tables, and why they are: nothing can be done with them but to drop them.
+    /// The suspended tables with the reasons: nothing can be done with them except dropping them.
     #[must_use]
     pub fn suspended(&self) -> Vec<(String, Arc<Error>)> {
         let published = self.published();
@@ -364,7 +368,7 @@ impl Database {
         self.options.clock.now_micros()
     }
 
-    /// Its tables, sorted by name.
+    /// The tables, sorted by name.
     #[must_use]
     pub fn tables(&self) -> Vec<TableEntry> {
         let published = self.published();
@@ -372,13 +376,13 @@ impl Database {
         tables.map(|table| TableEntry { id: table.id(), name: table.name.clone() }).collect()
     }
 
-    /// The number of a table, whose name is compared without regard to case.
+    /// The id of a table by its name, without regard to case.
     #[must_use]
     pub fn table_id(&self, name: &str) -> Option<TableId> {
         self.published().tables.find(name).map(|table| table.id())
     }
 
-    /// The batches that tables remember, at most `max` of them; of a table the latest first.
+    /// The batches that tables remember, at most `max` of them; for each table the latest first.
     #[must_use]
     pub fn batches(&self, max: usize) -> Vec<BatchId> {
         let published = self.published();
@@ -389,22 +393,22 @@ impl Database {
         latest.map(|mark| mark.id).take(max).collect()
     }
 
-    /// What a table is called, in the case it was created with; `None` if there is none with this
-    /// number.
+    /// The name of a table, in the case it was created with; `None` if there is no table with this
+    /// id.
     #[must_use]
     pub fn table_name(&self, id: TableId) -> Option<String> {
         self.published().tables.by_id.get(&id).map(|table| table.name.clone())
     }
 
-    /// What a query reads of a table, whose name is compared without regard to case.
+    /// A snapshot of a table by its name, without regard to case.
     ///
     /// # Errors
-    /// If there is no such table, or its symbols or row masks cannot be read.
+    /// If there is no such table, or its symbols or deletion vectors cannot be read.
     pub fn snapshot(&self, table: &str) -> Result<Arc<Snapshot>> {
         self.committed().snapshot(table)
     }
 
-    /// What a query reads of several tables, all as of one moment.
+    /// Snapshots of several tables, all as of one moment.
     ///
     /// # Errors
     /// As `snapshot`.
@@ -412,8 +416,8 @@ impl Database {
         self.committed().snapshots(tables)
     }
 
-    /// A table for the catalog: one that is damaged is described as far as possible, so that it
-    /// hides no other.
+    /// The description of a table for the system catalog: a damaged table is described as far as
+    /// possible, so that other tables stay visible.
     ///
     /// # Errors
     /// If there is no such table.
@@ -421,24 +425,24 @@ impl Database {
         self.committed().describe(table)
     }
 
-    /// Rises with every change of names and columns.
+    /// A number that rises with every change of names and columns.
     #[must_use]
     pub fn schema_epoch(&self) -> u64 {
         self.published().schema_epoch
     }
 
     fn published(&self) -> std::sync::RwLockReadGuard<'_, Published> {
-        // It is changed by one thread, in a function that does not panic half way.
+        // One thread at a time changes it, in a function that does not panic half-way.
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commits a wish; returns its number in the table it is about: the first, if several.
+    /// Commits a request; returns its number in its first table.
     fn commit(&self, wish: Wish) -> Result<SeqTxn, Refusal> {
         let committed = self.commit_all(wish)?;
         Ok(committed.seq_txns.first().expect("the wish is about a table").1)
     }
 
-    /// Commits a wish; returns its numbers in the tables that it is about.
+    /// Commits a request; returns its numbers in its tables.
     fn commit_all(&self, wish: Wish) -> Result<Committed, Refusal> {
         let lost = |error| Refusal { error, fate: Fate::Lost };
         self.tidy().map_err(lost)?;
@@ -456,7 +460,7 @@ impl Database {
         Ok(committed)
     }
 
-    /// What everybody does first who is going to change something.
+    /// The first step of every change: checks access, and finishes the work of the open.
     fn begin_writing(&self) -> Result<()> {
         match self.options.access {
             Access::ReadWrite if self.is_moved.load(Ordering::Acquire) => self.check_in_place(),
@@ -465,7 +469,7 @@ impl Database {
         }
     }
 
-    /// Checks that its path is that of the folder which it has open, and takes note of it.
+    /// Checks that its path still leads to the directory that it has open, and stores the result.
     fn check_in_place(&self) -> Result<()> {
         let is_moved = !self.locks.iter().all(|lock| lock.is_in_place());
         self.is_moved.store(is_moved, Ordering::Release);
@@ -475,7 +479,7 @@ impl Database {
         }
     }
 
-    /// How much log a replay would read.
+    /// The bytes of the log that a replay would read.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
         self.published().lsn.0.saturating_sub(self.checkpoint_lsn.load(Ordering::Acquire))
@@ -488,7 +492,7 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // Best effort: what is not in a checkpoint is in the log.
+        // Best effort: everything that is not in a checkpoint is in the log.
         let _ = self.close();
         self.ballast.remove(self.guarded.as_ref());
     }

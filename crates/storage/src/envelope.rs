@@ -1,8 +1,10 @@
-//! A file that holds one value: catalog, manifest, row mask. Bytes: docs/format.md, Envelope.
+//! A checksummed file with one value: catalog, manifest, deletion vector. Bytes: docs/format.md,
+//! Envelope.
 //!
-//! - K1. Who reads a checkpoint finds the old value or the new one, whole, whenever power fails.
-//! - K2. Length and checksum stand where they stand in every version, so that damage is told from
-//!   a newer format.
+//! - K1. A reader of a checkpoint finds the whole old value or the whole new one, also after a
+//!   power loss.
+//! - K2. Length and checksum are at the same place in every version, so that damage is
+//!   distinguished from a newer format.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -12,13 +14,13 @@ use tidegate_platform::{Disk, OpenMode};
 
 use crate::error::{Corruption, DecodeError, Error, Result};
 
-/// What kind of value a file holds.
+/// The kind of the value in a file.
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) magic: [u8; 8],
-    /// What is written.
+    /// The version that is written.
     pub(crate) version: u32,
-    /// The oldest version that is still read.
+    /// The oldest version that can be read.
     pub(crate) oldest: u32,
     pub(crate) name: &'static str,
 }
@@ -42,7 +44,7 @@ pub(crate) fn decode<'a>(kind: &Kind, bytes: &'a [u8]) -> Result<ByteReader<'a>,
     decode_versions(kind, bytes).map(|(_, body)| body)
 }
 
-/// As `decode`, with the version of the file.
+/// As `decode`, and returns the version of the file.
 pub(crate) fn decode_versions<'a>(
     kind: &Kind,
     bytes: &'a [u8],
@@ -70,7 +72,7 @@ pub(crate) fn decode_versions<'a>(
     Ok((version, body))
 }
 
-/// Whether a version is one that we read.
+/// Checks that a version can be read.
 pub(crate) fn check_version(
     version: u32,
     known: RangeInclusive<u32>,
@@ -86,7 +88,7 @@ pub(crate) fn check_version(
     Ok(())
 }
 
-/// What is left after the value.
+/// Checks that nothing follows the value.
 pub(crate) fn finish(r: &ByteReader<'_>) -> Result<(), DecodeError> {
     match r.left() as u64 {
         0 => Ok(()),
@@ -94,21 +96,21 @@ pub(crate) fn finish(r: &ByteReader<'_>) -> Result<(), DecodeError> {
     }
 }
 
-/// Writes a checkpoint: new, synced, renamed, folder synced (K1).
+/// Writes a checkpoint: a new file, synced, renamed, directory synced (K1).
 ///
-/// After an error the old value or the new one is there.
+/// After an error, the file has the old value or the new one.
 pub(crate) fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> tidegate_platform::Result<()> {
     let written = temporary(path);
     let outcome = write(disk, &written, bytes).and_then(|()| disk.rename(&written, path));
     if outcome.is_err() {
-        // If that fails too, the next open removes it.
+        // If this fails too, the next open removes it.
         let _ = disk.remove(&written);
         return outcome;
     }
     disk.sync_dir(path.parent().expect("a checkpoint lies in a folder"))
 }
 
-/// Reads a file of which `None` means that it does not exist.
+/// Reads a file; `None` if it does not exist.
 pub(crate) fn read(disk: &dyn Disk, path: &Path, purpose: &'static str) -> Result<Option<Vec<u8>>> {
     match disk.read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -117,14 +119,14 @@ pub(crate) fn read(disk: &dyn Disk, path: &Path, purpose: &'static str) -> Resul
     }
 }
 
-/// What a file is called while it is being written.
+/// The name of a file while it is being written.
 pub(crate) fn temporary(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(TEMPORARY);
     PathBuf::from(name)
 }
 
-/// The end of the name of a file that is not finished.
+/// The suffix of the name of an incomplete file.
 pub(crate) const TEMPORARY: &str = ".tmp";
 
 fn write(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> tidegate_platform::Result<()> {

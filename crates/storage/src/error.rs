@@ -1,4 +1,4 @@
-//! What can go wrong with a database, as facts.
+//! Errors of a database, as facts.
 
 #![expect(missing_docs, reason = "the message of a variant is its documentation")]
 
@@ -16,11 +16,11 @@ use crate::segment;
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something was not done, or cannot be read.
+/// The reason why an operation failed, or data cannot be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// `platform` names the call and the file; this level adds what they were for.
+    /// `platform` names the call and the file; this level adds their purpose.
     #[error("{purpose}")]
     Disk { purpose: &'static str, source: tidegate_platform::Error },
     #[error("{}", shown_damage(.path, *.offset, .what))]
@@ -49,7 +49,7 @@ pub enum Error {
     Schema(#[from] SchemaError),
     #[error("table `{table}` cannot be read, and takes no rows until it can")]
     Unreadable { table: String, source: Box<Error> },
-    /// Its manifest cannot be read, or does not fit what the log has.
+    /// The manifest of the table cannot be read, or does not fit the log.
     #[error("table `{table}` is suspended: it cannot be read, and can only be dropped")]
     Suspended { table: String, source: Arc<Error> },
     #[error("rows of table `{table}` cannot be flushed, and it takes no more until they can")]
@@ -102,7 +102,7 @@ pub enum Error {
     TooManySymbols { column: u32 },
     #[error("a commit of {bytes} bytes is more than the log takes, {}", limits::WAL_RECORD_BYTES)]
     CommitTooLarge { bytes: usize },
-    /// The cause is shared by all who wanted to commit at that moment.
+    /// The cause is shared by all commits of the group.
     #[error("not committed")]
     NotCommitted { source: Arc<Error> },
     #[error("whether it was committed will be known when the database is opened again")]
@@ -132,7 +132,7 @@ fn shown_damage(path: &Path, offset: u64, what: &Corruption) -> String {
     }
 }
 
-/// What is wrong with bytes that we wrote, or seem to have written.
+/// The damage of bytes that we wrote, or appear to have written.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Corruption {
@@ -173,11 +173,11 @@ pub enum Corruption {
     CutLog { expected: u64, actual: u64 },
 }
 
-/// What a user can do about a log that is damaged.
+/// Advice for the user on a damaged log.
 const GIVE_UP: &str = "; `tidegate verify` lists the commits behind this place, and `tidegate \
                        verify --repair` gives them up so that the database opens";
 
-/// What a decoder found; whoever read the file adds its path.
+/// The result of a decoder; the caller that read the file adds its path.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DecodeError {
     #[error("format version {version}, known are versions up to {known}")]
@@ -187,7 +187,7 @@ pub enum DecodeError {
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// The class of the error: the party that can act on it.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
@@ -235,7 +235,7 @@ impl Error {
         }
     }
 
-    /// True if the disk, or the quota on it, is full.
+    /// Returns true if the disk, or the quota on it, is full.
     #[must_use]
     pub fn is_no_space(&self) -> bool {
         match self {
@@ -250,7 +250,7 @@ impl Error {
         }
     }
 
-    /// True if no commit could be made, or it is not known: that says nothing about a table.
+    /// Returns true if a commit failed, or is in doubt, which is not an error of a table.
     pub(crate) fn is_of_log(&self) -> bool {
         matches!(
             self,
@@ -261,12 +261,12 @@ impl Error {
         )
     }
 
-    /// For `map_err`: adds what the call was for.
+    /// For `map_err`: adds the purpose of the call.
     pub(crate) fn disk(purpose: &'static str) -> impl Fn(tidegate_platform::Error) -> Error {
         move |source| Error::Disk { purpose, source }
     }
 
-    /// For `map_err`: adds which file it is.
+    /// For `map_err`: adds the path of the file.
     pub(crate) fn decode(path: &Path) -> impl Fn(DecodeError) -> Error {
         move |error| {
             let path = path.to_path_buf();
@@ -279,13 +279,13 @@ impl Error {
         }
     }
 
-    /// Damage of a segment, at a byte of its file.
+    /// Damage of a segment, at an offset of its file.
     pub(crate) fn segment(path: &Path, offset: u64, damage: segment::Damage) -> Error {
         let what = Corruption::Segment(damage);
         Error::Corrupt { path: path.to_path_buf(), offset, what }
     }
 
-    /// A file that must be there and is not.
+    /// A required file is missing.
     pub(crate) fn missing(path: &Path) -> Error {
         Error::Corrupt { path: path.to_path_buf(), offset: 0, what: Corruption::Missing }
     }
@@ -297,7 +297,7 @@ impl Error {
 }
 
 impl DecodeError {
-    /// Damage at a byte of the file.
+    /// Damage at an offset of the file.
     pub(crate) fn at(offset: usize, what: impl Into<Corruption>) -> DecodeError {
         DecodeError::Corrupt { offset: offset as u64, what: what.into() }
     }

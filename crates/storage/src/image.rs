@@ -1,15 +1,15 @@
-//! Images: segments in memory, which is what rows are between their commit and their file.
+//! Images: in-memory segments, which hold rows between their commit and their flush.
 //!
-//! - IM1. The bytes of an image are those of a segment, and `segment::Reader` reads both: whoever
-//!   works on rows knows one form of them.
-//! - IM2. Images of one batch stand in the order of their rows: ascending by timestamp, equal ones
-//!   as in the batch. None reaches over the end of a partition.
-//! - IM3. Encoding takes no memory for each value, and what it works in is kept for the next batch.
-//!   Most batches come in order, and are then encoded from where they lie.
+//! - IM1. The bytes of an image are those of a segment, and `segment::Reader` reads both: code that
+//!   reads rows handles a single form.
+//! - IM2. The images of one batch are in the order of their rows: ascending by timestamp, equal
+//!   ones as in the batch. None extends past the end of a partition.
+//! - IM3. Encoding allocates no memory for each value, and its working memory is kept for the next
+//!   batch. Most batches arrive in order, and are encoded without copying.
 //!
-//! Texts are as they are or have a dictionary; compressing them is for whoever writes files.
+//! Strings are stored plain or with a dictionary; only writers of files compress them.
 //!
-//! Bytes: docs/format.md, Images. Not here: committing them (`database`), joining them (`rewrite`).
+//! Bytes: docs/format.md, Images. Not here: committing them (`database`), merging them (`rewrite`).
 
 mod columns;
 
@@ -32,53 +32,54 @@ use columns::{PartRows, Scratch};
 /// A segment whose bytes are in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// Its numbers; the commit sets `seq_first` and `seq_last`.
+    /// The description of the segment; the commit sets `seq_first` and `seq_last`.
     pub meta: SegmentMeta,
-    /// All bytes, header to trailer.
+    /// All bytes, from header to trailer.
     pub bytes: Arc<[u8]>,
 }
 
-/// A batch whose columns were found in a table.
+/// A batch whose columns were mapped to those of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct ImageBatch<'a> {
-    /// Which table.
+    /// The table.
     pub table: TableId,
-    /// Its columns: what the rows are ordered by, and where partitions end.
+    /// The schema of the table, which determines the order of rows and the ends of partitions.
     pub schema: &'a Schema,
-    /// How many rows every column has.
+    /// Number of rows of every column.
     pub rows: usize,
-    /// Each column of the table once at most; one that is missing is NULL.
+    /// Each column of the table at most once; a missing one is NULL.
     pub columns: &'a [ImageColumn<'a>],
 }
 
 /// A column of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct ImageColumn<'a> {
-    /// Which column of the table.
+    /// The column of the table.
     pub id: ColumnId,
-    /// The type that it has there.
+    /// The type of the column in the table.
     pub ty: ColumnType,
-    /// One a row.
+    /// One value for each row.
     pub values: &'a BatchValues,
-    /// A bit a row, least first; `None` where all rows have a value.
+    /// A bit for each row, least significant first; `None` if all rows have a value.
     pub validity: Option<&'a [u64]>,
-    /// Of a SYMBOL column: the symbol of each of its texts.
+    /// The symbols of the strings of a SYMBOL column.
     pub symbols: &'a [SymbolId],
 }
 
-/// What encoding works in, kept from batch to batch. A writer who finds none takes fresh memory, so
-/// that there are no more than that many idle ones, however many threads write.
+/// Working memory of encoding, kept from batch to batch. A writer that finds none allocates it, and
+/// at most `SCRATCHES_MAX` are kept, however many threads write.
 static SCRATCHES: Mutex<Vec<Scratch>> = Mutex::new(Vec::new());
 const SCRATCHES_MAX: usize = 8;
 
-/// Encodes a batch: images of its rows in order (IM2), each under a number of `new_id`.
+/// Encodes a batch: images of its rows in order (IM2), each with an id from `new_id`.
 ///
 /// # Errors
-/// If a designated timestamp is missing or out of range, or if the images are more than a record of
-/// the log takes.
+/// If a designated timestamp is missing or out of range, or if the images are too large for a
+/// record of the log.
 ///
 /// # Panics
-/// If a column has another number of rows, values of another type, or not a symbol for every text.
+/// If a column has another number of rows, values of another type, or no symbol for one of its
+/// strings.
 pub fn encode(batch: &ImageBatch<'_>, new_id: &mut dyn FnMut() -> SegmentId) -> Result<Vec<Image>> {
     if batch.rows == 0 {
         return Ok(Vec::new());
@@ -87,7 +88,7 @@ pub fn encode(batch: &ImageBatch<'_>, new_id: &mut dyn FnMut() -> SegmentId) -> 
         assert_eq!(column.values.len(), batch.rows, "BA1: column {}", column.id);
     }
     let order = Order::of(batch)?;
-    // A panic does not leave it half changed: it is one push or pop.
+    // A panic cannot leave it inconsistent: each change is one push or pop.
     let scratches = || SCRATCHES.lock().unwrap_or_else(PoisonError::into_inner);
     let mut scratch = scratches().pop().unwrap_or_default();
     let mut images = Vec::new();
@@ -116,13 +117,13 @@ pub fn encode(batch: &ImageBatch<'_>, new_id: &mut dyn FnMut() -> SegmentId) -> 
     Ok(images)
 }
 
-/// Gives the symbols of texts of a column.
+/// Returns the symbols of strings of a column.
 pub(crate) type Intern<'a> = dyn FnMut(ColumnId, &[&[u8]]) -> Result<Vec<SymbolId>> + 'a;
 
-/// Encodes rows for the columns of a table that have their columns' names, as [`encode`] does.
+/// Encodes rows for the columns of a table that have the same names, as [`encode`] does.
 ///
 /// # Panics
-/// If a column is none of the table's, or not of its type.
+/// If a column is not one of the table's, or not of its type.
 pub(crate) fn encode_rows(
     (table, schema): (TableId, &Schema),
     rows: &RowBatch,
@@ -166,7 +167,7 @@ fn encode_part(
         let mut encoder = writer.begin(column.id, column.ty);
         scratch.push(column, rows, &mut encoder);
         writer.add(encoder.finish());
-        // Not all columns are made for a batch that is refused.
+        // A batch that is too large is refused before all columns are encoded.
         let bytes = bytes_before + writer.bytes();
         if bytes > limits::WAL_RECORD_BYTES {
             return Err(Error::CommitTooLarge { bytes });
@@ -178,11 +179,11 @@ fn encode_part(
     Ok(image)
 }
 
-/// The order of a batch's rows.
+/// The time order of a batch's rows.
 struct Order<'a> {
-    /// In the order of time; none without a designated timestamp.
+    /// The timestamps in order; empty without a designated timestamp.
     timestamps: std::borrow::Cow<'a, [i64]>,
-    /// The row at each place, if they are not in order as they came.
+    /// The row at each place; `None` if the rows arrived in order.
     places: Option<Vec<u32>>,
 }
 
@@ -203,7 +204,7 @@ impl<'a> Order<'a> {
             }
         }
         let is_outside = |ts: &i64| !(TIMESTAMP_MIN..=TIMESTAMP_MAX).contains(ts);
-        // Without a branch a row, since nearly all are inside.
+        // Without a branch for each row, because nearly all are in range.
         if values.iter().fold(false, |any, ts| any | is_outside(ts)) {
             let row = values.iter().position(is_outside).expect("one is");
             return Err(Error::TimestampOutOfRange { row, value: values[row] });
@@ -220,7 +221,7 @@ impl<'a> Order<'a> {
         self.timestamps.get(place).copied().unwrap_or(0)
     }
 
-    /// The partition of a place, and where the image that begins there ends.
+    /// The partition of the row at a place, and the end of the image that begins there.
     fn part_from(&self, start: usize, batch: &ImageBatch<'_>) -> (PartitionKey, usize) {
         let rows_max = usize::try_from(limits::SEGMENT_ROWS.0).expect("4,194,304");
         let end = batch.rows.min(start + rows_max);

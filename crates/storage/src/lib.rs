@@ -1,10 +1,11 @@
-//! What is on disk: one write-ahead log, and for each table a manifest, symbol dictionaries and
-//! segments. What is committed can be read, whatever happens to the machine.
+//! The storage engine: one write-ahead log, and for each table a manifest, symbol dictionaries and
+//! segments. Committed data can be read after any crash of the machine.
 //!
 //! - The only commit is a WAL record (`wal`). Catalog and manifests are checkpoints of the log and
 //!   may be older than it.
-//! - Paths and footers carry ids, which are never used again; names live in the catalog.
-//! - Readers hold a [`Snapshot`], which never changes; they and writers do not wait for each other.
+//! - Paths and footers contain ids, which are never reused; names are in the catalog.
+//! - Readers hold a [`Snapshot`], which never changes; readers and writers do not wait for each
+//!   other.
 //!
 //! Bytes: docs/format.md. Not here: parsing and sorting rows (`ingest`), filtering (`filter`),
 //! SQL (`query`). No `async`: threads and locks, and all I/O through `platform::Disk`.

@@ -1,15 +1,15 @@
-//! The manifest of a table: what it is as of a commit. A checkpoint that may be older than the log.
+//! The manifest of a table: its state as of a commit. A checkpoint that may be older than the log.
 //!
-//! - M1. Segments stand in the order of their ids, each once, all below `next_segment`.
+//! - M1. Segments are in the order of their ids, each once, all below `next_segment`.
 //! - M2. A segment's rows lie in its partition, and were committed up to `seq_txn`.
-//! - M3. `apply` is the only way in which a manifest changes: a commit that is acknowledged and a
-//!   record that is replayed give the same table.
-//! - M4. Symbol marks never fall, and belong to symbol columns of the schema.
-//! - M5. The rows of every append up to `sealed` are in segments, or gone. Those of later ones are
-//!   not in the manifest: the log carries them, and the tail of the table holds them.
+//! - M3. A manifest changes only through `apply`: an acknowledged commit and a replayed record give
+//!   the same table.
+//! - M4. Symbol marks never decrease, and belong to symbol columns of the schema.
+//! - M5. The rows of every append up to `sealed` are in segments, or deleted. Rows of later appends
+//!   are not in the manifest: they are in the log, and in the memtable of the table.
 //!
-//! Bytes: docs/format.md, Manifest; what it shares with the log is in `manifest/parts.rs`. Not
-//! here: the table's name (`catalog`), files (`database`).
+//! Bytes: docs/format.md, Manifest; the parts that it shares with the log are in
+//! `manifest/parts.rs`. Not here: the table's name (`catalog`), files (`database`).
 
 pub(crate) mod parts;
 
@@ -31,39 +31,40 @@ use crate::symbols::{SymbolMark, SymbolTexts};
 use crate::wal::TableChange;
 
 const KIND: Kind = Kind { magic: *b"TIDEMAN\0", version: 3, oldest: 1, name: "manifest" };
-/// Written while a table has neither comments nor a view's query, so that older programs read it.
+/// Written while a table has neither comments nor a view's query, so that older programs can read
+/// it.
 const KIND_WITHOUT_TEXTS: Kind = Kind { version: 2, ..KIND };
 
-/// A table as of a commit.
+/// The state of a table as of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// Whose it is.
+    /// The table.
     pub table: TableId,
-    /// The last commit that is in it.
+    /// The last commit that is included.
     pub seq_txn: SeqTxn,
     /// The commit up to which all appended rows are in segments (M5).
     pub sealed: SeqTxn,
     /// The columns.
     pub schema: Arc<Schema>,
-    /// The least id that no segment ever had.
+    /// The least id that was never used for a segment.
     pub next_segment: SegmentId,
-    /// Ascending by id (M1).
+    /// The segments, ascending by id (M1).
     pub segments: Arc<Vec<SegmentEntry>>,
-    /// How far symbol files are committed; a column without values has no entry (M4).
+    /// The committed ends of symbol files; a column without values has no entry (M4).
     pub symbols: BTreeMap<ColumnId, SymbolMark>,
     /// The latest batches that are to be applied once, at most `limits::BATCH_MARKS`; the oldest
     /// first.
     pub batches: Arc<Vec<BatchMark>>,
 }
 
-/// The identity of rows that are to be applied once, however often they are sent: eight bytes of
-/// the name that their writer gives them, and eight of what they are. A name is used for the same
-/// rows only (`Error::BatchReused`).
+/// The identity of rows that are applied once even if they are sent again: eight bytes for the name
+/// that their writer gives them, and eight for their content. A name is used for the same rows only
+/// (`Error::BatchReused`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchId(pub [u8; 16]);
 
 impl BatchId {
-    /// The name of a batch, and what its rows are.
+    /// The identity of a batch from its name and its content.
     #[must_use]
     pub fn new(name: [u8; 8], content: [u8; 8]) -> BatchId {
         let mut id = [0; 16];
@@ -72,13 +73,13 @@ impl BatchId {
         BatchId(id)
     }
 
-    /// The part that stands for the name.
+    /// The part for the name.
     #[must_use]
     pub fn name(self) -> [u8; 8] {
         self.0[..8].try_into().expect("eight of sixteen bytes")
     }
 
-    /// The part that stands for the rows.
+    /// The part for the rows.
     #[must_use]
     pub fn content(self) -> [u8; 8] {
         self.0[8..].try_into().expect("eight of sixteen bytes")
@@ -88,9 +89,9 @@ impl BatchId {
 /// A batch that was applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchMark {
-    /// Its name.
+    /// The identity of the batch.
     pub id: BatchId,
-    /// Its commit.
+    /// The commit that applied it.
     pub seq_txn: SeqTxn,
 }
 
@@ -99,18 +100,18 @@ pub struct BatchMark {
 pub struct SegmentEntry {
     /// The segment.
     pub meta: SegmentMeta,
-    /// Which of its rows are gone, if some are.
+    /// The deletion vector of the segment, if rows of it are deleted.
     pub mask: Option<MaskMark>,
 }
 
-/// The row mask of a segment.
+/// The deletion vector of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaskMark {
-    /// Part of the name of its file; from the same numbers as segments.
+    /// Part of the name of its file; from the same numbers as segment ids.
     pub id: SegmentId,
     /// The commit that wrote it.
     pub seq_txn: SeqTxn,
-    /// How many rows are still there.
+    /// Number of rows that are not deleted.
     pub live: RowCount,
     /// The CRC32C of its file.
     pub crc: u32,
@@ -125,7 +126,7 @@ pub(crate) enum Obsolete {
 }
 
 impl Manifest {
-    /// A table that was just created.
+    /// The manifest of a new table.
     #[must_use]
     pub fn new(table: TableId, seq_txn: SeqTxn, schema: Arc<Schema>) -> Manifest {
         Manifest {
@@ -146,7 +147,7 @@ impl Manifest {
         self.batches.iter().find(|mark| mark.id == id).map(|mark| mark.seq_txn)
     }
 
-    /// The latest batch of this name, whatever its rows are.
+    /// The latest batch of this name, whatever its content.
     pub(crate) fn batch_of_name(&self, name: [u8; 8]) -> Option<BatchMark> {
         self.batches.iter().rev().find(|mark| mark.id.name() == name).copied()
     }
@@ -158,11 +159,11 @@ impl Manifest {
         Some(&self.segments[at])
     }
 
-    /// Does what a record says (M3). `Create`, `Drop` and `Rename` are the catalog's.
+    /// Applies the change of a record (M3). `Create`, `Drop` and `Rename` are for the catalog.
     ///
     /// # Errors
-    /// If the change does not fit the table: the record is not one that was written for it. Then
-    /// the manifest may have changed in part.
+    /// If the change does not fit the table: the record was written for another one. Then the
+    /// manifest may have changed in part.
     pub fn apply(&mut self, seq_txn: SeqTxn, change: &TableChange) -> Result<(), Corruption> {
         match change {
             TableChange::Create { .. }
@@ -207,7 +208,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// The files that nobody names any more once a change is made.
+    /// The files that are unreferenced once a change is made.
     pub(crate) fn obsoleted_by(&self, change: &TableChange) -> Vec<Obsolete> {
         let mask = |entry: &SegmentEntry| entry.mask.map(|mask| Obsolete::Mask(entry.meta, mask));
         match change {
@@ -239,7 +240,7 @@ impl Manifest {
     }
 
     fn alter(&mut self, schema: &Arc<Schema>) -> Result<(), Corruption> {
-        // No rows depend on the columns of a view. A table never becomes one.
+        // No rows depend on the columns of a view. A table never becomes a view.
         let is_view = schema.view().is_some();
         let same_kind = is_view == self.schema.view().is_some();
         let same_order = schema.designated() == self.schema.designated()
@@ -256,8 +257,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// True if a changed schema can have this column: one with the id of an earlier one is that
-    /// one, and its type stays.
+    /// Returns true if a changed schema can have this column: a column with the id of an earlier
+    /// one must be that one, with its type.
     fn can_have(&self, column: &Column) -> bool {
         let is_new = self.schema.next_column() <= column.id;
         is_new || self.schema.column(column.id).is_some_and(|known| known.ty == column.ty)
@@ -270,7 +271,7 @@ impl Manifest {
             known.push(SegmentEntry { meta: *meta, mask: None });
             self.next_segment = self.next_segment.max(SegmentId(meta.id.0 + 1));
         }
-        // Ids are given before the commit, so that two imports may commit theirs interleaved.
+        // Ids are assigned before the commit, so that two imports may commit theirs interleaved.
         known.sort_by_key(|entry| entry.meta.id);
         self.check_ids()
     }
@@ -283,7 +284,7 @@ impl Manifest {
         self.check_symbols()
     }
 
-    /// The rows of an append are the tail's; their images have numbers of the table.
+    /// The rows of an append belong to the memtable; their images have ids of the table.
     fn append(&mut self, seq: SeqTxn, images: &[Image]) -> Result<(), Corruption> {
         for Image { meta, .. } in images {
             if seqs(meta) != (seq, seq) {
@@ -382,7 +383,7 @@ impl Manifest {
             }
         }
         if self.seq_txn == SeqTxn(u64::MAX) {
-            // The next commit must have a number too.
+            // The next commit needs a number too.
             let value = self.seq_txn.0;
             return Err(Corruption::Impossible { what: "the number of the last commit", value });
         }
@@ -397,7 +398,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// The bytes of its file.
+    /// The bytes of the manifest's file.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut w = ByteWriter::default();
@@ -436,7 +437,7 @@ pub fn decode(bytes: &[u8], table: TableId) -> Result<Manifest, DecodeError> {
         return Err(DecodeError::at(start, what));
     }
     let seq_txn = SeqTxn(r.u64()?);
-    // Before version 2 there were no rows but those in segments.
+    // Before version 2 all rows were in segments.
     let sealed = if version == 1 { seq_txn } else { SeqTxn(r.u64()?) };
     let next_segment = SegmentId(r.u64()?);
     let schema = Arc::new(parts::decode_schema(&mut r)?);
@@ -474,7 +475,7 @@ fn seqs(meta: &SegmentMeta) -> (SeqTxn, SeqTxn) {
     (meta.seq_first, meta.seq_last)
 }
 
-/// Whether a segment can be one of a table (M2).
+/// Checks that a segment can be one of a table (M2).
 pub(crate) fn check_segment(schema: &Schema, meta: &SegmentMeta) -> Result<(), Corruption> {
     let impossible = |what| Err(Corruption::Impossible { what, value: meta.id.0 });
     if meta.rows.0 == 0 || meta.rows > limits::SEGMENT_ROWS {

@@ -1,10 +1,10 @@
-//! Row masks: which rows of a segment are gone, as of a commit.
+//! Row masks: deletion vectors of segments, as of a commit.
 //!
-//! - K3. A mask never changes; another commit writes another one, and the manifest names it.
-//! - K4. Only zones that have lost a row have a bitmap. A set bit is a row that is still there, so
+//! - K3. A mask never changes; another commit writes a new one, which the manifest names.
+//! - K4. Only zones with deleted rows have a bitmap. A set bit is a row that is not deleted, so
 //!   that kernels AND it to a selection.
 //!
-//! Bytes: docs/format.md, Row mask. Not here: who decides which rows are gone.
+//! Bytes: docs/format.md, Row mask. Not here: the choice of the rows to delete.
 
 use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::{RowCount, SegmentId, TableId, limits};
@@ -18,21 +18,21 @@ const KIND: Kind = Kind { magic: *b"TIDEMSK\0", version: 1, oldest: 1, name: "ro
 pub const ZONE_WORDS: usize = 64;
 const _: () = assert!(ZONE_WORDS as u64 * 64 == limits::ZONE_ROWS.0);
 
-/// The rows of a zone that are still there: a bit a row, least first.
+/// The rows of a zone that are not deleted: a bit for each row, least significant first.
 pub type ZoneBits = [u64; ZONE_WORDS];
 
-/// Which rows of a segment are gone.
+/// The deletion vector of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowMask {
     rows: RowCount,
     live: RowCount,
-    /// Ascending; each has lost a row (K4).
+    /// Ascending; each has a deleted row (K4).
     zones: Vec<(u32, ZoneBits)>,
 }
 
 impl RowMask {
-    /// A mask of a segment of `rows` rows, of which these are gone. Rows may come twice and in any
-    /// order.
+    /// A mask of a segment of `rows` rows, of which those in `gone` are deleted. Rows may occur
+    /// twice and in any order.
     ///
     /// # Panics
     /// If a row is not below `rows`, or the segment is larger than `limits::SEGMENT_ROWS`.
@@ -55,7 +55,7 @@ impl RowMask {
         RowMask { rows, live: live_rows(rows, &zones), zones }
     }
 
-    /// The rows that are in both masks of one segment.
+    /// The rows that are live in both masks of one segment.
     ///
     /// # Panics
     /// If the segments differ in size.
@@ -76,19 +76,19 @@ impl RowMask {
         RowMask { rows: self.rows, live: live_rows(self.rows, &zones), zones }
     }
 
-    /// How many rows the segment has, with those that are gone.
+    /// Number of rows of the segment, including deleted ones.
     #[must_use]
     pub fn rows(&self) -> RowCount {
         self.rows
     }
 
-    /// How many rows are still there.
+    /// Number of rows that are not deleted.
     #[must_use]
     pub fn live(&self) -> RowCount {
         self.live
     }
 
-    /// Which rows of a zone are still there; `None` if all are.
+    /// The live rows of a zone; `None` if all are live.
     #[must_use]
     pub fn zone(&self, zone: u64) -> Option<&ZoneBits> {
         let zone = u32::try_from(zone).ok()?;
@@ -96,14 +96,14 @@ impl RowMask {
         Some(&self.zones[at].1)
     }
 
-    /// Whether a row is still there.
+    /// Returns true if a row is not deleted.
     #[must_use]
     pub fn is_live(&self, row: u64) -> bool {
         let (word, bit) = position(row);
         self.zone(row / limits::ZONE_ROWS.0).is_none_or(|bits| bits[word] >> bit & 1 == 1)
     }
 
-    /// The rows that are gone, ascending.
+    /// The deleted rows, ascending.
     pub fn gone(&self) -> impl Iterator<Item = u64> {
         let rows = self.rows.0;
         self.zones.iter().flat_map(move |(zone, bits)| {
@@ -116,13 +116,13 @@ impl RowMask {
         })
     }
 
-    /// How much memory it takes.
+    /// The memory of the mask in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of::<RowMask>() + self.zones.len() * size_of::<(u32, ZoneBits)>()
     }
 
-    /// The bytes of its file.
+    /// The bytes of the mask's file.
     #[must_use]
     pub fn encode(&self, table: TableId, segment: SegmentId) -> Vec<u8> {
         let mut w = ByteWriter::default();
@@ -138,10 +138,10 @@ impl RowMask {
     }
 }
 
-/// The mask in these bytes, which must be the one of this segment.
+/// The mask in these bytes, which must belong to this segment.
 ///
 /// # Errors
-/// If it is not, or the bytes are damaged or of a newer version.
+/// If it does not, or the bytes are damaged or of a newer version.
 pub fn decode(bytes: &[u8], table: TableId, segment: SegmentId) -> Result<RowMask, DecodeError> {
     let mut r = envelope::decode(&KIND, bytes)?;
     let start = r.offset();
@@ -204,7 +204,7 @@ fn position(row: u64) -> (usize, u64) {
     (usize::try_from(in_zone / 64).expect("below ZONE_WORDS"), in_zone % 64)
 }
 
-/// A bit for every row that the segment has in a zone.
+/// The bitmap of a zone with all its rows.
 fn full_zone(rows: RowCount, zone: u32) -> ZoneBits {
     let first = u64::from(zone) * limits::ZONE_ROWS.0;
     let mut left = rows.0.saturating_sub(first).min(limits::ZONE_ROWS.0);

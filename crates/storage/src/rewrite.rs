@@ -1,19 +1,19 @@
-//! Runs become new segments, or images, with the same rows in order: how a tail is coalesced and
-//! sealed, and how segments are merged.
+//! Rewrites runs as new segments, or images, with the same rows in order: used to coalesce and
+//! flush memtables, and to compact segments.
 //!
-//! - RW1. The rows are those of the runs without those that masks say are gone, ordered by
-//!   timestamp, then by the order of the runs, then as they stand in their run. No output reaches
-//!   over the end of a partition.
-//! - RW2. A column that a run does not have is NULL there; a column that the schema does not have
-//!   is left out.
-//! - RW3. Nothing is changed: what fails leaves its input, and files that nobody names.
-//! - RW4. Values go from code to value and back to code. Texts of a dictionary are looked up once
-//!   for each of its values, and compressed ones are copied if all are compressed alike.
-//! - RW5. Memory: for each row of a segment that is being made, four bytes if runs overlap, and
-//!   four more for a column of codes; the timestamps of a page frame of each run that is being
-//!   read; a column as it is encoded, and a page frame of its values (`TextLimits`).
+//! - RW1. The rows are those of the runs except the deleted ones, ordered by timestamp, then by the
+//!   order of the runs, then by their position in the run. No output extends past the end of a
+//!   partition.
+//! - RW2. A column that a run does not have is NULL in its rows; a column that the schema does not
+//!   have is dropped.
+//! - RW3. The input is never changed: a failed rewrite leaves it, and unreferenced files.
+//! - RW4. Values are decoded and encoded again. Strings of a dictionary are looked up once for each
+//!   of its values, and compressed strings are copied if all use the same table.
+//! - RW5. Memory: for each row of the segment being written, four bytes if runs overlap, and four
+//!   more for a column of codes; the timestamps of a page frame of each run being read; one encoded
+//!   column, and a page frame of its values (`TextLimits`).
 //!
-//! Not here: which runs are rewritten, and the commit that replaces them (`database`).
+//! Not here: the choice of the runs, and the commit that replaces them (`database`).
 
 mod merge;
 mod columns;
@@ -39,30 +39,30 @@ use crate::symbols::SymbolTables;
 use columns::Source;
 use merge::{FramePlan, Merge, Piece, Planner};
 
-/// What is rewritten.
+/// The input of a rewrite.
 #[derive(Debug, Clone, Copy)]
 pub struct Rewrite<'a> {
-    /// Which table.
+    /// The table.
     pub table: TableId,
-    /// Its columns now.
+    /// The current columns.
     pub schema: &'a Schema,
     /// The dictionaries of its symbol columns, with all symbols of the runs.
     pub symbols: &'a SymbolTables,
-    /// In the order in which equal timestamps stand.
+    /// The runs, in the order in which rows with equal timestamps follow each other.
     pub runs: &'a [Arc<SegmentRun>],
 }
 
-/// Makes the file of a new segment.
+/// Creates the file of a new segment.
 pub type NewSegment<'a> = &'a mut dyn FnMut(PartitionKey) -> Result<(SegmentId, Arc<dyn DiskFile>)>;
 
-/// Where text makes a segment end before it has all its rows.
+/// Limits of strings at which a segment ends before it has all its rows.
 #[derive(Debug, Clone, Copy)]
 struct TextLimits {
     /// Stored bytes of a column of one segment: encoded columns are in memory until they are
     /// written.
     segment_bytes: u64,
-    /// Bytes of a column of one page frame: offsets have four bytes, and the texts of a page frame
-    /// are in memory while it is encoded.
+    /// Bytes of a column of one page frame: offsets have four bytes, and the strings of a page
+    /// frame are in memory while it is encoded.
     frame_bytes: u64,
 }
 
@@ -97,7 +97,7 @@ pub fn to_segments(
     Ok(written)
 }
 
-/// Puts the rows into new images.
+/// Writes the rows into new images.
 ///
 /// # Errors
 /// If a run cannot be read.
@@ -135,15 +135,15 @@ fn readers_of(rewrite: &Rewrite<'_>) -> Result<Vec<Arc<Reader>>> {
     rewrite.runs.iter().map(|run| run.reader()).collect()
 }
 
-/// Whether texts are compressed anew.
+/// The choice whether strings are compressed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compress {
     Texts,
-    /// It takes more time than it saves memory.
+    /// Compression would take more time than it is worth for the memory saved.
     Nothing,
 }
 
-/// A segment that is to be made: which rows it has.
+/// The rows of a segment to be written.
 struct SegmentPlan {
     partition: PartitionKey,
     frames: Vec<FramePlan>,
@@ -151,18 +151,18 @@ struct SegmentPlan {
     max_ts: i64,
 }
 
-/// A rewrite on its way.
+/// A rewrite in progress.
 struct Job<'a> {
     rewrite: &'a Rewrite<'a>,
     text_limits: TextLimits,
     readers: &'a [Arc<Reader>],
-    /// Those of the schema that some run has.
+    /// The columns of the schema that some run has.
     columns: Vec<&'a Column>,
-    /// One a column: what its texts are compressed with.
+    /// The string compressor of each column.
     compressors: Vec<StringCompressor>,
     merge: Merge<'a>,
     planner: Planner,
-    /// Rows that were taken from `merge` and turned out to be of the next segment.
+    /// Rows that were taken from `merge` and belong to the next segment.
     ahead: VecDeque<Piece>,
 }
 
@@ -199,7 +199,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Whatever rows it has: it may have some of every run.
+    /// The range of commits of all runs, because a segment may have rows of every run.
     fn with_commits(&self, meta: SegmentMeta) -> SegmentMeta {
         let metas = || self.rewrite.runs.iter().map(|run| &run.meta);
         let seq_first = metas().map(|meta| meta.seq_first).min().unwrap_or(SeqTxn(0));
@@ -207,8 +207,8 @@ impl<'a> Job<'a> {
         SegmentMeta { seq_first, seq_last, ..meta }
     }
 
-    /// Which rows come next: up to the end of their partition, `limits::SEGMENT_ROWS`, or as many
-    /// as fit in memory (RW5).
+    /// Plans the next segment: rows up to the end of their partition, `limits::SEGMENT_ROWS`, or as
+    /// many as fit in memory (RW5).
     fn next_segment(&mut self) -> Result<Option<SegmentPlan>> {
         let Some(min_ts) = self.next_timestamp()? else { return Ok(None) };
         let (by, unit) = (self.rewrite.schema.partition_by(), self.rewrite.schema.time_unit());
@@ -265,13 +265,13 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// A page frame of rows with timestamps before `end_ts`, or as many as there are.
+    /// The rows of the next page frame with timestamps before `end_ts`, or as many as are left.
     fn next_pieces(&mut self, end_ts: i64) -> Result<Vec<Piece>> {
         let (mut pieces, mut rows) = (Vec::new(), 0);
         while rows < FRAME_ROWS {
             let room = u32::try_from(FRAME_ROWS - rows).expect("65,536");
             let piece = match self.ahead.pop_front() {
-                // They were cut at the end of this partition when they were taken.
+                // These pieces were cut at the end of this partition when they were taken.
                 Some(piece) if piece.rows() > room => {
                     let (taken, rest) = piece.split(room);
                     self.ahead.push_front(rest);
@@ -295,7 +295,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// How much text the rows have, for each of the columns `texts`.
+    /// The bytes of strings of these rows, for each of the columns `texts`.
     fn text_bytes(&self, texts: &[usize], plan: &FramePlan) -> Result<Vec<texts::TextBytes>> {
         let of = |&at: &usize| texts::text_bytes(&mut self.source(at), plan);
         texts.iter().map(of).collect()

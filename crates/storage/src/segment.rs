@@ -1,16 +1,16 @@
-//! One segment: rows of one partition in time order, with all columns, in an immutable file or, as
-//! the image of one, in memory.
+//! Segments: rows of one partition in time order, with all columns, in an immutable file or in
+//! memory (as an image).
 //!
 //! - G1. A segment is written once and never changed; a `SegmentMeta` in the log or a manifest
 //!   makes it part of its table.
-//! - G2. Rows ascend by designated timestamp; equal ones stand in the order they were committed.
-//! - G3. What `encode` takes in, `decode` gives back: every type, every bit pattern but NaN's
+//! - G2. Rows ascend by designated timestamp; equal ones are in the order of their commits.
+//! - G3. `decode` returns the values that `encode` took: every type, every bit pattern except NaN's
 //!   payload.
 //! - G4. The bytes of a page frame and column are checked against their CRC before they are first
 //!   used after open.
 //!
-//! Bytes: docs/format.md, Segment; the layout is in `model::layout`. Not here: which segments make
-//! a table (`database`), sorting rows (`ingest`).
+//! Bytes: docs/format.md, Segment; the layout is in `model::layout`. Not here: the set of segments
+//! of a table (`database`), sorting rows (`ingest`).
 
 pub mod intern;
 mod fsst;
@@ -36,14 +36,14 @@ pub use read::Reader;
 pub(crate) use read::{ImageBytes, check_length, image_path};
 pub use write::{Direct, RegionSink, Writer, WriterSpec};
 
-/// What WAL records and manifests carry of a segment.
+/// The description of a segment in WAL records and manifests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentMeta {
-    /// The name of its file.
+    /// The id of the segment, and the name of its file.
     pub id: SegmentId,
-    /// Where its file is.
+    /// The partition, and the directory of its file.
     pub partition: PartitionKey,
-    /// How many rows; at least one.
+    /// Number of rows; at least one.
     pub rows: RowCount,
     /// The length of its file.
     pub bytes: ByteCount,
@@ -55,20 +55,20 @@ pub struct SegmentMeta {
     pub seq_first: SeqTxn,
     /// The last commit whose rows are in it.
     pub seq_last: SeqTxn,
-    /// The CRC32C of its footer: a file under the right name with another footer is not it.
+    /// The CRC32C of its footer, which detects a file with the right name and other content.
     pub footer_crc: u32,
 }
 
 /// A segment that is complete but not committed.
 #[derive(Debug, Clone)]
 pub struct WrittenSegment {
-    /// Its numbers; the commit sets `seq_first` and `seq_last`.
+    /// The description of the segment; the commit sets `seq_first` and `seq_last`.
     pub meta: SegmentMeta,
-    /// Its file while that is open; `None` once it is synced and closed.
+    /// The file while it is open; `None` once it is synced and closed.
     pub file: Option<Arc<dyn DiskFile>>,
 }
 
-/// The description that a file which may be a segment has of itself, but for its commits.
+/// The description that a possible segment file gives of itself, except for its commits.
 pub(crate) fn meta_of(
     path: &std::path::Path,
     bytes: &[u8],
@@ -92,7 +92,7 @@ pub(crate) fn meta_of(
     })
 }
 
-/// What is wrong with a segment's bytes.
+/// The damage of a segment's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "a message is the doc of its error")]
 #[non_exhaustive]

@@ -1,14 +1,16 @@
-//! A snapshot: what a query reads of a table. It never changes, and keeps its files alive.
+//! Snapshots: the state of a table that a query reads. A snapshot never changes, and keeps its
+//! files.
 //!
 //! - R1. Rows are ordered by timestamp, then by commit, then by position in the commit.
-//! - R2. Groups ascend: reading group after group, and within a group merging runs by timestamp
+//! - R2. Groups ascend: reading group after group, and merging the runs of a group by timestamp
 //!   and, where that is equal, by their order in the group, gives R1.
 //! - R3. Two runs are in one group if and only if a chain of runs connects them in which each
-//!   overlaps the next. The last timestamp of a group may be the first of the next one, if all
-//!   rows that have it stand in the right order so.
-//! - R4. A file that no manifest names any more is removed when the last snapshot of it ends.
+//!   overlaps the next. The last timestamp of a group may be the first of the next one, if all rows
+//!   with this timestamp are then in the order of R1.
+//! - R4. A file that is no longer in a manifest is removed when the last snapshot with it is
+//!   dropped.
 //!
-//! Useful for: planning a scan. Not here: reading rows (`segment::Reader`).
+//! Not here: reading rows (`segment::Reader`).
 
 mod private;
 
@@ -32,83 +34,83 @@ pub use private::{PrivateNumbers, PrivateRows, PrivateSnapshot, encode_private, 
 /// A table as of a commit.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Which table.
+    /// The table.
     pub table: TableId,
-    /// Its name then.
+    /// The name at that time.
     pub name: String,
-    /// Its columns then.
+    /// The columns at that time.
     pub schema: Arc<Schema>,
-    /// The last commit that is in it.
+    /// The last commit that is included.
     pub seq_txn: SeqTxn,
-    /// Ascending in time (R2); for a table without designated timestamp, one a segment in the
-    /// order of commits.
+    /// The groups, ascending in time (R2); for a table without designated timestamp, one for each
+    /// segment in the order of commits.
     pub groups: Vec<ScanGroup>,
-    /// Of its symbol columns, each of which has one.
+    /// The dictionaries of its symbol columns, each of which has one.
     pub symbols: SymbolTables,
     /// See [`derived`](Snapshot::derived).
     pub derived: Derived,
 }
 
-/// What readers have worked out of a snapshot.
+/// A value that readers have derived from a snapshot.
 #[derive(Debug, Default)]
 pub struct Derived(OnceLock<Arc<dyn Any + Send + Sync>>);
 
-/// Runs that overlap in time; mostly one.
+/// An overlap group: runs that overlap in time; mostly one.
 #[derive(Debug, Clone)]
 pub struct ScanGroup {
-    /// Where they are.
+    /// The partition of the runs.
     pub partition: PartitionKey,
-    /// In the order in which equal timestamps stand (R2).
+    /// The runs, in the order in which rows with equal timestamps follow each other (R2).
     pub runs: Vec<Run>,
 }
 
-/// Rows in time order.
+/// A sorted run: rows in time order.
 #[derive(Debug, Clone)]
 pub enum Run {
     /// A segment.
     Segment(Arc<SegmentRun>),
 }
 
-/// A segment as a snapshot sees it: a file, or an image in memory.
+/// A segment in a snapshot: a file, or an image in memory.
 #[derive(Debug)]
 pub struct SegmentRun {
     /// The segment.
     pub meta: SegmentMeta,
-    /// Which of its rows are gone.
+    /// The deletion vector of the segment.
     pub mask: Option<Arc<RowMask>>,
     mask_mark: Option<MaskMark>,
     file: Arc<SegmentFile>,
 }
 
-/// The bytes of a segment of a table, shared by all snapshots that have it.
+/// The bytes of a segment, shared by all snapshots that contain it.
 #[derive(Debug)]
 pub(crate) struct SegmentFile {
     meta: SegmentMeta,
     source: Source,
-    /// Of a file it may be closed (`segment::open`).
+    /// The reader; that of a file may be closed (`segment::open`).
     reader: Arc<ReaderSlot>,
-    /// Set when its file was seen.
+    /// Set once the file was found.
     is_there: OnceLock<()>,
 }
 
-/// Where the bytes of a segment are.
+/// The place of the bytes of a segment.
 #[derive(Debug)]
 enum Source {
     File(TableFile),
     Image(ImageSource),
 }
 
-/// An image: what a reader is made of when one is first asked for, so that a run that no query
-/// reads takes little more than its bytes.
+/// An image: the input of its reader, which is created on first use, so that a run that no query
+/// reads takes little more memory than its bytes.
 #[derive(Debug)]
 struct ImageSource {
     table: TableId,
-    /// Its name in messages.
+    /// The name of the image in messages.
     path: PathBuf,
     bytes: ImageBytes,
 }
 
-/// The file of a row mask, shared by all snapshots that have it.
+/// The file of a deletion vector, shared by all snapshots that contain it.
 #[derive(Debug)]
 pub(crate) struct MaskFile {
     file: TableFile,
@@ -118,14 +120,14 @@ pub(crate) struct MaskFile {
 }
 
 impl Snapshot {
-    /// How many rows there are.
+    /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> RowCount {
         RowCount(self.segments().map(|run| run.rows().0).sum())
     }
 
-    /// Bounds of the designated timestamp, by what segments say; `None` without rows or without
-    /// such a column. Rows that are masked may have been the outermost.
+    /// Bounds of the designated timestamp, from the descriptions of segments; `None` without rows
+    /// or without such a column. Deleted rows may have been the outermost.
     #[must_use]
     pub fn min_max_ts(&self) -> Option<(i64, i64)> {
         self.schema.designated()?;
@@ -134,7 +136,7 @@ impl Snapshot {
         Some(bounds.fold(first, |(min, max), (low, high)| (min.min(low), max.max(high))))
     }
 
-    /// The same without rows that are still in the tail: what was committed up to the last seal.
+    /// The same without the rows of the memtable: the commits up to the last flush.
     #[must_use]
     pub fn sealed(&self) -> Snapshot {
         let sealed = |group: &ScanGroup| {
@@ -153,11 +155,11 @@ impl Snapshot {
         }
     }
 
-    /// What is worked out of it once for all that read it, and goes when it goes. It is of one
-    /// kind: another one is made each time.
+    /// A value that is derived from the snapshot once for all its readers, and dropped with it.
+    /// Only the first type is kept: a value of another type is made each time.
     ///
     /// # Errors
-    /// Those of making it.
+    /// The errors of `make`.
     pub fn derived<T: Any + Send + Sync>(
         &self,
         make: impl FnOnce() -> Result<T>,
@@ -168,7 +170,7 @@ impl Snapshot {
             return Ok(known);
         }
         let made = Arc::new(make()?);
-        // Another reader may have come first, with the same.
+        // Another reader may have stored the same value first.
         let _ = self.derived.0.set(Arc::clone(&made) as _);
         Ok(made)
     }
@@ -180,7 +182,7 @@ impl Snapshot {
 }
 
 impl SegmentRun {
-    /// A segment without the rows that its mask says are gone.
+    /// A segment without the rows that its deletion vector deletes.
     pub(crate) fn open(
         file: &Arc<SegmentFile>,
         mask: Option<&Arc<MaskFile>>,
@@ -190,7 +192,7 @@ impl SegmentRun {
         Ok(SegmentRun { meta: file.meta, mask, mask_mark, file: Arc::clone(file) })
     }
 
-    /// An image of commits that were counted when it was made already.
+    /// An image of the memtable, whose commits are set already.
     pub(crate) fn of_tail(
         meta: SegmentMeta,
         file: &Arc<SegmentFile>,
@@ -199,22 +201,22 @@ impl SegmentRun {
         SegmentRun { meta, mask, mask_mark: None, file: Arc::clone(file) }
     }
 
-    /// An image of `table` as a run, for whoever has no database at hand.
+    /// An image of `table` as a run, for callers without a database.
     ///
     /// # Errors
-    /// If its bytes are not what its numbers say.
+    /// If its bytes do not match its description.
     pub fn of_image(table: TableId, image: &Image) -> Result<SegmentRun> {
         let file = Arc::new(SegmentFile::replayed(table, image)?);
         Ok(SegmentRun::of_tail(image.meta, &file, None))
     }
 
-    /// Its file; of an image, what messages call it.
+    /// The path of the file; for an image, its name in messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Whether it is an image: rows that are in the log and not yet in a file.
+    /// Returns true for an image: rows that are in the log and not yet in a file.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
         matches!(self.file.source, Source::Image(_))
@@ -224,13 +226,13 @@ impl SegmentRun {
         self.mask_mark
     }
 
-    /// How many of its rows are there.
+    /// Number of rows that are not deleted.
     #[must_use]
     pub fn rows(&self) -> RowCount {
         self.mask.as_ref().map_or(self.meta.rows, |mask| mask.live())
     }
 
-    /// Returns the reader of the file, which is opened and mapped if it is not open.
+    /// Returns the reader of the segment; opens and maps the file if it is not open.
     ///
     /// # Errors
     /// If it is missing, has another length, or is not the segment that was committed.
@@ -245,7 +247,7 @@ impl SegmentFile {
         SegmentFile { meta, source, reader, is_there: OnceLock::new() }
     }
 
-    /// An image of `table` that this process has made.
+    /// An image of `table` that this process has encoded.
     pub(crate) fn in_memory(table: TableId, image: &Image) -> SegmentFile {
         SegmentFile::of_image(table, image.meta, ImageBytes::Heap(Arc::clone(&image.bytes)))
     }
@@ -257,10 +259,10 @@ impl SegmentFile {
         SegmentFile { meta, source, reader: Arc::default(), is_there: OnceLock::new() }
     }
 
-    /// An image of `table` that comes from a log.
+    /// An image of `table` that was read from a log.
     ///
     /// # Errors
-    /// If its bytes are not what its numbers say.
+    /// If its bytes do not match its description.
     pub(crate) fn replayed(table: TableId, image: &Image) -> Result<SegmentFile> {
         let file = SegmentFile::in_memory(table, image);
         file.open()?;
@@ -279,7 +281,7 @@ impl SegmentFile {
         &self.meta
     }
 
-    /// No manifest names it any more (D3).
+    /// Marks the file as removable: it is in no manifest any more (D3).
     pub(crate) fn discard(&self) {
         if let Source::File(file) = &self.source {
             file.discard();
@@ -293,8 +295,8 @@ impl SegmentFile {
         }
     }
 
-    /// Checks that its file is there, as long as it was made; one that was seen is not looked for
-    /// again.
+    /// Checks that the file exists with the committed length; a file that was found once is not
+    /// checked again.
     pub(crate) fn check_there(&self) -> Result<()> {
         let Source::File(file) = &self.source else { return Ok(()) };
         if self.is_there.get().is_some() {
@@ -326,7 +328,7 @@ impl SegmentFile {
             }
         };
         let (folder, path) = (file.folder(), file.path());
-        // The reader compares lengths; only that there is no file at all it cannot know.
+        // The reader compares lengths, but does not distinguish a missing file.
         if !folder.disk().exists(path).map_err(Error::disk("open segment"))? {
             return Err(Error::missing(path));
         }
@@ -347,7 +349,7 @@ impl MaskFile {
         &self.file
     }
 
-    /// The rows that are left, read when first asked for.
+    /// The live rows, read on first use.
     pub(crate) fn mask(&self) -> Result<Arc<RowMask>> {
         if let Some(mask) = self.mask.get() {
             return Ok(Arc::clone(mask));
@@ -356,7 +358,7 @@ impl MaskFile {
         Ok(Arc::clone(self.mask.get_or_init(|| mask)))
     }
 
-    /// The rows that are left, as the file says now.
+    /// The live rows, read from the file now.
     pub(crate) fn read(&self) -> Result<RowMask> {
         let (folder, path) = (self.file.folder(), self.file.path());
         let bytes = envelope::read(folder.disk().as_ref(), path, "read row mask")?;
@@ -372,15 +374,15 @@ impl MaskFile {
     }
 }
 
-/// What rows are ordered by where their timestamps are equal (R1): segments of one commit and
-/// partition are numbered in the order of their rows.
+/// The order of rows with equal timestamps (R1): segments of one commit and partition are numbered
+/// in the order of their rows.
 fn tie_order(meta: &SegmentMeta) -> (SeqTxn, SeqTxn, i64, i64, SegmentId) {
     (meta.seq_first, meta.seq_last, meta.min_ts, meta.max_ts, meta.id)
 }
 
-/// Which segments make which scan group, by their positions in `metas`.
+/// Computes the overlap groups of segments, as positions in `metas`.
 ///
-/// `is_ordered` says whether the table has a designated timestamp; without one nothing overlaps.
+/// `is_ordered` is true if the table has a designated timestamp; without one nothing overlaps.
 #[must_use]
 pub fn scan_groups(metas: &[SegmentMeta], is_ordered: bool) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..metas.len()).collect();
@@ -388,8 +390,8 @@ pub fn scan_groups(metas: &[SegmentMeta], is_ordered: bool) -> Vec<Vec<usize>> {
         order.sort_by_key(|&at| tie_order(&metas[at]));
         return order.into_iter().map(|at| vec![at]).collect();
     }
-    // A timestamp with the tie order behind it: compared so, no two segments share an instant, and
-    // those that only touch do not overlap if they stand in the right order (R3).
+    // A timestamp followed by the tie order: compared so, no two segments share an instant, and
+    // segments that only touch do not overlap if they are in the right order (R3).
     let first = |at: usize| (metas[at].min_ts, tie_order(&metas[at]));
     let last = |at: usize| (metas[at].max_ts, tie_order(&metas[at]));
     order.sort_by_key(|&at| first(at));
@@ -408,11 +410,12 @@ pub fn scan_groups(metas: &[SegmentMeta], is_ordered: bool) -> Vec<Vec<usize>> {
     groups
 }
 
-/// The groups of a table's segments, sorted once, to which tails are added commit by commit.
+/// The overlap groups of a table's segments, sorted once, to which memtables are added on each
+/// commit.
 #[derive(Debug)]
 pub(crate) struct GroupedSegments {
     groups: Vec<ScanGroup>,
-    /// Of each group: both ascend (R2).
+    /// The bounds of each group: both ascend (R2).
     bounds: Vec<(i64, i64)>,
     is_ordered: bool,
 }
@@ -424,12 +427,12 @@ impl GroupedSegments {
         GroupedSegments { groups, bounds, is_ordered }
     }
 
-    /// All groups, with a tail. Only groups that the tail meets are sorted anew.
+    /// All groups, with a memtable. Only groups that overlap the memtable are sorted anew.
     pub(crate) fn with_tail(&self, tail: Vec<SegmentRun>) -> Vec<ScanGroup> {
         let low = tail.iter().map(|run| run.meta.min_ts).min();
         let high = tail.iter().map(|run| run.meta.max_ts).max();
         let (Some(low), Some(high)) = (low, high) else { return self.groups.clone() };
-        // Without order, the one instant 0 is that of all.
+        // Without order, all runs have the instant 0.
         let start = self.bounds.partition_point(|&(_, max)| max < low);
         let end = self.bounds.partition_point(|&(min, _)| min <= high).max(start);
         let met = self.groups[start..end].iter().flat_map(|group| &group.runs);

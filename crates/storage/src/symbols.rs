@@ -1,13 +1,13 @@
 //! Symbol dictionaries: the strings of a symbol column, each stored once under its `SymbolId`.
 //!
-//! - Y1. Ids are given in order, from 0, without gaps; the text of an id never changes.
+//! - Y1. Ids are assigned in order, from 0, without gaps; the string of an id never changes.
 //! - Y2. A [`SymbolTable`] never changes. A longer one shares its parts with the shorter one.
-//! - Y3. A record or manifest names how far a file is committed, as a [`SymbolMark`]; it is the end
-//!   of an extent, and everything before it was synced before the record was written.
-//! - Y4. Bytes behind the last mark are of nobody, and are cut off when the database is opened.
+//! - Y3. A record or manifest contains the committed end of a file, as a [`SymbolMark`]; it is the
+//!   end of an extent, and everything before it was synced before the record was written.
+//! - Y4. Bytes after the last mark are unused, and are cut off when the database is opened.
 //!
-//! Texts that were interned by an import which then failed stay in the dictionary and harm nobody.
-//! Bytes: docs/format.md, Symbol file. The growing side is in `symbols/dictionary.rs`.
+//! Strings that were interned by an import which then failed stay in the dictionary, which is
+//! harmless. Bytes: docs/format.md, Symbol file. The growing side is in `symbols/dictionary.rs`.
 
 mod dictionary;
 
@@ -30,41 +30,42 @@ pub(crate) use dictionary::{Dictionary, file_name, parse_file_name};
 pub const HEADER_BYTES: usize = 8 + 4 + 8 + 4 + 4;
 const MAGIC: [u8; 8] = *b"TIDESYM\0";
 const VERSION: u32 = 1;
-/// First id, count, bytes of text, checksum.
+/// First id, count, bytes of strings, checksum.
 const EXTENT_HEADER_BYTES: usize = 4 + 4 + 4 + 4;
-/// An extent that reaches this many bytes of text is closed, so that reading needs no more memory.
+/// Bytes of strings at which an extent is closed, so that reading needs no more memory.
 const EXTENT_TEXT_BYTES: usize = 1 << 20;
-/// What an extent holds at most: it is closed by its last value.
+/// Maximal bytes of strings of an extent: its last value closes it.
 const EXTENT_TEXT_BYTES_MAX: usize = EXTENT_TEXT_BYTES + limits::SYMBOL_BYTES;
-/// An extent of this many values is closed.
+/// Values at which an extent is closed.
 const EXTENT_VALUES: usize = 65_536;
-/// Parts with more text are not joined: their offsets are four bytes.
+/// Bytes of strings above which parts are not joined: their offsets have four bytes.
 const PART_TEXT_BYTES: usize = 1 << 30;
 
-/// How far a symbol file is committed (Y3).
+/// The committed end of a symbol file (Y3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct SymbolMark {
-    /// How many values.
+    /// Number of values.
     pub count: u32,
-    /// How many bytes of the file; 0 if there is no file.
+    /// Bytes of the file; 0 if there is no file.
     pub bytes: u64,
 }
 
-/// Texts of consecutive symbols of a column, as a record carries them.
+/// Strings of consecutive symbols of a column, as a record contains them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SymbolTexts {
     /// The column.
     pub column: ColumnId,
-    /// The id of the first text.
+    /// The id of the first string.
     pub first: u32,
-    /// At least one.
+    /// The strings; at least one.
     pub texts: BatchTexts,
 }
 
 /// The dictionary of one symbol column as of some moment (Y2).
 #[derive(Debug, Clone, Default)]
 pub struct SymbolTable {
-    /// Consecutive ids. Each part has more than twice the values of the next, so they are few.
+    /// Parts with consecutive ids. Each has more than twice the values of the next, so they are
+    /// few.
     parts: Vec<Arc<Part>>,
     len: u32,
     hasher: RandomState,
@@ -74,7 +75,7 @@ pub struct SymbolTable {
 #[derive(Debug, Clone, Default)]
 pub struct SymbolTables(pub(crate) BTreeMap<ColumnId, Arc<SymbolTable>>);
 
-/// Values under consecutive ids, found by text through an index of four bytes a value.
+/// Values with consecutive ids, found by string through an index of four bytes for each value.
 #[derive(Debug, Default)]
 struct Part {
     first: u32,
@@ -85,7 +86,7 @@ struct Part {
 }
 
 impl SymbolTexts {
-    /// The id behind the last text.
+    /// The id after the last string.
     #[must_use]
     pub fn end(&self) -> u32 {
         self.first + u32::try_from(self.texts.len()).expect("limits::SYMBOLS")
@@ -93,13 +94,13 @@ impl SymbolTexts {
 }
 
 impl SymbolTables {
-    /// The dictionary of a column; `None` if it is no symbol column of the table.
+    /// The dictionary of a column; `None` if it is not a symbol column of the table.
     #[must_use]
     pub fn get(&self, column: ColumnId) -> Option<&Arc<SymbolTable>> {
         self.0.get(&column)
     }
 
-    /// Whether each dictionary has as many values as in `other`.
+    /// Returns true if each dictionary has as many values as in `other`.
     #[must_use]
     pub fn is_as_long_as(&self, other: &SymbolTables) -> bool {
         let len = |tables: &SymbolTables, column: &ColumnId| {
@@ -108,7 +109,7 @@ impl SymbolTables {
         self.0.keys().chain(other.0.keys()).all(|column| len(self, column) == len(other, column))
     }
 
-    /// The ids of texts of a column; those that are new get the next ones.
+    /// The ids of strings of a column; new strings get the next ids.
     pub(crate) fn intern(&mut self, column: ColumnId, texts: &[&[u8]]) -> Result<Vec<SymbolId>> {
         let known = self.0.entry(column).or_default();
         let mut part = Part { first: known.len, ..Part::default() };
@@ -138,7 +139,7 @@ impl SymbolTables {
     }
 }
 
-/// Of dictionaries that are in memory; for tests and for segments outside of a database.
+/// Builds the tables from dictionaries in memory; for tests and for segments outside of a database.
 impl FromIterator<(ColumnId, Arc<SymbolTable>)> for SymbolTables {
     fn from_iter<I: IntoIterator<Item = (ColumnId, Arc<SymbolTable>)>>(tables: I) -> SymbolTables {
         SymbolTables(tables.into_iter().collect())
@@ -146,10 +147,10 @@ impl FromIterator<(ColumnId, Arc<SymbolTable>)> for SymbolTables {
 }
 
 impl SymbolTable {
-    /// A dictionary of these texts, which must differ; their ids are their positions.
+    /// A dictionary of these strings, which must differ; their ids are their positions.
     ///
     /// # Panics
-    /// If two are equal, or they are more than `limits::SYMBOLS`.
+    /// If two are equal, or there are more than `limits::SYMBOLS`.
     #[must_use]
     pub fn of<T: AsRef<[u8]>>(texts: &[T]) -> SymbolTable {
         let table = SymbolTable::default();
@@ -160,19 +161,19 @@ impl SymbolTable {
         table.extended(part)
     }
 
-    /// How many values there are.
+    /// Number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there is no value.
+    /// Returns true if there is no value.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The text of an id; it is UTF-8.
+    /// The string of an id; it is UTF-8.
     ///
     /// # Panics
     /// If the id is not below `len`.
@@ -184,25 +185,25 @@ impl SymbolTable {
         part.text(id.0 - part.first)
     }
 
-    /// The id of a text.
+    /// The id of a string.
     #[must_use]
     pub fn find(&self, text: &[u8]) -> Option<SymbolId> {
         self.find_hashed(self.hash(text), text)
     }
 
-    /// Every text in the order of ids.
+    /// Every string in the order of ids.
     pub fn texts(&self) -> impl Iterator<Item = &[u8]> {
         self.parts.iter().flat_map(|part| part.texts())
     }
 
-    /// The texts of ids from `first` on, below `end`.
+    /// The strings of ids from `first` on, below `end`.
     pub(crate) fn texts_between(&self, first: u32, end: u32) -> BatchTexts {
         let mut texts = BatchTexts::default();
         (first..end).for_each(|id| texts.push(self.text(SymbolId(id))));
         texts
     }
 
-    /// This table and behind it the values of one that has more.
+    /// This table, followed by the further values of a longer one.
     pub(crate) fn continued(&self, longer: &SymbolTable) -> SymbolTable {
         let mut part = Part { first: self.len, ..Part::default() };
         for id in self.len..longer.len {
@@ -220,7 +221,8 @@ impl SymbolTable {
         self.parts.iter().find_map(|part| part.find(hash, text))
     }
 
-    /// Appends a text to the part that follows this table; `false` if it is in one of them.
+    /// Appends a string to the part that follows this table; `false` if the table or the part has
+    /// it.
     fn push(&self, part: &mut Part, text: &[u8]) -> bool {
         let hash = self.hash(text);
         if self.find_hashed(hash, text).or_else(|| part.find(hash, text)).is_some() {
@@ -239,7 +241,7 @@ impl SymbolTable {
         assert_eq!(part.first, self.len, "Y1");
         table.len += part.count();
         let mut last = part;
-        // Every value is copied as often as its part doubles: log2 of the values, at most.
+        // Every value is copied each time its part doubles: at most log2(values) times.
         while let Some(before) = table.parts.pop_if(|before| before.joins(&last)) {
             last = before.joined(&last, &table.hasher);
         }
@@ -308,14 +310,14 @@ pub(crate) fn encode_header(table: TableId, column: ColumnId) -> Vec<u8> {
     w.0
 }
 
-/// What the checksum of a header covers.
+/// The bytes that the checksum of a header covers.
 fn header_fields(version: u32, table: u64, column: u32) -> Vec<u8> {
     let mut w = ByteWriter::default();
     w.raw(&MAGIC).u32(version).u64(table).u32(column);
     w.0
 }
 
-/// The extent that begins with value `first`, which is moved behind it.
+/// The extent that begins with value `first`, which is set to the next value after it.
 pub(crate) fn encode_extent(table: &SymbolTable, first: &mut u32) -> Vec<u8> {
     let (mut ends, mut texts) = (ByteWriter::default(), Vec::new());
     let begin = *first;

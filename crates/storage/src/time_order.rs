@@ -1,14 +1,14 @@
-//! Rows in the order of time.
+//! Sorting of rows by time.
 //!
 //! - TO1. Rows ascend by timestamp; equal ones keep their order.
 //!
-//! Useful for: rows that come as they like, before they are encoded. Not here: runs that are sorted
-//! already (`rewrite`).
+//! Used for rows that arrive in any order, before they are encoded. Not here: merging of sorted
+//! runs (`rewrite`).
 
-/// Sorts rows, of which `timestamps` are the timestamps, and those with them (TO1).
+/// Sorts rows, whose timestamps are `timestamps`, together with these (TO1).
 ///
 /// # Panics
-/// If there is not a timestamp for every row.
+/// If there is not one timestamp for every row.
 #[must_use]
 pub fn sort(order: Vec<u32>, timestamps: Vec<i64>) -> (Vec<u32>, Vec<i64>) {
     assert_eq!(order.len(), timestamps.len(), "a timestamp for every row");
@@ -41,7 +41,7 @@ pub fn sort(order: Vec<u32>, timestamps: Vec<i64>) -> (Vec<u32>, Vec<i64>) {
     (sorted, keys.into_iter().map(instant).collect())
 }
 
-/// The coarsest power of a thousand units that all timestamps keep.
+/// The coarsest power of a thousand units of which all distances from `min` are multiples.
 fn time_step(timestamps: &[i64], min: i64) -> u64 {
     fn keeps<const STEP: u64>(timestamps: &[i64], min: i64) -> bool {
         timestamps.iter().all(|&ts| ts.abs_diff(min).is_multiple_of(STEP))
@@ -59,11 +59,11 @@ fn time_step(timestamps: &[i64], min: i64) -> u64 {
 
 const DIGIT_BITS: u32 = 11;
 
-/// Fewer rows are compared before the counters of a digit are even cleared.
+/// Row count below which comparing rows is faster than clearing the counters of a digit.
 const RADIX_FROM_ROWS: usize = 512;
 
-/// Sorts by `bits` bits from `low` on, eleven at a time, the lowest first: stable, so that what
-/// stands below `low` keeps its order.
+/// Sorts by `bits` bits from `low` on, eleven at a time, the lowest first. The sort is stable, so
+/// that the bits below `low` keep their order.
 fn radix_sort(mut keys: Vec<u64>, low: u32, bits: u32) -> Vec<u64> {
     let mut other = vec![0; keys.len()];
     let digits = bits.div_ceil(DIGIT_BITS).max(1);

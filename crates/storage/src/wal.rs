@@ -3,23 +3,22 @@
 //! - W1. For each table, `seq_txn` rises by exactly one from record to record, across files. All
 //!   changes of one table in one record share it.
 //! - W2. `append` returns only when its records are on disk; with `Durability::Async`, when the
-//!   operating system has them, and a flush brings them to the disk.
-//! - W3. A bad group ends the log if a write that was cut off may have left it so, and nothing
-//!   counts it as durable: a later group, a header, the beginning of another file. Otherwise it is
-//!   corruption.
+//!   operating system has them, and a sync writes them to the disk.
+//! - W3. A bad group ends the log if an interrupted write may have caused it, and no later group,
+//!   header or beginning of another file counts it as durable. Otherwise it is corruption.
 //! - W4. A group begins at a page, so that writing it touches no byte of the groups before it.
-//! - W5. A file begins where its predecessor ends, whatever else the predecessor holds: what it
-//!   has behind that place was never acknowledged, or is in the file that begins there.
+//! - W5. A file begins where its predecessor ends, whatever else the predecessor contains: bytes
+//!   after that place were never acknowledged, or are in the file that begins there.
 //! - W6. After a failed write or sync nothing more is acknowledged from that file, and its records
 //!   are in doubt until a file that begins before them is durable.
 //! - W9. Groups that are acknowledged and not yet durable stay in memory, and every new file begins
 //!   with them: a sync that fails loses nothing that was acknowledged.
-//! - W12. Where a repair has given commits of a table up, a record says up to which: the next one
-//!   goes on there.
+//! - W12. If a repair has given up commits of a table, a record says up to which commit: the next
+//!   commit continues there.
 //! - HD1. A file of its own names the newest file of the log (`head`).
 //!
-//! Bytes: docs/format.md, Log. Not here: what records do to tables (`manifest`, `database`), and
-//! when checkpoints make a part of the log unnecessary (`database::checkpoint`).
+//! Bytes: docs/format.md, Log. Not here: the effect of records on tables (`manifest`, `database`),
+//! and the checkpoints that make a part of the log obsolete (`database::checkpoint`).
 
 mod record;
 mod group;

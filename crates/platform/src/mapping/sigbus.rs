@@ -1,13 +1,14 @@
-//! Names the file when reading a mapping fails: a table of all mappings, and a signal handler.
+//! Handler of SIGBUS that names the file whose mapping could not be read, from a table of all
+//! mappings.
 //!
-//! SIGBUS means that a mapped page cannot be had: the file was cut, or its disk failed. There is
-//! no way back into the code that was reading, so the process ends, and says why.
+//! SIGBUS means that a mapped page is not available: the file was truncated, or its disk failed.
+//! Execution cannot continue in the code that was reading, so the process ends with a message.
 //!
 //! - B1. The handler allocates nothing, locks nothing, and frees nothing.
-//! - B2. A slot is written by whoever holds `VACANT`, with an odd version meanwhile; the handler
-//!   trusts only what it read under one and the same even version.
+//! - B2. A slot is written only under the lock of `VACANT`, with an odd version meanwhile; the
+//!   handler trusts only values that it read under one and the same even version.
 //! - B3. A slot is cleared before its pages are unmapped and before its name is freed. So a slot
-//!   that holds the address of a failing read stays as it is while the handler looks at it: the
+//!   that holds the address of a failing read does not change while the handler reads it: the
 //!   failing thread itself keeps the mapping alive.
 //! - B4. Slots are never freed.
 
@@ -19,14 +20,14 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The exit code of a process that lost a mapped file.
+/// The exit code of a process that could not read a mapped file.
 const EXIT_CODE: libc::c_int = 70;
 
 /// A database of a few hundred segments needs one shelf.
 const SHELF_SLOTS: usize = 1024;
 
 static TABLE: Shelf = Shelf::new();
-/// Slots that name no mapping. The first shelf is added at the first use.
+/// Slots without a mapping. The first shelf is added at the first use.
 static VACANT: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 
 struct Shelf {
@@ -50,8 +51,8 @@ pub(super) struct Registration {
     name: Box<[u8]>,
 }
 
-/// From now on, a failing read of a mapped file ends the process with exit code 70 and a message
-/// that names the file. Any other SIGBUS does what it always did.
+/// Installs the handler: a failing read of a mapped file ends the process with exit code 70 and a
+/// message that names the file. Any other SIGBUS keeps its default action.
 pub fn install_sigbus_handler() {
     // SAFETY: `sigaction` is plain integers, for which zeros are a value.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -59,7 +60,7 @@ pub fn install_sigbus_handler() {
     action.sa_sigaction = handler as libc::sighandler_t;
     // A read may fail deep in a recursion; std gives every thread an alternate stack.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: `action` is ours, and `on_sigbus` keeps to what a handler may do (B1).
+    // SAFETY: `action` is ours, and `on_sigbus` does only what a handler may do (B1).
     let status = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) };
     assert_eq!(status, 0, "SIGBUS can be handled");
 }
@@ -113,8 +114,8 @@ impl Slot {
         self.version.fetch_add(1, SeqCst);
     }
 
-    /// The name of the mapping, if `address` is in it. A slot that is being written holds some
-    /// other mapping (B3).
+    /// The name of the mapping, if `address` is in it. A slot that is being written belongs to
+    /// another mapping (B3).
     fn name_of(&self, address: usize) -> Option<(*const u8, usize)> {
         let version = self.version.load(SeqCst);
         let (start, end) = (self.start.load(SeqCst), self.end.load(SeqCst));
@@ -155,16 +156,16 @@ extern "C" fn on_sigbus(
     while let Some(Shelf { slots, next }) = shelf.filter(|_| is_from_kernel) {
         if let Some((name, bytes)) = slots.iter().find_map(|slot| slot.name_of(address)) {
             say(b"tidegate: cannot read ");
-            // SAFETY: the name lives as long as its mapping, and that is being read (B3).
+            // SAFETY: the name lives as long as its mapping, which is being read (B3).
             say(unsafe { std::slice::from_raw_parts(name, bytes) });
             say(b": the file was cut or its disk failed (SIGBUS)\n");
-            // SAFETY: ends the process without running anything else of it (B1).
+            // SAFETY: ends the process without running any other code of it (B1).
             unsafe { libc::_exit(EXIT_CODE) };
         }
         shelf = next.get().map(|next| &**next);
     }
-    // Not ours: with the default action in place, the read fails again and ends the process. A
-    // signal that somebody sent does not come again by itself, so it is raised.
+    // Not our mapping: with the default action restored, the read fails again and ends the process.
+    // A signal that another process sent does not recur by itself, so it is raised.
     // SAFETY: both may be called in a handler.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
@@ -174,7 +175,7 @@ extern "C" fn on_sigbus(
     }
 }
 
-/// To standard error, as far as it takes it.
+/// Writes to standard error as much as it accepts.
 fn say(text: &[u8]) {
     // SAFETY: `text` is valid for its length, and `write` may be called in a handler.
     let _ = unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
@@ -184,7 +185,7 @@ fn say(text: &[u8]) {
 mod tests {
     use super::*;
 
-    /// The name under which the table has an address, if any.
+    /// The name that the table has for an address, if any.
     fn lookup(address: usize) -> Option<Vec<u8>> {
         let mut shelf = Some(&TABLE);
         while let Some(Shelf { slots, next }) = shelf {
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(again.name(), Path::new("again"));
     }
 
-    /// Runs itself in a child, because it kills the process.
+    /// Runs itself in a child process, because the signal kills the process.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_page_that_is_not_ours_gets_the_default_action() {
@@ -243,7 +244,7 @@ mod tests {
         install_sigbus_handler();
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
-        // SAFETY: that the file is cut under the mapping is what the test is about.
+        // SAFETY: the test cuts the file under the mapping on purpose.
         let pages = unsafe { memmap2::Mmap::map(&file).unwrap() };
         file.set_len(0).unwrap();
         std::hint::black_box(pages[0]);

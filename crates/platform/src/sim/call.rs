@@ -1,11 +1,11 @@
-//! The calls of a simulated disk: how many there were, and which of them are to fail.
+//! Calls of a simulated disk: their counts, and the faults planned for them.
 
 use std::path::{Path, PathBuf};
 
-/// An error that a call of a simulated disk fails with.
+/// An error with which a call of a simulated disk fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SimErrno {
-    /// EMFILE: the process has as many open files as it may have.
+    /// EMFILE: the process has reached its limit of open files.
     TooManyFiles,
     /// EIO.
     Io,
@@ -18,7 +18,7 @@ pub enum SimErrno {
 }
 
 impl SimErrno {
-    /// All of them.
+    /// All errors.
     pub const ALL: [SimErrno; 5] = [
         SimErrno::TooManyFiles,
         SimErrno::Io,
@@ -41,39 +41,39 @@ impl SimErrno {
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SimCall {
-    /// Opens a file that exists, or a folder to sync it.
+    /// Opens a file that exists, or a directory to sync it.
     Open,
     /// Opens a file that may be new.
     Create,
-    /// Looks at a file or folder, or hints at it.
+    /// Looks up the metadata of a file or directory, or gives a hint about it.
     Stat,
-    /// Lists a folder.
+    /// Lists a directory.
     List,
-    /// Makes folders.
+    /// Creates directories.
     MakeDir,
-    /// Renames a file or folder.
+    /// Renames a file or directory.
     Rename,
-    /// Removes a file or folder.
+    /// Removes a file or directory.
     Remove,
     /// Reads from a file.
     Read,
     /// Maps a file.
     Map,
-    /// Writes to a file: here nothing is written; see also `SimDisk::fail_write_at`.
+    /// Writes to a file. A planned fault writes nothing; see also `SimDisk::fail_write_at`.
     Write,
-    /// Cuts or lengthens a file.
+    /// Truncates or extends a file.
     Resize,
-    /// Syncs a file: here nothing becomes durable; see also `SimDisk::fail_sync_at`.
+    /// Syncs a file. A planned fault makes nothing durable; see also `SimDisk::fail_sync_at`.
     Sync,
-    /// Syncs a folder that is open.
+    /// Syncs a directory that is open.
     SyncDir,
     /// Takes a lock.
     Lock,
 }
 
 impl SimCall {
-    /// All calls that can fail without a sign of what has become of the bytes: a sync that fails
-    /// may have lost some, which `SimDisk::fail_sync_at` is for.
+    /// All calls whose failure cannot lose bytes. A sync that fails may have lost some, which
+    /// `SimDisk::fail_sync_at` simulates.
     pub const HARMLESS: [SimCall; 12] = [
         SimCall::Open,
         SimCall::Create,
@@ -90,7 +90,7 @@ impl SimCall {
     ];
     const COUNT: usize = SimCall::Lock as usize + 1;
 
-    /// What an error calls it.
+    /// The name of the call in an error.
     pub(super) fn name(self) -> &'static str {
         match self {
             SimCall::Open | SimCall::Create => "open",
@@ -110,7 +110,7 @@ impl SimCall {
     }
 }
 
-/// Counts calls, and knows which of them are to fail.
+/// Counts calls, and decides which of them fail.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     counts: [u64; SimCall::COUNT],
@@ -145,7 +145,7 @@ impl Faults {
         self.folders.clear();
     }
 
-    /// Counts a call, and says with which error it is to fail.
+    /// Counts a call, and returns the error with which it fails, if it does.
     pub(super) fn happens(&mut self, call: SimCall, path: &Path) -> Option<SimErrno> {
         self.counts[call as usize] += 1;
         let is_in = |(dir, calls, _): &&(PathBuf, Vec<SimCall>, SimErrno)| {

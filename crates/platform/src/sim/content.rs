@@ -1,7 +1,7 @@
 //! The bytes of a simulated file: sparse, and cheap to copy.
 //!
-//! - C1. No page begins at or after `len`, and bytes of the last page after it are zero. So
-//!   whatever lengthens a file finds zeros there.
+//! - C1. No page begins at or after `len`, and bytes of the last page after it are zero. So an
+//!   extended file has zeros there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::usize_of;
 type Page = [u8; 4096];
 const PAGE_BYTES: u64 = size_of::<Page>() as u64;
 
-/// Pages that are shared until one of their owners changes them. A page that is missing is zero.
+/// Pages that are shared until one of their owners changes them. A missing page is zero.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     pages: BTreeMap<u64, Arc<Page>>,
@@ -36,7 +36,7 @@ impl Content {
         buf.len()
     }
 
-    /// Writes `bytes`; the file grows if need be.
+    /// Writes `bytes`; the file grows if necessary.
     pub(super) fn write(&mut self, bytes: &[u8], offset: u64) {
         if bytes.is_empty() {
             return;
@@ -48,7 +48,7 @@ impl Content {
         self.len = self.len.max(offset + bytes.len() as u64);
     }
 
-    /// Cuts the file, or lengthens it with zeros.
+    /// Truncates the file, or extends it with zeros.
     pub(super) fn set_len(&mut self, len: u64) {
         if len < self.len {
             self.pages.split_off(&len.div_ceil(PAGE_BYTES));
@@ -60,8 +60,8 @@ impl Content {
     }
 }
 
-/// Cuts a range of a file where pages meet: the page, where in it the part begins, and the part
-/// of the caller's buffer.
+/// Splits a range of a file at page boundaries: the page, the offset in it, and the part of the
+/// caller's buffer.
 fn parts(offset: u64, bytes: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {

@@ -16,7 +16,7 @@ use super::content::Content;
 use super::random::Random;
 use crate::usize_of;
 
-/// What a disk writes in one piece.
+/// The unit that a disk writes atomically.
 type Sector = [u8; 512];
 const SECTOR_BYTES: u64 = size_of::<Sector>() as u64;
 
@@ -24,9 +24,9 @@ const SECTOR_BYTES: u64 = size_of::<Sector>() as u64;
 pub(super) struct SimBytes {
     current: Content,
     durable: Content,
-    /// What was done since the last sync, in order.
+    /// The changes since the last sync, in order.
     pending: Vec<Change>,
-    /// How often it was changed, instead of when.
+    /// Number of changes, in place of a modification time.
     changes: u64,
 }
 
@@ -45,7 +45,7 @@ enum Fate {
 }
 
 impl SimBytes {
-    /// A file that was always so.
+    /// A file whose content is durable.
     fn durable(content: Content) -> SimBytes {
         SimBytes { current: content.clone(), durable: content, pending: Vec::new(), changes: 0 }
     }
@@ -91,7 +91,7 @@ impl SimBytes {
         }
     }
 
-    /// A sync that failed: what was pending is decided now, and nobody tries again.
+    /// A failed sync: the pending changes survive or are lost now, and are not synced again.
     pub(super) fn settle(&mut self, random: &mut Random) {
         self.durable = self.survivor(random);
         self.pending.clear();
@@ -136,7 +136,7 @@ impl SimBytes {
         }
     }
 
-    /// What is left without power (S2).
+    /// The content after a power loss (S2).
     fn survivor(&self, random: &mut Random) -> Content {
         let (changes, len) = self.surviving_length(random);
         let last_kept = last_kept(&self.pending[..changes], random);
@@ -155,7 +155,7 @@ impl SimBytes {
         content
     }
 
-    /// How many of the pending changes may survive, and the length that does.
+    /// Number of pending changes that may survive, and the length that does.
     fn surviving_length(&self, random: &mut Random) -> (usize, u64) {
         let count = self.pending.len();
         let durable_lens = match random.below(3) {
@@ -164,13 +164,13 @@ impl SimBytes {
             _ => usize_of(random.below(count as u64 + 1)),
         };
         let len = self.pending[..durable_lens].iter().fold(self.durable.len(), Change::len_after);
-        // The first cut that did not survive takes all that follows with it.
+        // The first truncation that did not survive takes all later changes with it.
         let lost_cut = self.pending[durable_lens..].iter().position(Change::is_cut);
         (lost_cut.map_or(count, |idx| durable_lens + idx), len)
     }
 }
 
-/// For each sector that any change survives in, the last of them.
+/// The last surviving change of each sector that has one.
 fn last_kept(changes: &[Change], random: &mut Random) -> BTreeMap<u64, usize> {
     let mut last_kept = BTreeMap::new();
     for (idx, change) in changes.iter().enumerate() {
@@ -190,7 +190,7 @@ fn last_kept(changes: &[Change], random: &mut Random) -> BTreeMap<u64, usize> {
 }
 
 impl Change {
-    /// The bytes that are not what they were: of a cut, those that are gone.
+    /// The range of bytes that change: of a truncation, those that are cut off.
     fn touched(&self) -> Range<u64> {
         match self {
             Change::Write { offset, bytes } => *offset..offset + bytes.len() as u64,
@@ -198,7 +198,7 @@ impl Change {
         }
     }
 
-    /// Does a part of what `touched` says; lengths are somebody else's.
+    /// Applies a part of the range that `touched` returns; the caller sets the length.
     fn apply(&self, content: &mut Content, part: Range<u64>) {
         match self {
             Change::Write { offset, bytes } => {

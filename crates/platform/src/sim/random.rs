@@ -1,6 +1,6 @@
-//! Numbers that look random and are the same for the same seed.
+//! Pseudo-random numbers, the same for the same seed.
 
-/// SplitMix64: small, good enough to tear files, and never stuck at a seed.
+/// SplitMix64: small, good enough to tear files, and not stuck at any seed.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 
@@ -16,7 +16,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Any number below `bound`; small bounds come out even enough.
+    /// Any number below `bound`; nearly uniform for small bounds.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         assert!(0 < bound, "there is a number below the bound");
         self.next() % bound

@@ -1,10 +1,10 @@
 //! Writes in flight on a simulated disk, as in an io_uring: done at any time, in any order.
 //!
 //! - SR1. A write that was submitted and not waited for may not have happened: a sync does not
-//!   cover it, and a caller that syncs without waiting loses it with the power.
+//!   cover it, and a caller that syncs without waiting loses it in a power loss.
 //! - SR2. The same submissions with the same seed are finished in the same order.
 //!
-//! Not here: what a write that has happened leaves on the disk (`sim/file.rs`).
+//! Not here: the effect of a completed write on the disk (`sim/file.rs`).
 
 use super::random::Random;
 use crate::Result;
@@ -31,13 +31,13 @@ impl<B: PinnedBytes> SimRing<B> {
         self.in_flight.len() == self.depth
     }
 
-    /// Takes a transfer in; nothing is written yet (SR1).
+    /// Accepts a transfer; nothing is written yet (SR1).
     pub(crate) fn submit(&mut self, transfer: Transfer<B>) {
         assert!(!self.is_full(), "the caller waits for a place");
         self.in_flight.push(transfer);
     }
 
-    /// Does any of the transfers.
+    /// Executes any one of the transfers.
     pub(crate) fn wait(&mut self) -> Option<Finished<B>> {
         let count = self.in_flight.len() as u64;
         if count == 0 {
@@ -47,7 +47,7 @@ impl<B: PinnedBytes> SimRing<B> {
         Some(do_transfer(self.in_flight.swap_remove(at)))
     }
 
-    /// Does any of them, or none.
+    /// Executes any one of the transfers, or none.
     pub(crate) fn finished(&mut self) -> Option<Finished<B>> {
         if self.random.coin() { self.wait() } else { None }
     }
@@ -55,7 +55,7 @@ impl<B: PinnedBytes> SimRing<B> {
 
 impl<B: PinnedBytes> Drop for SimRing<B> {
     fn drop(&mut self) {
-        // As a kernel does, whose outcome interests no longer.
+        // As a kernel completes them, although their results are not used.
         while self.wait().is_some() {}
     }
 }

@@ -1,10 +1,11 @@
-//! The names of a simulated disk: folders, what programs see in them, and what the disk has.
+//! The names of a simulated disk: directories as programs see them, and as the disk has them.
 //!
-//! - S1. An operation on names is durable once a folder that it changed was synced, and so are
-//!   those before it in all folders concerned: nothing durable stands on something that is not.
-//! - S2. After a loss of power, each pending operation is there or not, whatever the others are.
-//!   A rename is one operation. What is in a folder that is not there is not there either.
-//! - N1. A file or folder has at most one name, on the disk too.
+//! - S1. An operation on names is durable once a directory that it changed was synced, and so are
+//!   all earlier operations in all directories involved: nothing durable depends on something that
+//!   is not.
+//! - S2. After a power loss, each pending operation has happened or not, independently of the
+//!   others. A rename is one operation. The contents of a lost directory are lost too.
+//! - N1. A file or directory has at most one name, on the disk too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -20,11 +21,11 @@ pub(super) struct NodeId(pub(super) usize);
 
 const ROOT: NodeId = NodeId(0);
 
-/// Nodes are never removed: an open file outlives its name.
+/// The tree of names. Nodes are never removed: an open file outlives its name.
 #[derive(Debug)]
 pub(super) struct Tree {
     nodes: Vec<Node>,
-    /// What was done since the folders concerned were synced, in order.
+    /// The operations since the directories involved were synced, in order.
     pending: Vec<Operation>,
 }
 
@@ -68,7 +69,7 @@ impl Tree {
         Tree { nodes: vec![Node::Dir(Dir::default())], pending: Vec::new() }
     }
 
-    /// Whatever has this path.
+    /// The node at this path.
     pub(super) fn at(&self, path: &Path) -> io::Result<NodeId> {
         names_of(path).into_iter().try_fold(ROOT, |dir, name| {
             self.dir(dir)?.current.get(name).copied().ok_or_else(|| os_error(libc::ENOENT))
@@ -131,7 +132,7 @@ impl Tree {
         files
     }
 
-    /// How long all files are together.
+    /// The sum of the lengths of all files.
     pub(super) fn used_bytes(&self) -> u64 {
         self.files().iter().map(|(_, bytes)| bytes).sum()
     }
@@ -157,7 +158,7 @@ impl Tree {
                 }
             };
         }
-        // As mkdir has it where the name belongs to a file.
+        // As mkdir does if the name belongs to a file.
         self.dir(dir).map(drop).map_err(|_| os_error(libc::EEXIST))
     }
 
@@ -213,15 +214,15 @@ impl Tree {
         self.unlink(path, node)
     }
 
-    /// Makes the names in a folder durable (S1).
+    /// Makes the names in a directory durable (S1).
     pub(super) fn sync_dir(&mut self, dir: NodeId) {
         for operation in self.take_pending(dir) {
             self.make_durable(&operation);
         }
     }
 
-    /// A sync that failed: each operation that it was to make durable is kept or undone, and
-    /// nobody tries again.
+    /// A failed sync: each operation that it was to make durable survives or is undone, and is not
+    /// synced again.
     pub(super) fn settle_dir(&mut self, dir: NodeId, random: &mut Random) {
         for operation in self.take_pending(dir) {
             if random.coin() {
@@ -230,7 +231,7 @@ impl Tree {
         }
     }
 
-    /// What a disk might hold without power (S2).
+    /// A state that the disk may have after a power loss (S2).
     pub(super) fn after_power_loss(&self, random: &mut Random) -> Tree {
         let dirs_only = |node: &Node| match node {
             Node::File(_) => Node::File(SimBytes::default()),
@@ -278,7 +279,7 @@ impl Tree {
         }
     }
 
-    /// The folder of a path, which must exist, and the name in it.
+    /// The directory of a path, which must exist, and the name in it.
     fn place(&self, path: &Path) -> io::Result<(NodeId, OsString)> {
         let mut names = names_of(path);
         let name = names.pop().ok_or_else(|| os_error(libc::EBUSY))?;
@@ -297,7 +298,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Does an operation for programs to see; the disk may follow later.
+    /// Applies an operation for programs to see; the disk may follow later.
     fn change(&mut self, operation: Operation) {
         for edit in &operation {
             edit.apply(&mut self.dir_mut(edit.dir).current);
@@ -305,7 +306,7 @@ impl Tree {
         self.pending.push(operation);
     }
 
-    /// Takes what a sync of `dir` makes durable (S1), in order.
+    /// Removes the operations that a sync of `dir` makes durable (S1), in order.
     fn take_pending(&mut self, dir: NodeId) -> Vec<Operation> {
         let mut dirs = BTreeSet::from([dir]);
         let (mut taken, mut left) = (Vec::new(), Vec::new());
@@ -332,7 +333,7 @@ impl Tree {
         }
     }
 
-    /// Before a node gets another name (N1): the operation that took its old one may be lost.
+    /// Prepares another name for a node (N1): the operation that removed its old name may be lost.
     fn forget_durable_name(&mut self, node: NodeId) {
         for other in &mut self.nodes {
             if let Node::Dir(dir) = other {
@@ -358,7 +359,7 @@ impl Edit {
     }
 }
 
-/// The names on the way from the root.
+/// The parts of the path from the root.
 fn names_of(path: &Path) -> Vec<&OsStr> {
     let mut names = Vec::new();
     for component in path.components() {

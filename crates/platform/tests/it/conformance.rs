@@ -1,4 +1,4 @@
-//! What every disk does, real or simulated: one function, called with both.
+//! Guarantees of every disk, real or simulated: one function, called with both.
 
 use std::error::Error as _;
 use std::path::Path;
@@ -188,7 +188,7 @@ fn locks_exclude(disk: &dyn Disk, dir: &Path) {
     assert!(disk.lock(&dir.join("missing/lock")).is_err_and(|e| e.is_not_found()));
 }
 
-/// With its file a lock was gone, and another process could take a new one: two servers wrote to
+/// A lock vanished with its file, and another process could take a new one: two servers wrote to
 /// one database after `rm lock`.
 fn locked_folders_exclude(disk: &dyn Disk, dir: &Path) {
     let path = dir.join("lock");
@@ -220,7 +220,7 @@ fn errors_name_call_and_path(disk: &dyn Disk, dir: &Path) {
 }
 
 #[cfg(target_os = "linux")]
-// Root had a file made wherever a link in the folder of another user led.
+// A link in another user's directory made root create a file at its target.
 #[test]
 fn a_lock_is_made_through_no_link() {
     let dir = tempfile::tempdir().unwrap();
@@ -252,7 +252,7 @@ fn free_space_is_told() {
     assert!(free_disk_bytes(&dir.path().join("missing")).is_err_and(|e| e.is_not_found()));
 }
 
-/// More than any file may have: to ask for more than the disk has would fill it.
+/// Larger than any file can be: a request for more than the free space would fill the disk.
 #[cfg(target_os = "linux")]
 #[test]
 fn allocating_more_than_a_file_can_have_is_an_error() {
@@ -266,7 +266,7 @@ fn allocating_more_than_a_file_can_have_is_an_error() {
     assert_eq!(file.len().unwrap(), 1);
 }
 
-/// Reading around the page cache takes any offset and length, also where the kernel would not.
+/// Reads around the page cache accept any offset and length, although the kernel does not.
 #[test]
 fn direct_reads_take_anything() {
     let dir = tempfile::tempdir().unwrap();
@@ -295,7 +295,7 @@ fn a_missing_file_is_not_opened_directly() {
     assert!(missing.is_err_and(|e| e.is_not_found()));
 }
 
-/// A pipe where a file should be made whatever opened it wait for ever.
+/// A pipe in place of a file made the call that opened it wait for ever.
 #[test]
 fn what_is_no_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The promises of this crate, tested from outside: disks, queues, mappings, memory, signals.
+//! Tests of this crate from outside: disks, queues, mappings, memory, signals.
 
 #![cfg(test)]
 
@@ -15,7 +15,7 @@ use tidegate_platform::{
     BufferPool, BufferPoolOptions, Disk, DiskFile, IoChoice, IoMode, OpenMode, detect_io,
 };
 
-/// Numbers that look random and are the same each time.
+/// Pseudo-random numbers, the same each time.
 struct Random(u64);
 
 impl Random {
@@ -33,7 +33,7 @@ impl Random {
     }
 }
 
-/// The ways to read and write that this machine has.
+/// The modes of I/O that this machine supports.
 fn choices() -> Vec<IoChoice> {
     match detect_io(IoMode::Auto).unwrap() {
         IoChoice::Sync | IoChoice::Simulated { .. } => vec![IoChoice::Sync],

@@ -1,4 +1,4 @@
-//! Reading ahead and writing behind, with every way of I/O that the machine has.
+//! Read-ahead and write queues, with every mode of I/O that the machine supports.
 
 use std::fs;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn reading_ahead_equals_reading() {
     }
 }
 
-/// Reads the whole file, and ranges that begin and end at odd places.
+/// Reads the whole file, and ranges that begin and end at unaligned offsets.
 #[track_caller]
 fn check_read(
     choice: IoChoice,
@@ -218,8 +218,8 @@ fn large_writes_are_all_there_whichever_way_they_went() {
             let mut expected = Vec::new();
             let mut random = Random(depth as u64);
             for step in 0..30 {
-                // Whole pages and odd ends, below and above what goes around the cache, and now and
-                // then more than goes in one piece.
+                // Whole pages and unaligned ends, below and above the size that goes around the
+                // cache, and sometimes more than one chunk.
                 let whole = random.below(100) * PAGE + (step % 7 / 6) * (5 << 20);
                 let count = whole + (step % 2) * random.below(PAGE);
                 let bytes = random.bytes(count);
@@ -255,7 +255,7 @@ fn buffers_come_back_once_the_queue_is_full() {
     }
 }
 
-/// Four writes of 30 MiB each, and the buffers that they left, were 120 MiB that nobody counted.
+/// Four writes of 30 MiB each, and the buffers kept after them, took 120 MiB that were not counted.
 #[test]
 fn bytes_in_flight_have_a_bound() {
     const BYTES_MAX: usize = 1 << 20;

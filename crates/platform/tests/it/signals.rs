@@ -1,5 +1,5 @@
-//! What ends a process: lost pages of a mapped file, Ctrl-C, `kill`. Each test runs itself again
-//! in a child, because that is what ends.
+//! Events that end a process: lost pages of a mapped file, Ctrl-C, `kill`. Each test runs itself
+//! again in a child process, because it ends the process.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
@@ -13,7 +13,7 @@ use tidegate_platform::{
 
 const CHILD: &str = "TIDEGATE_TEST_CHILD";
 
-/// What became of the test `name` run in a child; `None` in that child.
+/// The output of the test `name` run in a child process; `None` in that child.
 fn in_child(name: &str) -> Option<Output> {
     if std::env::var_os(CHILD).is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! What a simulated disk keeps, what it may lose, and how it fails.
+//! Durability, losses and faults of a simulated disk.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::{Random, put};
 
 const SECTOR_BYTES: usize = 512;
 
-/// A disk with one file, of which everything is durable.
+/// A disk with one file whose content is durable.
 fn disk_with(path: &Path, bytes: &[u8]) -> (SimDisk, Arc<dyn DiskFile>) {
     let disk = SimDisk::new(7);
     let file = put(&disk, path, bytes);
@@ -21,7 +21,7 @@ fn disk_with(path: &Path, bytes: &[u8]) -> (SimDisk, Arc<dyn DiskFile>) {
     (disk, file)
 }
 
-/// What 400 losses of power make of a disk.
+/// The distinct results of 400 power losses.
 fn outcomes<T: Ord>(disk: &SimDisk, look: impl Fn(&SimDisk) -> T) -> BTreeSet<T> {
     (0..400).map(|seed| look(&disk.after_power_loss_by(seed))).collect()
 }
@@ -82,7 +82,7 @@ fn lengths_survive_apart_from_bytes() {
     assert_eq!(seen, set([b"123456".to_vec(), b"12".to_vec(), b"12\0\0".to_vec()]));
 }
 
-/// Against a plain model that remembers every version of the file since its last sync: each
+/// Compared with a plain model that remembers every version of the file since its last sync: each
 /// surviving sector is that of one version, and so is the length.
 #[test]
 fn every_surviving_sector_once_was() {
@@ -214,8 +214,8 @@ fn syncing_either_folder_makes_a_move_durable() {
     }
 }
 
-/// Names go up and down at random. Each file holds a number of its own, so that one can see
-/// whether a file has two names, and whether everything is there after all was synced.
+/// Random operations on names. Each file holds a number of its own, which shows whether a file has
+/// two names, and whether everything is durable after a sync of everything.
 #[test]
 fn files_have_one_name_whatever_survives() {
     for seed in 0..25 {
@@ -354,7 +354,7 @@ fn a_failed_write_may_be_there_in_part() {
         file.write_all_at(b"x", 0).unwrap();
         seen.len()
     };
-    // Sectors are written whole, or not at all.
+    // Sectors are written as a whole, or not at all.
     assert_eq!(set((0..50).map(after)), set([1, 512, 1_024]));
 }
 
@@ -395,7 +395,7 @@ fn any_call_fails_that_is_told_to_and_does_nothing() {
 }
 
 // Writes around the page cache and through an io_uring were not simulated: an import that synced a
-// file before the last of its writes had come back would have passed every test.
+// file before the last of its writes had completed would have passed every test.
 #[cfg(target_os = "linux")]
 #[test]
 fn writes_in_flight_are_not_covered_by_a_sync() {

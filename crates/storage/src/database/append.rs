@@ -1,14 +1,14 @@
-//! Rows that arrive a few at a time: each call is one commit, of one or more tables.
+//! Appends of a few rows at a time: each call is one commit, of one or more tables.
 //!
-//! - A1. All rows of a call are durable and visible when it returns, or none.
-//! - A2. Rows are encoded in the caller's thread and under no lock; only the record is made by who
-//!   leads the commit.
-//! - A3. Rows are encoded for one version of a table's columns, and committed only to that one. If
-//!   it was another one by then, they are encoded anew.
-//! - A4. Rows for a table with keys of DEDUP hold its runs from before they look for what they
-//!   replace until they are committed, so writers to one such table follow each other.
+//! - A1. When a call returns, either all of its rows are durable and visible, or none.
+//! - A2. Rows are encoded in the caller's thread without a lock; the leader of the commit only
+//!   writes the record.
+//! - A3. Rows are encoded for one version of a table's columns, and committed only to that version.
+//!   If the columns have changed by then, the rows are encoded again.
+//! - A4. An append to a table with keys of DEDUP locks the table's runs from before the search for
+//!   the rows it replaces until its commit, so writers to one such table take turns.
 //!
-//! Not here: converting values to the types of columns, which is the caller's.
+//! Not here: converting values to the types of columns, which is the caller's task.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,68 +35,68 @@ use crate::snapshot::SegmentFile;
 use crate::symbols::SymbolMark;
 use crate::wal::Fate;
 
-/// What a value takes in an image, roughly and at most but for texts.
+/// Approximate maximal bytes of a value in an image, except strings.
 pub(super) const VALUE_BYTES: u64 = 8;
-/// How often rows are encoded anew because somebody else changes columns all the time.
+/// Maximal number of times that rows are encoded while other commits keep changing columns.
 pub(super) const ATTEMPTS: usize = 32;
 
-/// Rows that one table gets.
+/// The rows for one table.
 #[derive(Debug, Clone)]
 pub struct TableAppend {
     /// The table's name, in any case.
     pub table: String,
-    /// The table, where rows are for that one and no other, whatever it is called by now.
+    /// The id of the table, if the rows are for this table only, whatever its name is by now.
     pub id: Option<TableId>,
-    /// Makes the table if there is none.
+    /// Creates the table if it does not exist.
     pub create: Option<NewTableOptions>,
-    /// Whether columns that the table lacks are added, with the types of the batch.
+    /// True if columns that the table lacks are added, with the types of the batch.
     pub add_columns: bool,
     /// The rows. A column of the table that they lack is NULL; the designated timestamp must be
-    /// there and not NULL. Types are exactly those of the table.
+    /// present and not NULL. Types are exactly those of the table.
     pub rows: RowBatch,
 }
 
-/// What a table is that an append makes: it gets the columns of the batch.
+/// The options of a table that an append creates: it gets the columns of the batch.
 #[derive(Debug, Clone)]
 pub struct NewTableOptions {
     /// The column of the batch that is to be the designated timestamp.
     pub designated: String,
-    /// How wide partitions are.
+    /// The width of partitions.
     pub partition_by: PartitionUnit,
 }
 
-/// How rows are appended.
+/// Options of an append.
 #[derive(Debug, Clone, Default)]
 pub struct AppendOptions {
-    /// What the caller calls the rows, if they are to be applied once: a table that knows the name
-    /// does not get them again. The latest `limits::BATCH_MARKS` names of a table are known.
+    /// The identity of the rows, if they are to be applied once: a table that remembers it does not
+    /// get them again. Tables remember their latest `limits::BATCH_MARKS` identities.
     pub batch_id: Option<BatchId>,
-    /// The identity that earlier programs gave a batch of this name, whatever its rows were: a
-    /// table that knows it does not get the rows either.
+    /// The identity that earlier programs gave a batch of this name, whatever its rows: a table
+    /// that remembers it does not get the rows either.
     pub older_id: Option<BatchId>,
 }
 
-/// What came of an append.
+/// The result of an append.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Appended {
-    /// The number of the commit in each table, in the order of the appends; a table that got no
-    /// rows has its last one, and so has one that knew the batch already.
+    /// The number of the commit in each table, in the order of the appends; for a table that got no
+    /// rows its last commit, and for one that has the batch already the commit of that batch.
     pub seq_txns: Vec<SeqTxn>,
-    /// Whether the rows were not there already, under the name of their batch.
+    /// False if the rows were already there, under the identity of their batch.
     pub is_new: bool,
 }
 
-/// What is ready to be committed.
+/// A commit request that is ready.
 #[derive(Default)]
 pub(super) struct Prepared<'a> {
-    /// Of each append the table that gets its rows, if it has some.
+    /// For each append the table that gets its rows, if it has some.
     pub(super) targets: Vec<Option<TableId>>,
     pub(super) tables: Vec<AppendTo>,
-    /// Of rows that these replace (A4).
+    /// The files for the rows that these replace (A4).
     pub(super) gone_files: Vec<GoneFiles<'a>>,
 }
 
-/// Columns of a batch, found in a table.
+/// The columns of a batch, mapped to those of a table.
 pub(super) struct Resolved {
     pub(super) target: AppendTarget,
     pub(super) folder: Arc<TableFolder>,
@@ -119,11 +119,11 @@ impl Database {
     /// none.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] if a table is damaged so that queries of it fail.
-    /// [`Error::SchemaChanged`] if a column is not of the type that the table has, maybe because
-    /// somebody has changed it: the caller converts anew. [`Error::NoSuchTable`] if there is none
-    /// and none is to be made, and so on. Then nothing has changed; with [`Error::InDoubt`], the
-    /// next open decides.
+    /// [`Error::Unreadable`] if a table is so damaged that queries of it fail.
+    /// [`Error::SchemaChanged`] if a column does not have the type of the table's column, for
+    /// example after a concurrent change: the caller converts again. [`Error::NoSuchTable`] if
+    /// there is none and none is to be created, and so on. Then nothing has changed; with
+    /// [`Error::InDoubt`], the next open decides.
     pub fn append(
         self: &Arc<Self>,
         appends: &[TableAppend],
@@ -140,7 +140,8 @@ impl Database {
                 Ok(appended) => return Ok(appended),
                 Err(error) => error,
             };
-            // Somebody was quicker with the same table, its columns, or the rows to replace.
+            // Another commit was first to change the same table, its columns, or the rows to
+            // replace.
             let is_race = matches!(
                 error,
                 Error::SchemaChanged { .. }
@@ -157,8 +158,8 @@ impl Database {
         }
     }
 
-    /// The columns of a table now; `None` if there is no such table, or it is suspended: who then
-    /// makes one is told so.
+    /// The current columns of a table; `None` if there is no such table, or it is suspended: then
+    /// an attempt to create one fails with the reason.
     #[must_use]
     pub fn schema_of(&self, table: &str) -> Option<Arc<Schema>> {
         let published = self.published();
@@ -166,7 +167,7 @@ impl Database {
         known.map(|table| Arc::clone(&table.manifest.schema))
     }
 
-    /// Whether the rows for a table have the types of its columns.
+    /// Returns true if the rows for a table have the types of its columns.
     fn fits(&self, appends: &[TableAppend], table: &str) -> bool {
         let schema = self.schema_of(table);
         let append = appends.iter().find(|append| fold_name(&append.table) == fold_name(table));
@@ -174,7 +175,7 @@ impl Database {
         misfit(&schema, &append.rows).is_none()
     }
 
-    /// True if a table is gone that rows are for, and no other.
+    /// Returns true if a table was dropped that rows are for by its id.
     fn has_dropped(&self, appends: &[TableAppend]) -> bool {
         let published = self.published();
         let mut ids = appends.iter().filter_map(|append| append.id);
@@ -186,7 +187,7 @@ impl Database {
         appends: &[TableAppend],
         options: &AppendOptions,
     ) -> Result<Appended> {
-        // Before anything is held that who makes room may wait for.
+        // Before taking locks that a flush for memory may wait for.
         let rows = appends.iter().map(|append| append.rows.rows() * append.rows.columns().len());
         self.check_flushed(appends)?;
         self.make_room(rows.sum::<usize>() as u64 * VALUE_BYTES)?;
@@ -208,7 +209,7 @@ impl Database {
         Ok(Appended { seq_txns, is_new: committed.is_new })
     }
 
-    /// Encodes rows, and writes what makes those go that they replace.
+    /// Encodes rows, and writes the deletion of the rows that they replace.
     pub(super) fn prepare<'a>(
         &'a self,
         visible: &VisibleTables<'_>,
@@ -233,14 +234,14 @@ impl Database {
                 && has_keys
                 && let Some(state) = visible.state(id)?
             {
-                // It has no rows that others could replace, but those of the append.
+                // A table of this transaction has no rows to replace, except those of the append.
                 dedup::supersede(&mut to, (&state, &schema), &*state.snapshot()?)?;
             } else if has_keys || removed.is_some() {
                 let held = held
                     .get(&id)
                     .filter(|held| version == Some(held.state.manifest.schema.version()));
                 let Some(HeldTable { state, .. }) = held else {
-                    // It got its keys a moment ago.
+                    // The table has just got its keys.
                     return Err(Error::SchemaChanged { table: append.table.clone() });
                 };
                 let snapshot = state.snapshot()?;
@@ -272,7 +273,8 @@ impl Database {
         let (batch, older) = (options.batch_id, options.older_id);
         match self.commit_all(Wish::Append(Append { ddl, batch, older, tables, since_nanos })) {
             Ok(committed) => {
-                // A batch that was there already has replaced what it replaces, and names no file.
+                // If the batch was there already, its commit has replaced the rows, and these files
+                // are unreferenced.
                 if committed.is_new {
                     gone_files.iter_mut().for_each(GoneFiles::keep);
                 }
@@ -287,8 +289,8 @@ impl Database {
         }
     }
 
-    /// Holds the tables with keys of DEDUP and those that lose rows, in the order of their numbers,
-    /// so that no two writers wait for each other.
+    /// Locks the tables with keys of DEDUP and those that lose rows, in the order of their ids, so
+    /// that no two writers wait for each other.
     pub(super) fn hold_tables(
         &self,
         visible: &VisibleTables<'_>,
@@ -316,7 +318,7 @@ impl Database {
         published.tables.find(table).map_or(SeqTxn(0), |table| table.manifest.seq_txn)
     }
 
-    /// Finds the table and the columns of a batch, those that are new among them.
+    /// Maps the table and the columns of a batch, including new ones.
     fn resolve(&self, visible: &VisibleTables<'_>, append: &TableAppend) -> Result<Resolved> {
         let known = find_table(visible, append)?;
         let rows = &append.rows;
@@ -347,7 +349,7 @@ impl Database {
     }
 }
 
-/// The table that rows are for.
+/// The table for the rows.
 fn find_table(
     visible: &VisibleTables<'_>,
     append: &TableAppend,
@@ -358,7 +360,8 @@ fn find_table(
     }
 }
 
-/// Symbols of a column that somebody drops may be gone from the disk.
+/// Returns `SchemaChanged` if the table has changed: symbols of a dropped column may be gone from
+/// the disk.
 fn stale_or(
     error: Error,
     visible: &VisibleTables<'_>,
@@ -380,7 +383,7 @@ pub(super) fn check_once(appends: &[TableAppend]) -> Result<()> {
     }
 }
 
-/// A column of a batch whose type is not that of the table's column.
+/// A column of a batch whose type differs from that of the table's column.
 fn misfit<'a>(schema: &Schema, rows: &'a RowBatch) -> Option<&'a BatchColumn> {
     let differs = |column: &&BatchColumn| {
         schema.find(&column.name).is_some_and(|known| known.ty != column.ty)

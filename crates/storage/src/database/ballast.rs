@@ -1,15 +1,15 @@
-//! Ballast: a file in `scratch` that is given up when the disk is full, so that what frees space
-//! has room to work.
+//! Ballast: a file in `scratch` that is removed when the disk is full, so that operations that free
+//! space have room to work.
 //!
-//! - BA1. Rows are taken while the ballast is there. Without it they are refused, so that its room
-//!   is left to flushes, checkpoints, and statements that drop something.
-//! - BA2. The first write that finds no space gives it up, and is done again unless it brings rows.
-//!   From then on maintenance flushes all memtables and purges the log, and makes it again once it
-//!   fits.
-//! - BA3. Opening empties `scratch`: where a process was killed, the next one has that room on a
-//!   full disk to begin with.
+//! - BA1. Rows are accepted while the ballast exists. Without it they are refused, so that its
+//!   space is left to flushes, checkpoints, and statements that drop something.
+//! - BA2. The first write that fails for lack of space removes it, and is repeated unless it writes
+//!   rows. From then on maintenance flushes all memtables and purges the log, and creates the
+//!   ballast again once it fits.
+//! - BA3. Opening empties `scratch`: after a process was killed on a full disk, the next one has
+//!   that space to start with.
 //!
-//! Not here: room for small groups in the log itself (`wal::log`, W8).
+//! Not here: space for small groups in the log itself (`wal::log`, W8).
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,20 +21,19 @@ use tidegate_platform::{Disk, OpenMode};
 use super::Database;
 use crate::error::{Error, Result};
 
-/// The time for which maintenance leaves a full disk alone before it flushes for space again, and
-/// tries to make the ballast: each attempt may write segments, and writers wait for one that
-/// succeeds.
+/// The time for which maintenance waits on a full disk before it flushes for space again, and tries
+/// to create the ballast: each attempt may write segments, and writers wait for one that succeeds.
 const RETRY_NANOS: u64 = 2_000_000_000;
 
-/// The file, if it is to be one.
+/// The state of the ballast file.
 #[derive(Debug)]
 pub(super) struct Ballast {
     path: PathBuf,
-    /// 0 if there is to be none.
+    /// The size of the file; 0 if there is to be none.
     bytes: u64,
-    /// True if the file is there. Held while it is made or removed.
+    /// True if the file exists. Locked while it is created or removed.
     is_there: Mutex<bool>,
-    /// True if it should be there, and there is no space for it.
+    /// True if the file should exist, but there is no space for it.
     is_short: AtomicBool,
     /// The monotonic time of the last attempt to free space.
     tried_nanos: AtomicU64,
@@ -51,8 +50,8 @@ impl Ballast {
         }
     }
 
-    /// Makes the file if it is not there. Where it cannot be made for another reason than space,
-    /// the database goes on without.
+    /// Creates the file if it does not exist. If that fails for another reason than space, the
+    /// database continues without it.
     fn make(&self, disk: &dyn Disk) {
         let mut is_there = self.is_there.lock().unwrap_or_else(PoisonError::into_inner);
         if *is_there || self.bytes == 0 {
@@ -78,7 +77,7 @@ impl Ballast {
         }
     }
 
-    /// Removes the file (BA2); true if that has freed space.
+    /// Removes the file (BA2); returns true if that has freed space.
     fn give_up(&self, disk: &dyn Disk) -> bool {
         let mut is_there = self.is_there.lock().unwrap_or_else(PoisonError::into_inner);
         if self.bytes > 0 {
@@ -90,18 +89,19 @@ impl Ballast {
 }
 
 impl Database {
-    /// True if the disk is full: rows are refused, and what frees space has the ballast's room.
+    /// Returns true if the disk is full: rows are refused, and operations that free space use that
+    /// of the ballast.
     #[must_use]
     pub fn is_short_of_space(&self) -> bool {
         self.ballast.is_short.load(Ordering::Acquire)
     }
 
-    /// Takes note of an error of a write. True if there may be space for it now.
+    /// Records an error of a write. Returns true if there may be space for it now.
     pub(super) fn may_have_space_after(&self, error: &Error) -> bool {
         error.is_no_space() && self.ballast.give_up(self.guarded.as_ref())
     }
 
-    /// Does something that writes, once more if there was no space and the ballast gives some.
+    /// Runs a write, and repeats it if there was no space and the ballast provides some.
     pub(super) fn with_ballast<T>(&self, write: &mut dyn FnMut() -> Result<T>) -> Result<T> {
         match write() {
             Err(error) if self.may_have_space_after(&error) => write(),
@@ -109,7 +109,7 @@ impl Database {
         }
     }
 
-    /// Makes the ballast, or finds the disk full.
+    /// Creates the ballast, or records that the disk is full.
     pub(super) fn make_ballast(&self) {
         self.ballast.make(self.guarded.as_ref());
     }
@@ -123,8 +123,8 @@ impl Database {
         Ok(())
     }
 
-    /// Frees space as far as that can be done: rows take less of it in segments than in the log,
-    /// and the newest file of that, which is never purged, may be long.
+    /// Frees space as far as possible: rows take less of it in segments than in the log, and the
+    /// newest log file, which is never purged, may be long.
     pub(super) fn free_space(&self) -> Result<()> {
         if !self.is_short_of_space() {
             return Ok(());

@@ -1,29 +1,31 @@
-//! How much memory tails may take, and what becomes of a writer that would pass it.
+//! The memory budget of memtables: writers beyond it flush, or wait for a flush.
 //!
-//! - BU1. A commit is counted when it is published; what a tail loses is given back then.
-//! - BU2. Nobody is refused for the budget: who passes it seals, or waits for who does.
+//! - BU1. A commit is counted when it is published, and the memory that a memtable frees is
+//!   returned then.
+//! - BU2. No writer is refused because of the budget: a writer beyond it flushes, or waits for a
+//!   flush.
 //!
-//! A writer looks before it commits, so all writers together may pass the budget by one commit
-//! each, of at most `limits::WAL_RECORD_BYTES`.
+//! A writer checks the budget before it commits, so all writers together may exceed it by one
+//! commit each, of at most `limits::WAL_RECORD_BYTES`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::table::TableState;
 
-/// The memory of all tails.
+/// The memory of all memtables.
 #[derive(Debug)]
 pub(super) struct TailBudget {
     max_bytes: u64,
-    /// Written by who publishes, one at a time.
+    /// Written by the thread that publishes, one at a time.
     used_bytes: AtomicU64,
-    /// Counts what gave memory back, or may.
+    /// Number of events that have freed memory, or may have.
     turns: Mutex<u64>,
     turned: Condvar,
 }
 
-/// Lets those look again who wait for memory, when it is dropped, whatever came of it: who holds
-/// the runs of a table drops it after those.
+/// Wakes the writers that wait for memory when it is dropped, after success and failure: a holder
+/// of the locks of a table's runs drops it after those.
 #[derive(Debug)]
 pub(super) struct Wake(Arc<TailBudget>);
 
@@ -39,7 +41,7 @@ impl Drop for Wake {
     }
 }
 
-/// What a group of commits takes, and gives back.
+/// The bytes that a group of commits adds to memtables, and those that it frees.
 #[derive(Debug, Default)]
 pub(super) struct TailBytes {
     taken: u64,
@@ -66,13 +68,14 @@ impl TailBudget {
         self.used_bytes.load(Ordering::Acquire)
     }
 
-    /// Whether so much more may be taken. A commit that is larger than all there is may be alone.
+    /// Returns true if this much more may be used. A commit larger than the budget may be the only
+    /// one.
     pub(super) fn has_room_for(&self, bytes: u64) -> bool {
         let used = self.used_bytes();
         used == 0 || used.saturating_add(bytes) <= self.max_bytes
     }
 
-    /// Notes what was published (BU1).
+    /// Counts a published group (BU1).
     pub(super) fn change(&self, change: &TailBytes) {
         if change.taken >= change.given_back {
             self.used_bytes.fetch_add(change.taken - change.given_back, Ordering::AcqRel);
@@ -82,18 +85,18 @@ impl TailBudget {
         }
     }
 
-    /// Lets all who wait look again.
+    /// Wakes all waiting writers, which then check the budget again.
     pub(super) fn wake(&self) {
         *self.turns.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.turned.notify_all();
     }
 
-    /// What `wait` waits to move on from.
+    /// The current count of events, the argument of `wait`.
     pub(super) fn turn(&self) -> u64 {
         *self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until somebody has given memory back, or may have, since `turn`.
+    /// Waits until memory was freed, or may have been, since `turn`.
     pub(super) fn wait(&self, turn: u64) {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         while *turns == turn {

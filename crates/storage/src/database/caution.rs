@@ -1,18 +1,20 @@
-//! A disk that does not forget that the sync of a folder has failed.
+//! A disk that remembers failed syncs of directories.
 //!
-//! - F1. Once a sync of a folder has failed, no sync of it succeeds any more: names that were
-//!   waiting for it may be lost with the next power failure although every process sees them, and
-//!   a later sync would say otherwise.
-//! - F2. Only the call that syncs counts. If the folder could not even be opened, for lack of file
-//!   descriptors or memory, nothing was tried, nothing is lost, and the next sync may succeed.
+//! - F1. Once a sync of a directory has failed, all later syncs of it fail: names that were waiting
+//!   for it may be lost in the next power loss although every process sees them, and a later sync
+//!   would report success.
+//! - F2. Only a failure of the sync itself counts. If the directory could not be opened, for lack
+//!   of file descriptors or memory, nothing was tried, nothing is lost, and the next sync may
+//!   succeed.
 //!
-//! - F3. Nothing is made, renamed or removed once the folder of the database was moved: its path
-//!   may be that of another database, or of none.
+//! - F3. Nothing is created, renamed or removed once the directory of the database was moved: its
+//!   path may lead to another database, or to none.
 //!
-//! File systems that keep a journal stop working in this case anyway. Files need no such memory:
-//! one whose sync has failed is removed or written anew. The folder of the log is exempt: each
-//! attempt to start a log file gives the name anew, and nobody else gives names there. What a
-//! restart finds cannot be told from what is durable; it is the machine that must be repaired.
+//! File systems that keep a journal stop working in this case anyway. Files need no such memory: a
+//! file whose sync has failed is removed or written anew. The directory of the log is exempt: each
+//! attempt to start a log file writes the name anew, and no other code writes names there. The
+//! durable state cannot be distinguished from the one that a restart finds; the machine must be
+//! repaired.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,24 +27,24 @@ use tidegate_platform::{DirEntry, DirLock, Disk, DiskFile, Error, OpenMode, Resu
 pub(super) struct CautiousDisk {
     inner: Arc<dyn Disk>,
     exempt: PathBuf,
-    /// Folders of which a sync has failed, at most those of the database.
+    /// Directories of which a sync has failed, at most those of the database.
     doubtful: Mutex<BTreeSet<PathBuf>>,
-    /// The lock of the folder, once and while it is held: snapshots outlive the database.
+    /// The lock of the directory, set once. It is weak because snapshots outlive the database.
     home: OnceLock<Weak<dyn DirLock>>,
 }
 
 impl CautiousDisk {
-    /// Remembers for all folders but `exempt`.
+    /// Remembers failures for all directories except `exempt`.
     pub(super) fn new(inner: Arc<dyn Disk>, exempt: PathBuf) -> CautiousDisk {
         CautiousDisk { inner, exempt, doubtful: Mutex::default(), home: OnceLock::new() }
     }
 
-    /// From now on the folder that is locked has to be in its place (F3).
+    /// Requires from now on that the locked directory is in its place (F3).
     pub(super) fn stay_in(&self, home: &Arc<dyn DirLock>) {
         self.home.get_or_init(|| Arc::downgrade(home));
     }
 
-    /// Checks F3 before a name is given or taken.
+    /// Checks F3 before a name is created or removed.
     fn check_home(&self) -> Result<()> {
         match self.home.get().and_then(Weak::upgrade) {
             Some(home) if !home.is_in_place() => Err(Error::Io {
@@ -115,7 +117,7 @@ impl Disk for CautiousDisk {
             }
             return Err(error);
         }
-        // One that failed meanwhile may have been about names that this one was to make durable.
+        // A concurrent failure may have been about names that this sync was to make durable.
         if is_doubtful(dir) { Err(refused()) } else { Ok(()) }
     }
 
@@ -165,8 +167,8 @@ mod tests {
         assert!(disk.sync_dir(Path::new("/none")).is_err());
     }
 
-    // While the process had no file descriptor left, the folder of a partition could not be opened
-    // for its sync. That counted as a failed sync, so every later DELETE and UPDATE of the
+    // While the process had no file descriptor left, the directory of a partition could not be
+    // opened for its sync. That counted as a failed sync, so every later DELETE and UPDATE of the
     // partition was refused until a restart, although nothing had been lost.
     #[test]
     fn a_folder_that_could_not_be_opened_is_synced_later() {

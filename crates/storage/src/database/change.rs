@@ -1,17 +1,16 @@
-//! Rows that a statement writes and removes: any number of them, and one commit.
+//! Changes of rows by a statement: any number of new and deleted rows, in one commit.
 //!
-//! - CH1. New rows are segments of the table before the record is written, and rows that go are
-//!   masked by the same record: everybody sees both, or neither.
-//! - CH2. Equal timestamps stand in the order in which rows were added: segments whose times
-//!   overlap are rewritten before they are committed.
-//! - CH3. In memory is one batch at a time, as an image and as what it was made of, and a mask of
-//!   one segment; of a table with keys of DEDUP, masks of all segments that lose rows.
-//! - CH4. Rows that were made for the columns of a snapshot are written whatever becomes of other
-//!   columns than those that the statement needs: one that was dropped is left out, one that was
-//!   added is NULL, one that was renamed has its new name. So a table looks as if the statement had
-//!   been done before its columns changed.
+//! - CH1. New rows are written as segments before the record, which also deletes the old rows: a
+//!   reader sees both changes, or neither.
+//! - CH2. Rows with equal timestamps are in the order in which they were added: segments that
+//!   overlap in time are rewritten before they are committed.
+//! - CH3. Memory holds one batch at a time, as rows and as an image, and a deletion vector of one
+//!   segment; for a table with keys of DEDUP, those of all segments that lose rows.
+//! - CH4. Rows made for the columns of a snapshot are written even if columns that the statement
+//!   does not need have changed: a dropped one is left out, an added one is NULL, a renamed one has
+//!   its new name. So the table looks as if the statement had run before the change of its columns.
 //!
-//! The transaction below it is an import (T1 to T3). Not here: rows that arrive a few at a time.
+//! The underlying transaction is an import (T1 to T3). Not here: appends of a few rows at a time.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -28,21 +27,21 @@ use crate::image::{self, Image};
 use crate::segment::{SegmentMeta, WrittenSegment};
 use crate::snapshot::{SegmentRun, Snapshot};
 
-/// Rows on their way into a table and out of it.
+/// A transaction that writes rows into a table and deletes others.
 #[derive(Debug)]
 pub struct ChangeTxn {
     import: ImportTxn,
-    /// The columns that rows are made for (CH4).
+    /// The columns for which rows are made (CH4).
     made_for: Arc<Schema>,
     written: Vec<WrittenSegment>,
     /// The last timestamp of all batches so far.
     reached: Option<i64>,
-    /// Whether some batch began before it (CH2).
+    /// True if some batch began before it (CH2).
     overlaps: bool,
 }
 
 impl Database {
-    /// Begins to change the rows of a table, or to make one with rows.
+    /// Starts a change of the rows of a table, or of a new table with rows.
     ///
     /// # Errors
     /// As of [`begin_import`](Self::begin_import).
@@ -52,13 +51,13 @@ impl Database {
         Ok(ChangeTxn { import, made_for, written: Vec::new(), reached: None, overlaps: false })
     }
 
-    /// Begins to change the rows of a table because of what a snapshot of it says. Rows are made
-    /// for the columns of the snapshot, of which those that are not needed may be dropped
-    /// meanwhile (CH4).
+    /// Starts a change of the rows of a table that is based on a snapshot of it. Rows are made for
+    /// the columns of the snapshot; columns that are not in `needed` may be dropped meanwhile
+    /// (CH4).
     ///
     /// # Errors
-    /// If the table was dropped, or a column that is needed, or symbols cannot be read, or the
-    /// database is read-only.
+    /// If the table was dropped, or a needed column, or symbols cannot be read, or the database is
+    /// read-only.
     pub fn begin_change_of(
         self: &Arc<Self>,
         snapshot: &Snapshot,
@@ -71,13 +70,13 @@ impl Database {
 }
 
 impl ChangeTxn {
-    /// The columns that rows are written for.
+    /// The columns for which rows are written.
     #[must_use]
     pub fn schema(&self) -> &Arc<Schema> {
         &self.made_for
     }
 
-    /// Adds rows behind those that were added before.
+    /// Adds rows after those added before.
     ///
     /// # Errors
     /// If the designated timestamp is missing or out of range, a symbol is too long, or the
@@ -89,7 +88,7 @@ impl ChangeTxn {
         let images = self.encode(rows)?;
         let Some((first, last)) = images.first().zip(images.last()) else { return Ok(()) };
         let (min_ts, max_ts) = (first.meta.min_ts, last.meta.max_ts);
-        // A segment that begins with the last timestamp of its predecessor stands behind it.
+        // A segment may begin with the last timestamp of its predecessor, whose rows come first.
         self.overlaps |= self.reached.is_some_and(|reached| min_ts < reached);
         self.reached = self.reached.max(Some(max_ts));
         for Image { meta, bytes } in images {
@@ -101,17 +100,17 @@ impl ChangeTxn {
         Ok(())
     }
 
-    /// Makes the rows part of the table and takes others out of it (CH1), and returns the number
-    /// of the commit. Rows replace those with the same keys of DEDUP, and later ones of the same
-    /// change earlier ones.
+    /// Adds the rows to the table and deletes others (CH1), and returns the number of the commit.
+    /// Rows replace those with the same keys of DEDUP, and later ones of the same change replace
+    /// earlier ones.
     ///
     /// # Errors
-    /// As of [`ImportTxn::commit`], and [`Error::SegmentChanged`] if rows that go have been
-    /// rewritten or masked since the snapshot, or [`Error::SchemaChanged`] if keys were meanwhile:
-    /// then nothing has changed.
+    /// As of [`ImportTxn::commit`], and [`Error::SegmentChanged`] if rows to delete have been
+    /// rewritten or deleted since the snapshot, or [`Error::SchemaChanged`] if the keys have
+    /// changed: then nothing has changed.
     ///
     /// # Panics
-    /// If a segment of `removal` is not one of its snapshot, comes twice, or does not have such a
+    /// If a segment of `removal` is not one of its snapshot, occurs twice, or does not have such a
     /// row; or if the snapshot is of another table.
     pub fn commit(mut self, removal: Option<Removal<'_>>) -> Result<SeqTxn> {
         if self.overlaps {
@@ -132,7 +131,7 @@ impl ChangeTxn {
         image::encode_rows((import.table(), import.schema()), &rows, &mut intern, &mut new_id)
     }
 
-    /// Rows with the columns that the table has now (CH4).
+    /// The rows with the current columns of the table (CH4).
     fn fitting<'r>(&self, rows: &'r RowBatch) -> Cow<'r, RowBatch> {
         let (then, now) = (&self.made_for, self.import.schema());
         if then.version() == now.version() {
@@ -146,7 +145,7 @@ impl ChangeTxn {
         Cow::Owned(RowBatch::new(rows.rows(), columns.collect()))
     }
 
-    /// Brings the rows of all segments into one order (CH2), partition by partition.
+    /// Merges the rows of all segments into one order (CH2), partition by partition.
     fn rewrite(&mut self) -> Result<()> {
         let mut partitions: BTreeMap<PartitionKey, Vec<SegmentMeta>> = BTreeMap::new();
         for WrittenSegment { meta, .. } in &self.written {

@@ -1,10 +1,10 @@
-//! Checkpoints: manifests and catalog written anew, so that replay begins later and the log can be
-//! purged. Writers go on meanwhile.
+//! Checkpoints: write manifests and catalog, so that replay begins later and the log can be purged.
+//! Writers continue meanwhile.
 //!
-//! - C3. The catalog names a position only when every manifest on disk, for good, has everything
-//!   before it, but for the rows of tails: replay begins where the oldest of them are in the log.
-//! - C5. A table whose manifest cannot be written, or whose tail keeps a log that is too long, has
-//!   its records kept aside instead: it holds up no checkpoint.
+//! - C3. The catalog names a position only when every manifest is durable with everything before
+//!   it, except the rows of memtables: replay begins at the oldest of these in the log.
+//! - C5. A table whose manifest cannot be written, or whose memtable needs too long a part of the
+//!   log, has its records kept aside: it holds up no checkpoint.
 //! - C4. No manifest or catalog has a commit that the log might lose.
 
 use std::collections::BTreeMap;
@@ -23,16 +23,16 @@ use crate::envelope;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 
-/// What is in checkpoints for good.
+/// The durable content of checkpoints.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
-    /// What they are as of.
+    /// The position up to which they are complete.
     pub(super) as_of: Lsn,
-    /// Where a replay begins.
+    /// The position at which a replay begins.
     pub(super) lsn: Lsn,
-    /// The commit that each table's manifest is as of.
+    /// The last commit in each table's manifest.
     pub(super) manifests: BTreeMap<TableId, SeqTxn>,
-    /// Of tables whose records were kept aside (C5).
+    /// The tables whose records were kept aside (C5).
     pub(super) kept: BTreeMap<TableId, Kept>,
     /// True if they were read from the copy of the catalog (`recovery` O9).
     pub(super) is_catalog_damaged: bool,
@@ -53,13 +53,13 @@ impl Checkpoints {
 }
 
 impl Database {
-    /// Writes what the log holds into manifests and catalog, and purges the log. Also done on
+    /// Writes the changes in the log into manifests and catalog, and purges the log. Also done on
     /// drop, as far as possible, and by commits when the log has grown.
     ///
     /// # Errors
-    /// If it cannot be written; then the log stays as it is, and nothing is lost. If it is the
-    /// manifest of a table that cannot be written, the log is purged all the same, and keeps the
-    /// records of that table aside.
+    /// If it cannot be written; then the log stays as it is, and nothing is lost. If only the
+    /// manifest of a table cannot be written, the log is purged all the same, and the records of
+    /// that table are kept aside.
     pub fn checkpoint(&self) -> Result<()> {
         match self.checkpoint_all()? {
             Some(error) => Err(error),
@@ -67,7 +67,7 @@ impl Database {
         }
     }
 
-    /// As `checkpoint`; returns why the manifest of a table could not be written, if one could not.
+    /// As `checkpoint`; returns the error of a table's manifest that could not be written, if any.
     pub(super) fn checkpoint_all(&self) -> Result<Option<Error>> {
         self.tidy()?;
         let mut checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,9 +79,9 @@ impl Database {
         }
     }
 
-    /// Makes a checkpoint unless somebody is making one.
+    /// Makes a checkpoint unless another thread is making one.
     ///
-    /// What it is for is committed: if there cannot be a checkpoint now, the next commit tries
+    /// The commits are in the log already: if no checkpoint is possible now, the next commit tries
     /// again, and fails with its error when the log has reached its bound.
     pub(super) fn checkpoint_if_nobody_does(&self) {
         if let Ok(mut checkpoints) = self.checkpoints.try_lock() {
@@ -125,7 +125,7 @@ impl Database {
         Ok(failed.into_values().next())
     }
 
-    /// Writes the manifests of tables that have changed; returns why some could not be written.
+    /// Writes the manifests of tables that have changed; returns the errors of those that failed.
     fn write_manifests(
         &self,
         checkpoints: &mut Checkpoints,
@@ -153,7 +153,7 @@ impl Database {
         let written = written.filter(|(id, _)| !failed.contains_key(id));
         let written: Vec<(TableId, SeqTxn)> = written.collect();
         if written.iter().any(|(id, _)| !checkpoints.manifests.contains_key(id)) {
-            // Before the catalog names it, the folder of a table must be there for good.
+            // The directory of a table must be durable before the catalog names it.
             disk.sync_dir(&self.paths.tables()).map_err(Error::disk("write manifest"))?;
         }
         checkpoints.manifests.extend(written);
@@ -183,7 +183,7 @@ impl Database {
     }
 }
 
-/// Writes the manifest of a table, for good.
+/// Writes the manifest of a table durably.
 pub(super) fn write_manifest(
     disk: &dyn Disk,
     paths: &TablePaths,

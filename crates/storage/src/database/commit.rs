@@ -1,9 +1,9 @@
-//! Group commit: who arrives while a sync is in flight shares the next one.
+//! Group commit: commits that arrive during a sync share the next one.
 //!
-//! - Q1. One thread at a time leads: it plans the wishes of all who wait, writes them as one group,
-//!   and makes them visible once they are as durable as they are to be (W2).
-//! - Q2. What is visible is in the log, in its order.
-//! - Q3. Every wish gets an answer, also if the leader panics.
+//! - Q1. One thread at a time leads: it plans the commit requests of all waiting threads, writes
+//!   them as one group, and makes them visible once they are as durable as requested (W2).
+//! - Q2. Visible commits are in the log, in its order.
+//! - Q3. Every commit request gets an answer, even if the leader panics.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,22 +17,22 @@ use super::plan::{Changes, Overlay, Plan, Wish};
 use crate::error::{Error, Result};
 use crate::wal::{self, Fate, Record, TableChange};
 
-/// Why a wish was not fulfilled, and what a replay may find of it.
+/// The reason why a commit failed, and whether a replay may find it.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) error: Error,
     pub(crate) fate: Fate,
 }
 
-/// Those who want to commit.
+/// The queue of commit requests and their leader.
 #[derive(Debug, Default)]
 pub(crate) struct Committer {
     queue: Mutex<Queue>,
-    /// Something was answered, or nobody leads.
+    /// Notified after answers, and when there is no leader.
     turn: Condvar,
 }
 
-/// Bounded by the threads that wait in it.
+/// Bounded by the number of waiting threads.
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Arc<Ticket>>,
@@ -45,28 +45,28 @@ struct Ticket {
     answer: Mutex<Option<Answer>>,
 }
 
-/// What came of a wish.
+/// The result of a commit request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Committed {
-    /// The commits of the tables that it was about.
+    /// The number of the commit in each of its tables.
     pub(crate) seq_txns: Vec<(TableId, SeqTxn)>,
-    /// Whether they are its own, or those of an earlier one that was the same.
+    /// False if it is an earlier commit of the same batch.
     pub(crate) is_new: bool,
 }
 
 type Answer = Result<Committed, Refusal>;
 
-/// The lead, and those it answers for (Q3).
+/// The leader of a group, and the requests that it must answer (Q3).
 struct Lead<'a> {
     committer: &'a Committer,
     group: Vec<Arc<Ticket>>,
 }
 
-/// What is on its way to the log.
+/// A group on its way to the log.
 struct PlannedGroup {
-    /// Whose wishes it fulfils, and what they are told then.
+    /// The requests of the group, and their answers on success.
     tickets: Vec<(Arc<Ticket>, Committed)>,
-    /// Of those wishes that need one.
+    /// The records of those requests that need one.
     records: Vec<Record>,
     changes: Changes,
 }
@@ -82,7 +82,7 @@ impl Ticket {
 }
 
 impl Committer {
-    /// Commits a wish and returns its numbers in the tables that it is about.
+    /// Commits a request and returns its numbers in its tables.
     pub(super) fn commit(&self, database: &Database, wish: Wish) -> Answer {
         let ticket = Arc::new(Ticket { wish, answer: Mutex::new(None) });
         let mut queue = lock(&self.queue);
@@ -109,7 +109,7 @@ impl Lead<'_> {
     fn commit(&mut self, database: &Database) {
         let mut log = match database.log.lock() {
             Ok(log) => log,
-            // Whoever panicked while writing may have left a group half written.
+            // A thread that panicked while writing may have left an incomplete group.
             Err(_) => return,
         };
         let PlannedGroup { tickets, records, changes } = self.plan(database, log.end());
@@ -121,7 +121,7 @@ impl Lead<'_> {
             && database.may_have_space_after(error)
             && !records.iter().any(has_rows)
         {
-            // BA1: that space is not for rows.
+            // BA1: the freed space is not for rows.
             written = log.append(&records);
         }
         database.note_log(&log);
@@ -147,8 +147,8 @@ impl Lead<'_> {
         }
     }
 
-    /// Plans all wishes that fit one group, answers those that are refused, and puts the others
-    /// back in front of the queue.
+    /// Plans all requests that fit one group, answers those that are refused, and returns the
+    /// others to the front of the queue.
     fn plan(&mut self, database: &Database, lsn: Lsn) -> PlannedGroup {
         let tables = database.tables.read().unwrap_or_else(PoisonError::into_inner);
         let mut overlay = Overlay::new(&tables.tables, lsn);
@@ -193,7 +193,7 @@ impl Drop for Lead<'_> {
 }
 
 impl Database {
-    /// Makes a group visible (Q2), and lets go of what it replaces.
+    /// Makes a group visible (Q2), and drops the versions that it replaces.
     fn publish(&self, lsn: Lsn, changes: Changes) {
         let mut replaced = Vec::new();
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
@@ -216,12 +216,12 @@ impl Database {
         drop(tables);
         self.tails.change(&tail_bytes);
         self.discard_when_durable(lsn, Outdated::new(changes.obsolete, changes.dropped));
-        // Files are removed here, without the lock, if nobody else has them.
+        // Files are removed here, without the lock, if no snapshot has them.
         drop(replaced);
     }
 }
 
-/// What fulfils a wish, and how many bytes its record has at most.
+/// The plan of a commit request, and the maximal bytes of its record.
 fn plan_one(overlay: &Overlay<'_>, wish: &Wish) -> Result<(Plan, usize)> {
     let plan = overlay.plan(wish)?;
     let bytes = wal::record_bytes_max(&plan.ops);
@@ -231,13 +231,13 @@ fn plan_one(overlay: &Overlay<'_>, wish: &Wish) -> Result<(Plan, usize)> {
     Ok((plan, bytes))
 }
 
-/// True if a record brings rows into the log.
+/// Returns true if a record writes rows to the log.
 fn has_rows(record: &Record) -> bool {
     record.ops.iter().any(|op| matches!(op.change, TableChange::Append { .. }))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Only whole values are put behind these locks.
+    // Only whole values are stored behind these locks.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

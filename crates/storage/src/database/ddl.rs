@@ -9,49 +9,49 @@ use super::folder::TableFolder;
 use super::plan::{NewTable, Replacement, Wish};
 use crate::error::Result;
 
-/// A change of tables rather than rows.
+/// A DDL change: of tables, not of rows.
 #[derive(Debug, Clone)]
 pub enum TableDdl {
-    /// A table begins to exist.
+    /// Creates a table.
     CreateTable {
-        /// Its name.
+        /// The name.
         name: String,
-        /// Its columns.
+        /// The columns.
         schema: Schema,
     },
-    /// A view begins to exist.
+    /// Creates a view.
     CreateView {
-        /// Its name.
+        /// The name.
         name: String,
-        /// Its columns and its query.
+        /// The columns and the query.
         schema: Schema,
-        /// Whether it takes the place of the view that has its name.
+        /// True if it replaces a view of the same name.
         replaces: bool,
     },
-    /// Tables or views end, all or none.
+    /// Drops tables or views, all or none.
     Drop {
         /// Their names.
         names: Vec<String>,
-        /// Which of both they have to be.
+        /// The kind that they must have.
         kind: Relations,
     },
-    /// A table gets another name.
+    /// Renames a table.
     Rename {
-        /// Its name so far.
+        /// The current name.
         from: String,
-        /// The new one.
+        /// The new name.
         to: String,
     },
-    /// A table has other columns.
+    /// Changes the columns of a table.
     Alter {
-        /// Its name.
+        /// The name.
         table: String,
-        /// What changes.
+        /// The change.
         edit: SchemaEdit,
     },
 }
 
-/// What names have to be of.
+/// The kinds of relations that names may refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relations {
     /// Tables only.
@@ -62,55 +62,56 @@ pub enum Relations {
     Both,
 }
 
-/// A change of a table's columns, and of what else its schema says.
+/// A change of a table's schema.
 #[derive(Debug, Clone)]
 pub enum SchemaEdit {
-    /// Columns come, at the end.
+    /// Adds columns at the end.
     Add(NewColumns),
-    /// Columns go.
+    /// Drops columns.
     Drop(Vec<String>),
-    /// A column gets another name.
+    /// Renames a column.
     Rename {
-        /// Its name so far.
+        /// The current name.
         from: String,
-        /// The new one.
+        /// The new name.
         to: String,
     },
-    /// Rows with the same values in these columns replace each other, from now on.
+    /// Sets the keys of DEDUP: rows with the same values in these columns replace each other from
+    /// now on.
     Dedup(Vec<String>),
-    /// How long rows are kept; `None` for ever.
+    /// Sets the TTL of rows; `None` keeps them for ever.
     Ttl(Option<Ttl>),
-    /// A VARCHAR column has at most so many characters; `None` for any number.
+    /// Sets the maximal number of characters of a VARCHAR column; `None` for no limit.
     Length {
         /// The column.
         column: String,
-        /// The most characters.
+        /// The maximal number of characters.
         max: Option<u32>,
     },
-    /// What a column is filled with from now on; `None` for NULL.
+    /// Sets the default of a column; `None` for NULL.
     Default {
         /// The column.
         column: String,
-        /// What fills it.
+        /// The default.
         default: Option<ColumnDefault>,
     },
-    /// A comment on a column, or on the table itself; `None` for none.
+    /// Sets the comment on a column, or on the table itself; `None` removes it.
     Comment {
         /// The column.
         column: Option<String>,
-        /// What is said.
+        /// The comment.
         text: Option<String>,
     },
 }
 
-/// Columns that a table is to get.
+/// Columns to be added to a table.
 #[derive(Debug, Clone, Default)]
 pub struct NewColumns {
     /// Their names and types.
     pub columns: Vec<(String, ColumnType)>,
-    /// The most characters of some, by name.
+    /// The maximal numbers of characters of some columns, by name.
     pub lengths: Vec<(String, u32)>,
-    /// What some are filled with, by name; rows that are there have NULL.
+    /// The defaults of some columns, by name; existing rows have NULL.
     pub defaults: Vec<(String, ColumnDefault)>,
 }
 
@@ -141,10 +142,10 @@ impl SchemaEdit {
 }
 
 impl Database {
-    /// Makes a table.
+    /// Creates a table.
     ///
     /// # Errors
-    /// If there is one of this name, or the name is not one.
+    /// If the name is taken or invalid.
     pub fn create_table(&self, name: &str, schema: Schema) -> Result<TableId> {
         let new = self.new_table(name, schema);
         let table = new.folder.table();
@@ -152,23 +153,24 @@ impl Database {
         Ok(table)
     }
 
-    /// Makes a view, of a schema that has its query.
+    /// Creates a view from a schema that has its query.
     ///
     /// # Errors
-    /// If there is a table or a view of this name, or the name is not one.
+    /// If there is a table or a view of this name, or the name is invalid.
     pub fn create_view(&self, name: &str, schema: Schema) -> Result<()> {
         self.define(TableDdl::CreateView { name: name.to_owned(), schema, replaces: false })
     }
 
-    /// Makes a view in place of the one that has its name, if there is one.
+    /// Creates a view, replacing a view of the same name.
     ///
     /// # Errors
-    /// If there is a table of this name, or the name is not one.
+    /// If there is a table of this name, or the name is invalid.
     pub fn replace_view(&self, name: &str, schema: Schema) -> Result<()> {
         self.define(TableDdl::CreateView { name: name.to_owned(), schema, replaces: true })
     }
 
-    /// Drops tables, all or none. Their files go when the last snapshot of them ends.
+    /// Drops tables, all or none. Their files are removed when the last snapshot of them is
+    /// dropped.
     ///
     /// # Errors
     /// If one of them does not exist, or is a view.
@@ -196,8 +198,8 @@ impl Database {
         self.define(TableDdl::Drop { names: owned(names), kind })
     }
 
-    /// Sets the comment on a column of a table or a view, or on itself; `None` and an empty text
-    /// for none.
+    /// Sets the comment on a column of a table or a view, or on the relation itself; `None` and an
+    /// empty text remove it.
     ///
     /// # Errors
     /// If there is no such table or column, or the text is too long.
@@ -206,15 +208,15 @@ impl Database {
         self.alter(table, SchemaEdit::Comment { column, text })
     }
 
-    /// Gives a table another name; no file moves.
+    /// Renames a table; no file is moved.
     ///
     /// # Errors
-    /// If there is no such table, or the other name is taken.
+    /// If there is no such table, or the new name is taken.
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
         self.define(TableDdl::Rename { from: from.to_owned(), to: to.to_owned() })
     }
 
-    /// Removes all rows of a table. Files go when the last snapshot of them ends.
+    /// Removes all rows of a table. Files are removed when the last snapshot of them is dropped.
     ///
     /// # Errors
     /// If there is no such table.
@@ -222,7 +224,7 @@ impl Database {
         self.change(Wish::Truncate { table: name.to_owned() })
     }
 
-    /// Adds columns at the end, all or none. They are NULL in rows that are there already.
+    /// Adds columns at the end, all or none. They are NULL in existing rows.
     ///
     /// # Errors
     /// If there is no such table, or a name is taken.
@@ -234,23 +236,25 @@ impl Database {
     /// As [`add_columns`](Self::add_columns), with lengths and defaults of some of them.
     ///
     /// # Errors
-    /// As there, and if a length is of no new VARCHAR column, or numbers fill no whole ones.
+    /// As `add_columns`, and if a length is not for a new VARCHAR column, or numbers are not for an
+    /// integer column.
     pub fn add_columns_with(&self, table: &str, columns: NewColumns) -> Result<()> {
         self.alter(table, SchemaEdit::Add(columns))
     }
 
-    /// Sets the most characters of a VARCHAR column; `None` for any. Rows that are there stay.
+    /// Sets the maximal number of characters of a VARCHAR column; `None` for no limit. Existing
+    /// rows stay.
     ///
     /// # Errors
-    /// If there is no such table or column, or it has no texts.
+    /// If there is no such table or column, or the column is not VARCHAR.
     pub fn set_length(&self, table: &str, column: &str, max: Option<u32>) -> Result<()> {
         self.alter(table, SchemaEdit::Length { column: column.to_owned(), max })
     }
 
-    /// Sets what a column is filled with where an INSERT gives no value; `None` for NULL.
+    /// Sets the default of a column, for INSERTs that give it no value; `None` for NULL.
     ///
     /// # Errors
-    /// If there is no such table or column, or numbers are to fill one that is not of whole ones.
+    /// If there is no such table or column, or numbers are for a column that is not an integer.
     pub fn set_default(
         &self,
         table: &str,
@@ -268,16 +272,16 @@ impl Database {
         self.alter(table, SchemaEdit::Drop(owned(names)))
     }
 
-    /// Gives a column another name.
+    /// Renames a column.
     ///
     /// # Errors
-    /// If there is no such table or column, or the other name is taken.
+    /// If there is no such table or column, or the new name is taken.
     pub fn rename_column(&self, table: &str, from: &str, to: &str) -> Result<()> {
         self.alter(table, SchemaEdit::Rename { from: from.to_owned(), to: to.to_owned() })
     }
 
-    /// Lets rows with the same values in these columns replace each other, from now on; without
-    /// keys, all rows stay. The designated timestamp must be among them.
+    /// Sets the keys of DEDUP: rows with the same values in these columns replace each other from
+    /// now on; without keys, all rows stay. The designated timestamp must be among them.
     ///
     /// # Errors
     /// If there is no such table or column, or they cannot be keys.
@@ -285,7 +289,7 @@ impl Database {
         self.alter(table, SchemaEdit::Dedup(owned(keys)))
     }
 
-    /// Sets how long rows are kept; `None` for ever. `maintain` drops partitions that are older.
+    /// Sets the TTL of rows; `None` keeps them for ever. `maintain` drops older partitions.
     ///
     /// # Errors
     /// If there is no such table, or it has no partitions.
@@ -297,11 +301,10 @@ impl Database {
         self.define(TableDdl::Alter { table: table.to_owned(), edit })
     }
 
-    /// Changes tables, with one commit.
+    /// Applies a change of tables, with one commit.
     ///
     /// # Errors
-    /// If a table that it is about does not exist, or a name is taken, and so on: nothing has
-    /// changed then.
+    /// If a table does not exist, or a name is taken, and so on: nothing has changed then.
     pub fn define(&self, ddl: TableDdl) -> Result<()> {
         match self.wish(ddl) {
             Some(wish) => self.change(wish),
@@ -309,7 +312,7 @@ impl Database {
         }
     }
 
-    /// What is to be committed for a change; `None` if nothing is.
+    /// The commit request for a change; `None` if there is nothing to commit.
     pub(super) fn wish(&self, ddl: TableDdl) -> Option<Wish> {
         Some(match ddl {
             TableDdl::CreateTable { name, schema } => {
@@ -332,7 +335,7 @@ impl Database {
         self.commit(wish).map(drop).map_err(|refusal| refusal.error)
     }
 
-    /// A table that does not exist before its commit; its folder is made when it gets a file.
+    /// A table that does not exist before its commit; its directory is created with its first file.
     pub(super) fn new_table(&self, name: &str, schema: Schema) -> NewTable {
         let table = self.new_table_id();
         let folder = TableFolder::new(&self.guarded, &self.paths, table, SegmentId(0));

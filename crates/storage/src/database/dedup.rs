@@ -1,15 +1,15 @@
-//! Rows that replace earlier ones: those with the same values in the keys of their table.
+//! DEDUP: rows that replace earlier ones with the same values in the keys of their table.
 //!
 //! - DE1. Of rows with the same keys, the one committed last stays; within a commit, the last one
 //!   of the input. NULL is a value like any other.
-//! - DE2. What a commit replaces goes with the same record.
-//! - DE3. Only runs that reach into the time of the new rows are looked at, and of those only the
+//! - DE2. The rows that a commit replaces are deleted by the same record.
+//! - DE3. Only runs that overlap the time of the new rows are read, and of those only the
 //!   timestamps, unless one of them is among the new ones.
 //! - DE4. Of new segments, which may be larger than memory, the keys of `WINDOW_ROWS` rows of each
 //!   are in memory at a time, or of all rows of one instant: rows with the same keys have the same
 //!   timestamp.
 //!
-//! Not here: making rows go (`gone`), and the commit of new segments (`upsert`).
+//! Not here: deleting the rows (`gone`), and the commit of new segments (`upsert`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use crate::segment::{PickedRows, arrow_type};
 use crate::snapshot::{SegmentFile, SegmentRun, Snapshot};
 use crate::symbols::SymbolTables;
 
-/// See DE4. Tests need many windows and few rows.
+/// Rows of a window (DE4). Tests need many windows and few rows.
 const WINDOW_ROWS: u64 = if cfg!(test) { 16 } else { 4 * limits::FRAME_ROWS.0 };
 
-/// The keys of rows, as bytes that are equal where the keys are.
+/// The keys of rows, as bytes that are equal if the keys are.
 struct Keys<'a> {
     columns: Vec<Column>,
     designated: Column,
@@ -40,24 +40,24 @@ struct Keys<'a> {
     converter: RowConverter,
 }
 
-/// New rows by their keys: the last one of each.
+/// New rows by their keys: the last one of each key.
 struct NewRows {
-    /// Its image, and its row there.
+    /// The position of the image, and the row in it.
     by_key: HashMap<OwnedRow, (usize, u64)>,
     timestamps: HashSet<i64>,
     bounds: (i64, i64),
 }
 
-/// Of new images or segments, by their positions, the rows that later ones replace.
+/// The rows of new images or segments, by position, that later ones replace.
 pub(crate) type Doubled = BTreeMap<usize, Vec<u64>>;
 
 impl NewRows {
-    /// Of rows whose timestamps lie within these bounds, the last one included.
+    /// Rows whose timestamps lie within these bounds, the last one included.
     fn new(bounds: (i64, i64)) -> NewRows {
         NewRows { by_key: HashMap::new(), timestamps: HashSet::new(), bounds }
     }
 
-    /// Adds rows of a run, which stand behind all that were added before.
+    /// Adds rows of a run, which follow all that were added before.
     fn add(
         &mut self,
         keys: &Keys<'_>,
@@ -117,7 +117,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// The same values, of which -0 is 0.
+/// The same values, with -0 replaced by 0.
 fn one_zero(array: ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Float32 => {
@@ -136,7 +136,7 @@ fn integers(array: &ArrayRef) -> Vec<i64> {
     data.buffers()[0].typed_data::<i64>()[data.offset()..data.offset() + data.len()].to_vec()
 }
 
-/// Which rows of a page frame lie in a range of rows of its run.
+/// The rows of a page frame that lie in a range of rows of its run.
 fn in_frame(run: &SegmentRun, frame: u64, start: u64, end: u64) -> Result<(usize, usize)> {
     let first = frame * limits::FRAME_ROWS.0;
     let rows = run.reader()?.frame_rows(frame) as u64;
@@ -145,7 +145,7 @@ fn in_frame(run: &SegmentRun, frame: u64, start: u64, end: u64) -> Result<(usize
     Ok((place(start), place(end)))
 }
 
-/// The page frames that have rows of a range, and which of theirs.
+/// The page frames that overlap a range, each with its rows in the range.
 fn frames(run: &SegmentRun, rows: RowRange) -> Result<Vec<(u64, (usize, usize))>> {
     if rows.end <= rows.start {
         return Ok(Vec::new());
@@ -154,7 +154,7 @@ fn frames(run: &SegmentRun, rows: RowRange) -> Result<Vec<(u64, (usize, usize))>
     frames.map(|frame| Ok((frame, in_frame(run, frame, rows.start, rows.end)?))).collect()
 }
 
-/// Leaves the last row of each key in the images of an append, and finds the rows of the table that
+/// Keeps the last row of each key in the images of an append, and finds the rows of the table that
 /// they replace.
 pub(super) fn supersede(
     to: &mut AppendTo,
@@ -192,16 +192,16 @@ pub(super) fn supersede(
     Ok(gone)
 }
 
-/// What new segments of one partition replace.
+/// The rows that new segments of one partition replace.
 pub(crate) struct Superseded {
-    /// Among themselves.
+    /// Rows of the new segments.
     pub(crate) doubled: Doubled,
-    /// Of the table.
+    /// Rows of the table.
     pub(crate) gone: Vec<MaskedRows>,
 }
 
-/// Finds the rows that new segments of a partition replace, among themselves and of the runs that
-/// the partition has. The new ones are in the order in which rows of one instant stand.
+/// Finds the rows that new segments of a partition replace, among themselves and in the runs of the
+/// partition. The new ones are in the order of rows with equal timestamps.
 pub(crate) fn superseded(
     new: &[Arc<SegmentRun>],
     known: &[&Arc<SegmentRun>],

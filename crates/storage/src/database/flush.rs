@@ -1,12 +1,12 @@
-//! When what was acknowledged is on disk, and what has to wait for that.
+//! Sync of the log: makes acknowledged commits durable, and delays the removal of files until then.
 //!
-//! - FL1. One flush is under way at a time, and commits go on meanwhile: what they write is the
-//!   next one's.
-//! - FL2. Files that a commit has made unnecessary are removed when the commit is durable: until
-//!   then a power failure may bring back the time in which they were needed.
+//! - FL1. One sync is in progress at a time, and commits continue meanwhile: the next sync covers
+//!   them.
+//! - FL2. Files that a commit has made obsolete are removed when the commit is durable: until then
+//!   a power loss may restore the state that needs them.
 //!
-//! Not here: when to flush, which is up to whoever owns the database, and what a failed sync means
-//! (`wal::log`).
+//! Not here: the schedule of syncs, which is up to the owner of the database, and the meaning of a
+//! failed sync (`wal::log`).
 
 use std::collections::VecDeque;
 use std::mem;
@@ -21,16 +21,16 @@ use crate::error::{Error, Result};
 use crate::manifest::Obsolete;
 use crate::wal::Log;
 
-/// What a flush has to do.
+/// The state of syncs.
 #[derive(Debug, Default)]
 pub(super) struct Flushes {
-    /// Held by who flushes (FL1); before `log`, if both are needed.
+    /// Locked during a sync (FL1); before `log`, if both are needed.
     turn: Mutex<()>,
-    /// In the order of their commits (FL2).
+    /// Obsolete files in the order of their commits (FL2).
     waiting: Mutex<VecDeque<(Lsn, Outdated)>>,
 }
 
-/// What a group of commits has made unnecessary.
+/// Files and tables that a group of commits has made obsolete.
 #[derive(Debug)]
 pub(super) struct Outdated {
     /// Files, with the last version of the table that had them.
@@ -46,7 +46,7 @@ impl Outdated {
         Outdated { files, dropped }
     }
 
-    /// Nobody names them any more, for good.
+    /// Removes them: no durable state needs them any more.
     fn discard(self) {
         for (table, obsolete) in &self.files {
             table.discard(obsolete);
@@ -58,11 +58,11 @@ impl Outdated {
 }
 
 impl Database {
-    /// Makes everything durable that was acknowledged. With [`Durability::Sync`] it is already.
+    /// Makes everything durable that was acknowledged. With [`Durability::Sync`] it already is.
     ///
     /// # Errors
-    /// If the log cannot be written to. What was acknowledged stays visible, and stays in memory
-    /// for the next attempt; nothing more is acknowledged before one succeeds.
+    /// If the log cannot be written to. Acknowledged commits stay visible, and stay in memory for
+    /// the next attempt; nothing more is acknowledged before one succeeds.
     ///
     /// [`Durability::Sync`]: super::Durability::Sync
     pub fn flush(&self) -> Result<()> {
@@ -90,7 +90,7 @@ impl Database {
         self.published().lsn.0.saturating_sub(self.durable_lsn.load(Ordering::Acquire))
     }
 
-    /// Whether commits fail because the log cannot be written to.
+    /// Returns true if commits fail because the log cannot be written to.
     #[must_use]
     pub fn is_log_broken(&self) -> bool {
         let is_usable = self.is_tidy.load(Ordering::Acquire)
@@ -104,8 +104,8 @@ impl Database {
         self.is_log_broken.store(log.is_broken(), Ordering::Release);
     }
 
-    /// Removes what a commit that ends at `lsn` has made unnecessary, or keeps it until that is
-    /// durable (FL2).
+    /// Removes the files that a commit that ends at `lsn` has made obsolete, or keeps them until
+    /// the commit is durable (FL2).
     pub(super) fn discard_when_durable(&self, lsn: Lsn, outdated: Outdated) {
         if outdated.files.is_empty() && outdated.dropped.is_empty() {
             return;
@@ -129,6 +129,6 @@ impl Database {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whole values are put behind these locks.
+    // Only whole values are stored behind these locks.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,11 +1,12 @@
-//! The folder of a table: where its files are, the numbers of new ones, its growing dictionaries.
+//! The directory of a table: paths of its files, ids of new ones, its growing dictionaries.
 //!
-//! - D1. Numbers of segments and masks are given once, also to imports that fail.
-//! - D2. The folder of a dropped table is removed when the last snapshot or import ends that uses
-//!   it.
-//! - D3. A file that no manifest names any more is removed when the last snapshot ends that has it.
+//! - D1. Ids of segments and deletion vectors are used once, also if an import fails.
+//! - D2. The directory of a dropped table is removed when the last snapshot or import that uses it
+//!   is dropped.
+//! - D3. A file that is in no manifest any more is removed when the last snapshot with it is
+//!   dropped.
 //!
-//! Not here: which files are the table's (`manifest`).
+//! Not here: the set of the table's files (`manifest`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ const SEGMENT_SUFFIX: &str = ".seg";
 const MASK_SUFFIX: &str = ".mask";
 pub(crate) const KEPT_SUFFIX: &str = ".kept";
 
-/// Where the files of a database are, and which of its segments are open.
+/// The paths of the files of a database, and its open segments.
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
     root: PathBuf,
@@ -38,7 +39,7 @@ pub(crate) struct TablePaths {
     root: PathBuf,
 }
 
-/// The folder of a table.
+/// The directory of a table.
 #[derive(Debug)]
 pub(crate) struct TableFolder {
     disk: Arc<dyn Disk>,
@@ -47,33 +48,32 @@ pub(crate) struct TableFolder {
     readers: Arc<OpenReaders>,
     next_segment: AtomicU64,
     dictionaries: Mutex<BTreeMap<ColumnId, Arc<Dictionary>>>,
-    /// Symbols that were found in the log, in order, and not in a symbol file.
+    /// Symbols that were read from the log, in order, and are not in a symbol file.
     replayed: Mutex<ReplayedSymbols>,
     is_dropped: AtomicBool,
     tail_gate: Gate,
     segments_gate: Gate,
-    /// How many transactions name rows by their places in segments.
+    /// Number of transactions that refer to rows by their places in segments.
     pins: AtomicUsize,
     writes: WriteCounters,
     failure: Mutex<Option<Failure>>,
 }
 
-/// The reason why the rows or the manifest of a table are not in its folder, although they had to
-/// be.
+/// A failure to write the rows or the manifest of a table to its directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(crate) error: Arc<Error>,
     pub(crate) step: FailedStep,
-    /// The monotonic time at which it failed.
+    /// The monotonic time of the failure.
     pub(crate) at_nanos: u64,
 }
 
 /// The failed step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailedStep {
-    /// Its memtable was to become segments.
+    /// The flush of its memtable.
     Flush,
-    /// Its manifest was to be written.
+    /// The write of its manifest.
     Manifest,
 }
 
@@ -89,12 +89,12 @@ pub(crate) struct WriteCounters {
 #[derive(Debug, Default)]
 struct ReplayedSymbols {
     texts: Vec<SymbolTexts>,
-    /// Keeps texts here when a dictionary has them: while the log is replayed, what a
-    /// dictionary was opened with may turn out to be a part of its file.
+    /// Keeps strings here after a dictionary has them: during the replay, the mark with which a
+    /// dictionary was opened may turn out to cover only a part of its file.
     is_kept: bool,
 }
 
-/// Texts that follow each other are joined up to this, and so have no memory each.
+/// Consecutive strings are joined up to this size, which saves allocations.
 const REPLAYED_TEXT_BYTES: usize = 1 << 20;
 
 impl ReplayedSymbols {
@@ -108,7 +108,7 @@ impl ReplayedSymbols {
         }
     }
 
-    /// Drops what is in symbol files, or of columns that are gone.
+    /// Drops strings that are in symbol files, or belong to dropped columns.
     fn drop_known(&mut self, manifest: &Manifest) {
         let known = |column| manifest.symbols.get(&column).map_or(0, |mark| mark.count);
         self.texts.retain(|texts| {
@@ -139,28 +139,28 @@ impl WriteCounters {
     }
 }
 
-/// Which runs of a table somebody rewrites.
+/// The kind of a table's runs to be rewritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunsOf {
     Tail,
     Segments,
 }
 
-/// Whether somebody waits for who is at the same thing.
+/// The choice to wait for a lock, or to give up if it is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
     Try,
     Wait,
 }
 
-/// Lets one in at a time.
+/// A lock that one holder has at a time.
 #[derive(Debug, Default)]
 struct Gate {
     is_held: Mutex<bool>,
     freed: Condvar,
 }
 
-/// The right to rewrite runs of a table; nobody else does until it is dropped.
+/// The exclusive right to rewrite runs of a table; dropping it releases the right.
 #[derive(Debug)]
 pub(crate) struct Held {
     folder: Arc<TableFolder>,
@@ -180,7 +180,7 @@ impl Paths {
         Paths::with_segments(root, limits::OPEN_SEGMENTS)
     }
 
-    /// As `new`, with so many segments open at most.
+    /// As `new`, with at most this many open segments.
     pub(crate) fn with_segments(root: &Path, open_max: usize) -> Paths {
         Paths { root: root.to_path_buf(), readers: Arc::new(OpenReaders::new(open_max)) }
     }
@@ -205,7 +205,7 @@ impl Paths {
         self.root.join("scratch")
     }
 
-    /// Of records that were kept aside.
+    /// The directory of records that were kept aside.
     pub(crate) fn kept(&self) -> PathBuf {
         self.root.join("kept")
     }
@@ -254,7 +254,7 @@ impl TablePaths {
         self.new_segment(schema, meta.partition, meta.id)
     }
 
-    /// Of a segment that is still to be written.
+    /// The path of a segment that is still to be written.
     pub(crate) fn new_segment(
         &self,
         schema: &Schema,
@@ -264,7 +264,7 @@ impl TablePaths {
         self.partition(schema, partition).join(segment_name(id))
     }
 
-    /// Masks lie beside their segments.
+    /// The path of a deletion vector, beside its segment.
     pub(crate) fn mask(&self, schema: &Schema, meta: &SegmentMeta, mark: &MaskMark) -> PathBuf {
         self.partition(schema, meta.partition).join(mask_name(meta.id, mark.id))
     }
@@ -279,7 +279,7 @@ impl TablePaths {
 }
 
 impl TableFolder {
-    /// The folder of a table whose next segment is to have this number; it need not exist yet.
+    /// The directory of a table whose next segment gets this id; it need not exist yet.
     pub(crate) fn new(
         disk: &Arc<dyn Disk>,
         paths: &Paths,
@@ -303,12 +303,12 @@ impl TableFolder {
         }
     }
 
-    /// The segments of the database that are open.
+    /// The open segments of the database.
     pub(crate) fn readers(&self) -> &OpenReaders {
         &self.readers
     }
 
-    /// The last step that has failed, and was not done since.
+    /// The last step that has failed, and has not succeeded since.
     pub(crate) fn failure(&self) -> Option<Failure> {
         self.lock_failure().clone()
     }
@@ -317,7 +317,7 @@ impl TableFolder {
         *self.lock_failure() = Some(failure);
     }
 
-    /// A step was done.
+    /// Records the success of a step.
     pub(crate) fn note_done(&self, step: FailedStep) {
         self.lock_failure().take_if(|failure| failure.step == step);
     }
@@ -326,39 +326,40 @@ impl TableFolder {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to keep symbols that are found in the log, until `end_replay`.
+    /// Starts to keep symbols that are read from the log, until `end_replay`.
     pub(crate) fn begin_replay(&self) {
         self.lock_replayed().is_kept = true;
     }
 
-    /// Takes texts of a record that is replayed.
+    /// Adds strings of a replayed record.
     pub(crate) fn replay_symbols(&self, texts: &SymbolTexts) {
         self.lock_replayed().push(texts);
         let mut open = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(dictionary) = open.get(&texts.column)
             && dictionary.replay(texts).is_err()
         {
-            // The next one to open it finds out too, and reports it.
+            // The next reader to open it gets the error, and reports it.
             open.remove(&texts.column);
         }
     }
 
-    /// A replayed record has changed how far symbol files reach, or which columns there are:
-    /// dictionaries are opened anew when they are needed, without what the files have.
+    /// Handles a replayed record that has changed symbol marks or columns: dictionaries are opened
+    /// anew when they are needed, without the strings that the files have.
     pub(crate) fn replay_marks(&self, manifest: &Manifest) {
         self.close_dictionaries();
         self.lock_replayed().drop_known(manifest);
     }
 
-    /// A replayed record has truncated the table: no record before it is needed, and the next
-    /// writer may have given the ids anew.
+    /// Handles a replayed record that has truncated the table: no earlier record is needed, and the
+    /// next writer may have reused the ids.
     pub(crate) fn forget_replayed_symbols(&self) {
         self.close_dictionaries();
         self.lock_replayed().texts.clear();
     }
 
-    /// Ends a replay, and returns how many values of each column its texts reach to. Without
-    /// rows in the log nothing needs them, and the next writer may give their ids anew.
+    /// Ends a replay, and returns, for each column with replayed strings, the number of its values
+    /// including these. Without rows in the log nothing needs the replayed strings, and the next
+    /// writer may reuse their ids.
     pub(crate) fn end_replay(
         &self,
         manifest: &Manifest,
@@ -384,7 +385,7 @@ impl TableFolder {
         self.replayed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps others from rewriting runs. Who wants both kinds takes those of the tail first.
+    /// Locks runs for rewriting. Code that locks both kinds locks those of the memtable first.
     pub(crate) fn hold(self: &Arc<Self>, of: RunsOf, patience: Patience) -> Option<Held> {
         let Gate { is_held, freed } = self.gate(of);
         let mut is_held = is_held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -398,7 +399,7 @@ impl TableFolder {
         Some(Held { folder: Arc::clone(self), of })
     }
 
-    /// From now on until `unpin`, upkeep leaves segments as they are.
+    /// Keeps maintenance from rewriting segments, until `unpin`.
     pub(crate) fn pin(&self) {
         self.pins.fetch_add(1, Ordering::AcqRel);
     }
@@ -435,17 +436,17 @@ impl TableFolder {
         &self.writes
     }
 
-    /// Gives no number below this one from now on.
+    /// Uses no id below this one from now on.
     pub(crate) fn raise_next_segment(&self, next: SegmentId) {
         self.next_segment.fetch_max(next.0, Ordering::Relaxed);
     }
 
-    /// A number that no segment and no mask of the table has (D1).
+    /// An id that no segment and no deletion vector of the table has (D1).
     pub(crate) fn new_segment_id(&self) -> SegmentId {
         SegmentId(self.next_segment.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The growing dictionary of a column; read from disk up to `mark` when it is first used.
+    /// The growing dictionary of a column, read from disk up to `mark` on first use.
     pub(crate) fn dictionary(&self, column: ColumnId, mark: SymbolMark) -> Result<Arc<Dictionary>> {
         let mut open = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(dictionary) = open.get(&column) {
@@ -480,7 +481,7 @@ impl TableFolder {
         opened.collect()
     }
 
-    /// The dictionaries of all symbol columns, with all values that anyone interned so far.
+    /// The dictionaries of all symbol columns, with all values interned so far.
     pub(crate) fn symbols(
         &self,
         schema: &Schema,
@@ -490,17 +491,17 @@ impl TableFolder {
         Ok(opened.map(|(column, dictionary)| (column, dictionary.table())).collect())
     }
 
-    /// A column was dropped: removes its symbols. Those that somebody has read stay in memory.
+    /// Removes the symbols of a dropped column. Dictionaries in memory stay.
     pub(crate) fn discard_symbols(&self, column: ColumnId) {
         let mut open = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
         match open.remove(&column) {
             Some(dictionary) => dictionary.drop_file(),
-            // If that fails, the next open removes it.
+            // If this fails, the next open removes it.
             None => drop(self.disk.remove(&self.paths.symbol_file(column))),
         }
     }
 
-    /// The table was dropped (D2).
+    /// Marks the directory of a dropped table for removal (D2).
     pub(crate) fn drop_folder(&self) {
         self.is_dropped.store(true, Ordering::Release);
     }
@@ -519,7 +520,7 @@ impl TableFile {
         &self.path
     }
 
-    /// No manifest names it any more (D3).
+    /// Marks the file for removal: it is in no manifest any more (D3).
     pub(crate) fn discard(&self) {
         self.is_dropped.store(true, Ordering::Release);
     }
@@ -536,7 +537,7 @@ impl Drop for Held {
 impl Drop for TableFile {
     fn drop(&mut self) {
         if self.is_dropped.load(Ordering::Acquire) {
-            // If that fails, the next open removes it.
+            // If this fails, the next open removes it.
             let _ = self.folder.disk.remove(&self.path);
         }
     }
@@ -545,7 +546,7 @@ impl Drop for TableFile {
 impl Drop for TableFolder {
     fn drop(&mut self) {
         if self.is_dropped.load(Ordering::Acquire) {
-            // If that fails, the next open removes it.
+            // If this fails, the next open removes it.
             let _ = self.disk.remove_dir_all(&self.paths.root);
         }
     }
@@ -559,7 +560,7 @@ fn mask_name(segment: SegmentId, mask: SegmentId) -> String {
     format!("{segment}-{mask}{MASK_SUFFIX}")
 }
 
-/// Whether a file of a partition's folder is one that we may have made.
+/// Returns true if a file in a partition's directory may be one of ours.
 pub(crate) fn is_ours(name: &str) -> bool {
     let number = |text: &str| text.parse::<u64>().ok().map(SegmentId);
     if let Some(id) = name.strip_suffix(SEGMENT_SUFFIX).and_then(number) {
@@ -572,7 +573,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
     }
 }
 
-/// The last number in the name of a segment or a mask.
+/// The last number in the name of a segment or a deletion vector.
 pub(crate) fn last_number(name: &str) -> Option<SegmentId> {
     let stem = name.strip_suffix(SEGMENT_SUFFIX).or_else(|| name.strip_suffix(MASK_SUFFIX))?;
     stem.rsplit('-').next()?.parse().ok().map(SegmentId)

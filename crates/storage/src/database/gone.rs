@@ -1,11 +1,12 @@
-//! Rows that go with a commit, wherever they are.
+//! Deletion of rows with a commit, in segments and in memtables.
 //!
-//! - GO1. While a table is held, nobody else rewrites its runs: rows that were found in a snapshot
-//!   stay where they are. Rows that come meanwhile are not part of it.
-//! - GO2. Rows of segments go by masks, or with their segments where none is left; those of the
-//!   tail by sealing it without them. One record says all that, and which rows come instead.
+//! - GO1. While a table is locked, no other thread rewrites its runs: rows that were found in a
+//!   snapshot stay at their places. Rows that arrive meanwhile are not affected.
+//! - GO2. Rows of segments are deleted by deletion vectors, or with their segments if none is left;
+//!   those of the memtable by flushing it without them. One record contains all that, and the rows
+//!   that replace them.
 //!
-//! Not here: which rows (`dedup`), and partitions that go as wholes (`partitions`).
+//! Not here: the choice of the rows (`dedup`), and dropping whole partitions (`partitions`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,24 +24,24 @@ use crate::error::Result;
 use crate::mask::RowMask;
 use crate::snapshot::{SegmentRun, Snapshot};
 
-/// A table whose runs nobody else rewrites (GO1).
+/// A table whose runs no other thread rewrites (GO1).
 #[derive(Debug)]
 pub(super) struct HeldTable {
     pub(super) state: Arc<TableState>,
     _tail: Held,
     _segments: Held,
-    /// Dropped last: who waits for memory may wait for the tail.
+    /// Dropped last: writers that wait for memory may wait for the memtable.
     _wake: Wake,
 }
 
-/// Files of rows that go, which are removed if they are not kept.
+/// Files written for a deletion, which are removed unless they are kept.
 pub(super) struct GoneFiles<'a> {
     masks: MaskFiles<'a>,
     segments: Option<NewSegments<'a>>,
 }
 
 impl GoneFiles<'_> {
-    /// They are part of the table, or that is in doubt.
+    /// Keeps the files: they are part of the table, or that is in doubt.
     pub(super) fn keep(&mut self) {
         self.masks.keep();
         if let Some(segments) = &self.segments {
@@ -50,7 +51,7 @@ impl GoneFiles<'_> {
 }
 
 impl Database {
-    /// Keeps everybody else from rewriting runs of a table; `None` if it is gone.
+    /// Locks the runs of a table for rewriting; `None` if it was dropped.
     pub(super) fn hold_table(&self, id: TableId) -> Option<HeldTable> {
         let folder = Arc::clone(&self.table_state(id)?.folder);
         let (tail, segments) = (
@@ -62,7 +63,7 @@ impl Database {
         Some(HeldTable { state, _tail: tail, _segments: segments, _wake: wake })
     }
 
-    /// Writes what makes rows go of a table that is held (GO2).
+    /// Writes the deletion of rows of a locked table (GO2).
     pub(super) fn write_gone<'a>(
         &'a self,
         table: &'a TableState,
@@ -75,7 +76,7 @@ impl Database {
     }
 }
 
-/// Writes what makes rows go of a table that is held (GO2), segment by segment.
+/// Writes the deletion of rows of a locked table (GO2), segment by segment.
 pub(super) struct GoneWriter<'a, 's> {
     database: &'a Database,
     table: &'a TableState,
@@ -87,7 +88,7 @@ pub(super) struct GoneWriter<'a, 's> {
 }
 
 impl<'a, 's> GoneWriter<'a, 's> {
-    /// For rows that were found in a snapshot.
+    /// Starts a deletion of rows that were found in a snapshot.
     pub(super) fn new(
         database: &'a Database,
         table: &'a TableState,
@@ -105,7 +106,7 @@ impl<'a, 's> GoneWriter<'a, 's> {
         }
     }
 
-    /// All rows of a segment that go. Those of the tail stay in memory until the end.
+    /// Adds all rows to delete of a segment. Those of the memtable stay in memory until the end.
     pub(super) fn add(&mut self, rows: MaskedRows) -> Result<()> {
         let run = self.runs.get(&rows.segment).expect("the segment is one of the snapshot");
         if run.is_in_memory() {
@@ -116,7 +117,7 @@ impl<'a, 's> GoneWriter<'a, 's> {
         self.add_mask(rows.segment, &RowMask::new(run.meta.rows, &rows.rows))
     }
 
-    /// All rows that go of a segment that is a file: those that are not left.
+    /// Adds all rows to delete of a segment in a file: those that are not live in `left`.
     pub(super) fn add_mask(&mut self, segment: SegmentId, left: &RowMask) -> Result<()> {
         assert!(self.seen.insert(segment), "a segment comes once");
         let run = self.runs.get(&segment).expect("the segment is one of the snapshot");
@@ -125,7 +126,7 @@ impl<'a, 's> GoneWriter<'a, 's> {
         Ok(())
     }
 
-    /// Everything is on disk then.
+    /// Makes all files durable, and returns the deletion.
     pub(super) fn finish(self) -> Result<(Gone, GoneFiles<'a>)> {
         let GoneWriter { database, table, mut files, losses, of_tail, .. } = self;
         files.masks.sync_folders()?;

@@ -1,14 +1,15 @@
-//! An import: segments and symbols are written beside the table, and become part of it with one
+//! Imports: segments and symbols are written beside the table, and become part of it with one
 //! record.
 //!
-//! - T1. Nobody sees rows of an import before its commit, and everybody afterwards.
+//! - T1. Rows of an import are visible to no reader before its commit, and to all readers
+//!   afterwards.
 //! - T2. An import that does not commit leaves no file, unless its record is in doubt: then the
 //!   next open decides.
 //! - T3. Before the record is written, everything it names is on disk: segments, symbols, and the
-//!   names of files and folders.
+//!   names of files and directories.
 //!
 //! Two imports into one table may run at a time; their order is that of their commits. Not here:
-//! what rows replace in a table with keys of DEDUP (`upsert`).
+//! the rows that are replaced in a table with keys of DEDUP (`upsert`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -37,69 +38,69 @@ use crate::snapshot::{SegmentFile, SegmentRun, Snapshot};
 use crate::symbols::{Dictionary, SymbolMark, SymbolTables};
 use crate::wal::Fate;
 
-/// Where rows are to go.
+/// The table to which rows are imported.
 #[derive(Debug)]
 pub enum ImportTarget<'a> {
     /// A table, by its name in any case.
     Existing(&'a str),
-    /// A table that the commit makes.
+    /// A table that the commit creates.
     New {
-        /// Its name.
+        /// The name.
         name: &'a str,
-        /// Its columns.
+        /// The columns.
         schema: Schema,
     },
-    /// As `New`; the same commit drops the table that has the name then, if there is one.
+    /// As `New`; the same commit drops the table that has the name at that time, if there is one.
     Replacing {
-        /// Its name.
+        /// The name.
         name: &'a str,
-        /// Its columns.
+        /// The columns.
         schema: Schema,
     },
 }
 
-/// An import under way. Threads share it.
+/// An import in progress. Threads share it.
 #[derive(Debug)]
 pub struct ImportTxn {
     database: Arc<Database>,
     folder: Arc<TableFolder>,
     schema: Arc<Schema>,
     source: Source,
-    /// Whether a new table takes the place of another one.
+    /// True if a new table replaces another one.
     replaces: bool,
-    /// Of all symbol columns.
+    /// The dictionaries of all symbol columns.
     dictionaries: BTreeMap<ColumnId, Arc<Dictionary>>,
     scratch: PathBuf,
     made: Mutex<Made>,
 }
 
-/// What the import is about.
+/// The table of the import, new or existing.
 #[derive(Debug)]
 enum Source {
     New(NewTable),
     Existing {
         table: Arc<TableState>,
-        /// The commit that it is about: rows that came later are not known.
+        /// The commit that the import is based on: later rows are not known.
         as_of: SeqTxn,
         needed: Vec<Column>,
     },
 }
 
-/// A table that an import is about, and its growing dictionaries.
+/// The table of an import, and its growing dictionaries.
 type Opened = (Arc<TableState>, BTreeMap<ColumnId, Arc<Dictionary>>);
 
-/// What it has made so far.
+/// The files that it has created so far.
 #[derive(Debug, Default)]
 struct Made {
-    /// Not yet part of a table.
+    /// Segments that are not yet part of a table.
     files: BTreeMap<SegmentId, PathBuf>,
     interned: BTreeSet<ColumnId>,
-    /// It was committed, or that is in doubt.
+    /// True if it was committed, or that is in doubt.
     is_kept: bool,
 }
 
 impl Database {
-    /// Begins an import.
+    /// Starts an import.
     ///
     /// # Errors
     /// If the table does not exist, or the new one does, or symbols cannot be read, or the
@@ -127,7 +128,7 @@ impl Database {
                         known.check_known()?;
                         return Err(known.exists(name));
                     }
-                    // One that is suspended is replaced.
+                    // A suspended table is replaced.
                     Some(known) if known.is_view() => known.check_takes_rows()?,
                     _ => {}
                 }
@@ -140,8 +141,8 @@ impl Database {
         }
     }
 
-    /// Begins to write rows that a table is to get because of what a snapshot of it says. Of its
-    /// columns, those may be dropped meanwhile that are not needed.
+    /// Starts to write rows for a table that are based on a snapshot of it. Columns that are not in
+    /// `needed` may be dropped meanwhile.
     pub(super) fn begin_as_of(
         self: &Arc<Self>,
         snapshot: &Snapshot,
@@ -157,7 +158,7 @@ impl Database {
         loop {
             let opened = open(&table);
             let now = find()?;
-            // Symbols of a column that somebody drops may be gone from the disk.
+            // Symbols of a dropped column may be gone from the disk.
             if opened.is_ok() || Arc::ptr_eq(&now, &table) {
                 return self.begin_in(opened?, snapshot.seq_txn, needed);
             }
@@ -191,7 +192,7 @@ impl Database {
         let (folder, schema) = (Arc::clone(folder), Arc::clone(schema));
         let number = self.next_import.fetch_add(1, Ordering::Relaxed);
         let scratch = self.paths.scratch().join(format!("import-{number}"));
-        // One of an earlier process may be left.
+        // An earlier process may have left one.
         let emptied = self.guarded.remove_dir_all(&scratch);
         emptied
             .and_then(|()| self.guarded.create_dir_all(&scratch))
@@ -203,7 +204,7 @@ impl Database {
 }
 
 impl ImportTxn {
-    /// The table, also if the commit is to make it.
+    /// The id of the table, even if the commit is to create it.
     #[must_use]
     pub fn table(&self) -> TableId {
         self.folder.table()
@@ -215,23 +216,23 @@ impl ImportTxn {
         &self.schema
     }
 
-    /// A folder for spill, which is removed when the import ends.
+    /// A directory for spill files, which is removed when the import ends.
     #[must_use]
     pub fn scratch_dir(&self) -> &Path {
         &self.scratch
     }
 
-    /// A number for a segment, and its new empty file, as `new_segment_id` and `make_segment`.
+    /// An id for a segment, and its new empty file, as `new_segment_id` and `make_segment`.
     ///
     /// # Errors
-    /// If the file cannot be made.
+    /// If the file cannot be created.
     pub fn new_segment(&self, partition: PartitionKey) -> Result<(SegmentId, Arc<dyn DiskFile>)> {
         let id = self.new_segment_id();
         Ok((id, self.make_segment(id, partition)?))
     }
 
-    /// The number of a segment whose file is still to be made. Those of one partition are to be
-    /// asked for in the order of their rows: that is how equal timestamps are ordered.
+    /// The id of a segment whose file is still to be created. Ids of one partition must be
+    /// requested in the order of their rows, because they determine the order of equal timestamps.
     #[must_use]
     pub fn new_segment_id(&self) -> SegmentId {
         self.folder.new_segment_id()
@@ -240,7 +241,7 @@ impl ImportTxn {
     /// The new empty file of a segment.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn make_segment(
         &self,
         id: SegmentId,
@@ -251,8 +252,8 @@ impl ImportTxn {
         segments::make_file(&self.database.guarded, &path)
     }
 
-    /// Makes segments durable and closes their files. A commit does so with what is still open;
-    /// with rows of many partitions that would be more files than a process may have.
+    /// Makes segments durable and closes their files. A commit does so for files that are still
+    /// open; with rows of many partitions these could be more than a process may have.
     ///
     /// # Errors
     /// If one cannot be synced.
@@ -260,13 +261,13 @@ impl ImportTxn {
         self.database.settle(segments)
     }
 
-    /// The ids of texts in the dictionary of a symbol column, new ones where they are new.
+    /// The ids of strings in the dictionary of a symbol column; new strings get new ids.
     ///
     /// # Errors
-    /// If a text is too long or not UTF-8, or the dictionary is full.
+    /// If a string is too long or not UTF-8, or the dictionary is full.
     ///
     /// # Panics
-    /// If it is no symbol column of `schema`.
+    /// If it is not a symbol column of `schema`.
     pub fn intern(&self, column: ColumnId, values: &[&[u8]]) -> Result<Vec<SymbolId>> {
         let ids = self.dictionaries[&column].intern(values)?;
         self.made().interned.insert(column);
@@ -281,12 +282,12 @@ impl ImportTxn {
     }
 
     /// Makes the segments part of the table, all of them or none, and returns the number of the
-    /// commit. Files that were made and are not among them are removed. In a table with keys of
-    /// DEDUP the rows take the place of others.
+    /// commit. Created files that are not among them are removed. In a table with keys of DEDUP the
+    /// rows replace others.
     ///
     /// # Errors
     /// If something cannot be made durable, or the table was dropped or truncated or lost a column
-    /// meanwhile, or one of its name was made: then nothing has changed. With
+    /// meanwhile, or one of its name was created: then nothing has changed. With
     /// [`Error::InDoubt`], the next open decides.
     ///
     /// # Panics
@@ -295,11 +296,11 @@ impl ImportTxn {
         self.commit_by_keys(&segments)
     }
 
-    /// The rows of segments that are not to be committed, as arrays of all columns, at most a page
-    /// frame at a time: segment after segment, and those of one in their order.
+    /// The rows of segments that are not committed, as arrays of all columns, at most a page frame
+    /// at a time: segment after segment, in the order of their rows.
     ///
     /// # Errors
-    /// If a segment cannot be read, or whoever takes the rows does not want them.
+    /// If a segment cannot be read, and the errors of `take`.
     ///
     /// # Panics
     /// If a segment is not one that `new_segment` made.
@@ -321,8 +322,8 @@ impl ImportTxn {
         Ok(())
     }
 
-    /// Makes the segments part of the table and takes rows out of it, without a look at keys;
-    /// with segments only while the table has none.
+    /// Makes the segments part of the table and deletes rows from it, without checking keys;
+    /// segments only while the table has no keys.
     pub(super) fn commit_masked(
         &self,
         segments: &[WrittenSegment],
@@ -342,7 +343,7 @@ impl ImportTxn {
         outcome.map_err(|Refusal { error, .. }| error)
     }
 
-    /// Makes segments durable, and then part of the table, together with what goes.
+    /// Makes segments durable, and then part of the table, together with the deletion.
     pub(super) fn commit_segments(
         &self,
         segments: &[WrittenSegment],
@@ -369,8 +370,8 @@ impl ImportTxn {
         outcome
     }
 
-    /// Makes everything durable that the commit is going to name (T3), and says how far the symbol
-    /// files reach.
+    /// Makes everything durable that the commit is going to name (T3), and returns the marks of the
+    /// symbol files.
     fn sync(&self, segments: &[WrittenSegment]) -> Result<Vec<(ColumnId, SymbolMark)>> {
         if segments.is_empty() {
             return Ok(Vec::new());
@@ -388,7 +389,7 @@ impl ImportTxn {
         &self.database
     }
 
-    /// The table, if there was one when the import began.
+    /// The table, if it existed when the import began.
     pub(super) fn existing(&self) -> Option<&Arc<TableState>> {
         match &self.source {
             Source::New(_) => None,
@@ -402,7 +403,7 @@ impl ImportTxn {
         Arc::new(SegmentFile::new(TableFile::new(&self.folder, path), meta))
     }
 
-    /// Writes the rows of such segments into new ones, in one order; the files that they replace
+    /// Merges the rows of such segments into new ones, in one order; the files that they replace
     /// are removed with the transaction.
     pub(super) fn rewrite(&self, runs: &[Arc<SegmentRun>]) -> Result<Vec<WrittenSegment>> {
         let (table, schema, symbols) = (self.table(), self.schema.as_ref(), &self.symbols());
@@ -415,7 +416,7 @@ impl ImportTxn {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever wrote the segments keeps the promises of the manifest.
+    /// Asserts that the writer of the segments has kept the invariants of the manifest.
     fn check(&self, segments: &[WrittenSegment]) -> Vec<SegmentMeta> {
         let made = self.made();
         let mut ids = BTreeSet::new();
@@ -427,7 +428,7 @@ impl ImportTxn {
         segments.iter().map(|segment| segment.meta).collect()
     }
 
-    /// The files of these segments are not the import's to remove any more.
+    /// Keeps the files of these segments: the import no longer removes them.
     fn keep_files(&self, committed: &BTreeSet<SegmentId>) {
         let mut made = self.made();
         made.files.retain(|id, _| !committed.contains(id));
@@ -441,14 +442,14 @@ fn open(table: &Arc<TableState>) -> Result<Opened> {
     Ok((Arc::clone(table), dictionaries))
 }
 
-/// Whether a replay may find what was to be committed.
+/// Returns true if a replay may find the commit.
 pub(super) fn may_be_committed(outcome: &Result<SeqTxn, Refusal>) -> bool {
     outcome.as_ref().map_or_else(|refusal| refusal.fate == Fate::InDoubt, |_| true)
 }
 
 impl Drop for ImportTxn {
     fn drop(&mut self) {
-        // Best effort: what cannot be removed now, the next open removes.
+        // Best effort: files that cannot be removed now are removed by the next open.
         let disk = &self.database.guarded;
         let made = self.made.get_mut().unwrap_or_else(PoisonError::into_inner);
         for path in made.files.values() {

@@ -1,12 +1,12 @@
-//! Records of tables that hold up the log: kept aside, so that the log can be purged for all
-//! others.
+//! Records of tables that hold up the log: they are kept aside, so that the log can be purged for
+//! all others.
 //!
-//! - KP1. What is kept of a table are all of its records before a position that a replay of it
-//!   needs, in order, whatever its own files hold.
-//! - KP2. They are not needed any more when its manifest is on disk again, and its tail has no rows
-//!   of them. Until then no record of the table is kept twice, and none is lost.
-//! - KP3. Rows that are in segments are left out, so that what is kept is not longer than the
-//!   memtables may be, and the table takes no rows while something fails (`relief`).
+//! - KP1. The kept records of a table are all of its records before a position that a replay of it
+//!   needs, in order, whatever its own files contain.
+//! - KP2. They are no longer needed when its manifest is on disk again, and its memtable has no
+//!   rows of them. Until then no record of the table is kept twice, and none is lost.
+//! - KP3. Rows that are in segments are left out, so that the kept records are not longer than the
+//!   memtables may be, and the table accepts no rows while something fails (`relief`).
 //!
 //! Not here: the bytes (`wal::kept`), reading them when the database is opened (`recovery`).
 
@@ -25,7 +25,7 @@ use crate::catalog::Kept;
 use crate::error::{Error, Result};
 use crate::wal::{self, KeptFile, LogSpan, Record, TableChange, TableOp};
 
-/// The file of what is kept of a table, of the log with this id.
+/// Reads the kept records of a table, of the log with this id.
 pub(super) fn read(
     disk: &dyn Disk,
     paths: &Paths,
@@ -36,7 +36,7 @@ pub(super) fn read(
     wal::read_kept(disk, KeptFile { path: &path, log, table, until: kept.until }, visit)
 }
 
-/// The last commit whose rows need no memtable behind the records that are kept (`recovery` O6).
+/// The last commit whose rows need no memtable after the kept records (`recovery` O6).
 pub(super) fn last_flushed(
     disk: &dyn Disk,
     paths: &Paths,
@@ -49,7 +49,7 @@ pub(super) fn last_flushed(
     Ok(last)
 }
 
-/// Finds files that no table names.
+/// Finds files that belong to no table.
 pub(super) fn find_litter(
     disk: &dyn Disk,
     paths: &Paths,
@@ -73,14 +73,14 @@ pub(super) fn find_litter(
     Ok(litter)
 }
 
-/// The place at which a replay has to begin for the tails of tables, with what is kept of them.
+/// The position at which a replay must begin for the memtables, given the kept records.
 pub(super) fn needed_from(tables: &Tables, kept: &BTreeMap<TableId, Kept>, end: Lsn) -> Lsn {
     let needed = tables.by_id.values().filter_map(|table| {
         let origin = table.tail.origin()?;
         match kept.get(&table.id()) {
             None => Some(origin.lsn),
             Some(kept) if table.tail.last() <= Some(kept.seq_txn) => None,
-            // Runs may have been joined with some that are kept.
+            // Runs may have been merged with kept ones.
             Some(kept) => Some(origin.lsn.max(kept.until)),
         }
     });
@@ -88,33 +88,34 @@ pub(super) fn needed_from(tables: &Tables, kept: &BTreeMap<TableId, Kept>, end: 
 }
 
 impl Checkpoints {
-    /// True if the manifest of a table is to be written.
+    /// Returns true if the manifest of a table is to be written.
     pub(super) fn is_behind(&self, table: &TableState) -> bool {
         let known = self.manifests.get(&table.id()).copied();
         table.damage().is_none() && known != Some(table.manifest.seq_txn)
     }
 
-    /// True if a checkpoint would write the manifest of a table whose records are kept.
+    /// Returns true if a checkpoint would write the manifest of a table whose records are kept.
     pub(super) fn is_late(&self, tables: &Tables) -> bool {
         let tables = self.kept.iter().filter_map(|(id, kept)| Some((tables.by_id.get(id)?, kept)));
         let mut tables = tables.filter(|(table, _)| table.damage().is_none());
         tables.any(|(table, kept)| self.is_behind(table) || !needs(table, *kept))
     }
 
-    /// True if all records of a table are kept already.
+    /// Returns true if all records of a table are kept already.
     fn has_kept(&self, table: &TableState) -> bool {
         let kept = self.kept.get(&table.id());
         kept.is_some_and(|kept| table.damage().is_some() || kept.seq_txn == table.manifest.seq_txn)
     }
 }
 
-/// True if the tail of a table has rows of records that are kept.
+/// Returns true if the memtable of a table has rows of kept records.
 fn needs(table: &TableState, kept: Kept) -> bool {
     table.tail.runs().iter().any(|run| run.meta.seq_first <= kept.seq_txn)
 }
 
 impl Database {
-    /// True if what a table has of the log is to be kept aside, whatever becomes of its manifest.
+    /// Returns true if the records of a table are to be kept aside, even if its manifest can be
+    /// written.
     fn is_to_be_kept(&self, checkpoints: &Checkpoints, table: &TableState) -> bool {
         if let Some(damage) = table.damage() {
             return damage.has_records && !checkpoints.has_kept(table);
@@ -131,7 +132,7 @@ impl Database {
         tables.by_id.values().any(|table| self.is_to_be_kept(checkpoints, table))
     }
 
-    /// Keeps the records aside of tables that hold up the log; returns what is kept then.
+    /// Keeps the records of tables aside that hold up the log; returns all kept records.
     pub(super) fn keep_records(
         &self,
         checkpoints: &Checkpoints,
@@ -156,7 +157,7 @@ impl Database {
         Ok(all)
     }
 
-    /// Writes what was kept of a table and what the log has of it since (KP1).
+    /// Writes the kept records of a table and its later ones from the log (KP1).
     fn keep_records_of(
         &self,
         checkpoints: &Checkpoints,
@@ -190,7 +191,7 @@ impl Database {
         Ok(Kept { until, seq_txn: last.max(table.manifest.seq_txn) })
     }
 
-    /// Removes files that the catalog on disk does not name any more.
+    /// Removes files that the catalog on disk no longer names.
     pub(super) fn discard_kept(
         &self,
         before: &BTreeMap<TableId, Kept>,
@@ -199,13 +200,13 @@ impl Database {
         let is_named =
             |id: &TableId, kept: &Kept| now.get(id).is_some_and(|now| now.until == kept.until);
         for (id, kept) in before.iter().filter(|(id, kept)| !is_named(id, kept)) {
-            // If that fails, the next open removes it.
+            // If this fails, the next open removes it.
             let _ = self.guarded.remove(&self.paths.kept_file(*id, kept.until));
         }
     }
 }
 
-/// The change of a record to one table; rows up to `sealed` are in segments (KP3).
+/// The change of a record to one table, without rows up to `sealed`, which are in segments (KP3).
 fn of_table(record: &Record, table: TableId, sealed: SeqTxn) -> Option<Record> {
     let ops = record.ops.iter().filter(|op| op.table == table).map(|op| match &op.change {
         TableChange::Append { batch, .. } if op.seq_txn <= sealed => {

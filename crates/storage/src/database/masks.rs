@@ -1,11 +1,11 @@
-//! Rows of segments that go: masks are written beside their segments, and become true with one
-//! record.
+//! Deletion of rows in segments: deletion vectors (row masks) are written beside their segments,
+//! and take effect with one record.
 //!
-//! - MA1. A segment of which no row is left goes as a whole, with the record that takes its last
-//!   one, and gets no mask. So a partition is there as long as a row of it is.
+//! - MA1. A segment without live rows is removed as a whole, with the record that deletes its last
+//!   row, and gets no mask. So a partition exists as long as it has a row.
 //! - T2, T3 as in `import`.
 //!
-//! Not here: rows of tails (`gone`).
+//! Not here: rows of memtables (`gone`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -27,15 +27,15 @@ use crate::snapshot::{SegmentRun, Snapshot};
 pub struct MaskedRows {
     /// The segment.
     pub segment: SegmentId,
-    /// Positions in it; in any order, also twice, also of rows that are gone already.
+    /// Positions in the segment; in any order, also twice, also of rows that are deleted already.
     pub rows: Vec<u64>,
 }
 
-/// Rows that go: found in a snapshot, segment by segment.
+/// Rows to delete, found in a snapshot, segment by segment.
 pub struct Removal<'a> {
-    /// Where they were found.
+    /// The snapshot in which they were found.
     pub snapshot: &'a Snapshot,
-    /// Each segment of the snapshot once at most.
+    /// Each segment of the snapshot at most once.
     pub rows: &'a mut dyn Iterator<Item = MaskedRows>,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Debug for Removal<'_> {
 }
 
 impl Removal<'_> {
-    /// What goes of each segment, if each is as it was when its rows were found.
+    /// The deletion vector of each segment, if no segment has changed since its rows were found.
     pub(super) fn into_masks(self, now: &Snapshot) -> Result<BTreeMap<SegmentId, RowMask>> {
         let Removal { snapshot, rows } = self;
         assert_eq!(snapshot.table, now.table, "rows of this table");
@@ -66,24 +66,24 @@ impl Removal<'_> {
     }
 }
 
-/// The segments of a snapshot by their numbers.
+/// The segments of a snapshot by their ids.
 pub(super) fn runs_of(snapshot: &Snapshot) -> BTreeMap<SegmentId, &Arc<SegmentRun>> {
     snapshot.segments().map(|run| (run.meta.id, run)).collect()
 }
 
-/// What becomes of a segment that was to lose rows.
+/// The effect of a deletion on a segment.
 pub(super) enum Loss {
-    /// They had all gone before.
+    /// All the rows were deleted already.
     Nothing,
     Rows(NewMask),
-    /// No row is left (MA1); with the mask that it had.
+    /// No row is left (MA1); with the mask that the segment had.
     All(SegmentId, Option<MaskMark>),
 }
 
-/// Segments of which no row is left, with the masks that they had.
+/// Segments without live rows, with the masks that they had.
 type Emptied = Vec<(SegmentId, Option<MaskMark>)>;
 
-/// What becomes of several segments.
+/// The effects of a deletion on several segments.
 #[derive(Default)]
 pub(super) struct Losses {
     masks: Vec<NewMask>,
@@ -99,7 +99,8 @@ impl Losses {
         }
     }
 
-    /// What a commit does with them. `replace` makes what it says of the segments that go too.
+    /// The part of a commit that deletes them. `replace` makes its `replace` part of the emptied
+    /// segments.
     pub(super) fn into_gone(
         self,
         table: &TableState,
@@ -114,7 +115,7 @@ impl Losses {
     }
 }
 
-/// Masks that are not yet part of a table; removed when it is dropped.
+/// Masks that are not yet part of a table; their files are removed on drop.
 pub(super) struct MaskFiles<'a> {
     disk: &'a dyn Disk,
     written: Vec<PathBuf>,
@@ -125,13 +126,13 @@ impl<'a> MaskFiles<'a> {
         MaskFiles { disk, written: Vec::new() }
     }
 
-    /// They are part of the table, or that is in doubt.
+    /// Keeps the files: they are part of the table, or that is in doubt.
     pub(super) fn keep(&mut self) {
         self.written.clear();
     }
 
-    /// Writes a mask for each segment that loses rows and keeps some (MA1). They and their names
-    /// are on disk then (T3).
+    /// Writes a mask for each segment that loses rows and keeps some (MA1), and makes the masks and
+    /// their names durable (T3).
     pub(super) fn write_all(&mut self, table: &TableState, removal: Removal<'_>) -> Result<Gone> {
         let Removal { snapshot, rows } = removal;
         assert_eq!(snapshot.table, table.id(), "rows of this table");
@@ -174,7 +175,7 @@ impl<'a> MaskFiles<'a> {
         Ok(Loss::Rows(NewMask { segment, mark, replaces: run.mask_mark() }))
     }
 
-    /// Makes the names of what was written durable (T3).
+    /// Makes the names of the written files durable (T3).
     pub(super) fn sync_folders(&self) -> Result<()> {
         let folders: BTreeSet<&Path> =
             self.written.iter().filter_map(|path| path.parent()).collect();
@@ -186,7 +187,7 @@ impl<'a> MaskFiles<'a> {
 impl Drop for MaskFiles<'_> {
     fn drop(&mut self) {
         for path in &self.written {
-            // If that fails, the next open removes it.
+            // If this fails, the next open removes it.
             let _ = self.disk.remove(path);
         }
     }

@@ -1,19 +1,19 @@
-//! Memtables while the log is replayed: bounded as those of a live database are, by coalescing, and
+//! Memtables during a replay of the log: bounded like those of an open database, by coalescing, and
 //! by a spill file where that is not enough.
 //!
-//! - ME1. All memtables together take at most the bound of `TailOptions::bytes_max`, what the
-//!   record takes that is applied, and a run that is being joined (`COALESCE_BYTES`). Of an image
-//!   that is spilled `RUN_BYTES` count, so small ones are joined before.
-//! - ME2. A spill file is no part of the database: it is written in the scratch folder, is never
-//!   synced, and has no name once it is mapped. So a crash in the middle of a replay leaves what
-//!   there was before it, and the next replay does the same.
-//! - ME3. A run takes its number from one of those that it was made from: numbers above those of
-//!   the records so far may be in a later record.
+//! - ME1. All memtables together take at most the bound of `TailOptions::bytes_max`, plus the
+//!   record being applied, and a run being merged (`COALESCE_BYTES`). A spilled image counts with
+//!   `RUN_BYTES`, so small ones are merged first.
+//! - ME2. A spill file is not part of the database: it is written in the scratch directory, is
+//!   never synced, and has no name once it is mapped. So a crash during a replay leaves the state
+//!   before it, and the next replay does the same.
+//! - ME3. A run takes its id from one of those that it was made from: ids above those of the
+//!   records so far may be in a later record.
 //! - ME4. Each row is rewritten once for each power of eight rows (PO1), or when memory is short:
-//!   the time of a replay is linear in the log but for that logarithm.
+//!   the time of a replay is linear in the log except for that logarithm.
 //!
-//! No later record of the log takes rows from a memtable here (`recovery` O6). Not here: which
-//! records apply (`recovery`), flushing what is left (`upkeep`).
+//! No later record of the log takes rows from a memtable here (`recovery` O6). Not here: the choice
+//! of the records to apply (`recovery`), flushing the remaining rows (`upkeep`).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -33,42 +33,42 @@ use crate::manifest::Manifest;
 use crate::segment::ImageBytes;
 use crate::snapshot::SegmentFile;
 
-/// Runs of a memtable from which on it is looked at for runs to coalesce.
+/// Number of runs of a memtable from which it is checked for runs to coalesce.
 const COALESCE_RUNS: usize = 64;
-/// Bytes written to a spill file at once.
+/// Bytes written to a spill file at a time.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// The work and the memory that a replay took.
+/// The work and the memory of a replay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
-    /// Records that were read.
+    /// Number of records read.
     pub records: u64,
-    /// The most memory that memtables took, with the record that was applied last.
+    /// The maximal memory of memtables, including the last applied record.
     pub memory_bytes_max: u64,
-    /// Runs of memtables that were joined with others.
+    /// Number of memtable runs that were merged with others.
     pub coalesced_runs: u64,
     /// Bytes of memtables that were written to spill files.
     pub spilled_bytes: u64,
 }
 
-/// A table while the log is replayed.
+/// A table during the replay of the log.
 pub(super) struct RecoveredTable {
     pub(super) name: String,
-    /// `None` if there is no file, which is fine for a table that is dropped in the end.
+    /// `None` if there is no file, which is valid for a table that is dropped later.
     pub(super) manifest: Option<Manifest>,
     pub(super) tail: Tail,
-    /// With the texts that records carry.
+    /// The directory, with the strings from records.
     pub(super) folder: Arc<TableFolder>,
     pub(super) next_coalesce: NextCoalesce,
-    /// Of its records, those that were kept aside.
+    /// The records of the table that were kept aside.
     pub(super) kept: Option<Kept>,
-    /// The reason for which it is suspended.
+    /// The reason why the table is suspended.
     pub(super) damage: Option<Error>,
-    /// The log has records that nothing could be done with.
+    /// True if the log has records that could not be applied.
     pub(super) has_records: bool,
 }
 
-/// The number of runs from which on a memtable is looked at again.
+/// The number of runs from which a memtable is checked again.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NextCoalesce {
     runs: usize,
@@ -98,7 +98,7 @@ impl<'a> ReplayMemory<'a> {
         ReplayMemory { disk, scratch, bytes_max, used_bytes, spillable_bytes, spill_files, report }
     }
 
-    /// Changes a memtable, and counts what it takes then.
+    /// Changes a memtable, and counts its memory afterwards.
     pub(super) fn change<T>(&mut self, tail: &mut Tail, change: impl FnOnce(&mut Tail) -> T) -> T {
         self.used_bytes -= tail.memory_bytes();
         self.spillable_bytes -= tail.spillable_bytes();
@@ -109,7 +109,7 @@ impl<'a> ReplayMemory<'a> {
         done
     }
 
-    /// Makes fewer runs of a memtable that has many.
+    /// Reduces the number of runs of a memtable that has many.
     pub(super) fn coalesce_if_due(&mut self, table: &mut RecoveredTable) {
         if table.tail.runs().len() < table.next_coalesce.runs {
             return;
@@ -127,14 +127,14 @@ impl<'a> ReplayMemory<'a> {
                 break;
             }
         }
-        // Looking at all runs is spread over as many new ones.
+        // The cost of checking all runs is spread over as many new ones.
         table.next_coalesce.runs = COALESCE_RUNS.max(2 * table.tail.runs().len());
     }
 
-    /// Brings all memtables below half of the bound if they are above it (ME1).
+    /// Reduces all memtables below half of the bound if they are above it (ME1).
     pub(super) fn relieve(&mut self, tables: &mut BTreeMap<TableId, RecoveredTable>) -> Result<()> {
-        // What runs take beside their images is not given back: a file for little would be written
-        // again and again.
+        // The memory of runs besides their images is not freed: without this minimum, a file would
+        // be written again and again for little gain.
         let worthwhile_bytes = (self.bytes_max / 4).max(1);
         if self.used_bytes <= self.bytes_max || self.spillable_bytes < worthwhile_bytes {
             return Ok(());
@@ -158,7 +158,7 @@ impl<'a> ReplayMemory<'a> {
         self.spill(tables, &taken).map_err(failed)
     }
 
-    /// Joins whatever runs of a memtable fit one run, however few they are.
+    /// Merges all runs of a memtable that fit one run, even if they are few.
     fn join_all(&mut self, table: &mut RecoveredTable) {
         let Some(manifest) = &table.manifest else { return };
         let groups = tail_groups(&table.tail, &manifest.segments);
@@ -169,7 +169,7 @@ impl<'a> ReplayMemory<'a> {
         }
     }
 
-    /// Joins runs, if they can be read now. Symbols of a table or a column that a later record
+    /// Merges runs, if they can be read now. Symbols of a table or a column that a later record
     /// drops may be gone from the disk: then its runs stay as they are.
     fn join(&mut self, table: &mut RecoveredTable, out: &[Arc<TailRun>]) -> bool {
         let RecoveredTable { manifest: Some(manifest), tail, folder, .. } = table else {
@@ -187,7 +187,7 @@ impl<'a> ReplayMemory<'a> {
         true
     }
 
-    /// Puts the images of memtables into a file.
+    /// Writes the images of memtables into a file.
     fn spill(
         &mut self,
         tables: &mut BTreeMap<TableId, RecoveredTable>,
@@ -217,8 +217,8 @@ impl<'a> ReplayMemory<'a> {
     }
 }
 
-/// Writes the images of runs that are not spilled into a file, one behind the other, and maps it;
-/// it has no name then (ME2).
+/// Writes the images of runs that are not spilled into a file, one after another, and maps it; then
+/// it has no name (ME2).
 pub(super) fn spill_images<'r>(
     disk: &dyn Disk,
     path: &Path,
@@ -238,7 +238,7 @@ pub(super) fn spill_images<'r>(
         file.write_all_at(&buffer, written)?;
         disk.open(path, OpenMode::Read)?.map()
     })();
-    // The mapping keeps what it has; after an error there is nothing to keep.
+    // The mapping keeps its content; after an error there is nothing to keep.
     let removed = disk.remove(path);
     let mapping = written?;
     removed?;

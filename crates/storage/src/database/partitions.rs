@@ -1,9 +1,9 @@
-//! Partitions that go as wholes: because a statement says so, or because their rows are too old.
+//! Dropping of whole partitions, by a statement or because of the TTL.
 //!
-//! - PA1. They go with one record: segments of theirs by name, and rows of the tail by sealing it
-//!   without them.
+//! - PA1. They are dropped with one record: their segments by id, and rows of the memtable by
+//!   flushing it without them.
 //!
-//! Not here: which partitions a condition means, which is the caller's.
+//! Not here: the partitions that match a condition, which the caller determines.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use super::tail::TailRun;
 use crate::error::Result;
 
 impl Database {
-    /// Removes the rows of whole partitions, those that came up to now; returns how many
-    /// partitions had rows.
+    /// Removes the rows of whole partitions that were committed so far; returns the number of
+    /// partitions that had rows.
     ///
     /// # Errors
     /// If there is no such table, or something cannot be written: then nothing has changed.
@@ -34,7 +34,7 @@ impl Database {
         self.drop_partitions_of(id, &|_| partitions.clone())
     }
 
-    /// Drops partitions that are chosen when nobody else rewrites runs of the table.
+    /// Drops partitions that are chosen while the runs of the table are locked.
     pub(super) fn drop_partitions_of(
         &self,
         id: TableId,
@@ -67,7 +67,7 @@ impl Database {
         Ok(dropped.len())
     }
 
-    /// Partitions whose rows are older than a table keeps them.
+    /// Partitions whose rows have all exceeded the TTL of a table.
     pub(super) fn expired(&self, table: &TableState) -> BTreeSet<PartitionKey> {
         let schema = &table.manifest.schema;
         let Some(ttl) = schema.ttl() else { return BTreeSet::new() };
@@ -79,11 +79,12 @@ impl Database {
         let unit = schema.time_unit();
         let now =
             i128::from(self.options.clock.now_micros()) * i128::from(unit.per_second()) / 1_000_000;
-        // One row from the future drops nothing.
+        // A row with a timestamp in the future drops nothing.
         let now = i64::try_from(now).unwrap_or(i64::MAX).min(newest);
         let mut bound = now;
         for _ in 0..ttl.count {
-            // A unit before: its beginning, and as far into it as now is, or its end.
+            // One unit earlier: as far from the start of the previous unit as `bound` is from its
+            // own, or its end.
             let start = ttl.unit.floor(Timestamp(bound), unit).0;
             let Some(before) = start.checked_sub(1) else { return BTreeSet::new() };
             let previous = ttl.unit.floor(Timestamp(before), unit).0;

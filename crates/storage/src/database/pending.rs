@@ -1,13 +1,13 @@
-//! Changes of tables that a transaction has made and not committed, and the tables as it sees them.
+//! Uncommitted changes of tables in a transaction, and the tables as the transaction sees them.
 //!
-//! - PD1. A transaction sees the tables as they are now, with its own changes on top: they are
-//!   planned anew each time, in their order, and nothing is written.
-//! - PD2. A change is about the tables that it was about when it was made. If another session has
-//!   dropped or replaced one of them, or taken a name, the transaction fails.
-//! - PD3. A table that a transaction makes has its number from the beginning; a number is not given
-//!   again if the transaction comes to nothing.
+//! - PD1. A transaction sees the current tables with its own changes on top: they are planned anew
+//!   each time, in their order, and nothing is written.
+//! - PD2. A change applies to the tables that it applied to when it was made. If another session
+//!   has dropped or replaced one of them, or taken a name, the transaction fails.
+//! - PD3. A table that a transaction creates has its id from the beginning; an id is not reused if
+//!   the transaction is rolled back.
 //!
-//! Not here: how they are committed (`transaction`).
+//! Not here: the commit of the changes (`transaction`).
 
 use std::sync::Arc;
 
@@ -21,33 +21,33 @@ use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
 use crate::wal::TableOp;
 
-/// How often tables are looked for that others change all the time.
+/// Attempts to read tables that other commits keep changing.
 const ATTEMPTS: usize = 32;
 
-/// Changes of tables, in their order. A clone is what they were at a moment.
+/// Changes of tables, in their order. A clone is a copy of the current state.
 #[derive(Debug, Clone, Default)]
 pub struct PendingDdl(Vec<Arc<Step>>);
 
-/// One of them.
+/// One change.
 #[derive(Debug)]
 struct Step {
     wish: Wish,
-    /// What it was about when it was made (PD2).
+    /// The tables of the change when it was made (PD2).
     tables: Vec<TableId>,
 }
 
 impl PendingDdl {
-    /// Whether there are none.
+    /// Returns true if there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds a change, and gives the tables that it is about.
+    /// Adds a change, and returns its tables.
     ///
     /// # Errors
-    /// As [`Database::define`]; [`Error::TooManyChanges`]; and if one of the changes so far does
-    /// not fit the tables any more (PD2). Then it is as it was.
+    /// As [`Database::define`]; [`Error::TooManyChanges`]; and if one of the changes so far no
+    /// longer fits the tables (PD2). Then nothing is added.
     pub fn push(&mut self, database: &Database, ddl: TableDdl) -> Result<Vec<TableId>> {
         database.begin_writing()?;
         if limits::TRANSACTION_DDL <= self.0.len() {
@@ -62,7 +62,7 @@ impl PendingDdl {
         Ok(tables)
     }
 
-    /// Plans all of them, each on top of those before it (PD2).
+    /// Plans all changes, each on top of those before it (PD2).
     pub(super) fn plan_on(&self, overlay: &mut Overlay<'_>) -> Result<Vec<TableOp>> {
         let mut ops = Vec::new();
         for Step { wish, tables } in self.0.iter().map(Arc::as_ref) {
@@ -75,7 +75,7 @@ impl PendingDdl {
         Ok(ops)
     }
 
-    /// The table that one of them makes.
+    /// The table that one of the changes creates.
     pub(super) fn new_table(&self, id: TableId) -> Option<&NewTable> {
         self.0.iter().find_map(|step| new_table(&step.wish, id))
     }
@@ -85,7 +85,7 @@ fn about(ops: &[TableOp]) -> Vec<TableId> {
     ops.iter().map(|op| op.table).collect()
 }
 
-/// What a change was said to be about.
+/// The name of the relation that a change affects.
 fn named(wish: &Wish) -> String {
     match wish {
         Wish::RenameTable { from: name, .. } | Wish::Alter { table: name, .. } => name.clone(),
@@ -109,21 +109,21 @@ impl Database {
         VisibleTables { database: self, pending: pending.clone() }
     }
 
-    /// The tables as they are.
+    /// The committed tables.
     pub(super) fn committed(&self) -> VisibleTables<'_> {
         self.visible(&PendingDdl::default())
     }
 }
 
 impl<'a> VisibleTables<'a> {
-    /// The database, whose tables do not have the changes.
+    /// The database, whose tables do not include the changes.
     #[must_use]
     pub fn database(&self) -> &'a Database {
         self.database
     }
 
-    /// Its tables, sorted by name. Where the changes do not fit any more (PD2), none are seen by
-    /// this and by what else says no errors; reading one says so.
+    /// The tables, sorted by name. If the changes no longer fit (PD2), none are visible through
+    /// this and the other functions without errors; reading one returns the error.
     #[must_use]
     pub fn tables(&self) -> Vec<TableEntry> {
         let entry =
@@ -132,43 +132,43 @@ impl<'a> VisibleTables<'a> {
             .unwrap_or_default()
     }
 
-    /// The number of a table, whose name is compared without regard to case.
+    /// The id of a table by its name, without regard to case.
     #[must_use]
     pub fn table_id(&self, name: &str) -> Option<TableId> {
         self.look(|overlay| Some(overlay.by_name(name)?.id()))
     }
 
-    /// What a table is called, in the case it was created with; `None` if there is none with this
-    /// number.
+    /// The name of a table, in the case it was created with; `None` if there is no table with this
+    /// id.
     #[must_use]
     pub fn table_name(&self, id: TableId) -> Option<String> {
         self.look(|overlay| Some(overlay.by_id(id)?.name.clone()))
     }
 
-    /// The columns of a table; `None` if there is no such table, or it is suspended: who then makes
-    /// one is told so.
+    /// The columns of a table; `None` if there is no such table, or it is suspended: then an
+    /// attempt to create one fails with the reason.
     #[must_use]
     pub fn schema_of(&self, name: &str) -> Option<Arc<Schema>> {
         self.look(|overlay| schema_of(overlay.by_name(name)?))
     }
 
-    /// The columns of a table by its number.
+    /// The columns of a table by its id.
     #[must_use]
     pub fn schema_of_id(&self, id: TableId) -> Option<Arc<Schema>> {
         self.look(|overlay| schema_of(overlay.by_id(id)?))
     }
 
-    /// What a query reads of a table, whose name is compared without regard to case.
+    /// A snapshot of a table by its name, without regard to case.
     ///
     /// # Errors
-    /// If there is no such table, its symbols or row masks cannot be read, or changes of tables do
-    /// not fit any more (PD2).
+    /// If there is no such table, its symbols or deletion vectors cannot be read, or changes of
+    /// tables no longer fit (PD2).
     pub fn snapshot(&self, table: &str) -> Result<Arc<Snapshot>> {
         let mut snapshots = self.snapshots(&[table])?;
         Ok(snapshots.pop().expect("one table, one snapshot"))
     }
 
-    /// What a query reads of several tables, all as of one moment.
+    /// Snapshots of several tables, all as of one moment.
     ///
     /// # Errors
     /// As `snapshot`.
@@ -176,8 +176,8 @@ impl<'a> VisibleTables<'a> {
         self.with_tables(names, &|found| found.iter().map(|table| table.snapshot()).collect())
     }
 
-    /// As `snapshots`, and behind them the tables that views among them read, at any depth, as of
-    /// the same moment and each once. What is not there is left out (`model::view` V1).
+    /// As `snapshots`, followed by the tables that views among them read, at any depth, as of the
+    /// same moment and each once. Missing tables are left out (`model::view` V1).
     ///
     /// # Errors
     /// As `snapshot`.
@@ -203,11 +203,11 @@ impl<'a> VisibleTables<'a> {
         self.read(&find_all, &|found| found.iter().map(|table| table.snapshot()).collect())
     }
 
-    /// A table for the catalog: one that is damaged is described as far as possible, so that it
-    /// hides no other.
+    /// The description of a table for the system catalog: a damaged table is described as far as
+    /// possible, so that other tables stay visible.
     ///
     /// # Errors
-    /// If there is no such table, or changes of tables do not fit any more (PD2).
+    /// If there is no such table, or changes of tables no longer fit (PD2).
     pub fn describe(&self, table: &str) -> Result<TableDescription> {
         let readable = || {
             let snapshot = self.snapshot(table)?;
@@ -224,12 +224,12 @@ impl<'a> VisibleTables<'a> {
         }
     }
 
-    /// A table by its name, which there is.
+    /// A table by its name, which must exist.
     pub(super) fn existing(&self, name: &str) -> Result<Arc<TableState>> {
         self.with(|overlay| overlay.existing(name).map(Arc::clone))
     }
 
-    /// A table by its number.
+    /// A table by its id.
     pub(super) fn state(&self, id: TableId) -> Result<Option<Arc<TableState>>> {
         self.with(|overlay| Ok(overlay.by_id(id).map(Arc::clone)))
     }
@@ -239,7 +239,7 @@ impl<'a> VisibleTables<'a> {
         self.with(|overlay| Ok(overlay.by_name(name).map(Arc::clone)))
     }
 
-    /// Looks at the tables as they are now.
+    /// Runs a function on the current tables.
     fn with<T>(&self, look: impl FnOnce(&Overlay<'_>) -> Result<T>) -> Result<T> {
         let published = self.database.published();
         let mut overlay = Overlay::new(&published.tables, published.lsn);
@@ -251,8 +251,8 @@ impl<'a> VisibleTables<'a> {
         self.with(|overlay| Ok(look(overlay))).ok().flatten()
     }
 
-    /// Does something with tables as they are at one moment. If it fails and one of them has
-    /// changed meanwhile, it is done again: its files may have been those of an older version.
+    /// Runs an action on tables as of one moment. If it fails and one of them has changed
+    /// meanwhile, it is repeated: its files may have been those of an older version.
     pub(super) fn with_tables<T>(
         &self,
         names: &[&str],
@@ -261,7 +261,7 @@ impl<'a> VisibleTables<'a> {
         self.read(&|overlay| find_each(overlay, names), action)
     }
 
-    /// The same of tables that are found in another way.
+    /// The same for tables that are found by a function.
     fn read<T>(
         &self,
         find: &dyn Fn(&Overlay<'_>) -> Result<Vec<Arc<TableState>>>,
@@ -274,7 +274,8 @@ impl<'a> VisibleTables<'a> {
                 return outcome;
             }
             let now = self.with(find)?;
-            // What has changes of the transaction is made anew each time.
+            // Tables with changes of the transaction are made anew each time, so their numbers are
+            // compared.
             let is_same = |(now, found): (&Arc<TableState>, &Arc<TableState>)| {
                 let number = |table: &TableState| (table.id(), table.manifest.seq_txn);
                 Arc::ptr_eq(now, found) || !self.pending.is_empty() && number(now) == number(found)

@@ -1,11 +1,11 @@
-//! What a commit does, decided without I/O: from a wish and the tables as they are to the changes
-//! that the record will carry.
+//! Planning of commits without I/O: from a commit request and the current tables to the changes in
+//! the record.
 //!
-//! - P1. A wish is planned on top of all that were planned before it in the same group, and of
-//!   nothing that is not durable or in that group.
-//! - P2. A wish that is refused changes nothing.
+//! - P1. A commit request is planned on top of all that were planned before it in the same group,
+//!   and is based only on commits that are durable or in that group.
+//! - P2. A refused commit request changes nothing.
 //! - P3. All changes of a table by one record have one number (W1), also those of a transaction
-//!   that are planned one on top of the other.
+//!   that are planned on top of each other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::snapshot::SegmentFile;
 use crate::symbols::{SymbolMark, SymbolTable, SymbolTexts};
 use crate::wal::{TableChange, TableOp};
 
-/// What somebody wants to commit.
+/// A commit request.
 #[derive(Debug)]
 pub(crate) enum Wish {
     CreateTable(NewTable),
@@ -45,48 +45,48 @@ pub(crate) enum Wish {
     Exchange(Exchange),
 }
 
-/// What becomes of a view that has the name of a new one.
+/// The action if a view has the name of a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replacement {
     Replaces,
     IsRefused,
 }
 
-/// Rows of tables, encoded, with the changes of tables that come before them.
+/// Encoded rows of tables, with the changes of tables that come before them.
 #[derive(Debug)]
 pub(crate) struct Append {
     pub(crate) ddl: PendingDdl,
     pub(crate) batch: Option<BatchId>,
-    /// The name that an earlier program would have given it.
+    /// The identity that an earlier program would have given the batch.
     pub(crate) older: Option<BatchId>,
     /// Each table once.
     pub(crate) tables: Vec<AppendTo>,
     pub(crate) since_nanos: u64,
 }
 
-/// Rows of one table, and what they were encoded for.
+/// Encoded rows of one table, and the version of the table they were encoded for.
 #[derive(Debug)]
 pub(crate) struct AppendTo {
     pub(crate) target: AppendTarget,
     pub(crate) images: Vec<Image>,
-    /// One for each image.
+    /// One file for each image.
     pub(crate) files: Vec<Arc<SegmentFile>>,
-    /// Dictionaries with all symbols of the images, which use the first so many of each.
+    /// Dictionaries with all symbols of the images, which use the first values of each.
     pub(crate) symbols: Vec<(ColumnId, Arc<SymbolTable>)>,
-    /// Rows that go with the same commit.
+    /// Rows to delete with the same commit.
     pub(crate) gone: Gone,
 }
 
-/// Rows that go.
+/// Rows to delete.
 #[derive(Debug, Default)]
 pub(crate) struct Gone {
-    /// Of segments that keep others.
+    /// The masks of segments that keep other rows.
     pub(crate) masks: Vec<NewMask>,
-    /// With segments that have no others, and of the tail, which is sealed without them.
+    /// The segments without other rows, and the memtable, which is flushed without the rows.
     pub(crate) replace: Option<Replace>,
 }
 
-/// Which table rows were encoded for.
+/// The table for which rows were encoded.
 #[derive(Debug)]
 pub(crate) enum AppendTarget {
     New(NewTable),
@@ -94,25 +94,25 @@ pub(crate) enum AppendTarget {
         id: TableId,
         name: String,
         version: SchemaVersion,
-        /// The columns with those that are to be added.
+        /// The columns with those to be added.
         altered: Option<Arc<Schema>>,
     },
 }
 
-/// Segments that are on disk already, with rows of others and of the tail.
+/// Segments that are on disk already, with rows of others and of the memtable.
 #[derive(Debug)]
 pub(crate) struct Replace {
     pub(crate) table: TableId,
     pub(crate) name: String,
-    /// With the masks that they were read with.
+    /// The segments replaced, with the masks that they were read with.
     pub(crate) out: Vec<(SegmentId, Option<MaskMark>)>,
-    /// The oldest runs of the tail, with all rows up to the last commit that they have.
+    /// The oldest runs of the memtable, with all rows up to the last commit in them.
     pub(crate) tail: Vec<Arc<TailRun>>,
     pub(crate) segments: Vec<SegmentMeta>,
     pub(crate) symbols: Vec<(ColumnId, SymbolMark)>,
 }
 
-/// A run of a tail instead of several. The log knows nothing of it.
+/// A run of a memtable in place of several. It needs no record in the log.
 #[derive(Debug)]
 pub(crate) struct Coalesce {
     pub(crate) table: TableId,
@@ -121,7 +121,8 @@ pub(crate) struct Coalesce {
     pub(crate) run: Arc<TailRun>,
 }
 
-/// Runs of a tail, each with one that has the same rows elsewhere. The log knows nothing of it.
+/// Runs of a memtable, each with one that has the same rows elsewhere. It needs no record in the
+/// log.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) table: TableId,
@@ -129,10 +130,10 @@ pub(crate) struct Exchange {
     pub(crate) pairs: Vec<(Arc<TailRun>, Arc<TailRun>)>,
 }
 
-/// What fulfils a wish.
+/// The planned changes of a commit request.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// None if there is nothing for the log.
+    /// Empty if the log needs no record.
     pub(crate) ops: Vec<TableOp>,
     pub(crate) committed: Committed,
 }
@@ -145,33 +146,33 @@ pub(crate) struct NewTable {
     pub(crate) schema: Arc<Schema>,
 }
 
-/// Segments that are on disk already.
+/// An import, whose segments are on disk already.
 #[derive(Debug)]
 pub(crate) struct Import {
     pub(crate) target: Target,
-    /// Whether a table goes with the same commit that has the name of a new one.
+    /// True if the same commit drops a table that has the name of a new one.
     pub(crate) replaces: bool,
     pub(crate) segments: Vec<SegmentMeta>,
     pub(crate) symbols: Vec<(ColumnId, SymbolMark)>,
-    /// Rows that go with the same commit.
+    /// Rows to delete with the same commit.
     pub(crate) gone: Gone,
-    /// The keys of DEDUP by which rows were found that go; `None` if they do not matter.
+    /// The keys of DEDUP by which the rows to delete were found; `None` if keys were not used.
     pub(crate) keys: Option<Vec<ColumnId>>,
 }
 
-/// Where they go.
+/// The table of an import.
 #[derive(Debug)]
 pub(crate) enum Target {
     New(NewTable),
     /// The table as it was when the import began.
     Existing {
         id: SnapshotId,
-        /// The columns without which the rows are not what was meant.
+        /// The columns without which the rows would not be valid.
         needed: Vec<Column>,
     },
 }
 
-/// Which version of which table somebody has read.
+/// The version of a table that was read.
 #[derive(Debug, Clone)]
 pub(crate) struct SnapshotId {
     pub(crate) table: TableId,
@@ -183,7 +184,7 @@ pub(crate) struct SnapshotId {
 #[derive(Debug)]
 pub(crate) struct NewMask {
     pub(crate) segment: SegmentId,
-    /// Its `seq_txn` is set by the commit.
+    /// The mark; the commit sets its `seq_txn`.
     pub(crate) mark: MaskMark,
     /// The mask that it was made from.
     pub(crate) replaces: Option<MaskMark>,
@@ -193,32 +194,32 @@ pub(crate) struct NewMask {
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     pub(crate) by_id: BTreeMap<TableId, Arc<TableState>>,
-    /// By folded name.
+    /// Table ids by folded name.
     pub(crate) by_name: BTreeMap<String, TableId>,
 }
 
-/// What the wishes of a group come to, on top of the tables as they are.
+/// The effects of the commit requests of a group, on top of the current tables.
 #[derive(Debug)]
 pub(crate) struct Overlay<'a> {
     base: &'a Tables,
-    /// Where the group goes that is planned.
+    /// The position in the log for the planned group.
     lsn: Lsn,
     changes: Changes,
-    /// Of the commit that is planned step by step, in each of its tables (P3).
+    /// The number of the commit that is planned step by step, in each of its tables (P3).
     numbers: BTreeMap<TableId, SeqTxn>,
 }
 
-/// What becomes of the tables when a group is durable.
+/// The changes of the tables when a group is durable.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Changes {
     /// `None` for a table that was dropped.
     pub(crate) tables: BTreeMap<TableId, Option<Arc<TableState>>>,
-    /// `None` for a name that is free now.
+    /// `None` for a name that has become free.
     pub(crate) names: BTreeMap<String, Option<TableId>>,
-    /// Files that are needed no more, with the last version of the table that had them.
+    /// Obsolete files, with the last version of the table that had them.
     pub(crate) obsolete: Vec<(Arc<TableState>, Obsolete)>,
     pub(crate) dropped: Vec<Arc<TableState>>,
-    /// How many of the wishes were about more than rows.
+    /// Number of the commit requests that changed more than rows.
     pub(crate) ddl_count: u64,
 }
 
@@ -228,7 +229,7 @@ impl Tables {
         self.by_id.get(self.by_name.get(&fold_name(name))?)
     }
 
-    /// How much memory all tails take.
+    /// The memory of all memtables in bytes.
     pub(crate) fn tail_bytes(&self) -> u64 {
         self.by_id.values().map(|table| table.tail.memory_bytes()).sum()
     }
@@ -239,7 +240,7 @@ impl<'a> Overlay<'a> {
         Overlay { base, lsn, changes: Changes::default(), numbers: BTreeMap::new() }
     }
 
-    /// The same, for changes that may come to nothing.
+    /// A copy, for changes that may be discarded.
     fn forked(&self) -> Overlay<'a> {
         let Overlay { base, lsn, changes, .. } = self;
         Overlay { base, lsn: *lsn, changes: changes.clone(), numbers: BTreeMap::new() }
@@ -281,21 +282,21 @@ impl<'a> Overlay<'a> {
         self.by_name(name).ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
     }
 
-    /// As `existing`, for what only a table can do that is not suspended.
+    /// As `existing`, for actions that a suspended table does not support.
     fn known(&self, name: &str) -> Result<&Arc<TableState>> {
         let table = self.existing(name)?;
         table.check_known()?;
         Ok(table)
     }
 
-    /// As `known`, for what only a table can do that has rows.
+    /// As `known`, for actions on tables with rows.
     fn with_rows(&self, name: &str) -> Result<&Arc<TableState>> {
         let table = self.existing(name)?;
         table.check_takes_rows()?;
         Ok(table)
     }
 
-    /// What fulfils a wish (P2).
+    /// Plans a commit request (P2).
     pub(crate) fn plan(&self, wish: &Wish) -> Result<Plan> {
         if let Wish::Append(Append { batch: Some(batch), older, tables, .. }) = wish
             && let Some(seq_txns) = self.applied((*batch, *older), tables)?
@@ -313,7 +314,8 @@ impl<'a> Overlay<'a> {
         Ok(Plan { ops, committed })
     }
 
-    /// Plans a step of a transaction and does it, for the next one to be planned on top of it (P3).
+    /// Plans a step of a transaction and applies it, so that the next one is planned on top of it
+    /// (P3).
     pub(crate) fn step(&mut self, wish: &Wish) -> Result<Vec<TableOp>> {
         let ops = self.plan_ops(wish)?;
         self.apply(wish, &ops);
@@ -321,7 +323,7 @@ impl<'a> Overlay<'a> {
         Ok(ops)
     }
 
-    /// The number that the next change of a table has (P3).
+    /// The number of the next change of a table (P3).
     fn next_number(&self, table: &TableState) -> SeqTxn {
         let known = self.numbers.get(&table.id()).copied();
         known.unwrap_or_else(|| table.manifest.seq_txn.next())
@@ -379,7 +381,7 @@ impl<'a> Overlay<'a> {
         let mut ops: Vec<TableOp> = Vec::new();
         for name in names {
             let table = self.existing(name)?;
-            // What is suspended can be dropped as either.
+            // A suspended table can be dropped as either.
             match (kind, table.is_view()) {
                 (Relations::Tables, true) => return Err(Error::IsView { view: name.clone() }),
                 (Relations::Views, false) if table.damage().is_none() => {
@@ -415,7 +417,7 @@ impl<'a> Overlay<'a> {
         self.plan_new(new)
     }
 
-    /// The tail of a table whose rows are to be in other runs.
+    /// The memtable of a table after its rows have moved to other runs.
     fn other_tail(&self, wish: &Wish) -> Option<(TableId, Tail)> {
         let (id, tail) = match wish {
             Wish::Coalesce(Coalesce { table, out, run, .. }) => {
@@ -430,7 +432,7 @@ impl<'a> Overlay<'a> {
     }
 
     /// The commits of a batch, if one of its tables has it already; an error if a table has other
-    /// rows of its name.
+    /// rows under its name.
     fn applied(
         &self,
         (batch, older): (BatchId, Option<BatchId>),
@@ -570,10 +572,10 @@ impl<'a> Overlay<'a> {
         self.plan_new(new)
     }
 
-    /// As `plan_create`, whatever has the name now.
+    /// As `plan_create`, even if the name is taken.
     fn plan_new(&self, new: &NewTable) -> Result<TableOp> {
         check_name(&new.name)?;
-        // Tables dropped in this group still count, which nobody will notice.
+        // Tables dropped in this group still count, which is a negligible difference.
         let created = self.changes.tables.keys().filter(|id| !self.base.by_id.contains_key(id));
         if self.base.by_id.len() + created.count() >= limits::TABLES {
             return Err(Error::TooManyTables);
@@ -616,7 +618,7 @@ impl<'a> Overlay<'a> {
         let segments: Vec<SegmentMeta> = import.segments.iter().map(commit).collect();
         if !segments.is_empty() {
             let schema = self.by_id(table).map(|table| &table.manifest.schema);
-            // A column may have been dropped since, which is no matter if it was not needed.
+            // A column may have been dropped since, which is fine if it was not needed.
             let is_known = |column| schema.is_none_or(|schema| schema.column(column).is_some());
             let symbols = import.symbols.iter().filter(|(column, _)| is_known(*column));
             let symbols = symbols.copied().collect();
@@ -626,7 +628,7 @@ impl<'a> Overlay<'a> {
         Ok(ops)
     }
 
-    /// The table that an import began with, if its rows still fit.
+    /// The table that an import is based on, if its rows still fit.
     fn unchanged(&self, id: &SnapshotId, needed: &[Column]) -> Result<&Arc<TableState>> {
         let table = self.by_id(id.table);
         let table = table.ok_or_else(|| Error::TableDropped { table: id.name.clone() })?;
@@ -643,7 +645,7 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    /// Applies what was planned, of which `wish` is the origin.
+    /// Applies the planned changes of `wish`.
     pub(crate) fn apply(&mut self, wish: &Wish, ops: &[TableOp]) {
         for op in ops {
             self.apply_op(wish, op);
@@ -697,7 +699,7 @@ impl<'a> Overlay<'a> {
 }
 
 impl Replace {
-    /// The segments of a table without some.
+    /// Removes some segments of a table.
     pub(crate) fn without(table: &TableState, out: Vec<(SegmentId, Option<MaskMark>)>) -> Replace {
         let (tail, segments, symbols) = (Vec::new(), Vec::new(), Vec::new());
         Replace { table: table.id(), name: table.name.clone(), out, tail, segments, symbols }
@@ -713,7 +715,7 @@ impl AppendTo {
     }
 }
 
-/// The table that a wish makes.
+/// The table that a commit request creates.
 pub(super) fn new_table(wish: &Wish, id: TableId) -> Option<&NewTable> {
     let is_it = |new: &&NewTable| new.folder.table() == id;
     match wish {
@@ -731,7 +733,7 @@ pub(super) fn new_table(wish: &Wish, id: TableId) -> Option<&NewTable> {
     }
 }
 
-/// The rows that a wish adds to a table.
+/// The rows that a commit request adds to a table.
 fn new_rows(wish: &Wish, id: TableId, lsn: Lsn) -> NewRows<'_> {
     let Wish::Append(append) = wish else { unreachable!("only this wish appends") };
     let to = append.tables.iter().find(|to| to.table() == id);
@@ -743,7 +745,7 @@ fn symbol_count(dictionary: &SymbolTable) -> u32 {
     u32::try_from(dictionary.len()).expect("limits::SYMBOLS")
 }
 
-/// Runs of a tail are not there any more.
+/// The error for runs of a memtable that no longer exist.
 fn changed(table: &str, runs: &[Arc<TailRun>]) -> Error {
     let segment = runs.first().map_or(0, |run| run.meta.id.0);
     Error::SegmentChanged { table: table.to_owned(), segment }
@@ -753,7 +755,7 @@ fn check_partitions<'a>(
     table: &str,
     segments: impl Iterator<Item = &'a SegmentMeta> + Clone,
 ) -> Result<()> {
-    // Counting costs time, and few tables have as many segments.
+    // Counting partitions takes time, and few tables have as many segments.
     if segments.clone().count() <= limits::PARTITIONS {
         return Ok(());
     }

@@ -1,15 +1,15 @@
-//! Rows that are masked go from the disk too: segments that have lost rows are written anew
-//! without them, also in tables that nobody writes to any more.
+//! Removal of deleted rows from the disk: segments with deleted rows are rewritten without them,
+//! also in tables that are no longer written to.
 //!
-//! - PU1. A masked row is in a file for `TailOptions::purge_after_nanos` at most, and for as long
-//!   as snapshots of it and the writing last. When a mask came, only the process knows that wrote
-//!   it; of one that is found when the database is opened it is not before its segment was written.
-//! - PU2. Until then a segment keeps its masked rows, unless a merge takes it: whoever deletes
-//!   often does not have large segments written anew each time.
-//! - PU3. A segment without rows goes at once. Commits leave none (`masks` MA1), but earlier
+//! - PU1. A deleted row stays in a file for at most `TailOptions::purge_after_nanos`, plus the time
+//!   of the rewrite and the life of snapshots with it. Only the process that wrote a mask knows its
+//!   time; a mask that is found on open is assumed to be as old as its segment.
+//! - PU2. Until then a segment keeps its deleted rows, unless it is compacted: frequent deletions
+//!   do not rewrite large segments each time.
+//! - PU3. A segment without rows is removed at once. Commits leave none (`masks` MA1), but earlier
 //!   versions did.
 //!
-//! Which segments are written together is decided in `upkeep/policy.rs` (PO4).
+//! The choice of segments that are compacted together is in `upkeep/policy.rs` (PO4).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -21,15 +21,15 @@ use super::Database;
 use super::table::TableState;
 use crate::manifest::SegmentEntry;
 
-/// When segments are to be written anew, by a monotonic clock.
+/// The times at which segments are to be rewritten, by a monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct Purges {
-    /// Of each table that was looked at, the segments that have a mask; so at most all of them.
+    /// For each checked table, the segments that have a mask; at most all segments.
     due: Mutex<BTreeMap<TableId, BTreeMap<SegmentId, u64>>>,
 }
 
 impl Purges {
-    /// The segments of a table whose masked rows have waited long enough (PU1).
+    /// The segments of a table whose deleted rows have waited long enough (PU1).
     pub(super) fn due(&self, database: &Database, table: &TableState) -> BTreeSet<SegmentId> {
         let now = database.options.clock.monotonic_nanos();
         let after = database.options.tail.purge_after_nanos;
@@ -48,19 +48,19 @@ impl Purges {
         known.iter().filter(is_due).map(|(id, _)| *id).collect()
     }
 
-    /// Tables that are gone are no more of interest.
+    /// Forgets tables that no longer exist.
     pub(super) fn retain(&self, is_there: impl Fn(TableId) -> bool) {
         let mut all = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|id, _| is_there(*id));
     }
 }
 
-/// How long ago a segment was written, in nanoseconds; one that does not say is old.
+/// The age of a segment's file in nanoseconds; a file without a known age is old.
 fn age(database: &Database, table: &TableState, entry: &SegmentEntry) -> u64 {
     let path = table.folder.paths().segment(&table.manifest.schema, &entry.meta);
     let file = database.disk.open(&path, OpenMode::Read);
     let Ok(stamp) = file.and_then(|file| file.stamp()) else { return u64::MAX };
     let now = i128::from(database.options.clock.now_micros()) * 1_000;
-    // A clock that was set back makes it no younger than new.
+    // A clock that was set back gives an age of at least 0.
     u64::try_from(now.saturating_sub(stamp.modified).max(0)).unwrap_or(u64::MAX)
 }

@@ -1,33 +1,33 @@
-//! Opening: lock, checkpoints, replay, and what must be done before the first commit.
+//! Opening a database: lock, checkpoints, replay, and the work before the first commit.
 //!
-//! Rows that the log has are memtables afterwards, as they were before; nothing is flushed, and
+//! Rows in the log are in memtables afterwards, as they were before; nothing is flushed, and
 //! opening takes as long as the replay, however many tables have rows in the log.
 //!
 //! - B1, B3 as in `database`.
 //! - O1. Nothing is written before all checkpoints and log files were read, so that a newer or
-//!   damaged database stays as it is, but for scratch (`memtables`); and nothing at all if there is
-//!   nothing to do.
-//! - O2. A record is applied to the names if it is not before what the catalog is as of, to a
-//!   table's manifest if it is behind the manifest's commit, and to its tail if it is behind the
-//!   commit that the manifest is sealed up to: each may be newer than the others.
+//!   damaged database stays as it is, except scratch files (`memtables`); and nothing at all if
+//!   there is nothing to do.
+//! - O2. A record is applied to the names if it is not before the catalog's `as_of`, to a table's
+//!   manifest if it is after the manifest's commit, and to its memtable if it is after the
+//!   manifest's `sealed`: each may be newer than the others.
 //! - O3. Files that a replayed record made obsolete are removed only when that record is durable
-//!   (O5): until then it may be that no power failure has tested it yet.
-//! - O4. A catalog that was read may be lost with the next power failure, if the sync after its
-//!   rename has failed. So the log is purged only for one that this process has written.
-//! - O5. Before the first commit, and before queries are answered, what was replayed is durable.
-//!   The groups that a later group or file counts as durable are: the process that wrote them had
-//!   synced them. A sync of the others may have failed, which a later sync does not tell; they are
-//!   written once more, as the beginning of a new file of the log (W9).
-//! - O6. Rows that a later record of the log takes from the memtable are never put there: a record
-//!   that flushes says up to which commit, and commits that came while segments were written stand
-//!   before it. Runs that were coalesced across that commit could not be taken apart.
+//!   (O5): until then a power loss may undo it.
+//! - O4. A catalog that was read may be lost in the next power loss, if the sync after its rename
+//!   has failed. So the log is purged only for a catalog that this process has written.
+//! - O5. Before the first commit, and before queries are answered, all replayed records are
+//!   durable. Groups that a later group or file counts as durable are: the process that wrote them
+//!   had synced them. A sync of the others may have failed, which a later sync does not report;
+//!   they are written once more, as the beginning of a new file of the log (W9).
+//! - O6. Rows that a later record of the log takes from the memtable are never put there: the
+//!   record of a flush says up to which commit, and commits made while segments were written come
+//!   before it in the log. Runs that were coalesced across that commit could not be split.
 //! - O7. A table whose manifest is missing or damaged, or does not fit the log, is suspended: it is
-//!   listed and can be dropped, and nothing else. Nothing of it is removed or written.
-//! - O9. Where the catalog is missing or damaged, its copy takes its place. The copy is as new, or
-//!   older by one checkpoint: the log is purged, and kept records are removed, when both are
-//!   written, and the first commit waits until both are the same.
-//! - O8. Of a table whose records were kept aside, those are applied before the log, in which they
-//!   are skipped.
+//!   listed and can be dropped, but not used. None of its files is removed or written.
+//! - O9. If the catalog is missing or damaged, its copy is used. The copy is as new, or older by
+//!   one checkpoint: the log is purged, and kept records are removed, when both are written, and
+//!   the first commit waits until both are the same.
+//! - O8. If records of a table were kept aside, they are applied before the log, in which they are
+//!   skipped.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ use crate::wal::{
     self, LogEnd, LogSpan, Record, ReplayedRecord, TableChange, TableOp, is_unused, list_files,
 };
 
-/// A database as it was left.
+/// The state of a database read from its files.
 #[derive(Debug)]
 pub(super) struct Recovered {
     pub(super) catalog: Catalog,
@@ -67,36 +67,37 @@ pub(super) struct Recovered {
     pub(super) catalog_damage: Option<Error>,
 }
 
-/// What is left to be done before the first commit (B3).
+/// The work that is left before the first commit (B3).
 #[derive(Debug)]
 pub(super) struct Tidying {
-    /// What replayed records made obsolete (O3).
+    /// Files that replayed records made obsolete (O3).
     obsolete: Leftovers,
-    /// Whether what nobody names is gone: only once, since symbol files grow afterwards.
+    /// True once unreferenced files are removed: this is done only once, because symbol files grow
+    /// afterwards.
     is_swept: bool,
 }
 
-/// Tables while the log is replayed.
+/// The tables during a replay of the log.
 struct Recovery<'a> {
     disk: &'a Arc<dyn Disk>,
     paths: &'a Paths,
     memory: ReplayMemory<'a>,
-    /// Of tables that a record takes rows from, the last commit whose rows need no memtable at the
-    /// end of the log (O6).
+    /// For each table that a record takes rows from, the last commit whose rows need no memtable at
+    /// the end of the log (O6).
     flushed: BTreeMap<TableId, SeqTxn>,
     /// The time from which on rows of the log wait for their flush.
     since_nanos: u64,
     tables: BTreeMap<TableId, RecoveredTable>,
     by_name: BTreeMap<String, TableId>,
     next_table: TableId,
-    /// Names and manifests have everything before it.
+    /// Names and manifests contain everything before this position.
     as_of: Lsn,
     /// The id of the log.
     log: u64,
     obsolete: Leftovers,
 }
 
-/// Makes the directory if need be, and returns the folders that were made, outermost first.
+/// Creates the directory if necessary, and returns the directories created, outermost first.
 pub(super) fn make_home(disk: &dyn Disk, paths: &Paths) -> Result<Vec<PathBuf>> {
     let failed = Error::disk("make database");
     let mut made = Vec::new();
@@ -111,23 +112,23 @@ pub(super) fn make_home(disk: &dyn Disk, paths: &Paths) -> Result<Vec<PathBuf>> 
     Ok(made)
 }
 
-/// Takes the directory for this process (B1).
+/// Locks the directory for this process (B1).
 pub(super) fn lock(disk: &dyn Disk, paths: &Paths) -> Result<Arc<dyn DirLock>> {
     disk.lock_with_folder(&paths.lock()).map(Arc::from).map_err(not_locked(paths))
 }
 
-/// Takes the folder of the log too: it may be that of another directory, by a symbolic link.
+/// Locks the directory of the log too: through a symbolic link it may be that of another database.
 pub(super) fn lock_log(disk: &dyn Disk, paths: &Paths) -> Result<Arc<dyn DirLock>> {
-    // No file has this name, so the folder alone is locked.
+    // No file has this name, so the directory alone is locked.
     let name = paths.log().join("lock");
     disk.lock_existing(&name).map(Arc::from).map_err(not_locked(paths))
 }
 
-/// The same for a program that only looks: nothing is made.
+/// The same for a read-only program: nothing is created.
 pub(super) fn lock_existing(disk: &dyn Disk, paths: &Paths) -> Result<[Arc<dyn DirLock>; 2]> {
     let lock = disk.lock_existing(&paths.lock()).map(Arc::from).map_err(not_locked(paths))?;
     let log = match disk.exists(&paths.log()) {
-        // The log is missing: that is said when it is read.
+        // The log is missing, which is reported when it is read.
         Ok(false) => Arc::clone(&lock),
         _ => lock_log(disk, paths)?,
     };
@@ -141,8 +142,8 @@ fn not_locked(paths: &Paths) -> impl Fn(tidegate_platform::Error) -> Error {
     }
 }
 
-/// Reads the database, or makes an empty one where there is none. `home` are folders that were
-/// made for it.
+/// Reads the database, or creates an empty one if there is none. `home` are the directories that
+/// were created for it.
 pub(super) fn recover(
     disk: &Arc<dyn Disk>,
     paths: &Paths,
@@ -166,7 +167,7 @@ pub(super) fn recover(
     let obsolete = std::mem::take(&mut recovery.obsolete);
     let tidying = Tidying { obsolete, is_swept: false };
     if log_end.lsn < catalog.as_of {
-        // The catalog was synced after everything that it is as of.
+        // The catalog was synced after everything before its `as_of`.
         let what = Corruption::Differs {
             what: "the end of the log",
             expected: catalog.as_of.0,
@@ -186,7 +187,7 @@ pub(super) fn recover(
 pub(super) struct ReadCatalog {
     /// `None` if there is none.
     pub(super) catalog: Option<Catalog>,
-    /// What is wrong with its file, if this is the copy (O9).
+    /// The damage of the catalog's file, if this is the copy (O9).
     pub(super) damage: Option<Error>,
 }
 
@@ -201,13 +202,13 @@ pub(super) fn read_catalog(disk: &dyn Disk, paths: &Paths) -> Result<ReadCatalog
     match read_catalog_at(disk, paths.catalog_copy()) {
         Ok(Some(catalog)) => Ok(ReadCatalog { catalog: Some(catalog), damage: Some(damage) }),
         Ok(None) if damage.is_missing() => Ok(ReadCatalog { catalog: None, damage: None }),
-        // A copy that cannot be read now may be there, and then the catalog is missed only.
+        // With a missing catalog, or after an error of the machine, the error of the copy counts.
         Err(error) if !is_of_table(&error) || damage.is_missing() => Err(error),
         Ok(None) | Err(_) => Err(damage),
     }
 }
 
-/// Reads the catalog of a database that is there.
+/// Reads the catalog of an existing database.
 pub(super) fn existing_catalog(disk: &dyn Disk, paths: &Paths) -> Result<(Catalog, Option<Error>)> {
     let ReadCatalog { catalog, damage } = read_catalog(disk, paths)?;
     Ok((catalog.ok_or_else(|| Error::missing(&paths.catalog()))?, damage))
@@ -238,7 +239,7 @@ pub(super) fn read_manifest(
     manifest::decode(&bytes, table).map(Some).map_err(Error::decode(&path))
 }
 
-/// Makes an empty database. It exists once its catalog does.
+/// Creates an empty database, which exists once its catalog does.
 fn create(
     disk: &dyn Disk,
     paths: &Paths,
@@ -255,7 +256,7 @@ fn create(
     match outcome {
         Ok(()) => Ok(catalog),
         Err(error) => {
-            // Their names may be lost with the next power failure: they are made anew next time.
+            // The new names may be lost in the next power loss: they are created again next time.
             if let Some(outermost) = home.first() {
                 let _ = disk.remove_dir_all(outermost);
             }
@@ -266,7 +267,8 @@ fn create(
 
 fn make_folders(disk: &dyn Disk, paths: &Paths, home: &[PathBuf]) -> tidegate_platform::Result<()> {
     for dir in [paths.tables(), paths.log(), paths.scratch()] {
-        // One that is there is empty, and of an attempt that failed: so may have its sync.
+        // An existing directory is empty, and from a failed attempt, whose sync may have failed
+        // too.
         disk.remove_dir_all(&dir)?;
         disk.create_dir_all(&dir)?;
     }
@@ -274,8 +276,8 @@ fn make_folders(disk: &dyn Disk, paths: &Paths, home: &[PathBuf]) -> tidegate_pl
     for dir in home.iter().rev() {
         disk.sync_dir(folder_of(dir))?;
     }
-    // An attempt may have been cut off after it made some of the folders above, and before it
-    // synced their names. Where we may not sync we have made none.
+    // An interrupted attempt may have created some of the parent directories without syncing their
+    // names. Directories that this process may not sync were not created by it.
     let above = paths.root().ancestors().filter(|dir| !dir.as_os_str().is_empty());
     for dir in above.filter(|dir| !home.iter().any(|made| made == dir)) {
         let _ = disk.sync_dir(folder_of(dir));
@@ -283,7 +285,7 @@ fn make_folders(disk: &dyn Disk, paths: &Paths, home: &[PathBuf]) -> tidegate_pl
     Ok(())
 }
 
-/// The folder that a name is in.
+/// The parent directory of a path.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
@@ -292,8 +294,8 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Without a catalog there must be nothing that one could have named, and nothing that we would
-/// overwrite or remove.
+/// Checks, if there is no catalog, that there are no files that it could have named, and none that
+/// would be overwritten or removed.
 fn refuse_foreign_files(disk: &dyn Disk, paths: &Paths) -> Result<()> {
     let list = |dir: &Path| match disk.list(dir) {
         Ok(entries) => Ok(entries),
@@ -388,7 +390,7 @@ impl<'a> Recovery<'a> {
                 let is_new = table.manifest.is_none();
                 if is_new {
                     table.manifest = Some(Manifest::new(op.table, op.seq_txn, Arc::clone(schema)));
-                    // Everything that it ever was is in records.
+                    // All of the table's history is in records.
                     table.damage = None;
                 }
                 applies = Some(is_new);
@@ -419,7 +421,7 @@ impl<'a> Recovery<'a> {
         for op in &replayed.record.ops {
             let known = self.tables.get(&op.table);
             if is_old && known.is_none_or(|table| table.has_kept(replayed.lsn)) {
-                // It was dropped before the catalog was written, or the record is kept (O8).
+                // The table was dropped before the catalog was written, or the record is kept (O8).
                 continue;
             }
             if let TableChange::Create { name, schema } = &op.change {
@@ -442,7 +444,7 @@ impl<'a> Recovery<'a> {
         self.memory.relieve(&mut self.tables)
     }
 
-    /// Applies a change to the manifest of its table, if that is older (O2).
+    /// Applies a change to the manifest of its table, if the manifest is older (O2).
     fn apply_to_table(
         &mut self,
         op: &TableOp,
@@ -469,8 +471,7 @@ impl<'a> Recovery<'a> {
         self.apply_to_manifest(op)
     }
 
-    /// Nothing can be done with a table: its files, or what the log has of it, are not what they
-    /// were (O7).
+    /// Suspends a table: its files, or its records in the log, are not as they were written (O7).
     fn suspend(&mut self, id: TableId, error: Error) {
         let table = self.tables.get_mut(&id).expect("it is one of the catalog");
         table.manifest = None;
@@ -505,7 +506,8 @@ impl<'a> Recovery<'a> {
             .into_mut()
     }
 
-    /// The rows of an append that are not in segments, and what other changes make of them (O2).
+    /// Applies the rows of an append that are not in segments, and the effects of other changes on
+    /// rows (O2).
     fn apply_to_tail(&mut self, op: &TableOp, lsn: Lsn) -> Result<()> {
         let Some(table) = self.tables.get_mut(&op.table) else { return Ok(()) };
         let RecoveredTable { manifest: Some(manifest), tail, folder, .. } = table else {
@@ -513,7 +515,7 @@ impl<'a> Recovery<'a> {
         };
         let mut files = Vec::new();
         match &op.change {
-            // Symbol files have its texts, or later records have them again.
+            // Symbol files have its strings, or later records contain them again.
             TableChange::Append { .. } if op.seq_txn <= manifest.sealed => return Ok(()),
             TableChange::Append { images, symbols, .. } => {
                 symbols.iter().for_each(|texts| folder.replay_symbols(texts));
@@ -541,7 +543,7 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Whether a table's manifest is older than a change (O2).
+    /// Returns true if a table's manifest is older than a change (O2).
     fn is_behind(&self, op: &TableOp) -> Result<bool, Corruption> {
         let unknown = Corruption::Impossible { what: "the table of a change", value: op.table.0 };
         let table = self.tables.get(&op.table).ok_or(unknown)?;
@@ -562,7 +564,7 @@ impl<'a> Recovery<'a> {
         Ok(op.seq_txn == expected)
     }
 
-    /// A table begins; `true` if it has no manifest that knows more.
+    /// Creates a table; returns `true` if there is no newer manifest of it.
     fn create(
         &mut self,
         op: &TableOp,
@@ -578,7 +580,7 @@ impl<'a> Recovery<'a> {
         }
         catalog::check_name(name).map_err(|error| misfit(error.into()))?;
         let known = match read_manifest(self.disk.as_ref(), self.paths, op.table) {
-            // The log has all of it.
+            // The log contains all of the table.
             Err(error) if is_of_table(&error) => None,
             known => known?,
         };
@@ -656,7 +658,7 @@ impl<'a> Recovery<'a> {
 }
 
 impl Database {
-    /// Does what is left to be done before the first commit (B3).
+    /// Does the work that is left before the first commit (B3).
     pub(super) fn tidy(&self) -> Result<()> {
         if self.is_tidy.load(Ordering::Acquire) {
             return Ok(());
@@ -673,7 +675,7 @@ impl Database {
         Ok(())
     }
 
-    /// Makes the copy of the catalog what the catalog is, if that can be read (O9).
+    /// Writes the copy of the catalog, if the catalog can be read (O9).
     fn copy_catalog(&self) -> Result<()> {
         let disk = self.guarded.as_ref();
         if !matches!(read_catalog_at(disk, self.paths.catalog()), Ok(Some(_))) {
@@ -710,8 +712,8 @@ impl Database {
         Ok(())
     }
 
-    /// Removes files that belong to no commit; what cannot be removed stays, and its number is not
-    /// given again.
+    /// Removes files that belong to no commit. Files that cannot be removed stay, and their ids are
+    /// not reused.
     fn remove(&self, litter: &Leftovers) {
         for (path, error) in litter.remove(self.guarded.as_ref()) {
             let (table, segment) = sweep::number_of(&self.paths, &path);
@@ -731,15 +733,15 @@ impl Database {
 }
 
 impl RecoveredTable {
-    /// True if a record at this position is one of those that were kept.
+    /// Returns true if the record at this position was kept aside.
     fn has_kept(&self, lsn: Lsn) -> bool {
         self.kept.is_some_and(|kept| lsn < kept.until)
     }
 }
 
-/// True for errors that one table has, and not the machine: then the others go on without it (O7).
-/// Whatever may be gone with the next attempt is none: a process without file descriptors or memory
-/// would suspend tables that are well.
+/// Returns true for errors of one table, not of the machine: then the others are opened without it
+/// (O7). Errors that may be transient do not count: a process without file descriptors or memory
+/// would suspend intact tables.
 fn is_of_table(error: &Error) -> bool {
     match error {
         Error::Corrupt { .. } => true,

@@ -1,14 +1,13 @@
-//! Room in memory and in the log: memtables are flushed for it, and where one cannot be, it alone
-//! pays for that.
+//! Flushes for space in memory and in the log, and the handling of tables that cannot be flushed.
 //!
 //! - RL1. A table whose memtable cannot be flushed, or whose manifest cannot be written, fails no
-//!   write to another one. It takes no rows itself until that can be done; the first write to try
-//!   tries that first.
-//! - RL2. Its images leave the memory for a file in scratch when no other table can give room.
-//!   Its records of the log are kept aside when the log has to be purged (`carry`).
-//! - RL3. What fails because there is no log says nothing about a table.
+//!   write to another one. It accepts no rows itself until that succeeds; each write to it tries
+//!   that first.
+//! - RL2. Its images move from memory to a file in scratch when no other table can free memory. Its
+//!   records of the log are kept aside when the log has to be purged (`kept`).
+//! - RL3. A failure of the log is not attributed to a table.
 //!
-//! Not here: when memtables are flushed without need (`upkeep`).
+//! Not here: regular flushes of memtables (`upkeep`).
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -29,21 +28,21 @@ use crate::error::{Error, Result};
 use crate::segment::ImageBytes;
 use crate::snapshot::SegmentFile;
 
-/// The time for which a memtable that could not be flushed is left alone unless room is needed:
-/// whatever keeps it from that is rarely gone sooner, and each attempt may read a file of symbols.
+/// The time for which a memtable that could not be flushed is left alone unless space is needed:
+/// the cause rarely disappears sooner, and each attempt may read a file of symbols.
 const RETRY_NANOS: u64 = 10_000_000_000;
 
-/// The result of asking all tables for room.
+/// The result of an attempt to free memory.
 enum Room {
     Given,
     /// Another thread flushes.
     Awaited,
-    /// Nothing can be flushed but these tables, which cannot.
+    /// Only these tables have rows in memory, and they cannot be flushed.
     Kept(Vec<Arc<TableState>>),
 }
 
 impl Database {
-    /// Waits, or helps, until so many bytes of images have room in memory (BU2).
+    /// Waits, or flushes, until this many bytes of images fit into memory (BU2).
     pub(super) fn make_room(&self, bytes: u64) -> Result<()> {
         if self.log_bytes() > self.options.log.bytes_max / 2 {
             let shortened = self.shorten_log();
@@ -61,7 +60,7 @@ impl Database {
                 Room::Awaited => self.tails.wait(turn),
                 Room::Kept(tables) => {
                     if !self.spill_tails(&tables)? {
-                        // What is left of them are not rows.
+                        // The rest of their memory is not used by images.
                         return Ok(());
                     }
                 }
@@ -69,7 +68,7 @@ impl Database {
         }
     }
 
-    /// Flushes the memtable that gives the most memory back, of those that can be flushed (RL1).
+    /// Flushes the memtable that frees the most memory, of those that can be flushed (RL1).
     fn give_room(&self) -> Result<Room> {
         let mut tables = self.table_states();
         tables.retain(|table| !table.tail.is_empty());
@@ -92,7 +91,8 @@ impl Database {
         Ok(if is_awaited { Room::Awaited } else { Room::Kept(kept) })
     }
 
-    /// Checks that tables can be flushed that rows are for, if one could not be the last time.
+    /// Checks that the tables for these rows can be flushed, if a flush or manifest has failed
+    /// before.
     pub(super) fn check_flushed(&self, appends: &[TableAppend]) -> Result<()> {
         if !self.has_failed.load(Ordering::Acquire) {
             return Ok(());
@@ -107,7 +107,7 @@ impl Database {
                     table.folder.note_done(FailedStep::Flush);
                 }
                 if failure.step == FailedStep::Manifest {
-                    // It notes what comes of it.
+                    // The checkpoint records its result.
                     let _ = self.checkpoint();
                 }
             }
@@ -115,7 +115,7 @@ impl Database {
         self.check_not_failed(appends)
     }
 
-    /// Checks that none of the tables that rows are for has failed to be flushed.
+    /// Checks that no flush or manifest of the tables for these rows has failed.
     pub(super) fn check_not_failed(&self, appends: &[TableAppend]) -> Result<()> {
         if !self.has_failed.load(Ordering::Acquire) {
             return Ok(());
@@ -137,7 +137,7 @@ impl Database {
         appends.iter().filter_map(known).collect()
     }
 
-    /// Takes note that a memtable cannot be flushed (RL3), and says whose it is.
+    /// Records that a memtable cannot be flushed (RL3), and adds the table to the error.
     pub(super) fn unflushed(&self, table: &TableState, error: Error) -> Error {
         if error.is_of_log() {
             return error;
@@ -153,14 +153,14 @@ impl Database {
         self.has_failed.store(true, Ordering::Release);
     }
 
-    /// True if a table is not to be tried again before time has passed.
+    /// Returns true if a table has failed so recently that it is not tried again.
     pub(super) fn has_failed_lately(&self, table: &TableState) -> bool {
         let now = self.options.clock.monotonic_nanos();
         let failure = table.folder.failure();
         failure.is_some_and(|failure| now.saturating_sub(failure.at_nanos) < RETRY_NANOS)
     }
 
-    /// Seals tables, each as far as it can be; the error is that of one that could not.
+    /// Flushes tables, each as far as possible; returns the error of one that could not be flushed.
     pub(super) fn seal_tables(&self, tables: &[TableId]) -> Result<()> {
         let failed = Mutex::new(None);
         self.several_at_a_time(tables.len(), &|at| {
@@ -177,7 +177,7 @@ impl Database {
         failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
-    /// Seals the tails that keep the log from being purged, as far as that can be done.
+    /// Flushes the memtables that keep the log from being purged, as far as possible.
     pub(super) fn shorten_log(&self) -> Result<()> {
         let tables: Vec<_> = self.table_states().iter().map(|table| table.id()).collect();
         let sealed = self.seal_tables(&tables);
@@ -188,16 +188,16 @@ impl Database {
         }
     }
 
-    /// The same after an open, if many processes have left a file each.
+    /// The same after an open, if many processes have left a log file each.
     pub(super) fn shorten_log_of_many_files(&self) {
         let files = self.log.lock().map_or(0, |log| log.file_count());
         if files > super::LOG_FILES_MAX {
-            // If that fails, the rows are in the log as before, and the next open tries again.
+            // If this fails, the rows are in the log as before, and the next open tries again.
             let _ = self.shorten_log();
         }
     }
 
-    /// Puts the images of tails into files; returns false if there were none in memory (RL2).
+    /// Writes the images of memtables into files; returns false if there were none in memory (RL2).
     fn spill_tails(&self, tables: &[Arc<TableState>]) -> Result<bool> {
         let mut has_spilled = false;
         for table in tables {

@@ -1,8 +1,8 @@
-//! Repair of a damaged log: it ends where the damage begins and goes on with what is behind that,
-//! so that the database opens again.
+//! Repair of a damaged log: it ends at the damage, and the intact records after that are added
+//! again, so that the database can be opened.
 //!
-//! - RP1. Only a log that opening refuses is changed, and no bytes of it are removed: what is given
-//!   up keeps its bytes, in files of the log that end in `.lost`, and in the folder `lost`.
+//! - RP1. Only a log that opening refuses is changed, and no bytes of it are removed: the parts
+//!   that are given up stay in log files that end in `.lost`, and in the directory `lost`.
 //! - RP2. A crash at any moment leaves a log that opening refuses as before, or a repaired one.
 //!
 //! Bytes: docs/format.md, Log.
@@ -25,13 +25,13 @@ use crate::envelope::TEMPORARY;
 use crate::error::{Corruption, Error, Result};
 use crate::wal::{self, GivenUp, LogSpan, NewFile, Progress, Record, TableChange, TableOp};
 
-/// Commits of a table that were given up, or would be: they are missing, or do not fit without
-/// those that are.
+/// Commits of a table that were given up, or would be: they are missing, or do not fit without the
+/// missing ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostCommits {
     /// The table.
     pub table: TableId,
-    /// Its name; `None` if the commit that made it is missing.
+    /// The name; `None` if the commit that created it is missing.
     pub name: Option<String>,
     /// The first of the commits.
     pub first: SeqTxn,
@@ -39,28 +39,28 @@ pub struct LostCommits {
     pub last: SeqTxn,
 }
 
-/// What a repair has done.
+/// The result of a repair.
 #[derive(Debug)]
 pub struct LogRepair {
-    /// Why opening refused the log.
+    /// The reason why opening refused the log.
     pub damage: Error,
     /// The commits that were given up, as far as their records could be read.
     pub lost: Vec<LostCommits>,
-    /// Tables whose folders are gone, because a commit behind the damage dropped them.
+    /// Tables whose directories no longer exist, because a commit after the damage dropped them.
     pub dropped: Vec<String>,
-    /// Where the bytes are that were given up (RP1).
+    /// The files and directories with the bytes that were given up (RP1).
     pub kept: Vec<PathBuf>,
 }
 
-/// Where a log is damaged.
+/// The place of the damage in a log.
 pub(super) struct LogDamage {
     pub(super) error: Error,
-    /// The end of what can be read.
+    /// The end of the readable part.
     lsn: Lsn,
     path: PathBuf,
 }
 
-/// Reads the log into a survey, and says where it ends or is damaged.
+/// Reads the log into a survey, and returns its end or its damage.
 pub(super) fn read_log(
     disk: &dyn Disk,
     paths: &Paths,
@@ -112,10 +112,10 @@ pub(super) fn lost_commits(
     Ok(salvage.lost())
 }
 
-/// Ends a damaged log where it is damaged. Without damage nothing is done, and `None` is returned.
+/// Ends a damaged log at its damage. Without damage nothing is done, and `None` is returned.
 ///
 /// # Errors
-/// If another process has the database open, or the damage is not that of the log.
+/// If another process has the database open, or the damage is not in the log.
 pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>> {
     let paths = Paths::new(dir);
     let _lock = lock_existing(disk.as_ref(), &paths)?;
@@ -166,14 +166,14 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
     Ok(Some(LogRepair { damage: damage.error, lost, dropped, kept }))
 }
 
-/// Moves files away that only commits behind the damage name: opening would remove them.
+/// Moves files away that only commits after the damage name: opening would remove them.
 fn keep_unnamed(
     disk: &Arc<dyn Disk>,
     paths: &Paths,
     survey: Survey<'_>,
     lsn: Lsn,
 ) -> Result<Vec<PathBuf>> {
-    // Without its manifest nothing can be said about the files of a table: they stay.
+    // Without its manifest the files of a table cannot be judged: they stay.
     let (tables, _, _) = survey.finish();
     let by_id = tables.into_iter().map(|table| (table.id(), Arc::new(table))).collect();
     let tables = Tables { by_id, by_name: BTreeMap::new() };

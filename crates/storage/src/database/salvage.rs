@@ -1,16 +1,15 @@
-//! The commits behind the damage of a log: taken over by a repair as far as they are good.
+//! Salvage of the commits after the damage of a log: a repair takes over those that are intact.
 //!
-//! - SA1. Commits of a table whose numbers have no gap behind the damage are taken over as they
-//!   are: nothing of that table was damaged.
-//! - SA2. Where commits of a table are missing, a record says so (`TableChange::GivenUp`). Those
-//!   behind them are taken over as far as they fit: a change names what it adds and takes away, so
-//!   most do. One that does not fit is given up like those that are missing.
-//! - SA3. Rows whose symbols are not known are given up: their texts were in a record that is
-//!   missing.
-//! - SA4. A table never ends with files that are not there: segments that a missing commit has
-//!   replaced leave the table, and the files that came instead take their place where they have as
-//!   many rows. A column leaves too whose symbols a missing commit has removed.
-//! - SA5. Whatever is given up is listed with its table and commit.
+//! - SA1. Commits of a table whose numbers continue without a gap after the damage are taken over
+//!   unchanged: nothing of that table was damaged.
+//! - SA2. If commits of a table are missing, a record says so (`TableChange::GivenUp`). Later ones
+//!   are taken over if they fit: a change names what it adds and removes, so most do. One that does
+//!   not fit is given up like the missing ones.
+//! - SA3. Rows with unknown symbols are given up: the strings were in a missing record.
+//! - SA4. A table never refers to files that do not exist: segments that a missing commit has
+//!   replaced are removed from the table, and the new files are used in their place if they have as
+//!   many rows. A column whose symbols a missing commit has removed is dropped too.
+//! - SA5. Everything that is given up is listed with its table and commit.
 //!
 //! Not here: reading the log (`wal::repair`), files that are set aside (`repair`).
 
@@ -31,25 +30,25 @@ use crate::mask::{self, RowMask};
 use crate::segment::{self, SegmentMeta};
 use crate::wal::{Found, Record, TableChange, TableOp};
 
-/// The number of segments, beside those that are gone, a merge is thought to have taken at most: it
-/// takes few, and the search grows with the square.
+/// The maximal number of segments, besides the missing ones, that a compaction is assumed to have
+/// taken: it takes few, and the search grows with the square.
 const WINDOW_MAX: usize = 64;
 
-/// Tables while what is behind the damage is looked at.
+/// The tables while the records after the damage are read.
 pub(super) struct Salvage<'s, 'a> {
     survey: &'s mut Survey<'a>,
     disk: &'a Arc<dyn Disk>,
     paths: &'a Paths,
     as_of: Lsn,
     lost: BTreeMap<TableId, BTreeSet<SeqTxn>>,
-    /// Of tables that are not in the survey any more.
+    /// Names of tables that are no longer in the survey.
     names: BTreeMap<TableId, String>,
 }
 
-/// The files that may be written to mend tables.
+/// The permission to write files that mend tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mending {
-    /// For who only looks.
+    /// Writes nothing, for a read-only check.
     Nothing,
     Files,
 }
@@ -71,13 +70,13 @@ impl<'s, 'a> Salvage<'s, 'a> {
         Salvage { survey, disk, paths, as_of, lost, names }
     }
 
-    /// The changes that are taken over of a record, behind one that says that others are missing.
+    /// The changes of a record that are taken over, after a record about missing commits.
     pub(super) fn take(&mut self, lsn: Lsn, found: &Found<'_>) -> Vec<Record> {
         let record = match found {
             Found::Record(record) => record,
             Found::Damaged(commits) => {
                 for &(table, seq_txn) in *commits {
-                    // Its table, or its number, may be what is damaged.
+                    // The table, or the number, may be the damaged part.
                     let may_be = |it: &SurveyedTable| {
                         let known = it.manifest.as_ref();
                         let range = known.map(|it| it.sealed.next()..=it.seq_txn.next());
@@ -105,7 +104,8 @@ impl<'s, 'a> Salvage<'s, 'a> {
             .collect()
     }
 
-    /// Of a commit that checkpoints have, only rows of the tail are missing.
+    /// The changes to take over of a commit that checkpoints have: only rows of the memtable are
+    /// missing.
     fn take_old(&mut self, lsn: Lsn, commit: &Commit<'_>) -> Vec<TableOp> {
         let Some(table) = self.survey.tables.get(&commit.table) else { return Vec::new() };
         if table.kept.is_some_and(|kept| lsn < kept.until) {
@@ -115,7 +115,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
             let sealed = table.manifest.as_ref().map(|manifest| manifest.sealed);
             matches!(op.change, TableChange::Append { .. }) && sealed < Some(op.seq_txn)
         };
-        // Nothing can be said about a suspended table: what there is of it, stays.
+        // A suspended table cannot be judged: all of its records stay.
         let ops = commit.ops.iter().filter(|op| table.is_damaged || is_of_tail(op));
         let ops: Vec<TableOp> = ops.map(|&op| op.clone()).collect();
         let is_damaged = table.is_damaged;
@@ -123,7 +123,8 @@ impl<'s, 'a> Salvage<'s, 'a> {
         fit.collect::<Vec<_>>()
     }
 
-    /// As `keep_rows`, for a commit that the manifest has; behind it the texts are known.
+    /// As `keep_rows`, for a commit that the manifest has; applies its rows, so that later commits
+    /// know its symbols.
     fn keep_old_rows(&mut self, op: &TableOp) -> bool {
         if !self.keep_rows(op) {
             return false;
@@ -169,7 +170,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
             return;
         }
         let Some(table) = self.survey.tables.get_mut(id) else {
-            // The record that made it is missing.
+            // The record that created it is missing.
             self.lose(*id, *seq_txn);
             return;
         };
@@ -203,7 +204,8 @@ impl<'s, 'a> Salvage<'s, 'a> {
         taken.extend(ops);
     }
 
-    /// A change as it fits its table now, which has it then (SA2).
+    /// A change adapted to the current table, after applying it to the table; `None` if it does not
+    /// fit (SA2).
     fn fitting(&mut self, op: &TableOp) -> Option<TableOp> {
         let Some(table) = self.survey.tables.get(&op.table) else { return Some(op.clone()) };
         let manifest = table.manifest.as_ref()?;
@@ -234,7 +236,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
         if !columns.clone().any(|column| column.ty == ColumnType::Symbol) {
             return true;
         }
-        // Without a missing commit of it no text of the table is missing.
+        // If no commit of the table is missing, none of its strings is missing.
         let is_doubtful = op.seq_txn <= manifest.seq_txn || self.lost.contains_key(&op.table);
         let is_readable = table.knows(symbols, if is_doubtful { images } else { &[] });
         if !is_readable {
@@ -243,7 +245,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
         is_readable
     }
 
-    /// Applies changes of names to the survey; one to a name that is taken is left out.
+    /// Applies changes of names to the survey; a change to a name that is taken is left out.
     fn rename_or_drop(&mut self, ops: &mut Vec<TableOp>) {
         ops.retain(|op| match &op.change {
             TableChange::Drop => {
@@ -271,8 +273,8 @@ impl<'s, 'a> Salvage<'s, 'a> {
         tables.find(|(_, table)| fold_name(&table.name) == name).map(|(id, _)| *id)
     }
 
-    /// A name for a table that is made: its own, unless one has it that a missing commit has
-    /// dropped or renamed.
+    /// A name for a new table: its own, unless it is still used by a table that a missing commit
+    /// has dropped or renamed.
     fn free_name(&self, name: &str, id: TableId) -> String {
         if self.holder_of(name).is_none() {
             return name.to_owned();
@@ -290,7 +292,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
         self.lost.entry(table).or_default().insert(seq_txn);
     }
 
-    /// The commits that make tables readable again whose files are gone (SA4).
+    /// The commits that make tables with missing files readable again (SA4).
     pub(super) fn mend(&mut self, mending: Mending) -> Result<Vec<Record>> {
         let mut records = Vec::new();
         let ids: Vec<TableId> = self.survey.tables.keys().copied().collect();
@@ -335,7 +337,8 @@ impl<'s, 'a> Salvage<'s, 'a> {
         Ok(records)
     }
 
-    /// The columns without those whose symbols are gone, because a missing commit has dropped them.
+    /// The columns without those whose symbols are missing, because a missing commit has dropped
+    /// them.
     fn without_lost_symbols(&self, manifest: &Manifest) -> Option<Schema> {
         if !self.lost.contains_key(&manifest.table) {
             return None;
@@ -351,13 +354,12 @@ impl<'s, 'a> Salvage<'s, 'a> {
     }
 
     fn has(&self, path: &Path) -> bool {
-        // What cannot be looked at may be there.
+        // A file that cannot be checked may exist.
         self.disk.exists(path).unwrap_or(true)
     }
 
-    /// Segments that hold the rows of those that are gone: files that no commit names any more, as
-    /// a missing one has put them there. It may have replaced others too, which are not gone yet:
-    /// they are added to those that are.
+    /// Segments with the rows of the missing ones: files that no commit names, left by a missing
+    /// commit. It may have replaced others that still exist: these are added to the missing ones.
     fn instead_of(&self, manifest: &Manifest, gone: &mut Vec<SegmentEntry>) -> Vec<SegmentMeta> {
         let partitions: BTreeSet<_> = gone.iter().map(|entry| entry.meta.partition).collect();
         let live = |entry: &SegmentEntry| entry.mask.map_or(entry.meta.rows, |it| it.live).0;
@@ -370,7 +372,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
             all.sort_by_key(|entry| (entry.meta.seq_first, entry.meta.id));
             let unnamed = self.unnamed_segments(manifest, &gone_here);
             let rows_of = |metas: &[SegmentMeta]| metas.iter().map(|it| it.rows.0).sum::<u64>();
-            // All that is not named, or one of them: the others may be leftovers.
+            // All unreferenced files, or one of them: the others may be leftovers.
             let single = unnamed.iter().map(std::slice::from_ref);
             let choices: Vec<&[SegmentMeta]> = [&unnamed[..]].into_iter().chain(single).collect();
             let fits = |replaced: &&[SegmentEntry]| {
@@ -388,14 +390,14 @@ impl<'s, 'a> Salvage<'s, 'a> {
         found
     }
 
-    /// Segment files of a partition that no commit names, and that are later than those.
+    /// Segment files of a partition that no commit names, and that are newer than the missing ones.
     fn unnamed_segments(&self, manifest: &Manifest, gone: &[SegmentEntry]) -> Vec<SegmentMeta> {
         let paths = self.paths.table(manifest.table);
         let partition = gone[0].meta.partition;
         let newest = gone.iter().map(|entry| entry.meta.id).max().expect("one is gone");
         let dir = paths.partition(&manifest.schema, partition);
         let mut found = Vec::new();
-        // What cannot be read is no use.
+        // Unreadable files are skipped.
         for entry in self.disk.list(&dir).unwrap_or_default() {
             let id = last_number(&entry.name).filter(|_| entry.name.ends_with(".seg"));
             let is_unnamed = |&id: &SegmentId| newest < id && manifest.segment(id).is_none();
@@ -408,8 +410,8 @@ impl<'s, 'a> Salvage<'s, 'a> {
         found
     }
 
-    /// A mask for a segment whose own is gone: the latest that is there, as a missing commit has
-    /// written it, or a new one without any rows gone.
+    /// A mask for a segment whose own mask is missing: the latest file, as written by a missing
+    /// commit, or a new one without deleted rows.
     fn other_mask(
         &self,
         manifest: &Manifest,
@@ -470,7 +472,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
     }
 }
 
-/// Segments of a partition that follow each other, with all of `gone` among them: fewer first.
+/// Contiguous segments of a partition that include all of `gone`: fewer first.
 fn windows_with<'e>(all: &'e [SegmentEntry], gone: &[SegmentEntry]) -> Vec<&'e [SegmentEntry]> {
     let first = all.iter().position(|entry| gone.contains(entry)).unwrap_or(0);
     let last = all.iter().rposition(|entry| gone.contains(entry)).unwrap_or(0);
@@ -482,7 +484,7 @@ fn windows_with<'e>(all: &'e [SegmentEntry], gone: &[SegmentEntry]) -> Vec<&'e [
     windows
 }
 
-/// The first and the last commit of segments, of which there is one.
+/// The first and the last commit of segments, of which there is at least one.
 fn commits(entries: &[SegmentEntry]) -> (SeqTxn, SeqTxn) {
     let first = entries.iter().map(|entry| entry.meta.seq_first).min();
     let last = entries.iter().map(|entry| entry.meta.seq_last).max();

@@ -1,10 +1,9 @@
-//! Segments that are not yet part of their table: how they come to be on disk, and those that are
-//! made from runs.
+//! Segments that are not yet part of their table: writing them durably, and making them from runs.
 //!
 //! - UP4 as in `upkeep`, T3 as in `import`: before a record or a manifest names them, segments,
-//!   their symbols, and the names of files and folders are on disk.
+//!   their symbols, and the names of files and directories are on disk.
 //!
-//! Not here: segments of rows that come from outside (`import`).
+//! Not here: segments of imported rows (`import`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,15 +31,16 @@ use crate::symbols::{Dictionary, SymbolMark, SymbolTables};
 /// Segments that are open at a time. More of them sync no faster, and a process may have few files.
 pub(super) const OPEN_FILES_MAX: usize = 64;
 
-/// Segments on their way; their files are removed on drop, unless they are kept.
+/// Segments being written; their files are removed on drop, unless they are kept.
 pub(super) struct NewSegments<'a> {
     database: &'a Database,
     table: &'a TableState,
     symbols: SymbolTables,
     dictionaries: Vec<(ColumnId, Arc<Dictionary>)>,
-    /// Of which at most `OPEN_FILES_MAX` are open, and what one call writes.
+    /// The segments written so far; at most `OPEN_FILES_MAX` are open, and those of the current
+    /// call.
     written: Vec<WrittenSegment>,
-    /// Of all files that were made, also of what has failed.
+    /// Paths of all files that were created, also of failed attempts.
     paths: RefCell<Vec<PathBuf>>,
     is_kept: Cell<bool>,
 }
@@ -71,7 +71,7 @@ impl<'a> NewSegments<'a> {
         self.database.settle_many(&mut self.written)
     }
 
-    /// Writes the tail of the table: of each run what is to be left of it.
+    /// Writes the memtable of the table: for each run the rows that `left` returns.
     pub(super) fn write_tail(
         &mut self,
         left: &dyn Fn(&TailRun) -> Option<SegmentRun>,
@@ -93,8 +93,8 @@ impl<'a> NewSegments<'a> {
         Ok((id, make_file(folder.disk(), &path)?))
     }
 
-    /// Makes everything durable that a commit is going to name (T3), and says how far the symbol
-    /// files reach.
+    /// Makes everything durable that a commit is going to name (T3), and returns the marks of the
+    /// symbol files.
     pub(super) fn sync(&self) -> Result<Vec<(ColumnId, SymbolMark)>> {
         self.database.sync_files(&self.written)?;
         let dictionaries = self.dictionaries.iter();
@@ -107,7 +107,7 @@ impl<'a> NewSegments<'a> {
         Ok(marks)
     }
 
-    /// The wish that puts them in place of segments and of runs of the tail.
+    /// The commit request that puts them in place of segments and of runs of the memtable.
     pub(super) fn replacing(
         &self,
         out: Vec<(SegmentId, Option<MaskMark>)>,
@@ -119,17 +119,17 @@ impl<'a> NewSegments<'a> {
         Replace { table, name, out, tail, segments, symbols }
     }
 
-    /// The new segments, with the commits that their rows are of.
+    /// The descriptions of the new segments, with their ranges of commits.
     pub(super) fn metas(&self) -> Vec<SegmentMeta> {
         self.written.iter().map(|segment| segment.meta).collect()
     }
 
-    /// How many bytes they have together.
+    /// The sum of their bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.metas().iter().map(|meta| meta.bytes.0).sum()
     }
 
-    /// They are part of the table, or that is in doubt.
+    /// Keeps the files: they are part of the table, or that is in doubt.
     pub(super) fn keep(&self) {
         self.is_kept.set(true);
     }
@@ -139,7 +139,7 @@ impl Drop for NewSegments<'_> {
     fn drop(&mut self) {
         if !self.is_kept.get() {
             for path in self.paths.get_mut() {
-                // If that fails, the next open removes it.
+                // If this fails, the next open removes it.
                 let _ = self.table.folder.disk().remove(path);
             }
         }
@@ -147,10 +147,10 @@ impl Drop for NewSegments<'_> {
 }
 
 impl Database {
-    /// Syncs segments and closes their files if many are open: rows may be of more partitions than
-    /// a process may have files.
+    /// Syncs segments and closes their files if many are open: rows may be in more partitions than
+    /// a process may have open files.
     pub(super) fn settle_many(&self, segments: &mut [WrittenSegment]) -> Result<()> {
-        // What comes in goes to the end: the open ones stand behind the others.
+        // New segments are added at the end: the open ones follow the closed ones.
         let settled = segments.partition_point(|segment| segment.file.is_none());
         if segments.len() - settled < OPEN_FILES_MAX {
             return Ok(());
@@ -180,7 +180,7 @@ impl Database {
         .map_err(Error::disk("sync segment"))
     }
 
-    /// Syncs the names of everything that was made: segments, partitions, symbols, the table.
+    /// Syncs all names that were created: segments, partitions, symbols, the table.
     pub(super) fn sync_names(
         &self,
         (folder, schema): (&TableFolder, &Schema),
@@ -199,7 +199,7 @@ impl Database {
         disk.sync_dir(&self.paths.tables()).map_err(&failed)
     }
 
-    /// Does something `count` times, several at a time; what it does mostly waits for the disk.
+    /// Runs an action `count` times, several at a time; it mostly waits for the disk.
     pub(super) fn several_at_a_time<E: Send>(
         &self,
         count: usize,
@@ -228,14 +228,14 @@ impl Database {
     }
 }
 
-/// Makes the empty file of a segment, in the folder of its partition, which it makes too.
+/// Creates the empty file of a segment, and the directory of its partition.
 pub(super) fn make_file(disk: &Arc<dyn Disk>, path: &Path) -> Result<Arc<dyn DiskFile>> {
     let dir = path.parent().expect("a segment is in the folder of its partition");
     let made = disk.create_dir_all(dir).and_then(|()| disk.open(path, OpenMode::CreateNew));
     made.map_err(Error::disk("make segment"))
 }
 
-/// Saves dictionaries, and says how far their files reach; one without symbols has no file.
+/// Saves dictionaries, and returns their marks; a dictionary without symbols has no file.
 pub(super) fn save_symbols<'a>(
     dictionaries: impl Iterator<Item = (ColumnId, &'a Arc<Dictionary>)>,
 ) -> Result<Vec<(ColumnId, SymbolMark)>> {
@@ -249,7 +249,7 @@ pub(super) fn save_symbols<'a>(
     Ok(saved)
 }
 
-/// The rows of adjacent runs as one image; `None` if they are too many for one, or all gone.
+/// The rows of adjacent runs as one image; `None` if they are too many for one, or all deleted.
 pub(super) fn image_of(
     (folder, schema): (&TableFolder, &Schema),
     marks: &BTreeMap<ColumnId, SymbolMark>,

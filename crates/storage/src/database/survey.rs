@@ -1,9 +1,9 @@
-//! A database as its files describe it, read without opening it: nothing is written, and no rows
-//! of the log stay in memory.
+//! Survey: the state of a database read from its files without opening it. Nothing is written, and
+//! no rows of the log stay in memory.
 //!
-//! - SV1. A record is applied as recovery applies it (O2), but for rows, which are counted.
+//! - SV1. A record is applied as recovery applies it (O2), except that rows are only counted.
 //!
-//! Useful for: `verify` and `repair`. Not here: opening (`recovery`).
+//! Used by `verify` and `repair`. Not here: opening (`recovery`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::snapshot::{SegmentFile, SegmentRun};
 use crate::symbols::{SymbolTable, SymbolTexts};
 use crate::wal::{ReplayedRecord, TableChange, TableOp};
 
-/// Tables while the log is read.
+/// The tables while the log is read.
 pub(super) struct Survey<'a> {
     disk: &'a Arc<dyn Disk>,
     paths: &'a Paths,
@@ -40,16 +40,16 @@ pub(super) struct SurveyedTable {
     /// `None` if there is none, or a damaged one.
     pub(super) manifest: Option<Manifest>,
     pub(super) is_damaged: bool,
-    /// It keeps the texts that records carry.
+    /// The directory, with the strings from records.
     folder: TableFolder,
-    /// The commits whose rows are in the log only, and how many rows those are.
+    /// The commits whose rows are in the log only, with the number of their rows.
     rows: Vec<(SeqTxn, u64)>,
-    /// Of its records, those that were kept aside.
+    /// The records of the table that were kept aside.
     pub(super) kept: Option<Kept>,
 }
 
 impl<'a> Survey<'a> {
-    /// The tables of a catalog, as of their manifests and the records that were kept aside.
+    /// The tables of a catalog, from their manifests and the records that were kept aside.
     pub(super) fn new(disk: &'a Arc<dyn Disk>, paths: &'a Paths, catalog: &'a Catalog) -> Self {
         let (tables, problems) = (BTreeMap::new(), Vec::new());
         let mut survey = Survey { disk, paths, tables, catalog, problems };
@@ -105,7 +105,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Nothing can be said about a table.
+    /// Marks a table as suspended.
     fn suspend(&mut self, id: TableId, error: Error) {
         let table = self.tables.get_mut(&id).expect("it is one of these");
         (table.manifest, table.is_damaged) = (None, true);
@@ -126,7 +126,7 @@ impl<'a> Survey<'a> {
                 && !is_old
             {
                 let table = self.add(op.table, name);
-                // The log has all of it.
+                // The log contains all of the table.
                 let is_new = table.manifest.is_none();
                 if is_new {
                     table.is_damaged = false;
@@ -137,7 +137,7 @@ impl<'a> Survey<'a> {
             }
             let Some(table) = self.tables.get_mut(&op.table) else {
                 if is_old {
-                    // It was dropped before the catalog was written.
+                    // The table was dropped before the catalog was written.
                     continue;
                 }
                 let what = "the table of a change";
@@ -160,7 +160,8 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// The tables, those that cannot be read as suspended ones, and how many rows only the log has.
+    /// The tables, unreadable ones as suspended, the number of rows that only the log has, and the
+    /// errors.
     pub(super) fn finish(mut self) -> (Vec<TableState>, u64, Vec<Error>) {
         let (mut tables, mut rows) = (Vec::new(), 0);
         for (id, table) in self.tables {
@@ -185,7 +186,8 @@ impl<'a> Survey<'a> {
 }
 
 impl SurveyedTable {
-    /// Applies a change to the manifest if that is older; all changes of a record are, or none.
+    /// Applies a change to the manifest if that is older; all changes of a record are applied, or
+    /// none.
     fn apply(&mut self, op: &TableOp, applies: &mut Option<bool>) -> Result<(), Corruption> {
         let is_behind = match *applies {
             Some(applies) => applies,
@@ -198,7 +200,7 @@ impl SurveyedTable {
         }
     }
 
-    /// True if the manifest is older than a change (O2).
+    /// Returns true if the manifest is older than a change (O2).
     fn is_behind(&self, op: &TableOp) -> Result<bool, Corruption> {
         let Some(manifest) = &self.manifest else { return Ok(false) };
         let expected = manifest.seq_txn.next();
@@ -214,15 +216,15 @@ impl SurveyedTable {
         Ok(op.seq_txn == expected)
     }
 
-    /// False if rows have symbols whose texts are in none of the records so far, and in no file.
+    /// Returns false if rows have symbols whose strings are in no record so far, and in no file.
     pub(super) fn knows(&self, symbols: &[SymbolTexts], images: &[Image]) -> bool {
         let Some(Manifest { table, schema, symbols: marks, .. }) = &self.manifest else {
             return true;
         };
-        // Of a damaged file that cannot be told.
+        // For a damaged file this is unknown.
         let Ok(mut known) = self.folder.symbols(schema, marks) else { return true };
         for texts in symbols {
-            // Of a column that was dropped since.
+            // The symbols of a column that was dropped since.
             let Some(before) = known.0.get(&texts.column) else { continue };
             let Some(count) = before.len().checked_sub(texts.first as usize) else { return false };
             if !images.is_empty() {

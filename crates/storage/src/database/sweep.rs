@@ -1,8 +1,8 @@
-//! Finds what nobody names: files of commits that never were, of tables that are gone, of spill.
+//! Garbage collection: finds unreferenced files of failed commits, dropped tables, and spills.
 //!
-//! - Z1. Only names that we give are found. What else somebody keeps in our folders stays.
-//! - Z2. What cannot be removed stops no work: its number is not given again, a file that is being
-//!   written under another name first replaces it, and bytes behind a mark belong to no commit.
+//! - Z1. Only file names in our format are found. Other files in our directories stay.
+//! - Z2. A file that cannot be removed stops no work: its id is not reused, a file that is written
+//!   under another name first replaces it, and bytes after a mark belong to no commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::symbols;
 
-/// What is to be removed.
+/// The files to be removed.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Leftovers {
     pub(super) files: BTreeSet<PathBuf>,
     pub(super) folders: BTreeSet<PathBuf>,
-    /// Symbol files that are longer than they should be, and their marks.
+    /// Symbol files that are longer than their marks, with the marks.
     pub(super) tails: BTreeMap<PathBuf, u64>,
 }
 
-/// Removes what is in the scratch folder, while nobody can have begun to use it.
+/// Removes the content of the scratch directory, before any code can have started to use it.
 pub(super) fn empty_scratch(disk: &dyn Disk, paths: &Paths) -> Result<()> {
     let mut sweep = Sweep { disk, litter: Leftovers::default() };
     for entry in sweep.list(&paths.scratch())? {
@@ -43,8 +43,8 @@ pub(super) fn empty_scratch(disk: &dyn Disk, paths: &Paths) -> Result<()> {
     }
 }
 
-/// Finds files that no table names, and symbol files that are longer than their marks. Folders that
-/// cannot be listed are left out; the errors say which. Nothing is looked for in a suspended table.
+/// Finds files that no table names, and symbol files that are longer than their marks. Directories
+/// that cannot be listed are left out and returned as errors. A suspended table is skipped.
 pub(super) fn find_litter(
     disk: &dyn Disk,
     paths: &Paths,
@@ -60,7 +60,7 @@ pub(super) fn find_litter(
 }
 
 impl Leftovers {
-    /// All but these.
+    /// All except these.
     pub(super) fn without(mut self, others: &Leftovers) -> Leftovers {
         self.files.retain(|path| !others.files.contains(path));
         let is_kept = |dir: &Path| others.files.iter().any(|path| path.starts_with(dir));
@@ -68,8 +68,8 @@ impl Leftovers {
         self
     }
 
-    /// Removes them. Fine if they are already gone. Returns what could not be removed, which is in
-    /// the way only of a file that gets the same name (Z2).
+    /// Removes them; files that do not exist are ignored. Returns the files that could not be
+    /// removed, which are harmless unless a new file gets the same name (Z2).
     pub(super) fn remove(&self, disk: &dyn Disk) -> Vec<(PathBuf, Error)> {
         let mut left = Vec::new();
         let mut note = |path: &Path, purpose, done: tidegate_platform::Result<()>| {
@@ -90,7 +90,7 @@ impl Leftovers {
     }
 }
 
-/// The table that a path is in, and the number of the segment or mask that it is.
+/// The table that a path is in, and the id of the segment or deletion vector.
 pub(super) fn number_of(paths: &Paths, path: &Path) -> (Option<TableId>, Option<SegmentId>) {
     let inside = path.strip_prefix(paths.tables()).ok();
     let mut parts = inside.into_iter().flatten().filter_map(|part| part.to_str());
@@ -107,7 +107,7 @@ impl Sweep<'_> {
     fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
         match self.disk.list(dir) {
             Ok(entries) => Ok(entries),
-            // A table without files has no folder.
+            // A table without files has no directory.
             Err(error) if error.is_not_found() => Ok(Vec::new()),
             Err(error) => Err(Error::disk("look for files that nobody names")(error)),
         }
@@ -181,7 +181,7 @@ impl Sweep<'_> {
             let path = dir.join(&entry.name);
             match manifest.symbols.get(&column) {
                 None => drop(self.litter.files.insert(path)),
-                // Y4. A file that is shorter is for its reader to complain about.
+                // Y4. A file that is shorter is reported by its reader.
                 Some(mark) if mark.bytes < entry.bytes => {
                     self.litter.tails.insert(path, mark.bytes);
                 }

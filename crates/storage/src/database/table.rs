@@ -1,6 +1,6 @@
-//! A table in memory: its manifest, the files it names, and the snapshot that queries get.
+//! The state of a table in memory: its manifest, the files it names, and its snapshot for queries.
 //!
-//! - M3. A table changes only by `changed`, which asks the manifest.
+//! - M3. A table changes only through `changed`, which applies the change to the manifest.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -16,44 +16,43 @@ use crate::snapshot::{Derived, GroupedSegments, MaskFile, SegmentFile, SegmentRu
 use crate::symbols::{self, SymbolMark, SymbolTable, SymbolTables};
 use crate::wal::TableChange;
 
-/// A table as of a commit. It never changes; a commit makes another one.
+/// A table as of a commit. It never changes; a commit creates a new one.
 #[derive(Debug)]
 pub(crate) struct TableState {
     pub(crate) folder: Arc<TableFolder>,
     pub(crate) name: String,
     pub(crate) manifest: Manifest,
-    /// The rows behind the manifest (M5).
+    /// The rows that are not yet in the manifest (M5).
     pub(crate) tail: Tail,
-    /// How many values of each symbol column a replay would find: in the symbol file, and behind
-    /// those in the records of the tail's rows. So only whole commits leave a tail, the oldest
-    /// first, and symbols are saved with them.
+    /// The number of values of each symbol column that a replay would find: in the symbol file, and
+    /// then in the records of the memtable's rows. So only whole commits leave a memtable, the
+    /// oldest first, and symbols are saved with them.
     pub(crate) logged: LoggedSymbols,
-    /// The commit that truncated it last, if one did since the database was opened.
+    /// The commit that truncated the table last, if one has since the database was opened.
     pub(crate) truncated_at: SeqTxn,
     segments: Arc<Segments>,
     snapshot: OnceLock<Arc<Snapshot>>,
     damage: Option<Damage>,
 }
 
-/// The reason for which a table is suspended. Of such a table only its number and its name are
-/// known.
+/// The reason why a table is suspended. Only the id and the name of such a table are known.
 #[derive(Debug, Clone)]
 pub(crate) struct Damage {
     pub(crate) error: Arc<Error>,
-    /// The log has records of it, which are of no use before its files are mended.
+    /// True if the log has records of it, which cannot be applied before its files are repaired.
     pub(crate) has_records: bool,
 }
 
-/// Values of symbol columns that a replay would find.
+/// Numbers of values of symbol columns that a replay would find.
 pub(crate) type LoggedSymbols = Arc<BTreeMap<ColumnId, u32>>;
 
 /// The segments of a manifest, shared by all commits that change none of them.
 #[derive(Debug)]
 struct Segments {
-    /// One for each, in the same order.
+    /// One for each segment, in the same order.
     files: Vec<SegmentFiles>,
     grouped: OnceLock<GroupedSegments>,
-    /// Set when a reader would find all masks and symbols.
+    /// Set once all masks and symbols were read successfully.
     is_readable: OnceLock<()>,
 }
 
@@ -64,7 +63,7 @@ struct SegmentFiles {
     mask: Option<Arc<MaskFile>>,
 }
 
-/// What the rows of an append are in memory, image by image.
+/// The images of an append in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewRows<'a> {
     pub(crate) files: &'a [Arc<SegmentFile>],
@@ -72,12 +71,12 @@ pub(crate) struct NewRows<'a> {
 }
 
 impl TableState {
-    /// A table as its manifest says.
+    /// A table from its manifest.
     pub(crate) fn new(folder: Arc<TableFolder>, name: String, manifest: Manifest) -> TableState {
         TableState::recovered(folder, name, manifest, Tail::default(), &BTreeMap::new())
     }
 
-    /// A table as its manifest and the log say; of symbol columns, the log has values up to
+    /// A table from its manifest and the log; the log has values of symbol columns up to
     /// `replayed`.
     pub(crate) fn recovered(
         folder: Arc<TableFolder>,
@@ -105,14 +104,14 @@ impl TableState {
         }
     }
 
-    /// A table of which nothing can be read.
+    /// A table whose files cannot be read.
     pub(crate) fn suspended(folder: Arc<TableFolder>, name: String, damage: Damage) -> TableState {
         let schema = Arc::new(Schema::unknown());
         let manifest = Manifest::new(folder.table(), SeqTxn(0), schema);
         TableState { damage: Some(damage), ..TableState::new(folder, name, manifest) }
     }
 
-    /// The reason for which it is suspended, if it is.
+    /// The reason why it is suspended, if it is.
     pub(crate) fn damage(&self) -> Option<&Damage> {
         self.damage.as_ref()
     }
@@ -128,12 +127,12 @@ impl TableState {
         }
     }
 
-    /// Whether it is a view, as far as is known.
+    /// Returns true for a view, as far as is known.
     pub(crate) fn is_view(&self) -> bool {
         self.manifest.schema.view().is_some()
     }
 
-    /// Checks that it is neither suspended nor a view: that it can have rows.
+    /// Checks that it is neither suspended nor a view, so that it can have rows.
     pub(crate) fn check_takes_rows(&self) -> Result<()> {
         self.check_known()?;
         match self.is_view() {
@@ -142,7 +141,7 @@ impl TableState {
         }
     }
 
-    /// The error of one who wanted to make a table of its name.
+    /// The error for creating another relation of its name.
     pub(crate) fn exists(&self, name: &str) -> Error {
         match self.is_view() {
             true => Error::ViewExists { view: name.to_owned() },
@@ -154,7 +153,7 @@ impl TableState {
         self.manifest.table
     }
 
-    /// This table after a commit; an append comes with its rows.
+    /// This table after a commit; an append is given with its rows.
     pub(crate) fn changed(
         &self,
         seq_txn: SeqTxn,
@@ -192,7 +191,7 @@ impl TableState {
         })
     }
 
-    /// This table with other runs in its tail that hold the same rows.
+    /// This table with other memtable runs that hold the same rows.
     pub(crate) fn with_tail(&self, tail: Tail) -> TableState {
         TableState {
             folder: Arc::clone(&self.folder),
@@ -220,7 +219,7 @@ impl TableState {
                     raise(Arc::make_mut(&mut logged), *column, mark.count);
                 }
             }
-            // Replay may begin behind the records that had them, and so they are written again.
+            // Replay may begin after the records that had them, so they are written again.
             TableChange::Truncate => {
                 let marks = self.manifest.symbols.iter();
                 logged = Arc::new(marks.map(|(&column, mark)| (column, mark.count)).collect());
@@ -235,7 +234,7 @@ impl TableState {
         logged
     }
 
-    /// What queries read; made when first asked for.
+    /// The snapshot for queries, created on first use.
     pub(crate) fn snapshot(&self) -> Result<Arc<Snapshot>> {
         if let Some(snapshot) = self.snapshot.get() {
             return Ok(Arc::clone(snapshot));
@@ -246,8 +245,8 @@ impl TableState {
         Ok(Arc::clone(self.snapshot.get_or_init(|| snapshot)))
     }
 
-    /// Checks that queries can read the table, before rows are added to it: its segments are there,
-    /// and masks and symbols can be read. That is done once, until the segments change.
+    /// Checks that queries can read the table, before rows are added to it: its segments exist, and
+    /// masks and symbols can be read. This is done once, until the segments change.
     pub(crate) fn check_readable(&self) -> Result<()> {
         self.check_known()?;
         if self.segments.is_readable.get().is_some() {
@@ -269,8 +268,8 @@ impl TableState {
         Ok(())
     }
 
-    /// The table as its manifest describes it, without masks and symbols: for the catalog, where
-    /// those cannot be read.
+    /// The table as its manifest describes it, without masks and symbols: for the system catalog,
+    /// if these cannot be read.
     pub(crate) fn described(&self) -> Snapshot {
         let open = |files: &SegmentFiles| {
             SegmentRun::open(&files.segment, None).expect("without a mask nothing is read")
@@ -307,8 +306,8 @@ impl TableState {
         }
     }
 
-    /// A change is durable, and this is the table before it: what it no longer has is removed when
-    /// the last snapshot ends. What cannot be removed then, the next open removes.
+    /// Handles a change that is durable; this is the table before it. Its obsolete files are
+    /// removed when the last snapshot is dropped, or else by the next open.
     pub(crate) fn discard(&self, obsolete: &Obsolete) {
         let files = |id| self.files_of(id).expect("it is a segment of this table");
         match obsolete {
@@ -320,7 +319,7 @@ impl TableState {
         }
     }
 
-    /// The table was dropped, and that is durable.
+    /// Handles the durable drop of the table.
     pub(crate) fn discard_all(&self) {
         for SegmentFiles { segment, mask } in &self.segments.files {
             segment.discard();
@@ -331,9 +330,9 @@ impl TableState {
         self.folder.drop_folder();
     }
 
-    /// What can be read of it, for verification, and why the rest cannot be: masks and symbols are
-    /// read anew, a segment whose mask is damaged has all its rows, and a column whose symbols are
-    /// damaged has none.
+    /// The readable parts of the table, for verification, and the errors of the others: masks and
+    /// symbols are read anew, a segment whose mask is damaged has all its rows, and a column whose
+    /// symbols are damaged has none.
     pub(crate) fn readable(&self) -> (Snapshot, Vec<Error>) {
         let mut problems = Vec::new();
         let mut symbols = Vec::new();
@@ -358,7 +357,7 @@ impl TableState {
         (self.snapshot_of(&grouped, symbols.into_iter().collect()), problems)
     }
 
-    /// The symbols of a column, as its file says now; behind them those that the log has.
+    /// The symbols of a column, read from its file now, followed by those in the log.
     fn read_symbols(&self, column: ColumnId) -> Result<SymbolTable> {
         let mark = self.manifest.symbols.get(&column).copied().unwrap_or_default();
         let stored = self.read_symbol_file(column, mark)?;
@@ -379,13 +378,13 @@ impl TableState {
         symbols::decode(&bytes, self.id(), column, mark).map_err(Error::decode(&path))
     }
 
-    /// A segment, without the rows that are gone.
+    /// A segment without the deleted rows.
     pub(crate) fn segment_run(&self, id: SegmentId) -> Result<Arc<SegmentRun>> {
         let files = self.files_of(id).expect("it is a segment of this table");
         SegmentRun::open(&files.segment, files.mask.as_ref()).map(Arc::new)
     }
 
-    /// How many segments and images it has.
+    /// Number of segments and images.
     pub(crate) fn run_count(&self) -> u64 {
         (self.segments.files.len() + self.tail.runs().len()) as u64
     }
@@ -403,7 +402,7 @@ impl Segments {
     }
 }
 
-/// What a change makes of a tail; an append comes with its rows.
+/// Applies a change to a memtable; an append is given with its rows.
 pub(crate) fn change_tail(tail: &mut Tail, change: &TableChange, rows: Option<NewRows<'_>>) {
     match change {
         TableChange::Append { images, .. } => {
@@ -430,7 +429,7 @@ fn raise(logged: &mut BTreeMap<ColumnId, u32>, column: ColumnId, count: u32) {
     *known = count.max(*known);
 }
 
-/// The files of a manifest's segments, of which `known` may have some; both ascend by id.
+/// The files of a manifest's segments, some of which may be in `known`; both ascend by id.
 fn files_of(
     folder: &Arc<TableFolder>,
     manifest: &Manifest,

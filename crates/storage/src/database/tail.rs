@@ -1,14 +1,14 @@
-//! The tail of a table: rows that are in the log and not yet in segments, as images in memory, or
-//! in a spill file if a replay has found more of them than may be in memory.
+//! The memtable of a table: rows that are in the log and not yet in segments, as images in memory,
+//! or in a spill file if a replay has found more rows than fit into memory.
 //!
-//! - TA1. A tail has the rows of every append behind the commit that the manifest is sealed up to,
-//!   each once.
+//! - TA1. A memtable has the rows of every append after the commit up to which the table is
+//!   flushed, each once.
 //! - TA2. Runs of one partition hold ranges of commits that do not overlap, and no segment of it
 //!   has commits between those of one run.
-//! - TA3. A tail never changes; a commit makes another one, which shares its runs. So no run has a
-//!   mask: rows of a tail go by sealing it without them (`gone`).
+//! - TA3. A memtable never changes; a commit creates a new one, which shares its runs. So no run
+//!   has a mask: rows of a memtable are deleted by flushing it without them (`gone`).
 //!
-//! Not here: making fewer runs of many, and segments of them (`upkeep`).
+//! Not here: coalescing of runs, and flushing them to segments (`upkeep`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,41 +20,41 @@ use crate::mask::RowMask;
 use crate::segment::{ImageBytes, SegmentMeta};
 use crate::snapshot::{SegmentFile, SegmentRun};
 
-/// Rows of one partition in memory.
+/// A run of a memtable: rows of one partition in memory.
 #[derive(Debug)]
 pub(crate) struct TailRun {
-    /// With the range of commits that it holds.
+    /// The description of the run, with its range of commits.
     pub(crate) meta: SegmentMeta,
     pub(crate) file: Arc<SegmentFile>,
     pub(crate) origin: Origin,
 }
 
-/// Where rows of a tail come from, and since when they wait.
+/// The origin of memtable rows in the log, and the time of their commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// The log has the oldest of them there.
+    /// The position in the log of the oldest rows.
     pub(crate) lsn: Lsn,
-    /// The monotonic time at which the oldest of them was committed.
+    /// The monotonic time at which the oldest rows were committed.
     pub(crate) since_nanos: u64,
 }
 
-/// All runs, in the order of their first commits and numbers.
+/// A memtable: all runs, in the order of their first commits and ids.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tail {
     runs: Vec<Arc<TailRun>>,
     rows: u64,
     bytes: u64,
     memory_bytes: u64,
-    /// Of the memory, what spilling the runs would give back.
+    /// The part of the memory that spilling the runs would free.
     spillable_bytes: u64,
 }
 
-/// Memory that a run takes beside its image, about: itself, its place in the tail and its name.
-/// It does not include what queries keep of a run that they have read.
+/// Approximate memory of a run besides its image: the run itself, its place in the memtable and its
+/// name. It does not include the caches of queries that have read the run.
 pub(crate) const RUN_BYTES: u64 = 512;
 
 impl TailRun {
-    /// The image of a record.
+    /// The run of an image in a record.
     pub(crate) fn new(image: &Image, file: Arc<SegmentFile>, origin: Origin) -> TailRun {
         TailRun { meta: image.meta, file, origin }
     }
@@ -64,7 +64,7 @@ impl TailRun {
         matches!(self.file.image(), Some(ImageBytes::Spilled(..)))
     }
 
-    /// Its part of the memory of tails.
+    /// The memory of this run in the memtable.
     pub(crate) fn memory_bytes(&self) -> u64 {
         RUN_BYTES + self.spillable_bytes()
     }
@@ -73,7 +73,7 @@ impl TailRun {
         if self.is_spilled() { 0 } else { self.meta.bytes.0 }
     }
 
-    /// As a snapshot sees it.
+    /// The run as a snapshot sees it.
     pub(crate) fn run(&self) -> SegmentRun {
         SegmentRun::of_tail(self.meta, &self.file, None)
     }
@@ -86,7 +86,7 @@ impl TailRun {
 }
 
 impl Origin {
-    /// Of rows of both origins.
+    /// The earlier of both origins.
     pub(crate) fn oldest(self, other: Origin) -> Origin {
         Origin {
             lsn: self.lsn.min(other.lsn),
@@ -104,7 +104,7 @@ impl Tail {
         self.runs.is_empty()
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
     }
@@ -114,12 +114,12 @@ impl Tail {
         self.bytes
     }
 
-    /// The memory that it takes.
+    /// The memory of the memtable in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.memory_bytes
     }
 
-    /// The part of that which is images.
+    /// The part of the memory that is used by images.
     pub(crate) fn spillable_bytes(&self) -> u64 {
         self.spillable_bytes
     }
@@ -129,12 +129,12 @@ impl Tail {
         self.spillable_bytes < self.bytes
     }
 
-    /// Where the log has the oldest rows, and since when they wait.
+    /// The origin of the oldest rows.
     pub(crate) fn origin(&self) -> Option<Origin> {
         self.runs.iter().map(|run| run.origin).reduce(Origin::oldest)
     }
 
-    /// The last commit that it holds.
+    /// The last commit in the memtable.
     pub(crate) fn last(&self) -> Option<SeqTxn> {
         self.runs.iter().map(|run| run.meta.seq_last).max()
     }
@@ -154,7 +154,7 @@ impl Tail {
         self.count();
     }
 
-    /// Puts others in the place of runs that are not spilled: the same, but in a file.
+    /// Replaces runs that are not spilled by the same runs in a file.
     pub(crate) fn spill(&mut self, mut spilled: impl FnMut(&TailRun) -> TailRun) {
         for run in self.runs.iter_mut().filter(|run| !run.is_spilled()) {
             *run = Arc::new(spilled(run));
@@ -169,14 +169,14 @@ impl Tail {
         self.spillable_bytes = self.runs.iter().map(|run| run.spillable_bytes()).sum();
     }
 
-    /// Whether these are its oldest runs, in order.
+    /// Returns true if these are the oldest runs of the memtable, in order.
     pub(crate) fn begins_with(&self, runs: &[Arc<TailRun>]) -> bool {
         let begin = self.runs.get(..runs.len());
         begin.is_some_and(|begin| begin.iter().zip(runs).all(|(a, b)| Arc::ptr_eq(a, b)))
     }
 
-    /// This tail with other runs that hold the same rows, each in the place of one; `None` if it
-    /// does not have them all.
+    /// This memtable with other runs that hold the same rows, each replacing one; `None` if it does
+    /// not have them all.
     pub(crate) fn exchanged(&self, pairs: &[(Arc<TailRun>, Arc<TailRun>)]) -> Option<Tail> {
         let by_address = |run: &Arc<TailRun>| Arc::as_ptr(run);
         let others: BTreeMap<_, _> =
@@ -192,7 +192,7 @@ impl Tail {
         (found == pairs.len()).then_some(tail)
     }
 
-    /// This tail with a run instead of some; `None` if it does not have them all.
+    /// This memtable with one run in place of some; `None` if it does not have them all.
     pub(crate) fn replaced(&self, out: &[Arc<TailRun>], run: &Arc<TailRun>) -> Option<Tail> {
         let is_out = |known: &Arc<TailRun>| out.iter().any(|out| Arc::ptr_eq(out, known));
         if self.runs.iter().filter(|known| is_out(known)).count() != out.len() {

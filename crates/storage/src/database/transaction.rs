@@ -1,15 +1,15 @@
-//! The changes of a transaction: rows that come and go in several tables, and changes of tables,
-//! with one commit.
+//! Commit of a transaction: new and deleted rows of several tables, and changes of tables, in one
+//! commit.
 //!
-//! - TX1. All of it is durable and visible when `commit_transaction` returns, or none.
-//! - TX2. While a table is pinned, upkeep leaves its segments as they are: rows that a transaction
-//!   names by their places keep them, until another writer changes or removes them.
-//! - TX3. A row that is to go must still be there, in its place: of two transactions that remove
-//!   the same row, the first one to commit does.
+//! - TX1. When `commit_transaction` returns, either all changes are durable and visible, or none.
+//! - TX2. While a table is pinned, maintenance does not rewrite its segments: rows that a
+//!   transaction refers to by their places keep them, until another writer changes or removes them.
+//! - TX3. A row to delete must still exist, at its place: of two transactions that delete the same
+//!   row, only the first one to commit succeeds.
 //!
-//! - TX4. Changes of tables come first, in their order; rows are for the tables as they are then.
+//! - TX4. Changes of tables come first, in their order; rows are for the resulting tables.
 //!
-//! Not here: what the transaction itself sees meanwhile (`pending`, `snapshot::private`).
+//! Not here: the view of the transaction itself before its commit (`pending`, `snapshot::private`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,33 +25,33 @@ use crate::batch::RowBatch;
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
 
-/// What a transaction changes.
+/// The changes of a transaction.
 #[derive(Debug, Clone, Default)]
 pub struct TransactionCommit {
     /// Changes of tables (TX4).
     pub ddl: PendingDdl,
-    /// Rows of tables that are there then, each table once. A table that only loses rows has an
-    /// append without any.
+    /// Rows of tables that exist after these changes, each table once. A table that only loses rows
+    /// has an append without any.
     pub appends: Vec<TableAppend>,
-    /// Rows that go, of tables in `appends`; each table once.
+    /// Rows to delete, of tables in `appends`; each table once.
     pub removed: Vec<RemovedRows>,
 }
 
-/// Rows of one table that go.
+/// Rows of one table to delete.
 #[derive(Debug, Clone)]
 pub struct RemovedRows {
-    /// Which table.
+    /// The table.
     pub table: TableId,
-    /// What its columns were when the rows were found.
+    /// The version of its columns when the rows were found.
     pub version: SchemaVersion,
-    /// Segments that are files, each once, which were pinned when they were found.
+    /// Segments in files, each once, which were pinned when they were found.
     pub rows: Vec<MaskedRows>,
 }
 
-/// What goes of tables.
+/// The rows to delete of each table.
 pub(super) type Removals<'a> = BTreeMap<TableId, &'a RemovedRows>;
 
-/// A table whose segments stay as they are until it is dropped (TX2).
+/// A table whose segments are not rewritten until the pin is dropped (TX2).
 #[derive(Debug)]
 pub struct SegmentPin(Arc<TableFolder>);
 
@@ -62,8 +62,8 @@ impl Drop for SegmentPin {
 }
 
 impl Database {
-    /// Keeps upkeep from rewriting the segments of a table (TX2); `None` if there is no such table.
-    /// Waits for a merge that is being made.
+    /// Keeps maintenance from rewriting the segments of a table (TX2); `None` if there is no such
+    /// table. Waits for a compaction in progress.
     #[must_use]
     pub fn pin_segments(&self, table: TableId) -> Option<SegmentPin> {
         let folder = Arc::clone(&self.table_state(table)?.folder);
@@ -75,11 +75,10 @@ impl Database {
     /// Commits the changes of a transaction (TX1).
     ///
     /// # Errors
-    /// [`Error::RowsChanged`] if rows that are to go are not there any more, or the columns of
-    /// their table have changed (TX3); [`Error::TablesChanged`], and those of
-    /// [`define`](Self::define), if changes of tables do not fit any more; and as
-    /// [`append`](Self::append). Nothing has changed then; with [`Error::InDoubt`], the next
-    /// open decides.
+    /// [`Error::RowsChanged`] if rows to delete no longer exist, or the columns of their table have
+    /// changed (TX3); [`Error::TablesChanged`], and those of [`define`](Self::define), if changes
+    /// of tables no longer fit; and as [`append`](Self::append). Nothing has changed then; with
+    /// [`Error::InDoubt`], the next open decides.
     pub fn commit_transaction(self: &Arc<Self>, commit: &TransactionCommit) -> Result<()> {
         self.begin_writing()?;
         if !commit.appends.is_empty() {
@@ -131,8 +130,8 @@ impl Database {
     }
 }
 
-/// What goes of a table: rows that new ones replace, and those that a transaction removes, if they
-/// are all still there (TX3).
+/// Writes the deletion of a table's rows: those that new ones replace, and those that a transaction
+/// deletes, if all of them still exist (TX3).
 pub(super) fn gone_with(
     superseded: Vec<MaskedRows>,
     removed: Option<&RemovedRows>,

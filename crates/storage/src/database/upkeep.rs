@@ -1,17 +1,17 @@
-//! Upkeep of tables: fewer runs in tails, tails into segments, small and overlapping segments into
-//! large ones, and segments that have lost rows into such that never had them.
+//! Maintenance of tables: coalesces and flushes memtables, compacts small and overlapping segments,
+//! and rewrites segments without their deleted rows.
 //!
-//! - UP1. What is rewritten holds adjacent commits of one partition, so that rows keep their order:
-//!   no other run of the partition has commits between them.
-//! - UP2. A seal takes the whole tail as it is at a moment: every commit up to the last one of it.
-//! - UP3. One thread at a time rewrites a table's tail, and one its segments; nobody waits for them
-//!   but who wants to do the same.
-//! - UP4. What is not committed leaves no file, unless its record is in doubt.
-//! - UP5. Nothing here has a thread: who owns a database calls `maintain` from time to time, and
-//!   writers help where they would have to wait.
+//! - UP1. A rewrite takes adjacent commits of one partition, so that rows keep their order: no
+//!   other run of the partition has commits between them.
+//! - UP2. A flush takes the whole memtable as of a moment: every commit up to its last one.
+//! - UP3. One thread at a time rewrites a table's memtable, and one its segments; only threads that
+//!   want to do the same wait for them.
+//! - UP4. A rewrite that is not committed leaves no file, unless its record is in doubt.
+//! - UP5. This module has no thread: the owner of a database calls `maintain` from time to time,
+//!   and writers help where they would have to wait.
 //!
-//! Which runs to take is decided in `upkeep/policy.rs`, when masked rows are purged in `purge`;
-//! files are made in `segments`.
+//! The choice of runs is in `upkeep/policy.rs`, the schedule of purges in `purge`; files are
+//! written in `segments`.
 
 pub(super) mod policy;
 
@@ -35,82 +35,82 @@ use crate::snapshot::SegmentFile;
 use crate::wal::Fate;
 use policy::{Due, tail_groups};
 
-/// The bounds of tails, and what is done when they are reached.
+/// The bounds of memtables, and the thresholds of maintenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TailOptions {
-    /// Memory of all tails together: a writer that would pass it flushes one, or waits for another
-    /// that does; a replay that would pass it spills.
+    /// Memory of all memtables together: a writer that would exceed it flushes one, or waits for
+    /// another writer that does; a replay that would exceed it spills.
     pub bytes_max: u64,
-    /// Rows of a table's tail from which on it is sealed.
+    /// Rows at which a table's memtable is flushed.
     pub seal_rows: u64,
-    /// Bytes of a table's tail from which on it is sealed.
+    /// Bytes at which a table's memtable is flushed.
     pub seal_bytes: u64,
-    /// How long rows may wait in a tail.
+    /// Maximal age of rows in a memtable.
     pub seal_after_nanos: u64,
-    /// How much log tails may keep from being purged.
+    /// Maximal bytes of the log that memtables may keep from being purged.
     pub log_bytes: u64,
-    /// Runs of a tail from which on the writer makes fewer of them.
+    /// Number of a memtable's runs at which a writer coalesces them.
     pub runs_max: usize,
-    /// Segments of a size, one after the other in a partition, from which on they are merged.
+    /// Number of adjacent segments of similar size in a partition at which they are compacted.
     pub merge_runs: usize,
-    /// Rows that one merge takes at most.
+    /// Maximal rows of one compaction.
     pub merge_rows_max: u64,
-    /// How long masked rows may stay in segments.
+    /// Maximal time that deleted rows stay in segments.
     pub purge_after_nanos: u64,
 }
 
-/// What upkeep did, in one call or since the database was opened.
+/// The work of maintenance, in one call or since the database was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UpkeepReport {
-    /// Runs of tails that were joined with others.
+    /// Runs of memtables that were merged with others.
     pub coalesced_runs: u64,
-    /// Tails that were sealed.
+    /// Memtables that were flushed.
     pub seals: u64,
-    /// Bytes of the segments that tails became.
+    /// Bytes of the segments that flushes wrote.
     pub sealed_bytes: u64,
-    /// Merges of segments.
+    /// Compactions of segments.
     pub merges: u64,
-    /// Bytes of the segments that merges and purges made.
+    /// Bytes of the segments that compactions and purges wrote.
     pub merged_bytes: u64,
-    /// Times that segments were written anew without their masked rows.
+    /// Number of rewrites of segments without their deleted rows.
     pub purges: u64,
     /// Bytes of records that were written to the log.
     pub log_bytes: u64,
-    /// Partitions that were dropped because rows are kept for a time.
+    /// Partitions that were dropped because of a TTL.
     pub expired_partitions: u64,
 }
 
 /// Bytes that were written for a table since the database was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TableWrites {
-    /// To the log.
+    /// Bytes written to the log.
     pub log_bytes: u64,
-    /// Of the segments that its tails became.
+    /// Bytes of the segments that its flushes wrote.
     pub sealed_bytes: u64,
-    /// Of the segments that merges made.
+    /// Bytes of the segments that its compactions wrote.
     pub merged_bytes: u64,
 }
 
-/// What was done since the database was opened.
+/// The work since the database was opened.
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
     done: Mutex<UpkeepReport>,
     purges: Purges,
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attempt {
     Done,
     /// There was nothing to do.
     Idle,
-    /// Somebody else is at it.
+    /// Another thread does the same work.
     Busy,
 }
 
 impl TailOptions {
-    /// Segments of a million rows, a replay of some seconds at most, and five minutes of rows that
-    /// arrive one by one.
+    /// Segments of a million rows, a replay of some seconds at most, and at most five minutes in
+    /// memory for rows that arrive one by one.
     pub const STANDARD: TailOptions = TailOptions {
         bytes_max: 256 << 20,
         seal_rows: 1 << 20,
@@ -123,8 +123,8 @@ impl TailOptions {
         purge_after_nanos: 24 * 3_600 * 1_000_000_000,
     };
 
-    /// The same for a process that may use so much memory: memtables get an eighth of it, or what
-    /// they get anyway if that is less. It bounds a replay as well.
+    /// The same for a process that may use this much memory: memtables get an eighth of it, but not
+    /// more than before. It bounds a replay as well.
     #[must_use]
     pub fn within(self, memory: ByteCount) -> TailOptions {
         let part = (memory.0 / 8).max(TAILS_BYTES_MIN);
@@ -132,7 +132,7 @@ impl TailOptions {
     }
 }
 
-/// With less, memtables would be flushed every few commits.
+/// Below this, memtables would be flushed every few commits.
 const TAILS_BYTES_MIN: u64 = 4 << 20;
 
 impl Upkeep {
@@ -170,15 +170,14 @@ impl UpkeepReport {
 }
 
 impl Database {
-    /// Does what is due: mends a log that could not be written to, frees space if there is none,
-    /// makes fewer runs of tails, seals
-    /// those that are large or old, merges and purges segments, writes a checkpoint. A call takes
-    /// as long as that; whoever owns the database makes one every some milliseconds, from one
-    /// thread or several.
+    /// Does all due work: repairs a log that could not be written to, frees space if there is none,
+    /// coalesces memtables, flushes those that are large or old, compacts and purges segments,
+    /// writes a checkpoint. A call takes as long as that; the owner of the database calls it every
+    /// few milliseconds, from one thread or several.
     ///
     /// # Errors
-    /// The first one; what is due elsewhere is done all the same. Nothing is lost: what was not
-    /// done is due again.
+    /// The first error; other due work is done all the same. Nothing is lost: failed work is due
+    /// again.
     pub fn maintain(&self) -> Result<UpkeepReport> {
         self.check_in_place()?;
         self.tidy()?;
@@ -199,36 +198,36 @@ impl Database {
         outcome.map(|()| self.upkeep.report().since(before))
     }
 
-    /// What upkeep did since the database was opened, and how much log was written.
+    /// The work of maintenance since the database was opened, and the bytes written to the log.
     #[must_use]
     pub fn upkeep_report(&self) -> UpkeepReport {
         self.upkeep.report()
     }
 
-    /// What was written for a table since the database was opened; `None` if it is not there.
+    /// The bytes written for a table since the database was opened; `None` if it does not exist.
     #[must_use]
     pub fn table_writes(&self, table: TableId) -> Option<TableWrites> {
         let table = self.table_state(table)?;
         Some(table.folder.writes().read())
     }
 
-    /// So many bytes in the log are about these tables.
+    /// Adds the bytes in the log to the counts of these tables.
     pub(super) fn count_log_bytes(&self, shares: &[(TableId, u64)]) {
         for &(table, bytes) in shares {
-            // One that was dropped meanwhile is not asked for.
+            // A table that was dropped meanwhile is skipped.
             if let Some(table) = self.table_state(table) {
                 table.folder.writes().add_log(bytes);
             }
         }
     }
 
-    /// How much memory all tails take.
+    /// The memory of all memtables in bytes.
     #[must_use]
     pub fn tail_bytes(&self) -> u64 {
         self.tails.used_bytes()
     }
 
-    /// Seals the tail of a table: its rows are in segments when it returns.
+    /// Flushes the memtable of a table: its rows are in segments when the call returns.
     ///
     /// # Errors
     /// If there is no such table, or segments cannot be written: then nothing has changed.
@@ -238,7 +237,7 @@ impl Database {
         self.seal_until_done(id)
     }
 
-    /// Merges segments of a table as far as that is due.
+    /// Compacts segments of a table as far as that is due.
     ///
     /// # Errors
     /// If there is no such table, or segments cannot be written: then nothing has changed.
@@ -252,8 +251,8 @@ impl Database {
     /// Flushes memtables and writes a checkpoint, so that the next open has nothing to replay. Also
     /// done on drop, as far as possible.
     ///
-    /// With more than [`limits::CLOSE_TABLES`] tables that are not in checkpoints it flushes the
-    /// log alone, and the next open replays it: that takes less time than flushing so many.
+    /// With more than [`limits::CLOSE_TABLES`] tables that are not in checkpoints it only syncs the
+    /// log, and the next open replays it: that takes less time than flushing so many.
     ///
     /// # Errors
     /// If something cannot be written; then it is in the log, and nothing is lost.
@@ -267,7 +266,7 @@ impl Database {
         sealed.and(self.checkpoint())
     }
 
-    /// The tables that a checkpoint lacks rows or changes of.
+    /// The tables with rows or changes that are not in a checkpoint.
     fn unfinished_tables(&self) -> Vec<TableId> {
         let checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let is_unfinished = |table: &Arc<TableState>| {
@@ -279,12 +278,12 @@ impl Database {
         tables.iter().map(|table| table.id()).collect()
     }
 
-    /// Makes fewer runs of tails that have many, as far as nobody else does.
+    /// Coalesces memtables with many runs, unless another thread does so already.
     pub(super) fn shorten_tails(&self, tables: &[TableId]) {
         for &id in tables {
             let runs = self.table_state(id).map_or(0, |table| table.tail.runs().len());
             if runs >= self.options.tail.runs_max {
-                // The rows are committed; that their runs are many is the next one's matter too.
+                // The rows are committed, and the next writer tries to coalesce again.
                 let _ = self.coalesce(id, Patience::Try);
             }
         }
@@ -328,7 +327,7 @@ impl Database {
         self.published().tables.by_id.get(&id).map(Arc::clone)
     }
 
-    /// Seals what the tail of a table has now.
+    /// Flushes the current rows of a table's memtable.
     pub(super) fn seal_until_done(&self, id: TableId) -> Result<()> {
         let Some(last) = self.table_state(id).and_then(|table| table.tail.last()) else {
             return Ok(());
@@ -340,14 +339,14 @@ impl Database {
         Ok(())
     }
 
-    /// Turns the tail of a table into segments (UP2).
+    /// Flushes the memtable of a table to segments (UP2).
     pub(super) fn seal(&self, id: TableId, patience: Patience) -> Result<Attempt> {
         self.with_ballast(&mut || self.seal_once(id, patience))
     }
 
     fn seal_once(&self, id: TableId, patience: Patience) -> Result<Attempt> {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
-        // Dropped after the runs are free again.
+        // Dropped after the lock of the runs.
         let _wake = Wake::new(&self.tails);
         let Some(_held) = table.folder.hold(RunsOf::Tail, patience) else {
             return Ok(Attempt::Busy);
@@ -370,7 +369,7 @@ impl Database {
         Ok(Attempt::Done)
     }
 
-    /// Merges segments of a table, if some are due.
+    /// Compacts segments of a table, if some are due.
     fn merge(&self, id: TableId) -> Result<Attempt> {
         let due = |table: &TableState| policy::due_merge(table, &self.options.tail);
         let done = self.rewrite(id, &due)?;
@@ -378,7 +377,7 @@ impl Database {
         Ok(done)
     }
 
-    /// Writes segments of a table anew without their masked rows, if some are due.
+    /// Rewrites segments of a table without their deleted rows, if some are due.
     fn purge(&self, id: TableId) -> Result<Attempt> {
         let due =
             |table: &TableState| policy::due_purge(table, &self.upkeep.purges.due(self, table));
@@ -387,13 +386,13 @@ impl Database {
         Ok(done)
     }
 
-    /// Writes segments of a table anew, if some are due.
+    /// Rewrites segments of a table, if some are due.
     fn rewrite(&self, id: TableId, due: &dyn Fn(&TableState) -> Option<Due>) -> Result<Attempt> {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         let Some(_held) = table.folder.hold(RunsOf::Segments, Patience::Try) else {
             return Ok(Attempt::Busy);
         };
-        // TX2: it is due again when no transaction is in its way.
+        // TX2: the work is due again when no transaction has pinned the table.
         if table.folder.is_pinned() {
             return Ok(Attempt::Idle);
         }
@@ -413,7 +412,7 @@ impl Database {
         Ok(Attempt::Done)
     }
 
-    /// Puts new segments in the place of what they were made from (UP4).
+    /// Replaces the input of a rewrite by the new segments (UP4).
     pub(super) fn commit_rewritten(
         &self,
         replace: Replace,
@@ -433,10 +432,10 @@ impl Database {
         }
     }
 
-    /// Makes one run of several of a tail, if they are many.
+    /// Merges several runs of a memtable into one, if they are many.
     fn coalesce(&self, id: TableId, patience: Patience) -> Result<Attempt> {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
-        // Dropped after the runs are free again.
+        // Dropped after the lock of the runs.
         let _wake = Wake::new(&self.tails);
         let Some(_held) = table.folder.hold(RunsOf::Tail, patience) else {
             return Ok(Attempt::Busy);
@@ -463,7 +462,7 @@ impl Database {
     }
 }
 
-/// That a table changed under somebody's hands is no failure: what is left is due again.
+/// Turns a conflict with a concurrent change into `Busy`: the rest is due again.
 pub(super) fn settled(attempt: Result<Attempt>) -> Result<Attempt> {
     match attempt {
         Err(Error::SegmentChanged { .. } | Error::TableDropped { .. }) => Ok(Attempt::Busy),
@@ -471,7 +470,7 @@ pub(super) fn settled(attempt: Result<Attempt>) -> Result<Attempt> {
     }
 }
 
-/// One run with the rows of several; `None` if they do not fit one, or all are gone.
+/// One run with the rows of several; `None` if they do not fit one, or all are deleted.
 pub(super) fn coalesced(
     folder: &TableFolder,
     manifest: &Manifest,

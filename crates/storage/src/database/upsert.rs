@@ -1,17 +1,17 @@
-//! Segments whose rows replace earlier ones: imports and changes of rows in tables with keys of
-//! DEDUP.
+//! Commits of segments whose rows replace earlier ones: imports and changes of rows in tables with
+//! keys of DEDUP.
 //!
 //! - UR1. The rows of an import are one commit, also for DEDUP (DE1): of those with the same keys
 //!   the last one stays.
-//! - UR2. The runs of the table are held from before they are looked at until the commit, so that
-//!   nobody adds rows with the same keys meanwhile. Whoever sees no keys commits only while there
-//!   are none.
-//! - UR3. What goes of a partition is written before the next one is looked at; positions of rows
-//!   of the tail stay in memory, and what a statement takes out of segments, a bit a row.
-//! - UR4. A row that an UPDATE writes replaces those with its keys, whether the statement has
-//!   found them or not, and whenever they came.
+//! - UR2. The runs of the table are locked from before they are read until the commit, so that no
+//!   other writer adds rows with the same keys meanwhile. A writer that sees no keys commits only
+//!   while there are none.
+//! - UR3. Deletions of a partition are written before the next one is read; positions of memtable
+//!   rows stay in memory, and the deletion vectors of a statement, one bit for each row.
+//! - UR4. A row that an UPDATE writes replaces all rows with its keys, even if the statement has
+//!   not found them, and whenever they were written.
 //!
-//! Not here: which rows have the same keys (`dedup`).
+//! Not here: finding the rows with the same keys (`dedup`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ use crate::segment::WrittenSegment;
 use crate::snapshot::{SegmentRun, Snapshot};
 use crate::symbols::SymbolTables;
 
-/// How often it is looked at what goes because somebody else changes the table all the time.
+/// Number of attempts while other commits keep changing the table.
 const ATTEMPTS: usize = 32;
 
 /// Runs of a table by their partition.
 type KnownRuns<'a> = BTreeMap<PartitionKey, Vec<&'a Arc<SegmentRun>>>;
 
 impl ImportTxn {
-    /// Commits segments in place of rows with the same keys, if the table has keys.
+    /// Commits segments that replace rows with the same keys, if the table has keys.
     pub(super) fn commit_by_keys(&self, segments: &[WrittenSegment]) -> Result<SeqTxn> {
         let mut attempt = 0;
         loop {
@@ -66,7 +66,7 @@ impl ImportTxn {
         }
     }
 
-    /// Commits segments in place of rows that go, and of those with the same keys (UR4).
+    /// Commits segments that replace the rows of `removal`, and those with the same keys (UR4).
     pub(super) fn commit_with(
         &self,
         segments: &[WrittenSegment],
@@ -86,7 +86,7 @@ impl ImportTxn {
         outcome.map_err(|Refusal { error, .. }| error)
     }
 
-    /// A new table may have keys, and its first rows the same ones.
+    /// Commits a new table, which may have keys, and several rows with the same ones.
     fn commit_new_table(&self, segments: &[WrittenSegment]) -> Result<SeqTxn> {
         let schema = self.schema();
         if schema.dedup().is_empty() {
@@ -106,7 +106,7 @@ impl ImportTxn {
         removal: Option<Removal<'_>>,
     ) -> Result<SeqTxn> {
         let Some(held) = self.database().hold_table(self.table()) else {
-            // It is gone, which the commit finds too, and says.
+            // The table was dropped, which the commit detects and reports.
             return self.commit_plain(segments);
         };
         let (table, snapshot) = (&held.state, held.state.snapshot()?);
@@ -139,7 +139,7 @@ impl ImportTxn {
         outcome.map_err(|Refusal { error, .. }| error)
     }
 
-    /// What is to be committed of segments, partition by partition (UR3).
+    /// The segments to be committed, partition by partition (UR3).
     fn supersede(
         &self,
         segments: &[WrittenSegment],
@@ -153,7 +153,7 @@ impl ImportTxn {
         }
         let (mut left, mut rewritten) = (Vec::new(), Vec::new());
         for (partition, mut written) in partitions {
-            // That is the order of rows of one instant.
+            // The order of rows with equal timestamps.
             written.sort_by_key(|segment| segment.meta.id);
             let files = written.iter().map(|segment| self.file_of(segment.meta));
             let files: Vec<_> = files.collect();

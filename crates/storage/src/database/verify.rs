@@ -1,9 +1,9 @@
-//! Reads everything that is on disk, and says what is damaged.
+//! Verification: reads everything on disk, and reports damage.
 //!
-//! A database that is open is read as it is now. One that is not is read from its files, with what
-//! the log has: it need not be fit to be opened.
+//! An open database is read in its current state. A closed one is read from its files, including
+//! the log; it may be too damaged to be opened.
 //!
-//! - V1. Damage is reported and never ends the work: what else there is, is read too.
+//! - V1. Damage is reported and never ends the work: the remaining files are read too.
 //! - V2. Nothing is written.
 
 use std::borrow::Borrow;
@@ -26,43 +26,43 @@ use crate::error::{Corruption, Error, Result};
 use crate::snapshot::{ScanGroup, SegmentRun, Snapshot};
 use crate::wal::{self, LogSpan, TornGroup};
 
-/// A segment that is going to be read.
+/// A segment that is about to be read.
 #[derive(Debug, Clone, Copy)]
 pub struct VerifyStep<'a> {
     /// The table's name.
     pub table: &'a str,
     /// The file.
     pub path: &'a Path,
-    /// Its size.
+    /// The size.
     pub bytes: ByteCount,
-    /// How many segments were read before it.
+    /// Number of segments read before it.
     pub done: u64,
-    /// How many segments there are.
+    /// Number of segments in total.
     pub total: u64,
 }
 
-/// What was read, and what is wrong with it.
+/// The extent of a verification, and the damage found.
 #[derive(Debug, Default)]
 pub struct VerifyReport {
-    /// How many tables there are.
+    /// Number of tables.
     pub tables: u64,
-    /// How many segments were read.
+    /// Number of segments read.
     pub segments: u64,
-    /// How many rows are in them, less those that are masked.
+    /// Number of their rows that are not deleted.
     pub rows: RowCount,
-    /// How many bytes of segments were read.
+    /// Bytes of segments read.
     pub bytes: ByteCount,
-    /// What is damaged; empty if all is well.
+    /// The damage; empty if there is none.
     pub problems: Vec<Error>,
-    /// What is behind the end of the log.
+    /// The bytes after the end of the log.
     pub torn: Option<TornGroup>,
-    /// Commits behind the damage of a log, as far as their records can be read.
+    /// Commits after the damage of a log, as far as their records can be read.
     pub lost: Vec<LostCommits>,
 }
 
 impl Database {
-    /// Reads every byte: log, catalog, manifests, symbols, masks, segments. `on_segment` is called
-    /// before each segment. Statements may go on meanwhile; what they commit is not read.
+    /// Reads every byte: log, catalog, manifests, symbols, deletion vectors, segments. `on_segment`
+    /// is called before each segment. Statements may run meanwhile; their commits are not read.
     pub fn verify(&self, on_segment: &dyn Fn(&VerifyStep<'_>)) -> Result<VerifyReport> {
         let mut report = VerifyReport::default();
         self.verify_checkpoints(&mut report);
@@ -72,15 +72,15 @@ impl Database {
         Ok(report)
     }
 
-    /// The files that were read when the database was opened, and are read again now.
+    /// Reads the checkpoints again, which were read when the database was opened.
     fn verify_checkpoints(&self, report: &mut VerifyReport) {
-        // Nothing is purged or replaced meanwhile.
+        // The lock keeps files from being purged or replaced meanwhile.
         let checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let disk = self.guarded.as_ref();
         let damage = existing_catalog(disk, &self.paths).map_or_else(Some, |(_, damage)| damage);
         report.problems.extend(damage);
         report.problems.extend(check_catalog_copy(disk, &self.paths).err());
-        // The folder of a table that was dropped since the checkpoint may be gone.
+        // The directory of a table that was dropped since the checkpoint may no longer exist.
         let known = self.published().tables.by_id.clone();
         let suspended = known.values().filter_map(|table| table.check_known().err());
         report.problems.extend(suspended);
@@ -110,7 +110,7 @@ impl Database {
 }
 
 /// Reads every file of a database that no process has open, and writes nothing: no record is
-/// replayed into a table, and no file is made or removed. Where a file is damaged, the others are
+/// replayed into a table, and no file is created or removed. If a file is damaged, the others are
 /// read all the same.
 ///
 /// # Errors
@@ -138,7 +138,7 @@ pub fn survey(
     Ok(report)
 }
 
-/// The tables of a catalog with what the log has for them; the log is read whole.
+/// The tables of a catalog with their records in the log, which is read completely.
 fn survey_catalog(
     disk: &Arc<dyn Disk>,
     paths: &Paths,
@@ -163,7 +163,7 @@ fn survey_catalog(
         }
     }
     let mut of_log = wal::verify(disk.as_ref(), &paths.log(), span);
-    // What stops a replay is found by both.
+    // Errors that stop a replay are found by both.
     of_log.retain(|error| report.problems.iter().all(|known| !is_same_place(known, error)));
     report.problems.extend(of_log);
     let (tables, rows, problems) = survey.finish();
@@ -182,7 +182,7 @@ fn is_same_place(a: &Error, b: &Error) -> bool {
     }
 }
 
-/// The tables whose folders have manifests, where there is no catalog to name them.
+/// The tables whose directories have manifests, if there is no catalog.
 fn survey_folders(
     disk: &Arc<dyn Disk>,
     paths: &Paths,
@@ -195,7 +195,7 @@ fn survey_folders(
                 let folder = Arc::new(TableFolder::new(disk, paths, id, manifest.next_segment));
                 tables.push(TableState::new(folder, format!("#{id}"), manifest));
             }
-            // A table that was made since the last checkpoint has none yet.
+            // A table that was created since the last checkpoint has none yet.
             Ok(None) => {}
             Err(error) => report.problems.push(error),
         }
@@ -263,7 +263,7 @@ fn verify_segment(snapshot: &Snapshot, run: &SegmentRun) -> Result<()> {
     run.reader()?.verify(&snapshot.schema, &snapshot.symbols)
 }
 
-/// Segments that overlap in time have commits that do not interleave.
+/// Checks that commits of segments that overlap in time do not interleave.
 fn interleaved(group: &ScanGroup) -> Vec<Error> {
     let runs: Vec<&Arc<SegmentRun>> =
         group.runs.iter().map(|crate::Run::Segment(run)| run).collect();

@@ -1,6 +1,6 @@
-//! The values of a batch's column, in the order of an image, a page frame at a time.
+//! Encoding of a batch's column, in the order of an image, a page frame at a time.
 //!
-//! The loops have no branch on values; `benches/image.rs` has their figures.
+//! The loops have no branch on values; `benches/image.rs` measures them.
 
 use std::ops::Range;
 
@@ -13,19 +13,19 @@ use crate::segment::strings::{DictionaryRows, StringCompressor, StringRows, Text
 /// The rows of an image, in its order.
 #[derive(Debug, Clone)]
 pub(super) enum PartRows<'a> {
-    /// As they came.
+    /// Rows in the order of the batch.
     Range(Range<usize>),
-    /// These.
+    /// Rows by number.
     List(&'a [u32]),
 }
 
-/// Memory that columns and batches share.
+/// Working memory that columns and batches share.
 #[derive(Default)]
 pub(super) struct Scratch {
-    /// Of the image.
+    /// The bytes of the image.
     pub(super) bytes: Vec<u8>,
     frame: FrameBuffers,
-    /// Codes of symbols, of a whole image.
+    /// Symbol codes of a whole image.
     codes: Vec<u32>,
     validity: Vec<u64>,
     ids: Vec<u32>,
@@ -33,8 +33,8 @@ pub(super) struct Scratch {
     found: Interner,
 }
 
-/// What is kept of each of the larger parts of a scratch from batch to batch; beside them, a page
-/// frame of values of each type is kept, 5 MiB at most.
+/// Maximal size of each of the larger buffers that are kept from batch to batch; in addition, a
+/// page frame of values of each type is kept, 5 MiB at most.
 const KEPT_BYTES: usize = 4 << 20;
 
 impl PartRows<'_> {
@@ -45,7 +45,7 @@ impl PartRows<'_> {
         }
     }
 
-    /// Some of them, by their places.
+    /// A part of the rows, by their places.
     fn part(&self, places: Range<usize>) -> PartRows<'_> {
         match self {
             PartRows::Range(rows) => {
@@ -62,7 +62,7 @@ impl PartRows<'_> {
         }
     }
 
-    /// The values of these rows among `all`.
+    /// Copies the values of these rows from `all`.
     fn gather<T: Copy>(&self, all: &[T], into: &mut Vec<T>) {
         into.clear();
         match self {
@@ -71,7 +71,7 @@ impl PartRows<'_> {
         }
     }
 
-    /// The bits of these rows in a bitmap.
+    /// Copies the bits of these rows from a bitmap.
     fn gather_bits(&self, words: &[u64], into: &mut Vec<u64>) {
         into.clear();
         match self {
@@ -79,7 +79,7 @@ impl PartRows<'_> {
                 let (first, shift) = (rows.start / 64, rows.start % 64);
                 let count = rows.len().div_ceil(64);
                 into.extend((first..first + count).map(|at| {
-                    // What is above the last row means nothing, so it need not be there.
+                    // Bits above the last row are ignored, so the word may be missing.
                     let above = words.get(at + 1).copied().unwrap_or_default();
                     let carried = if shift == 0 { 0 } else { above << (64 - shift) };
                     words[at] >> shift | carried
@@ -147,7 +147,7 @@ impl Scratch {
         }
     }
 
-    /// Lets go of what an unusual batch has needed.
+    /// Frees the memory that an unusual batch has needed.
     pub(super) fn shrink(&mut self) {
         if self.bytes.capacity() > KEPT_BYTES {
             self.bytes = Vec::new();
@@ -161,7 +161,7 @@ impl Scratch {
         }
     }
 
-    /// The validity of all rows.
+    /// Collects the validity of all rows.
     fn gather_validity(&mut self, validity: Validity<'_>, rows: &PartRows<'_>) {
         self.validity.clear();
         if let Some(words) = validity {
@@ -186,7 +186,7 @@ impl Scratch {
                 &self.codes
             }
         };
-        // The dictionary has those that some row has.
+        // The dictionary has the symbols that some row has.
         self.is_used.clear();
         self.is_used.resize(texts.len(), false);
         match validity {
@@ -215,7 +215,7 @@ impl Scratch {
         let values: Vec<&[u8]> = used().map(|code| texts.get(code)).collect();
         let symbols: Vec<_> = used().map(|code| column.symbols[code]).collect();
         self.ids.clear();
-        // Under a NULL may stand a code that is none.
+        // The code under a NULL may be invalid.
         let number = |&code: &u32| numbers.get(code as usize).copied().unwrap_or_default();
         self.ids.extend(codes.iter().map(number));
         let rows = DictionaryRows { ids: &self.ids, values: &values, form, validity };
@@ -250,12 +250,12 @@ impl Scratch {
     }
 }
 
-/// Texts that are looked at to see whether they repeat, at most; with fewer a dictionary saves
-/// nothing worth its footer.
+/// Maximal sample of strings that is checked for repetitions; with fewer strings a dictionary saves
+/// less than its footer.
 const SAMPLE_TEXTS: usize = 256;
 const SAMPLE_TEXTS_MIN: usize = 32;
 
-/// Whether half of a sample has been seen in it before.
+/// Returns true if at least half of a sample repeats other strings of it.
 fn repeat(texts: &[&[u8]], found: &mut Interner) -> bool {
     if texts.len() < SAMPLE_TEXTS_MIN {
         return false;
@@ -269,8 +269,8 @@ fn repeat(texts: &[&[u8]], found: &mut Interner) -> bool {
     found.len() * 2 <= looked_at
 }
 
-/// A number for every text, those of one text equal; `false` if more than half are distinct. What
-/// is NULL gets 0.
+/// Numbers every string, equal ones with the same number; `false` if more than half are distinct. A
+/// NULL gets 0.
 fn number_texts(
     texts: &[&[u8]],
     is_valid: &impl Fn(usize) -> bool,

@@ -1,4 +1,4 @@
-//! Batches of random rows of all types, as images, against the rows themselves in order.
+//! Images of random rows of all types, compared with the rows in order.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::symbols::{SymbolTable, SymbolTables};
 /// The values of a row, in the order of the schema's columns.
 pub(crate) type Row = Vec<Value>;
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -42,7 +42,7 @@ pub(crate) fn image_of_one_row() -> Image {
     encode(&batch, &mut || SegmentId(3)).unwrap().remove(0)
 }
 
-/// A table in a test: its symbols, and numbers for its segments.
+/// A table in a test: its symbols, and ids for its segments.
 pub(crate) struct TestTable {
     symbols: BTreeMap<ColumnId, Vec<Vec<u8>>>,
     pub(crate) next_segment: u64,
@@ -69,7 +69,7 @@ impl TestTable {
         columns.map(|column| (column.id, table(column))).collect()
     }
 
-    /// Rows as a writer would hand them over.
+    /// Encodes rows as a writer would pass them.
     pub(crate) fn images(&mut self, schema: &Schema, rows: &[Row]) -> Result<Vec<Image>> {
         let mut columns = Vec::new();
         for (at, column) in schema.columns().iter().enumerate() {
@@ -77,7 +77,7 @@ impl TestTable {
             let known = self.symbols.entry(column.id).or_default();
             columns.push((column, batch_values(column.ty, &values, known), validity(&values)));
         }
-        // What is NULL in all rows may as well be missing.
+        // A column that is NULL in all rows may be missing.
         columns.retain(|(_, _, validity)| validity.as_ref().is_none_or(|w| w != &[0]));
         let columns: Vec<ImageColumn<'_>> = columns
             .iter()
@@ -112,7 +112,7 @@ fn batch_values(
     values: &[&Value],
     known: &mut Vec<Vec<u8>>,
 ) -> (BatchValues, Vec<SymbolId>) {
-    // Under a NULL stands anything (BA2).
+    // The value under a NULL is arbitrary (BA2).
     let ints = values.iter().map(|v| if let Value::Integer(n) = v { *n } else { 99 });
     let floats = values.iter().map(|v| if let Value::Float(x) = v { *x } else { 0.5 });
     let of = match ty {
@@ -152,7 +152,7 @@ fn batch_values(
 fn symbol_values(values: &[&Value], known: &mut Vec<Vec<u8>>) -> (BatchValues, Vec<SymbolId>) {
     let narrow = |at: usize| u32::try_from(at).unwrap();
     let (mut texts, mut list, mut codes) = (BatchTexts::default(), Vec::new(), Vec::new());
-    // One that no row has.
+    // A string that no row has.
     for text in [b"unused".as_slice()].into_iter().filter(|_| values.len() % 2 == 1) {
         texts.push(text);
         list.push(text);
@@ -197,16 +197,16 @@ pub(crate) fn random_schema(random: &mut Random) -> Schema {
     Schema::new(&columns, Some("ts"), partition_by).unwrap()
 }
 
-/// How the values of a column are made.
+/// The style in which the values of a column are made.
 #[derive(Debug, Clone, Copy)]
 struct Style {
-    /// Of so many rows one is NULL; 0: none.
+    /// One of this many rows is NULL; 0 for none.
     nulls: usize,
-    /// So many different values, about.
+    /// Approximate number of different values.
     values: usize,
 }
 
-/// Rows with timestamps in hours that are not far apart, mostly in order or mostly not.
+/// Rows with timestamps a few hours apart, mostly in order or mostly not.
 pub(crate) fn random_rows(random: &mut Random, schema: &Schema, count: usize) -> Vec<Row> {
     let styles: Vec<Style> = schema
         .columns()
@@ -315,7 +315,7 @@ proptest! {
     }
 }
 
-/// Bytes between a right header and a right trailer, the footer's CRC among them.
+/// Bytes between a valid header and a valid trailer, with the CRC of the footer.
 fn framed(mut bytes: Vec<u8>, footer_bytes: usize) -> (Vec<u8>, u32) {
     let footer_bytes = footer_bytes.min(bytes.len());
     let crc = crc32c::crc32c(&bytes[bytes.len() - footer_bytes..]);
@@ -347,7 +347,7 @@ proptest! {
             seq_last: tidegate_model::SeqTxn(1),
             footer_crc,
         };
-        // AX6: whatever it is, there is no panic, and hardly ever a segment.
+        // AX6: arbitrary bytes cause no panic, and are hardly ever a segment.
         let read = Reader::in_memory(bytes.into(), TABLE, &meta);
         assert!(read.is_err(), "{read:?}");
     }

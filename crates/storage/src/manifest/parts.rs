@@ -1,5 +1,5 @@
-//! What manifests and WAL records both carry: schemas, segments, masks, symbol marks.
-//! Bytes: docs/format.md, Parts.
+//! Encoding of the parts that manifests and WAL records share: schemas, segments, deletion vectors,
+//! symbol marks. Bytes: docs/format.md, Parts.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::error::{Corruption, DecodeError};
 use crate::segment::SegmentMeta;
 use crate::symbols::{SymbolMark, SymbolTexts};
 
-/// Bytes of a segment's numbers.
+/// Bytes of a segment's description.
 pub(crate) const SEGMENT_BYTES: usize = 8 * 8 + 4;
-/// Bytes of a mask's numbers.
+/// Bytes of a deletion vector's description.
 pub(crate) const MASK_BYTES: usize = 8 + 8 + 8 + 4;
 /// Bytes of a schema without its columns.
 const SCHEMA_BYTES: usize = 8 + 4 + 1 + 1 + 4 + 8 + SETTINGS_BYTES + 8;
-/// Bytes of a schema's settings without the keys: their count, and how long rows are kept.
+/// Bytes of a schema's settings without the keys: their count, and the TTL.
 const SETTINGS_BYTES: usize = 8 + 4 + 1;
 /// Bytes of a column and its mark.
 pub(crate) const SYMBOLS_BYTES: usize = 4 + 4 + 8;
-/// Bytes of the symbol texts of a column, without the texts: column, first id, count, bytes.
+/// Bytes of the symbol strings of a column, without the strings: column, first id, count, bytes.
 pub(crate) const SYMBOL_TEXTS_BYTES: usize = 4 + 4 + 4 + 4;
-/// Bytes of what a writer calls a batch.
+/// Bytes of the identity of a batch.
 pub(crate) const BATCH_BYTES: usize = 16;
 /// Bytes of a batch and its commit.
 pub(crate) const BATCH_MARK_BYTES: usize = BATCH_BYTES + 8;
@@ -39,8 +39,8 @@ const COLUMN_BYTES_MIN: usize = 4 + 3 + 4;
 const LENGTH_BYTES: usize = 4 + 4;
 /// Bytes of a column with the longest name, of its id as a key, and of its length.
 const COLUMN_BYTES_MAX: usize = COLUMN_BYTES_MIN + limits::NAME_BYTES + 4 + LENGTH_BYTES;
-/// Bytes of a comment on a column, of its default, and of a column that a view reads, without their
-/// texts.
+/// Bytes of a comment on a column, of its default, and of a column that a view reads, without the
+/// text.
 const TEXT_OF_COLUMN_BYTES: usize = 4 + 4;
 /// Bytes of a table that a view reads, without its name and columns.
 const READ_BYTES_MIN: usize = 4 + 8 + 8;
@@ -51,13 +51,13 @@ const HAS_LENGTHS: u8 = 4;
 const HAS_COMMENTS: u8 = 8;
 const IS_VIEW: u8 = 16;
 const HAS_DEFAULTS: u8 = 32;
-/// All of them.
+/// All flags.
 const FLAGS: u8 =
     HAS_DESIGNATED | HAS_SETTINGS | HAS_LENGTHS | HAS_COMMENTS | IS_VIEW | HAS_DEFAULTS;
 
-/// How many values of at least `bytes_min` bytes follow.
+/// Decodes the number of the following values, each of at least `bytes_min` bytes.
 ///
-/// A count is believed only if there are bytes for it: memory is bounded by the file.
+/// A count is valid only if enough bytes follow: memory is bounded by the size of the file.
 pub(crate) fn decode_count(r: &mut ByteReader<'_>, bytes_min: usize) -> Result<usize, DecodeError> {
     let at = r.offset();
     let count = r.u64()?;
@@ -124,7 +124,7 @@ pub(crate) fn encode_schema(w: &mut ByteWriter, schema: &Schema) {
     }
 }
 
-/// Defaults as texts: that of numbers is empty, which no expression is (S9).
+/// Defaults as texts: that of numbers is empty, which is not a valid expression (S9).
 fn texts_of_defaults(schema: &Schema) -> Vec<(ColumnId, String)> {
     let text = |default: &ColumnDefault| match default {
         ColumnDefault::NextNumber => String::new(),
@@ -155,7 +155,7 @@ fn flags_of(schema: &Schema) -> u8 {
     flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag).sum()
 }
 
-/// Whether programs that know no manifest of version 3 can read a schema.
+/// Returns true if programs that support manifests up to version 2 can read a schema.
 pub(crate) fn is_schema_of_version_2(schema: &Schema) -> bool {
     flags_of(schema) & (HAS_COMMENTS | IS_VIEW | HAS_DEFAULTS) == 0
 }
@@ -252,7 +252,7 @@ pub(crate) fn decode_schema(r: &mut ByteReader<'_>) -> Result<Schema, DecodeErro
     Schema::from_parts(parts).map_err(|error| DecodeError::at(start, error))
 }
 
-/// Keys of DEDUP, and how long rows are kept.
+/// Decodes the keys of DEDUP, and the TTL.
 fn decode_settings(r: &mut ByteReader<'_>) -> Result<(Vec<ColumnId>, Option<Ttl>), DecodeError> {
     let count = decode_count(r, 4)?;
     let keys = (0..count).map(|_| Ok(ColumnId(r.u32()?)));
@@ -298,7 +298,7 @@ pub(crate) fn decode_segment(r: &mut ByteReader<'_>) -> Result<SegmentMeta, Deco
 
 fn decode_segment_id(r: &mut ByteReader<'_>) -> Result<SegmentId, DecodeError> {
     let (at, id) = (r.offset(), r.u64()?);
-    // The next id must be a number too.
+    // The next id must be a valid number too.
     if id == u64::MAX {
         return Err(DecodeError::at(at, Corruption::Impossible { what: "an id", value: id }));
     }

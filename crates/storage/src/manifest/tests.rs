@@ -1,4 +1,4 @@
-//! Manifests as bytes, and what changes make of them.
+//! Manifests as bytes, and the effects of changes.
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 use tidegate_model::{ByteCount, ColumnDefault, PartitionUnit, TimeUnit, Ttl, View, ViewRead};
@@ -36,7 +36,7 @@ pub(crate) fn view() -> Schema {
     view.with_comment(None, Some("two tables")).unwrap()
 }
 
-/// A schema whose columns are filled, by numbers and by an expression.
+/// A schema whose columns have defaults, numbers and an expression.
 pub(crate) fn filled() -> Schema {
     let schema = schema().with_column("id", ColumnType::Int64).unwrap();
     let text = ColumnDefault::Expression("upper('x')".to_owned());
@@ -87,7 +87,7 @@ fn replace(seq: u64, out: &[u64], id: u64, sealed: u64) -> TableChange {
     }
 }
 
-/// Changes that fit a table after `seq` commits; ids are drawn from few, so that some do not.
+/// Changes for a table after `seq` commits; ids are drawn from few, so that some do not fit.
 fn change(seq: u64) -> impl Strategy<Value = TableChange> {
     let add = (proptest::collection::vec((0..30_u64, -3..3_i64), 0..4), 1..9_u32);
     let add = add.prop_map(move |(segments, count)| TableChange::AddSegments {
@@ -214,7 +214,7 @@ fn a_schema_of_another_table_is_refused() {
     assert!(table.apply(SeqTxn(2), &change).is_err());
 }
 
-/// The marks of a column of symbols would stay, and the manifest could not be read again.
+/// The marks of a symbol column stayed, and the manifest could not be read again.
 #[test]
 fn a_column_of_another_type_is_refused() {
     let with_types = |host: ColumnType, dropped: &[&str]| {
@@ -241,7 +241,7 @@ fn a_column_of_another_type_is_refused() {
     assert!(altered(added, with_types(ColumnType::Varchar, &[])).is_err());
     let table = altered(added, with_types(ColumnType::Symbol, &["region"])).unwrap();
     assert_eq!(decode(&table.encode(), TABLE), Ok(table));
-    // A column that was dropped does not come back.
+    // A dropped column does not come back.
     let dropped = with_types(ColumnType::Symbol, &["host"]);
     assert!(altered(&[dropped], with_types(ColumnType::Varchar, &[])).is_err());
 }
@@ -283,8 +283,8 @@ fn obsolete_files_are_exactly_those_that_are_named_no_more() {
     }
 }
 
-// A program that knows manifests of version 2 refuses flags of a schema that it does not know as
-// damage, and suspends the table. It is told of a newer version instead, and only where it must be.
+// A program that knows manifests of version 2 treats unknown flags of a schema as damage, and
+// suspends the table. So it gets a newer version instead, and only where that is necessary.
 #[test]
 fn a_manifest_is_of_version_3_only_with_comments_defaults_or_a_query() {
     let version = |schema: Schema| {
@@ -318,7 +318,7 @@ fn a_manifest_of_version_1_is_sealed_up_to_its_last_commit() {
     let table = table_after(&[added]);
     let bytes = table.encode();
     let body = &bytes[20..bytes.len() - 4];
-    // Without the sealed commit, and without batches.
+    // Without `sealed`, and without batches.
     let old = [&body[..16], &body[24..body.len() - 8]].concat();
     let bytes = envelope::encode(&Kind { version: 1, oldest: 1, ..KIND }, &old);
     let expected = Manifest { sealed: SeqTxn(2), ..table };

@@ -1,4 +1,4 @@
-//! Columns of a fixed width: values of several runs, a page frame at a time, in order.
+//! Rewriting of fixed-width columns: values of several runs, a page frame at a time, in order.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::segment::{Damage, Reader};
 pub(super) struct Source<'a> {
     pub(super) column: &'a Column,
     pub(super) readers: &'a [Arc<Reader>],
-    /// Of each run, the page frame that was asked for last.
+    /// For each run, the page frame that was read last.
     slices: Vec<Option<(u64, ColumnSlice<'a>)>>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What stands in the spans of a plan, in the order of its rows.
+/// Moves the values of a plan's spans into the order of its rows.
 pub(super) fn in_order<T: Copy>(plan: &FramePlan, of_spans: &mut Vec<T>, into: &mut Vec<T>) {
     match &plan.order {
         None => std::mem::swap(of_spans, into),
@@ -79,7 +79,7 @@ pub(super) fn in_order<T: Copy>(plan: &FramePlan, of_spans: &mut Vec<T>, into: &
     }
 }
 
-/// Which rows of a plan have a value.
+/// Collects which rows of a plan have a value, as a bitmap.
 #[derive(Default)]
 pub(super) struct ValidRows {
     of_spans: Vec<bool>,
@@ -88,7 +88,7 @@ pub(super) struct ValidRows {
 }
 
 impl ValidRows {
-    /// `None` if all have one.
+    /// The bitmap; `None` if all rows have a value.
     pub(super) fn of(
         &mut self,
         source: &mut Source<'_>,
@@ -137,7 +137,7 @@ fn push_frames<T: Copy + Default>(
             let rows = PickedRows::Range(stretch.rows.clone());
             match slice.encoded {
                 Encoded::Null => of_spans.resize(of_spans.len() + rows.count(), T::default()),
-                // Mostly there is but one stretch, and its values need not be copied.
+                // Usually there is only one stretch, and its values need not be copied.
                 _ if of_spans.is_empty() => of_spans = decode(slice, &rows)?,
                 _ => of_spans.extend(decode(slice, &rows)?),
             }
@@ -160,7 +160,7 @@ macro_rules! push_frames {
 /// Encodes a column of a segment.
 ///
 /// # Panics
-/// If it is a column of texts.
+/// If it is a string column.
 pub(super) fn encode(
     source: &mut Source<'_>,
     plans: &[FramePlan],

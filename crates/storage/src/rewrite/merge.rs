@@ -1,5 +1,5 @@
-//! In which order are the rows of several runs? A merge by timestamp that yields stretches of rows,
-//! and how a page frame of them is put together from a few stretches of each run.
+//! Merge of several runs by timestamp: yields stretches of rows, and plans page frames from a few
+//! stretches of each run.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,7 +14,7 @@ use crate::mask::RowMask;
 use crate::segment::decode::{self, PickedRows};
 use crate::segment::{Damage, Reader};
 
-/// Rows of one run that stand together in the order.
+/// Contiguous rows of one run in the merged order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece {
     pub(super) run: u32,
@@ -27,14 +27,14 @@ impl Piece {
         self.end - self.start
     }
 
-    /// Its first rows, and the rest.
+    /// The first rows, and the rest.
     pub(super) fn split(self, rows: u32) -> (Piece, Piece) {
         let middle = self.start + rows;
         (Piece { end: middle, ..self }, Piece { start: middle, ..self })
     }
 }
 
-/// Where the first half of the rows ends, between two pieces; one may be cut in two for it.
+/// The end of the first half of the rows, between two pieces; one may be split for it.
 pub(super) fn half(pieces: &mut Vec<Piece>) -> usize {
     let mut left = pieces.iter().map(Piece::rows).sum::<u32>().div_ceil(2);
     let mut at = 0;
@@ -54,20 +54,20 @@ pub(super) fn half(pieces: &mut Vec<Piece>) -> usize {
 /// All rows of all runs, in order (RW1).
 pub(super) struct Merge<'a> {
     cursors: Vec<Cursor<'a>>,
-    /// The next row of each run that has one: of equal timestamps, the run's that comes first. For
-    /// a run that was not looked at yet, a timestamp that none of its rows is before; the least
-    /// head is of a run that was.
+    /// The next row of each run that has one: of equal timestamps, that of the first run comes
+    /// first. For a run that was not read yet, a lower bound of its timestamps; the least head
+    /// always belongs to a run that was read.
     heads: BinaryHeap<Reverse<(i64, u32)>>,
 }
 
-/// A run, read from front to back.
+/// A cursor that reads a run from front to back.
 struct Cursor<'a> {
     reader: &'a Reader,
     mask: Option<&'a RowMask>,
     designated: Option<&'a Column>,
-    /// The next row that is there; past the last one if there is none.
+    /// The next live row; past the last one if there is none.
     row: u64,
-    /// The page frame whose timestamps are at hand; none before the run is looked at.
+    /// The page frame whose timestamps are loaded; `None` before the run is read.
     frame: Option<u64>,
     timestamps: Vec<i64>,
 }
@@ -93,7 +93,7 @@ impl<'a> Merge<'a> {
         Ok(merge)
     }
 
-    /// Looks at runs until the least head is the next row.
+    /// Reads runs until the least head is the next row.
     fn settle(&mut self) -> Result<()> {
         while let Some(&Reverse((_, run))) = self.heads.peek() {
             let cursor = &mut self.cursors[run as usize];
@@ -112,7 +112,7 @@ impl<'a> Merge<'a> {
         self.heads.peek().map(|Reverse((ts, _))| *ts)
     }
 
-    /// The next rows, which are of one run: at most so many, before `end_ts`.
+    /// The next rows, all of one run: at most `rows_max`, before `end_ts`.
     ///
     /// # Panics
     /// If there is none.
@@ -124,7 +124,7 @@ impl<'a> Merge<'a> {
         let room = (cursor.live_end() - start).min(rows_max.into());
         let room = usize::try_from(room).expect("65,536");
         let stretch = &cursor.timestamps[at..at + room];
-        // Where another run's next row comes before this run's.
+        // The next row of another run, which ends the stretch of this run.
         let other = self.heads.peek().map(|Reverse(head)| *head);
         let comes_first =
             |&ts: &i64| ts < end_ts && other.is_none_or(|(other, by)| (ts, run) < (other, by));
@@ -156,12 +156,12 @@ impl<'a> Merge<'a> {
     }
 }
 
-/// How many of the first values pass; all that pass stand before all that do not.
+/// Number of leading values that pass; all that pass precede all that do not.
 fn prefix(values: &[i64], passes: impl Fn(&i64) -> bool) -> usize {
     if values.last().is_some_and(&passes) {
         return values.len();
     }
-    // Mostly a few: look near the beginning first.
+    // Usually a few: search near the beginning first.
     let mut step = 1;
     while step < values.len() && passes(&values[step]) {
         step *= 2;
@@ -171,7 +171,7 @@ fn prefix(values: &[i64], passes: impl Fn(&i64) -> bool) -> usize {
 }
 
 impl Cursor<'_> {
-    /// Goes to the first row from `row` on that is there.
+    /// Moves to the first live row from `row` on.
     fn go_to(&mut self, row: u64) -> Result<()> {
         let rows = self.reader.footer().rows.0;
         self.row = self.mask.map_or(row, |mask| next_live(mask, row, rows));
@@ -184,7 +184,7 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// Where the rows end that are there from the next one on, at most with its page frame.
+    /// The end of the contiguous live rows from the next one on, at most the end of its page frame.
     fn live_end(&self) -> u64 {
         let rows = self.reader.footer().rows.0;
         let end = rows.min((self.row / FRAME_ROWS + 1) * FRAME_ROWS);
@@ -219,7 +219,7 @@ impl Cursor<'_> {
     }
 }
 
-/// The first row from `row` on that is there, or `rows`.
+/// The first live row from `row` on, or `rows`.
 fn next_live(mask: &RowMask, mut row: u64, rows: u64) -> u64 {
     while row < rows {
         let Some(bits) = mask.zone(row / ZONE_ROWS) else { return row };
@@ -239,7 +239,7 @@ fn next_live(mask: &RowMask, mut row: u64, rows: u64) -> u64 {
     rows
 }
 
-/// The first row from `row` on that is gone, or `end`.
+/// The first deleted row from `row` on, or `end`.
 fn first_gone(mask: &RowMask, mut row: u64, end: u64) -> u64 {
     while row < end {
         let at = usize::try_from(row % ZONE_ROWS).expect("4,096");
@@ -261,25 +261,25 @@ fn first_gone(mask: &RowMask, mut row: u64, end: u64) -> u64 {
     end
 }
 
-/// How a page frame is put together: `spans` one behind the other have its rows.
+/// The composition of a page frame: its rows are in `spans`, one after another.
 #[derive(Debug)]
 pub(super) struct FramePlan {
     pub(super) rows: usize,
     pub(super) spans: Vec<Span>,
-    /// How many rows the spans have; some may be gone.
+    /// Number of rows of the spans; some may be deleted.
     pub(super) span_rows: usize,
-    /// For each row its place in the spans; `None` if they have the rows in order.
+    /// For each row its place in the spans; `None` if the spans have the rows in order.
     pub(super) order: Option<Vec<u32>>,
 }
 
 impl FramePlan {
-    /// A plan of rows that stand together.
+    /// A plan of contiguous rows.
     pub(super) fn of(span: Span) -> FramePlan {
         let rows = (span.end - span.start) as usize;
         FramePlan { rows, spans: vec![span], span_rows: rows, order: None }
     }
 
-    /// Which places of the spans have a row of the plan; `None` if all have.
+    /// A flag for each place of the spans that is set if the plan has its row; `None` if all have.
     pub(super) fn wanted(&self) -> Option<Vec<bool>> {
         let order = self.order.as_ref().filter(|_| self.span_rows > self.rows)?;
         let mut wanted = vec![false; self.span_rows];
@@ -290,7 +290,7 @@ impl FramePlan {
     }
 }
 
-/// Rows of a run that stand together there.
+/// Contiguous rows of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     pub(super) run: u32,
@@ -310,8 +310,8 @@ pub(super) struct Planner {
 
 const NONE: u32 = u32::MAX;
 
-/// Rows that are gone are read with those around them, if they are at most so many: a span costs
-/// about as much as decoding so many values.
+/// Deleted rows that are read with those around them, at most: a span costs about as much as
+/// decoding this many values.
 const GAP_ROWS: u32 = 16;
 
 impl Planner {

@@ -1,4 +1,4 @@
-//! Random runs of random tables, rewritten, against their rows sorted.
+//! Rewrites of random runs of random tables, compared with their rows sorted.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::mask::RowMask;
 use crate::segment::Direct;
 use crate::snapshot::SegmentFile;
 
-/// A run and the rows that are left of it.
+/// A run and its live rows.
 struct TestRun {
     run: Arc<SegmentRun>,
     rows: Vec<Row>,
@@ -32,7 +32,7 @@ fn whole_run(image: &Image, commit: u64, rows: Vec<Row>) -> TestRun {
     TestRun { run: Arc::new(SegmentRun::of_tail(*file.meta(), &file, None)), rows }
 }
 
-/// A run of an image, some of whose rows may be gone.
+/// A run of an image, some of whose rows may be deleted.
 fn run(random: &mut Random, image: &Image, commit: u64, rows: Vec<Row>) -> TestRun {
     let file = file_of(image, commit);
     let every = match random.below(4) {
@@ -47,7 +47,7 @@ fn run(random: &mut Random, image: &Image, commit: u64, rows: Vec<Row>) -> TestR
     TestRun { run: Arc::new(SegmentRun::of_tail(*file.meta(), &file, mask)), rows }
 }
 
-/// Rows of one schema as another one has them.
+/// Rows of one schema converted to another one.
 fn converted(rows: &[Row], from: &Schema, to: &Schema) -> Vec<Row> {
     let place = |id: ColumnId| from.columns().iter().position(|column| column.id == id);
     let places: Vec<Option<usize>> = to.columns().iter().map(|column| place(column.id)).collect();
@@ -55,14 +55,14 @@ fn converted(rows: &[Row], from: &Schema, to: &Schema) -> Vec<Row> {
     rows.iter().map(|row| places.iter().map(|at| value(row, at)).collect()).collect()
 }
 
-/// All rows of the runs in order, the obvious way (RW1, RW2).
+/// All rows of the runs in order, by a simple sort (RW1, RW2).
 fn expected(runs: &[TestRun], schema: &Schema) -> Vec<Row> {
     let mut rows: Vec<Row> = runs.iter().flat_map(|run| run.rows.clone()).collect();
     rows.sort_by_key(|row| timestamp(schema, row));
     rows
 }
 
-/// What a rewrite of the runs is made of.
+/// The input of a rewrite.
 struct Case<'a> {
     schema: &'a Schema,
     symbols: SymbolTables,
@@ -154,7 +154,7 @@ fn rewritten_rows_are_those_of_the_runs_in_order(seed: u64) {
     let text_limits = TextLimits { segment_bytes: 9_000, frame_bytes: 3_000 };
     let small = images_within(&case.rewrite(), text_limits, &mut || table.new_id());
     case.has(&small.expect("rewritten"), &wanted, &format!("short of memory, seed {seed}"));
-    // And what was rewritten can be rewritten, with later rows.
+    // The output can be rewritten again, with later rows.
     let mut again = Vec::new();
     let mut rows = wanted;
     for image in &segments {
@@ -176,7 +176,7 @@ fn rewritten_rows_are_those_of_the_runs_in_order(seed: u64) {
     case.has(&segments, &wanted, &format!("merged, seed {seed}"));
 }
 
-/// A table with a column more or less.
+/// The schema with one column more or less.
 fn changed(random: &mut Random, schema: &Schema, commit: u64) -> Schema {
     if random.below(2) == 0 {
         let ty = ColumnType::ALL[random.below(ColumnType::ALL.len())];
@@ -197,7 +197,7 @@ proptest! {
 
 const MICROS: ColumnType = ColumnType::Timestamp(TimeUnit::Micros);
 
-/// A timestamp, an integer, a symbol, a text.
+/// A timestamp, an integer, a symbol, a string.
 fn plain_schema() -> Schema {
     let columns = [
         ("ts".to_owned(), MICROS),
@@ -208,7 +208,7 @@ fn plain_schema() -> Schema {
     Schema::new(&columns, Some("ts"), PartitionUnit::Day).unwrap()
 }
 
-/// Rows at these timestamps, with texts that seldom repeat.
+/// Rows at these timestamps, with strings that seldom repeat.
 fn plain_rows(timestamps: impl Iterator<Item = i64>) -> Vec<Row> {
     let row = |ts: i64| {
         let text = |text: String| Value::Bytes(text.into_bytes());
@@ -240,7 +240,7 @@ fn runs_of_several_page_frames_are_merged_row_by_row() {
     let reader = Reader::in_memory(Arc::clone(&segments[0].bytes), TABLE, &segments[0].meta);
     let footer = reader.unwrap().footer().clone();
     assert!(footer.columns[3].string_table.bytes > 0, "TX2: texts are compressed");
-    // Compressed alike, they are copied as they are, and stay as small.
+    // Strings compressed with the same table are copied unchanged, and stay as small.
     let bytes = |image: &Image| image.bytes.len();
     let (first, rest) = (segments[0].clone(), plain_rows((0..9).map(|row| row + 500_000)));
     let rows = wanted.clone();
@@ -249,7 +249,7 @@ fn runs_of_several_page_frames_are_merged_row_by_row() {
     let copied = case.to_segments(&mut table);
     case.has(&copied, &again[0].rows, "copied");
     assert_eq!(bytes(&copied[0]), bytes(&first), "RW4");
-    // With others they are compressed anew.
+    // With others they are compressed again.
     let [first] = again;
     let both = [first, plain_run(&mut table, &schema, 2, rest)];
     let wanted = expected(&both, &schema);
@@ -259,7 +259,7 @@ fn runs_of_several_page_frames_are_merged_row_by_row() {
     assert!(bytes(&mixed[0]) < bytes(&segments[0]) * 11 / 10, "TX2");
 }
 
-/// Texts as people write them: words of which some are frequent.
+/// Natural text: words of which some are frequent.
 fn sentence(random: &mut Random) -> Vec<u8> {
     let mut text = String::new();
     for _ in 0..4 + random.below(12) {
@@ -289,7 +289,7 @@ fn sealed_texts_are_as_small_as_imported_ones() {
     let reader = Reader::in_memory(Arc::clone(&segments[0].bytes), TABLE, &segments[0].meta);
     let footer = reader.expect("opens").footer().columns[3].clone();
     let sealed = footer.frames.iter().map(|frame| frame.region.bytes).sum::<u64>();
-    // As an import does it: asked for the texts of each slab, then given all.
+    // Like an import: trained with the strings of each slab, then given all of them.
     let texts: Vec<&[u8]> = rows
         .iter()
         .map(|row| if let Value::Bytes(text) = &row[3] { text.as_slice() } else { &[] })
@@ -333,7 +333,7 @@ fn damage_of_a_run_is_an_error_and_not_a_panic() {
         let Ok(file) = SegmentFile::replayed(TABLE, &damaged) else { continue };
         let runs = [Arc::new(SegmentRun::of_tail(*file.meta(), &Arc::new(file), None))];
         let rewrite = Rewrite { table: TABLE, schema: &schema, symbols: &tables, runs: &runs };
-        // Zones are not read, and what is between regions is not either.
+        // Zones are not read, and bytes between regions are not either.
         let _ = to_images(&rewrite, &mut || table.new_id());
     }
 }

@@ -1,10 +1,10 @@
-//! Columns of texts: symbols, dictionaries and plain texts of several runs become codes of one
-//! dictionary, or texts one after the other.
+//! Rewriting of string columns: symbols, dictionaries and plain strings of several runs become
+//! codes of one dictionary, or contiguous strings.
 //!
-//! - TX1. A value of a run's dictionary is looked up once, however many rows have it, and only if
-//!   one of the rows that are left has it.
-//! - TX2. Whether a column gets a dictionary, and whether it is compressed, is decided as an import
-//!   decides it, so that sealed rows are as small as imported ones.
+//! - TX1. A value of a run's dictionary is looked up once, however many rows have it, and only if a
+//!   live row has it.
+//! - TX2. The choices of a dictionary and of compression are made as by an import, so that flushed
+//!   rows are as small as imported ones.
 
 use std::ops::Range;
 
@@ -24,61 +24,62 @@ use crate::segment::intern::Interner;
 use crate::segment::strings::{DictionaryRows, StringCompressor, StringRows, TextForm};
 use crate::symbols::SymbolTable;
 
-/// What texts are encoded with.
+/// The tools for encoding strings.
 pub(super) struct Tools<'a> {
-    /// Of the column.
+    /// The symbols of the column.
     pub(super) symbols: Option<&'a SymbolTable>,
     pub(super) compressor: &'a StringCompressor,
 }
 
-/// How much text some rows have.
+/// The bytes of the strings of some rows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TextBytes {
-    /// As they are stored.
+    /// Bytes in the stored form.
     pub(super) stored: u64,
-    /// At most, when they are not compressed.
+    /// Maximal bytes in uncompressed form.
     pub(super) raw_max: u64,
 }
 
-/// A compressed byte stands for so many at most.
+/// Maximal number of bytes for a compressed byte.
 const EXPANSION_MAX: u64 = 8;
 
-/// A dictionary with more text is given up: it is in memory while it is made.
+/// Bytes of strings at which a dictionary is abandoned: it is in memory while it is made.
 const DICTIONARY_TEXT_BYTES: usize = 128 << 20;
 
-/// So many texts that have no code yet are looked at before a dictionary is given up.
+/// Number of strings without a code that are tried before a dictionary is abandoned.
 const TRIAL_TEXTS: usize = 65_536;
 
-/// Whether a run that was found to be better off without a dictionary is believed: large ones know.
+/// Rows of a run from which its choice against a dictionary is trusted: it had enough rows to
+/// decide.
 const BELIEVED_FROM_ROWS: u64 = 1 << 20;
 
-/// A table for compression is trained on so many stretches of so many rows.
+/// Number of stretches, and rows of each, on which a compression table is trained.
 const SAMPLE_STRETCHES: usize = 32;
 const SAMPLE_ROWS: u32 = 128;
 
-/// No number was given yet.
+/// The number of a value that has none yet.
 const UNKNOWN: u32 = u32::MAX;
-/// The row is NULL.
+/// The number of a NULL.
 const NULL_ID: u32 = u32::MAX - 1;
 
 pub(super) fn is_text(ty: ColumnType) -> bool {
     ty.physical() == Physical::Bytes
 }
 
-/// The columns whose texts are stored in the segment.
+/// The columns whose strings are stored in the segment.
 pub(super) fn text_columns(columns: &[&Column]) -> impl Iterator<Item = usize> {
     let stores = |&at: &usize| is_text(columns[at].ty) && columns[at].ty != ColumnType::Symbol;
     (0..columns.len()).filter(stores)
 }
 
-/// How much text the rows of a plan have.
+/// The bytes of the strings of a plan's rows.
 pub(super) fn text_bytes(source: &mut Source<'_>, plan: &FramePlan) -> Result<TextBytes> {
     let id = source.column.id;
     let of_dictionary = |reader: &std::sync::Arc<crate::segment::Reader>| {
         let dictionary = reader.footer().column(id).and_then(|column| column.dictionary);
         dictionary.map_or(0, |dictionary| dictionary.region.bytes)
     };
-    // If the dictionaries together are no dictionary, their texts may be stored row by row.
+    // If the dictionaries together are too large for one, their strings may be stored row by row.
     let of_dictionaries: u64 = source.readers.iter().map(of_dictionary).sum();
     let stays_codes = of_dictionaries * EXPANSION_MAX <= DICTIONARY_TEXT_BYTES as u64;
     let mut sum = TextBytes::default();
@@ -113,7 +114,7 @@ fn strings_bytes(strings: &Strings<'_>, rows: Range<usize>) -> u64 {
 }
 
 fn dictionary_bytes(strings: &Strings<'_>, codes: &Codes<'_>, rows: Range<usize>) -> u64 {
-    // A code that is none has no text here; whoever decodes it finds out.
+    // An invalid code has no string here; decoding it returns the error.
     let bytes = |code: u32| match (code as usize) < strings.count() {
         true => strings_bytes(strings, code as usize..code as usize + 1),
         false => 0,
@@ -164,7 +165,8 @@ pub(super) fn encode(
     push_plain(source, plans, (form, tools.compressor), encoder)
 }
 
-/// Whether some run has a dictionary, or is too small to say that it is better off without.
+/// Returns true if some run has a dictionary, or is too small for its choice against one to be
+/// trusted.
 fn is_worth_a_look(source: &Source<'_>) -> bool {
     source.readers.iter().any(|reader| {
         let footer = reader.footer();
@@ -175,7 +177,7 @@ fn is_worth_a_look(source: &Source<'_>) -> bool {
     })
 }
 
-/// The string table that all texts are compressed with; `None` if there are others.
+/// The string table with which all strings are compressed; `None` if there are others.
 fn common_table<'a>(source: &mut Source<'a>, plans: &[FramePlan]) -> Result<Option<&'a [u8]>> {
     let (mut table, mut is_common) = (None, true);
     for plan in plans {
@@ -190,12 +192,12 @@ fn common_table<'a>(source: &mut Source<'a>, plans: &[FramePlan]) -> Result<Opti
             Ok(())
         })?;
     }
-    // A table that is none is found out when a text is decoded.
+    // An invalid table is reported when a string is decoded.
     let is_table = |table: &&[u8]| StringCompressor::of_table(table).is_some();
     Ok(table.filter(|_| is_common).filter(is_table))
 }
 
-/// Shows the compressor texts from all over the segment, until it is trained.
+/// Trains the compressor with strings from the whole segment.
 fn train(
     source: &mut Source<'_>,
     plans: &[FramePlan],
@@ -217,7 +219,7 @@ fn train(
     Ok(())
 }
 
-/// Some rows that stand together, beginning with one of a page frame.
+/// Some contiguous rows, beginning at a row of a page frame.
 fn span_at(plan: &FramePlan, row: usize) -> Span {
     let place = plan.order.as_ref().map_or(row, |order| order[row] as usize);
     let mut left = u32::try_from(place).expect("a page frame's rows");
@@ -248,15 +250,15 @@ fn push_plain(
     Ok(())
 }
 
-/// A text of a row.
+/// The string of a row.
 #[derive(Debug, Clone, Copy)]
 enum Text<'a> {
     Stored(&'a [u8]),
-    /// Where it is among those that were decompressed.
+    /// Start and end among the decompressed strings.
     Decompressed(usize, usize),
 }
 
-/// Calls `step` with the texts of a plan's rows in order; NULL is empty.
+/// Calls `step` with the strings of a plan's rows in order; NULL is empty.
 fn with_texts(
     source: &mut Source<'_>,
     plan: &FramePlan,
@@ -315,7 +317,7 @@ fn with_texts(
     Ok(())
 }
 
-/// For each run, what decompresses its texts.
+/// The decompressor of each run's strings.
 struct Decoders(Vec<Option<StringCompressor>>);
 
 impl Decoders {
@@ -332,10 +334,10 @@ impl Decoders {
     }
 }
 
-/// Numbers of distinct texts, in the order of first sight.
+/// Numbers distinct strings, in the order of first occurrence.
 struct Numbers<'a> {
     table: Option<&'a SymbolTable>,
-    /// Whether there are never too many.
+    /// True if there is no limit of distinct strings.
     always: bool,
     /// For each run, the numbers of its dictionary's values.
     known: Vec<Vec<u32>>,
@@ -344,7 +346,7 @@ struct Numbers<'a> {
     numbers: HashMap<SymbolId, u32, FixedState>,
     symbols: Vec<SymbolId>,
     text: Vec<u8>,
-    /// Texts that had no code.
+    /// Number of strings without a code.
     own: usize,
     rows: usize,
     is_full: bool,
@@ -367,7 +369,7 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    /// Every row as a number, and which rows have one; `None` if too many texts are distinct.
+    /// The number of every row, and their validity; `None` if too many strings are distinct.
     #[expect(
         clippy::type_complexity,
         reason = "numbers and validity, absent if there are too many"
@@ -407,7 +409,7 @@ impl<'a> Numbers<'a> {
         Ok(Some((ids, Some(validity).filter(|words| !words.is_empty()))))
     }
 
-    /// The numbers of some rows. Those that are not wanted are gone.
+    /// Appends the numbers of some rows. Rows that are not in `wanted` are deleted.
     fn push(
         &mut self,
         stretch: &Stretch,

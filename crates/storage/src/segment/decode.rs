@@ -1,7 +1,7 @@
-//! Encoded slices to Arrow arrays.
+//! Decoding of encoded slices to Arrow arrays.
 //!
-//! - A1. What `encode` took in comes out (G3), in the Arrow type of `arrow_type`.
-//! - A2. Text is checked to be UTF-8 once, when its dictionary or page frame is decoded.
+//! - A1. Decoding returns the values that `encode` took (G3), in the Arrow type of `arrow_type`.
+//! - A2. Strings are checked to be UTF-8 once, when their dictionary or page frame is decoded.
 //!
 //! Not here: reading and checking bytes (`read`).
 
@@ -29,12 +29,13 @@ use super::encode::kernels::POWERS;
 use super::fsst::Decoder;
 use crate::symbols::SymbolTable;
 
-/// The metadata key of fields whose type Arrow does not tell: `symbol`, `uuid`, `ipv4`.
+/// The metadata key of fields whose type is not evident from the Arrow type: `symbol`, `uuid`,
+/// `ipv4`.
 pub const TYPE_KEY: &str = "tidegate.type";
 
 type Decoded<T> = std::result::Result<T, Damage>;
 
-/// The Arrow type that a column's values have.
+/// The Arrow type of a column's values.
 #[must_use]
 pub fn arrow_type(ty: ColumnType) -> DataType {
     match ty {
@@ -65,8 +66,8 @@ pub fn arrow_type(ty: ColumnType) -> DataType {
     }
 }
 
-/// The Arrow field of a column: its stored name, nullable, its type in the metadata where Arrow
-/// does not tell.
+/// The Arrow field of a column: its stored name, nullable, with its type in the metadata if the
+/// Arrow type is ambiguous.
 #[must_use]
 pub fn arrow_field(column: &Column) -> Field {
     let field = Field::new(&column.name, arrow_type(column.ty), true);
@@ -90,7 +91,7 @@ impl DecodedDictionary {
     }
 }
 
-/// Views and the text they point to.
+/// String views and the bytes they point to.
 #[derive(Debug, Default)]
 struct Views {
     views: Vec<u128>,
@@ -122,17 +123,17 @@ pub(super) fn dictionary(
     builder.finish(column.ty).map(DecodedDictionary)
 }
 
-/// Which rows of a page frame are wanted.
+/// The rows of a page frame to be read.
 #[derive(Debug, Clone)]
 pub enum PickedRows<'a> {
-    /// All from one to another.
+    /// A range of rows.
     Range(Range<usize>),
-    /// These, ascending.
+    /// A list of rows, ascending.
     List(&'a [u32]),
 }
 
 impl PickedRows<'_> {
-    /// How many.
+    /// Number of rows.
     #[must_use]
     pub fn count(&self) -> usize {
         match self {
@@ -141,7 +142,7 @@ impl PickedRows<'_> {
         }
     }
 
-    /// Where the last one ends.
+    /// One past the last row.
     fn end(&self) -> usize {
         match self {
             PickedRows::Range(rows) => rows.end.max(rows.start),
@@ -149,7 +150,7 @@ impl PickedRows<'_> {
         }
     }
 
-    /// Which of them is this row.
+    /// The position of a row among these.
     fn position(&self, row: u32) -> Option<usize> {
         match self {
             PickedRows::Range(rows) => {
@@ -160,7 +161,7 @@ impl PickedRows<'_> {
         }
     }
 
-    /// The value of each row, from its number.
+    /// The value of each row, computed from its number.
     #[inline]
     fn map<T>(&self, value: impl FnMut(usize) -> T) -> Vec<T> {
         match self {
@@ -169,7 +170,7 @@ impl PickedRows<'_> {
         }
     }
 
-    /// The value of each row, from what it has among `all`.
+    /// The value of each row, computed from its element of `all`.
     #[inline]
     fn map_of<T: Copy, U>(&self, all: &[T], mut value: impl FnMut(T) -> U) -> Vec<U> {
         match self {
@@ -195,7 +196,7 @@ impl PickedRows<'_> {
     }
 }
 
-/// Rows of a slice as an array. `dictionary` is the column's, where it has one.
+/// Rows of a slice as an array. `dictionary` is the column's, if it has one.
 pub(super) fn array(
     slice: &ColumnSlice<'_>,
     rows: &PickedRows<'_>,
@@ -253,7 +254,7 @@ fn nulls(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Option<NullBuffer> {
     Some(nulls).filter(|nulls| nulls.null_count() > 0)
 }
 
-/// The values of some rows of integers; what stands under a NULL is one of them.
+/// The values of some rows of integers; the value under a NULL is arbitrary.
 pub(crate) fn integers<T: FromWord>(
     slice: &ColumnSlice<'_>,
     rows: &PickedRows<'_>,
@@ -274,7 +275,7 @@ pub(crate) fn integers<T: FromWord>(
     }
 }
 
-/// As `integers`, of FLOAT and DOUBLE.
+/// As `integers`, for FLOAT and DOUBLE.
 pub(crate) fn floats<T: FromDouble>(
     slice: &ColumnSlice<'_>,
     rows: &PickedRows<'_>,
@@ -301,7 +302,7 @@ pub(crate) fn floats<T: FromDouble>(
     }
 }
 
-/// As `integers`, of DECIMAL.
+/// As `integers`, for DECIMAL.
 pub(crate) fn wide(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded<Vec<i128>> {
     match &slice.encoded {
         Encoded::Constant(value) => Ok(vec![*value; rows.count()]),
@@ -318,7 +319,7 @@ pub(crate) fn wide(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded<Ve
     }
 }
 
-/// As `integers`, of UUID.
+/// As `integers`, for UUID.
 pub(crate) fn fixed16(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded<Vec<[u8; 16]>> {
     match &slice.encoded {
         Encoded::Constant(bits) => Ok(vec![bits.to_le_bytes(); rows.count()]),
@@ -327,7 +328,7 @@ pub(crate) fn fixed16(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded
     }
 }
 
-/// As `integers`, of BOOLEAN: 0 or 1.
+/// As `integers`, for BOOLEAN: 0 or 1.
 pub(crate) fn bits(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded<Vec<u8>> {
     match &slice.encoded {
         Encoded::Constant(value) => Ok(vec![u8::from(*value != 0); rows.count()]),
@@ -336,12 +337,12 @@ pub(crate) fn bits(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded<Ve
     }
 }
 
-/// The codes of some rows of a dictionary, which may be none of its codes.
+/// The codes of some rows; in a damaged file they may be outside of the dictionary.
 pub(crate) fn dictionary_codes(codes: &Codes<'_>, rows: &PickedRows<'_>) -> Vec<u32> {
     map_codes(codes, rows, |code| u32::try_from(code).unwrap_or(u32::MAX))
 }
 
-/// Rows of a slice on their way to an array.
+/// Rows of a slice that are decoded to an array.
 struct Part<'a> {
     slice: &'a ColumnSlice<'a>,
     rows: &'a PickedRows<'a>,
@@ -486,7 +487,7 @@ impl Views {
     fn into_array(self, ty: ColumnType, nulls: Option<NullBuffer>) -> ArrayRef {
         let views = ScalarBuffer::from(self.views);
         // SAFETY: every view was made by `ViewBuilder` for the buffers here (or is 0, the empty
-        // string), and text was found to be UTF-8 (A2).
+        // string), and strings were found to be UTF-8 (A2).
         unsafe {
             if ty == ColumnType::Binary {
                 Arc::new(BinaryViewArray::new_unchecked(views, self.buffers, nulls))
@@ -497,7 +498,7 @@ impl Views {
     }
 }
 
-/// A buffer is closed at this size: views address its bytes with 31 bits.
+/// Size at which a buffer is closed: views address its bytes with 31 bits.
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 
 /// Collects strings as Arrow views.
@@ -506,7 +507,7 @@ struct ViewBuilder {
     views: Vec<u128>,
     full: Vec<Vec<u8>>,
     text: Vec<u8>,
-    /// Whether some string begins in the middle of a character.
+    /// True if some string begins in the middle of a character.
     is_split: bool,
 }
 
@@ -545,8 +546,8 @@ impl ViewBuilder {
         self.text.len()
     }
 
-    /// Makes the view of the text behind `start`: length, then the text itself if it is short,
-    /// else its first four bytes, the buffer and the offset.
+    /// Makes the view of the string from `start` on: its length, then the string itself if it is
+    /// short, else its first four bytes, the buffer and the offset.
     fn end(&mut self, start: usize) {
         let text = &self.text[start..];
         self.is_split |= text.first().is_some_and(|byte| byte & 0xC0 == 0x80);
@@ -563,7 +564,8 @@ impl ViewBuilder {
         self.views.push(view);
     }
 
-    /// A2: all text is valid and no string begins inside of a character, so every string is valid.
+    /// A2: all bytes are valid UTF-8 and no string begins inside of a character, so every string is
+    /// valid.
     fn finish(mut self, ty: ColumnType) -> Decoded<Views> {
         self.full.push(self.text);
         if ty != ColumnType::Binary {

@@ -1,12 +1,12 @@
-//! Columns of fixed width, encoded a page frame at a time: constant, narrow, decimal, bits, fixed.
+//! Encoding of fixed-width columns, a page frame at a time: constant, narrow, decimal, bits, fixed.
 //!
 //! - E1. A frame's encoding is chosen from its own values alone, so that frames can be encoded as
 //!   soon as their rows are in order.
-//! - E2. Where a row is NULL the code is 0 (F3 of the page frame), and bounds do not see it.
+//! - E2. The code of a NULL is 0 (F3 of the page frame), and bounds ignore it.
 //! - E3. A NaN is stored with one bit pattern, `f64::NAN`'s.
 //!
-//! The loops are free functions over slices without branches on values; `benches/segment.rs` has
-//! their figures. Not here: strings (`strings`), reading (`decode`).
+//! The loops are free functions over slices without branches on values; `benches/segment.rs`
+//! measures them. Not here: strings (`strings`), reading (`decode`).
 
 pub(super) mod kernels;
 pub(super) mod zones;
@@ -24,22 +24,23 @@ use zones::{
 
 pub(super) const ZONE_ROWS: usize = 4_096;
 const _: () = assert!(ZONE_ROWS as u64 == limits::ZONE_ROWS.0);
-/// Where regions begin.
+/// The alignment of regions.
 pub(super) const REGION_ALIGN: usize = 64;
 const _: () = assert!(REGION_ALIGN as u64 == limits::REGION_ALIGN_BYTES);
 pub(crate) const FRAME_ROWS: usize = 65_536;
 const _: () = assert!(FRAME_ROWS as u64 == limits::FRAME_ROWS.0);
 
-/// A column that is complete: its bytes, and a footer whose offsets count from the first of them.
+/// A complete encoded column: its bytes, and a footer whose offsets count from the first of them.
 #[derive(Debug)]
 pub struct EncodedColumn {
     /// All regions, each aligned to `limits::REGION_ALIGN_BYTES`.
     pub bytes: Vec<u8>,
-    /// Its footer; offsets are relative to `bytes`.
+    /// The footer; offsets are relative to `bytes`.
     pub footer: ColumnFooter,
 }
 
-/// Which rows of a page frame have a value: a bit a row, least first. `None`: all of them.
+/// The rows of a page frame that have a value: a bit for each row, least significant first. `None`:
+/// all rows.
 pub type Validity<'a> = Option<&'a [u64]>;
 
 /// Encodes one column of one segment.
@@ -49,11 +50,11 @@ pub struct ColumnEncoder {
     pub(super) zones: Vec<u8>,
     pub(super) footer: ColumnFooter,
     scratch: Scratch,
-    /// Where in `bytes` a region may begin.
+    /// The alignment of regions in `bytes`.
     region_align: usize,
 }
 
-/// Memory that frames share.
+/// Working memory that frames share.
 #[derive(Debug, Default)]
 struct Scratch {
     scaled: Vec<i64>,
@@ -61,15 +62,15 @@ struct Scratch {
 }
 
 impl ColumnEncoder {
-    /// Encodes into `bytes`, which is recycled memory and comes back in `finish`.
+    /// Encodes into `bytes`, which is recycled memory and is returned by `finish`.
     #[must_use]
     pub fn new(id: ColumnId, ty: ColumnType, mut bytes: Vec<u8>) -> ColumnEncoder {
         bytes.clear();
         ColumnEncoder::behind(id, ty, bytes, REGION_ALIGN)
     }
 
-    /// Encodes behind what `bytes` has already: offsets count from its beginning, and regions begin
-    /// at multiples of `region_align`.
+    /// Encodes after the existing content of `bytes`: offsets count from its beginning, and regions
+    /// begin at multiples of `region_align`.
     pub(super) fn behind(
         id: ColumnId,
         ty: ColumnType,
@@ -91,7 +92,7 @@ impl ColumnEncoder {
     }
 
     /// Appends a page frame; all but the last have `limits::FRAME_ROWS` rows. The values are
-    /// scratch: what stands under a NULL is overwritten.
+    /// working memory: those under a NULL are overwritten.
     ///
     /// # Panics
     /// If the values are not of the column's physical type, or there are too many (F1).
@@ -119,7 +120,7 @@ impl ColumnEncoder {
     /// The encoded column.
     #[must_use]
     pub fn finish(mut self) -> EncodedColumn {
-        // A dictionary has set its own bounds: its zones are not values.
+        // A dictionary column has set its own bounds: its zones hold codes, not values.
         if self.footer.dictionary.is_none() {
             self.footer.bounds = whole_bounds(self.footer.ty, &self.zones);
         }
@@ -128,7 +129,7 @@ impl ColumnEncoder {
         EncodedColumn { bytes: self.bytes, footer: self.footer }
     }
 
-    /// Appends a region, aligned, and returns where it is.
+    /// Appends a region, aligned, and returns its position.
     pub(super) fn append_region(&mut self, write: impl FnOnce(&mut Vec<u8>, &[u8])) -> Region {
         self.bytes.resize(self.bytes.len().next_multiple_of(self.region_align), 0);
         let start = self.bytes.len();
@@ -144,7 +145,7 @@ impl ColumnEncoder {
             for word in &words[..rows.div_ceil(64)] {
                 self.bytes.extend_from_slice(&word.to_le_bytes());
             }
-            // From the start of the region, wherever that is.
+            // Relative to the start of the region, whatever its alignment.
             let validity_bytes = (self.bytes.len() - start).next_multiple_of(REGION_ALIGN);
             self.bytes.resize(start + validity_bytes, 0);
             self.footer.null_count += null_count(words, rows) as u64;
@@ -160,7 +161,7 @@ impl ColumnEncoder {
         self.zones.extend_from_slice(&zone.encode());
     }
 
-    /// A frame of which no row has a value.
+    /// Encodes a frame without values.
     pub(super) fn push_null(&mut self, rows: usize) -> FrameFooter {
         self.footer.null_count += rows as u64;
         for _ in 0..rows.div_ceil(ZONE_ROWS) {
@@ -170,7 +171,7 @@ impl ColumnEncoder {
     }
 
     fn push_integers<T: Integer>(&mut self, values: &mut [T], valid: Validity<'_>) -> FrameFooter {
-        // The bounds of the frame are those of its zones, so that values are looked at once.
+        // The bounds of the frame are those of its zones, so that values are read once.
         let mut zones = [Zone::EMPTY; FRAME_ROWS / ZONE_ROWS];
         let mut whole: Option<(T, T)> = None;
         for (index, (values, zone)) in values.chunks(ZONE_ROWS).zip(&mut zones).enumerate() {
@@ -229,7 +230,7 @@ impl ColumnEncoder {
         if min == max {
             return self.end_frame(start, frame);
         }
-        // The difference may pass the range of i128: then the values stay as they are.
+        // The difference may exceed the range of i128: then the values are stored unencoded.
         let range = max.checked_sub(min).and_then(|range| u64::try_from(range).ok());
         let Some(range) = range else {
             for value in &*values {
@@ -249,7 +250,7 @@ impl ColumnEncoder {
 
     fn push_bits(&mut self, values: &mut [u8], valid: Validity<'_>) -> FrameFooter {
         let Some((min, max)) = bounds(values, valid) else { return self.push_null(values.len()) };
-        // Under a NULL stands a clear bit (E2).
+        // The bit under a NULL is clear (E2).
         fill_nulls(values, valid, if min == max { min } else { 0 });
         for (index, zone) in values.chunks(ZONE_ROWS).enumerate() {
             self.push_zone(integer_zone(zone, valid, index));
@@ -381,38 +382,39 @@ impl ColumnEncoder {
     }
 }
 
-/// The values of one page frame in memory that may be overwritten.
+/// The values of one page frame in memory; they may be overwritten.
 #[derive(Debug)]
 pub enum FrameValues<'a> {
     /// BOOLEAN: 0 or 1.
     Bits(&'a mut [u8]),
-    /// TINYINT
+    /// TINYINT.
     I8(&'a mut [i8]),
-    /// SMALLINT
+    /// SMALLINT.
     I16(&'a mut [i16]),
-    /// INT, DATE
+    /// INT, DATE.
     I32(&'a mut [i32]),
-    /// BIGINT, timestamps
+    /// BIGINT, timestamps.
     I64(&'a mut [i64]),
-    /// UTINYINT
+    /// UTINYINT.
     U8(&'a mut [u8]),
-    /// USMALLINT
+    /// USMALLINT.
     U16(&'a mut [u16]),
-    /// UINT, IPV4
+    /// UINT, IPV4.
     U32(&'a mut [u32]),
-    /// UBIGINT
+    /// UBIGINT.
     U64(&'a mut [u64]),
-    /// DECIMAL
+    /// DECIMAL.
     I128(&'a mut [i128]),
-    /// FLOAT
+    /// FLOAT.
     F32(&'a mut [f32]),
-    /// DOUBLE
+    /// DOUBLE.
     F64(&'a mut [f64]),
-    /// UUID
+    /// UUID.
     Fixed16(&'a mut [[u8; 16]]),
 }
 
-/// A page frame of values of each type, kept from frame to frame: what [`FrameValues`] are of.
+/// Buffers for a page frame of values of each type, which [`FrameValues`] borrow; kept from frame
+/// to frame.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "the names are those of the types")]
 pub struct FrameBuffers {
@@ -420,7 +422,7 @@ pub struct FrameBuffers {
     pub i16: Vec<i16>,
     pub i32: Vec<i32>,
     pub i64: Vec<i64>,
-    /// Bits too.
+    /// Also used for bits.
     pub u8: Vec<u8>,
     pub u16: Vec<u16>,
     pub u32: Vec<u32>,

@@ -1,15 +1,15 @@
 //! FSST: strings compressed one by one with a table of up to 255 symbols of 1 to 8 bytes.
 //!
 //! - X1. A table's bytes are: count, a length per symbol, eight bytes per symbol.
-//! - X2. `decompress(compress(s)) == s`, each string alone.
+//! - X2. `decompress(compress(s)) == s`, for each string on its own.
 //!
-//! The algorithm is in the `fsst` library. Not here: where compression pays (`strings`).
+//! The algorithm is in the `fsst` library. Not here: the decision to compress (`strings`).
 
 #![expect(unsafe_code, reason = "fsst writes into spare capacity")]
 
 use fsst::{Compressor, Decompressor, Symbol};
 
-/// Strings are sampled until this many bytes are at hand; more make no better table.
+/// Bytes of sampled strings; more make no better table.
 const TRAINING_BYTES: usize = 64 << 10;
 
 /// A trained table, ready to compress.
@@ -26,7 +26,7 @@ impl Encoder {
     pub(super) fn train<'a>(count: usize, text: impl Fn(usize) -> &'a [u8]) -> Encoder {
         let mut sample: Vec<&[u8]> = Vec::new();
         let mut bytes = 0;
-        // A stride without a divisor in common with most counts visits all regions early.
+        // This stride has no common divisor with most counts, so that it visits all regions early.
         let stride = (count / 509).max(1);
         let mut index = 0;
         while index < count && bytes < TRAINING_BYTES {
@@ -40,7 +40,7 @@ impl Encoder {
         Encoder(Compressor::train(&sample))
     }
 
-    /// X1.
+    /// The bytes of the table (X1).
     pub(super) fn table(&self) -> Vec<u8> {
         let symbols = self.0.symbol_table();
         let count = u8::try_from(symbols.len()).expect("an FSST table has at most 255 symbols");
@@ -52,13 +52,13 @@ impl Encoder {
         bytes
     }
 
-    /// Appends the compressed form of every text, and where each ends.
+    /// Appends the compressed form of every string, and its end to `ends`.
     pub(super) fn compress(&self, texts: &[&[u8]], out: &mut Vec<u8>, ends: &mut Vec<u64>) {
         self.0.compress_bulk_into::<{ Compressor::DEFAULT_BULK_LANES }>(texts, out, ends);
     }
 }
 
-/// The most bytes that a code stands for.
+/// Maximal length of a symbol of the table.
 pub(super) const SYMBOL_BYTES: usize = 8;
 
 /// A table, ready to decompress.
@@ -69,7 +69,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// The decoder of a table's bytes; `None` if they are no table (X1).
+    /// The decoder of a table's bytes; `None` if they are not a table (X1).
     pub(super) fn new(table: &[u8]) -> Option<Decoder> {
         let (&count, rest) = table.split_first()?;
         let count = count as usize;
@@ -77,7 +77,7 @@ impl Decoder {
             return None;
         }
         let (lengths_given, symbols_given) = rest.split_at(count);
-        // A code that the table does not define stands for one zero byte.
+        // A code that the table does not define is decoded as one zero byte.
         let mut symbols = Box::new([Symbol::from_u8(0); 255]);
         let mut lengths = Box::new([1_u8; 255]);
         for (index, symbol) in symbols_given.as_chunks::<8>().0.iter().enumerate() {
@@ -90,7 +90,8 @@ impl Decoder {
         Some(Decoder { symbols, lengths })
     }
 
-    /// The first eight bytes of a compressed string's text, as `zones::prefix` has them.
+    /// The first eight bytes of a compressed string after decompression, in the form of
+    /// `zones::prefix`.
     #[inline]
     pub(super) fn prefix(&self, compressed: &[u8]) -> u64 {
         let (mut word, mut bits) = (0_u64, 0_u32);
@@ -109,7 +110,7 @@ impl Decoder {
         word.swap_bytes()
     }
 
-    /// The bytes of a compressed string's text.
+    /// The length of a compressed string after decompression.
     pub(super) fn plain_bytes(&self, compressed: &[u8]) -> usize {
         let mut codes = compressed.iter();
         let mut bytes = 0;
@@ -122,23 +123,24 @@ impl Decoder {
         bytes
     }
 
-    /// Appends the text of a compressed string.
+    /// Appends the decompressed form of a compressed string.
     pub(super) fn decompress(&self, compressed: &[u8], out: &mut Vec<u8>) {
-        // An escape without its byte at the end: only in a damaged file, and then no text.
+        // An escape without its byte at the end occurs only in a damaged file, and is decoded as no
+        // text.
         if ends_inside_an_escape(compressed) {
             return;
         }
         let decompressor = Decompressor::new(&self.symbols, &self.lengths);
         out.reserve(decompressor.max_decompression_capacity(compressed) + 8);
         let written = decompressor.decompress_into(compressed, out.spare_capacity_mut());
-        // SAFETY: the function has initialised so many bytes of the spare capacity.
+        // SAFETY: the function has initialised `written` bytes of the spare capacity.
         unsafe { out.set_len(out.len() + written) }
     }
 }
 
 fn ends_inside_an_escape(compressed: &[u8]) -> bool {
-    // An escape takes the byte behind it, so it is open at the end if an odd run of escapes ends
-    // there: a byte before such a run is either a code or itself escaped.
+    // An escape takes the byte after it, so it is incomplete if an odd run of escapes ends the
+    // string: a byte before such a run is either a code or itself escaped.
     let run = compressed.iter().rev().take_while(|&&code| code == 255).count();
     run % 2 == 1
 }

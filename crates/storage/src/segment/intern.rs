@@ -1,16 +1,16 @@
-//! Distinct strings and their numbers: what an import worker keeps per text column, and how a
-//! dictionary finds its values.
+//! Interner: numbers distinct strings. Import workers keep one for each string column, and
+//! dictionaries find their values with it.
 //!
-//! - N1. Numbers are given in the order of first sight, from 0, without gaps.
+//! - N1. Numbers are assigned in the order of first occurrence, from 0, without gaps.
 //! - N2. `text(intern(s)) == s`.
 //!
-//! Open addressing over hashes; a string of up to sixteen bytes is compared by its two words,
-//! which are kept in the slot, so that a hit on a short string touches one cache line.
+//! Open addressing over hashes; a string of up to sixteen bytes is compared by its two words, which
+//! are kept in the slot, so that a hit on a short string reads one cache line.
 
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 
-/// Distinct strings under consecutive numbers.
+/// Distinct strings with consecutive numbers.
 #[derive(Debug)]
 pub struct Interner {
     slots: Vec<Slot>,
@@ -29,10 +29,10 @@ struct Slot {
     id: u32,
 }
 
-/// All strings of an interner together stay below this, so that offsets are four bytes.
+/// Bound of the bytes of all strings of an interner, so that offsets have four bytes.
 pub const INTERNED_BYTES_MAX: usize = u32::MAX as usize - (64 << 20);
 
-/// Numbers stay below this, so that one bit and one value are free for other meanings.
+/// Bound of the numbers, so that one bit and one value are free for other meanings.
 pub const INTERNED_MAX: u32 = (1 << 31) - 1;
 
 impl Default for Interner {
@@ -52,12 +52,12 @@ impl Interner {
         }
     }
 
-    /// Forgets all strings and keeps the memory.
+    /// Removes all strings and keeps the memory.
     pub fn clear(&mut self) {
         if self.ends.len() * 16 > self.slots.len() {
             self.slots.fill(Slot::default());
         } else {
-            // Few strings in a large table: only their slots are touched.
+            // With few strings in a large table, only their slots are cleared.
             for id in 0..self.ends.len() {
                 let id = u32::try_from(id).expect("N1");
                 let text = self.text(id);
@@ -73,20 +73,20 @@ impl Interner {
         self.bytes.clear();
     }
 
-    /// Forgets all strings, and the memory if it is more than this.
+    /// Removes all strings, and frees the memory if it is more than `bytes`.
     pub fn keep_at_most(&mut self, bytes: usize) {
         if self.memory_bytes() > bytes {
             *self = Interner::default();
         }
     }
 
-    /// How many strings.
+    /// Number of strings.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no string.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -107,7 +107,7 @@ impl Interner {
     /// The string of a number.
     ///
     /// # Panics
-    /// If the number was not given by this interner.
+    /// If the number was not assigned by this interner.
     #[must_use]
     pub fn text(&self, id: u32) -> &[u8] {
         let id = id as usize;
@@ -115,14 +115,14 @@ impl Interner {
         &self.bytes[start..self.ends[id] as usize]
     }
 
-    /// The number of a string, if it was seen.
+    /// The number of a string, if it is in the interner.
     #[must_use]
     #[inline]
     pub fn find(&self, text: &[u8]) -> Option<u32> {
         self.probe(text, words(text)).ok()
     }
 
-    /// The number of a string, a new one at first sight. `None` if there is no room for it.
+    /// The number of a string; a new string gets a new one. `None` if there is no room for it.
     #[inline]
     pub fn intern(&mut self, text: &[u8]) -> Option<u32> {
         let key = words(text);
@@ -132,7 +132,7 @@ impl Interner {
         }
     }
 
-    /// Either the number of `text` or the free slot where it belongs.
+    /// Returns the number of `text`, or the free slot for it.
     #[inline]
     fn probe(&self, text: &[u8], key: [u64; 2]) -> Result<u32, usize> {
         let len = wanted_len(text);
@@ -155,7 +155,7 @@ impl Interner {
     #[inline]
     fn home(&self, text: &[u8], key: [u64; 2]) -> usize {
         let hash = if text.len() <= 16 {
-            // Two multiplications; the length keeps "" apart from "\0".
+            // Two multiplications; the length distinguishes "" from "\0".
             let mixed = (key[0] ^ text.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let mixed = (mixed ^ mixed >> 32 ^ key[1]).wrapping_mul(0xD6E8_FEB8_6659_FD93);
             mixed ^ mixed >> 32

@@ -1,12 +1,12 @@
-//! Puts columns of a segment one behind the other into memory: an image of what would be its file.
+//! Writing of a segment into memory, as an image with the same bytes as its file.
 //!
-//! - MI1. The bytes are those of a segment from header to trailer, so whoever reads segments reads
-//!   images; `segment::Reader` does not tell them apart.
-//! - MI2. Columns are encoded where they stay: no byte is copied before the whole is complete.
+//! - MI1. The bytes are those of a segment from header to trailer, so code that reads segments
+//!   reads images; `segment::Reader` does not distinguish them.
+//! - MI2. Columns are encoded in their final place: no byte is copied before the image is complete.
 //!
-//! Nothing is aligned to pages here, since nothing is read or dropped alone; and regions of images
-//! with few rows stand close, since they are written to the log. Not here: files (`write`), which
-//! rows (`crate::image`).
+//! Nothing is aligned to pages here, because no region is read or dropped on its own; and regions
+//! of images with few rows are not padded, because images are written to the log. Not here: files
+//! (`write`), the choice of rows (`crate::image`).
 
 use tidegate_model::layout::ColumnFooter;
 use tidegate_model::{ColumnId, ColumnType, limits};
@@ -15,25 +15,25 @@ use super::encode::{ColumnEncoder, EncodedColumn, REGION_ALIGN};
 use super::write::{append_footer, append_header};
 use super::{SegmentMeta, WriterSpec};
 
-/// A segment on its way into memory.
+/// A segment that is being written into memory.
 #[derive(Debug)]
 pub struct ImageWriter {
     spec: WriterSpec,
-    /// All that there is so far; an encoder has it while a column is encoded.
+    /// The bytes so far; an encoder owns them while a column is encoded.
     bytes: Vec<u8>,
     columns: Vec<ColumnFooter>,
     region_align: usize,
 }
 
 impl ImageWriter {
-    /// A segment without columns, which takes shape in `bytes`: recycled memory.
+    /// A segment without columns, written into `bytes`, which is recycled memory.
     #[must_use]
     pub fn new(spec: WriterSpec, mut bytes: Vec<u8>) -> ImageWriter {
         assert!(0 < spec.rows.0 && spec.rows <= limits::SEGMENT_ROWS, "G1");
         bytes.clear();
         append_header(&mut bytes);
-        // Vectors want codes at cache lines; a few codes do not care, and padding would be most of
-        // the image.
+        // Vector instructions need codes at cache lines; for a few codes the alignment does not
+        // matter, and padding would be most of the image.
         let region_align = if spec.rows < limits::ZONE_ROWS { 1 } else { REGION_ALIGN };
         ImageWriter { spec, bytes, columns: Vec::new(), region_align }
     }
@@ -44,13 +44,13 @@ impl ImageWriter {
         self.bytes.len()
     }
 
-    /// Begins a column: the next call is `add`.
+    /// Starts a column: the next call is `add`.
     pub fn begin(&mut self, id: ColumnId, ty: ColumnType) -> ColumnEncoder {
         assert!(!self.bytes.is_empty(), "the last column was added");
         ColumnEncoder::behind(id, ty, std::mem::take(&mut self.bytes), self.region_align)
     }
 
-    /// Ends the column that was begun.
+    /// Ends the column that was started.
     ///
     /// # Panics
     /// If it has another number of page frames than the segment.
@@ -60,7 +60,7 @@ impl ImageWriter {
         self.columns.push(column.footer);
     }
 
-    /// All bytes, header to trailer, and what a log record says of them.
+    /// All bytes, from header to trailer, and the description for a log record.
     #[must_use]
     pub fn finish(self) -> (SegmentMeta, Vec<u8>) {
         let ImageWriter { spec, mut bytes, columns, .. } = self;

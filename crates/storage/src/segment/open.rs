@@ -1,11 +1,12 @@
-//! Readers that are open: a bounded number of them, for all tables of a database.
+//! A cache of open segment readers: a bounded number of them, for all tables of a database.
 //!
-//! - OR1. At most `max` readers of files are open for the sake of the next use; a query that uses
-//!   one keeps it, whatever becomes of its place here. Each is a mapping, of which a process may
-//!   have 65,530 by default, and the memory of its footer.
-//! - OR2. The reader that is closed is one that was not used since it was passed over.
+//! - OR1. At most `max` readers of files stay open for later use; a query that uses one keeps it,
+//!   even if it is evicted here. Each is a mapping, of which a process may have 65,530 by default,
+//!   and the memory of its footer.
+//! - OR2. The evicted reader is one that was not used since it was last passed over (second
+//!   chance).
 //!
-//! Not here: what a reader is (`read`), and the files (`snapshot`).
+//! Not here: the readers themselves (`read`), and the files (`snapshot`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,18 +15,18 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use super::Reader;
 use crate::error::Result;
 
-/// The place of the reader of one segment.
+/// The slot of the reader of one segment.
 #[derive(Debug, Default)]
 pub(crate) struct ReaderSlot {
     reader: RwLock<Option<Arc<Reader>>>,
     is_used: AtomicBool,
 }
 
-/// The readers of a database that are open (OR1).
+/// The open readers of a database (OR1).
 #[derive(Debug)]
 pub(crate) struct OpenReaders {
     max: usize,
-    /// In the order in which they were opened, or passed over (OR2). Some may be gone.
+    /// The slots in the order in which they were opened, or passed over (OR2). Some may be dropped.
     slots: Mutex<VecDeque<Weak<ReaderSlot>>>,
 }
 
@@ -34,15 +35,15 @@ impl ReaderSlot {
     pub(crate) fn get(&self) -> Option<Arc<Reader>> {
         let reader = self.reader.read().unwrap_or_else(PoisonError::into_inner);
         let reader = reader.as_ref().map(Arc::clone)?;
-        // Written only if it changes, so that threads share the line.
+        // Written only if it changes, so that threads share the cache line.
         if !self.is_used.load(Ordering::Relaxed) {
             self.is_used.store(true, Ordering::Relaxed);
         }
         Some(reader)
     }
 
-    /// Keeps a reader open, and returns it, or the one of a thread that came first; `true` if it is
-    /// this one.
+    /// Stores a reader, and returns it, or the one that another thread stored first; `true` if it
+    /// is this one.
     pub(crate) fn keep(&self, opened: Reader) -> (Arc<Reader>, bool) {
         let mut reader = self.reader.write().unwrap_or_else(PoisonError::into_inner);
         self.is_used.store(true, Ordering::Relaxed);
@@ -53,19 +54,19 @@ impl ReaderSlot {
     }
 
     fn close(&self) {
-        // It may be the last reference, whose memory is unmapped.
+        // Dropping the last reference unmaps the memory.
         let reader = self.reader.write().unwrap_or_else(PoisonError::into_inner).take();
         drop(reader);
     }
 }
 
 impl OpenReaders {
-    /// Readers of at most `max` segments.
+    /// A cache of at most `max` readers.
     pub(crate) fn new(max: usize) -> OpenReaders {
         OpenReaders { max: max.max(1), slots: Mutex::default() }
     }
 
-    /// Returns the reader of a slot, which `open` makes if it is closed.
+    /// Returns the reader of a slot; calls `open` if it is closed.
     pub(crate) fn reader(
         &self,
         slot: &Arc<ReaderSlot>,
@@ -81,7 +82,7 @@ impl OpenReaders {
         Ok(reader)
     }
 
-    /// Takes note of a slot whose reader was opened, and closes others for it.
+    /// Adds a slot whose reader was opened, and evicts others for it.
     fn note(&self, opened: &Arc<ReaderSlot>) {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.push_back(Arc::downgrade(opened));
@@ -89,7 +90,7 @@ impl OpenReaders {
         while slots.len() > self.max {
             let oldest = slots.pop_front().expect("there are more than `max`");
             let Some(slot) = oldest.upgrade() else { continue };
-            // After a round all have been passed over once.
+            // After one round every slot has been passed over once.
             if passed_over <= self.max && slot.is_used.swap(false, Ordering::Relaxed) {
                 passed_over += 1;
                 slots.push_back(oldest);
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
     use crate::image::tests::image_of_one_row;
 
-    /// Slots, of which some are used; which are open afterwards.
+    /// Uses the slots of `uses`, and compares the slots that are open afterwards.
     fn check(max: usize, uses: &[usize], expected: &[usize]) {
         let readers = OpenReaders::new(max);
         let slots: Vec<Arc<ReaderSlot>> = (0..8).map(|_| Arc::default()).collect();
@@ -127,7 +128,7 @@ mod tests {
         check(3, &[0, 1, 2], &[0, 1, 2]);
         check(3, &[0, 1, 2, 3, 4, 5, 6, 7], &[5, 6, 7]);
         check(1, &[0, 1, 2, 2, 2], &[2]);
-        // One that is used again is passed over once.
+        // A slot that is used again is passed over once.
         check(3, &[0, 1, 2, 3, 1, 4], &[1, 3, 4]);
         check(3, &[0, 1, 2, 3, 1, 4, 5], &[1, 4, 5]);
         check(3, &[0, 1, 2, 3, 1, 4, 5, 6], &[4, 5, 6]);

@@ -1,9 +1,9 @@
-//! A segment, its file mapped or its bytes in memory: page frames as encoded slices, checked at
-//! first touch.
+//! Reader of a segment in a mapped file or in memory: page frames as encoded slices, checked on
+//! first use.
 //!
-//! - R1. `open` reads header, trailer and footer only; no column is touched.
-//! - R2. A region is used only after its CRC was found right once since open (G4), and only
-//!   through lengths that its footer allows: a damaged file gives errors, never a panic.
+//! - R1. `open` reads header, trailer and footer only, and no column.
+//! - R2. A region is used only after its CRC was found correct once since open (G4), and only with
+//!   lengths that its footer allows: a damaged file causes errors, never a panic.
 //!
 //! Not here: Arrow arrays (`decode`).
 
@@ -31,26 +31,26 @@ use super::{Damage, SegmentMeta};
 use crate::error::{Error, Result};
 use crate::symbols::SymbolTables;
 
-/// A segment, open for reading.
+/// An open segment.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
     bytes: Bytes,
     footer: SegmentFooter,
-    /// A bit for every region: set once its CRC was right.
+    /// A bit for every region: set once its CRC was found correct.
     checked: Vec<AtomicU64>,
-    /// Dictionaries as Arrow views, decoded at first use.
+    /// Dictionaries as Arrow views, decoded on first use.
     pub(super) dictionaries: Vec<OnceLock<DecodedDictionary>>,
 }
 
-/// Where a segment's bytes are.
+/// The place of a segment's bytes.
 #[derive(Debug)]
 enum Bytes {
     Mapped(Mapping),
     Image(ImageBytes),
 }
 
-/// The bytes of an image: on the heap, or in a part of a file that holds several.
+/// The bytes of an image: on the heap, or in a part of a file that contains several.
 #[derive(Debug, Clone)]
 pub(crate) enum ImageBytes {
     Heap(Arc<[u8]>),
@@ -81,11 +81,11 @@ impl std::ops::Deref for ImageBytes {
     }
 }
 
-/// Page frames of a column that are asked for with the one that is read: a disk reads them as one
-/// piece, and no more than half a megabyte of narrow codes is read for nothing.
+/// Page frames of a column that are requested with the one being read: a disk reads them in one
+/// request, and at most half a megabyte of narrow codes is read unnecessarily.
 const FRAMES_AHEAD: usize = 4;
 
-/// The regions of a column that are not frames come first in `Reader::checked`.
+/// The regions of a column other than its frames, which come first in `Reader::checked`.
 const DICTIONARY: usize = 0;
 const STRING_TABLE: usize = 1;
 const ZONES: usize = 2;
@@ -96,7 +96,7 @@ impl Reader {
     ///
     /// # Errors
     /// If the file is missing, has another length, is of a newer version, or its footer is not the
-    /// one that was committed.
+    /// committed one.
     pub fn open(
         disk: &dyn Disk,
         path: &Path,
@@ -118,7 +118,7 @@ impl Reader {
         Reader::of_image(ImageBytes::Heap(bytes), table, meta)
     }
 
-    /// As `in_memory`, wherever the bytes of the image are.
+    /// As `in_memory`, for an image on the heap or in a file.
     pub(crate) fn of_image(
         bytes: ImageBytes,
         table: TableId,
@@ -150,25 +150,25 @@ impl Reader {
         Ok(Reader { path, bytes, footer, checked, dictionaries })
     }
 
-    /// What the segment says of itself.
+    /// The footer of the segment.
     #[must_use]
     pub fn footer(&self) -> &SegmentFooter {
         &self.footer
     }
 
-    /// Its file; of a segment in memory, what messages call it.
+    /// The path of the file; for a segment in memory, its name in messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The size of its file, or how much memory it takes.
+    /// The size of the file, or of the memory.
     #[must_use]
     pub fn mapped_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// Asks for all its bytes, for who reads them from the first to the last.
+    /// Requests all bytes, for a reader that reads them sequentially.
     pub(super) fn will_need_all(&self) {
         match &self.bytes {
             Bytes::Mapped(mapping) => mapping.will_need(0..mapping.len()),
@@ -182,13 +182,13 @@ impl Reader {
         &self.bytes
     }
 
-    /// How many page frames.
+    /// Number of page frames.
     #[must_use]
     pub fn frame_count(&self) -> u64 {
         self.footer.rows.frames()
     }
 
-    /// How many rows a page frame has.
+    /// Number of rows of a page frame.
     #[must_use]
     pub fn frame_rows(&self, frame: u64) -> usize {
         let before = frame * limits::FRAME_ROWS.0;
@@ -196,10 +196,10 @@ impl Reader {
         usize::try_from(rows).expect("65,536 at most")
     }
 
-    /// A page frame of these columns; one that the segment does not have is NULL.
+    /// A page frame of these columns; a column that the segment does not have is NULL.
     ///
     /// # Errors
-    /// If a region's CRC is wrong or its bytes are not what the footer says.
+    /// If the CRC of a region is wrong or its bytes do not match the footer.
     pub fn frame(&self, frame: u64, columns: &[Column]) -> Result<PageFrame<'_>> {
         let slices = columns.iter().map(|column| self.slice(frame, column));
         Ok(PageFrame::new(self.frame_rows(frame), slices.collect::<Result<_>>()?))
@@ -208,7 +208,7 @@ impl Reader {
     /// Rows of a page frame as Arrow arrays.
     ///
     /// # Errors
-    /// As `frame`; also if text is not UTF-8 or a code is not in its dictionary.
+    /// As `frame`; also if a string is not UTF-8 or a code is not in its dictionary.
     pub fn arrays(
         &self,
         frame: u64,
@@ -227,7 +227,8 @@ impl Reader {
             .collect()
     }
 
-    /// The rows whose designated timestamp lies in `range`: they are sorted (G2), so it is a range.
+    /// The rows whose designated timestamp is in `range`: rows are sorted (G2), so it is a row
+    /// range.
     ///
     /// # Errors
     /// As `frame`.
@@ -283,12 +284,12 @@ impl Reader {
     /// Reads every byte: every CRC, every zone against its values, the order of rows.
     ///
     /// # Errors
-    /// The first thing that is not as it should be.
+    /// The first damage found.
     pub fn verify(&self, schema: &Schema, symbols: &SymbolTables) -> Result<()> {
         super::verify::verify(self, schema, symbols)
     }
 
-    /// Where in the footer a column is.
+    /// The position of a column in the footer.
     pub(super) fn position(&self, column: &Column) -> Option<usize> {
         self.footer.columns.binary_search_by_key(&column.id, |footer| footer.id).ok()
     }
@@ -340,7 +341,7 @@ impl Reader {
         Ok(parts.encoded(dictionary, table))
     }
 
-    /// The column's dictionary as it is stored.
+    /// The column's dictionary in its stored form.
     pub(super) fn dictionary(&self, position: usize) -> Result<Option<Dictionary<'_>>> {
         let column = &self.footer.columns[position];
         let Some(dictionary) = column.dictionary else { return Ok(None) };
@@ -384,12 +385,12 @@ impl Reader {
         Ok(Some(self.dictionaries[position].get_or_init(|| decoded)))
     }
 
-    /// The bytes of a region, their CRC compared if it is the first touch (R2).
+    /// The bytes of a region; their CRC is compared on first use (R2).
     fn checked(&self, position: usize, part: usize, region: Region) -> Result<&[u8]> {
         self.checked_by(position, part, region, |_| None)
     }
 
-    /// As `checked`; at the first touch the bytes must also be without `fault`.
+    /// As `checked`; on first use, `fault` must find no damage in the bytes.
     fn checked_by(
         &self,
         position: usize,
@@ -416,7 +417,7 @@ impl Reader {
         Ok(bytes)
     }
 
-    /// At the first touch of a region: it and the next page frames of the column will be read.
+    /// Requests a region on its first use, and the next page frames of the column.
     fn read_ahead(&self, position: usize, part: usize, region: Region) {
         let Bytes::Mapped(mapping) = &self.bytes else { return };
         let ask = |region: Region| {
@@ -442,7 +443,6 @@ impl Reader {
     }
 }
 
-/// Whether there are as many bytes as were committed, and enough to be a segment.
 /// The name of an image in messages.
 pub(crate) fn image_path(table: TableId, meta: &SegmentMeta) -> PathBuf {
     PathBuf::from(format!("segment {} of table {table} in memory", meta.id))
@@ -465,7 +465,7 @@ pub(super) fn footer_of(path: &Path, bytes: &[u8]) -> Result<(SegmentFooter, u32
     read_footer(path, bytes)
 }
 
-/// Header, trailer and footer of a whole file, and the footer's CRC.
+/// Checks header, trailer and footer of a whole file; returns the footer and its CRC.
 fn read_footer(path: &Path, bytes: &[u8]) -> Result<(SegmentFooter, u32)> {
     let damaged = |offset: usize, damage| Error::segment(path, offset as u64, damage);
     let version_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
@@ -473,7 +473,7 @@ fn read_footer(path: &Path, bytes: &[u8]) -> Result<(SegmentFooter, u32)> {
         return Err(damaged(0, Damage::NotASegment));
     }
     let trailer_start = bytes.len() - SEGMENT_TRAILER_BYTES;
-    // Every version says it twice, so that damage is told from a newer one.
+    // Every version stores the number twice, so that damage is distinguished from a newer version.
     let (version, again) = (version_at(8), version_at(bytes.len() - 12));
     if version > SEGMENT_VERSION && version == again {
         return Err(Error::NewerFormat { path: path.to_owned(), version, known: SEGMENT_VERSION });
@@ -504,7 +504,7 @@ fn read_footer(path: &Path, bytes: &[u8]) -> Result<(SegmentFooter, u32)> {
     Ok((footer, crc))
 }
 
-/// What a page frame of one column is made of.
+/// The inputs for decoding a page frame of one column.
 struct FrameParts<'a> {
     rows: usize,
     ty: ColumnType,
@@ -513,7 +513,7 @@ struct FrameParts<'a> {
 }
 
 impl<'a> FrameParts<'a> {
-    /// Validity and values, `None` if the bytes do not fit the footer.
+    /// Validity and values; `None` if the bytes do not fit the footer.
     fn encoded(
         &self,
         dictionary: Option<Dictionary<'a>>,
@@ -571,7 +571,7 @@ impl<'a> FrameParts<'a> {
         })
     }
 
-    /// Whether the encoding is one that columns of this type have.
+    /// Returns true if columns of this type can have the encoding.
     fn fits(&self, encoded: &Encoded<'_>) -> bool {
         let physical = self.ty.physical();
         match encoded {
@@ -599,7 +599,7 @@ impl<'a> FrameParts<'a> {
     }
 }
 
-/// The bytes of a page frame behind its validity bitmap, `None` if there are too few.
+/// The bytes of a page frame after its validity bitmap; `None` if there are too few.
 fn values_of(frame: FrameFooter, rows: usize, bytes: &[u8]) -> Option<&[u8]> {
     if !frame.has_validity {
         return Some(bytes);
@@ -608,7 +608,7 @@ fn values_of(frame: FrameFooter, rows: usize, bytes: &[u8]) -> Option<&[u8]> {
     bytes.get((rows.div_ceil(64) * 8).next_multiple_of(align)..)
 }
 
-/// The offsets of so many strings, `None` if there are too few bytes.
+/// The offsets of `count` strings; `None` if there are too few bytes.
 fn offsets(bytes: &[u8], count: usize) -> Option<&[[u8; 4]]> {
     let offsets_bytes = count.checked_add(1)?.checked_mul(4)?;
     Some(bytes.get(..offsets_bytes)?.as_chunks::<4>().0)
@@ -618,8 +618,8 @@ fn ascend(offsets: &[[u8; 4]]) -> bool {
     offsets.is_sorted_by_key(|offset| u32::from_le_bytes(*offset))
 }
 
-/// Offsets and strings, `None` if there are too few bytes. Offsets were found to ascend when they
-/// were first touched.
+/// Offsets and strings; `None` if there are too few bytes. Offsets were checked to ascend on first
+/// use.
 fn parse_strings<'a>(
     bytes: &'a [u8],
     count: usize,

@@ -1,11 +1,11 @@
-//! Columns of strings: a dictionary of codes, symbols, or one string after the other.
+//! Encoding of string columns: a dictionary of codes, symbols, or contiguous strings.
 //!
-//! - D1. A dictionary is sorted by bytes and every value is used: codes compare as texts do.
-//! - D2. Strings are compressed (FSST, each alone) only where that saves a tenth or more: of a page
-//!   frame or dictionary, or, if whoever holds the rows has compressed them before, of what the
-//!   column's table was trained on.
+//! - D1. A dictionary is sorted by bytes and every value is used: codes compare like the strings.
+//! - D2. Strings are compressed (FSST, each on its own) only where that saves a tenth or more: of a
+//!   page frame or dictionary, or, if the caller passes them already compressed, of the strings
+//!   that the column's table was trained on.
 //!
-//! Not here: finding the distinct values, which whoever holds the rows does best (`intern`).
+//! Not here: finding the distinct values, which the owner of the rows does (`intern`).
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -17,34 +17,34 @@ use super::encode::zones::{code_zone, prefix, string_zone};
 use super::encode::{ColumnEncoder, FRAME_ROWS, Validity, ZONE_ROWS};
 use super::fsst::{Decoder, Encoder, SYMBOL_BYTES};
 
-/// Fewer bytes than this are not worth a table of two kilobytes.
+/// Bytes below which a table of two kilobytes does not pay off.
 const COMPRESSED_FROM_BYTES: usize = 16 << 10;
 
-/// Compresses the strings of one column of one import: trained once, on the first texts that are
-/// enough, since columns look alike from segment to segment.
+/// Compressor for the strings of one column of one import: trained once, on the first strings that
+/// are enough, because a column is similar in all segments.
 #[derive(Debug, Default)]
 pub struct StringCompressor {
     trained: OnceLock<Trained>,
-    /// Texts of several callers, collected until they are enough to train on.
+    /// Strings of several callers, collected until they are enough for training.
     collected: Mutex<Vec<Vec<u8>>>,
     is_off: bool,
 }
 
 #[derive(Debug)]
 struct Trained {
-    /// `None` if the table came from a segment: then texts are compressed already.
+    /// `None` if the table came from a segment: then strings are compressed already.
     encoder: Option<Encoder>,
     decoder: Decoder,
-    /// X1
+    /// The bytes of the table (X1).
     table: Vec<u8>,
-    /// Whether the texts it was trained on shrank by a tenth or more (D2).
+    /// True if the strings it was trained on shrank by a tenth or more (D2).
     is_worthwhile: bool,
 }
 
-/// How strings are handed over.
+/// The form in which strings are passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextForm {
-    /// As they are.
+    /// Uncompressed.
     Raw,
     /// Compressed by the column's [`StringCompressor`].
     Compressed,
@@ -53,30 +53,30 @@ pub enum TextForm {
 /// Rows as strings.
 #[derive(Debug, Clone, Copy)]
 pub struct StringRows<'a> {
-    /// One a row; what stands under a NULL must be empty.
+    /// One string for each row; that of a NULL must be empty.
     pub texts: &'a [&'a [u8]],
-    /// Of all texts.
+    /// The form of all strings.
     pub form: TextForm,
-    /// Over all rows.
+    /// The validity of all rows.
     pub validity: Validity<'a>,
 }
 
-/// Rows as numbers of distinct values.
+/// Rows as indexes of distinct values.
 #[derive(Debug, Clone, Copy)]
 pub struct DictionaryRows<'a> {
-    /// One a row, an index of `values`; what stands under a NULL does not count.
+    /// One index of `values` for each row; that of a NULL is ignored.
     pub ids: &'a [u32],
     /// The distinct values; each is used by a row that is not NULL.
     pub values: &'a [&'a [u8]],
-    /// Of all values.
+    /// The form of all values.
     pub form: TextForm,
-    /// Over all rows.
+    /// The validity of all rows.
     pub validity: Validity<'a>,
 }
 
 impl DictionaryRows<'_> {
-    /// Whether a dictionary is smaller than the texts by enough to be worth its sorting. Offsets
-    /// of values have four bytes, as those of texts would.
+    /// Returns true if a dictionary is so much smaller than the strings that sorting it pays off.
+    /// Offsets of values have four bytes, like those of strings.
     #[must_use]
     pub fn pays_off(&self) -> bool {
         if self.values.len() * 2 <= self.ids.len() {
@@ -90,14 +90,14 @@ impl DictionaryRows<'_> {
 }
 
 impl StringCompressor {
-    /// Compresses nothing.
+    /// A compressor that compresses nothing.
     #[must_use]
     pub fn never() -> StringCompressor {
         StringCompressor { is_off: true, ..StringCompressor::default() }
     }
 
-    /// Of texts that a segment has compressed with this table; `None` if it is none. They can be
-    /// handed over as [`TextForm::Compressed`], and no others.
+    /// A compressor for strings that a segment has compressed with this table; `None` if it is not
+    /// a table. Only such strings can be passed as [`TextForm::Compressed`].
     pub(crate) fn of_table(table: &[u8]) -> Option<StringCompressor> {
         let decoder = Decoder::new(table)?;
         let table = table.to_vec();
@@ -105,13 +105,13 @@ impl StringCompressor {
         Some(StringCompressor { trained: OnceLock::from(trained), ..StringCompressor::never() })
     }
 
-    /// Whether it learns from the next texts that it is asked about.
+    /// Returns true if it is still to be trained by calls of `is_worthwhile`.
     pub(crate) fn is_to_be_trained(&self) -> bool {
         !self.is_off && self.trained.get().is_none()
     }
 
-    /// Whether texts like these should be compressed. Until it has been asked for texts of so many
-    /// places that a table of them is good for all, the answer is no.
+    /// Returns true if strings like these should be compressed. Until the strings of enough calls
+    /// were collected to train a table that represents the column, it returns false.
     pub fn is_worthwhile(&self, texts: &[&[u8]]) -> bool {
         if let Some(trained) = self.trained.get() {
             return trained.is_worthwhile;
@@ -122,7 +122,7 @@ impl StringCompressor {
         let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: usize = texts.iter().map(|text| text.len()).sum();
         let step = (bytes / COLLECTED_AT_ONCE_BYTES).max(1);
-        // One text may be longer than all that is wanted.
+        // One string may be longer than the whole sample.
         let begun = |text: &&[u8]| text[..text.len().min(COLLECTED_BYTES)].to_vec();
         collected.extend(texts.iter().step_by(step).map(begun));
         let bytes: usize = collected.iter().map(Vec::len).sum();
@@ -134,8 +134,9 @@ impl StringCompressor {
         self.trained.get_or_init(|| Trained::new(&views)).is_worthwhile
     }
 
-    /// Whether these texts shrink: the table was trained on others, which they may be nothing like,
-    /// and then they get up to twice as large. Of many bytes some are looked at, spread over all.
+    /// Returns true if these strings shrink: the table was trained on others, which may be very
+    /// different, and then they get up to twice as large. Of many bytes a sample is compressed,
+    /// spread over all.
     ///
     /// # Panics
     /// As `compress`.
@@ -144,15 +145,15 @@ impl StringCompressor {
         self.table().shrinks(texts)
     }
 
-    /// Appends the compressed form of every text, and where each ends in `out`.
+    /// Appends the compressed form of every string, and its end in `out` to `ends`.
     ///
     /// # Panics
-    /// If no texts were enough to train on: [`is_worthwhile`](Self::is_worthwhile) says so.
+    /// If it was not trained: [`is_worthwhile`](Self::is_worthwhile) returns true only if it was.
     pub fn compress(&self, texts: &[&[u8]], out: &mut Vec<u8>, ends: &mut Vec<u64>) {
         self.table().encoder().compress(texts, out, ends);
     }
 
-    /// Appends the text of a compressed string.
+    /// Appends the decompressed form of a compressed string.
     ///
     /// # Panics
     /// As `compress`.
@@ -160,7 +161,7 @@ impl StringCompressor {
         self.table().decoder.decompress(compressed, out);
     }
 
-    /// The bytes of the texts of compressed strings that stand one after the other.
+    /// The length of contiguous compressed strings after decompression.
     ///
     /// # Panics
     /// As `compress`.
@@ -169,7 +170,8 @@ impl StringCompressor {
         self.table().decoder.plain_bytes(compressed)
     }
 
-    /// Whether compressed strings have at most so many bytes together when they are decompressed.
+    /// Returns true if compressed strings have at most `bytes_max` bytes together after
+    /// decompression.
     ///
     /// # Panics
     /// As `compress`.
@@ -184,7 +186,7 @@ impl StringCompressor {
         plain <= bytes_max
     }
 
-    /// The table, trained on these texts if there is none yet and they are enough.
+    /// The table, trained on these strings if there is none yet and they are enough.
     fn trained(&self, texts: &[&[u8]]) -> Option<&Trained> {
         if let Some(trained) = self.trained.get() {
             return Some(trained);
@@ -199,17 +201,17 @@ impl StringCompressor {
     }
 }
 
-/// What is collected for training: in all, and of the texts that are asked for at once.
+/// Bytes collected for training: in total, and of one call.
 const COLLECTED_BYTES: usize = 96 << 10;
 const COLLECTED_AT_ONCE_BYTES: usize = 6 << 10;
 
-/// So many tables are tried, each trained on other texts: the algorithm looks at few, and one table
-/// is up to a tenth better than another.
+/// Number of tables that are tried, each trained on other strings: the algorithm samples few, and
+/// one table is up to a tenth better than another.
 const CANDIDATES: usize = 4;
 
 impl Trained {
     fn new(texts: &[&[u8]]) -> Trained {
-        // What repeats will be in a dictionary, once.
+        // Repeated strings will be in a dictionary, once.
         let mut distinct = trained_on(texts);
         distinct.sort_unstable();
         distinct.dedup();
@@ -233,7 +235,7 @@ impl Trained {
         Trained { encoder: Some(encoder), decoder, table, is_worthwhile }
     }
 
-    /// As `StringCompressor::shrinks`; of few bytes the answer is yes.
+    /// As `StringCompressor::shrinks`; returns true for few bytes.
     fn shrinks(&self, texts: &[&[u8]]) -> bool {
         let bytes: usize = texts.iter().map(|text| text.len()).sum();
         if bytes < SHRUNK_FROM_BYTES {
@@ -260,7 +262,7 @@ impl Trained {
     }
 }
 
-/// Texts that a table is trained on: all of them, or so many bytes spread over them.
+/// Strings for training a table: all of them, or at most `TRAINED_BYTES_MAX` spread over them.
 fn trained_on<'a>(texts: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let bytes: usize = texts.iter().map(|text| text.len()).sum();
     let step = bytes.div_ceil(TRAINED_BYTES_MAX).clamp(1, texts.len().max(1));
@@ -271,12 +273,12 @@ fn trained_on<'a>(texts: &[&'a [u8]]) -> Vec<&'a [u8]> {
     texts.iter().step_by(step).map(begun).collect()
 }
 
-/// Texts of so many bytes are tried before they are compressed, with so many pieces.
+/// Bytes from which a sample of the strings is compressed first, and the number of its parts.
 const SHRUNK_FROM_BYTES: usize = 1 << 20;
 const SHRUNK_SAMPLES: usize = 64;
 const SHRUNK_SAMPLE_BYTES: usize = 1 << 10;
 
-/// Each candidate compresses them once, for its size.
+/// Each candidate compresses these bytes once, to measure its size.
 const TRAINED_BYTES_MAX: usize = 16 << 20;
 
 /// A compressed or plain list of strings.
@@ -351,7 +353,8 @@ impl ColumnEncoder {
     /// Encodes the whole column string by string.
     ///
     /// # Panics
-    /// If a page frame has more than 4 GiB of text: whoever cuts segments prevents it.
+    /// If a page frame has more than 4 GiB of strings, which callers prevent by ending segments
+    /// earlier.
     pub fn push_strings(&mut self, rows: StringRows<'_>, compressor: &StringCompressor) {
         for (index, texts) in rows.texts.chunks(FRAME_ROWS).enumerate() {
             let validity = frame_validity(rows.validity, index, texts.len());
@@ -360,7 +363,7 @@ impl ColumnEncoder {
         self.end_strings(compressor);
     }
 
-    /// Encodes a page frame string by string; `end_strings` follows the last of them.
+    /// Encodes the strings of a page frame; `end_strings` follows the last one.
     pub(crate) fn push_string_rows(&mut self, rows: StringRows<'_>, compressor: &StringCompressor) {
         let count = rows.texts.len();
         assert!(count <= FRAME_ROWS, "F1");
@@ -405,7 +408,7 @@ impl ColumnEncoder {
         };
         let frame = FrameFooter {
             has_validity: validity.is_some(),
-            // The scale of a string frame says whether its strings are compressed.
+            // The scale of a string frame is 1 if its strings are compressed.
             scale: is_compressed.into(),
             ..frame_footer(Encoding::Strings)
         };
@@ -479,13 +482,13 @@ impl ColumnEncoder {
     }
 }
 
-/// The words of a page frame, if one of its rows is NULL.
+/// The validity words of a page frame, if one of its rows is NULL.
 fn frame_validity(validity: Validity<'_>, index: usize, rows: usize) -> Validity<'_> {
     let words = &validity?[index * (FRAME_ROWS / 64)..];
     has_null(words, rows).then_some(words)
 }
 
-/// The numbers of texts in the order of their bytes.
+/// The indexes of strings in the order of their bytes.
 fn text_order(texts: &[&[u8]]) -> Vec<u32> {
     let mut order: Vec<SortKey> = (0..texts.len())
         .map(|id| SortKey { key: 0, id: u32::try_from(id).expect("limits::SEGMENT_ROWS") })
@@ -494,19 +497,19 @@ fn text_order(texts: &[&[u8]]) -> Vec<u32> {
     order.into_iter().map(|entry| entry.id).collect()
 }
 
-/// A text, and eight bytes of it.
+/// A string, and eight bytes of it.
 #[derive(Clone, Copy)]
 struct SortKey {
     key: u64,
     id: u32,
 }
 
-/// Texts that agree in so many bytes are few: they are compared whole.
+/// Depth from which strings are compared as a whole, because few strings agree in so many bytes.
 const DEPTH_MAX: usize = 512;
 
-/// Sorts distinct texts that agree in their first `depth` bytes: by their next eight bytes, then
-/// those that agree in these as well by what follows. Texts are touched once a level, not once a
-/// comparison.
+/// Sorts distinct strings that agree in their first `depth` bytes: by their next eight bytes, then
+/// those that agree in these as well by the following ones. A string is read once for each level,
+/// not once for each comparison.
 fn sort_from(entries: &mut [SortKey], texts: &[&[u8]], depth: usize) {
     let rest = |entry: &SortKey| &texts[entry.id as usize][depth..];
     if depth >= DEPTH_MAX {
@@ -518,7 +521,8 @@ fn sort_from(entries: &mut [SortKey], texts: &[&[u8]], depth: usize) {
     entries.sort_unstable_by_key(|entry| entry.key);
     for equal in entries.chunk_by_mut(|a, b| a.key == b.key) {
         if equal.len() > 1 {
-            // A text that ends here is padded with zeros, as one that goes on with zeros looks.
+            // A string that ends here is padded with zeros, so it looks like one that continues
+            // with zeros.
             equal.sort_unstable_by_key(|entry| rest(entry).len().min(8));
             let longer = equal.partition_point(|entry| rest(entry).len() < 8);
             sort_from(&mut equal[longer..], texts, depth + 8);
@@ -526,7 +530,7 @@ fn sort_from(entries: &mut [SortKey], texts: &[&[u8]], depth: usize) {
     }
 }
 
-/// The texts of compressed strings.
+/// Decompressed strings.
 #[derive(Debug, Default)]
 struct RawTexts {
     bytes: Vec<u8>,
@@ -545,11 +549,12 @@ impl RawTexts {
     }
 }
 
-/// Appends texts as `Packed` has them, without a copy in between: they may be most of the memory
-/// that there is.
+/// Appends strings in the form of `Packed`, without an intermediate copy: they may take most of the
+/// available memory.
 fn append_texts(texts: &[&[u8]], out: &mut Vec<u8>) {
     let bytes: usize = texts.iter().map(|text| text.len()).sum();
-    // What follows is small: large ones should not be copied for it.
+    // The following bytes are few: reserve room for them, so that large strings are not copied
+    // again.
     out.reserve_exact((texts.len() + 1) * 4 + bytes + BEHIND_TEXTS_BYTES);
     let mut end = 0;
     out.extend_from_slice(&offset(end).to_le_bytes());
@@ -562,10 +567,10 @@ fn append_texts(texts: &[&[u8]], out: &mut Vec<u8>) {
     }
 }
 
-/// About what a column has behind the texts of a page frame.
+/// Approximate bytes of a column after the strings of a page frame.
 const BEHIND_TEXTS_BYTES: usize = 64 << 10;
 
-/// Appends texts, compressed where that is worth it (D2), and says whether they are.
+/// Appends strings, compressed if that pays off (D2); returns true if they are compressed.
 fn append_compressed(texts: &[&[u8]], compressor: &StringCompressor, out: &mut Vec<u8>) -> bool {
     let plain_bytes: usize = texts.iter().map(|text| text.len()).sum();
     let trained = compressor.trained(texts).filter(|trained| trained.is_worthwhile);
@@ -593,7 +598,7 @@ fn offset(end: usize) -> u32 {
     u32::try_from(end).expect("a page frame has below 4 GiB of text")
 }
 
-/// D2.
+/// Packs strings, compressed if that pays off (D2).
 fn pack(texts: &[&[u8]], compressor: &StringCompressor) -> Packed {
     let plain_bytes: usize = texts.iter().map(|text| text.len()).sum();
     let trained = compressor.trained(texts).filter(|trained| trained.is_worthwhile);
@@ -612,7 +617,7 @@ fn pack(texts: &[&[u8]], compressor: &StringCompressor) -> Packed {
 }
 
 impl Packed {
-    /// So many texts as they are, of so many bytes together.
+    /// The given strings uncompressed; `bytes` is their total length.
     fn of<'a>(texts: impl Iterator<Item = &'a [u8]>, count: usize, bytes: usize) -> Packed {
         let mut offsets = Vec::with_capacity(count + 1);
         offsets.push(0);

@@ -1,4 +1,4 @@
-//! Every type through every encoding: what goes in comes out (G3), and damage is found.
+//! Round trips of every type through every encoding (G3), and detection of damage.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn written(rows: usize, columns: Vec<EncodedColumn>, range: (i64, i64)) -> (SimD
     (disk, meta)
 }
 
-/// The image of a segment of one column, open.
+/// A reader of an in-memory segment of one column.
 fn in_memory(ty: ColumnType, rows: usize, push: impl Fn(&mut ColumnEncoder)) -> Reader {
     let spec = WriterSpec {
         table: TABLE,
@@ -56,7 +56,7 @@ fn in_memory(ty: ColumnType, rows: usize, push: impl Fn(&mut ColumnEncoder)) -> 
         max_ts: 0,
     };
     let mut writer = ImageWriter::new(spec, vec![1; 100]);
-    // A column before it, so that it does not begin where files have it.
+    // A column before it, so that its offset differs from that in a file.
     let mut encoder = writer.begin(ColumnId(2), ColumnType::Boolean);
     for start in (0..rows).step_by(65_536) {
         let mut bits = vec![0; (rows - start).min(65_536)];
@@ -130,7 +130,7 @@ fn push_texts(
     let compressor = StringCompressor::default();
     let validity = validity.as_deref();
     if ty == ColumnType::Symbol {
-        // Ids in another order than the texts.
+        // Ids in another order than the strings.
         symbols.extend(distinct.iter().rev().map(|text| text.to_vec()));
         let last = distinct.len();
         let of = |at| tidegate_model::SymbolId(u32::try_from(last - 1 - at).unwrap());
@@ -138,7 +138,7 @@ fn push_texts(
         encoder.push_symbols(rows, &(0..last).map(of).collect::<Vec<_>>());
         return;
     }
-    // Texts that are worth it are handed over compressed every other time.
+    // Strings that are worth it are passed compressed every other time.
     let asked = values.len().is_multiple_of(2) && !distinct.is_empty();
     let form = match asked && (0..64).any(|_| compressor.is_worthwhile(&distinct)) {
         true => TextForm::Compressed,
@@ -238,7 +238,7 @@ pub(crate) fn value_at(ty: ColumnType, array: &ArrayRef, row: usize) -> Value {
     }
 }
 
-/// Equal, and for floats equal bit by bit.
+/// Returns true if values are equal, floats bit by bit.
 pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
@@ -246,7 +246,7 @@ pub(crate) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// The one test of all types and shapes: in, out in pieces, verified.
+/// The one test of all types and shapes: encode, read in parts, verify.
 #[track_caller]
 fn conforms(ty: ColumnType, values: &[Value], what: &str) -> Vec<Encoding> {
     let mut symbols = Vec::new();
@@ -267,7 +267,7 @@ fn conforms(ty: ColumnType, values: &[Value], what: &str) -> Vec<Encoding> {
     encodings(&reader)
 }
 
-/// The values of a column, read in pieces, are these; and `verify` agrees.
+/// Checks that a column has these values when read in parts; and `verify` agrees.
 #[track_caller]
 fn reads_as(reader: &Reader, column: &Column, values: &[Value], tables: &SymbolTables, what: &str) {
     let (ty, mut row) = (column.ty, 0);

@@ -1,4 +1,4 @@
-//! Reads a segment whole, every byte of it, and compares what it says of itself with what it holds.
+//! Verification of a segment: reads every byte, and compares the footer with the content.
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use arrow::datatypes as arrow_types;
@@ -20,10 +20,10 @@ use crate::symbols::SymbolTables;
 /// Magic and version, which `open` has read; zeros follow up to the end of the header.
 const HEADER_FIELDS_BYTES: usize = 8 + 4;
 
-/// Every CRC, zeros outside of regions, every zone against its values, NULL counts, dictionaries,
-/// and the order of rows (G2).
-/// Columns that the table has dropped are read like the others. Symbols of a column that `symbols`
-/// does not have are not looked up: somebody else has said that they cannot be read.
+/// Checks every CRC, zeros outside of regions, every zone against its values, NULL counts,
+/// dictionaries, and the order of rows (G2). Columns that the table has dropped are read like the
+/// others. Symbols of a column that `symbols` does not have are not looked up: that error has been
+/// reported elsewhere.
 pub(super) fn verify(reader: &Reader, schema: &Schema, symbols: &SymbolTables) -> Result<()> {
     verify_bytes(reader)?;
     for footer in &reader.footer().columns {
@@ -40,7 +40,7 @@ pub(super) fn verify(reader: &Reader, schema: &Schema, symbols: &SymbolTables) -
     }
 }
 
-/// Every byte between magic and footer is of a region, or zero.
+/// Checks that every byte between magic and footer belongs to a region, or is zero.
 fn verify_bytes(reader: &Reader) -> Result<()> {
     let bytes = reader.bytes();
     reader.will_need_all();
@@ -60,7 +60,7 @@ fn verify_bytes(reader: &Reader) -> Result<()> {
     check_zeros(reader, at, footer)
 }
 
-/// All regions that have bytes, as they stand in the file.
+/// All regions that have bytes, in the order of the file.
 fn regions(footer: &SegmentFooter) -> Vec<Region> {
     let of_column = |column: &ColumnFooter| {
         let dictionary = column.dictionary.map(|dictionary| dictionary.region);
@@ -191,7 +191,7 @@ fn zones_of(ty: ColumnType, array: &ArrayRef, words: Option<&[u64]>) -> Vec<Zone
     }
 }
 
-/// Values decode and ascend.
+/// Checks that the values of a dictionary can be decoded and ascend.
 fn verify_dictionary(reader: &Reader, column: &Column, symbols: &SymbolTables) -> Result<()> {
     let Some(position) = reader.position(column) else { return Ok(()) };
     let Some(dictionary) = reader.dictionary(position)? else { return Ok(()) };

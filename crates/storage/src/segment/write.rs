@@ -1,10 +1,10 @@
-//! Puts encoded columns into a segment's file, from several threads at once.
+//! Writing of encoded columns into a segment's file, from several threads at once.
 //!
-//! - O1. Regions never overlap: offsets are given out under one lock, in the order of asking.
-//! - O2. The footer is written last and names every region; without a commit the file is nothing.
+//! - O1. Regions never overlap: offsets are assigned under one lock, in the order of requests.
+//! - O2. The footer is written last and names every region; without a commit the file is unused.
 //!
 //! Columns below `limits::PAGE_ALIGNED_FROM_BYTES` are collected and written with the footer, so
-//! that a segment of many constant columns is a few writes. Not here: fsync and commit
+//! that a segment of many constant columns takes a few writes. Not here: fsync and commit
 //! (`database`).
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,10 +21,10 @@ use super::encode::EncodedColumn;
 use super::{SegmentMeta, WrittenSegment};
 use crate::error::{Error, Result};
 
-/// Takes bytes on their way to a file; they may arrive there later, but before its owner's flush
-/// returns.
+/// A sink for bytes to be written to a file; they may be written later, but before its owner's
+/// flush returns.
 pub trait RegionSink {
-    /// Writes `bytes` at `offset` and gives back memory that can be used again.
+    /// Writes `bytes` at `offset` and returns memory for reuse.
     ///
     /// # Errors
     /// If this write or an earlier one failed.
@@ -39,7 +39,7 @@ impl RegionSink for WriteQueue {
     }
 }
 
-/// Writes at once, in the thread that has the bytes.
+/// A sink that writes at once, in the calling thread.
 #[derive(Debug)]
 pub struct Direct;
 
@@ -50,16 +50,16 @@ impl RegionSink for Direct {
     }
 }
 
-/// What a segment is, before its columns.
+/// The description of a segment before its columns.
 #[derive(Debug, Clone, Copy)]
 pub struct WriterSpec {
-    /// Its table.
+    /// The table.
     pub table: TableId,
-    /// Its number.
+    /// The number.
     pub segment: SegmentId,
-    /// Its partition.
+    /// The partition.
     pub partition: PartitionKey,
-    /// How many rows each column has.
+    /// Number of rows of each column.
     pub rows: RowCount,
     /// The least designated timestamp; 0 in a table without one.
     pub min_ts: i64,
@@ -67,7 +67,7 @@ pub struct WriterSpec {
     pub max_ts: i64,
 }
 
-/// A segment on its way to its file.
+/// A segment that is being written to its file.
 #[derive(Debug)]
 pub struct Writer {
     spec: WriterSpec,
@@ -77,10 +77,10 @@ pub struct Writer {
 
 #[derive(Debug)]
 struct State {
-    /// Where the next large column may begin.
+    /// The offset for the next large column.
     end: u64,
     large: Vec<ColumnFooter>,
-    /// Columns that are not written yet, one after the other; offsets are relative to `collected`.
+    /// Columns that are not written yet, contiguous; offsets are relative to `collected`.
     small: Vec<ColumnFooter>,
     collected: Vec<u8>,
 }
@@ -99,7 +99,7 @@ impl Writer {
         Writer { spec, file, state: Mutex::new(state) }
     }
 
-    /// Adds a column and gives back memory that can be used again.
+    /// Adds a column and returns memory for reuse.
     ///
     /// # Errors
     /// If its bytes cannot be written.
@@ -126,7 +126,7 @@ impl Writer {
         shift(&mut footer, start);
         state.large.push(footer);
         drop(state);
-        // Nothing else comes into the page that it ends in: so whole pages are written.
+        // No other region shares the page in which it ends: so whole pages are written.
         let page = usize::try_from(limits::PAGE_BYTES).expect("4,096");
         let padded = bytes.len().next_multiple_of(page);
         bytes.reserve_exact(padded - bytes.len());
@@ -134,7 +134,8 @@ impl Writer {
         sink.write(&self.file, bytes, start)
     }
 
-    /// Writes what is left and the footer. The file is complete when `sink` has been flushed.
+    /// Writes the remaining columns and the footer. The file is complete when `sink` has been
+    /// flushed.
     ///
     /// # Errors
     /// If the bytes cannot be written.

@@ -1,12 +1,12 @@
-//! Rows that one session sees and others do not: those of its open transaction, and of its
-//! temporary tables.
+//! Rows that are visible to one session only: those of its open transaction, and of its temporary
+//! tables.
 //!
-//! - PV1. They are runs of a snapshot like others, behind all commits: whatever reads a snapshot
+//! - PV1. They are runs of a snapshot like others, after all commits: every reader of a snapshot
 //!   reads them.
-//! - PV2. Symbols that only they have stand behind those of the snapshot they were encoded for, and
-//!   are in no dictionary of a table. With another snapshot, whose table has more symbols, they are
-//!   encoded anew.
-//! - PV3. Of a table with keys of DEDUP, they replace what their commit would replace.
+//! - PV2. Symbols that only they have follow those of the snapshot they were encoded for, and are
+//!   in no dictionary of a table. For another snapshot, whose table has more symbols, they are
+//!   encoded again.
+//! - PV3. In a table with keys of DEDUP, they replace the rows that their commit would replace.
 //!
 //! Not here: their commit (`database::transaction`).
 
@@ -24,35 +24,35 @@ use crate::image::{self, Image};
 use crate::mask::RowMask;
 use crate::symbols::SymbolTables;
 
-/// The number of the first private segment: tables count theirs from 0, one by one.
+/// The id of the first private segment: tables count theirs from 0, one by one.
 const FIRST_SEGMENT: u64 = 1 << 40;
 /// The number of the first private commit.
 const FIRST_COMMIT: u64 = 1 << 62;
 
-/// What a session has changed in a table.
+/// The changes of a session to a table.
 #[derive(Debug, Clone, Copy)]
 pub struct PrivateRows<'a> {
-    /// Its rows, in the order of its statements.
+    /// The rows, in the order of its statements.
     pub runs: &'a [Arc<SegmentRun>],
-    /// Their symbols, and those of the snapshot.
+    /// The symbols of the rows and of the snapshot.
     pub symbols: &'a SymbolTables,
-    /// What it has removed of segments that are files.
+    /// The rows that it has left of segments in files, after its deletions.
     pub gone: &'a BTreeMap<SegmentId, Arc<RowMask>>,
 }
 
 /// A snapshot as one session sees it.
 #[derive(Debug)]
 pub struct PrivateSnapshot {
-    /// All rows that it sees.
+    /// All rows that the session sees.
     pub snapshot: Snapshot,
-    /// Of its own runs, by their positions, the rows that later ones replace (PV3).
+    /// The rows of its own runs, by position of the run, that later rows replace (PV3).
     pub doubled: BTreeMap<usize, Vec<u64>>,
-    /// Of the table's segments, the rows that its own replace (PV3).
+    /// The rows of the table's segments that its own replace (PV3).
     pub replaced: Vec<MaskedRows>,
 }
 
 impl Snapshot {
-    /// A table without rows that no database has.
+    /// An empty table that is in no database.
     #[must_use]
     pub fn of_no_rows(table: TableId, name: &str, schema: &Arc<Schema>) -> Snapshot {
         let columns = schema.columns().iter();
@@ -72,7 +72,7 @@ impl Snapshot {
     /// The table with the changes of a session.
     ///
     /// # Errors
-    /// [`Error::RowsChanged`] if a segment that has lost rows is not there any more, and those of
+    /// [`Error::RowsChanged`] if a segment with deleted rows no longer exists, and the errors of
     /// reading keys.
     pub fn with_private(&self, private: PrivateRows<'_>) -> Result<PrivateSnapshot> {
         let PrivateRows { runs, symbols, gone } = private;
@@ -125,7 +125,7 @@ impl Snapshot {
 }
 
 impl SegmentRun {
-    /// The same run without what is not in this mask.
+    /// The same run with only the rows that are live in this mask.
     fn masked(&self, left: &RowMask) -> Arc<SegmentRun> {
         let mask = self.mask.as_ref().map_or_else(|| left.clone(), |mask| mask.and(left));
         let (mask_mark, file) = (self.mask_mark, Arc::clone(&self.file));
@@ -136,27 +136,27 @@ impl SegmentRun {
 /// The numbers of private runs.
 #[derive(Debug, Clone, Copy)]
 pub struct PrivateNumbers<'a> {
-    /// Of their statement: rows of one with a higher number stand behind them (R1).
+    /// The number of the statement: its rows follow those of statements with lower numbers (R1).
     pub commit: u64,
-    /// How many runs there are already.
+    /// Number of runs so far.
     pub segments: &'a AtomicU64,
 }
 
-/// Whether a segment is one that a session has.
+/// Returns true if a segment is private to a session.
 #[must_use]
 pub fn is_private(segment: SegmentId) -> bool {
     FIRST_SEGMENT <= segment.0
 }
 
-/// Encodes rows that one session sees: runs in the order of their rows, as of a commit behind all
-/// others. `symbols` gets what is new.
+/// Encodes rows that are visible to one session: runs in the order of their rows, as of a commit
+/// after all others. New symbols are added to `symbols`.
 ///
 /// # Errors
-/// If a designated timestamp is missing or out of range, a symbol is too long or no text, or there
-/// are too many rows for a record of the log.
+/// If a designated timestamp is missing or out of range, a symbol is too long or not UTF-8, or
+/// there are too many rows for a record of the log.
 ///
 /// # Panics
-/// If a column is none of the table's, or not of its type.
+/// If a column is not one of the table's, or not of its type.
 pub fn encode_private(
     (table, schema): (TableId, &Schema),
     rows: &RowBatch,

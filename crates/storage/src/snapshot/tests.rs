@@ -1,4 +1,4 @@
-//! Scan groups against a slow version that looks at every pair of segments.
+//! Overlap groups compared with a slow version that checks every pair of segments.
 
 use proptest::prelude::{ProptestConfig, Strategy, proptest};
 use tidegate_model::ByteCount;
@@ -31,7 +31,7 @@ fn metas() -> impl Strategy<Value = Vec<SegmentMeta>> {
     })
 }
 
-/// Whether all rows of `a` stand before all rows of `b` (R1).
+/// Returns true if all rows of `a` precede all rows of `b` (R1).
 fn is_before(a: &SegmentMeta, b: &SegmentMeta) -> bool {
     a.max_ts < b.min_ts || a.max_ts == b.min_ts && tie_order(a) < tie_order(b)
 }

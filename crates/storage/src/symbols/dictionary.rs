@@ -1,9 +1,9 @@
-//! The growing side of a symbol column: ids are given when a text is first seen, by whichever
-//! import sees it, and made durable by whichever commits.
+//! The growing side of a symbol column: the first import with a string assigns its id, and the next
+//! commit makes it durable.
 //!
 //! - Y1, Y3 as in `symbols`. Two imports share one dictionary, so that their ids never clash.
-//! - Y5. After a failed sync the file is written anew under its name; what had been durable is
-//!   copied, so that every mark ever named stays the end of an extent.
+//! - Y5. After a failed sync the file is written anew under its name; the durable bytes are copied,
+//!   so that every mark in a record stays the end of an extent.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use super::{
 use crate::envelope;
 use crate::error::{Corruption, Error, Result};
 
-/// Bytes copied at once when a file is written anew.
+/// Bytes copied at a time when a file is written anew.
 const COPY_BYTES: usize = 1 << 20;
 
 /// The dictionary of one symbol column, growing. Threads share it.
@@ -28,7 +28,7 @@ pub(crate) struct Dictionary {
     table: TableId,
     column: ColumnId,
     values: Mutex<Values>,
-    /// Locked before `values` by whoever needs both.
+    /// Code that locks both locks this one before `values`.
     file: Mutex<SymbolFile>,
 }
 
@@ -40,17 +40,17 @@ struct Values {
 
 #[derive(Debug)]
 struct SymbolFile {
-    /// Everything before it is on disk, for good.
+    /// The end of the values that are on disk.
     durable: SymbolMark,
     handle: Option<Arc<dyn DiskFile>>,
-    /// It cannot be appended to: there is none, or a sync of it has failed (Y5).
+    /// True if the file cannot be appended to: there is none, or a sync of it has failed (Y5).
     is_unusable: bool,
-    /// Its column was dropped; whoever still interns will not be able to commit.
+    /// True if the column was dropped; commits with newly interned strings will fail.
     is_dropped: bool,
 }
 
 impl Dictionary {
-    /// Reads the dictionary as it was committed; one without values needs no file.
+    /// Reads the dictionary as it was committed; without values there is no file.
     pub(crate) fn open(
         disk: &Arc<dyn Disk>,
         dir: &Path,
@@ -82,18 +82,18 @@ impl Dictionary {
         })
     }
 
-    /// The ids of texts, new ones where they are new.
+    /// The ids of strings; new strings get new ids.
     pub(crate) fn intern(&self, texts: &[&[u8]]) -> Result<Vec<SymbolId>> {
         let mut values = lock(&self.values);
         texts.iter().map(|text| values.intern(text, self.column)).collect()
     }
 
-    /// As `intern`, with a table that has all of them.
+    /// As `intern`, and returns a table that contains all of them.
     pub(crate) fn intern_and_freeze(
         &self,
         texts: &[&[u8]],
     ) -> Result<(Vec<SymbolId>, Arc<SymbolTable>)> {
-        // Most texts are known to the frozen part, which needs no lock to be read.
+        // Most strings are in the frozen part, which is read without a lock.
         let known = Arc::clone(&lock(&self.values).frozen);
         let ids: Option<Vec<SymbolId>> = texts.iter().map(|text| known.find(text)).collect();
         if let Some(ids) = ids {
@@ -106,10 +106,10 @@ impl Dictionary {
         Ok((ids, Arc::clone(&values.frozen)))
     }
 
-    /// Appends texts that a record of the log carries, and that were known before the process.
+    /// Appends strings from a record of the log, which were assigned ids by an earlier process.
     ///
     /// # Errors
-    /// If they do not follow those that are there.
+    /// If they do not follow the existing ones.
     pub(crate) fn replay(&self, texts: &SymbolTexts) -> Result<()> {
         let mut values = lock(&self.values);
         values.freeze();
@@ -144,7 +144,7 @@ impl Dictionary {
         Arc::clone(&values.frozen)
     }
 
-    /// Makes all values so far durable, and says how far they reach (Y3).
+    /// Makes all values so far durable, and returns their mark (Y3).
     pub(crate) fn save(&self) -> Result<SymbolMark> {
         let mut file = lock(&self.file);
         let table = self.table();
@@ -160,12 +160,12 @@ impl Dictionary {
         Ok(file.durable)
     }
 
-    /// Its column was dropped: removes the file. What was read stays in memory.
+    /// Removes the file of a dropped column. Values in memory stay.
     pub(crate) fn drop_file(&self) {
         let mut file = lock(&self.file);
         file.is_dropped = true;
         file.handle = None;
-        // If that fails, the next open removes it.
+        // If this fails, the next open removes it.
         let _ = self.disk.remove(&self.path);
     }
 
@@ -174,7 +174,7 @@ impl Dictionary {
             Some(handle) => Arc::clone(handle),
             None => self.disk.open(&self.path, OpenMode::ReadWrite)?,
         };
-        // Bytes of an attempt that failed stand behind the mark, and are written over.
+        // Bytes of an attempt that failed are after the mark, and are overwritten.
         let end = write_extents(handle.as_ref(), table, file.durable)?;
         if let Err(error) = handle.sync_data() {
             file.is_unusable = true;
@@ -207,7 +207,7 @@ impl Dictionary {
         handle.sync_data()?;
         self.disk.rename(&written, &self.path)?;
         self.disk.sync_dir(dir)?;
-        // Opened again by the next append, under its own name.
+        // The next append opens the file again, under its own name.
         file.is_unusable = false;
         file.handle = None;
         Ok(end)
@@ -248,7 +248,7 @@ impl Values {
     }
 }
 
-/// The name of a column's file in the folder of symbols.
+/// The name of a column's file in the directory of symbols.
 pub(crate) fn file_name(column: ColumnId) -> String {
     format!("{column}.sym")
 }
@@ -259,7 +259,7 @@ pub(crate) fn parse_file_name(name: &str) -> Option<ColumnId> {
     (file_name(column) == name).then_some(column)
 }
 
-/// Writes the values behind `start`, and returns where they end.
+/// Writes the values after `start`, and returns their end.
 fn write_extents(
     handle: &dyn DiskFile,
     table: &SymbolTable,
@@ -287,6 +287,7 @@ fn copy(from: &dyn DiskFile, to: &dyn DiskFile, bytes: u64) -> tidegate_platform
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Values are appended whole, and the mark of a file moves last: a panic leaves both usable.
+    // Values are appended as a whole, and the mark of a file moves last: a panic leaves both
+    // usable.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

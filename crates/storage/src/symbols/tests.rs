@@ -1,4 +1,4 @@
-//! Dictionaries against a plain list, their files, and what failures leave behind.
+//! Dictionaries compared with a plain list, their files, and the remains of failures.
 
 use std::path::Path;
 
@@ -88,7 +88,7 @@ proptest! {
     fn foreign_bytes_are_no_panic(bytes: Vec<u8>, count: u32, text in any::<[u8; 32]>()) {
         let mark = SymbolMark { count, bytes: bytes.len() as u64 };
         let _ = decode(&bytes, TABLE, COLUMN, mark);
-        // Behind a right header and a right checksum.
+        // After a valid header and a valid checksum.
         let mut w = ByteWriter(encode_header(TABLE, COLUMN));
         let mut fields = ByteWriter::default();
         fields.u32(0).u32(count % 9).u32(u32::try_from(bytes.len()).unwrap());
@@ -161,7 +161,7 @@ fn what_is_no_symbol_is_refused() {
     let refused = |text: &[u8]| dictionary.intern(&[b"good", text]).unwrap_err().to_string();
     assert_eq!(refused(&long), "a symbol of 65537 bytes is longer than 65536");
     assert_eq!(refused(b"ab\xff"), "a symbol is not UTF-8 after 2 bytes");
-    // What stood before it is harmless.
+    // The strings before it are harmless.
     assert_eq!(dictionary.intern(&[b"good", &long[1..]]).unwrap(), ids(0, 2));
 }
 
@@ -186,7 +186,7 @@ fn threads_that_see_the_same_texts_get_the_same_ids() {
 
 #[test]
 fn a_failed_write_or_sync_loses_nothing_that_was_saved_later() {
-    // The third save fails, at each of its calls; then all is saved, and power fails.
+    // The third save fails, at each of its calls; then everything is saved, and power fails.
     for seed in 0..20 {
         for (writes, nth) in [(true, 1), (true, 2), (false, 1), (false, 2)] {
             let disk = new_disk(seed);
@@ -233,7 +233,7 @@ fn what_was_not_saved_may_be_lost_and_is_written_over() {
         disk.crash_at_sync(1);
         dictionary.save().unwrap_err();
         let disk = disk.after_power_loss();
-        // The next open cuts it; here it is left, so that the worst is seen.
+        // The next open cuts it; here it stays, which is the worst case.
         let dictionary = open(&disk, mark).unwrap();
         assert_eq!(texts(&dictionary.table()), [b"a"], "Y4");
         dictionary.intern(&[b"b"]).unwrap();

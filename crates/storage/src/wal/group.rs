@@ -2,8 +2,9 @@
 //! Bytes: docs/format.md, Log.
 //!
 //! - W4. A group begins at a page.
-//! - G1. A sector that a cut-off write did not reach is zero. A group says how many of its sectors
-//!   are zero as it was written, so that one with more of them is told from one with other bytes.
+//! - G1. A sector that an interrupted write did not reach is zero. The header of a group has the
+//!   number of its zero sectors as it was written, so that a group with more of them is
+//!   distinguished from one with other bytes.
 
 use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::{Lsn, SeqTxn, TableId, limits};
@@ -19,7 +20,7 @@ use crate::error::{Corruption, DecodeError};
 pub(crate) const PAGE: usize = 4_096;
 const _: () = assert!(PAGE as u64 == limits::PAGE_BYTES);
 
-/// What a disk writes whole or not at all; some write 4,096 bytes so, which are eight of these.
+/// The unit that a disk writes atomically; some write 4,096 bytes so, which are eight of these.
 pub(crate) const SECTOR: usize = 512;
 
 /// Bytes of a file before its first group.
@@ -42,45 +43,45 @@ const GROUP_SEAL_BYTES: usize = 8 + 4 + 4;
 /// The fields, the seal and the checksum.
 pub(crate) const GROUP_HEADER_BYTES: usize = GROUP_FIELDS_BYTES + GROUP_SEAL_BYTES + 4;
 
-/// What the records of a group may take together: as much as one may.
+/// Maximal bytes of all records of a group: the same as of one record.
 pub(crate) const RECORDS_BYTES_MAX: usize = limits::WAL_RECORD_BYTES;
 const GROUP_BYTES_MAX: usize = RECORDS_BYTES_MAX + PAGE;
 
 /// The records of one sync.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Everything before it was on disk when this group was written.
+    /// The position up to which everything was on disk when this group was written.
     pub durable: Lsn,
-    /// Where the next group begins.
+    /// The position of the next group.
     pub end: Lsn,
-    /// In the order of their commits.
+    /// The records, in the order of their commits.
     pub records: Vec<Record>,
 }
 
-/// A group as it is going to be on disk, but for its header.
+/// The bytes of a group for the disk, still without its header.
 #[derive(Debug)]
 pub(crate) struct EncodedGroup {
     w: ByteWriter,
     count: u32,
-    /// What its records take, by table.
+    /// The bytes of its records, by table.
     pub(crate) shares: TableShares,
 }
 
-/// Where a group goes, which its header says.
+/// The place of a group, which its header contains.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupPlace {
     pub(crate) log: u64,
     pub(crate) lsn: Lsn,
-    /// Everything before it is on disk.
+    /// The position up to which everything is on disk.
     pub(crate) durable: Lsn,
-    /// The length that the file has on disk, for certain.
+    /// The length of the file that is certainly on disk.
     pub(crate) room: u64,
 }
 
 /// The layout of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupLayout {
-    /// Of files of versions 1 and 2: only the whole group has a checksum.
+    /// The layout in files of versions 1 and 2: only the whole group has a checksum.
     Plain,
     /// The header has a checksum of its own (G1).
     Sealed,
@@ -95,33 +96,34 @@ impl GroupLayout {
     }
 }
 
-/// What a file says before its groups.
+/// The header of a file of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileHeader {
     pub(crate) log: u64,
     /// The position of its first group.
     pub(crate) first: Lsn,
-    /// Where the file before it ends: at `first`, unless a repair has left out what is between.
+    /// The end of the preceding file: at `first`, unless a repair has left out the bytes between.
     pub(crate) previous_end: Lsn,
-    /// Groups before it were on disk when the file got its name.
+    /// Groups before this position were on disk when the file got its name.
     pub(crate) durable: Lsn,
-    /// Groups before it are plain, as in the file of an older version that they were copied from.
+    /// Groups before this position are plain, as in the file of an older version that they were
+    /// copied from.
     pub(crate) plain_until: Lsn,
-    /// The length that the file had on disk when it got its name.
+    /// The length of the file on disk when it got its name.
     pub(crate) room: u64,
 }
 
-/// What a group says before its records; of `GroupLayout::Plain`, not yet checked.
+/// The header of a group; one of `GroupLayout::Plain` is not yet checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupHeader {
     pub(crate) bytes: usize,
     /// See `GroupPlace`.
     pub(crate) room: u64,
-    /// How many of its sectors are zero as it was written.
+    /// Number of its sectors that were zero when it was written.
     zero_sectors: usize,
 }
 
-/// The first page of a file.
+/// Encodes the first page of a file.
 pub(crate) fn encode_file_header(header: &FileHeader) -> Vec<u8> {
     let mut w = ByteWriter::default();
     w.raw(&FILE_MAGIC).u32(FILE_VERSION).u64(header.log).u64(header.first.0);
@@ -141,8 +143,8 @@ impl FileHeader {
     }
 }
 
-/// The header of a file that is to be of this log and to begin at `first`, and how many bytes of
-/// the page it takes.
+/// Decodes the header of a file that should be of this log and begin at `first`; returns also the
+/// bytes of the page that it takes.
 pub(crate) fn decode_file_header(
     bytes: &[u8],
     log: u64,
@@ -216,12 +218,12 @@ impl EncodedGroup {
         EncodedGroup { w, count, shares }
     }
 
-    /// How many bytes of a file it takes.
+    /// The bytes of the group in a file.
     pub(crate) fn bytes(&self) -> u64 {
         self.w.0.len().next_multiple_of(PAGE) as u64
     }
 
-    /// All of it.
+    /// The whole group with its header.
     pub(crate) fn finish(mut self, place: &GroupPlace) -> Vec<u8> {
         assert!(place.lsn.0.is_multiple_of(PAGE as u64), "W4");
         let w = &mut self.w;
@@ -242,7 +244,7 @@ impl EncodedGroup {
 }
 
 pub(super) fn is_zero(bytes: &[u8]) -> bool {
-    // Without an early end within 64 bytes, which compilers turn into vector instructions.
+    // Without an early end within 64 bytes, so that compilers use vector instructions.
     let (pieces, rest) = bytes.as_chunks::<64>();
     let is_zero = |piece: &[u8]| piece.iter().fold(0, |seen, &byte| seen | byte) == 0;
     pieces.iter().all(|piece| is_zero(piece)) && is_zero(rest)
@@ -283,22 +285,23 @@ pub(crate) fn peek_group(
     }
 }
 
-/// Bytes of a sector with a header that are not zero, at least: magic, log and checksums have more.
-/// A few others in a sector of zeros are damage of room that was not used.
+/// Minimum of non-zero bytes in a sector with a header: magic, log and checksums have more. Fewer
+/// non-zero bytes in a sector of zeros are damage of unused space.
 const WRITTEN_BYTES_MIN: usize = 8;
 
-/// What the bytes are that stand where a group should, and are none.
+/// The kind of bytes in the place of a group that are not a valid one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BadGroup {
-    /// Its first sector has no header: nothing was written there, or another part of it only.
+    /// The first sector has no header: nothing was written, or only other sectors.
     Unwritten,
-    /// Sectors of it are missing, which a write that was cut off leaves so (G1).
+    /// Sectors of the group are missing, as after an interrupted write (G1).
     Torn,
-    /// All of it was written, and has other bytes now.
+    /// The whole group was written, and some bytes have changed.
     Damaged(Corruption),
 }
 
-/// Tells a write that was cut off from damage. `bytes` are as many of the group as the file has.
+/// Distinguishes an interrupted write from damage. `bytes` are the part of the group that the file
+/// has.
 pub(crate) fn judge_group(bytes: &[u8], of: (u64, GroupLayout), lsn: Lsn) -> BadGroup {
     let first = &bytes[..bytes.len().min(SECTOR)];
     if first.iter().filter(|&&byte| byte != 0).count() < WRITTEN_BYTES_MIN {
@@ -307,7 +310,7 @@ pub(crate) fn judge_group(bytes: &[u8], of: (u64, GroupLayout), lsn: Lsn) -> Bad
     if first.len() < SECTOR {
         return BadGroup::Torn;
     }
-    // A sector is as it was, which is zero, or as it was to be.
+    // A sector has its old content, which is zero, or its new one.
     let header = match peek_group(bytes, of, lsn) {
         Ok(header) => header,
         Err(DecodeError::Corrupt { what, .. }) => return BadGroup::Damaged(what),
@@ -324,14 +327,14 @@ pub(crate) fn judge_group(bytes: &[u8], of: (u64, GroupLayout), lsn: Lsn) -> Bad
     }
 }
 
-/// A group whose checksum is right: what is wrong with its records now was written so.
+/// A group with a valid checksum: any error in its records was there when it was written.
 #[derive(Debug)]
 pub(crate) struct CheckedGroup<'a> {
     pub(crate) durable: Lsn,
     pub(crate) end: Lsn,
     /// See `GroupPlace`.
     pub(crate) room: u64,
-    /// Without the zeros that follow.
+    /// Length without the zeros that follow.
     pub(crate) bytes: usize,
     count: u32,
     records: ByteReader<'a>,
@@ -375,7 +378,7 @@ pub(crate) fn check_group(
 }
 
 impl CheckedGroup<'_> {
-    /// Its records; offsets of errors count from the first byte of the group.
+    /// Decodes its records; offsets of errors count from the first byte of the group.
     pub(crate) fn decode(mut self) -> Result<Group, DecodeError> {
         let records = (0..self.count).map(|_| decode_record(&mut self.records));
         let records = records.collect::<Result<_, _>>()?;
@@ -387,7 +390,7 @@ impl CheckedGroup<'_> {
 }
 
 impl CheckedGroup<'_> {
-    /// Calls `found` for what its records take from memtables (`skim_record`).
+    /// Calls `found` for the rows that its records take from memtables (`skim_record`).
     pub(super) fn skim(
         mut self,
         found: &mut dyn FnMut(TableId, SeqTxn),

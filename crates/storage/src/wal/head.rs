@@ -1,14 +1,15 @@
-//! The head of the log: names its newest file, so that one that is missing is noticed.
+//! The head of the log: names its newest file, so that a missing one is detected.
 //!
-//! Each file says where the one before it ends, and nothing says that another one follows. The head
-//! does. It is written when a file is on disk, and before a commit in it is acknowledged.
+//! Each file contains the end of the preceding one, but nothing in it says that another one
+//! follows. The head does. It is written when a file is on disk, and before a commit in it is
+//! acknowledged.
 //!
-//! - HD1. The head names a file that was on disk, for good, before it was named. A log whose newest
-//!   file begins before that has lost one.
-//! - HD2. Without a head nothing is checked: older programs write none, and a head that cannot be
-//!   read loses nothing itself.
-//! - HD3. It is written in its place: it has less than a sector, which a disk writes whole or not
-//!   at all, and takes one sync and no space.
+//! - HD1. The head names a file that was durable before. A log whose newest file begins earlier has
+//!   lost one.
+//! - HD2. Without a head nothing is checked: older programs write none, and an unreadable head
+//!   loses no data itself.
+//! - HD3. It is overwritten in place: it is smaller than a sector, which a disk writes atomically,
+//!   and takes one sync and no space.
 //!
 //! Bytes: docs/format.md, Head of the log.
 
@@ -26,7 +27,7 @@ use crate::error::{Corruption, DecodeError, Error, Result};
 const KIND: Kind = Kind { magic: *b"TIDEHED\0", version: 1, oldest: 1, name: "head of the log" };
 const NAME: &str = "head";
 
-/// Says that the newest file of a log begins at `first`.
+/// Writes that the newest file of a log begins at `first`.
 pub(super) fn write_head(
     disk: &dyn Disk,
     dir: &Path,
@@ -42,12 +43,12 @@ pub(super) fn write_head(
             file.sync_data()
         }
         Err(error) if !error.is_not_found() => Err(error),
-        // The first time, or its length is damaged.
+        // The first head, or one with a damaged length.
         _ => envelope::replace(disk, &path, &bytes),
     }
 }
 
-/// The place at which the newest file of a log begins; `None` if nothing says so.
+/// The position at which the newest file of a log begins; `None` without a head.
 ///
 /// # Errors
 /// If the head cannot be read, is damaged, or of another log.
@@ -58,7 +59,7 @@ pub(crate) fn read_head(disk: &dyn Disk, dir: &Path, log: u64) -> Result<Option<
     Ok(Some(first))
 }
 
-/// Adds the newest file to those that are there, if it is missing (HD1).
+/// Adds the newest file to the existing ones, if it is missing (HD1).
 pub(super) fn add_missing(
     disk: &dyn Disk,
     dir: &Path,

@@ -1,12 +1,12 @@
-//! Records of one table in a file of their own, so that the log can be purged although the table
-//! still needs them. Bytes: docs/format.md, Kept records.
+//! Files with records of one table, so that the log can be purged although the table still needs
+//! them. Bytes: docs/format.md, Kept records.
 //!
-//! - KE1. The file is whole before anything names it: it is written under another name, synced and
-//!   renamed.
-//! - KE2. Each record has a checksum, and the header says how many there are and how long the file
-//!   is: damage is noticed wherever it is.
+//! - KE1. The file is complete before anything refers to it: it is written under another name,
+//!   synced and renamed.
+//! - KE2. Each record has a checksum, and the header contains the number of records and the length
+//!   of the file: damage is detected everywhere.
 //!
-//! Not here: which records (`database::kept`).
+//! Not here: the choice of records (`database::kept`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 8 + 4 + 8 + 8 + 8 + 8 + 8 + 4;
 /// Length and checksum of a record.
 const RECORD_HEADER_BYTES: usize = 4 + 4;
-/// Records are written and read in pieces of about this.
+/// Approximate size of the parts in which records are written and read.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// The table whose records a file has.
@@ -34,14 +34,14 @@ pub(crate) struct KeptFile<'a> {
     pub(crate) path: &'a Path,
     pub(crate) log: u64,
     pub(crate) table: TableId,
-    /// The records are from before it.
+    /// The position before which the records are.
     pub(crate) until: Lsn,
 }
 
-/// Does something with a record.
+/// An action on a record.
 type Visit<'a> = dyn FnMut(&Record) -> Result<()> + 'a;
 
-/// Writes a file with the records that `fill` hands on (KE1).
+/// Writes a file with the records that `fill` passes on (KE1).
 pub(crate) fn write_kept(
     disk: &dyn Disk,
     kept: KeptFile<'_>,
@@ -71,25 +71,25 @@ pub(crate) fn write_kept(
         file.sync_data()?;
         disk.rename(&temporary, kept.path)?;
         disk.sync_dir(dir)?;
-        // The folder may be new.
+        // The directory may be new.
         disk.sync_dir(dir.parent().expect("it is in the folder of the database"))
     };
     let outcome = filled.and_then(|()| finish().map_err(failed));
     if outcome.is_err() {
-        // If that fails too, the next open removes it.
+        // If this fails too, the next open removes it.
         let _ = disk.remove(&temporary);
     }
     outcome
 }
 
-/// Hands every record of a file to `visit`.
+/// Passes every record of a file to `visit`.
 pub(crate) fn read_kept(disk: &dyn Disk, kept: KeptFile<'_>, visit: &mut Visit<'_>) -> Result<()> {
     each_record(disk, kept, &mut |bytes| {
         decode_record(&mut ByteReader::new(bytes)).map(|record| visit(&record))
     })
 }
 
-/// Calls `found` for what the records of a file take from memtables (`skim_record`).
+/// Calls `found` for the rows that the records of a file take from memtables (`skim_record`).
 pub(crate) fn skim_kept(
     disk: &dyn Disk,
     kept: KeptFile<'_>,
@@ -98,7 +98,7 @@ pub(crate) fn skim_kept(
     each_record(disk, kept, &mut |bytes| skim_record(&mut ByteReader::new(bytes), found).map(Ok))
 }
 
-/// The result of a record: an error of its bytes, or of what was done with it.
+/// The result of a record: an error of its bytes, or of the action on it.
 type Visited = Result<Result<(), Error>, DecodeError>;
 
 fn each_record(
@@ -136,7 +136,7 @@ fn each_record(
     Err(Error::Corrupt { path: kept.path.to_path_buf(), offset: at, what })
 }
 
-/// As many of these bytes as the file has.
+/// Reads these bytes, as far as the file has them.
 fn read(file: &Arc<dyn DiskFile>, at: u64, bytes: usize) -> tidegate_platform::Result<Vec<u8>> {
     let mut buffer = vec![0; bytes];
     let got = file.read_at(&mut buffer, at)?;
@@ -154,7 +154,7 @@ fn encode_header(kept: KeptFile<'_>, records: u64, bytes: u64) -> Vec<u8> {
     w.0
 }
 
-/// The number of records that a file has.
+/// Decodes the number of records in a file.
 fn decode_header(bytes: &[u8], kept: KeptFile<'_>, length: u64) -> Result<u64, DecodeError> {
     let mut r = ByteReader::new(bytes);
     if r.array::<8>()? != MAGIC {

@@ -1,13 +1,15 @@
-//! The writing side of the log: files, room in them, groups, and what follows a failure.
+//! The writing side of the log: files, space in them, groups, and the handling of failures.
 //!
 //! - W2, W4, W5, W6, W9 as in `wal`.
-//! - W8. Room is filled with zeros ahead of use, so that a small commit is one `fdatasync` that
-//!   changes no metadata. A large one makes its own room: its bytes take longer than its length
-//!   does, and zeros would double them. On a disk that is nearly full a group has no more room than
-//!   it needs: what makes space, such as DROP TABLE, must be committed first.
-//! - W10. Each file says how long it was on disk when it got its name, and each group how long
-//!   its file was then, as far as was known. Small groups go to room that a header or a group
-//!   before them has so announced, so that a file that was cut is told from one that ends early.
+//! - W8. Space is filled with zeros ahead of use, so that a small commit is one `fdatasync` that
+//!   changes no metadata. A large one extends the file itself: its bytes take longer than the
+//!   change of the length, and zeros would double them. On a disk that is nearly full a group has
+//!   no more space than it needs: a commit that frees space, such as DROP TABLE, must still be
+//!   possible.
+//! - W10. Each file contains the length that it had on disk when it got its name, and each group
+//!   the length that the file had then, as far as known. Small groups are written to space that an
+//!   earlier header or group has announced in this way, so that a truncated file is distinguished
+//!   from one that ends early.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -26,12 +28,12 @@ use crate::database::{Durability, LogOptions};
 use crate::envelope;
 use crate::error::{Error, Result};
 
-/// Bytes of a group from which on it makes its own room (W8).
+/// Bytes from which a group extends the file itself (W8).
 const OWN_ROOM_BYTES: u64 = 256 << 10;
-/// Room that is filled while it is not needed yet, at least: for the next group, which announces
-/// more of it, and for the one after that (W10).
+/// Minimal space that is filled before it is needed: for the next group, which announces more of
+/// it, and for the one after that (W10).
 const RESERVE_BYTES_MIN: u64 = 2 * PAGE as u64;
-/// Zeros written at once.
+/// Zeros written at a time.
 const ZEROS_BYTES: usize = 1 << 20;
 const SUFFIX: &str = ".wal";
 
@@ -43,10 +45,10 @@ pub(crate) struct LogFile {
     pub(crate) path: PathBuf,
 }
 
-/// What is known of records that were not acknowledged.
+/// The fate of records that were not acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// No replay will ever find them.
+    /// No replay will find them.
     Lost,
     /// The next replay may find them (W6).
     InDoubt,
@@ -60,14 +62,14 @@ pub(crate) struct Log {
     options: LogOptions,
     id: u64,
     end: Lsn,
-    /// Everything before it is on disk.
+    /// The position up to which everything is on disk.
     durable: Lsn,
-    /// The groups behind that, as they were written (W9).
+    /// The groups after that position, as they were written (W9).
     unflushed: VecDeque<Vec<u8>>,
-    /// Those before it are plain: they come from a file of an older version.
+    /// Groups before this position are plain: they come from a file of an older version.
     plain_until: Lsn,
     files: Vec<LogFile>,
-    /// The last file of the process before, and where the file before that one ends.
+    /// The start of the last file of the previous process, and the end of the file before that one.
     resumed: (Lsn, Lsn),
     current: Current,
 }
@@ -76,9 +78,9 @@ pub(crate) struct Log {
 #[derive(Debug)]
 enum Current {
     Ready(OpenFile),
-    /// This process has begun none yet.
+    /// This process has not started a file yet.
     None,
-    /// There is none that may be written to.
+    /// No file may be written to.
     Unusable,
 }
 
@@ -88,15 +90,15 @@ struct OpenFile {
     first: Lsn,
     /// Bytes that are filled with zeros, or with groups.
     filled: u64,
-    /// As many of them as are on disk (W10).
+    /// The part of them that is on disk (W10).
     synced: u64,
 }
 
-/// A sync that is to make groups durable, without the log being locked meanwhile.
+/// A sync that makes groups durable, without locking the log meanwhile.
 #[derive(Debug)]
 pub(crate) struct Flush {
     handle: Arc<dyn DiskFile>,
-    /// What was written before the sync.
+    /// The end of the groups written before the sync.
     until: Lsn,
 }
 
@@ -108,9 +110,9 @@ impl Flush {
 }
 
 impl Log {
-    /// A log that was replayed. The first flush or commit starts a file, which begins with the
-    /// groups that may not be durable (W9): that the name of an older file is durable, and what it
-    /// holds, only the process knows that wrote it.
+    /// A log that was replayed. The first sync or commit starts a file, which begins with the
+    /// groups that may not be durable (W9): only the process that wrote an older file knows whether
+    /// its name and content are durable.
     pub(crate) fn resume(
         disk: &Arc<dyn Disk>,
         dir: &Path,
@@ -135,12 +137,12 @@ impl Log {
         }
     }
 
-    /// Where the next group goes.
+    /// The position of the next group.
     pub(crate) fn end(&self) -> Lsn {
         self.end
     }
 
-    /// Everything before it is on disk.
+    /// The position up to which everything is on disk.
     pub(crate) fn durable(&self) -> Lsn {
         self.durable
     }
@@ -150,13 +152,12 @@ impl Log {
         self.files.len()
     }
 
-    /// Whether something has failed, and nothing can be written before it is mended (W6).
+    /// Returns true if a write has failed, and nothing can be written before that is repaired (W6).
     pub(crate) fn is_broken(&self) -> bool {
         matches!(self.current, Current::Unusable)
     }
 
-    /// Writes records, all of them or none (W2), and returns how many bytes they have for each
-    /// table.
+    /// Writes records, all of them or none (W2), and returns the bytes of each table in them.
     pub(crate) fn append(&mut self, records: &[Record]) -> Result<TableShares, (Arc<Error>, Fate)> {
         let group = EncodedGroup::new(records);
         let file = self.room_for(group.bytes());
@@ -185,17 +186,16 @@ impl Log {
             }
             Err(error) => {
                 self.current = Current::Unusable;
-                // W6: a file without the group says that it is not part of the log.
+                // W6: a new file without the group excludes it from the log.
                 let fate = if self.start_file().is_ok() { Fate::Lost } else { Fate::InDoubt };
                 Err((Arc::new(Error::disk("write log")(error)), fate))
             }
         }
     }
 
-    /// Returns what has to be synced so that everything is durable; `None` if it is, or is now
-    /// because a new file has mended a log that was broken, or has what was replayed. One flush is
-    /// under way at a time: the kernel tells of an error once, and a second sync would not hear of
-    /// it.
+    /// Returns the sync that makes everything durable; `None` if it is, or is now because a new
+    /// file has repaired a broken log, or contains the replayed groups. One sync is in progress at
+    /// a time: the kernel reports an error once, and a second sync would not get it.
     pub(crate) fn begin_flush(&mut self) -> Result<Option<Flush>> {
         match &self.current {
             Current::Ready(file) if self.durable < self.end => {
@@ -210,14 +210,14 @@ impl Log {
         }
     }
 
-    /// Takes note of what came of a flush.
+    /// Handles the result of a sync.
     pub(crate) fn end_flush(
         &mut self,
         flush: &Flush,
         outcome: tidegate_platform::Result<()>,
     ) -> Result<()> {
         if flush.until <= self.durable {
-            // A new file has taken over meanwhile, with all of it.
+            // A new file has replaced it meanwhile, with all groups.
             return Ok(());
         }
         let is_current = match &self.current {
@@ -234,7 +234,7 @@ impl Log {
                 Ok(())
             }
             Ok(()) => {
-                // The file has failed in between: what it holds counts for nothing (W6).
+                // The file has failed in between: its content is not used (W6).
                 self.start_file().map_err(|error| Error::ReadOnly { source: Arc::new(error) })
             }
             Err(error) => {
@@ -246,17 +246,17 @@ impl Log {
         }
     }
 
-    /// Begins another file if this one is long. What was written since the last flush is written
-    /// there again, which spares those who commit a sync.
+    /// Starts another file if this one is long. Groups written since the last sync are written
+    /// there again, which saves their commits a sync.
     fn rotate(&mut self) {
         let Current::Ready(file) = &self.current else { return };
         if self.options.file_bytes < self.end.0 - file.first.0 {
-            // If that fails, the file becomes longer, and the next flush tries again.
+            // If this fails, the file becomes longer, and the next sync tries again.
             let _ = self.start_file();
         }
     }
 
-    /// Begins another file, however long this one is, so that it can be purged.
+    /// Starts another file, whatever the length of this one, so that it can be purged.
     pub(crate) fn begin_file(&mut self) -> Result<()> {
         match &self.current {
             Current::Ready(file) if file.first < self.end => self.start_file(),
@@ -264,7 +264,7 @@ impl Log {
         }
     }
 
-    /// The file that the next group goes to, with zeros where it goes (W8).
+    /// The file for the next group, with zeros at its place (W8).
     fn room_for(&mut self, bytes: u64) -> Result<OpenFile> {
         if !matches!(self.current, Current::Ready(_)) {
             self.start_file().map_err(|error| Error::ReadOnly { source: Arc::new(error) })?;
@@ -283,7 +283,7 @@ impl Log {
             }
             return Ok(file.clone());
         }
-        // W10: the groups that follow find their room announced.
+        // W10: space is announced for the groups that follow.
         let reserve = (self.options.step_bytes / 2).clamp(RESERVE_BYTES_MIN, 2 * OWN_ROOM_BYTES);
         let ahead = wanted + reserve;
         if ahead > file.filled {
@@ -296,12 +296,11 @@ impl Log {
         Ok(file.clone())
     }
 
-    /// Makes a new file that begins where the log is durable, with the groups behind that place,
-    /// and writes on there: then all are durable (W9).
+    /// Creates a file that begins at the durable end of the log, with the groups after that
+    /// position, and continues there: then all are durable (W9).
     ///
-    /// Whatever an older file holds behind that place is no part of the log any more (W5). After
-    /// an error the file in use before can still be written to, unless the new one may be found by
-    /// a replay.
+    /// Bytes of an older file after that position are no longer part of the log (W5). After an
+    /// error the previous file can still be written to, unless a replay may find the new one.
     fn start_file(&mut self) -> Result<()> {
         let path = self.dir.join(file_name(self.durable));
         let written = envelope::temporary(&path);
@@ -310,7 +309,7 @@ impl Log {
         let sizes = [room, groups].map(|bytes| FILE_HEADER_BYTES as u64 + bytes);
         let filled = with_space(sizes, |filled| self.write_file(&written, filled));
         let filled = filled.map_err(|error| {
-            // If that fails too, the next open removes it.
+            // If this fails too, the next open removes it.
             let _ = self.disk.remove(&written);
             Error::disk("start log file")(error)
         })?;
@@ -321,8 +320,8 @@ impl Log {
                 self.files.retain(|file| file.first != first);
                 self.files.push(LogFile { first, path });
                 let synced = filled;
-                // HD1. If that fails, commits go on, and only that the file goes missing would not
-                // be noticed.
+                // HD1. If this fails, commits continue; only the loss of the file would not be
+                // detected.
                 let _ = write_head(self.disk.as_ref(), &self.dir, (self.id, first));
                 self.current = Current::Ready(OpenFile { handle, first, filled, synced });
                 self.durable = self.end;
@@ -338,7 +337,7 @@ impl Log {
 
     fn write_file(&self, written: &Path, filled: u64) -> tidegate_platform::Result<()> {
         let handle = self.disk.open(written, OpenMode::CreateOrTruncate)?;
-        // A file that replaces one without groups keeps what a repair has left out before it.
+        // A file that replaces one without groups keeps the gap that a repair has left before it.
         let (resumed, previous_end) = self.resumed;
         let header = FileHeader {
             log: self.id,
@@ -368,11 +367,11 @@ impl Log {
         self.disk.open(path, OpenMode::ReadWrite)
     }
 
-    /// Removes files of which nothing is needed any more: their records are before `needed`.
+    /// Removes files that are no longer needed: their records are before `needed`.
     pub(crate) fn purge(&mut self, needed: Lsn) -> Result<()> {
         let count = purgeable(&self.files, needed);
         for file in &self.files[..count] {
-            // Fine if it is already gone: a crash in this loop repeats the purge.
+            // A file that does not exist is ignored: a crash in this loop repeats the purge.
             self.disk.remove(&file.path).map_err(Error::disk("purge log"))?;
         }
         self.files.drain(..count);
@@ -380,8 +379,8 @@ impl Log {
     }
 }
 
-/// Makes the first file of a log. It has no room: the first commit replaces it. That it is there
-/// tells a log without records from a log that was lost.
+/// Creates the first file of a log. It has no free space: the first commit replaces it. Its
+/// existence distinguishes a log without records from a lost log.
 pub(crate) fn create(disk: &dyn Disk, dir: &Path, id: u64) -> tidegate_platform::Result<()> {
     let first = Lsn(0);
     let handle = disk.open(&dir.join(file_name(first)), OpenMode::CreateNew)?;
@@ -393,14 +392,14 @@ pub(crate) fn create(disk: &dyn Disk, dir: &Path, id: u64) -> tidegate_platform:
     disk.sync_dir(dir)
 }
 
-/// How many files end before `needed`, the first position that a replay begins at. The last one
-/// is in use.
+/// Number of files that end before `needed`, the first position at which a replay begins. The last
+/// file is in use.
 pub(crate) fn purgeable(files: &[LogFile], needed: Lsn) -> usize {
     let ends = files.get(1..).unwrap_or_default();
     ends.partition_point(|next| next.first <= needed)
 }
 
-/// The log files of a folder, in order.
+/// The log files of a directory, in order.
 pub(crate) fn list_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>> {
     let entries = disk.list(dir).map_err(|error| match error.is_not_found() {
         true => Error::missing(dir),
@@ -426,8 +425,8 @@ fn parse_file_name(name: &str) -> Option<Lsn> {
     (file_name(first) == name).then_some(first)
 }
 
-/// Makes something as large as the first of two sizes, or where the disk is too full for that, as
-/// the second; and says which.
+/// Creates something with the first of two sizes, or on a nearly full disk with the second; returns
+/// the size used.
 fn with_space(
     [wanted, least]: [u64; 2],
     make: impl Fn(u64) -> tidegate_platform::Result<()>,
@@ -438,7 +437,7 @@ fn with_space(
     }
 }
 
-/// Fills `start..end` of a file with zeros, behind which it may be longer.
+/// Fills `start..end` of a file with zeros; the file may be longer.
 fn fill(handle: &dyn DiskFile, start: u64, end: u64) -> tidegate_platform::Result<()> {
     handle.allocate(end)?;
     let zeros = vec![0; ZEROS_BYTES];

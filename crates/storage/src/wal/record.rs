@@ -24,84 +24,84 @@ const GIVEN_UP: u8 = 10;
 /// One commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// What it does, in order.
+    /// The changes, in order.
     pub ops: Vec<TableOp>,
 }
 
 /// A change of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableOp {
-    /// Which table.
+    /// The table.
     pub table: TableId,
     /// The number of this commit in the table (W1).
     pub seq_txn: SeqTxn,
-    /// What becomes of it.
+    /// The change.
     pub change: TableChange,
 }
 
-/// What becomes of a table.
+/// A change of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableChange {
-    /// It begins to exist.
+    /// The table is created.
     Create {
-        /// Its name.
+        /// The name.
         name: String,
-        /// Its columns.
+        /// The columns.
         schema: Arc<Schema>,
     },
-    /// It ends.
+    /// The table is dropped.
     Drop,
-    /// It has another name.
+    /// The table is renamed.
     Rename {
-        /// The new one.
+        /// The new name.
         name: String,
     },
-    /// All its rows are gone.
+    /// All rows are deleted.
     Truncate,
-    /// It has other columns.
+    /// The columns are changed.
     Alter {
-        /// All of them.
+        /// The new schema.
         schema: Arc<Schema>,
     },
-    /// It has more rows, in files that are on disk already.
+    /// The table gets more rows, in files that are on disk already.
     AddSegments {
-        /// Where they are.
+        /// The new segments.
         segments: Vec<SegmentMeta>,
-        /// How far the symbols that they use reach.
+        /// The marks of the symbols that they use.
         symbols: Vec<(ColumnId, SymbolMark)>,
     },
-    /// Some rows of a segment are gone.
+    /// Rows of a segment are deleted.
     Mask {
         /// The segment.
         segment: SegmentId,
-        /// Which of them, with those that had gone before.
+        /// All its deleted rows, with those that had been deleted before.
         mask: MaskMark,
     },
-    /// It has more rows, which the record carries.
+    /// The table gets more rows, which the record contains.
     Append {
-        /// What the writer calls them, if it wants them applied once.
+        /// The identity of the rows, if they are to be applied once.
         batch: Option<BatchId>,
         /// Segments as they would be on disk.
         images: Vec<Image>,
-        /// Texts of symbols that no earlier record and no symbol file has.
+        /// Strings of symbols that are in no earlier record and in no symbol file.
         symbols: Vec<SymbolTexts>,
     },
-    /// It has the same rows in other segments, which are on disk already.
+    /// The table has the same rows in other segments, which are on disk already.
     Replace {
-        /// Segments that it no longer has.
+        /// Segments that are removed.
         out: Vec<SegmentId>,
-        /// The rows of all appends up to this commit are in segments now.
+        /// The rows of all appends up to this commit are now in segments.
         sealed: SeqTxn,
-        /// Segments that it has now.
+        /// Segments that are added.
         segments: Vec<SegmentMeta>,
-        /// How far the symbols that they use reach.
+        /// The marks of the symbols that they use.
         symbols: Vec<(ColumnId, SymbolMark)>,
     },
-    /// Its commits up to this one were given up by a repair, as far as it does not have them.
+    /// A repair has given up the commits up to this one, as far as the table does not have them.
     GivenUp,
 }
 
-/// How many bytes a record of these changes has, at most. Whoever encodes it has checked that they
+/// The maximal bytes of a record of these changes. The caller of the encoder has checked that they
 /// are not too many.
 pub(crate) fn record_bytes_max(ops: &[TableOp]) -> usize {
     let schema = |schema: &Schema| parts::schema_bytes_max(schema);
@@ -148,17 +148,17 @@ pub(super) fn encode_record(w: &mut ByteWriter, record: &Record) {
     assert!(w.0.len() - header <= record_bytes_max(&record.ops), "not longer than it may be");
 }
 
-/// How many bytes of the log are about which table.
+/// Bytes in the log for each table.
 pub(crate) type TableShares = Vec<(TableId, u64)>;
 
-/// The shares of an encoded record. Together they are all of it, if it changes anything.
+/// The shares of an encoded record. Their sum is the whole record, if it changes anything.
 pub(crate) fn bytes_of_tables(record: &[u8]) -> TableShares {
     let number = |at: usize, bytes: usize| {
         let digits = record[at..at + bytes].iter().rev();
         digits.fold(0, |number, &byte| number << 8 | u64::from(byte))
     };
     let (mut shares, mut at) = (Vec::new(), HEADER_BYTES + 4);
-    // What stands before the first one belongs to it.
+    // Bytes before the first change belong to that change.
     let mut start = 0;
     while at < record.len() {
         let payload = number(at + OP_BYTES_MIN - 4, 4);
@@ -278,7 +278,7 @@ fn decode_append(r: &mut ByteReader<'_>) -> Result<TableChange, DecodeError> {
     Ok(TableChange::Append { batch, images, symbols })
 }
 
-/// The next record of a group.
+/// Decodes the next record of a group.
 pub(super) fn decode_record(r: &mut ByteReader<'_>) -> Result<Record, DecodeError> {
     let start = r.offset();
     let (length, expected) = (r.u32()?, r.u32()?);
@@ -295,9 +295,9 @@ pub(super) fn decode_record(r: &mut ByteReader<'_>) -> Result<Record, DecodeErro
     decode_body(body).map_err(|error| shifted(error, base))
 }
 
-/// Reads past the next record of a group whose checksum is right, and calls `found` with each
-/// table that it takes rows from and the commit up to which their appends need no memtable behind
-/// it: they are in segments then, or gone.
+/// Skips the next record of a group whose checksum is valid, and calls `found` with each table that
+/// it takes rows from and the commit up to which their appends need no memtable after it: they are
+/// in segments then, or deleted.
 pub(super) fn skim_record(
     r: &mut ByteReader<'_>,
     found: &mut dyn FnMut(TableId, SeqTxn),
@@ -321,7 +321,7 @@ pub(super) fn skim_record(
     skim().map_err(|error| shifted(error, base))
 }
 
-/// The tables and commits that a damaged record seems to be about.
+/// The tables and commits that a damaged record seems to contain.
 pub(super) fn skim_tables(record: &[u8]) -> Vec<(TableId, SeqTxn)> {
     let mut body = ByteReader::new(record.get(HEADER_BYTES..).unwrap_or_default());
     let mut found = Vec::new();
@@ -333,7 +333,7 @@ pub(super) fn skim_tables(record: &[u8]) -> Vec<(TableId, SeqTxn)> {
         }
         Ok(())
     };
-    // What cannot be read is left out.
+    // The unreadable rest is left out.
     let _ = skim();
     found
 }

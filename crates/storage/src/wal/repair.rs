@@ -1,10 +1,11 @@
-//! Ends a damaged log: reads what is behind the damage, and begins a file that goes on without it.
+//! Repair of the log files: reads the records after the damage, and starts a file that continues
+//! without it.
 //!
-//! - W5 as in `wal`: the new file says where the one before it ends.
-//! - RE1. Files that are given up have names of their own while the new file is not there
-//!   (`SET_ASIDE`): a crash in between is undone by the next repair, which reads them again.
+//! - W5 as in `wal`: the new file contains the end of the one before it.
+//! - RE1. Files that are given up have a special name until the new file exists (`SET_ASIDE`): a
+//!   crash in between is undone by the next repair, which reads them again.
 //!
-//! Not here: what the records mean, and which are taken over (`database::salvage`).
+//! Not here: the meaning of the records, and the choice of those taken over (`database::salvage`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,13 +24,13 @@ use super::record::{Record, decode_record, record_bytes_max, skim_tables};
 use super::replay::{OpenFile, SEARCH_BYTES};
 use crate::error::{Error, Result};
 
-/// Files of the log that were given up have this behind their names.
+/// Suffix of log files that were given up.
 const LOST: &str = "lost";
-/// The same, while a repair is under way.
+/// Suffix of these files during a repair.
 const SET_ASIDE: &str = "aside";
-/// The new file has this behind its name until it is published.
+/// Suffix of the new file until it is published.
 const UNPUBLISHED: &str = "repair.tmp";
-/// A group of the new file is closed when its records have so many bytes.
+/// Bytes of records at which a group of the new file is closed.
 const GROUP_BYTES: usize = 4 << 20;
 
 /// The part of a log behind its damage.
@@ -40,20 +41,20 @@ pub(crate) enum Found<'a> {
     Damaged(&'a [(TableId, SeqTxn)]),
 }
 
-/// Where a log is to end.
+/// The place at which a log is to end.
 #[derive(Debug)]
 pub(crate) struct GivenUp<'a> {
     pub(crate) log: u64,
-    /// The end of what can be read.
+    /// The end of the readable part.
     pub(crate) bad: Lsn,
-    /// The file that ends there.
+    /// The file with that position.
     pub(crate) damaged: &'a Path,
-    /// Where the log goes on: not before what checkpoints are as of.
+    /// The position at which the log continues: not before the `as_of` of checkpoints.
     pub(crate) first: Lsn,
 }
 
-/// Hands the records behind a position to `found`, with the positions of their groups, as far as
-/// they can be read: of whole groups all, of others those whose checksums are right.
+/// Passes the records after a position to `found`, with the positions of their groups, as far as
+/// they can be read: all records of intact groups, and of others those with valid checksums.
 pub(crate) fn read_behind(
     disk: &dyn Disk,
     dir: &Path,
@@ -61,7 +62,7 @@ pub(crate) fn read_behind(
     found: &mut dyn FnMut(Lsn, Found<'_>) -> Result<()>,
 ) -> Result<()> {
     let files = list_files(disk, dir)?;
-    // A file without a header says nothing.
+    // A file without a header is skipped.
     let files = files.iter().filter_map(|file| OpenFile::open(disk, file, log).ok());
     let mut files = files.peekable();
     while let Some(file) = files.next() {
@@ -80,7 +81,7 @@ pub(crate) fn read_behind(
     Ok(())
 }
 
-/// Reads the records of a group that may be damaged; returns where to go on.
+/// Reads the records of a group that may be damaged; returns the position to continue at.
 fn read_group(
     file: &OpenFile,
     lsn: Lsn,
@@ -95,7 +96,7 @@ fn read_group(
         return Ok(end);
     }
     if peek_group(&bytes, file.of(lsn), lsn).is_err() {
-        // Its length may be what is damaged.
+        // The length itself may be damaged.
         bytes = file.read(file.offset(lsn), SEARCH_BYTES as u64)?;
     }
     let (_, layout) = file.of(lsn);
@@ -116,15 +117,15 @@ fn read_group(
     Ok(Lsn(lsn.0 + PAGE as u64))
 }
 
-/// Ends what a repair has left that was cut off: if its new file was published, files that were set
-/// aside are given up; otherwise they are back where they were (RE1).
+/// Finishes an interrupted repair: if its new file was published, files that were set aside are
+/// given up; otherwise they get their names back (RE1).
 pub(crate) fn end_cut_off_repair(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let failed = Error::disk("repair log");
     let entries = disk.list(dir).map_err(&failed)?;
     let unpublished = entries.iter().filter(|entry| entry.name.ends_with(UNPUBLISHED));
     let unpublished: Vec<PathBuf> = unpublished.map(|entry| dir.join(&entry.name)).collect();
     let mut aside = aside_files(disk, dir)?;
-    // The first one first: what is there at any moment has the same damage.
+    // The first one first: at any moment the existing files have the same damage.
     aside.sort();
     for path in aside {
         let name = path.with_extension("");
@@ -146,7 +147,7 @@ pub(crate) fn aside_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(aside.map(|entry| dir.join(entry.name)).collect())
 }
 
-/// A name that no file has, for one that is given up.
+/// An unused name for a file that is given up.
 fn lost_name(disk: &dyn Disk, path: &Path) -> Result<PathBuf> {
     let mut to = path.with_added_extension(LOST);
     for number in 2_u32.. {
@@ -158,7 +159,7 @@ fn lost_name(disk: &dyn Disk, path: &Path) -> Result<PathBuf> {
     Ok(to)
 }
 
-/// The new file of a log that is repaired, under a name that is not read.
+/// The new file of a repaired log, under a name that is not read.
 pub(crate) struct NewFile<'a> {
     given_up: &'a GivenUp<'a>,
     file: Arc<dyn DiskFile>,
@@ -214,7 +215,7 @@ impl<'a> NewFile<'a> {
         Ok(())
     }
 
-    /// All of it is on disk then, and it is not read yet.
+    /// Makes the file durable; it is not read yet.
     pub(crate) fn finish(&mut self, disk: &dyn Disk, dir: &Path) -> Result<()> {
         self.write_group()?;
         let GivenUp { log, bad, first, .. } = *self.given_up;
@@ -228,11 +229,11 @@ impl<'a> NewFile<'a> {
         };
         let written = self.file.write_all_at(&encode_file_header(&header), 0);
         let written = written.and_then(|()| self.file.sync_data());
-        // Its name is there before files are set aside: that tells whether it was published.
+        // Its name is durable before files are set aside: that shows whether it was published.
         written.and_then(|()| disk.sync_dir(dir)).map_err(Error::disk("repair log"))
     }
 
-    /// Puts it in the place of the files that are given up, and returns those.
+    /// Puts it in place of the files that are given up, and returns those.
     pub(crate) fn publish(self, disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>> {
         let failed = Error::disk("repair log");
         let GivenUp { log, bad, damaged, first } = self.given_up;
@@ -242,15 +243,15 @@ impl<'a> NewFile<'a> {
             file.first > *bad || (is_damaged && (file.first == *first || is_unreadable()))
         };
         let mut aside = Vec::new();
-        // The last one first: what is there at any moment is a log with the same damage.
+        // The last one first: at any moment the existing files are a log with the same damage.
         for file in list_files(disk, dir)?.iter().filter(is_given_up).rev() {
             let to = file.path.with_added_extension(SET_ASIDE);
             disk.rename(&file.path, &to).map_err(&failed)?;
             aside.push((to, file.path.clone()));
         }
         disk.sync_dir(dir).map_err(&failed)?;
-        // What it names may be among those (HD1). Until the new file has its name the log is
-        // damaged as before.
+        // The file that the head names may be among those (HD1). Until the new file has its name
+        // the log is damaged as before.
         write_head(disk, dir, (*log, *first)).map_err(&failed)?;
         let published = disk.rename(&self.temporary, &self.path);
         published.and_then(|()| disk.sync_dir(dir)).map_err(&failed)?;

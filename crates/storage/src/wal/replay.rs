@@ -1,11 +1,11 @@
-//! Reading the log when a database is opened.
+//! Replay: reads the log when a database is opened.
 //!
 //! - W3, W5 as in `wal`.
 //! - W7. Reading changes nothing.
-//! - W11. A log ends early only where a write may have been cut off: sectors of a group are
+//! - W11. A log ends early only where a write may have been interrupted: sectors of a group are
 //!   missing, and nothing says that it was on disk. Anything else is damage, and an error.
 //!
-//! Not here: the groups that no replay needs any more (`verify`).
+//! Not here: the groups that a replay no longer needs (`verify`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -24,54 +24,54 @@ use super::log::{LogFile, list_files};
 use super::record::{Record, shifted};
 use crate::error::{Corruption, DecodeError, Error, Result};
 
-/// Bytes read at once while looking for what follows a bad group.
+/// Bytes read at a time while searching after a bad group.
 pub(super) const SEARCH_BYTES: usize = 1 << 20;
 
-/// A record and where it stands, for the message if it does not fit.
+/// A record and its position, for the error message if it does not fit.
 #[derive(Debug)]
 pub(crate) struct ReplayedRecord<'a> {
     pub(crate) record: &'a Record,
-    /// Where its group begins.
+    /// The position of its group.
     pub(crate) lsn: Lsn,
     pub(crate) path: &'a Path,
     pub(crate) offset: u64,
 }
 
-/// Where a log ends.
+/// The end of a log.
 #[derive(Debug)]
 pub(crate) struct LogEnd {
-    /// The position behind the last good group.
+    /// The position after the last valid group.
     pub(crate) lsn: Lsn,
     /// All files, in order.
     pub(crate) files: Vec<LogFile>,
     /// The groups at the end that may not be durable.
     pub(crate) unflushed: UnflushedGroups,
-    /// Where the last file begins, and where the one before it ends.
+    /// The start of the last file, and the end of the one before it.
     pub(crate) last: (Lsn, Lsn),
-    /// What was left out behind the end.
+    /// The group after the end that was ignored.
     pub(crate) torn: Option<TornGroup>,
 }
 
-/// The last groups of a log that is replayed: those that nothing behind them counts as durable.
-/// The process that wrote them knew whether a sync of them had failed; this one does not.
+/// The last groups of a replayed log: those that no later group or file counts as durable. The
+/// process that wrote them knew whether a sync of them had failed; this one does not.
 #[derive(Debug)]
 pub(crate) struct UnflushedGroups {
-    /// Everything before it is on disk.
+    /// The position up to which everything is on disk.
     pub(crate) durable: Lsn,
-    /// The groups behind that, byte for byte.
+    /// The groups after that, byte for byte.
     pub(crate) groups: VecDeque<Vec<u8>>,
-    /// Those before it are plain.
+    /// Groups before this position are plain.
     pub(crate) plain_until: Lsn,
 }
 
 impl UnflushedGroups {
-    /// No groups behind a position.
+    /// No groups after a position.
     pub(crate) fn new(durable: Lsn) -> UnflushedGroups {
         UnflushedGroups { durable, groups: VecDeque::new(), plain_until: durable }
     }
 
-    /// Takes note that everything before `durable` is on disk: groups end there, or `durable` is
-    /// before them.
+    /// Records that everything before `durable` is on disk: a group ends there, or `durable` is
+    /// before the groups.
     pub(crate) fn count_durable(&mut self, durable: Lsn) {
         while self.durable < durable {
             match self.groups.pop_front() {
@@ -91,13 +91,13 @@ impl UnflushedGroups {
     }
 }
 
-/// Bytes behind the end of the log that may be of a group whose write was cut off, and was never
-/// acknowledged, or of one that was and of which a disk has lost sectors.
+/// Bytes after the end of the log: of a group whose write was interrupted, and which was never
+/// acknowledged, or of an acknowledged group of which the disk has lost sectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornGroup {
     /// The file.
     pub path: PathBuf,
-    /// Where the group begins.
+    /// Offset of the group in the file.
     pub offset: u64,
 }
 
@@ -113,19 +113,19 @@ impl fmt::Display for TornGroup {
     }
 }
 
-/// How far a replay has come, also if it fails.
+/// The progress of a replay, also if it fails.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    /// The position behind the last good group.
+    /// The position after the last valid group.
     pub(crate) lsn: Lsn,
     /// The file that is being read.
     pub(crate) path: PathBuf,
-    /// True if an error now is one of the files of the log, and not of what a record does.
+    /// True if an error now is one of the log's files, and not of applying a record.
     pub(crate) is_damaged: bool,
 }
 
 impl Progress {
-    /// Nothing was read yet.
+    /// A replay that has read nothing yet.
     pub(crate) fn new(dir: &Path, from: Lsn) -> Progress {
         Progress { lsn: from, path: dir.join(super::log::file_name(from)), is_damaged: false }
     }
@@ -137,30 +137,30 @@ pub(super) struct OpenFile {
     handle: Arc<dyn DiskFile>,
     pub(super) length: u64,
     pub(super) header: FileHeader,
-    /// How many bytes of the first page the header takes.
+    /// Bytes of the first page that the header takes.
     pub(super) header_bytes: usize,
 }
 
-/// What is behind a bad group.
+/// The content of a file after a bad group.
 struct Behind {
-    /// The highest LSN that a whole group there counts as durable.
+    /// The highest LSN that an intact group there counts as durable.
     durable: Lsn,
     has_bytes: bool,
 }
 
-/// What of a log is to be read.
+/// The part of a log to be read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogSpan {
     pub(crate) log: u64,
     pub(crate) from: Lsn,
-    /// Where it is known to end; `None` if that is to be found out (W3).
+    /// The known end; `None` if it has to be found (W3).
     pub(crate) until: Option<Lsn>,
 }
 
-/// Does something with a group of a file, and returns where it ends.
+/// An action on a group of a file, which returns the end of the group.
 type Visit<'a> = dyn FnMut(&OpenFile, Lsn, CheckedGroup<'_>) -> Result<Lsn> + 'a;
 
-/// Hands every record of a span to `apply`, in order, and returns where the log ends.
+/// Passes every record of a span to `apply`, in order, and returns the end of the log.
 pub(crate) fn replay(
     disk: &dyn Disk,
     dir: &Path,
@@ -170,7 +170,7 @@ pub(crate) fn replay(
     replay_with(disk, dir, span, apply, &mut Progress::new(dir, span.from))
 }
 
-/// The same, for a caller that wants to know how far it came.
+/// The same, and stores the progress in `progress`.
 pub(crate) fn replay_with(
     disk: &dyn Disk,
     dir: &Path,
@@ -182,8 +182,8 @@ pub(crate) fn replay_with(
     visit_groups(disk, dir, span, visit, progress)
 }
 
-/// Returns, for each table that a record of a span takes rows from, the last commit whose rows
-/// need no memtable at the end of the span. What `replay` finds it finds, and the same damage.
+/// Returns, for each table that a record of a span takes rows from, the last commit whose rows need
+/// no memtable at the end of the span. It finds the same records and the same damage as `replay`.
 pub(crate) fn last_flushed(
     disk: &dyn Disk,
     dir: &Path,
@@ -213,13 +213,13 @@ fn visit_groups(
     let mut files = list_files(disk, dir)?;
     match until {
         None => head::add_missing(disk, dir, log, &mut files)?,
-        // Files that were begun since are of commits that the caller does not ask for.
+        // Later files contain commits that the caller does not request.
         Some(until) => files.retain(|file| file.first <= until),
     }
-    // The last file that begins at `from` or before it holds the first record to replay.
+    // The last file that begins at `from` or before it contains the first record to replay.
     let needed = files.partition_point(|file| file.first <= from);
     progress.is_damaged = true;
-    // Or a repair has left out what was before the first file.
+    // The gap that a repair has left may be before the first file.
     let needed = needed.saturating_sub(1);
     let missing = || Error::missing(&dir.join(super::log::file_name(from)));
     let needed_file = files.get(needed).ok_or_else(missing)?;
@@ -231,7 +231,8 @@ fn visit_groups(
     progress.lsn = from.max(file.header.first);
     let mut unflushed = UnflushedGroups::new(progress.lsn);
     for next in files[needed + 1..].iter().map(Some).chain([None]) {
-        // W5: the next file says where this one ends. What it cannot say, this one may know.
+        // W5: the next file contains the end of this one. If its header is unreadable, this file is
+        // read up to the first position of the next one.
         let next = next.map(|next| (next, OpenFile::open(disk, next, log)));
         let next_end = match &next {
             Some((_, Ok(next))) => Some(next.header.previous_end),
@@ -255,7 +256,7 @@ fn visit_groups(
     Ok(LogEnd { lsn: progress.lsn, files, unflushed, last, torn })
 }
 
-/// Whether a log file of an unfinished database holds nothing: no group begins in it.
+/// Returns true if a log file of an unfinished database is empty: no group begins in it.
 pub(crate) fn is_unused(disk: &dyn Disk, path: &Path) -> Result<bool> {
     let bytes = disk.read(path).map_err(Error::disk("read log"))?;
     let groups = bytes.get(FILE_HEADER_BYTES..).unwrap_or_default();
@@ -317,7 +318,7 @@ impl OpenFile {
                     Corruption::Impossible { what: "the end of a group", value: group.end.0 };
                 return Err(self.corrupt(lsn, what));
             }
-            // A group that was copied from another file speaks of that one.
+            // The header of a group that was copied from another file describes that file.
             if self.header.durable <= lsn {
                 room = room.max(group.room);
             }
@@ -327,7 +328,7 @@ impl OpenFile {
             progress.is_damaged = true;
             unflushed.push((lsn, progress.lsn), self.header.layout_at(lsn), bytes);
         }
-        // W10. What a file has behind the beginning of the next one is of no interest.
+        // W10. Bytes of a file after the beginning of the next one are ignored.
         if limit.is_none() && self.length < room {
             let what = Corruption::CutLog { expected: room, actual: self.length };
             return Err(Error::Corrupt { path: self.path.clone(), offset: self.length, what });
@@ -335,14 +336,14 @@ impl OpenFile {
         Ok(())
     }
 
-    /// How long the file was on disk before a position was written (W10). What is before the
-    /// position is in a checkpoint, and so it was on disk.
+    /// The length of the file on disk before a position was written (W10). Groups before the
+    /// position are in a checkpoint, so they were on disk.
     fn room_before(&self, until: Lsn) -> Result<u64> {
         let mut room = self.header.room.max(self.offset(until));
         let mut lsn = self.header.durable;
         while lsn < until {
             let page = self.read(self.offset(lsn), PAGE as u64)?;
-            // A group that a failed sync has left out says nothing, and hides those behind it.
+            // A group that a failed sync has lost has no header, and hides those after it.
             let Ok(header) = peek_group(&page, self.of(lsn), lsn) else { break };
             room = room.max(header.room);
             lsn = Lsn(lsn.0 + header.bytes.next_multiple_of(PAGE) as u64);
@@ -350,7 +351,7 @@ impl OpenFile {
         Ok(room)
     }
 
-    /// Looks at what is where the log ends: nothing, remains of a write that was cut off, or
+    /// Checks the bytes at the end of the log: nothing, the remains of an interrupted write, or
     /// damage (W11).
     fn check_end(&self, lsn: Lsn) -> Result<Option<TornGroup>> {
         let bytes = self.read_group(lsn)?;
@@ -383,7 +384,7 @@ impl OpenFile {
         Ok(group.end)
     }
 
-    /// The error of a group at `lsn` whose records are not what they should be.
+    /// The error of a group at `lsn` whose records are invalid.
     fn damage(&self, lsn: Lsn, error: DecodeError) -> Error {
         let base = usize::try_from(self.offset(lsn)).expect("files fit the address space");
         Error::decode(&self.path)(shifted(error, base))
@@ -408,7 +409,7 @@ impl OpenFile {
         Ok(buffer)
     }
 
-    /// Reads what is behind the page of the bad group at `bad`.
+    /// Reads the content after the page of the bad group at `bad`.
     fn behind(&self, bad: Lsn) -> Result<Behind> {
         let mut behind = Behind { durable: Lsn(0), has_bytes: false };
         let mut lsn = Lsn(bad.0 + PAGE as u64);

@@ -1,9 +1,10 @@
-//! Reads the files of the log whole, also the groups that a checkpoint has made unnecessary.
+//! Verification of the log: reads all files completely, also the groups that a checkpoint has made
+//! obsolete.
 //!
 //! - W5, W7 as in `wal`.
 //!
-//! Behind the end of a file is what a failed write or a crash has left of one group, or nothing: so
-//! only a few bytes that are not zero are damage there. Bytes: docs/format.md, Log.
+//! After the end of a file there are the remains of one group from a failed write or a crash, or
+//! nothing: so non-zero bytes there are damage only if they are few. Bytes: docs/format.md, Log.
 
 use std::path::Path;
 
@@ -16,9 +17,9 @@ use super::record::shifted;
 use super::replay::{LogSpan, OpenFile, SEARCH_BYTES};
 use crate::error::{Corruption, Error, Result};
 
-/// Fewer bytes that are not zero are taken for damage: what is left of images may be mostly zeros.
+/// Fewer non-zero bytes are treated as damage: the remains of images may be mostly zeros.
 const REMAINS_BYTES_MIN: usize = 2;
-/// Reads every file and says what is damaged; damage of one leaves the others to be read.
+/// Reads every file and returns the damage; the other files are read in spite of it.
 pub(crate) fn verify(disk: &dyn Disk, dir: &Path, span: LogSpan) -> Vec<Error> {
     let files = match list_files(disk, dir) {
         Ok(files) => files,
@@ -40,7 +41,7 @@ pub(crate) fn verify(disk: &dyn Disk, dir: &Path, span: LogSpan) -> Vec<Error> {
         });
         match (file, next.or(span.until)) {
             (Err(error), _) => problems.push(error),
-            // A file that began after `until` is of commits that the caller does not ask for.
+            // A file that began after `until` contains commits that the caller does not request.
             (Ok(file), Some(limit)) if file.header.first <= limit => {
                 problems.extend(file.verify(limit, span.from).err());
             }
@@ -51,7 +52,7 @@ pub(crate) fn verify(disk: &dyn Disk, dir: &Path, span: LogSpan) -> Vec<Error> {
 }
 
 impl OpenFile {
-    /// Reads its header, all groups up to `limit`, and what is behind them. Replay begins at
+    /// Reads the header, all groups up to `limit`, and the bytes after them. Replay begins at
     /// `from`.
     fn verify(&self, limit: Lsn, from: Lsn) -> Result<()> {
         let header = self.read(0, FILE_HEADER_BYTES as u64)?;
@@ -60,10 +61,10 @@ impl OpenFile {
         while lsn != limit {
             let bytes = self.read_group(lsn)?;
             let Ok(group) = check_group(&bytes, self.of(lsn), lsn) else {
-                // A file that is to be purged may end here, with the remains of a write that
-                // failed, and the one that followed it may be gone already. And a group may never
-                // have reached the disk whole: it was replayed from the memory of the kernel after
-                // its sync had failed, went into a checkpoint, and then power failed.
+                // A file that is to be purged may end here, with the remains of a failed write, and
+                // the file that followed it may be removed already. And a group may never have
+                // reached the disk completely: it was replayed from the page cache after its sync
+                // had failed, went into a checkpoint, and then power failed.
                 let is_lost = || match judge_group(&bytes, self.of(lsn), lsn) {
                     BadGroup::Unwritten | BadGroup::Torn => true,
                     BadGroup::Damaged(_) => false,
@@ -98,7 +99,7 @@ impl OpenFile {
         }
     }
 
-    /// Checks that a page, which stands at `offset`, is zero from byte `from` on.
+    /// Checks that a page at `offset` is zero from byte `from` on.
     fn zeros(&self, page: &[u8], from: usize, offset: u64) -> Result<()> {
         let padding = page.get(from..).unwrap_or_default();
         match padding.iter().position(|&byte| byte != 0) {
@@ -110,7 +111,7 @@ impl OpenFile {
         }
     }
 
-    /// Looks behind the last group, and behind the one that may have failed there.
+    /// Reads the bytes after the last group, and after the one that may have failed there.
     fn remains(&self, end: Lsn) -> Result<Remains> {
         let page = self.read_group(end)?;
         let failed = peek_group(&page, self.of(end), end).map_or(0, |header| header.bytes);
@@ -130,10 +131,10 @@ impl OpenFile {
     }
 }
 
-/// Bytes behind the end of a file that are not zero.
+/// Non-zero bytes after the end of a file.
 struct Remains {
-    /// Where the first of them is.
+    /// The position of the first of them.
     first: Option<u64>,
-    /// How many, as far as it mattered.
+    /// Number of them, as far as needed.
     count: usize,
 }

@@ -1,4 +1,4 @@
-//! Rows that arrive a few at a time.
+//! Appends of a few rows at a time.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -237,8 +237,8 @@ fn open_again(disk: &SimDisk) -> Arc<Database> {
     open(&disk.after_power_loss())
 }
 
-// A name was all that counted: other rows of a name that a table knew were acknowledged, and not
-// written.
+// Only the name was compared: other rows with a name that a table remembered were acknowledged, and
+// not written.
 #[test]
 fn a_name_of_a_batch_stands_for_the_same_rows_also_after_a_restart() {
     let (disk, database) = new_database();
@@ -255,7 +255,7 @@ fn a_name_of_a_batch_stands_for_the_same_rows_also_after_a_restart() {
     database.close().unwrap();
     let database = open(&disk.after_power_loss());
     assert!(!append(&database, (1, 1), &["t"]).unwrap().is_new);
-    // Also if only one of several tables knows it.
+    // Also if only one of several tables remembers it.
     for tables in [&["t"][..], &["u", "t"]] {
         let refused = append(&database, (1, 2), tables).unwrap_err();
         assert!(matches!(&refused, Error::BatchReused { table } if table == "t"), "{refused:?}");
@@ -279,7 +279,7 @@ fn memory_of_tails_is_bounded_and_nobody_is_refused() {
                     let rows: Vec<Row> = (0..50).map(|at| (n * 50 + at, "a", thread)).collect();
                     append(database, ["t", "u"][usize::try_from(thread).unwrap() % 2], &rows)
                         .unwrap();
-                    // Each writer may pass the bound by one commit.
+                    // Each writer may exceed the bound by one commit.
                     assert!(database.tail_bytes() < 40 << 10, "{}", database.tail_bytes());
                 }
             });
@@ -347,7 +347,7 @@ fn rows_with_the_same_keys_replace_each_other() {
         Step::Append(vec![("t", vec![(DAY, "a", 11), (6, "c", 12)], None)]),
         Step::Merge("t"),
         Step::Append(vec![("t", vec![(7, "a", 13), (7, "b", 14)], None)]),
-        // Rows of segments and of the tail, of other rows of the import, and of two partitions.
+        // Rows of segments and of the memtable, of other rows of the import, and of two partitions.
         Step::Import("t", vec![(6, "c", 15), (7, "b", 16), (5, "x", 17), (5, "x", 18)]),
         Step::Import("t", vec![(DAY, "a", 19), (6, "c", 20), (8, "y", 21), (8, "y", 22)]),
         Step::Import("t", vec![(2 * DAY, "z", 23)]),
@@ -391,8 +391,8 @@ fn old_partitions_go_when_rows_are_kept_for_a_time() {
     assert_eq!(database.maintain().unwrap().expired_partitions, 0);
 }
 
-// A flush kept the files of all its partitions open until it had written the last one: rows of more
-// partitions than a process may have files could never be flushed.
+// A flush kept the files of all its partitions open until it had written the last one: rows in more
+// partitions than a process may have open files could never be flushed.
 #[test]
 fn a_flush_keeps_few_files_open() {
     let (disk, database) = new_database();

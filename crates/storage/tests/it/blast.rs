@@ -1,4 +1,4 @@
-//! Faults in the files of one table fail nothing in another one.
+//! Isolation of tables: faults in the files of one table affect no other table.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tidegate_storage::{Database, Error, LogOptions, OpenOptions, TailOptions, su
 use crate::fixture::{DAY, DIR, Row, append, chain, files, new_database, open, options};
 use crate::model::{Step, Tables, check, read, read_table};
 
-/// Every call that changes something, or opens it.
+/// All calls that change or open something.
 const CHANGES: [SimCall; 6] = [
     SimCall::Open,
     SimCall::Create,
@@ -24,7 +24,7 @@ fn folder(table: u64) -> PathBuf {
     Path::new(DIR).join("data").join(table.to_string())
 }
 
-/// Little memory, and a log that is soon too long.
+/// Little memory, and a log that soon exceeds its bound.
 fn tight() -> OpenOptions {
     let tail = TailOptions { bytes_max: 64 << 10, log_bytes: 1 << 30, ..options().tail };
     let log = LogOptions { checkpoint_bytes: 64 << 10, bytes_max: 1 << 20, ..options().log };
@@ -48,9 +48,9 @@ fn done(database: &Arc<Database>, tables: &mut Tables, step: &Step) {
     step.apply(tables);
 }
 
-// Rows of one table could not be flushed, since its symbol file was damaged. So no thread could
-// make room in memory, and every write to every other table failed with the name of that file; and
-// when the log had its length, it could not be purged, and failed them all for good.
+// Rows of one table could not be flushed, because its symbol file was damaged. So no thread could
+// free memory, and every write to every other table failed with the name of that file; and when the
+// log had reached its bound, it could not be purged, and all writes failed for good.
 #[test]
 fn a_table_that_cannot_be_flushed_fails_no_write_to_another_one() {
     let (disk, database) = new_database();
@@ -77,7 +77,7 @@ fn a_table_that_cannot_be_flushed_fails_no_write_to_another_one() {
     assert!(chain(&error).contains(symbols.to_str().unwrap()), "{}", chain(&error));
     assert!(read_table(&database.snapshot("b").unwrap()) == tables["b"]);
     drop(database);
-    // After a crash and after a stop it is the same table, and it is whole when its file is.
+    // After a crash and after a stop it is the same table, and it is intact when its file is.
     for disk in [disk.after_power_loss(), disk] {
         let database = open_tight(&disk);
         done(&database, &mut tables.clone(), &step("b", 100_000, 10));
@@ -113,7 +113,7 @@ fn a_folder_that_fails_costs_its_own_table_only() {
         assert!(database.log_bytes() < 1 << 20, "{errno:?}: {}", database.log_bytes());
         let error = append(&database, "a", &[(9, "x", 9)]).unwrap_err();
         assert!(chain(&error).contains("data/1"), "{errno:?}: {}", chain(&error));
-        // The rows are there, in memory or in a file that has no name.
+        // The rows are available, in memory or in a file without a name.
         assert_eq!(read(&database), tables, "{errno:?}");
         let crashed = disk.after_power_loss();
         assert_eq!(read(&open_tight(&crashed)), tables, "{errno:?}: after a crash");
@@ -154,7 +154,7 @@ fn a_manifest_that_cannot_be_written_keeps_no_log() {
     assert_eq!(read(&open(&disk)), tables);
 }
 
-/// Six tables, closed well, with rows that only the log has of the first two.
+/// Six tables, closed properly, with rows of the first two that are only in the log.
 fn six() -> (SimDisk, Tables) {
     let (disk, database) = new_database();
     let mut tables = Tables::new();
@@ -169,8 +169,8 @@ fn six() -> (SimDisk, Tables) {
     (disk.after_power_loss(), tables)
 }
 
-// One flipped bit in the manifest of one table, or a manifest that was missing, refused the whole
-// database, and `--repair` had nothing to offer.
+// One flipped bit in the manifest of one table, or a missing manifest, made opening refuse the
+// whole database, and `--repair` could not help.
 #[test]
 fn a_bad_manifest_suspends_its_table_and_no_other() {
     let damages: [fn(&SimDisk, &Path); 4] = [
@@ -212,7 +212,7 @@ fn a_bad_manifest_suspends_its_table_and_no_other() {
             database.checkpoint().unwrap();
             assert!(files(&disk, ".wal").len() <= 2, "{context}: the log is purged");
         }
-        // The manifest is brought back from a copy: nothing was lost.
+        // The manifest is restored from a copy: nothing was lost.
         let file = disk.open(&path, OpenMode::CreateOrTruncate).unwrap();
         file.write_all_at(&good, 0).unwrap();
         tables.insert("a".to_owned(), of_a);

@@ -1,4 +1,4 @@
-//! Rows of a statement: any number of batches, and rows that go, with one commit.
+//! Changes by a statement: any number of batches, and deleted rows, in one commit.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tidegate_storage::{Database, Error, ImportTarget, MaskedRows, OpenOptions, R
 use crate::fixture::{DAY, DIR, Row, batch, files, new_database, schema};
 use crate::model::{Step, Tables, change, check, check_reopened, read_table};
 
-/// Does a change to a table of some rows, and compares.
+/// Applies a change to a table of some rows, and compares the result with the model.
 #[track_caller]
 fn check_change(value: i64, batches: Vec<Vec<Row>>) {
     let (disk, database) = new_database();
@@ -41,7 +41,7 @@ fn rows_go_and_others_come_with_one_commit() {
 
 #[test]
 fn equal_timestamps_of_a_change_stand_in_the_order_of_its_batches() {
-    // By their bounds alone, segments of one commit would be ordered otherwise.
+    // By their bounds alone, segments of one commit would be in another order.
     let batches = vec![
         vec![(8, "x", 1), (10, "x", 2)],
         vec![(2, "y", 3), (10, "y", 4), (DAY + 1, "y", 5)],
@@ -85,7 +85,7 @@ fn rows_that_others_have_changed_are_not_taken_out() {
     assert_eq!(files(&disk, ".mask").len(), 1, "T2");
 }
 
-/// Does steps, each of which leaves so many segments and masks on disk, and compares.
+/// Runs steps, checks the number of segments and masks on disk after each, and compares.
 #[track_caller]
 fn check_files(steps: &[(Step, usize, usize)]) {
     let (disk, database) = new_database();
@@ -108,9 +108,9 @@ fn a_segment_goes_with_its_last_row() {
         (Step::Create("t"), 0, 0),
         (Step::Import("t", vec![(1, "a", 1), (2, "a", 2), (DAY, "a", 3)]), 2, 0),
         (Step::Delete("t", 1), 2, 1),
-        // Its last row, and its mask with it.
+        // The segment's last row is deleted, and its mask is removed too.
         (Step::Delete("t", 2), 1, 0),
-        // With another one that comes instead.
+        // Another segment is added in its place.
         (Step::Change("t", 3, vec![vec![(DAY, "b", 4)]]), 1, 0),
         (Step::Delete("t", 4), 0, 0),
     ]);
@@ -127,7 +127,7 @@ fn a_segment_goes_when_all_of_its_rows_are_replaced() {
         (Step::Import("t", same(10)), 2, 0),
         (Step::Append(vec![("t", vec![(1, "a", 20)], None)]), 2, 1),
         (Step::Append(vec![("t", vec![(2, "b", 30)], None)]), 1, 0),
-        // Those of the tail become segments, and what replaces them waits.
+        // Rows of the memtable are flushed, and the deletion of replaced rows waits.
         (Step::Append(vec![("t", vec![(1, "a", 40)], None)]), 2, 0),
     ]);
 }
@@ -151,12 +151,12 @@ fn who_reads_a_segment_whose_last_row_goes_reads_on() {
 
 #[test]
 fn a_changed_row_replaces_those_with_its_keys() {
-    // What a change takes out, what it adds, and what is in files and in the tail then.
+    // The value that a change deletes, the rows it adds, and the files and memtable afterwards.
     check_files(&[
         (Step::Create("t"), 0, 0),
         (Step::Keys("t", true), 0, 0),
         (Step::Import("t", vec![(1, "a", 1), (1, "b", 2), (2, "c", 3), (DAY, "a", 4)]), 2, 0),
-        // `a` becomes `b`, whose row goes too.
+        // `a` becomes `b`, whose row is replaced too.
         (Step::Change("t", 1, vec![vec![(1, "b", 10)]]), 3, 1),
         // Within the change, the later row wins.
         (Step::Change("t", 4, vec![vec![(DAY, "x", 20)], vec![(DAY, "x", 21)]]), 3, 1),
@@ -186,13 +186,13 @@ fn a_changed_row_replaces_those_that_came_meanwhile() {
     Step::Change("t", 1, vec![vec![(1, "b", 10)]]).apply(&mut tables);
     check(&disk, &database, &tables, "UR4");
     check_reopened(&disk.after_power_loss(), &tables, "UR4");
-    // The same once more: its row is gone.
+    // The same change again: its row no longer exists.
     let again = change(&database, &before, &gone, &[batch(&[(1, "b", 11)], None)]);
     assert!(matches!(again, Err(Error::SegmentChanged { .. })), "{again:?}");
     check(&disk, &database, &tables, "nothing has changed");
 }
 
-/// Changes a row while somebody does something to the columns of its table.
+/// Changes a row while the columns of its table are changed concurrently.
 #[track_caller]
 fn check_columns(meanwhile: &[Step], needed: &str, is_done: bool) {
     for is_begun in [false, true] {
@@ -255,12 +255,12 @@ fn rows_are_changed_whatever_becomes_of_other_columns() {
     check_columns(&[Step::DropColumn("t", "host")], "host", false);
 }
 
-// A change kept the files of all its segments open until its commit: one of rows of more partitions
-// than a process may have files always failed.
+// A change kept the files of all its segments open until its commit: a change of rows in more
+// partitions than a process may have open files always failed.
 #[test]
 fn a_change_keeps_few_files_open() {
     let rows = |from: i64| -> Vec<Row> { (from..from + 400).map(|n| (n * DAY, "x", n)).collect() };
-    // In order, so that segments are taken as they are, out of order, and with keys.
+    // In order, so that segments are not rewritten, out of order, and with keys.
     for batches in [vec![rows(0)], vec![rows(0), rows(0)]] {
         for has_keys in [false, true] {
             let (disk, database) = new_database();
@@ -297,7 +297,7 @@ fn rows_of_a_table_that_was_made_anew_are_not_changed() {
     assert!(matches!(outcome, Err(Error::TableDropped { .. })), "{outcome:?}");
 }
 
-/// How long masked rows may stay, in microseconds.
+/// Maximal time of deleted rows in segments, in microseconds.
 const PURGE_AFTER: u32 = 1_000_000;
 
 fn open_at(disk: &SimDisk, clock: &Arc<SimClock>) -> Arc<Database> {
@@ -318,7 +318,7 @@ fn masked_rows_go_from_the_disk_of_a_table_that_nobody_writes_to() {
         step.apply(&mut tables);
     }
     let untouched = database.snapshot("t").unwrap().segments().last().unwrap().meta.id;
-    // Another one later does not make the first wait longer.
+    // A later deletion does not extend the wait of the first one.
     for (purges, masks, step) in
         [(0, 1, Step::Flush), (0, 1, Step::Delete("t", 3)), (1, 0, Step::Flush)]
     {
@@ -343,7 +343,8 @@ fn masked_rows_that_an_open_finds_are_as_old_as_their_segment() {
     }
     Step::Delete("t", 1).run(&database).unwrap();
     drop(database);
-    // The disk counts, and so its files are as old as the clock says, nearly.
+    // The simulated disk counts changes instead of time, so its files are about as old as the
+    // clock.
     for (micros, purges) in [(PURGE_AFTER / 2, 0), (PURGE_AFTER * 2, 1)] {
         clock.set_micros(micros.into());
         let database = open_at(&disk, &clock);

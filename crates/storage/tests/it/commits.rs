@@ -98,7 +98,7 @@ fn at_the_bound_commits_fail_with_the_error_of_the_checkpoint() {
     let database = open_with(&disk, log);
     database.create_table("t", schema()).unwrap();
     let tables = read(&database);
-    // There is room in the log, which was filled ahead, but not for a checkpoint.
+    // The log has space, which was filled ahead, but there is none for a checkpoint.
     disk.set_capacity(disk.files().iter().map(|(_, bytes)| bytes).sum());
     let mut commits = 0;
     let error = loop {
@@ -155,7 +155,7 @@ fn checkpoints_run_beside_commits() {
             .collect();
         while !writers.iter().all(|writer| writer.is_finished()) {
             database.checkpoint().unwrap();
-            // Whatever the moment, what was acknowledged by then is there.
+            // At any moment, all acknowledged rows are visible.
             let rows = database.snapshot("t").unwrap().rows();
             let survived = open_after_loss(&disk).snapshot("t").unwrap().rows();
             assert!(rows <= survived, "{rows} {survived}");
@@ -174,9 +174,9 @@ fn many_segments_are_synced_several_at_a_time() {
     let rows: Vec<_> = (0..40).map(|n| (n * crate::fixture::DAY, "a", n)).collect();
     let syncs = disk.syncs();
     import(&database, "t", &rows).unwrap();
-    // Segments, their folders, symbols and their folder, table, tables, record.
+    // Segments, their directories, symbols and their directory, table, tables, record.
     assert_eq!(disk.syncs() - syncs, 40 + 40 + 2 + 2 + 1);
-    // One of them fails: nothing is committed, whichever thread it was.
+    // One of them fails: nothing is committed, whichever thread synced it.
     disk.fail_sync_at(17);
     assert!(import(&database, "t", &rows).is_err());
     assert_eq!(database.snapshot("t").unwrap().rows().0, 40);

@@ -1,4 +1,4 @@
-//! Power fails at every sync; what was not synced is torn, reordered or lost.
+//! Power loss at every sync; unsynced bytes are torn, reordered or lost.
 
 use std::sync::Arc;
 
@@ -64,15 +64,15 @@ pub(crate) fn workload() -> Vec<Step> {
     ]
 }
 
-/// Where a workload came to.
+/// The state after a workload.
 pub(crate) struct Outcome {
-    /// What was acknowledged.
+    /// The acknowledged tables.
     pub(crate) acknowledged: Tables,
-    /// What there would be if the step that failed had not.
+    /// The tables as if the step that failed had succeeded.
     pub(crate) in_flight: Option<Tables>,
 }
 
-/// Does steps until one fails.
+/// Runs steps until one fails.
 pub(crate) fn run_until_crash(disk: &SimDisk, steps: &[Step]) -> Outcome {
     let mut acknowledged = Tables::new();
     let Ok(mut database) = try_open(disk) else {
@@ -124,7 +124,7 @@ fn what_was_acknowledged_survives_a_crash_at_any_sync() {
     }
 }
 
-/// What was acknowledged is there, or that and the whole step that was under way.
+/// Checks that the tables are the acknowledged ones, or those with the whole step in progress.
 fn check_survivor(disk: &SimDisk, outcome: &Outcome, context: &str) {
     let database = try_open(disk).unwrap_or_else(|error| panic!("{context}: {error:?}"));
     let found = crate::model::read(&database);
@@ -133,7 +133,7 @@ fn check_survivor(disk: &SimDisk, outcome: &Outcome, context: &str) {
         _ => &outcome.acknowledged,
     };
     check(disk, &database, expected, context);
-    // It can be written to, and what is written then is there after the next crash.
+    // The database can be written to, and the new rows survive the next crash.
     let mut tables = expected.clone();
     let step = Step::ImportNew("afterwards", vec![(1, "a", 1)]);
     step.run(&database).unwrap();
@@ -184,7 +184,7 @@ fn an_import_of_many_partitions_appears_at_once_or_not_at_all() {
             assert!(found.is_empty() && committed.is_err() || found == expected, "{crash_at}");
         }
         if committed.is_ok() {
-            // 12 segments, 12 folders, symbols with their folder, table, tables, record.
+            // 12 segments, 12 directories, symbols with their directory, table, tables, record.
             assert!(crash_at > 24, "a crash at each of the syncs was tried");
             break;
         }
@@ -229,7 +229,7 @@ fn commits_of_threads_survive_a_crash_whole() {
     }
 }
 
-/// Writers of two tables and upkeep at the same time, until power fails.
+/// Writers of two tables and maintenance at the same time, until power fails.
 #[test]
 fn appends_of_threads_survive_a_crash_whole_and_once() {
     for crash_at in (5..150).step_by(7) {

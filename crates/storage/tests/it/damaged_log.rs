@@ -1,4 +1,4 @@
-//! A log that is damaged or cut is told from one whose last write was cut off, and can be repaired.
+//! Damaged and truncated logs are distinguished from interrupted writes, and can be repaired.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::model::{Step, Tables, check_reopened, read};
 
 const PAGE: u64 = 4_096;
 
-/// A database whose log has a group for each step, on a disk as it is without the process.
+/// A database whose log has a group for each step, on a disk as the process leaves it when killed.
 fn logged(steps: &[Step]) -> SimDisk {
     let (disk, database) = new_database();
     steps.iter().for_each(|step| step.run(&database).unwrap());
@@ -56,7 +56,7 @@ fn verify(disk: &SimDisk) -> tidegate_storage::VerifyReport {
     survey(&disk, Path::new(DIR), &|_| {}).unwrap()
 }
 
-/// The database is refused with this place, and stays as it is.
+/// Checks that opening refuses the database with this path, and changes nothing.
 #[track_caller]
 fn refused(disk: &SimDisk, expected: &Path, context: &str) -> Error {
     let before = everything(disk);
@@ -73,10 +73,9 @@ fn refused(disk: &SimDisk, expected: &Path, context: &str) -> Error {
     error
 }
 
-// One flipped bit in the last group of the log, or a cut in it, took the last acknowledged commits
-// with it, and verification found no problem. Such a group was taken for one whose write was cut
-// off. It is told from that by its sectors: a write leaves each of them as it was, or as it was to
-// be.
+// One flipped bit in the last group of the log, or a truncation in it, lost the last acknowledged
+// commits, and verification found no problem. Such a group was treated as an interrupted write. Its
+// sectors distinguish it: after an interrupted write each sector has its old or its new content.
 #[test]
 fn every_damaged_byte_of_the_last_group_is_refused() {
     let disk = logged(&steps());
@@ -129,8 +128,8 @@ fn a_group_that_lacks_sectors_ends_the_log_and_is_told_of() {
     assert_eq!(open(&disk).torn_group(), None);
 }
 
-// A log file that was cut lost the commits behind the cut without a word: room is filled and synced
-// ahead of use, so that a file which ends early was cut, but nothing said how long it had been.
+// A truncated log file silently lost the commits after the cut: space is filled and synced ahead of
+// use, so a file that ends early was truncated, but its earlier length was not recorded.
 #[test]
 fn a_cut_log_is_refused_wherever_it_was_cut() {
     let steps: Vec<Step> = ["a", "b", "c", "d", "e", "f", "g", "h", "i"].map(Step::Create).into();
@@ -147,7 +146,7 @@ fn a_cut_log_is_refused_wherever_it_was_cut() {
                 refused(&disk, log, &context);
                 continue;
             }
-            // Nothing is lost with room that was not used yet. Its loss shows where it was
+            // Nothing is lost with space that was not used yet. Its loss is detected if it was
             // announced.
             match try_open(&disk) {
                 Ok(database) => assert_eq!(read(&database).len(), count, "{context}"),
@@ -159,8 +158,8 @@ fn a_cut_log_is_refused_wherever_it_was_cut() {
     }
 }
 
-// Where a table was dropped since the checkpoint, a cut log was refused with the name of the
-// manifest of that table, whose folder was gone.
+// If a table was dropped since the checkpoint, opening a truncated log failed with the name of that
+// table's manifest, whose directory was gone.
 #[test]
 fn a_cut_log_is_named_and_not_what_is_missing_because_of_it() {
     let (disk, database) = new_database();
@@ -208,7 +207,7 @@ fn a_repaired_log_has_what_was_not_damaged_and_takes_more() {
             ("cut", _) => assert_eq!(lost, [], "{context}: nothing of it can be read"),
             (_, 0) => {
                 assert_eq!(lost, [(1, 1, 1)], "{context}");
-                // Nothing of the other table was damaged.
+                // The other table was not damaged.
                 expected = states(&steps)[3].clone();
                 expected.remove("a");
             }
@@ -303,7 +302,7 @@ fn what_is_before_a_checkpoint_is_not_lost_with_the_log() {
     assert_eq!(read(&open(&disk))["t"].rows.len(), 1);
 }
 
-/// Numbers that look random and are the same for the same seed.
+/// Pseudo-random numbers, the same for the same seed.
 fn random(seed: u64, bound: u64) -> u64 {
     let mixed = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) % bound
@@ -382,7 +381,7 @@ fn asynchronous_commits_that_were_cut_off_are_no_damage() {
     }
 }
 
-/// Verification replayed the log, wrote it into checkpoints and removed files before it looked.
+/// Verification replayed the log, wrote it into checkpoints and removed files before it read them.
 #[test]
 fn verification_writes_nothing() {
     let rows = vec![(3, "q", 4)];
@@ -406,7 +405,7 @@ fn verification_writes_nothing() {
     assert!(everything(&disk) == before && disk.syncs() == syncs);
 }
 
-/// The disk as a crash leaves it, with one record damaged of a group of the last log file.
+/// The disk as a crash leaves it, with one damaged record in a group of the last log file.
 fn damage_group_of(_open: &Database, disk: &SimDisk, number: usize) -> SimDisk {
     let disk = disk.after_power_loss();
     let log = files(&disk, ".wal").pop().unwrap();
@@ -415,7 +414,7 @@ fn damage_group_of(_open: &Database, disk: &SimDisk, number: usize) -> SimDisk {
 }
 
 // A repair ended the log at the damage for all tables. Files that a later commit had replaced were
-// gone by then, so tables that had nothing to do with the damage became unreadable as a whole.
+// removed by then, so tables without any damage became completely unreadable.
 #[test]
 fn a_repair_loses_only_commits_of_the_damaged_group() {
     let rows: Vec<_> = (0..50).map(|n| (n, "x", n)).collect();
@@ -440,7 +439,7 @@ fn a_repair_loses_only_commits_of_the_damaged_group() {
         }
         drop(database);
         let database = open(&disk);
-        // The one that is damaged, in a group of its own.
+        // The damaged record, in a group of its own.
         Step::Append(vec![("b", vec![(1, "q", 1)], None)]).run(&database).unwrap();
         for step in changes {
             step.run(&database).unwrap();
@@ -459,12 +458,12 @@ fn a_repair_loses_only_commits_of_the_damaged_group() {
 #[test]
 fn a_table_with_a_gap_keeps_what_is_consistent() {
     let rows: Vec<_> = (0..50).map(|n| (n, "x", n)).collect();
-    // What is damaged, what follows, and how many rows there are then.
+    // The damaged step, the later steps, and the number of rows afterwards.
     let cases: [(Step, Vec<Step>, usize); 6] = [
-        // The segment of all rows is replaced by one whose record is damaged: the file is there.
+        // The segment of all rows is replaced by one whose record is damaged: the file exists.
         (Step::Merge("a"), vec![], 54),
         (Step::Merge("a"), vec![Step::Import("a", vec![(70, "y", 70)])], 55),
-        // A deletion vector replaces another one, which is gone.
+        // A deletion vector replaces another one, which was removed.
         (Step::Delete("a", 7), vec![], 53),
         (Step::Append(vec![("a", vec![(80, "x", 80)], None)]), vec![Step::Seal("a")], 55),
         (
@@ -510,8 +509,8 @@ fn a_table_with_a_gap_keeps_what_is_consistent() {
     }
 }
 
-// Nothing named the newest file of the log: without it the database opened, with fewer rows and
-// without a word, and verification found no problem.
+// No file named the newest file of the log: without that file the database was opened silently,
+// with fewer rows, and verification found no problem.
 #[test]
 fn the_newest_file_of_the_log_is_missed() {
     let grown = |disk: &SimDisk, options: &OpenOptions| {

@@ -1,4 +1,4 @@
-//! A table whose deletion vectors or symbols are damaged: the others go on, and it takes no rows.
+//! Tables with damaged deletion vectors or symbols: other tables work, and they accept no rows.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ fn first_of(disk: &SimDisk, end: &str) -> PathBuf {
     files(disk, end).into_iter().find(|path| path.starts_with("/srv/db/data/1")).unwrap()
 }
 
-// Rows for a table that no query could read were acknowledged, since appending needs neither its
+// Rows for a table that no query could read were acknowledged, because an append needs neither its
 // deletion vectors nor, without new symbols, its dictionaries.
 #[test]
 fn a_table_that_cannot_be_read_takes_no_rows() {
@@ -51,7 +51,7 @@ fn a_table_that_cannot_be_read_takes_no_rows() {
             assert!(source.to_string().contains(path.to_str().unwrap()), "{source}");
         }
         append(&database, "good", &[(9, "x", 9)]).unwrap();
-        // What was damaged is repaired from a copy.
+        // The damaged byte is restored.
         disk.corrupt(&path, 40, 1);
         append(&database, "bad", &[(9, "x", 9)]).unwrap();
         assert_eq!(read(&database)["bad"].rows.len(), 3);
@@ -77,8 +77,8 @@ fn a_damaged_table_is_described_with_its_damage() {
     }
 }
 
-// Rows that a transaction held back were committed by the name of their table: a table that was
-// made in between under the same name got them.
+// Rows that a transaction held back were committed by the name of their table: a new table of the
+// same name, created in between, got them.
 #[test]
 fn rows_for_a_table_that_was_made_anew_are_refused() {
     let (_disk, database) = new_database();
@@ -97,7 +97,7 @@ fn rows_for_a_table_that_was_made_anew_are_refused() {
     assert!(read(&database)["t"].rows.is_empty());
 }
 
-// The list of tables said nothing of a table whose segment was missing, and rows for it were
+// The list of tables showed no damage of a table whose segment was missing, and rows for it were
 // acknowledged.
 #[test]
 fn a_table_whose_segment_is_missing_is_listed_with_its_damage_and_takes_no_rows() {
@@ -118,7 +118,7 @@ fn a_table_whose_segment_is_missing_is_listed_with_its_damage_and_takes_no_rows(
     assert!(database.describe("bad").unwrap().damage.is_none());
 }
 
-/// A segment that was cut was noticed by the first query of it, and rows for its table were
+/// A truncated segment was detected only by the first query of it, and rows for its table were
 /// acknowledged meanwhile.
 #[test]
 fn a_table_whose_segment_is_cut_is_listed_with_its_damage_and_takes_no_rows() {

@@ -1,4 +1,4 @@
-//! Statements about tables and columns.
+//! DDL: statements about tables and columns.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ fn ids_are_never_used_again() {
     let second = database.create_table("a", schema()).unwrap();
     assert!(first < second, "I1");
     database.drop_tables(&["a"]).unwrap();
-    // The catalog on disk does not know of it; only the log does.
+    // The table is not in the catalog on disk, only in the log.
     let disk = disk.after_power_loss();
     drop(database);
     let database = open(&disk);

@@ -1,4 +1,4 @@
-//! Calls of the disk fail: the statement fails, and nothing else.
+//! Failing calls of the disk: the statement fails, and nothing else.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use crate::fixture::{
 };
 use crate::model::{Step, Tables, check, check_reopened, read};
 
-/// Does all steps that make sense after some failed; returns what there is, and how many failed.
+/// Runs all steps that are possible after failed ones; returns the tables, and the number of
+/// failures.
 fn run_through(disk: &SimDisk, steps: &[Step], context: &str) -> (Arc<Database>, Tables, usize) {
     let mut failed = 0;
     let open_again = |failed: &mut usize| {
@@ -32,7 +33,7 @@ fn run_through(disk: &SimDisk, steps: &[Step], context: &str) -> (Arc<Database>,
         } else {
             match step.run(&database) {
                 Ok(()) => step.apply(&mut tables),
-                // The table of this step may be the one that could not be made.
+                // The table of this step may be the one whose creation failed.
                 Err(error) if failed > 0 && error.class() == Class::Caller => {}
                 Err(error) => {
                     assert_eq!(error.class(), Class::Environment, "{context}: {error:?}");
@@ -45,8 +46,8 @@ fn run_through(disk: &SimDisk, steps: &[Step], context: &str) -> (Arc<Database>,
     (database, tables, failed)
 }
 
-/// A workload of one process: that a sync of a folder has failed, only the process knows in which
-/// it did.
+/// A workload of one process: only the process in which a sync of a directory has failed knows of
+/// it.
 fn steps() -> Vec<Step> {
     vec![
         Step::Create("cpu"),
@@ -134,7 +135,7 @@ fn a_failed_sync_while_recovering_costs_a_statement_at_most() {
             disk.fail_sync_at(nth);
             let context = format!("crash at sync {crash_at}, then sync {nth} fails");
             let Ok(database) = try_open(&disk) else {
-                // It was not even made.
+                // The database was not even created.
                 assert!(outcome.acknowledged.is_empty(), "{context}");
                 continue;
             };
@@ -212,7 +213,7 @@ fn import_new(database: &Arc<Database>, name: &'static str) {
 }
 
 /// A database whose log cannot be written to: the sync of a record has failed, and so has the file
-/// that was to take over.
+/// that was to replace it.
 fn broken_log(seed: u64) -> (SimDisk, Arc<Database>, Tables) {
     let disk = SimDisk::new(seed);
     let database = open(&disk);
@@ -237,7 +238,7 @@ fn without_a_log_the_database_is_read_only_until_there_is_room() {
     assert!(chain(&error).contains("read-only until its log can be written"), "{}", chain(&error));
     assert_eq!(read(&database), tables);
     disk.set_capacity(u64::MAX);
-    // The new file begins before the record in doubt, which is lost for good.
+    // The new file begins before the record in doubt, which is lost permanently.
     import(&database, "t", &[(6, "b", 2)]).unwrap();
     Step::Import("t", vec![(6, "b", 2)]).apply(&mut tables);
     database.create_table("doubtful", schema()).unwrap();
@@ -270,7 +271,7 @@ fn what_is_in_doubt_is_decided_by_the_next_open() {
 #[test]
 fn files_are_removed_only_when_no_power_failure_can_bring_them_back() {
     // A statement is in doubt, and the process is killed; the next one reads its record from the
-    // kernel's memory, and then power fails.
+    // page cache, and then power fails.
     let mut outcomes = std::collections::BTreeSet::new();
     for step in [Step::Truncate("t"), Step::Drop(vec!["t"]), Step::DropColumn("t", "host")] {
         for seed in 0..60 {
@@ -314,10 +315,11 @@ fn files_of_an_import_in_doubt_stay_until_the_next_open_decides() {
             .unwrap();
         let rows = vec![(5, "a", 1), (DAY, "b", 2)];
         let segments = crate::fixture::write(&txn, &rows).unwrap();
-        // Two segments, symbols with their folder, two folders, table, tables; then the record.
+        // Two segments, symbols with their directory, two directories, table, tables; then the
+        // record.
         disk.fail_sync_at(9);
         let used: u64 = disk.files().iter().map(|(_, bytes)| bytes).sum();
-        // Room for the symbols, but not for a log file.
+        // Space for the symbols, but not for a log file.
         disk.set_capacity(used + 200);
         let error = txn.commit(segments).unwrap_err();
         assert!(matches!(error, Error::InDoubt { .. }), "{error:?}");
@@ -334,7 +336,7 @@ fn files_of_an_import_in_doubt_stay_until_the_next_open_decides() {
 
 #[test]
 fn a_checkpoint_that_cannot_be_written_costs_nothing() {
-    // Manifest, its folder, the folder of tables, catalog, the folder of tables again.
+    // Manifest, its directory, the directory of tables, catalog, the directory of tables again.
     for (nth, is_folder) in [(1, false), (2, true), (3, true), (4, false), (5, true)] {
         let (disk, database) = new_database();
         let mut tables = Tables::new();
@@ -363,7 +365,7 @@ fn a_folder_whose_sync_has_failed_takes_no_more_segments() {
         step.run(&database).unwrap();
         step.apply(&mut tables);
     }
-    // The segment, then its folder.
+    // The segment, then its directory.
     disk.fail_sync_at(2);
     assert!(import(&database, "t", &[(6, "a", 3)]).is_err());
     assert!(import(&database, "t", &[(6, "a", 3)]).is_err(), "F1");
@@ -375,8 +377,8 @@ fn a_folder_whose_sync_has_failed_takes_no_more_segments() {
     check_reopened(&disk.after_power_loss(), &tables, "after power loss");
 }
 
-/// A process that commits begins a file of the log with room for what follows. On a disk that is
-/// nearly full it did not fit, and so nothing could be dropped.
+/// A process that commits starts a file of the log with free space in it. On a disk that is nearly
+/// full it did not fit, and so nothing could be dropped.
 #[test]
 fn a_table_can_be_dropped_where_only_its_record_fits() {
     let (disk, database) = new_database();
@@ -392,7 +394,7 @@ fn a_table_can_be_dropped_where_only_its_record_fits() {
 /// A database on a small disk, with rows of two tables in the log until there is no space.
 fn filled(ballast: u64) -> (SimDisk, Arc<Database>, Tables) {
     let disk = SimDisk::new(7);
-    // Until it is full, nothing is written but the log, to one file.
+    // Until the disk is full, only the log is written, to one file.
     let log = LogOptions { checkpoint_bytes: 1 << 30, bytes_max: 1 << 31, ..options().log };
     let options = OpenOptions { log, ballast_bytes: ByteCount(ballast), ..options() };
     let database = Database::open(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
@@ -414,8 +416,8 @@ fn filled(ballast: u64) -> (SimDisk, Arc<Database>, Tables) {
     (disk, database, tables)
 }
 
-// Where the log had filled the disk nothing could be dropped, rows could not be flushed, and so the
-// log could not be purged: there was no way out but to make room by other means.
+// After the log had filled the disk, nothing could be dropped, rows could not be flushed, and so
+// the log could not be purged: space had to be freed outside of the database.
 #[test]
 fn a_disk_that_the_log_has_filled_is_freed_by_maintenance() {
     let (disk, database, tables) = filled(512 << 10);
@@ -435,7 +437,7 @@ fn a_disk_that_the_log_has_filled_is_freed_by_maintenance() {
 fn a_disk_that_the_log_has_filled_takes_statements_that_drop() {
     for is_opened_again in [false, true] {
         let (mut disk, mut database, mut tables) = filled(64 << 10);
-        // Others take what is given back.
+        // Other programs use the space that is freed.
         let used: u64 = disk.files().iter().map(|(_, bytes)| bytes).sum();
         disk.set_capacity(used + (64 << 10));
         if is_opened_again {

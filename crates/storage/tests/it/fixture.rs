@@ -78,7 +78,7 @@ pub(crate) fn schema() -> Schema {
     Schema::new(&columns, Some("ts"), PartitionUnit::Day).unwrap()
 }
 
-/// Columns that a statement adds.
+/// Columns added by a statement.
 pub(crate) fn columns(added: &[(&str, ColumnType)]) -> Vec<(String, ColumnType)> {
     added.iter().map(|&(name, ty)| (name.to_owned(), ty)).collect()
 }
@@ -98,7 +98,7 @@ pub(crate) fn import_into(
     txn.commit(segments).map(|seq_txn| seq_txn.0)
 }
 
-/// Writes rows as one segment a partition. They need not be in order.
+/// Writes rows as one segment for each partition. They need not be in order.
 pub(crate) fn write(txn: &ImportTxn, rows: &[Row]) -> Result<Vec<WrittenSegment>> {
     let (unit, by) = (txn.schema().time_unit(), txn.schema().partition_by());
     let mut partitions: BTreeMap<_, Vec<Row>> = BTreeMap::new();
@@ -125,7 +125,7 @@ pub(crate) fn write(txn: &ImportTxn, rows: &[Row]) -> Result<Vec<WrittenSegment>
         .collect()
 }
 
-/// Every column of a type that `Row` has; the others are not in the segment and read as NULL.
+/// Writes the columns of `Row`; others are not in the segment and read as NULL.
 fn write_columns(txn: &ImportTxn, writer: &Writer, rows: &[Row]) -> Result<()> {
     for column in txn.schema().columns() {
         let mut encoder = ColumnEncoder::new(column.id, column.ty, Vec::new());
@@ -162,7 +162,7 @@ fn write_columns(txn: &ImportTxn, writer: &Writer, rows: &[Row]) -> Result<()> {
     Ok(())
 }
 
-/// Rows as a batch, with a column of numbers more if that has a name: ten times the value.
+/// Rows as a batch; if `extra` is a name, with one more column of ten times the value.
 pub(crate) fn batch(rows: &[Row], extra: Option<&str>) -> RowBatch {
     let column =
         |name: &str, ty, values| BatchColumn { name: name.to_owned(), ty, values, validity: None };
@@ -189,7 +189,7 @@ pub(crate) fn batch(rows: &[Row], extra: Option<&str>) -> RowBatch {
     RowBatch::new(rows.len(), columns)
 }
 
-/// Rows that make their table and its columns if need be.
+/// An append that creates its table and columns if necessary.
 pub(crate) fn append_of(table: &str, rows: &[Row], extra: Option<&str>) -> TableAppend {
     let create = NewTableOptions { designated: "ts".to_owned(), partition_by: PartitionUnit::Day };
     TableAppend {
@@ -207,13 +207,13 @@ pub(crate) fn append(database: &Arc<Database>, table: &str, rows: &[Row]) -> Res
     database.append(&appends, &AppendOptions::default()).map(|appended| appended.seq_txns[0].0)
 }
 
-/// The files of the database whose names end so.
+/// The files of the database whose names end with `end`.
 pub(crate) fn files(disk: &SimDisk, end: &str) -> Vec<PathBuf> {
     let files = disk.files().into_iter().map(|(path, _)| path);
     files.filter(|path| path.to_str().unwrap().ends_with(end)).collect()
 }
 
-/// The error and what caused it, in one line.
+/// The error and its causes, in one line.
 pub(crate) fn chain(error: &Error) -> String {
     let mut line = error.to_string();
     let mut source = std::error::Error::source(error);

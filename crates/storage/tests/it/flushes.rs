@@ -1,4 +1,4 @@
-//! Commits that are acknowledged before they are on disk.
+//! Commits that are acknowledged before they are on disk, and their syncs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn open(disk: &SimDisk) -> Arc<Database> {
     open_with(disk, |_| {})
 }
 
-/// Does a step that succeeds, and says what there is then.
+/// Runs a step that succeeds, and applies it to the model.
 fn run(database: &Arc<Database>, tables: &mut Tables, step: Step) {
     step.run(database).unwrap();
     step.apply(tables);

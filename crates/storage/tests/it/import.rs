@@ -50,7 +50,7 @@ fn an_import_that_is_given_up_leaves_nothing() {
         drop(txn);
         assert_eq!(disk.files(), before, "T2");
     }
-    // A segment that was begun and is not part of the commit goes too.
+    // A segment that was started and is not part of the commit is removed too.
     let txn = database.begin_import(ImportTarget::Existing("t")).unwrap();
     txn.new_segment(PartitionKey(9 * DAY)).unwrap();
     commit(txn, &ROWS).unwrap();
@@ -66,7 +66,7 @@ fn a_new_table_takes_the_place_of_another_with_one_commit() {
         let txn = database.begin_import(target).unwrap();
         (write(&txn, rows).unwrap(), txn)
     };
-    // Given up, it has changed nothing.
+    // An aborted import has changed nothing.
     let before = disk.files();
     drop(replacing(&ROWS[..1]));
     assert_eq!(disk.files(), before, "T2");
@@ -125,7 +125,7 @@ fn two_imports_into_one_table_share_its_symbols() {
     assert_eq!(a.intern(host, &[b"w"]).unwrap(), [SymbolId(4)]);
     assert_eq!(a.symbols().get(host).unwrap().text(SymbolId(4)), b"w");
     drop(given_up);
-    // The one that began last commits first, with rows of both in one partition.
+    // The import that began last commits first, with rows of both in one partition.
     assert_eq!(commit(b, &[(1, "y", 1), (2, "z", 2)]).unwrap(), SeqTxn(2));
     assert_eq!(commit(a, &[(1, "x", 3), (2, "w", 4)]).unwrap(), SeqTxn(3));
     let mut tables = Tables::new();

@@ -1,4 +1,4 @@
-//! What `storage` promises, seen from outside: on simulated disks that crash, fail and fill up.
+//! Tests of `storage` from outside: on simulated disks that crash, fail and fill up.
 #![cfg(test)]
 
 mod fixture;

@@ -1,4 +1,4 @@
-//! The obvious database: tables as lists of rows, and how to read a real one like that.
+//! A simple model of a database: tables as lists of rows, and reading a real database into it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -25,26 +25,26 @@ pub(crate) type Tables = BTreeMap<String, Table>;
 pub(crate) struct Table {
     pub(crate) columns: Vec<(String, ColumnType)>,
     pub(crate) rows: Vec<Vec<Option<String>>>,
-    /// Whether rows that come replace those of the same timestamp and host.
+    /// True if new rows replace those with the same timestamp and host.
     pub(crate) has_keys: bool,
-    /// The query, of a view.
+    /// The query of a view.
     pub(crate) view: Option<String>,
-    /// The comment on it, and those on columns by their names.
+    /// The comment on the table, and those on columns by name.
     pub(crate) comments: BTreeMap<Option<String>, String>,
 }
 
-/// Something that somebody does to a database.
+/// An action on a database.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Create(&'static str),
-    /// A view with this query, or this query for a view.
+    /// Creates a view with this query, or replaces the query of a view.
     View(&'static str, &'static str),
     DropViews(Vec<&'static str>),
-    /// A comment on a table or a column; an empty one is none.
+    /// Sets the comment on a table or a column; an empty one removes it.
     Comment(&'static str, Option<&'static str>, &'static str),
     ImportNew(&'static str, Vec<Row>),
     Import(&'static str, Vec<Row>),
-    /// An import that is given up.
+    /// An import that is aborted.
     Abort(&'static str, Vec<Row>),
     Drop(Vec<&'static str>),
     Rename(&'static str, &'static str),
@@ -56,17 +56,18 @@ pub(crate) enum Step {
     Delete(&'static str, i64),
     /// Removes the rows with this value and adds others, batch after batch, with one commit.
     Change(&'static str, i64, Vec<Vec<Row>>),
-    /// Rows of several tables, with a column more where one is named; tables and columns are made.
+    /// Appends rows to several tables, with one more column if one is named; creates tables and
+    /// columns.
     Append(Vec<(&'static str, Vec<Row>, Option<&'static str>)>),
-    /// The same, under the name of a batch: sent again, they come once.
+    /// The same as a named batch, which is applied once even if it is sent again.
     Batch(u64, Vec<(&'static str, Vec<Row>, Option<&'static str>)>),
-    /// Changes of tables, and rows of those that are there then, with one commit.
+    /// Changes of tables, and rows of the resulting tables, in one commit.
     Transaction(Vec<Step>, Vec<(&'static str, Vec<Row>)>),
     /// Adds a million to a value.
     Update(&'static str, i64),
-    /// The rows of a day.
+    /// Drops the partition of a day.
     DropPartition(&'static str, i64),
-    /// Timestamp and host are keys of DEDUP, or nothing is.
+    /// Sets timestamp and host as keys of DEDUP, or removes the keys.
     Keys(&'static str, bool),
     Seal(&'static str),
     Merge(&'static str),
@@ -77,7 +78,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Does it to a database; `Reopen` is for the caller.
+    /// Runs the step on a database; `Reopen` is for the caller.
     pub(crate) fn run(&self, database: &Arc<Database>) -> Result<()> {
         match self {
             Step::Create(table) => database.create_table(table, schema()).map(drop),
@@ -138,7 +139,7 @@ impl Step {
         }
     }
 
-    /// What a transaction does of this kind.
+    /// The DDL of a step in a transaction.
     fn ddl(&self) -> TableDdl {
         let alter = |table: &&str, edit| TableDdl::Alter { table: (*table).to_owned(), edit };
         match self {
@@ -168,7 +169,7 @@ impl Step {
         }
     }
 
-    /// Does it to the model.
+    /// Applies the step to the model.
     pub(crate) fn apply(&self, tables: &mut Tables) {
         let new = || Table {
             columns: schema().columns().iter().map(|c| (c.name.clone(), c.ty)).collect(),
@@ -285,7 +286,7 @@ impl Table {
         }
     }
 
-    /// Rows of a later commit stand behind those with the same timestamp.
+    /// Appends rows; those of a later commit follow those with the same timestamp.
     fn append(&mut self, rows: &[Row]) {
         for (ts, host, value) in rows {
             let cell = |(_, ty): &(String, ColumnType)| match ty {
@@ -309,7 +310,7 @@ impl Table {
         }
     }
 
-    /// The columns of a batch that the table lacks.
+    /// Adds the column of a batch that the table lacks.
     fn add_missing(&mut self, extra: Option<&str>) {
         let of_batch = schema();
         let of_batch = of_batch.columns().iter().map(|c| (c.name.as_str(), c.ty));
@@ -338,7 +339,7 @@ impl Table {
 }
 
 fn timestamp(row: &[Option<String>]) -> i64 {
-    // Its column is the first, and cannot be dropped.
+    // The timestamp column is the first, and cannot be dropped.
     row[0].as_ref().unwrap().parse().unwrap()
 }
 
@@ -368,16 +369,16 @@ fn commit(tables: &mut Tables, changes: &[Step], appends: &[(&'static str, Vec<R
     }
 }
 
-/// Where the rows with this value are.
+/// Finds the rows with this value.
 fn find(database: &Database, table: &str, value: i64) -> Result<(Arc<Snapshot>, Vec<MaskedRows>)> {
-    // Rows of a tail cannot be masked.
+    // Rows of a memtable cannot be masked.
     database.seal_table(table)?;
     let snapshot = database.snapshot(table)?;
     let gone = rows_with(&snapshot, value)?;
     Ok((snapshot, gone))
 }
 
-/// Takes rows that were found in a snapshot out of their table and adds others, with one commit.
+/// Deletes rows that were found in a snapshot and adds others, in one commit.
 pub(crate) fn change(
     database: &Arc<Database>,
     snapshot: &Snapshot,
@@ -420,7 +421,7 @@ fn rows_with(snapshot: &Snapshot, value: i64) -> Result<Vec<MaskedRows>> {
     Ok(gone)
 }
 
-/// What a database holds.
+/// The content of a database as the model.
 pub(crate) fn read(database: &Database) -> Tables {
     let tables = database.tables();
     let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
@@ -483,7 +484,7 @@ fn cell(array: &ArrayRef, row: usize) -> Option<String> {
     Some(array.as_string_view().value(row).to_owned())
 }
 
-/// Asserts that a database holds what the model holds, is undamaged, and nothing else is on disk.
+/// Asserts that a database equals the model, is undamaged, and has no other files on disk.
 #[track_caller]
 pub(crate) fn check(disk: &SimDisk, database: &Database, expected: &Tables, context: &str) {
     assert_eq!(&read(database), expected, "{context}");
@@ -492,14 +493,14 @@ pub(crate) fn check(disk: &SimDisk, database: &Database, expected: &Tables, cont
     assert_no_litter(disk, database, context);
 }
 
-/// Opens a database and asserts that it holds what the model holds.
+/// Opens a database and asserts that it equals the model.
 #[track_caller]
 pub(crate) fn check_reopened(disk: &SimDisk, expected: &Tables, context: &str) {
     let database = try_open(disk).unwrap_or_else(|error| panic!("{context}: {error:?}"));
     check(disk, &database, expected, context);
 }
 
-/// Every file is named by somebody. What was dropped since the open may still be there.
+/// Asserts that every file is in use. Files dropped since the open may still exist.
 #[track_caller]
 pub(crate) fn assert_no_litter(disk: &SimDisk, database: &Database, context: &str) {
     let mut named = BTreeSet::new();
@@ -517,7 +518,7 @@ pub(crate) fn assert_no_litter(disk: &SimDisk, database: &Database, context: &st
         let is_fine = match parts[..] {
             ["lock"] | ["data", "catalog" | "catalog.copy"] => true,
             ["wal", name] => name == "head" || name.ends_with(".wal"),
-            // The catalog may still name it.
+            // The catalog may still name the file.
             ["kept", name] => name.ends_with(".kept"),
             ["data", table, "manifest"] => tables.contains(table),
             ["data", table, "symbols", name] => tables.contains(table) && name.ends_with(".sym"),

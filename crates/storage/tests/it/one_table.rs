@@ -1,5 +1,5 @@
 //! Random workloads in which the files of one table fail, or one group of the log is damaged: only
-//! that table, and only commits of that group, may have anything to do with it.
+//! that table, and only commits of that group, may be affected.
 //!
 //! Set `TIDEGATE_SIMULATE=first..end` to run other seeds than those of every test run.
 
@@ -16,7 +16,7 @@ use crate::model::{Step, Tables, read};
 use crate::simulate::{Generator, Random, options, seeds};
 
 const PAGE: usize = 4_096;
-/// The identity of a log, which is the time at which it was made.
+/// The identity of a log, which is the time of its creation.
 const LOG: u64 = 77;
 
 fn open(disk: &SimDisk, options: &OpenOptions) -> Arc<Database> {
@@ -31,7 +31,7 @@ fn run_all(range: std::ops::Range<u64>, run: fn(u64)) {
     }
 }
 
-/// The tables that a step is about.
+/// The tables of a step.
 fn tables_of(step: &Step, all: &Tables) -> BTreeSet<String> {
     let one = |name: &str| BTreeSet::from([name.to_owned()]);
     match step {
@@ -139,7 +139,7 @@ fn files_of_one_table_that_fail_fail_no_other_one() {
     run_all(0..150, one_table_fails);
 }
 
-/// A group of a log file, by its offset; the tables that its records are about.
+/// The groups of log files with their offsets, and the tables of their records.
 fn groups(disk: &SimDisk) -> Vec<(std::path::PathBuf, u64, BTreeSet<u64>)> {
     let mut groups = Vec::new();
     for path in files(disk, ".wal") {
@@ -189,7 +189,7 @@ fn one_group_is_damaged(seed: u64) {
     let is_repaired = repaired.is_some();
     let lost = repaired.map(|repaired| repaired.lost).unwrap_or_default();
     let is_touched = |lost: &&tidegate_storage::LostCommits| touched.contains(&lost.table.0);
-    // A name that a missing commit has given away is in the way of other tables.
+    // A name that a missing commit has freed or taken may affect other tables.
     let untouched = lost.iter().find(|lost| !names_change && !is_touched(lost));
     assert!(untouched.is_none(), "{context}: {lost:?}");
     for round in 0..2 {

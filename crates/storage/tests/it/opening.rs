@@ -1,4 +1,4 @@
-//! Opening: who may, what is refused, what is damaged.
+//! Opening of a database: locks, refusals, and damage.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ fn one_process_has_a_database_open_at_a_time() {
     open(&disk);
 }
 
-// After `rm lock` another process could take a lock of that name: two servers wrote to one
-// database, and half of what they acknowledged was lost.
+// After `rm lock` another process could lock a new file of that name: two servers wrote to one
+// database, and half of their acknowledged commits were lost.
 #[test]
 fn a_lock_survives_the_removal_of_its_file() {
     let (disk, database) = new_database();
@@ -39,9 +39,9 @@ fn a_lock_survives_the_removal_of_its_file() {
     drop(open().unwrap());
 }
 
-// The folder of a running server was renamed: its segments and checkpoints were made at the old
-// path, its log went on in the new one, and neither was a database any more. Where another server
-// had begun at the old path, its catalog was overwritten.
+// The directory of a running server was renamed: its segments and checkpoints were written at the
+// old path, its log continued in the new one, and neither was a database any more. If another
+// server had started at the old path, its catalog was overwritten.
 #[test]
 fn a_folder_that_is_moved_takes_no_more_rows_and_leaves_its_path_alone() {
     for has_another in [false, true] {
@@ -54,7 +54,7 @@ fn a_folder_that_is_moved_takes_no_more_rows_and_leaves_its_path_alone() {
         disk.rename(Path::new(DIR), moved).unwrap();
         let other = has_another.then(|| open(&disk));
         let other = other.inspect(|other| append_one(7).run(other).unwrap());
-        // Nothing tells of it before something is to be made.
+        // The move is not detected before something is to be created.
         append_one(2).run(&database).unwrap();
         append_one(2).apply(&mut tables);
         let before = disk.files().into_iter().filter(|(path, _)| path.starts_with(DIR));
@@ -93,8 +93,8 @@ fn a_folder_that_is_back_in_its_place_takes_rows_again() {
     assert_eq!(read(&open(&disk))["t"].rows.len(), 2);
 }
 
-// Two folders whose `data` and `wal` were links to the same places were both opened, and written
-// to the same files.
+// Two directories whose `data` and `wal` were links to the same places were both opened, and
+// written to the same files.
 #[test]
 fn a_log_has_one_process_whatever_path_it_is_opened_by() {
     let folder = tempfile::tempdir().unwrap();
@@ -115,8 +115,8 @@ fn a_log_has_one_process_whatever_path_it_is_opened_by() {
     assert!(matches!(open(&dir).unwrap_err(), Error::InUse { .. }));
 }
 
-// A process that was killed after it had made the folders above a new database left their names
-// unsynced, and the next process synced that of the last of them only.
+// A process that was killed after it had created the parent directories of a new database left
+// their names unsynced, and the next process synced only the last of them.
 #[test]
 fn a_database_in_folders_that_an_earlier_process_made_is_durable() {
     for seed in 0..40 {
@@ -163,7 +163,7 @@ fn two_tables() -> Tables {
     tables
 }
 
-/// A disk on which a database was closed, and one on which it crashed with everything in its log.
+/// A disk on which a database was closed, and one on which it crashed with all its data in the log.
 fn closed_and_crashed() -> [SimDisk; 2] {
     let (closed, database) = new_database();
     import_two_tables(&database);
@@ -172,7 +172,7 @@ fn closed_and_crashed() -> [SimDisk; 2] {
     [closed, crashed]
 }
 
-/// Changes a file under a checksum that fits: the last four of `covered` bytes and four more.
+/// Changes a file and recomputes its checksum: the last four of `covered` bytes and four more.
 fn patch(disk: &SimDisk, path: &Path, at: usize, byte: u8, crc_at: usize) {
     let mut bytes = disk.read(path).unwrap();
     bytes[at] = byte;
@@ -211,8 +211,8 @@ fn a_newer_format_is_refused_before_anything_is_written() {
     }
 }
 
-/// The catalog has the names of all tables, and is nowhere else: one damaged byte of it put all
-/// tables out of reach for good. Its copy takes its place, and the next checkpoint writes both.
+/// The catalog is the only place with the names of all tables: one damaged byte of it made all
+/// tables permanently inaccessible. Now its copy is used, and the next checkpoint writes both.
 #[test]
 fn damage_of_the_catalog_is_a_warning_while_its_copy_is_whole() {
     let [closed, _] = closed_and_crashed();
@@ -239,8 +239,8 @@ fn damage_of_the_catalog_is_a_warning_while_its_copy_is_whole() {
     }
 }
 
-/// The copy is written before anything is removed that it may name, also where an older program
-/// has written the catalog alone.
+/// The copy is written before any file is removed that it may name, also after an older program has
+/// written the catalog alone.
 #[test]
 fn a_copy_of_the_catalog_that_is_damaged_or_old_is_written_anew() {
     let [closed, _] = closed_and_crashed();
@@ -344,7 +344,7 @@ fn a_log_that_is_missing_is_refused() {
 fn damage_in_the_log_before_a_later_group_is_refused_with_the_place() {
     let [_, crashed] = closed_and_crashed();
     let log = files(&crashed, ".wal").remove(0);
-    // Three groups of a page each, behind a page of header.
+    // Three groups of a page each, after a page of header.
     for (at, offset) in [(4_096, 4_096), (4_200, 4_096), (8_192 + 30, 8_192), (8_300, 8_192)] {
         let disk = crashed.after_power_loss();
         disk.corrupt(&log, at, 1);
@@ -401,7 +401,7 @@ fn a_directory_with_other_files_is_no_database() {
         assert!(matches!(error, Error::NotADatabase { .. }), "{name}: {error:?}");
         assert!(disk.exists(&path).unwrap());
     }
-    // What has nothing to do with ours stays where it is.
+    // Foreign files stay in place.
     let disk = SimDisk::new(1);
     let path = Path::new(DIR).join("conf/tidegate.toml");
     disk.create_dir_all(path.parent().unwrap()).unwrap();
@@ -512,7 +512,7 @@ fn a_real_directory_keeps_its_rows() {
     assert!(database.tables().is_empty());
 }
 
-/// Rewrites a log file as a program wrote it that knew version 2: headers are shorter.
+/// Rewrites a log file in the format of version 2, which has shorter headers.
 fn as_version_2(disk: &SimDisk, path: &Path) {
     let mut bytes = disk.read(path).unwrap();
     bytes[8] = 2;
@@ -537,8 +537,8 @@ fn as_version_2(disk: &SimDisk, path: &Path) {
     file.sync_data().unwrap();
 }
 
-// Groups that may not be durable are copied into a new file byte for byte. Those of a file of an
-// older version have shorter headers there, too.
+// Groups that may not be durable are copied into a new file byte for byte. Those of an older
+// version keep their shorter headers in the new file.
 #[test]
 fn a_log_of_an_older_version_goes_on() {
     let (disk, database) = new_database();

@@ -1,5 +1,5 @@
-//! Who is overtaken between looking at a table and committing to it: another one commits right when
-//! the writer opens a file, so that nothing depends on threads or time.
+//! Races between reading a table and committing to it: another commit is made right when the writer
+//! opens a file, so that nothing depends on threads or time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,7 +15,7 @@ const NEW_MASK: (OpenMode, &str) = (OpenMode::CreateNew, ".mask");
 const READ_SYMBOLS: (OpenMode, &str) = (OpenMode::Read, ".sym");
 const WRITE_SYMBOLS: (OpenMode, &str) = (OpenMode::ReadWrite, ".sym");
 
-/// Lets somebody do steps when the writer is about to open such a file.
+/// Runs steps when the writer is about to open such a file.
 fn overtake(
     disk: &SimDisk,
     database: &Arc<Database>,
@@ -33,8 +33,8 @@ fn overtake(
     done
 }
 
-/// A table with keys and a segment; rows that come replace one of its rows, so that a mask is
-/// written between looking and committing.
+/// A table with keys and a segment; new rows replace one of its rows, so that a mask is written
+/// between the read and the commit.
 #[track_caller]
 fn check_overtaken(others: &[Step]) {
     check_overtaken_at(NEW_MASK, others, &Step::Append(vec![("t", rows_to_come(), None)]));
@@ -69,17 +69,17 @@ fn check_overtaken_at(place: (OpenMode, &str), others: &[Step], mine: &Step) {
 
 #[test]
 fn rows_that_replace_others_are_encoded_anew_if_somebody_was_quicker() {
-    // The segment has another mask then, of a row that stays or of the one that goes anyway. Who
-    // changes rows heeds keys himself, and would wait (UR2).
+    // The segment has another mask then, of a row that stays or of the row that is replaced anyway.
+    // A writer that changes rows handles keys itself, and would wait (UR2).
     check_overtaken(&[Step::Delete("t", 2)]);
     check_overtaken(&[Step::Delete("t", 1)]);
     check_overtaken(&[Step::Delete("t", 3), Step::Delete("t", 2)]);
-    // It is gone.
+    // The rows are deleted.
     check_overtaken(&[Step::Truncate("t")]);
-    // It is another table.
+    // The table is dropped.
     check_overtaken(&[Step::Drop(vec!["t"])]);
     check_overtaken(&[Step::Drop(vec!["t"]), Step::Create("t")]);
-    // Columns and keys are others.
+    // Columns or keys are changed.
     check_overtaken(&[Step::AddColumn("t", "more", ColumnType::Int64)]);
     check_overtaken(&[Step::Keys("t", false)]);
 }
@@ -91,7 +91,7 @@ fn rows_of_an_import_that_replace_others_are_looked_at_anew_too() {
     check_import_overtaken(&[Step::Delete("t", 3), Step::Delete("t", 2)]);
     check_import_overtaken(&[Step::AddColumn("t", "more", ColumnType::Varchar)]);
     check_import_overtaken(&[Step::Keys("t", false)]);
-    // The table has keys again after it was seen to have none.
+    // The table gets keys again after it was read without keys.
     let (disk, database) = new_database();
     let mut tables = Tables::new();
     let first = Step::ImportNew("t", vec![(5, "a", 1), (5, "b", 2)]);
@@ -136,7 +136,7 @@ fn rows_of_columns_that_change_meanwhile_are_encoded_anew() {
 
 #[test]
 fn who_is_overtaken_every_time_is_told_so() {
-    /// Adds a column whenever a mask is about to be written.
+    /// Adds a column each time that a mask is about to be written.
     fn overtake_always(disk: &SimDisk, database: &Arc<Database>, count: &Arc<AtomicU64>) {
         let again = (disk.clone(), Arc::clone(database), Arc::clone(count));
         let (mode, end) = NEW_MASK;
@@ -148,7 +148,7 @@ fn who_is_overtaken_every_time_is_told_so() {
         });
     }
     let (disk, database) = new_database();
-    // One of them stays, or no mask would be written.
+    // One of the old rows stays, because otherwise no mask would be written.
     let rows: [Row; 2] = [(5, "a", 1), (6, "a", 1)];
     append(&database, "t", &rows).unwrap();
     database.seal_table("t").unwrap();

@@ -1,4 +1,4 @@
-//! Memory, syncs and time of opening after a crash, however the log came to be.
+//! Memory, syncs and time of opening after a crash, for logs of all kinds.
 
 #![expect(clippy::print_stdout, reason = "slow tests print what they have measured")]
 
@@ -14,7 +14,7 @@ use tidegate_storage::{AppendOptions, Database, Durability, OpenOptions, TailOpt
 use crate::fixture::{self, DAY, DIR, Row, append, append_of, files, open, options};
 use crate::model::{Step, Tables, check, check_reopened, read};
 
-/// Memory that a memtable takes for a run beside its image.
+/// Memory of a memtable run besides its image.
 const RUN_BYTES: u64 = 512;
 
 fn open_within(disk: &SimDisk, bytes_max: u64) -> Arc<Database> {
@@ -27,10 +27,10 @@ fn within(bytes_max: u64) -> OpenOptions {
     options
 }
 
-/// The disk as a crash of the machine leaves it, while the database is open.
+/// The disk as a crash of the machine leaves it while the database is open.
 fn crashed(disk: &SimDisk, database: Arc<Database>) -> SimDisk {
     let after = disk.after_power_loss();
-    // What the process still does is of no consequence.
+    // Later writes of the process are ignored.
     disk.crash_at_sync(0);
     drop(database);
     after
@@ -41,7 +41,7 @@ fn log_bytes(disk: &SimDisk) -> u64 {
     disk.files().iter().filter(|(path, _)| is_log(path)).map(|(_, bytes)| bytes).sum()
 }
 
-/// Bytes that no encoding makes smaller, as numbers.
+/// Incompressible bytes, as numbers.
 fn noise(n: i64) -> i64 {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed()).rotate_left(29)
 }
@@ -62,7 +62,7 @@ fn opening_takes_as_many_syncs_for_many_tables_as_for_one() {
         let database = open(&disk);
         let syncs = disk.syncs() - before;
         assert_eq!(read(&database), expected);
-        // Nothing was flushed, and all of it can be.
+        // Nothing was flushed, but everything can be.
         assert_eq!(files(&disk, ".seg").len(), 0);
         database.close().unwrap();
         assert_eq!(files(&disk, ".seg").len(), 2 * tables);
@@ -74,7 +74,7 @@ fn opening_takes_as_many_syncs_for_many_tables_as_for_one() {
     assert_eq!(syncs, [3, 3], "the file of the log that takes over, its name, and the head");
 }
 
-/// Names live as long as the tests.
+/// Names with static lifetime.
 static NAMES: [&str; 60] = {
     const ALL: &str = "t00t01t02t03t04t05t06t07t08t09t10t11t12t13t14t15t16t17t18t19\
                        t20t21t22t23t24t25t26t27t28t29t30t31t32t33t34t35t36t37t38t39\
@@ -88,8 +88,8 @@ static NAMES: [&str; 60] = {
     names
 };
 
-/// Each commit had been kept as a run of its own until the whole log was read: 547,000 rows that a
-/// server had taken with 418 MB needed 1.8 GB to be opened.
+/// Each commit was kept as a run of its own until the whole log was read: opening needed 1.8 GB for
+/// 547,000 rows that a server had received with 418 MB.
 #[test]
 fn small_commits_are_coalesced_while_they_are_replayed() {
     let (disk, database) = fixture::new_database();
@@ -107,12 +107,13 @@ fn small_commits_are_coalesced_while_they_are_replayed() {
     // A row has 25 bytes; as a run of its own it takes more than a thousand.
     assert!(report.memory_bytes_max < 600 << 10, "{report:?}");
     assert!(database.tail_bytes() <= report.memory_bytes_max);
-    // Each row is rewritten a few times, and not with every other row.
+    // Each row is rewritten a few times, not once for every other row.
     assert!(report.coalesced_runs < 3 * 5_000, "{report:?}");
     assert_eq!(read(&database), expected);
 }
 
-/// The wide, the many and the few: logs that were written with much memory, opened with little.
+/// Large rows, many rows and many tables: logs that were written with much memory are opened with
+/// little.
 #[test]
 fn a_log_is_replayed_within_the_memory_there_is_now() {
     const BOUND: u64 = 64 << 10;
@@ -138,14 +139,14 @@ fn a_log_is_replayed_within_the_memory_there_is_now() {
         let disk = crashed(&disk, database);
         let database = open_within(&disk, BOUND);
         let report = database.recovery_report();
-        // Three partitions of each table, in a few runs each, that are in the file.
+        // Three partitions of each table are in the spill file, in a few runs each.
         let runs = 3 * 8 * tables as u64 * RUN_BYTES;
         let allowed = BOUND + runs + record_bytes_max;
         assert!(report.memory_bytes_max <= allowed, "{name}: {report:?}, {allowed} allowed");
         assert!(0 < report.spilled_bytes, "{name}: {report:?}");
         assert_eq!(files(&disk, "replay-0").len(), 0, "ME2");
         assert_eq!(read(&database), expected, "{name}");
-        // Spilled rows are changed, flushed and merged as others are.
+        // Spilled rows are changed, flushed and compacted like others.
         database.maintain().unwrap();
         assert_eq!(database.tail_bytes(), 0, "what is spilled is flushed first");
         check(&disk, &database, &expected, name);
@@ -154,8 +155,8 @@ fn a_log_is_replayed_within_the_memory_there_is_now() {
     }
 }
 
-/// A workload of every kind of change, with memtables that are many times what may be in memory
-/// when it is replayed.
+/// A workload of every kind of change, with memtables that are many times larger than the memory
+/// for their replay.
 fn steps() -> Vec<Step> {
     let rows = |first: i64, count: i64| -> Vec<Row> {
         let host = |n: i64| ["h0", "h1", "h2", "h3", "h4"][usize::try_from(n % 5).unwrap()];
@@ -186,9 +187,9 @@ fn steps() -> Vec<Step> {
     steps
 }
 
-/// A flush takes the memtable as it is at a moment, and its record stands behind the commits that
-/// came while segments were written. Runs with rows of both could not be taken apart when the
-/// record is replayed, and the rows before it would be there twice.
+/// A flush takes the memtable as of a moment, and its record comes after the commits that were made
+/// while segments were written. Runs with rows of both could not be split when the record is
+/// replayed, and the rows before it would be duplicated.
 #[test]
 fn commits_during_a_flush_are_not_coalesced_with_those_before_it() {
     let rows = |n: i64| vec![(n % 50, "a", n)];
@@ -225,7 +226,7 @@ fn commits_during_a_flush_are_not_coalesced_with_those_before_it() {
 #[test]
 fn what_a_replay_spills_means_the_same_rows() {
     let all = steps();
-    // A crash behind each step, so that each kind of record is the last one.
+    // A crash after each step, so that each kind of record is the last one.
     for count in 1..=all.len() {
         let (disk, database) = fixture::new_database();
         let mut expected = Tables::new();
@@ -244,7 +245,7 @@ fn what_a_replay_spills_means_the_same_rows() {
             step.run(&database).unwrap();
             let mut expected = expected.clone();
             step.apply(&mut expected);
-            // Replayed again, with what was written since.
+            // A second replay, with the records written since.
             let disk = crashed(&disk, database);
             check_reopened(&disk, &expected, &context);
         }
@@ -265,12 +266,12 @@ fn a_crash_at_any_sync_of_a_recovery_that_spills_loses_nothing() {
         disk.crash_at_sync(crash_at);
         let options = within(4 << 10);
         let opened = Database::open(Arc::new(disk.clone()), Path::new(DIR), &options);
-        // What follows opening, for as long as there is power.
+        // The work after opening, as long as there is power.
         let done = opened.as_ref().is_ok_and(|database| database.maintain().is_ok());
         drop(opened);
         for survivor in 0..3 {
             let disk = disk.after_power_loss_by(survivor);
-            // And once more, while that is recovered from.
+            // Another crash during that recovery.
             let again = disk.after_power_loss_by(survivor);
             again.crash_at_sync(1 + survivor % 2);
             drop(Database::open(Arc::new(again.clone()), Path::new(DIR), &options));
@@ -286,7 +287,7 @@ fn a_crash_at_any_sync_of_a_recovery_that_spills_loses_nothing() {
     }
 }
 
-/// The log is kept by an open, so another crash finds it again: it must not grow by that.
+/// Opening keeps the log, so the next crash leaves it again: it must not grow each time.
 #[test]
 fn crashes_one_after_the_other_do_not_make_the_log_longer() {
     let (mut disk, database) = fixture::new_database();
@@ -304,7 +305,7 @@ fn crashes_one_after_the_other_do_not_make_the_log_longer() {
         lengths.push((log_bytes(&disk), files(&disk, ".wal").len()));
     }
     assert!(lengths.windows(2).all(|pair| pair[0] == pair[1]), "{lengths:?}");
-    // With a commit between the crashes each leaves a file; from so many on, opening flushes.
+    // With a commit between the crashes each leaves a file; at a limit, opening flushes.
     let mut files_max = 0;
     for n in 0..80 {
         let database = open(&disk);
@@ -317,9 +318,9 @@ fn crashes_one_after_the_other_do_not_make_the_log_longer() {
     assert_eq!(open(&disk).snapshot("t").unwrap().rows().0, 2 * (40 + 80));
 }
 
-/// A sync of the last group may have failed before the process ended, and the page cache still
-/// have it: what it is worth shows when power fails. So it is written once more, before a query or
-/// a commit relies on it.
+/// A sync of the last group may have failed before the process ended, while the page cache still
+/// has the group: a later power loss may then lose it. So it is written once more, before a query
+/// or a commit relies on it.
 #[test]
 fn the_last_group_of_a_log_is_durable_anew_before_it_is_read() {
     let (disk, database) = fixture::new_database();
@@ -333,7 +334,7 @@ fn the_last_group_of_a_log_is_durable_anew_before_it_is_read() {
     let disk = crashed(&disk, database);
     let new: Vec<_> = files(&disk, ".wal").into_iter().filter(|path| !old.contains(path)).collect();
     assert_eq!(new.len(), 1, "O5: {new:?}");
-    // The group begins where the new file does; in the old one it is lost.
+    // The group begins at the start of the new file; in the old one it is lost.
     let first: u64 = new[0].file_stem().unwrap().to_str().unwrap().parse().unwrap();
     let of_old: u64 = old.last().unwrap().file_stem().unwrap().to_str().unwrap().parse().unwrap();
     disk.truncate(old.last().unwrap(), 4_096 + first - of_old);
@@ -375,13 +376,13 @@ fn memtables_get_a_part_of_the_memory() {
 
 /// The anonymous memory and the time of a replay, with a real disk.
 struct Replay {
-    /// The most anonymous memory that the process had, beyond what it had before.
+    /// The maximal anonymous memory of the process, beyond that at the start.
     rss_bytes: u64,
     nanos: u64,
     database: Arc<Database>,
 }
 
-/// Opens a copy of a database that is open, as after `kill -9`.
+/// Opens a copy of an open database, as after `kill -9`.
 fn replay(from: &Path, to: &Path, options: &OpenOptions) -> Replay {
     let clock = SystemClock;
     copy(from, to);
@@ -417,7 +418,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The options of the product; what is written need not be durable.
+/// The options of the product; writes need not be durable.
 fn product(memory: u64) -> OpenOptions {
     let mut options = OpenOptions::new(Arc::new(SystemClock));
     options.log.durability = Durability::Async;
@@ -476,10 +477,10 @@ fn memtables_of_hundreds_of_megabytes_are_replayed_in_a_few() {
         "{tail_bytes} bytes of memtables, opened in {} ms with {rss_bytes} bytes: {report:?}",
         nanos / 1_000_000
     );
-    // A record, and a run that is being joined.
+    // A record, and a run that is being merged.
     assert!(report.memory_bytes_max < bytes_max + (4 << 20) + (16 << 20), "{report:?}");
-    // Besides: the groups that are not known to be durable, which the next file begins with, and
-    // what coalescing works in.
+    // In addition: the groups that may not be durable, with which the next file begins, and the
+    // working memory of coalescing.
     assert!(rss_bytes < 200 << 20, "{rss_bytes} bytes: {report:?}");
     for name in &NAMES[..7] {
         let rows = |database: &Database| database.snapshot(name).unwrap().rows().0;

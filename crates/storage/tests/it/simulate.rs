@@ -1,9 +1,8 @@
-//! Random workloads on disks that fail at random moments. What was acknowledged is there
-//! afterwards, each row once; what was under way is there as a whole, or not at all. Where commits
-//! are acknowledged before they are on disk, a power failure may take the last ones of them with
-//! it, from any of them on, but none that was flushed. Rows under the name of a batch, sent again
-//! when the outcome was not known, are there once. When calls have failed, of which none was a
-//! sync, the database goes on once they no longer fail.
+//! Random workloads on disks that fail at random moments. Acknowledged rows are there afterwards,
+//! each once; a commit in progress is there as a whole, or not at all. If commits are acknowledged
+//! before they are on disk, a power loss may lose the last ones, from some commit on, but none that
+//! was synced. Rows of a named batch that are sent again after an unknown outcome are there once.
+//! After failures of calls other than syncs, the database continues once they no longer fail.
 //!
 //! Set `TIDEGATE_SIMULATE=first..end` to run other seeds than those of every test run.
 
@@ -24,7 +23,7 @@ const HOSTS: [&str; 8] =
     ["", "x", "y", "z", "host_1", "host_2", "\u{e4}\u{20ac}", "long long long"];
 const EXTRAS: [&str; 3] = ["e0", "e1", "e2"];
 
-/// Numbers that look random and are the same for the same seed.
+/// Pseudo-random numbers, the same for the same seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -50,10 +49,10 @@ impl Random {
     }
 }
 
-/// Makes steps that make sense.
+/// Generates valid steps.
 pub(crate) struct Generator {
     random: Random,
-    /// Every row has a value of its own.
+    /// Every row has a unique value.
     next_value: i64,
     now: i64,
     next_batch: u64,
@@ -144,7 +143,7 @@ impl Generator {
         Step::Transaction(changes, takes.into_iter().map(|table| (table, self.rows())).collect())
     }
 
-    /// A step that does not fail on these tables, but for the disk.
+    /// A step that does not fail on these tables, unless the disk fails.
     pub(crate) fn step(&mut self, tables: &Tables) -> Step {
         let known = TABLES.iter().copied().filter(|table| tables.contains_key(*table));
         let known: Vec<&'static str> = known.collect();
@@ -229,7 +228,7 @@ fn open(disk: &SimDisk, options: &OpenOptions) -> Result<Arc<Database>, Error> {
     Database::open(Arc::new(disk.clone()), Path::new(DIR), options)
 }
 
-/// What may go wrong in a life of a database.
+/// Plans a random fault for one life of a database.
 fn plan_fault(disk: &SimDisk, random: &mut Random) -> &'static str {
     match random.below(12) {
         0..4 => {
@@ -261,7 +260,8 @@ fn plan_fault(disk: &SimDisk, random: &mut Random) -> &'static str {
 
 const FAILED_CALL: &str = "failed call";
 
-/// One seed: some lives of a database, each of which ends with a crash, a fault, or well.
+/// Simulates one seed: several lives of a database, each of which ends with a crash, a fault, or
+/// properly.
 fn simulate(seed: u64) {
     let mut random = Random(seed);
     let mut disk = SimDisk::new(seed);
@@ -275,18 +275,18 @@ fn simulate(seed: u64) {
         let mut states = States { now: tables, in_flight: None, unflushed: Vec::new() };
         live(&disk, &options, (&mut states, &mut made), &context);
         let is_power_lost = matches!(fault, "crash" | "failed sync") || random.one_in(2);
-        // Half of the lives end without power. That a sync has failed, only the process knows in
-        // which it did: what it has lost shows now, and not after another one relied on it.
+        // Half of the lives end with a power loss. Only the process in which a sync has failed
+        // knows of it: the lost bytes are detected now, before another process relies on them.
         disk.clear_faults();
         if is_power_lost {
             disk = disk.after_power_loss_by(random.next());
         }
-        // It is opened with as much memory as it was written with, or with next to none.
+        // The database is opened with as much memory as it was written with, or with very little.
         let bytes_max = random.pick(&[options.tail.bytes_max, 2 << 10]);
         let reopened =
             OpenOptions { tail: TailOptions { bytes_max, ..options.tail }, ..options.clone() };
         if is_power_lost && random.one_in(3) {
-            // Power fails again while it is recovered from that.
+            // Power fails again during that recovery.
             disk.crash_at_sync(1 + random.below(6));
             drop(open(&disk, &reopened));
             disk = disk.after_power_loss_by(random.next());
@@ -312,7 +312,7 @@ fn simulate(seed: u64) {
     }
 }
 
-/// Looks at a database as a crash has left it: what opens has nothing that is damaged.
+/// Verifies a database as a crash has left it: one that can be opened has no damage.
 fn check_surveyed(disk: &SimDisk, context: &str) {
     if !disk.exists(&Path::new(DIR).join("data/catalog")).unwrap() {
         return;
@@ -323,17 +323,17 @@ fn check_surveyed(disk: &SimDisk, context: &str) {
     assert!(report.problems.is_empty(), "{context}: survey: {:?}", report.problems);
 }
 
-/// What a database may hold.
+/// The states that a database may have.
 struct States {
     now: Tables,
-    /// The step that was under way, and what there is if it was done.
+    /// The step in progress, and the tables if it succeeds.
     in_flight: Option<(Step, Tables)>,
-    /// In the order of commits, each from before one that was not flushed.
+    /// Earlier states in the order of commits, each from before a commit that was not synced.
     unflushed: Vec<Tables>,
 }
 
-/// Opens a database; where calls fail that keep it from that, or a table from being read, it is
-/// opened once more without.
+/// Opens a database; if failing calls prevent that, or suspend a table, opens it again without
+/// faults.
 fn open_in_spite(
     disk: &SimDisk,
     options: &OpenOptions,
@@ -356,7 +356,7 @@ fn open_in_spite(
     Some(open(disk, options).unwrap_or_else(|error| panic!("{context}: {error:?}")))
 }
 
-/// Does steps until one fails or they are enough.
+/// Runs steps until one fails or there are enough.
 fn live(
     disk: &SimDisk,
     options: &OpenOptions,

@@ -140,11 +140,11 @@ fn masked_rows_are_gone_for_later_snapshots_only() {
     assert_eq!(before.rows(), RowCount(3), "K3");
     assert_eq!(read(&database), tables);
     check_reopened(&disk.after_power_loss(), &tables, "after power loss");
-    // What was found in the old snapshot is no longer so.
+    // The row that was found in the old snapshot has changed.
     let gone = [MaskedRows { segment: before.segments().next().unwrap().meta.id, rows: vec![0] }];
     let error = change(&database, &before, &gone, &[]).unwrap_err();
     assert_eq!(error.to_string(), "segment 0 of table `t` was changed meanwhile");
-    // Rows that are gone already need no commit.
+    // The deletion of deleted rows needs no commit.
     let now = database.snapshot("t").unwrap();
     assert_eq!(change(&database, &now, &gone, &[]).unwrap(), now.seq_txn);
     drop((before, now));

@@ -1,4 +1,4 @@
-//! Commits of several tables at once, and what the one who makes them sees before.
+//! Commits of several tables at once, and the view of a transaction before its commit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tidegate_storage::{
 use crate::fixture::{DAY, Row, append, append_of, batch, import, new_database, open, schema};
 use crate::model::read_table;
 
-/// Rows without those that make their table or its columns.
+/// An append of rows that creates neither the table nor columns.
 fn rows_for(database: &Database, table: &str, rows: &[Row]) -> TableAppend {
     let id = Some(database.table_id(table).unwrap());
     TableAppend { id, create: None, add_columns: false, ..append_of(table, rows, None) }
@@ -29,7 +29,7 @@ fn firsts(snapshot: &Snapshot) -> RemovedRows {
     RemovedRows { table: snapshot.table, version: snapshot.schema.version(), rows }
 }
 
-/// Runs of rows that are not committed, one of each batch.
+/// Uncommitted runs, one for each batch.
 fn private(snapshot: &Snapshot, batches: &[&[Row]]) -> (Vec<Arc<SegmentRun>>, SymbolTables) {
     let (mut symbols, segments) = (snapshot.symbols.clone(), AtomicU64::new(0));
     let of_batch = |(at, rows): (usize, &&[Row])| {
@@ -60,7 +60,7 @@ fn rows_come_and_go_in_several_tables_with_one_commit() {
         appends: known.into_iter().chain(new).collect(),
         removed: before.iter().map(|it| firsts(it)).collect(),
     };
-    // A tail, which removing rows of segments leaves as it is.
+    // A memtable, which a deletion of rows in segments does not change.
     append(&database, "b", &[(7, "tail", 7)]).unwrap();
     database.commit_transaction(&commit).unwrap();
     let check = |database: &Database| {
@@ -98,7 +98,7 @@ fn a_row_that_is_gone_goes_for_nobody_else() {
     database.commit_transaction(&first).unwrap();
     let refused = database.commit_transaction(&first).unwrap_err();
     assert!(matches!(refused, Error::RowsChanged { .. }), "TX3: {refused}");
-    // Other columns are other rows.
+    // With other columns the rows are not valid.
     let mut other = TransactionCommit {
         removed: vec![firsts(&database.snapshot("t").unwrap())],
         ..first.clone()
@@ -109,7 +109,7 @@ fn a_row_that_is_gone_goes_for_nobody_else() {
     let refused = database.commit_transaction(&other).unwrap_err();
     assert!(matches!(refused, Error::RowsChanged { .. }), "TX3: {refused}");
     database.rename_column("t", "number", "value").unwrap();
-    // Nothing of what was refused is there.
+    // No change of a refused transaction is visible.
     assert_eq!(database.snapshot("t").unwrap().rows().0, 2);
     let refused = PendingDdl::default().push(&database, create("T")).unwrap_err();
     assert!(matches!(refused, Error::TableExists { .. }), "{refused}");
@@ -168,7 +168,7 @@ fn names(database: &Database) -> Vec<String> {
     database.tables().into_iter().map(|table| table.name).collect()
 }
 
-/// Rows for a table as a transaction sees it.
+/// An append for a table as a transaction sees it.
 fn rows_in(database: &Database, ddl: &PendingDdl, table: &str, rows: &[Row]) -> TableAppend {
     let id = Some(database.visible(ddl).table_id(table).unwrap());
     TableAppend { id, create: None, add_columns: false, ..append_of(table, rows, None) }
@@ -210,7 +210,7 @@ fn any_ddl() -> impl Strategy<Value = TableDdl> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    // Changes of one transaction, and rows behind them, against the same ones by themselves.
+    // Changes and rows of one transaction, compared with the same changes one by one.
     #[test]
     fn a_transaction_is_what_its_changes_are_one_by_one(
         changes in prop::collection::vec(any_ddl(), 0..12),
@@ -307,7 +307,7 @@ fn a_session_sees_what_its_commit_makes() {
         database.commit_transaction(&commit).unwrap();
         let now = database.snapshot("t").unwrap();
         assert_eq!(read_table(&seen.snapshot), read_table(&now), "keys {keys:?}");
-        // Others have other symbols, and none of those.
+        // The committed table has other symbols, and none of the transaction.
         assert!(committed.symbols.iter().all(|(_, table)| table.find(b"new").is_none()), "PV2");
         let is_private = |Run::Segment(run): &Run| tidegate_storage::is_private(run.meta.id);
         let groups = &seen.snapshot.groups;

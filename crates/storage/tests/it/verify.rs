@@ -1,4 +1,4 @@
-//! Verification finds every damage, names the file, and goes on.
+//! Verification: it finds all damage, names the file, and continues.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -117,8 +117,8 @@ fn damage_of_log_and_checkpoints_is_found_while_open() {
     try_open(&disk).unwrap();
 }
 
-/// Padding and header bytes of segments were read by nobody, so a flipped bit in them was called
-/// no problem, although every byte was to be verified. Now regions and zeros cover all of a file.
+/// Padding and header bytes of segments were not read, so a flipped bit in them was not found,
+/// although every byte was to be verified. Now regions and zeros cover the whole file.
 #[test]
 fn every_damaged_byte_of_a_segment_is_found() {
     let disk = closed();
@@ -132,7 +132,7 @@ fn every_damaged_byte_of_a_segment_is_found() {
     assert!(problems(&disk).is_empty());
 }
 
-/// Groups before the checkpoint were not read again, nor was what pads them and follows them.
+/// Groups before the checkpoint were not read again, nor the padding and the bytes after them.
 #[test]
 fn every_damaged_byte_of_the_log_is_found_before_and_behind_the_checkpoint() {
     let disk = closed();
@@ -164,7 +164,7 @@ fn every_damaged_byte_of_the_log_is_found_before_and_behind_the_checkpoint() {
     assert!(problems(&disk).is_empty());
 }
 
-/// What a crash leaves of a group behind the end of the log is no damage.
+/// The remains of a group after the end of the log, left by a crash, are not damage.
 #[test]
 fn remains_of_a_group_that_failed_are_no_damage() {
     let disk = closed();
@@ -212,8 +212,8 @@ fn a_version_that_never_was_is_damage_and_a_later_one_is_not() {
     }
 }
 
-/// Damage that keeps a database from being opened was all that was said of it: the first file that
-/// is damaged hid the others.
+/// Only the damage that kept a database from being opened was reported: the first damaged file hid
+/// the others.
 #[test]
 fn each_file_of_a_database_that_cannot_be_opened_is_read() {
     let disk = closed();

@@ -1,4 +1,4 @@
-//! Views and comments: names that they share with tables, and what only tables can do.
+//! Views and comments: names shared with tables, and actions that only tables support.
 
 use tidegate_model::{ColumnType, PartitionUnit, Schema, TableId, ViewRead, limits};
 use tidegate_platform::Class;

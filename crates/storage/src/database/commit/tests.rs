@@ -1,5 +1,5 @@
-//! Who shares a sync, and what becomes of those who wait when the leader panics. The disk is one
-//! whose log waits at a gate.
+//! Tests of the sharing of syncs, and of waiting commits after a panic of the leader. The log is on
+//! a disk whose syncs wait at a gate.
 
 use std::os::fd::RawFd;
 use std::path::Path;
@@ -14,7 +14,7 @@ use tidegate_platform::{
 use super::*;
 use crate::database::{Durability, OpenOptions};
 
-/// What syncs of the log do.
+/// The effect of syncs of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gate {
     Open,
@@ -26,7 +26,7 @@ enum Gate {
 struct Shared {
     gate: Mutex<Gate>,
     moved: Condvar,
-    /// Syncs of the log that have begun.
+    /// Number of syncs of the log that have begun.
     syncs: AtomicU64,
 }
 
@@ -192,7 +192,7 @@ fn wait_until(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// One commit waits at the gate, others behind it; then the gate moves.
+/// Starts one commit, which waits at the gate, and others that queue up; then opens the gate.
 fn commit_together(disk: &GatedDisk, database: &Arc<Database>, then: Gate) -> Vec<Result<()>> {
     let before = disk.syncs();
     disk.set(Gate::Closed);
@@ -230,7 +230,7 @@ fn everybody_gets_an_answer_when_the_leader_panics() {
     for outcome in outcomes {
         assert!(matches!(outcome, Err(Error::CommitterPanicked)), "Q3: {outcome:?}");
     }
-    // What is in the log now only the next open can tell.
+    // Only the next open can find out the content of the log now.
     disk.set(Gate::Open);
     assert!(matches!(create(&database, "later"), Err(Error::CommitterPanicked)));
     assert_eq!(database.tables().len(), 1, "Q2");

@@ -1,14 +1,16 @@
-//! Which runs of a table are rewritten next: decided from their numbers, without I/O.
+//! Policy of maintenance: chooses the runs of a table to rewrite next, from their numbers, without
+//! I/O.
 //!
 //! - UP1 as in `upkeep`.
-//! - PO1. A tail of n rows in runs of any size has few runs: at most seven of each power of eight
-//!   rows, but for what came since the last upkeep. Each row is rewritten once for each power.
-//! - PO2. Segments that have the same range of commits, the pieces of one import or merge, are
-//!   merged together or not at all: their ranges may not come to interleave with that of another.
-//! - PO3. A merge takes at least `merge_runs` neighbours of about a size, so that each row is
+//! - PO1. A memtable of n rows in runs of any size has few runs: at most seven of each power of
+//!   eight rows, except those that came since the last maintenance. Each row is rewritten once for
+//!   each power.
+//! - PO2. Segments with the same range of commits, the parts of one import or compaction, are
+//!   compacted together or not at all: their range may not interleave with another one.
+//! - PO3. A compaction takes at least `merge_runs` neighbours of similar size, so that each row is
 //!   rewritten once for each power of `merge_runs`, up to `merge_rows_max`.
-//! - PO4. A purge takes one segment and, of those of its range of commits, the ones that it shares
-//!   instants with: equal timestamps stand in the order of numbers, and it gets a new one.
+//! - PO4. A purge takes one segment and, of those of its range of commits, the ones with which it
+//!   shares instants: equal timestamps are ordered by ids, and it gets a new id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,23 +22,23 @@ use super::super::tail::{Tail, TailRun};
 use super::TailOptions;
 use crate::manifest::SegmentEntry;
 
-/// So many runs of about a size are joined.
+/// Number of runs of similar size that are merged.
 const COALESCE_RUNS: usize = 8;
-/// So many runs are joined whatever their sizes are.
+/// Number of runs that are merged whatever their sizes are.
 const COALESCE_RUNS_MAX: usize = 32;
-/// What a joined run has at most: larger ones wait for the seal.
+/// Maximal bytes of a merged run: larger ones wait for the flush.
 const COALESCE_BYTES: u64 = 16 << 20;
-/// Larger images are not joined for the sake of memory: what a run takes besides is little then.
+/// Images from this size on are not merged to save memory: the other memory of a run is small then.
 const JOINABLE_BYTES: u64 = 64 << 10;
 
-/// Segments that are to be merged, in the order of their commits.
+/// Segments to be rewritten, in the order of their commits.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) out: Vec<SegmentEntry>,
 }
 
-/// The runs of a tail that may be rewritten together (UP1): those of one partition that no segment
-/// has commits between, in the order of their commits.
+/// The runs of a memtable that may be rewritten together (UP1): those of one partition without
+/// commits of a segment between them, in the order of their commits.
 pub(in super::super) fn tail_groups(
     tail: &Tail,
     segments: &[SegmentEntry],
@@ -59,7 +61,7 @@ pub(in super::super) fn tail_groups(
         let between = between.remove(&partition).unwrap_or_default();
         let mut rest = &runs[..];
         while let Some(first) = rest.first() {
-            // The first segment behind the first run ends the group.
+            // The first segment after the first run ends the group.
             let end = between.iter().filter(|seq| **seq > first.meta.seq_last).min();
             let count = match end {
                 None => rest.len(),
@@ -76,7 +78,7 @@ fn order(run: &TailRun) -> (SeqTxn, i64, SegmentId) {
     (run.meta.seq_first, run.meta.min_ts, run.meta.id)
 }
 
-/// Runs of a group that are to become one; none if they are few (PO1).
+/// Runs of a group to be merged into one; `None` if they are few (PO1).
 pub(in super::super) fn due_coalesce(group: &[Arc<TailRun>]) -> Option<&[Arc<TailRun>]> {
     let sizes: Vec<(u64, u64)> =
         group.iter().map(|run| (run.meta.rows.0, run.meta.bytes.0)).collect();
@@ -103,8 +105,8 @@ fn is_too_large(rows: u64, bytes: u64) -> bool {
     rows > limits::FRAME_ROWS.0 || bytes > COALESCE_BYTES
 }
 
-/// The runs of a group, in order, whose images are so small that they take much more memory apart
-/// than joined: neighbours that fit one run each.
+/// The runs of a group, in order, whose images are so small that they take much more memory
+/// separately than merged: neighbours that fit one run each.
 pub(in super::super) fn joinable(group: &[Arc<TailRun>]) -> Vec<&[Arc<TailRun>]> {
     let (mut parts, mut start) = (Vec::new(), 0);
     let (mut rows, mut bytes) = (0, 0);
@@ -127,7 +129,7 @@ pub(in super::super) fn joinable(group: &[Arc<TailRun>]) -> Vec<&[Arc<TailRun>]>
     parts
 }
 
-/// Where the runs begin that are to become one, if there are enough.
+/// The index of the first run to be merged, if there are enough.
 fn due_suffix(sizes: &[(u64, u64)]) -> Option<usize> {
     let tier = |rows: u64| rows.max(1).ilog(COALESCE_RUNS as u64);
     let top = sizes.iter().map(|&(rows, _)| tier(rows)).max()?;
@@ -144,13 +146,13 @@ fn due_suffix(sizes: &[(u64, u64)]) -> Option<usize> {
 struct Unit {
     seqs: (SeqTxn, SeqTxn),
     rows: u64,
-    /// What a merge would write.
+    /// Rows that a compaction would write.
     live: u64,
     bounds: (i64, i64),
     entries: Vec<SegmentEntry>,
 }
 
-/// The segments that are to be merged next, if some are.
+/// The segments to be compacted next, if any.
 pub(super) fn due_merge(table: &TableState, options: &TailOptions) -> Option<Due> {
     let mut partitions: BTreeMap<PartitionKey, Vec<SegmentEntry>> = BTreeMap::new();
     for entry in table.manifest.segments.iter() {
@@ -167,8 +169,8 @@ pub(super) fn due_merge(table: &TableState, options: &TailOptions) -> Option<Due
     })
 }
 
-/// Segments that are to be written anew without their masked rows, if some are: those without any
-/// row first, then one of those that are `due`, with its neighbours (PO4).
+/// Segments to be rewritten without their deleted rows, if any: those without any live row first,
+/// then one of those that are `due`, with its neighbours (PO4).
 pub(super) fn due_purge(table: &TableState, due: &BTreeSet<SegmentId>) -> Option<Due> {
     let entries = &table.manifest.segments;
     let is_empty = |entry: &&SegmentEntry| entry.mask.is_some_and(|mask| mask.live.0 == 0);
@@ -184,8 +186,8 @@ pub(super) fn due_purge(table: &TableState, due: &BTreeSet<SegmentId>) -> Option
     Some(Due { out: connected(first, pieces.collect()) })
 }
 
-/// A segment, and those of others that a chain of common instants connects it with, in the order
-/// of their numbers.
+/// A segment, and those of `others` that are connected with it by a chain of common instants, in
+/// the order of their ids.
 fn connected(first: &SegmentEntry, mut others: Vec<SegmentEntry>) -> Vec<SegmentEntry> {
     let (mut low, mut high) = (first.meta.min_ts, first.meta.max_ts);
     let mut out = Vec::new();
@@ -263,7 +265,7 @@ fn is_between(barriers: &[SeqTxn], before: SeqTxn, after: SeqTxn) -> bool {
     barriers.iter().any(|&seq| before < seq && seq < after)
 }
 
-/// Whether the first of them is large enough, and overlaps none of the others.
+/// Returns true if the first of them is large enough, and overlaps none of the others.
 fn is_good_alone(units: &[Unit]) -> bool {
     let first = &units[0];
     let overlaps =

@@ -1,4 +1,4 @@
-//! The loops of `encode`: bounds, steps, codes and scaled floats over slices.
+//! Kernels of `encode`: bounds, steps, codes and scaled floats over slices.
 
 use tidegate_model::layout::{Encoding, FrameFooter, Region};
 
@@ -6,7 +6,7 @@ use super::Validity;
 
 /// Integers of up to eight bytes.
 pub(in crate::segment) trait Integer: Copy + Ord + Default {
-    /// Sign- or zero-extended: differences of words are differences of values.
+    /// The value sign- or zero-extended: differences of words are differences of values.
     fn word(self) -> u64;
     /// The value.
     fn wide(self) -> i128;
@@ -34,13 +34,13 @@ integer!(u8 => u64, u16 => u64, u32 => u64, u64 => u64);
 
 /// FLOAT and DOUBLE.
 pub(in crate::segment) trait Float: Copy {
-    /// What a row without a value holds.
+    /// The filler of a row without a value.
     const ZERO: Self;
     /// Widened; exact.
     fn to_f64(self) -> f64;
     /// Rounded.
     fn from_f64(value: f64) -> Self;
-    /// The value with its NaN made the one that is stored (E3).
+    /// The value; a NaN is replaced by the one that is stored (E3).
     fn canonical(self) -> Self;
     /// Appends its bytes.
     fn append(self, out: &mut Vec<u8>);
@@ -96,13 +96,13 @@ impl Float for f32 {
     }
 }
 
-/// Whether `row` has a value.
+/// Returns true if `row` has a value.
 #[inline]
 pub(in crate::segment) fn is_valid(validity: Validity<'_>, row: usize) -> bool {
     validity.is_none_or(|words| words[row / 64] >> (row % 64) & 1 == 1)
 }
 
-/// The bits of `rows` rows in the last of their words.
+/// A mask of the bits of `rows` rows in their last word.
 fn tail_mask(rows: usize) -> u64 {
     match rows % 64 {
         0 => u64::MAX,
@@ -110,7 +110,7 @@ fn tail_mask(rows: usize) -> u64 {
     }
 }
 
-/// How many of the first `rows` rows are NULL.
+/// Number of NULLs among the first `rows` rows.
 pub(in crate::segment) fn null_count(words: &[u64], rows: usize) -> usize {
     if rows == 0 {
         return 0;
@@ -121,7 +121,7 @@ pub(in crate::segment) fn null_count(words: &[u64], rows: usize) -> usize {
     (whole + rest) as usize
 }
 
-/// Whether any of the first `rows` rows is NULL.
+/// Returns true if any of the first `rows` rows is NULL.
 pub(in crate::segment) fn has_null(words: &[u64], rows: usize) -> bool {
     null_count(words, rows) > 0
 }
@@ -145,7 +145,7 @@ pub(in crate::segment) fn bounds<T: Copy + Ord>(
     Some(present.fold((first, first), |(min, max), value| (min.min(value), max.max(value))))
 }
 
-/// Overwrites what stands under a NULL.
+/// Overwrites the values under NULLs.
 pub(in crate::segment) fn fill_nulls<T: Copy>(values: &mut [T], validity: Validity<'_>, filler: T) {
     let Some(words) = validity else { return };
     for (rows, &word) in values.chunks_mut(64).zip(words) {
@@ -178,7 +178,7 @@ pub(in crate::segment) fn regular_step<T: Integer>(values: &[T]) -> Option<u64> 
     (ascends && values.windows(2).all(is_regular)).then_some(step)
 }
 
-/// The greatest common divisor of all differences to `min`; 1 where a sample has no other.
+/// The greatest common divisor of all differences to `min`; 1 if that of a sample is 1.
 pub(in crate::segment) fn common_step<T: Integer>(values: &[T], min: T) -> u64 {
     if size_of::<T>() < 4 {
         return 1;
@@ -211,12 +211,12 @@ fn gcd(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// What a code counts, and its bytes.
+/// The step and the width of codes.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::segment) struct Step {
-    /// The value of code 1 less that of code 0.
+    /// The difference between the values of codes 1 and 0.
     pub(in crate::segment) step: u64,
-    /// 1, 2, 4 or 8.
+    /// Bytes of a code: 1, 2, 4 or 8.
     pub(in crate::segment) width: u8,
 }
 
@@ -240,7 +240,7 @@ pub(in crate::segment) fn append_codes<T: Integer>(
     }
 }
 
-/// Appends a bit for every value: whether it is `one`.
+/// Appends a bit for every value: set if the value is `one`.
 pub(in crate::segment) fn append_bits<T: Integer>(values: &[T], one: T, out: &mut Vec<u8>) {
     out.extend(values.chunks(8).map(|eight| {
         eight.iter().rev().fold(0_u8, |bits, &value| bits << 1 | u8::from(value == one))
@@ -279,10 +279,10 @@ pub(in crate::segment) const POWERS: [f64; 16] =
 
 /// Integers below this are exact in a float and survive the addition of `ROUNDER`.
 const SCALED_MAX: f64 = (1_u64 << 51) as f64;
-/// Added to a whole float below 2^51, it leaves the integer in the low bits.
+/// A constant that, added to a whole float below 2^51, leaves the integer in the low bits.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
-/// The power of ten that makes most of a sample whole, `None` if there is none.
+/// The power of ten that makes most of a sample whole; `None` if there is none.
 pub(in crate::segment) fn sampled_scale<T: Float>(values: &[T]) -> Option<u8> {
     let stride = (values.len() / 61).max(1);
     let (mut scale, mut sampled, mut misses) = (0, 0_u32, 0_u32);
@@ -304,7 +304,8 @@ fn is_scaled<T: Float>(value: T, power: f64) -> bool {
     is_exact(n, back.to_f64(), value.to_f64())
 }
 
-/// Whether `n` is a whole number that leads back to `value` bit by bit. An integer has no -0.
+/// Returns true if `n` is a whole number from which `value` is restored bit by bit. An integer has
+/// no -0.
 #[inline]
 fn is_exact(n: f64, back: f64, value: f64) -> bool {
     let is_negative_zero = n.to_bits() == (-0.0_f64).to_bits();
@@ -321,7 +322,7 @@ pub(in crate::segment) fn scale_exactly<T: Float>(
     let power = POWERS[usize::from(scale)];
     exceptions.clear();
     let misses = match scale {
-        // Whole numbers want no division, which is most of the work.
+        // Whole numbers need no division, which is most of the work.
         0 => scale_each(values, scaled, |value| value, |n| T::from_f64(n)),
         _ => scale_each(values, scaled, |value| value * power, |n| T::from_f64(n / power)),
     };

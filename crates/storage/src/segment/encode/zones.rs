@@ -7,7 +7,7 @@ use tidegate_model::types::Physical;
 use super::kernels::{Float, Integer, bounds, has_null, is_valid};
 use super::{Validity, ZONE_ROWS};
 
-/// The words of a zone's rows, if one of them is NULL.
+/// The validity words of a zone's rows, if one of them is NULL.
 fn zone_validity(validity: Validity<'_>, index: usize, rows: usize) -> Validity<'_> {
     let words = &validity?[index * (ZONE_ROWS / 64)..];
     has_null(words, rows).then_some(words)
@@ -38,12 +38,12 @@ pub(in crate::segment) fn integer_range<T: Integer>(
     (bounds(values, words), words.is_some())
 }
 
-/// The zone of what `integer_range` found.
+/// The zone of a result of `integer_range`.
 pub(in crate::segment) fn range_zone<T: Integer>(range: Option<(T, T)>, has_null: bool) -> Zone {
     zone_of(range.map(|(min, max)| (min.word(), max.word())), has_null)
 }
 
-/// As `integer_zone`; bounds beyond i64 stand for "no bound".
+/// As `integer_zone`; bounds outside of i64 mean "no bound".
 pub(in crate::segment) fn wide_zone(values: &[i128], validity: Validity<'_>, index: usize) -> Zone {
     let words = zone_validity(validity, index, values.len());
     let clamped = |value: i128| {
@@ -88,7 +88,7 @@ pub(in crate::segment) fn fixed16_zone(
     zone_of(range, words.is_some())
 }
 
-/// Least and greatest code in one word, and which codes modulo 64 are there in the other.
+/// Least and greatest code in one word, and the set of codes modulo 64 in the other.
 pub(in crate::segment) fn code_zone(codes: &[u32], validity: Validity<'_>, index: usize) -> Zone {
     let first = index * ZONE_ROWS;
     let (mut min, mut max, mut signature) = (u32::MAX, 0, 0_u64);
@@ -116,7 +116,7 @@ pub(in crate::segment) fn code_zone(codes: &[u32], validity: Validity<'_>, index
     zone
 }
 
-/// Bounds as the first eight bytes of the texts, highest first, which `prefix` finds.
+/// Bounds as the first eight bytes of the strings, highest first, which `prefix` computes.
 pub(in crate::segment) fn string_zone(
     texts: &[&[u8]],
     validity: Validity<'_>,
@@ -138,7 +138,7 @@ pub(in crate::segment) fn string_zone(
     if zone.has_value { Zone { min, max, ..zone } } else { zone }
 }
 
-/// The first eight bytes as a number that sorts as they do; short strings are padded with zeros.
+/// The first eight bytes as a number with the same order; short strings are padded with zeros.
 #[inline]
 pub(in crate::segment) fn prefix(text: &[u8]) -> u64 {
     match text.first_chunk::<8>() {

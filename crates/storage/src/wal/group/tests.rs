@@ -80,8 +80,8 @@ fn encode(records: &[Record]) -> Vec<u8> {
     EncodedGroup::new(records).finish(&PLACE)
 }
 
-/// A group of one record, in which a byte of the record's body is another one. Checksums are made
-/// to fit, as a fuzzer would, to reach what is behind them.
+/// A group of one record, in which a byte of the record's body is changed. Checksums are
+/// recomputed, as a fuzzer does, to reach the checks after them.
 fn encode_changed(record: Record, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let group = EncodedGroup::new(&[record]);
     let records_bytes = bytes_in(&group.shares);
@@ -181,7 +181,7 @@ fn a_group_of_another_log_or_place_is_none() {
 fn a_record_of_an_unknown_kind_is_told_from_a_bad_group() {
     let op = TableOp { table: TableId(1), seq_txn: SeqTxn(1), change: TableChange::Drop };
     let bytes = encode_changed(Record { ops: vec![op] }, |body| body[4 + 16] = 200);
-    // A replay ends at a bad group without a word, but not at this one.
+    // A replay ends at a bad group without an error, but not at this one.
     let group = check_group(&bytes, OF, LSN).expect("its checksum is right");
     assert!(group.decode().is_err());
 }
