@@ -724,6 +724,9 @@ fn session_config(engine: &EngineOptions) -> SessionConfig {
     let options = config.options_mut();
     // Scans share their work out themselves, and an ordered one has a single partition on purpose.
     options.optimizer.enable_round_robin_repartition = false;
+    // It takes bounds from those of several aggregates that are known, and leaves out rows that the
+    // others need (docs/upstream/bounds-of-aggregates.md).
+    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     // LIMIT, LATEST ON and joins in time use the order of subqueries.
     options.sql_parser.enable_subquery_sort_elimination = false;
     // The logical and the physical plan differ in the nullability of `b IS TRUE`, and, for a union

@@ -32,7 +32,9 @@ mod subscripts;
 mod subqueries;
 mod multisets;
 mod set_keys;
+mod declared;
 mod recursive;
+mod empty_subqueries;
 mod kept_filters;
 mod null_keys;
 mod functions;
@@ -409,6 +411,7 @@ fn plan_with(
     let plan = set_keys::with_set_keys(plan, Keys::Calculated)?;
     let plan = functions::resolve_first_last(coerce::convert_literals(plan)?)?;
     let plan = recursive::with_alike_terms(plan)?;
+    let plan = empty_subqueries::with_nullable_subqueries(plan)?;
     let plan = multisets::with_counted_rows(plan)?;
     let plan = subqueries::with_joined_subqueries(plan)?;
     let plan = set_keys::with_set_keys(plan, Keys::OfFloats)?;

@@ -320,7 +320,9 @@ impl Projected {
                 Err(error) if 1 < rows && is_too_large(&error) => self.rows = rows / 2,
                 Err(error) => return Err(error),
                 Ok(made) => {
-                    self.rows = rows.saturating_mul(2);
+                    if rows == self.rows {
+                        self.rows = rows.saturating_mul(2);
+                    }
                     let left = batch.num_rows() - rows;
                     self.rest = (0 < left).then(|| batch.slice(rows, left));
                     return Ok(made);

@@ -44,11 +44,15 @@ pub(crate) fn with_float_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
         LogicalPlan::Distinct(Distinct::All(input)) => distinct(Arc::unwrap_or_clone(input)),
         LogicalPlan::Distinct(Distinct::On(mut on)) => {
             let schema = Arc::clone(on.input.schema());
-            on.on_expr = on.on_expr.into_iter().map(|expr| key(expr, &schema)).collect();
-            // The keys of ON must come first, one by one.
-            let first = on.on_expr.len();
+            let mut keys: Vec<Expr> = Vec::with_capacity(on.on_expr.len());
+            for expr in on.on_expr.into_iter().map(|expr| key(expr, &schema)) {
+                if !keys.contains(&expr) {
+                    keys.push(expr);
+                }
+            }
+            on.on_expr = keys;
             let sorted = |keys: Vec<_>| keys.into_iter().map(|key| sort_key(key, &schema));
-            on.sort_expr = on.sort_expr.map(|keys| without_repeated(sorted(keys), first));
+            on.sort_expr = on.sort_expr.map(|keys| without_repeated(sorted(keys)));
             Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::On(on))))
         }
         LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => keys_of_exprs(node),
@@ -87,9 +91,8 @@ fn keys_of_exprs(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 /// Adds keys to the ORDER BY and the DISTINCT of a call of an aggregate or a window function.
 fn keys_of_call(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let keys = |exprs: Vec<Expr>| exprs.into_iter().map(|expr| key(expr, schema)).collect();
-    let sort_keys = |keys: Vec<SortExpr>| {
-        without_repeated(keys.into_iter().map(|key| sort_key(key, schema)), 0)
-    };
+    let sort_keys =
+        |keys: Vec<SortExpr>| without_repeated(keys.into_iter().map(|key| sort_key(key, schema)));
     match expr {
         Expr::AggregateFunction(AggregateFunction { func, mut params })
             if params.distinct && params.args.iter().any(|arg| needs_key(arg, schema))
@@ -179,10 +182,10 @@ pub(super) fn is_float(expr: &Expr, schema: &DFSchema) -> bool {
 
 /// Returns the keys of an aggregate without repeated ones: DataFusion leaves those out of the sort,
 /// and then finds too many.
-fn without_repeated(keys: impl Iterator<Item = SortExpr>, first: usize) -> Vec<SortExpr> {
+fn without_repeated(keys: impl Iterator<Item = SortExpr>) -> Vec<SortExpr> {
     let mut kept: Vec<SortExpr> = Vec::new();
     for key in keys {
-        if kept.len() < first || kept.iter().all(|it| it.expr != key.expr) {
+        if kept.iter().all(|it| it.expr != key.expr) {
             kept.push(key);
         }
     }

@@ -91,7 +91,8 @@ impl AggregateUDFImpl for FloatBound {
         &self,
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
-        self.inner.create_sliding_accumulator(args)
+        let inner = self.inner.create_sliding_accumulator(args)?;
+        Ok(Box::new(Sliding { inner }))
     }
 
     fn groups_accumulator_supported(&self, _: AccumulatorArgs<'_>) -> bool {
@@ -161,6 +162,43 @@ impl Accumulator for Bound {
 
     fn size(&self) -> usize {
         size_of::<Bound>()
+    }
+}
+
+/// The bound of a sliding frame: DataFusion's, over floats with one NaN and one zero, which it
+/// compares by their bits (FB1).
+#[derive(Debug)]
+struct Sliding {
+    inner: Box<dyn Accumulator>,
+}
+
+impl Accumulator for Sliding {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.inner.update_batch(&[one_zero_and_nan(&values[0])])
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.inner.retract_batch(&[one_zero_and_nan(&values[0])])
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        self.inner.supports_retract_batch()
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.inner.merge_batch(states)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.inner.state()
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.inner.evaluate()
+    }
+
+    fn size(&self) -> usize {
+        self.inner.size()
     }
 }
 
