@@ -1,5 +1,5 @@
 //! The tasks of the workspace, as `cargo xtask <task>`: the full check, the rules of STYLE.md that
-//! the compiler does not check, the SQL tests, the console, the licences.
+//! the compiler does not check, the index of modules, the SQL tests, the console, the licences.
 //!
 //! - X1. No step compiles the dependencies a third time (STYLE 48): `steps` says how.
 //! - X2. A task ends at its first failure, and the exit code says so.
@@ -16,6 +16,7 @@ mod task;
 mod steps;
 mod console;
 mod tidy;
+mod modules;
 mod error;
 
 use std::error::Error as _;
@@ -40,6 +41,10 @@ fn run(task: &Task, root: &Path) -> Result<()> {
     match task {
         Task::Check => steps::run_all(root, &steps::check()),
         Task::Tidy => tidy(root),
+        Task::Modules(name) => {
+            print!("{}", modules::index(root, name.as_deref())?);
+            Ok(())
+        }
         Task::Slt(slt) => steps::run_all(root, &[steps::slt(slt)]),
         Task::Console => console::build(root),
         Task::Deny => steps::deny(root),

@@ -11,6 +11,8 @@ Usage: cargo xtask <task>
 
   check                     everything that must pass before a commit: fmt, clippy, test, docs
   tidy                      the rules of STYLE.md that no compiler knows (a part of test)
+  modules [NAME]            the index of modules: files whose path contains NAME, each with the
+                            first sentence of its header
   slt [--complete] [NAME]   the SQL tests (a part of test), those whose name contains NAME;
                             --complete writes what was answered into the files, for review
   console                   builds the console, for the next build of the server to embed; needs
@@ -23,6 +25,8 @@ Usage: cargo xtask <task>
 pub(crate) enum Task {
     Check,
     Tidy,
+    /// Of the files whose path contains the name.
+    Modules(Option<String>),
     Slt(Slt),
     Console,
     Deny,
@@ -49,6 +53,10 @@ impl Task {
         match word.as_str() {
             "check" => alone("check", rest, Task::Check),
             "tidy" => alone("tidy", rest, Task::Tidy),
+            "modules" => match rest {
+                [name, rest @ ..] => alone("modules", rest, Task::Modules(Some(name.clone()))),
+                [] => Ok(Task::Modules(None)),
+            },
             "slt" => Ok(Task::Slt(parse_slt(rest)?)),
             "console" => alone("console", rest, Task::Console),
             "deny" => alone("deny", rest, Task::Deny),
@@ -89,6 +97,8 @@ mod tests {
     fn a_task_is_its_word() {
         check("check", Ok(Task::Check));
         check("tidy", Ok(Task::Tidy));
+        check("modules", Ok(Task::Modules(None)));
+        check("modules wal", Ok(Task::Modules(Some("wal".to_owned()))));
         check("console", Ok(Task::Console));
         check("deny", Ok(Task::Deny));
         check("help", Ok(Task::Help));
@@ -116,7 +126,7 @@ mod tests {
 
     #[test]
     fn help_names_every_task() {
-        for word in ["check", "tidy", "slt", "console", "deny", "help"] {
+        for word in ["check", "tidy", "modules", "slt", "console", "deny", "help"] {
             assert!(USAGE.contains(&format!("\n  {word} ")), "{word}");
         }
     }

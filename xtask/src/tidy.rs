@@ -12,10 +12,11 @@
 
 mod crates;
 mod rust;
+mod language;
 mod links;
 mod masked;
 mod packages;
-mod tree;
+pub(crate) mod tree;
 
 use std::fmt;
 use std::path::Path;
@@ -65,8 +66,10 @@ fn check(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
         let Some(text) = &file.text else { continue };
         if path.ends_with(".rs") {
             findings.extend(rust::findings(path, text));
+            findings.extend(language::rust_findings(path, text));
         } else if path.ends_with(".md") {
             findings.extend(links::findings(path, text, tree));
+            findings.extend(language::markdown_findings(path, text));
         }
     }
     findings.sort();

@@ -64,7 +64,7 @@ fn resolve(from: &str, file: &str) -> Option<String> {
 }
 
 /// Returns the lines outside of fenced code, counted from 1.
-fn prose(text: &str) -> Vec<(usize, &str)> {
+pub(crate) fn prose(text: &str) -> Vec<(usize, &str)> {
     let mut lines = Vec::new();
     let mut fence: Option<&str> = None;
     for (line, text) in (1..).zip(text.lines()) {
@@ -88,7 +88,7 @@ fn fence_marks(line: &str) -> &str {
 }
 
 /// Returns `line` without the text between equal numbers of backticks.
-fn without_code(line: &str) -> String {
+pub(crate) fn without_code(line: &str) -> String {
     let mut prose = String::new();
     let mut rest = line;
     while let Some(at) = rest.find('`') {
