@@ -727,6 +727,9 @@ fn session_config(engine: &EngineOptions) -> SessionConfig {
     // It takes bounds from those of several aggregates that are known, and leaves out rows that the
     // others need (docs/upstream/bounds-of-aggregates.md).
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    // It takes an alias for the group key of its name, and keeps only the groups of a LIMIT below
+    // windows that need all of them (docs/upstream/limits-of-groups.md).
+    options.optimizer.enable_topk_aggregation = false;
     // LIMIT, LATEST ON and joins in time use the order of subqueries.
     options.sql_parser.enable_subquery_sort_elimination = false;
     // The logical and the physical plan differ in the nullability of `b IS TRUE`, and, for a union

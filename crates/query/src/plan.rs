@@ -37,6 +37,7 @@ mod recursive;
 mod empty_subqueries;
 mod kept_filters;
 mod null_keys;
+mod float_joins;
 mod functions;
 mod tables;
 mod views;

@@ -17,6 +17,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::float_joins::FloatJoinKeys;
 use super::functions::{Stage, bound_functions_of};
 use super::kept_filters::{KeptFilters, PUSH_DOWN_FILTER};
 use super::null_keys::{ELIMINATE_CROSS_JOIN, EXTRACT_EQUIJOIN, NullKeys};
@@ -44,7 +45,9 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         rule
     };
     let rules = Optimizer::new().rules.into_iter().map(kept);
-    let rules = std::iter::once(bound(Stage::Rewritten)).chain(rules).chain([bound(Stage::Final)]);
+    let last: [Arc<dyn OptimizerRule + Send + Sync>; 2] =
+        [Arc::new(FloatJoinKeys), bound(Stage::Final)];
+    let rules = std::iter::once(bound(Stage::Rewritten)).chain(rules).chain(last);
     rules.map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
 
