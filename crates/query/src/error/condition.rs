@@ -276,6 +276,7 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         }
         ClauseProblem::PercentPattern { .. }
         | ClauseProblem::UnclearPattern { .. }
+        | ClauseProblem::FrameWithoutUnit { .. }
         | ClauseProblem::PostgresPattern { .. } => Condition::FeatureNotSupported,
         ClauseProblem::RegexpPattern { .. } => Condition::InvalidPattern,
         ClauseProblem::WidthBucket { .. }

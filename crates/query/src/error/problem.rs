@@ -194,6 +194,12 @@ pub enum ClauseProblem {
     /// LIMIT and OFFSET are the same for all rows.
     #[error("LIMIT and OFFSET take no columns")]
     LimitColumn,
+    /// A frame of RANGE over times has a length without a unit.
+    #[error("RANGE over times takes intervals: write INTERVAL '{length} days', say")]
+    FrameWithoutUnit {
+        /// What it has.
+        length: String,
+    },
     /// A function would make more than memory is for.
     #[error("`{function}` would make more than {mebibytes} MiB of values at a time")]
     ValuesTooLarge {

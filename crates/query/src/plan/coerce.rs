@@ -14,7 +14,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::expr::{
     AggregateFunction, Between, BinaryExpr, Case, Cast, Placeholder, ScalarFunction, TryCast,
-    WindowFunction, WindowFunctionParams,
+    WindowFunction,
 };
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{
@@ -22,8 +22,8 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, ExprSchemable, LogicalPlan, Operator, Union, WindowFrameBound,
-    WindowFrameUnits, WindowFunctionDefinition, cast, lit, not,
+    AggregateUDF, Expr, ExprSchemable, LogicalPlan, Operator, Union, WindowFunctionDefinition,
+    cast, lit, not,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{Column, ColumnId, ColumnType, TimeRange, TimeUnit};
@@ -64,7 +64,7 @@ impl ExprPlanner for OperatorPlanner {
             return in_text(left, right, schema).map(PlannerResult::Planned);
         }
         if let Some(op) = distinct_operator(&op) {
-            let (left, right) = as_durations(left, right, schema);
+            let (left, right) = intervals::as_durations(left, right, schema);
             let left = as_type_of(left, &right, schema)?;
             let right = as_type_of(right, &left, schema)?;
             let (left, right) = special_types::operands(left, &BinaryOperator::Eq, right, schema)?;
@@ -107,7 +107,7 @@ impl ExprPlanner for OperatorPlanner {
 
 fn comparison(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResult<RawBinaryExpr>> {
     let RawBinaryExpr { op, left, right } = expr;
-    let (left, right) = as_durations(left, right, schema);
+    let (left, right) = intervals::as_durations(left, right, schema);
     let left = intervals::text_as_length(as_type_of(left, &right, schema)?, &right, schema)?;
     let right = intervals::text_as_length(as_type_of(right, &left, schema)?, &left, schema)?;
     let (left, right) = special_types::operands(left, &op, right, schema)?;
@@ -127,7 +127,7 @@ pub(super) fn compared_in(
     if !compares(op) {
         return Ok(binary(left, op, right));
     }
-    let (left, right) = as_durations(left, right, schema);
+    let (left, right) = intervals::as_durations(left, right, schema);
     let left = as_type_of(left, &right, schema)?;
     let right = as_type_of(right, &left, schema)?;
     let (left, right) = special_types::operands(left, &BinaryOperator::Eq, right, schema)?;
@@ -180,35 +180,6 @@ fn arithmetic(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
         }
         _ => Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
     }
-}
-
-/// Two sides of a comparison; a constant INTERVAL next to the difference of two times becomes a
-/// length too, as an interval of an hour is less than one of a day to DataFusion, however many
-/// hours it has.
-fn as_durations(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
-    let is_length = |expr: &Expr| {
-        matches!(expr.get_type(schema), Ok(DataType::Duration(_)))
-            && !matches!(expr, Expr::Literal(..))
-    };
-    let length = |expr: &Expr| match expr {
-        Expr::Literal(value, _) => interval_nanos(value),
-        _ => None,
-    };
-    let nanos = DataType::Duration(ArrowUnit::Nanosecond);
-    let constant = |by: i64| lit(ScalarValue::DurationNanosecond(Some(by)));
-    match (length(&left), length(&right)) {
-        (None, Some(by)) if is_length(&left) => (cast(left, nanos), constant(by)),
-        (Some(by), None) if is_length(&right) => (constant(by), cast(right, nanos)),
-        _ => (left, right),
-    }
-}
-
-/// The length of an interval; months have 30 days.
-fn interval_nanos(value: &ScalarValue) -> Option<i64> {
-    const PER_DAY: i64 = 86_400_000_000_000;
-    let ScalarValue::IntervalMonthDayNano(Some(by)) = value else { return None };
-    let days = i64::from(by.months) * 30 + i64::from(by.days);
-    days.checked_mul(PER_DAY)?.checked_add(by.nanoseconds)
 }
 
 /// Two sides of an arithmetic operator, of which none is a decimal and the other a double.
@@ -357,14 +328,15 @@ fn window_values(
     schema: &DFSchema,
 ) -> PlanResult<Transformed<Expr>> {
     check_window(&window)?;
-    check_interval_frame(&window, schema)?;
+    intervals::check_frame(&window.params, schema)?;
+    let is_framed = intervals::with_frame_lengths(&mut window.params, schema)?;
     let changed = match &window.fun {
         WindowFunctionDefinition::AggregateUDF(func) => {
             bound_of(func, &window.params.args, schema).or_else(|| moving(func))
         }
         WindowFunctionDefinition::WindowUDF(_) => None,
     };
-    let is_changed = changed.is_some();
+    let is_changed = is_framed || changed.is_some();
     if let Some(func) = changed {
         window.fun = WindowFunctionDefinition::AggregateUDF(func);
     }
@@ -381,24 +353,6 @@ fn as_nullable_as(field: FieldRef, expr: &Expr, schema: &DFSchema) -> FieldRef {
         }
         _ => field,
     }
-}
-
-/// An error for a frame of a range of intervals, which are no points on a line.
-fn check_interval_frame(window: &WindowFunction, schema: &DFSchema) -> PlanResult<()> {
-    let WindowFunctionParams { order_by, window_frame: frame, .. } = &window.params;
-    let is_offset = |bound: &WindowFrameBound| match bound {
-        WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) => !by.is_null(),
-        WindowFrameBound::CurrentRow => false,
-    };
-    let has_offset = is_offset(&frame.start_bound) || is_offset(&frame.end_bound);
-    if frame.units == WindowFrameUnits::Range
-        && has_offset
-        && order_by.iter().any(|key| intervals::is_interval(&key.expr, schema))
-    {
-        let feature = "RANGE with an offset over INTERVAL values";
-        return Err(Error::NotSupported { position: None, feature }.into());
-    }
-    Ok(())
 }
 
 /// An error for a list of lists where a function adds up numbers.
@@ -638,6 +592,12 @@ fn cast_to(
     schema: &DFSchema,
 ) -> PlanResult<Option<Expr>> {
     let Some(to) = type_of(field) else { return Ok(None) };
+    if matches!(to, ColumnType::Varchar | ColumnType::Symbol) && intervals::is_length(expr, schema)
+    {
+        let text = intervals::text(expr.clone());
+        let is_view = *field.data_type() == DataType::Utf8View;
+        return Ok(Some(if is_view { text } else { cast(text, field.data_type().clone()) }));
+    }
     let is_special = |ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4);
     if let Some(text) = text_of(expr)
         && let Some(value) = cast_text(text, to)

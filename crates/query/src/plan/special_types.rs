@@ -4,6 +4,7 @@
 //!   they are compared with their like, joined to texts as text, and counted; anything else is an
 //!   error.
 //! - SP2. What gives one of several values (CASE, `coalesce`, ...) of such a type is of that type.
+//! - SP3. `||` and `concat` join the text that a cast gives, also of times and intervals.
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use tidegate_storage::segment::{arrow_field, arrow_type};
 
 use super::casts::{OnBadText, special_cast};
 use super::coerce::{as_type_of, type_in};
+use super::intervals;
 use super::literal::type_of;
 use crate::error::{ClauseProblem, Error};
 use crate::scan::NAME_KEY;
@@ -96,10 +98,11 @@ pub(super) fn operands(
     schema: &DFSchema,
 ) -> Result<(Expr, Expr)> {
     let (left_type, right_type) = (special(&left, schema), special(&right, schema));
-    let Some(ty) = left_type.or(right_type) else { return Ok((left, right)) };
-    if *op == BinaryOperator::StringConcat {
+    if *op == BinaryOperator::StringConcat && [&left, &right].iter().all(|it| !is_list(it, schema))
+    {
         return Ok((as_text(left, schema), as_text(right, schema)));
     }
+    let Some(ty) = left_type.or(right_type) else { return Ok((left, right)) };
     let other = if left_type.is_some() { &right } else { &left };
     let is_known = left_type == right_type;
     // What CASE and its like give in a subquery is known as what it is stored as only, as long as
@@ -154,15 +157,15 @@ pub(super) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
             _ => Ok(Transformed::no(expr)),
         },
         Expr::ScalarFunction(call) => {
-            let Some(ty) = first(&call.args) else {
-                return Ok(Transformed::no(Expr::ScalarFunction(call)));
-            };
             let name = call.func.name();
             if JOINS_TEXTS.contains(&name) {
                 let ScalarFunction { func, args } = call;
                 let args = args.into_iter().map(|arg| as_text(arg, schema)).collect();
                 return Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })));
             }
+            let Some(ty) = first(&call.args) else {
+                return Ok(Transformed::no(Expr::ScalarFunction(call)));
+            };
             if gives_one(name) {
                 let ScalarFunction { func, args } = call;
                 let args = alike(func.name(), args, ty, schema)?;
@@ -237,11 +240,23 @@ fn alike(
     }
 }
 
-/// The text of a UUID or an IPV4; other expressions as they are.
+/// The text that a cast gives of a UUID, an IPV4, a time or an interval; other expressions as they
+/// are, of which DataFusion has that text too (SP3).
 fn as_text(expr: Expr, schema: &DFSchema) -> Expr {
-    let text = special(&expr, schema)
+    if intervals::is_length(&expr, schema) {
+        return intervals::text(expr);
+    }
+    let is_other = |ty: &ColumnType| {
+        matches!(ty, ColumnType::Uuid | ColumnType::Ipv4 | ColumnType::Timestamp(_))
+    };
+    let text = type_in(&expr, schema)
+        .filter(is_other)
         .and_then(|ty| special_cast(&expr, ty, ColumnType::Varchar, OnBadText::Fail));
     text.unwrap_or(expr)
+}
+
+fn is_list(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|ty| ty.is_list())
 }
 
 /// An expression that is known to be of this type (SP2).
