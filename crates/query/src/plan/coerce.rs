@@ -34,7 +34,7 @@ use super::casts::{OnBadText, cast_value, integer_range, short_text, special_cas
 use super::decimals;
 use super::fine_times;
 use super::float_keys;
-use super::functions::{check_window, moving, of_floats, power, untyped};
+use super::functions::{check_window, moving, of_floats, power, untyped, with_known_type};
 use super::intervals;
 use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 use super::membership::{check_comparable, in_subquery, in_values};
@@ -397,6 +397,10 @@ fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transforme
     };
     check_numbers_of_lists(&call, schema)?;
     match call.func.name() {
+        "round" => Ok(match with_known_type(call, schema)? {
+            Ok(rounded) => Transformed::yes(rounded),
+            Err(call) => Transformed::no(Expr::ScalarFunction(call)),
+        }),
         "date_bin" => {
             let ScalarFunction { func, args } = call;
             let args = date_bin_values(args, schema)?;
