@@ -288,6 +288,11 @@ impl Changes {
         Changes { epoch: next_number(), ..self.clone() }
     }
 
+    /// The number of the transaction that it is of.
+    pub(crate) fn transaction(&self) -> u64 {
+        self.epoch
+    }
+
     /// Whether both are of one transaction.
     pub(crate) fn is_of_same(&self, other: &Changes) -> bool {
         self.epoch == other.epoch

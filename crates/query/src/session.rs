@@ -78,6 +78,11 @@ impl SessionRef {
     pub(crate) fn is_gone(&self) -> bool {
         self.0.strong_count() == 0
     }
+
+    /// The number of its open transaction.
+    pub(crate) fn transaction(&self) -> Option<u64> {
+        self.0.upgrade().and_then(|inner| Session(inner).transaction())
+    }
 }
 
 /// What only the session sees.
@@ -297,6 +302,11 @@ impl Session {
     /// If there is no such setting, or it does not take the value.
     pub fn set(&self, name: &str, value: &str) -> Result<(), SettingProblem> {
         set(self, name, Some(value))
+    }
+
+    /// The number of the open transaction; `None` if there is none.
+    pub(crate) fn transaction(&self) -> Option<u64> {
+        self.private().transaction.as_ref().map(|it| it.changes.transaction())
     }
 
     pub(crate) fn is_in_transaction(&self) -> bool {
