@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use tidegate_model::{ColumnId, TableId};
 use tidegate_storage::{Database, TableDdl, VisibleTables};
 
 use crate::changes::{Changes, RowAccount};
@@ -55,6 +56,8 @@ struct Inner {
     /// What was set when it began, which is what everything is at first.
     first: OnceLock<BTreeMap<String, String>>,
     private: Mutex<Private>,
+    /// The numbers of identities that it was given (`numbers` NU3).
+    numbers: Mutex<GivenNumbers>,
     /// What it has asked to be connected to.
     database: OnceLock<String>,
     /// What its client knows it by.
@@ -83,6 +86,16 @@ impl SessionRef {
     pub(crate) fn transaction(&self) -> Option<u64> {
         self.0.upgrade().and_then(|inner| Session(inner).transaction())
     }
+}
+
+/// The most columns of which a session remembers numbers.
+const GIVEN_MAX: usize = 10_000;
+
+/// The numbers of identities that a session was given.
+#[derive(Debug, Default)]
+struct GivenNumbers {
+    by_column: BTreeMap<(TableId, ColumnId), i64>,
+    latest: Option<(TableId, i64)>,
 }
 
 /// What only the session sees.
@@ -123,6 +136,7 @@ impl Session {
             values,
             first: OnceLock::new(),
             private,
+            numbers: Mutex::default(),
             database: OnceLock::new(),
             process: AtomicU32::new(0),
             only_reads: AtomicBool::new(false),
@@ -206,9 +220,11 @@ impl Session {
         self.0.first.get_or_init(|| values);
     }
 
-    /// Gives all settings what they were at first.
+    /// Gives all settings what they were at first, and forgets the numbers of identities that it
+    /// was given.
     pub fn reset(&self) {
         reset(self);
+        *self.given() = GivenNumbers::default();
     }
 
     /// From now on it lasts until its owner ends it, and may have temporary tables.
@@ -367,6 +383,39 @@ impl Session {
     /// A transaction was committed that had the temporary tables so.
     pub(crate) fn keep_temporary(&self, changes: Changes) {
         self.private().temporary = changes.into_temporary();
+    }
+
+    /// It was given a number of a column.
+    pub(crate) fn note_number(&self, column: (TableId, ColumnId), number: i64) {
+        let mut given = self.given();
+        if GIVEN_MAX <= given.by_column.len() {
+            // Tables that a session makes and drops again.
+            given.by_column.clear();
+        }
+        given.by_column.insert(column, number);
+        given.latest = Some((column.0, number));
+    }
+
+    /// The number of a column that it was given last is said to be this one.
+    pub(crate) fn set_number(&self, column: (TableId, ColumnId), number: i64) {
+        self.given().by_column.insert(column, number);
+    }
+
+    /// The number that it was given last, of a column or of any, and the table of it.
+    pub(crate) fn known_number(
+        &self,
+        column: Option<(TableId, ColumnId)>,
+    ) -> Option<(TableId, i64)> {
+        let given = self.given();
+        match column {
+            Some(column) => given.by_column.get(&column).map(|number| (column.0, *number)),
+            None => given.latest,
+        }
+    }
+
+    fn given(&self) -> MutexGuard<'_, GivenNumbers> {
+        // Whole values are put in.
+        self.0.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn private(&self) -> MutexGuard<'_, Private> {

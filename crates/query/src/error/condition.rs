@@ -46,6 +46,8 @@ pub enum Condition {
     ActiveTransaction,
     /// A setting that is as it is.
     CannotChange,
+    /// What has to be done before was not done.
+    NotReady,
     /// No such column.
     UndefinedColumn,
     /// No such function.
@@ -172,6 +174,7 @@ impl Error {
             },
             Error::Filter(source) => filter_condition(source),
             Error::NoSuchSequence { .. } => Condition::UndefinedTable,
+            Error::NoNumberYet { .. } => Condition::NotReady,
             Error::View { what, .. } => view_condition(what),
             Error::Storage(source) => storage_condition(source),
             Error::Engine { foreign, .. } => engine_condition(innermost(foreign)),
