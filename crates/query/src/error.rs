@@ -181,7 +181,7 @@ pub enum Error {
         name.as_ref().map_or("lastval".to_owned(), |name| format!("currval of sequence `{name}`"))
     )]
     NoNumberYet {
-        /// Of the sequence, if it is of one.
+        /// The name of the sequence; `None` for the latest number of any.
         name: Option<String>,
     },
     /// A temporary table would end with its statement.

@@ -56,7 +56,7 @@ struct Inner {
     /// What was set when it began, which is what everything is at first.
     first: OnceLock<BTreeMap<String, String>>,
     private: Mutex<Private>,
-    /// The numbers of identities that it was given (`numbers` NU3).
+    /// The numbers of identities that the session was given (`numbers` NU3).
     numbers: Mutex<GivenNumbers>,
     /// What it has asked to be connected to.
     database: OnceLock<String>,
@@ -220,8 +220,8 @@ impl Session {
         self.0.first.get_or_init(|| values);
     }
 
-    /// Gives all settings what they were at first, and forgets the numbers of identities that it
-    /// was given.
+    /// Gives all settings their first values, and forgets the numbers of identities that the
+    /// session was given.
     pub fn reset(&self) {
         reset(self);
         *self.given() = GivenNumbers::default();
@@ -385,7 +385,7 @@ impl Session {
         self.private().temporary = changes.into_temporary();
     }
 
-    /// It was given a number of a column.
+    /// Remembers a number of a column that the session was given.
     pub(crate) fn note_number(&self, column: (TableId, ColumnId), number: i64) {
         let mut given = self.given();
         if GIVEN_MAX <= given.by_column.len() {
@@ -396,12 +396,12 @@ impl Session {
         given.latest = Some((column.0, number));
     }
 
-    /// The number of a column that it was given last is said to be this one.
+    /// Puts another number in place of the latest one of a column, as `setval` does.
     pub(crate) fn set_number(&self, column: (TableId, ColumnId), number: i64) {
         self.given().by_column.insert(column, number);
     }
 
-    /// The number that it was given last, of a column or of any, and the table of it.
+    /// The latest number that the session was given, of a column or of any, with its table.
     pub(crate) fn known_number(
         &self,
         column: Option<(TableId, ColumnId)>,

@@ -19,7 +19,7 @@ pub(crate) struct Locks(Mutex<HashMap<(i64, i64), Held>>);
 #[derive(Debug)]
 struct Held {
     by: SessionRef,
-    /// How often the session has taken it for itself.
+    /// The times that the session has taken it for itself.
     count: usize,
     /// The transaction of the session that has taken it (AL3).
     transaction: Option<u64>,
@@ -44,7 +44,7 @@ impl Locks {
         self.taken(session, key, |held| held.count += 1)
     }
 
-    /// Takes a lock for the open transaction; false as [`take`](Self::take) says it (AL3).
+    /// Takes a lock for the open transaction; false where [`take`](Self::take) gives false (AL3).
     pub(crate) fn take_for_transaction(&self, session: &Session, key: (i64, i64)) -> bool {
         let transaction = session.transaction();
         self.taken(session, key, |held| held.transaction = transaction)

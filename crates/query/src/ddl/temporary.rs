@@ -52,7 +52,7 @@ pub(super) fn change(
     }
 }
 
-/// Refuses what files alone make possible, or rows that are kept for ever.
+/// Refuses the changes that only tables on disk have.
 fn check_alter(sql: &str, table: &Name, change: &TableChange) -> Result<()> {
     let feature = match change {
         TableChange::DropPartitions { .. } => "DROP PARTITION of a temporary table",

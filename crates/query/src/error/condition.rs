@@ -46,7 +46,7 @@ pub enum Condition {
     ActiveTransaction,
     /// A setting that is as it is.
     CannotChange,
-    /// What has to be done before was not done.
+    /// A statement that has to come before did not come.
     NotReady,
     /// No such column.
     UndefinedColumn,

@@ -197,7 +197,7 @@ pub enum ClauseProblem {
     /// A frame of RANGE over times has a length without a unit.
     #[error("RANGE over times takes intervals: write INTERVAL '{length} days', say")]
     FrameWithoutUnit {
-        /// What it has.
+        /// The length as it is written.
         length: String,
     },
     /// A function would make more than memory is for.

@@ -376,7 +376,7 @@ fn totals(values: &ArrayRef) -> Result<Vec<Option<i128>>> {
     Ok(values.map(|value| value.map(total_nanos)).collect())
 }
 
-/// IV4.
+/// The texts of intervals, and of differences of times (IV4).
 fn texts(values: &ArrayRef) -> Result<ArrayRef> {
     let shown: Vec<Option<IntervalText>> = match values.data_type() {
         DataType::Duration(unit) => {

@@ -95,7 +95,7 @@ fn written_out(expr: &Expr) -> Option<Expr> {
     }
 }
 
-/// RV3.
+/// A row that is IN a subquery, in the form that `subqueries` knows (RV3).
 fn in_rows(expr: &Expr, query: &Query, negated: bool) -> Option<Expr> {
     let mut columns = row(expr)?;
     if columns.len() == 1 {

@@ -592,14 +592,14 @@ struct Compared {
     rows: LogicalPlan,
     /// The comparison, over the rows.
     test: Expr,
-    /// Their columns that are compared: one, or those of a row.
+    /// The columns of these rows that are compared: one, or those of a row.
     columns: Vec<Column>,
     /// The compared expressions, one a column, over the rows around the subquery.
     values: Vec<Expr>,
 }
 
 impl Compared {
-    /// The rows of the subquery of which a NULL leaves the comparison open.
+    /// The rows of the subquery that have a NULL which leaves the comparison open.
     fn rows_with_null(&self) -> Result<Option<LogicalPlan>> {
         let mut nulls = Vec::new();
         for column in &self.columns {
@@ -616,7 +616,8 @@ impl Compared {
         filtered(self.rows.clone(), open).map(Some)
     }
 
-    /// The rows of the subquery with which a NULL of the compared value leaves the comparison open.
+    /// The rows of the subquery with which a NULL in the compared value leaves the comparison
+    /// open.
     fn rows_beside_null(&self) -> Result<LogicalPlan> {
         match self.columns.len() {
             1 => Ok(self.rows.clone()),

@@ -43,8 +43,8 @@ pub(super) fn rounded_functions() -> Vec<ScalarUDF> {
     functions.map(function).into()
 }
 
-/// `round` of a DECIMAL as a call whose type stays what it is, whatever becomes of the digits
-/// (RD3); the call itself if it has no digits, or is of another number.
+/// Gives `round` of a DECIMAL a type that does not follow from what its digits become later
+/// (RD3); gives the call back if it has no digits, or is of another number.
 pub(crate) fn with_known_type(
     call: ScalarFunction,
     schema: &DFSchema,

@@ -14,7 +14,8 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::call_of;
 
-/// QL1, and `LATERAL unnest(..)` without its first word, which says nothing more.
+/// Makes a list of a series that reads columns (QL1). `LATERAL unnest(..)` loses its first word,
+/// which adds nothing.
 pub(super) fn unnest_series_of_columns(table: &mut TableFactor) {
     let (name, args, alias, with_ordinality) = match table {
         TableFactor::Table { name, args: Some(args), alias, with_ordinality, .. } => {
@@ -52,7 +53,7 @@ pub(super) fn unnest_series_of_columns(table: &mut TableFactor) {
     };
 }
 
-/// QL2.
+/// Makes a call of a list of columns (QL2).
 pub(super) fn call_list_of_columns(expr: &mut Expr) {
     if let Expr::Array(list) = expr
         && list.elem.iter().any(|element| !matches!(element, Expr::Value(_)))

@@ -63,7 +63,7 @@ impl Joiner {
         LogicalPlanBuilder::from(plan).project(columns)?.build()
     }
 
-    /// The condition as a column of a side (ON2).
+    /// Adds the condition to a side as a column, and returns the column (ON2).
     fn asked_column(&mut self, condition: Expr, side: &mut LogicalPlan) -> Result<Expr> {
         let name = self.name();
         let given = side.schema().columns().into_iter().map(Expr::Column);
@@ -74,7 +74,7 @@ impl Joiner {
     }
 }
 
-/// A join by another condition.
+/// The join with another condition in place of its own.
 fn with_condition(join: Join, condition: Option<Expr>) -> Result<Join> {
     Join::try_new(
         join.left,
