@@ -245,6 +245,19 @@ impl TemporaryTable {
     pub(crate) fn is_view(&self) -> bool {
         self.schema.view().is_some()
     }
+
+    /// The same table under another name, or with other columns.
+    fn changed(
+        &self,
+        name: &str,
+        schema: Schema,
+        account: &Arc<RowAccount>,
+    ) -> Result<TemporaryTable> {
+        let _charge = account.charge(table_bytes(name, &schema))?;
+        let (id, schema, on_commit) = (self.id, Arc::new(schema), self.on_commit);
+        let empty = Arc::new(Snapshot::of_no_rows(id, name, &schema));
+        Ok(TemporaryTable { id, name: name.to_owned(), schema, on_commit, empty, _charge })
+    }
 }
 
 /// The schema name of temporary tables.
@@ -277,7 +290,12 @@ impl Changes {
         Changes { epoch: next_number(), ..self.clone() }
     }
 
-    /// True if both belong to one transaction.
+    /// The number of the transaction that it is of.
+    pub(crate) fn transaction(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Whether both are of one transaction.
     pub(crate) fn is_of_same(&self, other: &Changes) -> bool {
         self.epoch == other.epoch
     }
@@ -360,6 +378,46 @@ impl Changes {
         let made = TableRef { id: table.id, name: name.to_owned() };
         Arc::make_mut(&mut self.temporary).insert(fold(name), table);
         Ok(made)
+    }
+
+    /// Changes the columns of a temporary table, and what else its schema says. Its rows get the
+    /// columns that it has then.
+    pub(crate) fn alter_temporary(
+        &mut self,
+        table: &TemporaryTable,
+        edit: &SchemaEdit,
+    ) -> Result<()> {
+        let schema = edit.apply(&table.schema).map_err(StorageError::Schema)?;
+        let altered = Arc::new(table.changed(&table.name, schema, &self.temporary_rows)?);
+        let tables = Arc::make_mut(&mut self.tables);
+        if let Some(changes) = tables.get_mut(&table.id)
+            && altered.schema.version() != table.schema.version()
+        {
+            Arc::make_mut(changes).alter(&table.schema, &altered.schema)?;
+        }
+        Arc::make_mut(&mut self.temporary).insert(fold(&table.name), altered);
+        Ok(())
+    }
+
+    /// Gives a temporary table or view another name.
+    pub(crate) fn rename_temporary(&mut self, table: &TemporaryTable, to: &str) -> Result<()> {
+        tidegate_storage::catalog::check_name(to)?;
+        let is_same = fold(to) == fold(&table.name);
+        if !is_same && self.temporary.contains_key(&fold(to)) {
+            return Err(StorageError::TableExists { table: to.to_owned() }.into());
+        }
+        let schema = table.schema.as_ref().clone();
+        let renamed = Arc::new(table.changed(to, schema, &self.temporary_rows)?);
+        if let Some(changes) = Arc::make_mut(&mut self.tables).get_mut(&table.id) {
+            let changes = Arc::make_mut(changes);
+            changes.name = to.to_owned();
+            changes.stamp = next_number();
+            changes.view = Arc::default();
+        }
+        let temporary = Arc::make_mut(&mut self.temporary);
+        temporary.remove(&fold(&table.name));
+        temporary.insert(fold(to), renamed);
+        Ok(())
     }
 
     /// Drops a temporary table or view.

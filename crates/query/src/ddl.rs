@@ -57,8 +57,14 @@ impl<'a> Definer<'a> {
         self.session.define(self.database, ddl)
     }
 
-    fn alter(&self, table: &str, edit: SchemaEdit) -> Result<()> {
-        self.define(TableDdl::Alter { table: table.to_owned(), edit })
+    fn alter(&self, table: &Name, edit: SchemaEdit) -> Result<()> {
+        let mut changes = self.session.changes();
+        if let Some(own) = changes.named(table).map(Arc::clone) {
+            changes.alter_temporary(&own, &edit)?;
+            self.session.install(changes);
+            return Ok(());
+        }
+        self.define(TableDdl::Alter { table: table.text.clone(), edit })
     }
 }
 
@@ -199,13 +205,14 @@ fn change(definer: Definer<'_>, sql: &str, statement: Statement) -> Result<Optio
             Done::new("RENAME TABLE")
         }
         Statement::AlterTable { table, if_exists: true, .. }
-            if definer.visible().table_id(&table.text).is_none() =>
+            if !definer.is_temporary(&table)
+                && definer.visible().table_id(&table.text).is_none() =>
         {
             let notice = format!("table `{}` does not exist", table.text);
             Done::with_notices("ALTER TABLE", vec![notice])
         }
         Statement::AlterTable { table, change, notices, .. } => {
-            alter_table((definer, sql), &table.text, change, notices)?
+            alter_table((definer, sql), &table, change, notices)?
         }
         Statement::CreateTableAs(_)
         | Statement::CreateView(_)
@@ -278,7 +285,7 @@ fn create_with(
 
 fn alter_table(
     (definer, sql): (Definer<'_>, &str),
-    table: &str,
+    table: &Name,
     change: TableChange,
     mut notices: Vec<String>,
 ) -> Result<Done> {
@@ -300,7 +307,7 @@ fn alter_table(
             }
         }
         TableChange::DropColumns { names, if_exists } => {
-            let snapshot = definer.visible().snapshot(table)?;
+            let snapshot = definer.snapshot(table)?;
             let is_there = |name: &&Name| !if_exists || snapshot.schema.find(&name.text).is_some();
             let (names, missing): (Vec<_>, Vec<_>) = names.iter().partition(is_there);
             let notice = |name: &Name| format!("column `{}` does not exist", name.text);
@@ -325,15 +332,15 @@ fn alter_table(
             definer.alter(table, SchemaEdit::Dedup(keys))?;
         }
         TableChange::Ttl(ttl) => {
-            let snapshot = definer.visible().snapshot(table)?;
+            let snapshot = definer.snapshot(table)?;
             let ttl = ttl.checked(sql, snapshot.schema.partition_by())?;
             definer.alter(table, SchemaEdit::Ttl(ttl))?;
         }
         TableChange::DropPartitions { names } => {
-            drop_partitions(definer.database, sql, table, &names)?;
+            drop_partitions(definer.database, sql, &table.text, &names)?;
         }
         TableChange::Nothing { column } => {
-            let snapshot = definer.visible().snapshot(table)?;
+            let snapshot = definer.snapshot(table)?;
             if let Some(Name { text: name, .. }) = column
                 && snapshot.schema.find(&name).is_none()
             {
@@ -347,11 +354,11 @@ fn alter_table(
 /// Changes the type of a column: only the maximal length of a VARCHAR can change, and only grow.
 fn retype(
     (definer, sql): (Definer<'_>, &str),
-    table: &str,
+    table: &Name,
     name: &Name,
     (ty, length): (ColumnType, Option<u32>),
 ) -> Result<()> {
-    let snapshot = definer.visible().snapshot(table)?;
+    let snapshot = definer.snapshot(table)?;
     let Some(column) = snapshot.schema.find(&name.text) else {
         let name = name.text.clone();
         return Err(StorageError::Schema(SchemaError::NoSuchColumn { name }).into());
@@ -398,11 +405,11 @@ fn drop_partitions(database: &Arc<Database>, sql: &str, table: &str, names: &[Na
 /// The columns that the table does not have yet.
 fn missing_columns(
     definer: Definer<'_>,
-    table: &str,
+    table: &Name,
     columns: Vec<(String, ColumnType)>,
     notices: &mut Vec<String>,
 ) -> Result<Vec<(String, ColumnType)>> {
-    let snapshot = definer.visible().snapshot(table)?;
+    let snapshot = definer.snapshot(table)?;
     let (there, missing): (Vec<_>, Vec<_>) =
         columns.into_iter().partition(|(name, _)| snapshot.schema.find(name).is_some());
     notices.extend(there.iter().map(|(name, _)| format!("column `{name}` exists already")));

@@ -175,6 +175,15 @@ pub enum Error {
         /// The name of the sequence.
         name: String,
     },
+    /// The session was given no number of an identity by now.
+    #[error(
+        "{} is not known yet in this session: INSERT a row, or call nextval()",
+        name.as_ref().map_or("lastval".to_owned(), |name| format!("currval of sequence `{name}`"))
+    )]
+    NoNumberYet {
+        /// The name of the sequence; `None` for the latest number of any.
+        name: Option<String>,
+    },
     /// A temporary table would end with its statement.
     #[error(
         "{position}: a temporary table needs a session that lasts, as connections of PostgreSQL \
@@ -357,6 +366,7 @@ impl Error {
             | Error::TooManyTemporaryTables
             | Error::NoNumbersLeft { .. }
             | Error::NoSuchSequence { .. }
+            | Error::NoNumberYet { .. }
             | Error::NoLastingSession { .. }
             | Error::Setting { .. }
             | Error::NoSuchStatement { .. }
@@ -428,6 +438,7 @@ impl Error {
             | Error::TooManyTemporaryTables
             | Error::NoNumbersLeft { .. }
             | Error::NoSuchSequence { .. }
+            | Error::NoNumberYet { .. }
             | Error::NoLastingSession { .. }
             | Error::Schema(_)
             | Error::Storage(_)

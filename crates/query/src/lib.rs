@@ -58,6 +58,6 @@ pub use parse::{
     Position, TableDefinition, Token, TokenKind, first_token, is_cancel, is_copy, next_token,
     parse_column_type, parse_create_table, split_statements, tokenize,
 };
-pub use plan::Parameter;
+pub use plan::{IntervalText, Parameter};
 pub use rights::{Deed, Role};
 pub use session::{Access, Origin, Session};

@@ -119,11 +119,14 @@ enum Kind {
     /// Takes the name of a sequence.
     NextVal,
     SetVal,
+    /// The latest number that the session was given: of a sequence, or of any.
+    CurrVal,
+    LastVal,
 }
 
 /// The functions on numbers that users can call.
 pub(crate) fn number_functions() -> impl Iterator<Item = &'static str> {
-    ["nextval", "setval"].into_iter()
+    ["nextval", "setval", "currval", "lastval"].into_iter()
 }
 
 /// A function on numbers, for the session that runs the statement.
@@ -132,6 +135,8 @@ pub(crate) fn number_function(state: &SessionState, name: &str) -> Option<Arc<Sc
         NEXT_NUMBER => (NEXT_NUMBER, Kind::NextNumber, Signature::any(2, Volatility::Volatile)),
         "nextval" => ("nextval", Kind::NextVal, Signature::any(1, Volatility::Volatile)),
         "setval" => ("setval", Kind::SetVal, Signature::variadic_any(Volatility::Volatile)),
+        "currval" => ("currval", Kind::CurrVal, Signature::any(1, Volatility::Volatile)),
+        "lastval" => ("lastval", Kind::LastVal, Signature::nullary(Volatility::Volatile)),
         _ => return None,
     };
     let caller = Caller::of(state);
@@ -189,12 +194,19 @@ impl ScalarUDFImpl for NumberFunction {
             ColumnarValue::Array(_) => plan_err!("the argument of {} is a constant", self.name),
         };
         let given = args.args.iter().map(constant).collect::<PlanResult<Vec<_>>>()?;
+        if matches!(self.kind, Kind::CurrVal | Kind::LastVal) {
+            let number = ScalarValue::Int64(Some(self.latest(given.first())?));
+            return Ok(ColumnarValue::Scalar(number));
+        }
         let (table, column) = match self.kind {
             Kind::NextNumber => (TableId(number(&given[0])?), column_number(&given[1])?),
             _ => self.sequence(&given[0])?,
         };
         let snapshot = self.table(table)?;
         let first = self.caller.system.numbers.take(&snapshot, column, rows)?;
+        if let Some(more) = rows.checked_sub(1).and_then(|more| i64::try_from(more).ok()) {
+            self.caller.session.note_number((table, column), first.saturating_add(more));
+        }
         let numbers = (first..).take(rows);
         Ok(ColumnarValue::Array(Arc::new(numbers.collect::<Int64Array>())))
     }
@@ -261,7 +273,20 @@ impl NumberFunction {
         Err(Error::NoSuchSequence { name: name.to_owned() }.into())
     }
 
-    /// `setval(sequence, number[, was given])`.
+    /// The latest number that the session was given (NU3).
+    fn latest(&self, sequence: Option<&ScalarValue>) -> PlanResult<i64> {
+        let session = &self.caller.session;
+        let name = sequence.map(|name| name.try_as_str().flatten().unwrap_or("").to_owned());
+        let known = match sequence {
+            Some(name) => session.known_number(Some(self.sequence(name)?)),
+            None => session.known_number(None),
+        };
+        let is_there = |(table, _): &(TableId, i64)| self.table(*table).is_ok();
+        let known = known.filter(is_there).map(|(_, number)| number);
+        Ok(known.ok_or(Error::NoNumberYet { name })?)
+    }
+
+    /// `setval(sequence, number[, was given])`
     fn set(&self, given: &[ScalarValue]) -> PlanResult<Option<i64>> {
         let (Some(name), Some(value)) = (given.first(), given.get(1)) else {
             return plan_err!("setval takes the name of a sequence, and a number");
@@ -274,6 +299,9 @@ impl NumberFunction {
         let was_given = !matches!(given.get(2), Some(ScalarValue::Boolean(Some(false))));
         let next = if was_given { number.saturating_add(1) } else { number };
         self.caller.system.numbers.set(table, column, next);
+        if was_given {
+            self.caller.session.set_number((table, column), number);
+        }
         Ok(Some(number))
     }
 }

@@ -107,6 +107,7 @@ pub(crate) use functions::{
 pub(crate) use functions::{
     bound_expr, bytes_of, bytes_of_rows, constant_bytes, keeps_values, makes_values,
 };
+pub use interval_text::IntervalText;
 pub(crate) use literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 pub(crate) use locate::locate_running;
 pub(crate) use named_columns::insert_columns;

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use tidegate_model::{ColumnId, TableId};
 use tidegate_storage::{Database, TableDdl, VisibleTables};
 
 use crate::changes::{Changes, RowAccount};
@@ -55,7 +56,9 @@ struct Inner {
     /// The settings at its start, which RESET restores.
     first: OnceLock<BTreeMap<String, String>>,
     private: Mutex<Private>,
-    /// The name of the database that the client has asked for.
+    /// The numbers of identities that the session was given (`numbers` NU3).
+    numbers: Mutex<GivenNumbers>,
+    /// What it has asked to be connected to.
     database: OnceLock<String>,
     /// The number by which its client knows it.
     process: AtomicU32,
@@ -78,6 +81,21 @@ impl SessionRef {
     pub(crate) fn is_gone(&self) -> bool {
         self.0.strong_count() == 0
     }
+
+    /// The number of its open transaction.
+    pub(crate) fn transaction(&self) -> Option<u64> {
+        self.0.upgrade().and_then(|inner| Session(inner).transaction())
+    }
+}
+
+/// The most columns of which a session remembers numbers.
+const GIVEN_MAX: usize = 10_000;
+
+/// The numbers of identities that a session was given.
+#[derive(Debug, Default)]
+struct GivenNumbers {
+    by_column: BTreeMap<(TableId, ColumnId), i64>,
+    latest: Option<(TableId, i64)>,
 }
 
 /// The changes that only the session sees.
@@ -118,6 +136,7 @@ impl Session {
             values,
             first: OnceLock::new(),
             private,
+            numbers: Mutex::default(),
             database: OnceLock::new(),
             process: AtomicU32::new(0),
             only_reads: AtomicBool::new(false),
@@ -204,6 +223,7 @@ impl Session {
     /// Resets all settings.
     pub fn reset(&self) {
         reset(self);
+        *self.given() = GivenNumbers::default();
     }
 
     /// Makes it last until its owner ends it, so that it may have temporary tables.
@@ -298,6 +318,11 @@ impl Session {
         set(self, name, Some(value))
     }
 
+    /// The number of the open transaction; `None` if there is none.
+    pub(crate) fn transaction(&self) -> Option<u64> {
+        self.private().transaction.as_ref().map(|it| it.changes.transaction())
+    }
+
     pub(crate) fn is_in_transaction(&self) -> bool {
         self.private().transaction.is_some()
     }
@@ -356,6 +381,39 @@ impl Session {
     /// Installs the temporary tables of a committed transaction.
     pub(crate) fn keep_temporary(&self, changes: Changes) {
         self.private().temporary = changes.into_temporary();
+    }
+
+    /// Remembers a number of a column that the session was given.
+    pub(crate) fn note_number(&self, column: (TableId, ColumnId), number: i64) {
+        let mut given = self.given();
+        if GIVEN_MAX <= given.by_column.len() {
+            // Tables that a session makes and drops again.
+            given.by_column.clear();
+        }
+        given.by_column.insert(column, number);
+        given.latest = Some((column.0, number));
+    }
+
+    /// Puts another number in place of the latest one of a column, as `setval` does.
+    pub(crate) fn set_number(&self, column: (TableId, ColumnId), number: i64) {
+        self.given().by_column.insert(column, number);
+    }
+
+    /// The latest number that the session was given, of a column or of any, with its table.
+    pub(crate) fn known_number(
+        &self,
+        column: Option<(TableId, ColumnId)>,
+    ) -> Option<(TableId, i64)> {
+        let given = self.given();
+        match column {
+            Some(column) => given.by_column.get(&column).map(|number| (column.0, *number)),
+            None => given.latest,
+        }
+    }
+
+    fn given(&self) -> MutexGuard<'_, GivenNumbers> {
+        // Whole values are put in.
+        self.0.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn private(&self) -> MutexGuard<'_, Private> {

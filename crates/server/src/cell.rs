@@ -2,9 +2,10 @@
 //!
 //! - O1. The text of a value reads back as the same value when its column has the same type.
 //!
-//! Numbers are written with the fewest digits that identify them, instants as ISO 8601 in UTC,
-//! bytes as `\x` and hex, UUIDs with hyphens, IPv4 addresses dotted, lists and structs as JSON. Not
-//! here: quoting, which each format does in its own way.
+//! Numbers are written with the shortest digits that say which number it is, instants as ISO 8601
+//! in UTC, intervals as PostgreSQL shows them, bytes as `\x` and hex, UUIDs with hyphens, IPv4
+//! addresses dotted, lists and structs as JSON. Not here: quoting, which each format does in its own
+//! way.
 
 mod digits;
 
@@ -16,8 +17,9 @@ use arrow::array::{
 };
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
-    DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, Field, Float16Type,
-    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
+    DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, DurationMicrosecondType,
+    DurationNanosecondType, Field, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
@@ -25,6 +27,7 @@ use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use tidegate_model::time::CivilDate;
+use tidegate_query::IntervalText;
 
 use crate::json;
 
@@ -163,6 +166,16 @@ fn formatter<'a>(field: &Field, array: &'a dyn Array) -> Result<CellFormat<'a>, 
         | DataType::LargeList(_)
         | DataType::FixedSizeList(..)
         | DataType::Struct(_) => json::nested(array)?,
+        DataType::Duration(TimeUnit::Microsecond) => {
+            spans::<DurationMicrosecondType>(array, TimeUnit::Microsecond)
+        }
+        DataType::Duration(TimeUnit::Nanosecond) => {
+            spans::<DurationNanosecondType>(array, TimeUnit::Nanosecond)
+        }
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            let values = array.as_primitive::<IntervalMonthDayNanoType>();
+            Box::new(|row, text| push_span(values.value(row).into(), text))
+        }
         _ => bytes_or_other(field, array)?,
     })
 }
@@ -199,7 +212,7 @@ fn bytes_or_other<'a>(field: &Field, array: &'a dyn Array) -> Result<CellFormat<
             Box::new(move |row, text| push(values.value(row), text))
         }
         _ => {
-            // Types that only expressions return: intervals, durations, times of day, maps.
+            // What only expressions give: times of day, maps.
             static OPTIONS: FormatOptions<'static> = FormatOptions::new();
             let formatter = ArrayFormatter::try_new(array, &OPTIONS)?;
             Box::new(move |row, text| {
@@ -236,6 +249,18 @@ where
             write!(text, "{value:?}").expect("a String takes everything");
         }
     })
+}
+
+/// Differences of times.
+fn spans<T: ArrowPrimitiveType<Native = i64>>(array: &dyn Array, unit: TimeUnit) -> CellFormat<'_> {
+    let values = array.as_primitive::<T>();
+    Box::new(move |row, text| {
+        push_span(IntervalText::of_duration(values.value(row), unit), text);
+    })
+}
+
+fn push_span(span: IntervalText, text: &mut String) {
+    write!(text, "{span}").expect("a String takes everything");
 }
 
 fn ipv4(array: &dyn Array) -> CellFormat<'_> {

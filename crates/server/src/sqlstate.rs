@@ -50,6 +50,7 @@ pub(crate) fn of_query(error: &QueryError) -> &'static str {
         Condition::ReadOnly => "25006",
         Condition::ActiveTransaction => "25001",
         Condition::CannotChange => "55P02",
+        Condition::NotReady => "55000",
         Condition::OutOfMemory => "53200",
         Condition::DiskFull => "53100",
         Condition::LimitExceeded => "54000",

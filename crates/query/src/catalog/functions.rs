@@ -87,6 +87,16 @@ const FUNCTIONS: &[Function] = &[
         }
         _ => text(""),
     }),
+    Function("pg_try_advisory_xact_lock", Gives::Flag, |it| match lock_key(it) {
+        Some(key) => flag(it.caller.system.locks.take_for_transaction(&it.caller.session, key)),
+        None => Ok(ScalarValue::Boolean(None)),
+    }),
+    Function("pg_advisory_xact_lock", Gives::Text, |it| match lock_key(it) {
+        Some(key) if !it.caller.system.locks.take_for_transaction(&it.caller.session, key) => {
+            plan_err!("another session holds this lock, and nobody waits for one here")
+        }
+        _ => text(""),
+    }),
     Function("pg_advisory_unlock", Gives::Flag, |it| match lock_key(it) {
         Some(key) => flag(it.caller.system.locks.give(&it.caller.session, key)),
         None => Ok(ScalarValue::Boolean(None)),
@@ -266,10 +276,12 @@ const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// Functions with an effect: each call runs once, and not when the query is planned.
-const DOING: [&str; 7] = [
+/// Functions that do something: each call does it once, and not when the query is planned.
+const DOING: [&str; 9] = [
     "pg_try_advisory_lock",
     "pg_advisory_lock",
+    "pg_try_advisory_xact_lock",
+    "pg_advisory_xact_lock",
     "pg_advisory_unlock",
     "pg_advisory_unlock_all",
     "pg_cancel_backend",

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{Schema, SchemaError};
+use tidegate_model::Schema;
 use tidegate_storage::Error as StorageError;
 
 use super::views::Dropped;
@@ -44,42 +44,30 @@ pub(super) fn change(
             let dropped = Dropped { names, if_exists: *if_exists, readers: *readers };
             drop_all(definer, &dropped, DROP_VIEW)
         }
-        Statement::Comment(comment) => match definer.is_temporary(&comment.table) {
-            true => Err(unsupported(sql, &comment.table, "COMMENT on a temporary table")),
-            false => Ok(None),
-        },
-        Statement::AlterTable { table, change, notices, .. } => {
-            alter((definer.session, sql), table, change, notices)
+        Statement::AlterTable { table, change, .. } if definer.is_temporary(table) => {
+            check_alter(sql, table, change).map(|()| None)
         }
-        Statement::RenameTable { table, .. } => match definer.is_temporary(table) {
-            true => Err(unsupported(sql, table, "RENAME TABLE of a temporary table")),
-            false => Ok(None),
-        },
+        Statement::RenameTable { table, to } => rename(definer.session, table, to),
         _ => Ok(None),
     }
 }
 
-/// Executes an ALTER TABLE of a temporary table that has no effect, and refuses all others.
-fn alter(
-    (session, sql): (&Session, &str),
-    table: &Name,
-    change: &TableChange,
-    notices: &[String],
-) -> Result<Option<Done>> {
-    let seen = session.seen();
-    let Some(temporary) = seen.as_ref().and_then(|it| it.named(table)) else {
-        return Ok(None);
+/// Refuses the changes that only tables on disk have.
+fn check_alter(sql: &str, table: &Name, change: &TableChange) -> Result<()> {
+    let feature = match change {
+        TableChange::DropPartitions { .. } => "DROP PARTITION of a temporary table",
+        TableChange::DedupKeys { .. } => "DEDUP of a temporary table that is there",
+        _ => return Ok(()),
     };
-    let TableChange::Nothing { column } = change else {
-        return Err(unsupported(sql, table, "ALTER TABLE of a temporary table"));
-    };
-    if let Some(Name { text: name, .. }) = column
-        && temporary.schema.find(name).is_none()
-    {
-        let error = SchemaError::NoSuchColumn { name: name.clone() };
-        return Err(StorageError::Schema(error).into());
-    }
-    Ok(Some(Done::with_notices("ALTER TABLE", notices.to_vec())))
+    Err(unsupported(sql, table, feature))
+}
+
+fn rename(session: &Session, table: &Name, to: &str) -> Result<Option<Done>> {
+    let mut changes = session.changes();
+    let Some(own) = changes.named(table).map(Arc::clone) else { return Ok(None) };
+    changes.rename_temporary(&own, to)?;
+    session.install(changes);
+    Ok(Some(Done::new("RENAME TABLE")))
 }
 
 fn unsupported(sql: &str, table: &Name, feature: &'static str) -> Error {

@@ -269,8 +269,9 @@ fn reads(visible: &VisibleTables<'_>, schema: &Schema, table: TableId) -> bool {
 pub(super) fn comment(definer: Definer<'_>, comment: &Comment) -> Result<Done> {
     let visible = definer.visible();
     let Comment { on, table, text } = comment;
-    let is_there = visible.table_id(&table.text).is_some();
-    let is_view = is_view(&visible, &table.text);
+    let own = definer.session.changes().named(table).map(Arc::clone);
+    let is_there = own.is_some() || visible.table_id(&table.text).is_some();
+    let is_view = own.map_or_else(|| is_view(&visible, &table.text), |own| own.is_view());
     let column = match on {
         Commented::Table if is_view => {
             return Err(StorageError::IsView { view: table.text.clone() }.into());
@@ -281,6 +282,6 @@ pub(super) fn comment(definer: Definer<'_>, comment: &Comment) -> Result<Done> {
         Commented::Table | Commented::View => None,
         Commented::Column(column) => Some(column.text.clone()),
     };
-    definer.alter(&table.text, SchemaEdit::Comment { column, text: text.clone() })?;
+    definer.alter(table, SchemaEdit::Comment { column, text: text.clone() })?;
     Ok(Done::new("COMMENT"))
 }

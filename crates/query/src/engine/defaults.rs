@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
-use tidegate_model::ColumnType;
+use tidegate_model::{ColumnType, Schema};
 
 use super::{Answer, Begun, Done, Engine};
 use crate::catalog::quote_ident;
+use crate::changes::TEMPORARY_SCHEMA;
 use crate::control::{finish_in_time, plan_apart};
 use crate::ddl::{self, Definer};
 use crate::error::{Error, Result};
@@ -68,11 +69,7 @@ impl Engine {
                 ..
             } => {
                 let Some(DefaultClause::Expression(bytes)) = default else { return Vec::new() };
-                let seen = session.seen();
-                let own = seen.as_ref().and_then(|seen| seen.named(table));
-                let own = own.map(|table| Arc::clone(&table.schema));
-                let visible = session.visible(self.database());
-                let schema = own.or_else(|| visible.schema_of(&table.text));
+                let schema = self.schema_of(table, session);
                 let column = schema.as_ref().and_then(|schema| schema.find(&column.text));
                 column.map(|column| (bytes.clone(), column.ty)).into_iter().collect()
             }
@@ -80,7 +77,15 @@ impl Engine {
         }
     }
 
-    /// Executes DDL.
+    /// The columns of a table, as a session sees it.
+    fn schema_of(&self, table: &Name, session: &Session) -> Option<Arc<Schema>> {
+        let seen = session.seen();
+        let own = seen.as_ref().and_then(|seen| seen.named(table));
+        let own = own.map(|table| Arc::clone(&table.schema));
+        own.or_else(|| session.visible(self.database()).schema_of(&table.text))
+    }
+
+    /// Does a statement that changes tables.
     pub(super) async fn change_tables(
         &self,
         sql: Arc<str>,
@@ -105,13 +110,16 @@ impl Engine {
         (sql, begun): (Arc<str>, &Begun),
         (table, added, statement): (Name, AddColumns, Statement),
     ) -> Result<Answer> {
-        let before = begun.caller.session.visible(self.database()).schema_of(&table.text);
+        let before = self.schema_of(&table, &begun.caller.session);
+        let is_own = begun.caller.session.seen().is_some_and(|seen| seen.named(&table).is_some());
         let done = self.define(sql, statement, begun).await?;
         let is_new =
             |name: &&String| before.as_ref().is_some_and(|schema| schema.find(name).is_none());
         let names = added.defaults.iter().map(|(name, _)| name).filter(is_new);
         let names = names.map(|name| quote_ident(name)).collect::<Vec<_>>();
-        let table = format!("public.{}", quote_ident(&table.text));
+        let schema = if is_own { TEMPORARY_SCHEMA } else { "public" };
+        let name = table.text.strip_prefix(TEMPORARY_SCHEMA).and_then(|it| it.strip_prefix('.'));
+        let table = format!("{schema}.{}", quote_ident(name.unwrap_or(&table.text)));
         if names.is_empty() {
             return Ok(done.answer());
         }

@@ -46,7 +46,9 @@ pub enum Condition {
     ActiveTransaction,
     /// The setting cannot be changed.
     CannotChange,
-    /// A column does not exist.
+    /// A statement that has to come before did not come.
+    NotReady,
+    /// No such column.
     UndefinedColumn,
     /// A function does not exist.
     UndefinedFunction,
@@ -172,6 +174,7 @@ impl Error {
             },
             Error::Filter(source) => filter_condition(source),
             Error::NoSuchSequence { .. } => Condition::UndefinedTable,
+            Error::NoNumberYet { .. } => Condition::NotReady,
             Error::View { what, .. } => view_condition(what),
             Error::Storage(source) => storage_condition(source),
             Error::Engine { foreign, .. } => engine_condition(innermost(foreign)),
@@ -276,6 +279,7 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         }
         ClauseProblem::PercentPattern { .. }
         | ClauseProblem::UnclearPattern { .. }
+        | ClauseProblem::FrameWithoutUnit { .. }
         | ClauseProblem::PostgresPattern { .. } => Condition::FeatureNotSupported,
         ClauseProblem::RegexpPattern { .. } => Condition::InvalidPattern,
         ClauseProblem::WidthBucket { .. }

@@ -194,7 +194,13 @@ pub enum ClauseProblem {
     /// LIMIT or OFFSET refers to a column, but must be the same for all rows.
     #[error("LIMIT and OFFSET take no columns")]
     LimitColumn,
-    /// A function would use too much memory for its values.
+    /// A frame of RANGE over times has a length without a unit.
+    #[error("RANGE over times takes intervals: write INTERVAL '{length} days', say")]
+    FrameWithoutUnit {
+        /// The length as it is written.
+        length: String,
+    },
+    /// A function would make more than memory is for.
     #[error("`{function}` would make more than {mebibytes} MiB of values at a time")]
     ValuesTooLarge {
         /// The function.

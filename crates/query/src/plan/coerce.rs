@@ -14,7 +14,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::expr::{
     AggregateFunction, Between, BinaryExpr, Case, Cast, Placeholder, ScalarFunction, TryCast,
-    WindowFunction, WindowFunctionParams,
+    WindowFunction,
 };
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{
@@ -22,8 +22,8 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, ExprSchemable, LogicalPlan, Operator, Union, WindowFrameBound,
-    WindowFrameUnits, WindowFunctionDefinition, cast, lit, not,
+    AggregateUDF, Expr, ExprSchemable, LogicalPlan, Operator, Union, WindowFunctionDefinition,
+    cast, lit, not,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{Column, ColumnId, ColumnType, TimeRange, TimeUnit};
@@ -34,7 +34,7 @@ use super::casts::{OnBadText, cast_value, integer_range, short_text, special_cas
 use super::decimals;
 use super::fine_times;
 use super::float_keys;
-use super::functions::{check_window, moving, of_floats, power, untyped};
+use super::functions::{check_window, moving, of_floats, power, untyped, with_known_type};
 use super::intervals;
 use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 use super::membership::{check_comparable, in_subquery, in_values};
@@ -64,7 +64,7 @@ impl ExprPlanner for OperatorPlanner {
             return in_text(left, right, schema).map(PlannerResult::Planned);
         }
         if let Some(op) = distinct_operator(&op) {
-            let (left, right) = as_durations(left, right, schema);
+            let (left, right) = intervals::as_durations(left, right, schema);
             let left = as_type_of(left, &right, schema)?;
             let right = as_type_of(right, &left, schema)?;
             let (left, right) = special_types::operands(left, &BinaryOperator::Eq, right, schema)?;
@@ -107,7 +107,7 @@ impl ExprPlanner for OperatorPlanner {
 
 fn comparison(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResult<RawBinaryExpr>> {
     let RawBinaryExpr { op, left, right } = expr;
-    let (left, right) = as_durations(left, right, schema);
+    let (left, right) = intervals::as_durations(left, right, schema);
     let left = intervals::text_as_length(as_type_of(left, &right, schema)?, &right, schema)?;
     let right = intervals::text_as_length(as_type_of(right, &left, schema)?, &left, schema)?;
     let (left, right) = special_types::operands(left, &op, right, schema)?;
@@ -127,7 +127,7 @@ pub(super) fn compared_in(
     if !compares(op) {
         return Ok(binary(left, op, right));
     }
-    let (left, right) = as_durations(left, right, schema);
+    let (left, right) = intervals::as_durations(left, right, schema);
     let left = as_type_of(left, &right, schema)?;
     let right = as_type_of(right, &left, schema)?;
     let (left, right) = special_types::operands(left, &BinaryOperator::Eq, right, schema)?;
@@ -182,35 +182,7 @@ fn arithmetic(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
     }
 }
 
-/// Returns two sides of a comparison. Next to the difference of two times, a constant INTERVAL
-/// becomes a length too: for DataFusion, an interval of hours is always less than one of a day.
-fn as_durations(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
-    let is_length = |expr: &Expr| {
-        matches!(expr.get_type(schema), Ok(DataType::Duration(_)))
-            && !matches!(expr, Expr::Literal(..))
-    };
-    let length = |expr: &Expr| match expr {
-        Expr::Literal(value, _) => interval_nanos(value),
-        _ => None,
-    };
-    let nanos = DataType::Duration(ArrowUnit::Nanosecond);
-    let constant = |by: i64| lit(ScalarValue::DurationNanosecond(Some(by)));
-    match (length(&left), length(&right)) {
-        (None, Some(by)) if is_length(&left) => (cast(left, nanos), constant(by)),
-        (Some(by), None) if is_length(&right) => (constant(by), cast(right, nanos)),
-        _ => (left, right),
-    }
-}
-
-/// Returns the length of an interval; months have 30 days.
-fn interval_nanos(value: &ScalarValue) -> Option<i64> {
-    const PER_DAY: i64 = 86_400_000_000_000;
-    let ScalarValue::IntervalMonthDayNano(Some(by)) = value else { return None };
-    let days = i64::from(by.months) * 30 + i64::from(by.days);
-    days.checked_mul(PER_DAY)?.checked_add(by.nanoseconds)
-}
-
-/// Returns two sides of an arithmetic operator, of which none is a decimal and the other a double.
+/// Two sides of an arithmetic operator, of which none is a decimal and the other a double.
 fn operands(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
     let types = (type_in(&left, schema), type_in(&right, schema));
     decimals::operands((&left, types.0), (&right, types.1)).unwrap_or((left, right))
@@ -357,14 +329,15 @@ fn window_values(
     schema: &DFSchema,
 ) -> PlanResult<Transformed<Expr>> {
     check_window(&window)?;
-    check_interval_frame(&window, schema)?;
+    intervals::check_frame(&window.params, schema)?;
+    let is_framed = intervals::with_frame_lengths(&mut window.params, schema)?;
     let changed = match &window.fun {
         WindowFunctionDefinition::AggregateUDF(func) => {
             bound_of(func, &window.params.args, schema).or_else(|| moving(func))
         }
         WindowFunctionDefinition::WindowUDF(_) => None,
     };
-    let is_changed = changed.is_some();
+    let is_changed = is_framed || changed.is_some();
     if let Some(func) = changed {
         window.fun = WindowFunctionDefinition::AggregateUDF(func);
     }
@@ -383,25 +356,7 @@ fn as_nullable_as(field: FieldRef, expr: &Expr, schema: &DFSchema) -> FieldRef {
     }
 }
 
-/// Returns an error for a frame of a range of intervals, which have no distances.
-fn check_interval_frame(window: &WindowFunction, schema: &DFSchema) -> PlanResult<()> {
-    let WindowFunctionParams { order_by, window_frame: frame, .. } = &window.params;
-    let is_offset = |bound: &WindowFrameBound| match bound {
-        WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) => !by.is_null(),
-        WindowFrameBound::CurrentRow => false,
-    };
-    let has_offset = is_offset(&frame.start_bound) || is_offset(&frame.end_bound);
-    if frame.units == WindowFrameUnits::Range
-        && has_offset
-        && order_by.iter().any(|key| intervals::is_interval(&key.expr, schema))
-    {
-        let feature = "RANGE with an offset over INTERVAL values";
-        return Err(Error::NotSupported { position: None, feature }.into());
-    }
-    Ok(())
-}
-
-/// Returns an error for a list of lists in a function that adds up numbers.
+/// An error for a list of lists where a function adds up numbers.
 fn check_numbers_of_lists(call: &ScalarFunction, schema: &DFSchema) -> PlanResult<()> {
     const OF_NUMBERS: [&str; 10] = [
         "array_add",
@@ -443,6 +398,10 @@ fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transforme
     };
     check_numbers_of_lists(&call, schema)?;
     match call.func.name() {
+        "round" => Ok(match with_known_type(call, schema)? {
+            Ok(rounded) => Transformed::yes(rounded),
+            Err(call) => Transformed::no(Expr::ScalarFunction(call)),
+        }),
         "date_bin" => {
             let ScalarFunction { func, args } = call;
             let args = date_bin_values(args, schema)?;
@@ -639,6 +598,12 @@ fn cast_to(
     schema: &DFSchema,
 ) -> PlanResult<Option<Expr>> {
     let Some(to) = type_of(field) else { return Ok(None) };
+    if matches!(to, ColumnType::Varchar | ColumnType::Symbol) && intervals::is_length(expr, schema)
+    {
+        let text = intervals::text(expr.clone());
+        let is_view = *field.data_type() == DataType::Utf8View;
+        return Ok(Some(if is_view { text } else { cast(text, field.data_type().clone()) }));
+    }
     let is_special = |ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4);
     if let Some(text) = text_of(expr)
         && let Some(value) = cast_text(text, to)

@@ -60,6 +60,7 @@ pub(crate) use moving::moving;
 pub(crate) use postgres::{SIMILAR_PATTERN, TRUNC_YEARS};
 pub(crate) use regexp::pattern_text;
 pub(crate) use rewritten::{is_rewritten, rewrite_aggregate};
+pub(crate) use rounded::with_known_type;
 pub(crate) use series::series;
 pub(crate) use sources::{LISTED, Listed};
 pub(crate) use time::{AT_TIME_ZONE, TimeStep, dateadd_step, floor_grid, months_later};

@@ -6,7 +6,9 @@
 //!
 //! Not here: the intervals of `ts IN 'text'` (`plan::time_text`).
 
-use datafusion::arrow::datatypes::IntervalMonthDayNano;
+use std::fmt;
+
+use datafusion::arrow::datatypes::{IntervalMonthDayNano, TimeUnit};
 
 const PER_SECOND: i128 = 1_000_000_000;
 const PER_DAY: i128 = 86_400 * PER_SECOND;
@@ -272,7 +274,78 @@ fn iso(text: &str) -> Option<Total> {
     Some(total)
 }
 
-/// Formats an interval as a text without loss.
+/// An interval as PostgreSQL shows it, `1 year 2 mons 3 days 04:05:06.7` (IT3). A positive part
+/// behind a negative one has a sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IntervalText {
+    /// Months, those of years among them.
+    pub months: i32,
+    /// Days.
+    pub days: i64,
+    /// The nanoseconds of hours, minutes and seconds.
+    pub nanos: i128,
+}
+
+impl From<IntervalMonthDayNano> for IntervalText {
+    fn from(value: IntervalMonthDayNano) -> IntervalText {
+        let IntervalMonthDayNano { months, days, nanoseconds } = value;
+        IntervalText { months, days: days.into(), nanos: nanoseconds.into() }
+    }
+}
+
+impl IntervalText {
+    /// The difference of two times, of which whole days are days.
+    pub fn of_duration(count: i64, unit: TimeUnit) -> IntervalText {
+        let nanos = duration_nanos(count, unit);
+        let days = i64::try_from(nanos / PER_DAY).expect("a day has more nanoseconds than a unit");
+        IntervalText { months: 0, days, nanos: nanos % PER_DAY }
+    }
+}
+
+/// The nanoseconds of so many of a unit.
+pub(super) fn duration_nanos(count: i64, unit: TimeUnit) -> i128 {
+    let worth = match unit {
+        TimeUnit::Second => PER_SECOND,
+        TimeUnit::Millisecond => PER_SECOND / 1_000,
+        TimeUnit::Microsecond => PER_SECOND / 1_000_000,
+        TimeUnit::Nanosecond => 1,
+    };
+    i128::from(count) * worth
+}
+
+impl fmt::Display for IntervalText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (years, months) = (i64::from(self.months / 12), i64::from(self.months % 12));
+        let (mut blank, mut is_behind) = ("", false);
+        for (count, unit) in [(years, "year"), (months, "mon"), (self.days, "day")] {
+            if count != 0 {
+                let plus = if is_behind && 0 < count { "+" } else { "" };
+                let many = if count == 1 { "" } else { "s" };
+                write!(f, "{blank}{plus}{count} {unit}{many}")?;
+                (blank, is_behind) = (" ", count < 0);
+            }
+        }
+        if self.nanos == 0 && !blank.is_empty() {
+            return Ok(());
+        }
+        let sign = match self.nanos < 0 {
+            true => "-",
+            false if is_behind => "+",
+            false => "",
+        };
+        let nanos = self.nanos.abs();
+        let (seconds, part) = (nanos / PER_SECOND, nanos % PER_SECOND);
+        let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+        write!(f, "{blank}{sign}{hours:02}:{minutes:02}:{:02}", seconds % 60)?;
+        if part != 0 {
+            let digits = format!("{part:09}");
+            write!(f, ".{}", digits.trim_end_matches('0'))?;
+        }
+        Ok(())
+    }
+}
+
+/// An interval as a text that says all of it.
 pub(crate) fn interval_words(value: IntervalMonthDayNano) -> String {
     let IntervalMonthDayNano { months, days, nanoseconds } = value;
     format!("{months} months {days} days {nanoseconds} nanoseconds")
@@ -327,6 +400,31 @@ mod tests {
             check(text, None);
         }
         check("3000000000 days", None);
+    }
+
+    /// The texts are those of PostgreSQL 15.
+    #[test]
+    fn intervals_are_shown_as_by_postgresql() {
+        for (text, expected) in [
+            ("0", "00:00:00"),
+            ("36 hours", "36:00:00"),
+            ("1 day 2 hours", "1 day 02:00:00"),
+            ("14 months 3 days 04:05:06.7", "1 year 2 mons 3 days 04:05:06.7"),
+            ("-1 month +1 day 1 second", "-1 mons +1 day 00:00:01"),
+            ("-1 days +1 second", "-1 days +00:00:01"),
+            ("-14 months", "-1 years -2 mons"),
+            ("1 day -1.5 seconds", "1 day -00:00:01.5"),
+            ("100:00:00", "100:00:00"),
+        ] {
+            let value = parse_interval_text(text, Nanos(PER_SECOND)).unwrap();
+            let shown = IntervalText::from(value).to_string();
+            assert_eq!(shown, expected, "IT3: {text}");
+            assert_eq!(parse_interval_text(&shown, Nanos(PER_SECOND)), Some(value), "IT3: {text}");
+        }
+        let shown = |count| IntervalText::of_duration(count, TimeUnit::Microsecond).to_string();
+        assert_eq!(shown(129_600_000_000), "1 day 12:00:00", "IT3");
+        assert_eq!(shown(-129_600_000_001), "-1 days -12:00:00.000001", "IT3");
+        assert_eq!(shown(i64::MAX), "106751991 days 04:00:54.775807", "IT3");
     }
 
     #[test]

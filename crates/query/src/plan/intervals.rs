@@ -5,26 +5,28 @@
 //!   whose hours are less than a day and whose days are less than a month.
 //! - IV2. `interval * number` and `interval / number` carry fractions of months into days, and
 //!   those of days into time. The difference of two times has neither months nor days.
-//! - IV3. DATE + INTERVAL is a TIMESTAMP.
+//! - IV3. DATE + INTERVAL is a TIMESTAMP, and so is a DATE from which a frame of RANGE counts one.
+//! - IV4. As a text, an interval has PostgreSQL's form.
 //!
 //! DataFusion compares intervals field by field, so that 30 hours are less than a day.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray, StringArray,
+    ArrayRef, AsArray, Decimal128Array, Int64Array, IntervalMonthDayNanoArray, StringArray,
+    StringViewBuilder,
 };
 use datafusion::arrow::compute::cast as cast_array;
 use datafusion::arrow::datatypes::{
-    DataType, Decimal128Type, Float64Type, Int64Type, IntervalMonthDayNano,
-    IntervalMonthDayNanoType, IntervalUnit as ArrowIntervalUnit,
+    DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    IntervalUnit as ArrowIntervalUnit, TimeUnit as ArrowTimeUnit,
 };
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue};
-use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr::{ScalarFunction, WindowFunctionParams};
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility, cast, lit,
+    ScalarUDFImpl, Signature, Volatility, WindowFrameBound, WindowFrameUnits, cast, lit,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{ColumnType, TimeUnit};
@@ -32,7 +34,7 @@ use tidegate_storage::segment::arrow_type;
 
 use super::casts::OnBadText;
 use super::coerce::type_in;
-use super::interval_text::{IntervalUnit, parse_interval_text};
+use super::interval_text::{IntervalText, IntervalUnit, duration_nanos, parse_interval_text};
 use super::time_text::{TimeScale, parse_time};
 use crate::error::{ClauseProblem, Error};
 
@@ -50,8 +52,8 @@ pub(super) fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Interval(_)))
 }
 
-/// Returns true for intervals and for differences of times.
-fn is_length(expr: &Expr, schema: &DFSchema) -> bool {
+/// True for intervals and for differences of times.
+pub(super) fn is_length(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Interval(_) | DataType::Duration(_)))
 }
 
@@ -84,7 +86,44 @@ pub(super) fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema
     Some(Expr::BinaryExpr(BinaryExpr::new(side(left), op, side(right))))
 }
 
-/// Returns a text beside an interval as an interval.
+/// Two sides of a comparison; a constant INTERVAL next to the difference of two times becomes a
+/// length too, as an interval of an hour is less than one of a day to DataFusion, however many
+/// hours it has.
+pub(super) fn as_durations(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
+    let is_counted = |expr: &Expr| {
+        matches!(expr.get_type(schema), Ok(DataType::Duration(_)))
+            && !matches!(expr, Expr::Literal(..))
+    };
+    let length = |expr: &Expr, other: &Expr| match expr {
+        Expr::Literal(value, _) if is_counted(other) => {
+            duration_of(value, &other.get_type(schema).ok()?)
+        }
+        _ => None,
+    };
+    match (length(&left, &right), length(&right, &left)) {
+        (None, Some(by)) => (left, lit(by)),
+        (Some(by), None) => (lit(by), right),
+        _ => (left, right),
+    }
+}
+
+/// An interval as a length of this type, in which months have 30 days; `None` if it has none.
+fn duration_of(value: &ScalarValue, ty: &DataType) -> Option<ScalarValue> {
+    let ScalarValue::IntervalMonthDayNano(Some(by)) = value else { return None };
+    let nanos = total_nanos(*by);
+    let count = |worth: i128| i64::try_from(nanos / worth).ok().filter(|_| nanos % worth == 0);
+    match ty {
+        DataType::Duration(ArrowTimeUnit::Microsecond) => {
+            count(1_000).map(|micros| ScalarValue::DurationMicrosecond(Some(micros)))
+        }
+        DataType::Duration(ArrowTimeUnit::Nanosecond) => {
+            count(1).map(|nanos| ScalarValue::DurationNanosecond(Some(nanos)))
+        }
+        _ => None,
+    }
+}
+
+/// A text beside an interval as an interval.
 pub(super) fn text_as_length(expr: Expr, other: &Expr, schema: &DFSchema) -> Result<Expr> {
     match text_of(&expr).filter(|_| is_length(other, schema)) {
         Some(text) => literal_of(text),
@@ -181,7 +220,64 @@ fn scaled(length: &Expr, kind: Kind, by: &Expr, schema: &DFSchema) -> Expr {
     call(kind, vec![length.clone(), cast(by.clone(), by_type)])
 }
 
-/// Returns the cast of a text to an interval.
+/// An error for a frame of a range of intervals, which are no points on a line.
+pub(super) fn check_frame(params: &WindowFunctionParams, schema: &DFSchema) -> Result<()> {
+    let WindowFunctionParams { order_by, window_frame: frame, .. } = params;
+    let is_offset = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) => !by.is_null(),
+        WindowFrameBound::CurrentRow => false,
+    };
+    let has_offset = is_offset(&frame.start_bound) || is_offset(&frame.end_bound);
+    if frame.units == WindowFrameUnits::Range
+        && has_offset
+        && order_by.iter().any(|key| is_interval(&key.expr, schema))
+    {
+        let feature = "RANGE with an offset over INTERVAL values";
+        return Err(Error::NotSupported { position: None, feature }.into());
+    }
+    Ok(())
+}
+
+/// Reads the lengths of a frame of RANGE over times, and makes a DATE a TIMESTAMP where the frame
+/// has some (IV3). True if it changed anything.
+pub(super) fn with_frame_lengths(
+    params: &mut WindowFunctionParams,
+    schema: &DFSchema,
+) -> Result<bool> {
+    let frame = &mut params.window_frame;
+    let Some(key) = params.order_by.first_mut() else { return Ok(false) };
+    let ty = type_in(&key.expr, schema);
+    if frame.units != WindowFrameUnits::Range
+        || !matches!(ty, Some(ColumnType::Date | ColumnType::Timestamp(_)))
+    {
+        return Ok(false);
+    }
+    let mut is_changed = false;
+    for bound in [&mut frame.start_bound, &mut frame.end_bound] {
+        let (WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by)) = bound else {
+            continue;
+        };
+        let Some(text) = by.try_as_str().flatten() else { continue };
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let what = ClauseProblem::FrameWithoutUnit { length: text.to_owned() };
+            return Err(Error::Clause { position: None, what }.into());
+        }
+        let length = parse_interval_text(text, SECONDS).ok_or_else(|| bad_text(text))?;
+        *by = ScalarValue::IntervalMonthDayNano(Some(length));
+        is_changed = true;
+    }
+    if is_changed && ty == Some(ColumnType::Date) {
+        key.expr = cast(key.expr.clone(), arrow_type(ColumnType::Timestamp(TimeUnit::Micros)));
+    }
+    Ok(is_changed)
+}
+
+/// The text of an interval, or of the difference of two times (IV4).
+pub(super) fn text(expr: Expr) -> Expr {
+    call(Kind::Text, vec![expr])
+}
+
+/// The cast of a text to an interval.
 pub(super) fn cast_text(expr: &Expr, on_bad_text: OnBadText) -> Expr {
     call(Kind::OfText(on_bad_text), vec![expr.clone()])
 }
@@ -199,6 +295,7 @@ enum Kind {
     Times,
     Over,
     OfText(OnBadText),
+    Text,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -215,6 +312,7 @@ impl ScalarUDFImpl for IntervalFunction {
             Kind::Times => "interval times",
             Kind::Over => "interval over",
             Kind::OfText(_) => "cast as interval",
+            Kind::Text => "cast interval as varchar",
         }
     }
 
@@ -226,6 +324,7 @@ impl ScalarUDFImpl for IntervalFunction {
         Ok(match (self.kind, &args[0]) {
             (Kind::Times | Kind::Over, DataType::Duration(unit)) => DataType::Duration(*unit),
             (Kind::Number, _) => NUMBER,
+            (Kind::Text, _) => DataType::Utf8View,
             _ => MONTH_DAY_NANO,
         })
     }
@@ -236,16 +335,14 @@ impl ScalarUDFImpl for IntervalFunction {
         let first = args.args[0].to_array(rows)?;
         let values: ArrayRef = match self.kind {
             Kind::Length => {
-                let values = cast_array(&first, &MONTH_DAY_NANO)?;
-                let values = values.as_primitive::<IntervalMonthDayNanoType>();
-                Arc::new(values.unary::<_, IntervalMonthDayNanoType>(length))
+                let lengths = totals(&first)?.into_iter().map(|total| total.map(length));
+                Arc::new(lengths.collect::<IntervalMonthDayNanoArray>())
             }
             Kind::Number => {
-                let values = cast_array(&first, &MONTH_DAY_NANO)?;
-                let values = values.as_primitive::<IntervalMonthDayNanoType>();
-                let numbers = values.unary::<_, Decimal128Type>(total_nanos);
+                let numbers = totals(&first)?.into_iter().collect::<Decimal128Array>();
                 Arc::new(numbers.with_data_type(NUMBER))
             }
+            Kind::Text => texts(&first)?,
             Kind::OfText(on_bad_text) => of_texts(&first, on_bad_text)?,
             Kind::Times | Kind::Over => {
                 let by = args.args[1].to_array(rows)?;
@@ -259,16 +356,50 @@ impl ScalarUDFImpl for IntervalFunction {
     }
 }
 
-fn total_nanos(value: IntervalMonthDayNano) -> i128 {
+/// The length of an interval (IV1).
+pub(super) fn total_nanos(value: IntervalMonthDayNano) -> i128 {
     i128::from(value.months) * PER_MONTH
         + i128::from(value.days) * PER_DAY
         + i128::from(value.nanoseconds)
 }
 
-/// Returns the one interval of this length (IV1). Its fields have one sign, so that their order is
-/// that of lengths.
-fn length(value: IntervalMonthDayNano) -> IntervalMonthDayNano {
-    let total = total_nanos(value);
+/// The lengths of intervals, and of differences of times. Those may have more nanoseconds than an
+/// interval holds.
+fn totals(values: &ArrayRef) -> Result<Vec<Option<i128>>> {
+    if let DataType::Duration(unit) = values.data_type() {
+        let counts = cast_array(values, &DataType::Int64)?;
+        let counts = counts.as_primitive::<Int64Type>().iter();
+        return Ok(counts.map(|count| count.map(|count| duration_nanos(count, *unit))).collect());
+    }
+    let values = cast_array(values, &MONTH_DAY_NANO)?;
+    let values = values.as_primitive::<IntervalMonthDayNanoType>().iter();
+    Ok(values.map(|value| value.map(total_nanos)).collect())
+}
+
+/// The texts of intervals, and of differences of times (IV4).
+fn texts(values: &ArrayRef) -> Result<ArrayRef> {
+    let shown: Vec<Option<IntervalText>> = match values.data_type() {
+        DataType::Duration(unit) => {
+            let counts = cast_array(values, &DataType::Int64)?;
+            let counts = counts.as_primitive::<Int64Type>().iter();
+            counts.map(|count| Some(IntervalText::of_duration(count?, *unit))).collect()
+        }
+        _ => {
+            let values = cast_array(values, &MONTH_DAY_NANO)?;
+            let values = values.as_primitive::<IntervalMonthDayNanoType>().iter();
+            values.map(|value| value.map(IntervalText::from)).collect()
+        }
+    };
+    let mut texts = StringViewBuilder::with_capacity(shown.len());
+    for value in shown {
+        texts.append_option(value.map(|value| value.to_string()));
+    }
+    Ok(Arc::new(texts.finish()))
+}
+
+/// The one interval of this length (IV1). Its fields have one sign, so that they are ordered as
+/// lengths are.
+fn length(total: i128) -> IntervalMonthDayNano {
     let rest = total % PER_MONTH;
     // No length of 64 bits of days and nanoseconds lies beyond this.
     let months = (total / PER_MONTH).clamp(i128::from(i32::MIN), i128::from(i32::MAX));
@@ -419,7 +550,8 @@ mod tests {
             ("1 month -1 day", "29 days"),
             ("-36 hours", "-1 day -12 hours"),
         ] {
-            assert_eq!(length(of(a)), length(of(b)), "IV1: {a} {b}");
+            let [left, right] = [a, b].map(|text| length(total_nanos(of(text))));
+            assert_eq!(left, right, "IV1: {a} {b}");
         }
         let ascending = [
             "-2 months",
@@ -437,7 +569,8 @@ mod tests {
             "1 year",
         ];
         for pair in ascending.windows(2) {
-            assert!(length(of(pair[0])) < length(of(pair[1])), "IV1: {pair:?}");
+            let [less, more] = [pair[0], pair[1]].map(|text| length(total_nanos(of(text))));
+            assert!(less < more, "IV1: {pair:?}");
         }
     }
 

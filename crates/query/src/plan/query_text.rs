@@ -16,6 +16,8 @@ mod relative;
 mod names;
 mod size;
 mod windows;
+mod column_lists;
+mod grouping_sets;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -42,7 +44,9 @@ use crate::catalog::rewrite;
 use crate::error::{ClauseProblem, Error, Result, SyntaxError};
 use crate::parse::Position;
 use crate::timeseries::{Clauses, lift_clauses, wrap_timestamps};
+use column_lists::call_list_of_columns;
 use forms::{rewrite_form, rewrite_select};
+use grouping_sets::write_out_sets;
 use names::{name_items_beside_wildcards, number_repeated_items};
 use relative::relative_interval;
 use tokens::{
@@ -364,6 +368,8 @@ impl VisitorMut for Lifter<'_> {
             name_window_function(call);
         }
         rewrite_form(expr);
+        call_list_of_columns(expr);
+        write_out_sets(expr);
         if let Expr::InList { expr: time, list, negated } = expr
             && let [Expr::Function(call)] = list.as_slice()
             && let Some([low, high]) = interval_bounds(call)

@@ -5,16 +5,22 @@
 //!   and NULL if one of these is.
 //! - RV2. A row is IN a list if it equals one of its rows. It IS NULL if all of its columns are,
 //!   and IS NOT NULL if none is.
+//! - RV3. A row is IN a subquery as `"struct"(a, b) IN (SELECT "struct"(..) FROM (query) ..)`,
+//!   which `subqueries` compares column by column (SJ5).
 //!
 //! DataFusion makes structs of rows, and compares those as sorts do: NULL equals NULL there.
 
 use std::mem::take;
 use std::ops::ControlFlow;
 
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator,
-    VisitMut, VisitorMut,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query,
+    SetExpr, TableFactor, UnaryOperator, VisitMut, VisitorMut,
 };
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::dialect::QueryDialect;
 
 /// Replaces comparisons of rows in a whole tree by comparisons of columns (RV1, RV2).
 pub(super) fn compare_row_values(tree: &mut impl VisitMut) {
@@ -63,6 +69,13 @@ fn written_out(expr: &Expr) -> Option<Expr> {
             let equal = list.iter().map(equal).collect::<Option<Vec<_>>>()?;
             negated_if(*negated, joined_evenly(equal)?)
         }
+        Expr::InSubquery { expr, subquery, negated } => in_rows(expr, subquery, *negated),
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
+            in_rows(left, subquery_of(right)?, false)
+        }
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
+            in_rows(left, subquery_of(right)?, true)
+        }
         Expr::Between { expr, negated, low, high } => {
             let (left, low) = both(expr, low)?;
             let (_, high) = both(expr, high)?;
@@ -82,7 +95,45 @@ fn written_out(expr: &Expr) -> Option<Expr> {
     }
 }
 
-/// Returns the columns of a row, at least one.
+/// A row that is IN a subquery, in the form that `subqueries` knows (RV3).
+fn in_rows(expr: &Expr, query: &Query, negated: bool) -> Option<Expr> {
+    let mut columns = row(expr)?;
+    if columns.len() == 1 {
+        let (expr, subquery) = (Box::new(columns.pop()?), Box::new(query.clone()));
+        return Some(Expr::InSubquery { expr, subquery, negated });
+    }
+    let names = (1..=columns.len()).map(|at| format!("\"column {at}\""));
+    let names = names.collect::<Vec<_>>().join(", ");
+    let text = format!("SELECT \"struct\"({names}) FROM (SELECT 1) AS \"rows\" ({names})");
+    let dialect = QueryDialect::default();
+    let mut parser = Parser::new(&dialect).try_with_sql(&text).ok()?;
+    let mut rows = parser.parse_query().ok()?;
+    let SetExpr::Select(select) = rows.body.as_mut() else { return None };
+    // It stands nowhere in the text.
+    select.select_token = AttachedToken::empty();
+    let TableFactor::Derived { subquery, .. } = &mut select.from.first_mut()?.relation else {
+        return None;
+    };
+    **subquery = query.clone();
+    let mut parser = Parser::new(&dialect).try_with_sql("\"struct\"()").ok()?;
+    let mut call = parser.parse_expr().ok()?;
+    let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = &mut call else {
+        return None;
+    };
+    let arg = |column| FunctionArg::Unnamed(FunctionArgExpr::Expr(column));
+    list.args = columns.into_iter().map(arg).collect();
+    Some(Expr::InSubquery { expr: Box::new(call), subquery: rows, negated })
+}
+
+fn subquery_of(expr: &Expr) -> Option<&Query> {
+    match expr {
+        Expr::Nested(inner) => subquery_of(inner),
+        Expr::Subquery(query) => Some(query),
+        _ => None,
+    }
+}
+
+/// The columns of a row that is written out, at least one.
 fn row(expr: &Expr) -> Option<Vec<Expr>> {
     match expr {
         Expr::Nested(inner) => row(inner),
@@ -192,5 +243,10 @@ mod tests {
         check("(a, b) IS NOT NULL", "(a IS NOT NULL AND b IS NOT NULL)");
         check("(a, b) = (1, 2, 3)", "(a, b) = (1, 2, 3)");
         check("(a) = (b)", "(a) = (b)");
+        check("ROW(a) IN (SELECT 1)", "(a IN (SELECT 1))");
+        check("(a, f(b)) = ANY (SELECT c, d FROM t)", {
+            "(\"struct\"(a, f(b)) IN (SELECT \"struct\"(\"column 1\", \"column 2\") FROM \
+             (SELECT c, d FROM t) AS \"rows\" (\"column 1\", \"column 2\")))"
+        });
     }
 }

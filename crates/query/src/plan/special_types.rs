@@ -22,6 +22,7 @@ use tidegate_storage::segment::{arrow_field, arrow_type};
 
 use super::casts::{OnBadText, special_cast};
 use super::coerce::{as_type_of, type_in};
+use super::intervals;
 use super::literal::type_of;
 use crate::error::{ClauseProblem, Error};
 use crate::scan::NAME_KEY;
@@ -97,10 +98,11 @@ pub(super) fn operands(
     schema: &DFSchema,
 ) -> Result<(Expr, Expr)> {
     let (left_type, right_type) = (special(&left, schema), special(&right, schema));
-    let Some(ty) = left_type.or(right_type) else { return Ok((left, right)) };
-    if *op == BinaryOperator::StringConcat {
+    if *op == BinaryOperator::StringConcat && [&left, &right].iter().all(|it| !is_list(it, schema))
+    {
         return Ok((as_text(left, schema), as_text(right, schema)));
     }
+    let Some(ty) = left_type.or(right_type) else { return Ok((left, right)) };
     let other = if left_type.is_some() { &right } else { &left };
     let is_known = left_type == right_type;
     // While a subquery is planned, the result of its CASE and similar expressions has only the type
@@ -155,15 +157,15 @@ pub(super) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
             _ => Ok(Transformed::no(expr)),
         },
         Expr::ScalarFunction(call) => {
-            let Some(ty) = first(&call.args) else {
-                return Ok(Transformed::no(Expr::ScalarFunction(call)));
-            };
             let name = call.func.name();
             if JOINS_TEXTS.contains(&name) {
                 let ScalarFunction { func, args } = call;
                 let args = args.into_iter().map(|arg| as_text(arg, schema)).collect();
                 return Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })));
             }
+            let Some(ty) = first(&call.args) else {
+                return Ok(Transformed::no(Expr::ScalarFunction(call)));
+            };
             if gives_one(name) {
                 let ScalarFunction { func, args } = call;
                 let args = alike(func.name(), args, ty, schema)?;
@@ -240,12 +242,23 @@ fn alike(
 
 /// Returns the text of a UUID or an IPV4; other expressions unchanged.
 fn as_text(expr: Expr, schema: &DFSchema) -> Expr {
-    let text = special(&expr, schema)
+    if intervals::is_length(&expr, schema) {
+        return intervals::text(expr);
+    }
+    let is_other = |ty: &ColumnType| {
+        matches!(ty, ColumnType::Uuid | ColumnType::Ipv4 | ColumnType::Timestamp(_))
+    };
+    let text = type_in(&expr, schema)
+        .filter(is_other)
         .and_then(|ty| special_cast(&expr, ty, ColumnType::Varchar, OnBadText::Fail));
     text.unwrap_or(expr)
 }
 
-/// Returns an expression with this type (SP2).
+fn is_list(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|ty| ty.is_list())
+}
+
+/// An expression that is known to be of this type (SP2).
 fn typed(expr: Expr, ty: ColumnType) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
     let function = Arc::new(ScalarUDF::new_from_impl(Typed { ty, signature }));

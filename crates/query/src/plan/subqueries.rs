@@ -16,7 +16,9 @@
 mod domain;
 mod free;
 mod in_values;
+mod on_conditions;
 mod pulled;
+mod row_columns;
 mod single;
 
 use std::sync::Arc;
@@ -41,6 +43,7 @@ use crate::error::Error;
 use crate::timeseries::OURS;
 use domain::Domain;
 use free::{FreeColumn, free_columns};
+use on_conditions::has_subqueries_in_on;
 
 /// Replaces subqueries by joins, in a whole plan (SJ4).
 pub(crate) fn with_joined_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -164,7 +167,10 @@ impl Joiner {
     fn node(&mut self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         check_stop()?;
         if let LogicalPlan::Join(join) = node {
-            return self.join(join);
+            return match has_subqueries_in_on(&join) {
+                true => self.join_on_subqueries(join).map(Transformed::yes),
+                false => self.join(join),
+            };
         }
         if !has_subqueries(&node) {
             return Ok(Transformed::no(node));
@@ -292,27 +298,28 @@ impl Joiner {
     }
 
     fn in_condition(&mut self, asked: InSubquery, input: &mut LogicalPlan) -> Result<Expr> {
-        let is_plain =
-            !expr_has_subqueries(&asked.expr) && is_plain_key(&asked.expr, asked.negated);
+        let is_plain = !expr_has_subqueries(&asked.expr)
+            && is_plain_key(&asked.expr, asked.negated)
+            && !row_columns::is_row(&asked.expr);
         if free_columns(&asked.subquery.subquery).is_empty() && is_plain {
             return Ok(Expr::InSubquery(asked));
         }
         let InSubquery { expr, subquery, negated } = asked;
         let asked = self.compared(*expr, Operator::Eq, (subquery, &mut *input))?;
-        let Compared { rows, test, value, column, expr } = asked;
-        let matched = filtered(rows.clone(), test)?;
+        let matched = filtered(asked.rows.clone(), asked.test.clone())?;
         let condition = self.exists_condition(matched, negated, input)?;
         if !negated {
             return Ok(condition);
         }
         let mut conditions = vec![condition];
-        if value.nullable(rows.schema())? {
-            let unknown = filtered(rows.clone(), Expr::Column(column).is_null())?;
+        if let Some(unknown) = asked.rows_with_null()? {
             conditions.push(self.exists_condition(unknown, true, input)?);
         }
-        if expr.nullable(input.schema())? {
-            let none = self.exists(rows, true, (&mut *input, Place::Filter))?;
-            conditions.push(expr.is_not_null().or(none));
+        let nullable = asked.nullable_values(input.schema())?;
+        if let Some(known) = nullable.into_iter().map(Expr::is_not_null).reduce(Expr::and) {
+            let unknown = asked.rows_beside_null()?;
+            let none = self.exists(unknown, true, (&mut *input, Place::Filter))?;
+            conditions.push(known.or(none));
         }
         Ok(conjunction(conditions).expect("there is one"))
     }
@@ -348,22 +355,22 @@ impl Joiner {
         place: Place,
     ) -> Result<Expr> {
         let SetComparison { expr, subquery, op, quantifier } = asked;
-        let Compared { rows, test, value, column, expr } =
-            self.compared(*expr, op, (subquery, &mut *input))?;
+        let asked = self.compared(*expr, op, (subquery, &mut *input))?;
         let (decisive, is_any) = match quantifier {
-            SetQuantifier::Any => (test, true),
-            SetQuantifier::All => (not(test), false),
+            SetQuantifier::Any => (asked.test.clone(), true),
+            SetQuantifier::All => (not(asked.test.clone()), false),
         };
-        let decided = filtered(rows.clone(), decisive)?;
+        let decided = filtered(asked.rows.clone(), decisive)?;
         let decided = self.exists(decided, false, (&mut *input, place))?;
         let mut unknown = Vec::new();
-        if value.nullable(rows.schema())? {
-            let nulls = filtered(rows.clone(), Expr::Column(column).is_null())?;
+        if let Some(nulls) = asked.rows_with_null()? {
             unknown.push(self.exists(nulls, false, (&mut *input, place))?);
         }
-        if expr.nullable(input.schema())? {
-            let some = self.exists(rows, false, (&mut *input, place))?;
-            unknown.push(expr.is_null().and(some));
+        let nullable = asked.nullable_values(input.schema())?;
+        if let Some(has_null) = nullable.into_iter().map(Expr::is_null).reduce(Expr::or) {
+            let some = asked.rows_beside_null()?;
+            let some = self.exists(some, false, (&mut *input, place))?;
+            unknown.push(has_null.and(some));
         }
         let Some(unknown) = unknown.into_iter().reduce(Expr::or) else {
             return Ok(if is_any { decided } else { not(decided) });
@@ -380,18 +387,26 @@ impl Joiner {
         op: Operator,
         (subquery, input): (Subquery, &mut LogicalPlan),
     ) -> Result<Compared> {
-        let expr = match expr_has_subqueries(&expr) || expr.is_volatile() {
-            true => self.column(expr, input)?,
-            false => expr,
-        };
-        let rows = Arc::unwrap_or_clone(subquery.subquery);
+        let (exprs, rows) = row_columns::taken_apart(expr, unwrapped(subquery))?;
+        let mut values = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            values.push(match expr_has_subqueries(&expr) || expr.is_volatile() {
+                true => self.column(expr, input)?,
+                false => expr,
+            });
+        }
         let rows =
             LogicalPlanBuilder::from(rows).alias(TableReference::bare(self.name()))?.build()?;
-        let column = rows.schema().columns().swap_remove(0);
-        let outer = outer_references(expr.clone(), input.schema())?;
-        let value = Expr::Column(column.clone());
-        let test = super::coerce::compared_in(outer, op, value.clone(), rows.schema())?;
-        Ok(Compared { rows, test, value, column, expr })
+        let mut columns = rows.schema().columns();
+        columns.truncate(values.len());
+        let mut tests = Vec::with_capacity(values.len());
+        for (value, column) in values.iter().zip(&columns) {
+            let outer = outer_references(value.clone(), input.schema())?;
+            let column = Expr::Column(column.clone());
+            tests.push(super::coerce::compared_in(outer, op, column, rows.schema())?);
+        }
+        let test = conjunction(tests).expect("a row has columns");
+        Ok(Compared { rows, test, columns, values })
     }
 
     /// Returns an expression as a column of the rows.
@@ -575,11 +590,48 @@ struct Compared {
     rows: LogicalPlan,
     /// The comparison, over the rows.
     test: Expr,
-    /// The column of the rows.
-    value: Expr,
-    column: Column,
-    /// The compared expression, over the rows around the subquery.
-    expr: Expr,
+    /// The columns of these rows that are compared: one, or those of a row.
+    columns: Vec<Column>,
+    /// The compared expressions, one a column, over the rows around the subquery.
+    values: Vec<Expr>,
+}
+
+impl Compared {
+    /// The rows of the subquery that have a NULL which leaves the comparison open.
+    fn rows_with_null(&self) -> Result<Option<LogicalPlan>> {
+        let mut nulls = Vec::new();
+        for column in &self.columns {
+            let column = Expr::Column(column.clone());
+            if column.nullable(self.rows.schema())? {
+                nulls.push(column.is_null());
+            }
+        }
+        let Some(has_null) = nulls.into_iter().reduce(Expr::or) else { return Ok(None) };
+        let open = match self.columns.len() {
+            1 => has_null,
+            _ => has_null.and(self.test.clone().is_null()),
+        };
+        filtered(self.rows.clone(), open).map(Some)
+    }
+
+    /// The rows of the subquery with which a NULL in the compared value leaves the comparison
+    /// open.
+    fn rows_beside_null(&self) -> Result<LogicalPlan> {
+        match self.columns.len() {
+            1 => Ok(self.rows.clone()),
+            _ => filtered(self.rows.clone(), self.test.clone().is_null()),
+        }
+    }
+
+    fn nullable_values(&self, around: &DFSchema) -> Result<Vec<Expr>> {
+        let mut nullable = Vec::new();
+        for value in &self.values {
+            if value.nullable(around)? {
+                nullable.push(value.clone());
+            }
+        }
+        Ok(nullable)
+    }
 }
 
 /// Returns the rows of a side of a join that may read the other one, and their name.

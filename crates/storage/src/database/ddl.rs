@@ -116,7 +116,11 @@ pub struct NewColumns {
 }
 
 impl SchemaEdit {
-    pub(super) fn apply(&self, schema: &Schema) -> Result<Schema, SchemaError> {
+    /// The schema after the change.
+    ///
+    /// # Errors
+    /// If a column that it names is not there, or is there already, or cannot be changed so.
+    pub fn apply(&self, schema: &Schema) -> Result<Schema, SchemaError> {
         let schema = schema.clone();
         match self {
             SchemaEdit::Add(NewColumns { columns, lengths, defaults }) => columns

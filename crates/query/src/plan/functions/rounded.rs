@@ -1,27 +1,31 @@
 //! `round` and `trunc` of a DOUBLE to any number of digits.
 //!
-//! - RD1. More digits than the number has leave it unchanged, and more digits before the point than
-//!   it has return 0: never NaN, which DataFusion returns where the scale overflows.
-//! - RD2. `round(x)` of a DOUBLE rounds halves to even, as in PostgreSQL and in casts; with a
-//!   number of digits, half is rounded away from zero.
-//! - RD3. A number of digits that is a BIGINT stays one. A cast of it would be no constant until it
-//!   is evaluated, and the scale of a DECIMAL, which depends on it, would change after operands
-//!   were made alike: a join by `round(n, 2)` found nothing.
+//! - RD1. Digits that the number does not have leave it as it is, and more digits before the point
+//!   than it has give 0: never NaN, which DataFusion's own give where the scale overflows.
+//! - RD2. `round(x)` of a DOUBLE is the even one of two integers that are as near, as in PostgreSQL
+//!   and in casts; to digits, half is rounded away from zero.
+//! - RD3. Digits that are a BIGINT stay one. As a cast they would be no constant until it is worked
+//!   out, and the scale of a DECIMAL, which follows from them, another one after operands were
+//!   made alike: a join by `round(n, 2)` found nothing. Digits that functions work out are never
+//!   told from those of a column: the scale stays that of the number.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int64Type};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::functions::math::{round, trunc};
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, lit,
 };
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
 /// All doubles beyond this are integers.
 const WHOLE: f64 = 9_007_199_254_740_992.0;
@@ -34,9 +38,55 @@ pub(super) fn rounded_functions() -> Vec<ScalarUDF> {
     let functions = [(round(), whole[0], cut[0]), (trunc(), whole[1], cut[1])];
     let function = |(inner, whole, cut): (Arc<ScalarUDF>, _, _)| {
         let signature = Signature::user_defined(inner.signature().volatility);
-        ScalarUDF::new_from_impl(Rounded { inner, signature, whole, cut })
+        ScalarUDF::new_from_impl(Rounded { inner, signature, whole, cut, known: None })
     };
     functions.map(function).into()
+}
+
+/// Gives `round` of a DECIMAL a type that does not follow from what its digits become later
+/// (RD3); gives the call back if it has no digits, or is of another number.
+pub(crate) fn with_known_type(
+    call: ScalarFunction,
+    schema: &DFSchema,
+) -> Result<std::result::Result<Expr, ScalarFunction>> {
+    let ScalarFunction { func, args } = &call;
+    let [number, digits] = args.as_slice() else { return Ok(Err(call)) };
+    let is_decimal = matches!(number.get_type(schema), Ok(DataType::Decimal128(..)));
+    if !is_decimal || matches!(digits, Expr::Literal(..)) {
+        return Ok(Err(call));
+    }
+    if let Some(digits) = written_digits(digits)? {
+        let args = vec![number.clone(), lit(digits)];
+        return Ok(Ok(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(func), args))));
+    }
+    let args = args.clone();
+    let known = Some(Expr::ScalarFunction(call).get_type(schema)?);
+    let inner = round();
+    let signature = Signature::user_defined(inner.signature().volatility);
+    let (whole, cut) = (f64::round_ties_even, f64::round);
+    let function = ScalarUDF::new_from_impl(Rounded { inner, signature, whole, cut, known });
+    Ok(Ok(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), args))))
+}
+
+/// Digits that are written without functions: `2::INT`, `1 + 1`.
+fn written_digits(digits: &Expr) -> Result<Option<i64>> {
+    let is_other = |part: &Expr| {
+        !matches!(part, Expr::Literal(..) | Expr::Cast(_) | Expr::Negative(_) | Expr::BinaryExpr(_))
+    };
+    if digits.exists(|part| Ok(is_other(part)))? {
+        return Ok(None);
+    }
+    let simplifier = ExprSimplifier::new(SimplifyContext::builder().build());
+    let digits = simplifier.coerce(digits.clone(), &DFSchema::empty())?;
+    Ok(match simplifier.simplify(digits)? {
+        Expr::Literal(value, _) if value.data_type().is_integer() => {
+            match value.cast_to(&DataType::Int64)? {
+                ScalarValue::Int64(digits) => digits,
+                _ => None,
+            }
+        }
+        _ => None,
+    })
 }
 
 #[derive(Debug)]
@@ -47,11 +97,13 @@ struct Rounded {
     /// Rounds to an integer (RD2).
     whole: fn(f64) -> f64,
     cut: fn(f64) -> f64,
+    /// The type of the result, if it is not to follow from the digits (RD3).
+    known: Option<DataType>,
 }
 
 impl PartialEq for Rounded {
     fn eq(&self, other: &Rounded) -> bool {
-        self.inner == other.inner
+        self.inner == other.inner && self.known == other.known
     }
 }
 
@@ -60,6 +112,7 @@ impl Eq for Rounded {}
 impl std::hash::Hash for Rounded {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.inner.hash(state);
+        self.known.hash(state);
     }
 }
 
@@ -77,7 +130,11 @@ impl ScalarUDFImpl for Rounded {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
+        let field = self.inner.return_field_from_args(args)?;
+        Ok(match &self.known {
+            Some(ty) => Arc::new(field.as_ref().clone().with_data_type(ty.clone())),
+            None => field,
+        })
     }
 
     /// Keeps the type of the digits (RD3).

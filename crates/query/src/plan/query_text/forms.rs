@@ -28,6 +28,7 @@ use super::super::interval_text::{
     IntervalUnit, interval_unit, interval_words, parse_interval_text,
 };
 use super::call_of;
+use super::column_lists::unnest_series_of_columns;
 use crate::catalog::names_catalog;
 
 /// The names of calls that are rewritten as others (`other_call`), and that of `unnest`.
@@ -421,7 +422,7 @@ fn number_elements(table: &mut TableFactor) {
     let parsed = Parser::new(&dialect).try_with_sql(&text).and_then(|mut it| it.parse_query());
     if let Ok(subquery) = parsed {
         let alias = alias.take();
-        *table = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+        *table = TableFactor::Derived { lateral: true, subquery, alias, sample: None };
     }
 }
 
@@ -451,9 +452,11 @@ pub(super) fn rewrite_select(select: &mut Select) -> Result<(), &'static str> {
     }
     let mentioned = mentioned_names(select);
     for from in &mut select.from {
+        unnest_series_of_columns(&mut from.relation);
         number_elements(&mut from.relation);
         name_series_column(&mut from.relation, &mentioned);
         for join in &mut from.joins {
+            unnest_series_of_columns(&mut join.relation);
             number_elements(&mut join.relation);
             name_series_column(&mut join.relation, &mentioned);
             check_join(join)?;

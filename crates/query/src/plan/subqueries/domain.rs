@@ -222,6 +222,8 @@ impl Pushed<'_> {
                 Ok(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?))
             }
             LogicalPlan::Join(join) => self.push_join(join),
+            // A list in FROM that reads rows around the subquery, and no table beside it.
+            LogicalPlan::Subquery(inside) => self.push(Arc::unwrap_or_clone(inside.subquery)),
             LogicalPlan::Unnest(Unnest { input, exec_columns, options, .. }) => {
                 let input = LogicalPlanBuilder::from(self.push(Arc::unwrap_or_clone(input))?);
                 input.unnest_columns_with_options(exec_columns, options)?.build()

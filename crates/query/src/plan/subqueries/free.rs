@@ -91,7 +91,8 @@ fn add(free: FreeColumn, found: &mut Vec<FreeColumn>) {
     }
 }
 
-fn subquery_in(expr: &Expr) -> Option<&Subquery> {
+/// The subquery that an expression is about.
+pub(super) fn subquery_in(expr: &Expr) -> Option<&Subquery> {
     match expr {
         Expr::Exists(Exists { subquery, .. })
         | Expr::InSubquery(InSubquery { subquery, .. })

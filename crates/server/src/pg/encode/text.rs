@@ -11,6 +11,7 @@ use arrow::datatypes::{
 use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
 use tidegate_model::time::CivilDate;
+use tidegate_query::IntervalText;
 
 use super::{Format, Interval, Put, bytes_of, instants, intervals, lists, other, with};
 use crate::pg::types::per_second;
@@ -238,32 +239,11 @@ fn push_era(days: i64, bytes: &mut BytesMut) {
     }
 }
 
-/// Appends `1 year 2 mons 3 days 04:05:06.7`; a positive part after a negative one has a plus sign.
+/// `1 year 2 mons 3 days 04:05:06.7`, in microseconds (EN2).
 fn push_interval(interval: Interval, bytes: &mut BytesMut) {
     let Interval { months, days, nanos } = interval;
-    let parts = [(months / 12, "year"), (months % 12, "mon"), (days, "day")];
-    let (start, mut is_behind) = (bytes.len(), false);
-    for (count, unit) in parts.into_iter().filter(|(count, _)| *count != 0) {
-        let blank = if start < bytes.len() { " " } else { "" };
-        let (plus, many) =
-            (if is_behind && 0 < count { "+" } else { "" }, if count == 1 { "" } else { "s" });
-        push(bytes, format_args!("{blank}{plus}{count} {unit}{many}"));
-        is_behind = count < 0;
-    }
-    let micros = nanos.div_euclid(1_000);
-    if micros != 0 || start == bytes.len() {
-        if start < bytes.len() {
-            bytes.put_u8(b' ');
-        }
-        match micros < 0 {
-            true => bytes.put_u8(b'-'),
-            false if is_behind => bytes.put_u8(b'+'),
-            false => {}
-        }
-        let micros = i64::try_from(micros.unsigned_abs()).unwrap_or(i64::MAX);
-        push_clock(micros / 1_000_000, bytes);
-        push_fraction(micros % 1_000_000, 1_000_000, bytes);
-    }
+    let nanos = i128::from(nanos.div_euclid(1_000)) * 1_000;
+    push(bytes, format_args!("{}", IntervalText { months, days: days.into(), nanos }));
 }
 
 /// Appends `P1Y2M3DT4H5M6.7S`.

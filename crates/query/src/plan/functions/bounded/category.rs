@@ -94,6 +94,8 @@ const FIXED: &[&str] = &[
     "clock_timestamp",
     "nextval",
     "setval",
+    "currval",
+    "lastval",
     "bpchar",
     "getdatabaseencoding",
     "host",
