@@ -295,7 +295,7 @@ impl Changes {
         self.epoch
     }
 
-    /// Whether both are of one transaction.
+    /// Returns true if both are of one transaction.
     pub(crate) fn is_of_same(&self, other: &Changes) -> bool {
         self.epoch == other.epoch
     }

@@ -58,7 +58,7 @@ struct Inner {
     private: Mutex<Private>,
     /// The numbers of identities that the session was given (`numbers` NU3).
     numbers: Mutex<GivenNumbers>,
-    /// What it has asked to be connected to.
+    /// The database that the client named.
     database: OnceLock<String>,
     /// The number by which its client knows it.
     process: AtomicU32,

@@ -4,8 +4,7 @@
 //!
 //! Numbers are written with the shortest digits that say which number it is, instants as ISO 8601
 //! in UTC, intervals as PostgreSQL shows them, bytes as `\x` and hex, UUIDs with hyphens, IPv4
-//! addresses dotted, lists and structs as JSON. Not here: quoting, which each format does in its own
-//! way.
+//! addresses dotted, lists and structs as JSON. Not here: quoting, which differs by format.
 
 mod digits;
 

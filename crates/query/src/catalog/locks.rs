@@ -3,7 +3,7 @@
 //!
 //! - AL1. A lock is held by one session, as often as it has taken it, until it gives it back as
 //!   often, or ends.
-//! - AL2. Nobody waits for one: what another session holds is refused at once.
+//! - AL2. No session waits for a lock: one that another session holds is refused at once.
 //! - AL3. A lock of a transaction goes with it, and is not given back before. Without one it goes
 //!   with its statement.
 
