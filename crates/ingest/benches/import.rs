@@ -26,7 +26,7 @@ use tidegate_model::{ByteCount, ColumnType, PartitionUnit, TimeUnit, Timestamp};
 use tidegate_platform::{Disk, IoMode, OpenMode, RealDisk, SystemClock};
 use tidegate_storage::{Database, OpenOptions};
 
-/// Several input chunks, several strips each, one page frame.
+/// Several input chunks, several parsed batches each, one page frame.
 const ROWS: u64 = 60_000;
 /// Columns of one kind in a table: many of them, so that the cost that all kinds share weighs
 /// little.

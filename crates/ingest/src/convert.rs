@@ -1,5 +1,5 @@
-//! Converts fields of text to values, a column of a strip at a time, with a parser that is chosen
-//! once a column.
+//! Converts fields of text to values, a column of a parsed batch at a time, with a parser that is
+//! chosen once a column.
 //!
 //! - V1. An unquoted empty field is NULL, and so is the given NULL text; `""` is empty text, and
 //!   NULL in a column that is not text.
@@ -20,8 +20,8 @@ use crate::exact;
 use crate::index::Kernel;
 use crate::layout::{ColumnLayout, RowLayout};
 use crate::parse::{self, CellError};
+use crate::parsed_batch::{Cell, ParsedBatch, ParsedColumn, Place, Values};
 use crate::reject::Reason;
-use crate::strip::{Cell, Place, Strip, StripColumn, Values};
 use crate::timestamp::{DateParser, TimestampFormat, TimestampParser};
 
 /// A row of indexed text: its start, and the index of its first field end.
@@ -175,12 +175,12 @@ impl Converter {
         }
     }
 
-    /// Appends the rows to an empty strip. Faults are added to `faults`, column by column.
-    pub(crate) fn convert(&mut self, rows: &RowsOfText<'_>, strip: &mut Strip) {
-        assert!(strip.rows == 0, "Z1");
+    /// Appends the rows to an empty parsed batch. Faults are added to `faults`, column by column.
+    pub(crate) fn convert(&mut self, rows: &RowsOfText<'_>, parsed: &mut ParsedBatch) {
+        assert!(parsed.rows == 0, "Z1");
         self.faults.clear();
-        strip.rows = rows.rows.len();
-        let Strip { columns, unescaped, .. } = strip;
+        parsed.rows = rows.rows.len();
+        let ParsedBatch { columns, unescaped, .. } = parsed;
         for (index, (parser, into)) in self.columns.iter_mut().zip(columns).enumerate() {
             let Some(source) = parser.source else {
                 into.push_nulls(rows.rows.len());
@@ -193,13 +193,13 @@ impl Converter {
         }
     }
 
-    /// Appends rows of a text with one field each to one empty column of a strip: texts that do not
-    /// come from a text file. Faults are added to `faults`.
+    /// Appends rows of a text with one field each to one empty column of a parsed batch: texts that
+    /// do not come from a text file. Faults are added to `faults`.
     pub(crate) fn convert_column(
         &mut self,
         column: usize,
         rows: &RowsOfText<'_>,
-        (into, unescaped): (&mut StripColumn, &mut Vec<u8>),
+        (into, unescaped): (&mut ParsedColumn, &mut Vec<u8>),
     ) {
         let number = u32::try_from(column).expect("limits::TABLE_COLUMNS");
         let (kernel, faults) = (self.kernel, &mut self.faults);
@@ -515,8 +515,8 @@ fn has_byte(text: &[u8], wanted: u8) -> bool {
 }
 
 impl ColumnParser {
-    fn convert(&mut self, cells: &mut Cells<'_>, into: &mut StripColumn) {
-        let StripColumn { values, nulls } = into;
+    fn convert(&mut self, cells: &mut Cells<'_>, into: &mut ParsedColumn) {
+        let ParsedColumn { values, nulls } = into;
         match (&mut self.kind, values) {
             (Parser::Text(column), Values::Text(texts)) => column.convert(cells, texts),
             (Parser::Timestamp(parser), Values::W8(values))
@@ -537,7 +537,7 @@ impl ColumnParser {
                 convert_guessed(self.layout.column.ty, cells, values, nulls);
             }
             (Parser::Value, values) => convert_values(self.layout.column.ty, cells, values, nulls),
-            _ => unreachable!("a strip has the layout of its parsers"),
+            _ => unreachable!("a parsed batch has the layout of its parsers"),
         }
     }
 }
@@ -622,7 +622,7 @@ fn convert_values(
             cells.each(v, nulls, |text| parse::parse_uuid(text).map(u128::from_le_bytes));
         }
         (ColumnType::Ipv4, Values::W4(v)) => cells.each(v, nulls, parse::parse_ipv4),
-        _ => unreachable!("a strip has the layout of its parsers"),
+        _ => unreachable!("a parsed batch has the layout of its parsers"),
     }
 }
 

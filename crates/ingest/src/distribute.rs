@@ -1,7 +1,8 @@
-//! Distributes (scatters) the rows of a strip to the slabs of their buckets, a column at a time.
+//! Distributes (scatters) the rows of a parsed batch to the slabs of their buckets, a column at a
+//! time.
 //!
-//! - M1. Rows of a strip that go to one slab are adjacent there, in their order: a group is a list
-//!   of rows and a range of the slab.
+//! - M1. Rows of a parsed batch that go to one slab are adjacent there, in their order: a group is
+//!   a list of rows and a range of the slab.
 //!
 //! So a column is copied group by group: values are read from a few cached kilobytes and written
 //! sequentially. Not here: the bucket of a timestamp (`bucket::plan`).
@@ -14,8 +15,8 @@ use crate::bucket::{BucketKey, Buckets, OpenSlab, SpillFile};
 use crate::error::Result;
 use crate::layout::{ColumnLayout, INTERNED, NULL_SLOT, Slab, TEXT_PAGES_MAX, TextPages};
 use crate::packed::SlabPacker;
+use crate::parsed_batch::{Cell, CellKind, PARSED_BATCH_ROWS, ParsedBatch, Place, Values};
 use crate::progress::Progress;
-use crate::strip::{Cell, CellKind, Place, STRIP_ROWS, Strip, Values};
 
 /// The memory limits of workers.
 #[derive(Debug, Clone, Copy)]
@@ -56,11 +57,11 @@ struct Filling {
     held: Option<OpenSlab>,
     /// The text bytes that are counted in `held`.
     counted: usize,
-    /// The group of the present strip that goes to this slab.
+    /// The group of the present parsed batch that goes to this slab.
     group: Option<u32>,
 }
 
-/// Rows of a strip that go to one slab (M1).
+/// Rows of a parsed batch that go to one slab (M1).
 #[derive(Debug, Clone, Copy)]
 struct Group {
     slab: usize,
@@ -83,20 +84,20 @@ impl Distributor {
             vacant: Vec::new(),
             full: Vec::new(),
             groups: Vec::new(),
-            rows: Vec::with_capacity(STRIP_ROWS),
-            group_of_row: Vec::with_capacity(STRIP_ROWS),
+            rows: Vec::with_capacity(PARSED_BATCH_ROWS),
+            group_of_row: Vec::with_capacity(PARSED_BATCH_ROWS),
             packer: SlabPacker::default(),
             pages: Vec::new(),
             pages_bytes: 0,
         }
     }
 
-    /// Copies every row of the strip that was not rejected to its bucket. `text` is the input chunk
-    /// that the cells point into.
-    pub(crate) fn distribute(&mut self, strip: &Strip, text: &[u8]) {
-        self.group_rows(strip);
+    /// Copies every row of the parsed batch that was not rejected to its bucket. `text` is the
+    /// input chunk that the cells point into.
+    pub(crate) fn distribute(&mut self, parsed: &ParsedBatch, text: &[u8]) {
+        self.group_rows(parsed);
         let buckets = Arc::clone(&self.buckets);
-        let columns = buckets.layout.columns.iter().zip(&strip.columns);
+        let columns = buckets.layout.columns.iter().zip(&parsed.columns);
         for (index, (layout, column)) in columns.enumerate() {
             match &column.values {
                 Values::W1(values) => self.copy(layout, |row| values[row].to_le_bytes()),
@@ -104,7 +105,7 @@ impl Distributor {
                 Values::W4(values) => self.copy(layout, |row| values[row].to_le_bytes()),
                 Values::W8(values) => self.copy(layout, |row| values[row].to_le_bytes()),
                 Values::W16(values) => self.copy(layout, |row| values[row].to_le_bytes()),
-                Values::Text(cells) => self.copy_texts(layout, cells, strip, text),
+                Values::Text(cells) => self.copy_texts(layout, cells, parsed, text),
             }
             if !column.nulls.is_empty() {
                 self.copy_nulls(index, &column.nulls);
@@ -185,20 +186,20 @@ impl Distributor {
     }
 
     /// Finds a slab for each live row, and collects the rows of each slab.
-    fn group_rows(&mut self, strip: &Strip) {
+    fn group_rows(&mut self, parsed: &ParsedBatch) {
         for group in self.groups.drain(..) {
             self.slabs[group.slab].group = None;
         }
         self.group_of_row.clear();
-        let live = LiveRows { rows: strip.rows, dead: &strip.dead };
+        let live = LiveRows { rows: parsed.rows, rejected: &parsed.rejected };
         let buckets = Arc::clone(&self.buckets);
         let is_by_time = buckets.key == BucketKey::Time;
         let timestamps = buckets.layout.timestamp.filter(|_| is_by_time);
-        let timestamps = timestamps.map(|column| &strip.columns[column].values);
+        let timestamps = timestamps.map(|column| &parsed.columns[column].values);
         // The bucket of the previous row, and its range: neighbours are often of one bucket.
         let mut near = match buckets.key {
             BucketKey::Time => (i64::MAX, i64::MIN, 0),
-            BucketKey::Input => (i64::MIN, i64::MAX, buckets.plan.bucket(order_key(strip.order))),
+            BucketKey::Input => (i64::MIN, i64::MAX, buckets.plan.bucket(order_key(parsed.order))),
         };
         live.each(|row| {
             if let Some(Values::W8(values)) = timestamps {
@@ -209,7 +210,7 @@ impl Distributor {
                     near = (start, end, bucket);
                 }
             }
-            let group = self.take_row(near.2, strip.order);
+            let group = self.take_row(near.2, parsed.order);
             self.group_of_row.push(group);
         });
         let mut start = 0;
@@ -222,7 +223,8 @@ impl Distributor {
         let mut next = 0;
         live.each(|row| {
             let group = &mut self.groups[self.group_of_row[next] as usize];
-            self.rows[group.start + group.count] = u32::try_from(row).expect("a strip is small");
+            self.rows[group.start + group.count] =
+                u32::try_from(row).expect("a parsed batch is small");
             group.count += 1;
             next += 1;
         });
@@ -240,7 +242,7 @@ impl Distributor {
         let group = *filling.group.get_or_insert_with(|| {
             slab.mark(order);
             self.groups.push(Group { slab: index, first: slab.rows, count: 0, start: 0 });
-            u32::try_from(self.groups.len() - 1).expect("a strip is small")
+            u32::try_from(self.groups.len() - 1).expect("a parsed batch is small")
         });
         self.groups[group as usize].count += 1;
         slab.rows += 1;
@@ -284,7 +286,13 @@ impl Distributor {
         }
     }
 
-    fn copy_texts(&mut self, layout: &ColumnLayout, cells: &[Cell], strip: &Strip, text: &[u8]) {
+    fn copy_texts(
+        &mut self,
+        layout: &ColumnLayout,
+        cells: &[Cell],
+        parsed: &ParsedBatch,
+        text: &[u8],
+    ) {
         for group in &self.groups {
             let rows = &self.rows[group.start..group.start + group.count];
             let slab = self.slabs[group.slab].slab_mut();
@@ -297,7 +305,7 @@ impl Distributor {
                         texts.push(&text[start..start + length])
                     }
                     CellKind::At(Place::Unescaped(start, length)) => {
-                        texts.push(&strip.unescaped[start..start + length])
+                        texts.push(&parsed.unescaped[start..start + length])
                     }
                 };
                 *slot = place.to_le_bytes();
@@ -362,10 +370,10 @@ impl Filling {
     }
 }
 
-/// The rows of a strip that were not rejected.
+/// The rows of a parsed batch that were not rejected.
 struct LiveRows<'a> {
     rows: usize,
-    dead: &'a [u32],
+    rejected: &'a [u32],
 }
 
 impl LiveRows<'_> {
@@ -373,9 +381,9 @@ impl LiveRows<'_> {
     #[inline]
     fn each(&self, mut step: impl FnMut(usize)) {
         let mut first = 0;
-        for &dead in self.dead {
-            (first..dead as usize).for_each(&mut step);
-            first = dead as usize + 1;
+        for &rejected in self.rejected {
+            (first..rejected as usize).for_each(&mut step);
+            first = rejected as usize + 1;
         }
         (first..self.rows).for_each(step);
     }

@@ -18,9 +18,9 @@ use crate::index::Structure;
 use crate::layout::RowLayout;
 use crate::multiline::lines_of;
 use crate::options::OnError;
+use crate::parsed_batch::{ParsedBatch, Values};
 use crate::progress::Progress;
 use crate::reject::{Action, Reason, Reject, RejectLog, RejectPlace};
-use crate::strip::{Strip, Values};
 use crate::tally::Tallies;
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
@@ -89,7 +89,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The origin of the rows of a strip, for messages.
+/// The origin of the rows of a parsed batch, for messages.
 pub(crate) trait RowOrigin {
     /// The place of a row.
     fn place(&self, row: u32) -> RecordPlace;
@@ -152,20 +152,21 @@ impl RowOrigin for TextOrigin<'_> {
 }
 
 impl FaultContext<'_> {
-    /// Handles the faults of a strip: rows are rejected, fields become NULL, or the import fails.
+    /// Handles the faults of a parsed batch: rows are rejected, fields become NULL, or the import
+    /// fails.
     pub(crate) fn resolve(
         &self,
         faults: &mut Vec<Fault>,
         origin: &dyn RowOrigin,
-        strip: &mut Strip,
+        parsed: &mut ParsedBatch,
     ) -> Result<()> {
-        self.check_timestamps(faults, strip);
+        self.check_timestamps(faults, parsed);
         if faults.is_empty() {
             return Ok(());
         }
         faults.sort_by_key(|fault| (fault.row, fault.column));
         for row_faults in faults.chunk_by(|a, b| a.row == b.row) {
-            self.resolve_row(row_faults, origin, strip)?;
+            self.resolve_row(row_faults, origin, parsed)?;
         }
         Ok(())
     }
@@ -174,7 +175,7 @@ impl FaultContext<'_> {
         &self,
         faults: &[Fault],
         origin: &dyn RowOrigin,
-        strip: &mut Strip,
+        parsed: &mut ParsedBatch,
     ) -> Result<()> {
         let timestamp = self.layout.timestamp;
         // After text behind a closing quote the fields of the record are not known.
@@ -196,13 +197,13 @@ impl FaultContext<'_> {
                 _ => &faults[0],
             };
             self.record(first, origin, (&place, lines, Action::RowSkipped))?;
-            strip.dead.push(first.row);
+            parsed.rejected.push(first.row);
             self.count_rejected(place.file, first.reason, lines);
             return Ok(());
         }
         for fault in faults {
             self.record(fault, origin, (&place, lines, Action::CellNulled))?;
-            strip.columns[fault.column as usize].nullify(fault.row);
+            parsed.columns[fault.column as usize].nullify(fault.row);
             self.cells_nulled.fetch_add(1, Relaxed);
         }
         Ok(())
@@ -296,9 +297,9 @@ impl FaultContext<'_> {
     }
 
     /// Adds a fault for each row whose designated timestamp is NULL (L2).
-    fn check_timestamps(&self, faults: &mut Vec<Fault>, strip: &Strip) {
+    fn check_timestamps(&self, faults: &mut Vec<Fault>, parsed: &ParsedBatch) {
         let Some(index) = self.layout.timestamp else { return };
-        let column = &strip.columns[index];
+        let column = &parsed.columns[index];
         let Values::W8(values) = &column.values else { return };
         let is_outside = |&value: &u64| {
             let value = value.cast_signed();

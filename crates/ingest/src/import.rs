@@ -464,7 +464,7 @@ impl ImportContext<'_> {
     }
 }
 
-/// The minimum memory of a worker: chunks in flight, strips, and slabs of at least 64 rows.
+/// The minimum memory of a worker: chunks in flight, parsed batches, and slabs of at least 64 rows.
 const MEMORY_MIN_PER_WORKER: ByteCount = ByteCount(32 << 20);
 /// The assumed bytes of text of a row, beside its fixed bytes; only for the size of slabs.
 const TEXT_GUESS_BYTES: u64 = 128;

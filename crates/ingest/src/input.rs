@@ -29,7 +29,7 @@ use crate::progress::Progress;
 use crate::source::Magic;
 use crate::utf16::Utf16Reader;
 
-/// The bytes of a piece: with its index and its strips it stays in a core's L2 until it is
+/// The bytes of a piece: with its index and its parsed batches it stays in a core's L2 until it is
 /// converted.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
 /// The bytes of a read: large because of disks and huge pages; a read consists of several pieces.

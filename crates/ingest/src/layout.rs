@@ -206,8 +206,8 @@ pub(crate) struct TextPages {
 pub(crate) const TEXT_PAGE_BYTES: usize = 64 << 10;
 /// The number of pages at which a slab is full: page numbers have fifteen bits.
 pub(crate) const TEXT_PAGES_MAX: usize = 1 << 14;
-/// The bytes of text at which a slab is full: all of it may be in one strip, where places have 31
-/// bits.
+/// The bytes of text at which a slab is full: all of it may be in one parsed batch, where places
+/// have 31 bits.
 pub(crate) const SLAB_TEXT_MAX: usize = 256 << 20;
 
 /// The maximum number of empty pages that are kept, enough for a typical slab.

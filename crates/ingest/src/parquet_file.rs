@@ -41,10 +41,10 @@ use crate::error::{Error, Result};
 use crate::faults::{FaultContext, RowOrigin, shown};
 use crate::import::{BucketSetup, ImportContext, Parsed, PhaseClock, Remarks, first_error};
 use crate::layout::RowLayout;
+use crate::parsed_batch::ParsedBatch;
 use crate::progress::{Phase, Progress};
 use crate::reject::RejectPlace;
 use crate::shares::{LARGE_RECORD_BYTES, Shares};
-use crate::strip::Strip;
 use crate::tally::Tallies;
 
 use columns::PreparedBatch;
@@ -251,7 +251,7 @@ struct Worker<'a> {
     job: &'a ParquetJob<'a>,
     converter: Converter,
     distributor: Distributor,
-    strip: Strip,
+    parsed: ParsedBatch,
     interners: Reservation,
 }
 
@@ -262,7 +262,7 @@ impl<'a> Worker<'a> {
             job,
             converter: Converter::new(job.layout, &none, &job.times.formats),
             distributor: Distributor::new(Arc::clone(job.buckets), number),
-            strip: Strip::new(job.layout),
+            parsed: ParsedBatch::new(job.layout),
             interners: job.buckets.budget.reserve_unchecked(0),
         }
     }
@@ -325,14 +325,14 @@ impl<'a> Worker<'a> {
             if rows.len() == 1 {
                 self.check_size(bytes, file, first + rows.start as u64)?;
             }
-            self.strip.clear();
-            self.strip.order = order;
-            prepared.fill(rows.clone(), &mut self.converter, &mut self.strip);
+            self.parsed.clear();
+            self.parsed.order = order;
+            prepared.fill(rows.clone(), &mut self.converter, &mut self.parsed);
             let origin = prepared.origin(file, first + rows.start as u64, rows.start);
             self.check_ambiguous(file, &origin)?;
-            job.faults.resolve(&mut self.converter.faults, &origin, &mut self.strip)?;
-            job.faults.tallies.of(file).add_strip(&self.strip);
-            self.distributor.distribute(&self.strip, &[]);
+            job.faults.resolve(&mut self.converter.faults, &origin, &mut self.parsed)?;
+            job.faults.tallies.of(file).add_batch(&self.parsed);
+            self.distributor.distribute(&self.parsed, &[]);
             text_bytes += bytes;
             if text_bytes > text_max {
                 text_bytes = 0;

@@ -25,11 +25,11 @@ use crate::input::{InputPiece, PieceQueue};
 use crate::layout::RowLayout;
 use crate::multiline::LineShape;
 use crate::options::{ExtraFields, MissingFields};
+use crate::parsed_batch::{PARSED_BATCH_ROWS, ParsedBatch};
 use crate::progress::Progress;
 use crate::reject::{Reason, RejectPlace};
 use crate::shares::{LARGE_RECORD_BYTES, Shares};
 use crate::split::{Fragment, Joints, Origin, PieceCounts, PieceStart, SplitChain, WholeRecord};
-use crate::strip::{STRIP_ROWS, Strip};
 use crate::tally::Joined;
 use crate::timestamp::TimestampFormat;
 
@@ -111,7 +111,7 @@ struct Worker<'a> {
     kernel: Kernel,
     converter: Converter,
     distributor: Distributor,
-    strip: Strip,
+    parsed: ParsedBatch,
     index: FieldIndex,
     rows: Vec<RowPlace>,
     /// The input for which `converter` is set up.
@@ -165,9 +165,9 @@ impl<'a> Worker<'a> {
             converter: Converter::new(job.layout, &job.files[0].sources, job.formats)
                 .with_guesses(job.guesses),
             distributor: Distributor::new(Arc::clone(job.buckets), number),
-            strip: Strip::new(job.layout),
+            parsed: ParsedBatch::new(job.layout),
             index: FieldIndex::default(),
-            rows: Vec::with_capacity(STRIP_ROWS),
+            rows: Vec::with_capacity(PARSED_BATCH_ROWS),
             file: 0,
             line_ends: 0,
             interners: job.buckets.budget.reserve_unchecked(0),
@@ -359,7 +359,7 @@ impl<'a> Worker<'a> {
             // The row is in its slab now. Packing and spilling make two further copies of it.
             drop(bytes);
             self.index = FieldIndex::default();
-            self.strip.clear();
+            self.parsed.clear();
             self.settle()?;
             drop(held);
         }
@@ -394,7 +394,7 @@ impl<'a> Worker<'a> {
         self.distributor.settle_in(&self.job.room, &mut self.interners, interned)
     }
 
-    /// Converts the records of an indexed stretch, a strip at a time.
+    /// Converts the records of an indexed stretch, a parsed batch at a time.
     fn stretch(&mut self, stretch: &Stretch<'_>) -> Result<()> {
         let job = self.job;
         let fields = job.files[self.file].fields;
@@ -440,12 +440,12 @@ impl<'a> Worker<'a> {
                 }
             }
             (start, first) = (end + 1, last + 1);
-            if self.rows.len() == STRIP_ROWS {
-                self.strip(stretch)?;
+            if self.rows.len() == PARSED_BATCH_ROWS {
+                self.convert_rows(stretch)?;
             }
         }
         self.count(stretch, &counts);
-        self.strip(stretch)
+        self.convert_rows(stretch)
     }
 
     fn count(&self, stretch: &Stretch<'_>, counts: &StretchCounts) {
@@ -540,13 +540,13 @@ impl<'a> Worker<'a> {
         Ok(RowPlace { first, ..place })
     }
 
-    fn strip(&mut self, stretch: &Stretch<'_>) -> Result<()> {
+    fn convert_rows(&mut self, stretch: &Stretch<'_>) -> Result<()> {
         if self.rows.is_empty() {
             return Ok(());
         }
         let job = self.job;
-        self.strip.clear();
-        self.strip.order = stretch.order;
+        self.parsed.clear();
+        self.parsed.order = stretch.order;
         let rows = RowsOfText {
             text: stretch.text,
             field_ends: &self.index.field_ends,
@@ -555,15 +555,15 @@ impl<'a> Worker<'a> {
             null_text: job.null_text,
             is_checked: stretch.is_checked,
         };
-        self.converter.convert(&rows, &mut self.strip);
+        self.converter.convert(&rows, &mut self.parsed);
         let sources = &job.files[self.file].sources;
         let ambiguous = job.ambiguous;
         let (lines, structure) = (&stretch.lines, &job.files[self.file].structure);
         let has_lines = stretch.has_lines;
         let origin = TextOrigin { rows: &rows, sources, lines, structure, has_lines, ambiguous };
-        job.faults.resolve(&mut self.converter.faults, &origin, &mut self.strip)?;
-        job.faults.tallies.of(self.file).add_strip(&self.strip);
-        self.distributor.distribute(&self.strip, stretch.text);
+        job.faults.resolve(&mut self.converter.faults, &origin, &mut self.parsed)?;
+        job.faults.tallies.of(self.file).add_batch(&self.parsed);
+        self.distributor.distribute(&self.parsed, stretch.text);
         self.rows.clear();
         Ok(())
     }

@@ -25,8 +25,8 @@ use crate::error::{Error, Result};
 use crate::import::first_error;
 use crate::layout::{ColumnLayout, RowLayout};
 use crate::packed::{PackedSlab, SlotCode};
+use crate::parsed_batch::{Cell, PARSED_BATCH_ROWS, ParsedBatch, Place, Values};
 use crate::progress::Progress;
-use crate::strip::{Cell, Place, STRIP_ROWS, Strip, Values};
 
 /// The state that splitting needs.
 #[derive(Debug)]
@@ -246,7 +246,7 @@ fn redistribute(
     let layout = &job.buckets.layout;
     slabs.sort_by_key(StoredSlab::sequence); // RF1
     let mut distributor = Distributor::new(Arc::clone(parts), worker);
-    let mut strip = Strip::new(layout);
+    let mut parsed = ParsedBatch::new(layout);
     let mut unpacked = vec![Vec::new(); layout.columns.len()];
     for stored in slabs {
         if job.cancel.load(Relaxed) {
@@ -270,14 +270,14 @@ fn redistribute(
         let rows = UnpackedRows { slab: &slab, columns: &unpacked, buckets: job.buckets };
         for (index, mark) in slab.marks.iter().enumerate() {
             let end = slab.marks.get(index + 1).map_or(slab.rows, |next| next.start as usize);
-            for start in (mark.start as usize..end).step_by(STRIP_ROWS) {
-                strip.clear();
-                strip.order = mark.order;
-                rows.fill(&mut strip, start, (start + STRIP_ROWS).min(end), layout);
-                distributor.distribute(&strip, &[]);
+            for start in (mark.start as usize..end).step_by(PARSED_BATCH_ROWS) {
+                parsed.clear();
+                parsed.order = mark.order;
+                rows.fill(&mut parsed, start, (start + PARSED_BATCH_ROWS).min(end), layout);
+                distributor.distribute(&parsed, &[]);
             }
         }
-        strip.clear();
+        parsed.clear();
         drop(slab);
         distributor.settle();
         distributor.spill_down_to(job.spill_from, job.spill)?;
@@ -294,10 +294,10 @@ struct UnpackedRows<'a> {
 }
 
 impl UnpackedRows<'_> {
-    /// Puts rows of the slab into an empty strip.
-    fn fill(&self, strip: &mut Strip, start: usize, end: usize, layout: &RowLayout) {
-        strip.rows = end - start;
-        let Strip { columns, unescaped, .. } = strip;
+    /// Puts rows of the slab into an empty parsed batch.
+    fn fill(&self, parsed: &mut ParsedBatch, start: usize, end: usize, layout: &RowLayout) {
+        parsed.rows = end - start;
+        let ParsedBatch { columns, unescaped, .. } = parsed;
         for (index, (column, into)) in layout.columns.iter().zip(columns).enumerate() {
             let bytes = &self.columns[index][start * column.width..end * column.width];
             match &mut into.values {
