@@ -1,8 +1,8 @@
-//! Distributes (scatters) the rows of a parsed batch to the slabs of their buckets, a column at a
-//! time.
+//! Distributes (scatters) the rows of a parsed batch to the buffers of their buckets, a
+//! column at a time.
 //!
-//! - M1. Rows of a parsed batch that go to one slab are adjacent there, in their order: a group is
-//!   a list of rows and a range of the slab.
+//! - M1. Rows of a parsed batch that go to one column buffer are adjacent there, in their order: a
+//!   group is a list of rows and a range of the buffer.
 //!
 //! So a column is copied group by group: values are read from a few cached kilobytes and written
 //! sequentially. Not here: the bucket of a timestamp (`bucket::plan`).
@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use tidegate_platform::Reservation;
 
-use crate::bucket::{BucketKey, Buckets, OpenSlab, SpillFile};
+use crate::bucket::{BucketKey, Buckets, OpenBuffer, SpillFile};
 use crate::error::Result;
-use crate::layout::{ColumnLayout, INTERNED, NULL_SLOT, Slab, TEXT_PAGES_MAX, TextPages};
-use crate::packed::SlabPacker;
+use crate::layout::{ColumnBuffer, ColumnLayout, INTERNED, NULL_SLOT, TEXT_PAGES_MAX, TextPages};
+use crate::packed::BufferPacker;
 use crate::parsed_batch::{Cell, CellKind, PARSED_BATCH_ROWS, ParsedBatch, Place, Values};
 use crate::progress::Progress;
 
@@ -27,17 +27,17 @@ pub(crate) struct Room<'a> {
     pub(crate) progress: &'a Progress,
 }
 
-/// The slabs that a worker is filling.
+/// The column buffers that a worker is filling.
 #[derive(Debug)]
 pub(crate) struct Distributor {
     buckets: Arc<Buckets>,
     worker: u32,
-    /// The number of slabs that were begun.
+    /// The number of column buffers that were begun.
     begun: u64,
-    /// For each bucket, the index in `slabs` of the slab that is being filled.
+    /// For each bucket, the index in `buffers` of the column buffer that is being filled.
     current: Vec<Option<usize>>,
-    slabs: Vec<Filling>,
-    /// The unused indexes of `slabs`.
+    buffers: Vec<Filling>,
+    /// The unused indexes of `buffers`.
     vacant: Vec<usize>,
     full: Vec<usize>,
     groups: Vec<Group>,
@@ -45,8 +45,8 @@ pub(crate) struct Distributor {
     rows: Vec<u32>,
     /// The group of every live row.
     group_of_row: Vec<u32>,
-    packer: SlabPacker,
-    /// Empty sets of text pages of slabs that were packed, and their bytes.
+    packer: BufferPacker,
+    /// Empty sets of text pages of column buffers that were packed, and their bytes.
     pages: Vec<TextPages>,
     pages_bytes: usize,
 }
@@ -54,18 +54,18 @@ pub(crate) struct Distributor {
 #[derive(Debug)]
 struct Filling {
     bucket: usize,
-    held: Option<OpenSlab>,
+    held: Option<OpenBuffer>,
     /// The text bytes that are counted in `held`.
     counted: usize,
-    /// The group of the present parsed batch that goes to this slab.
+    /// The group of the present parsed batch that goes to this column buffer.
     group: Option<u32>,
 }
 
-/// Rows of a parsed batch that go to one slab (M1).
+/// Rows of a parsed batch that go to one column buffer (M1).
 #[derive(Debug, Clone, Copy)]
 struct Group {
-    slab: usize,
-    /// The first row of the slab that the group takes.
+    buffer: usize,
+    /// The first row of the column buffer that the group takes.
     first: usize,
     count: usize,
     /// The start of the group in `Distributor::rows`.
@@ -80,13 +80,13 @@ impl Distributor {
             worker,
             begun: 0,
             current,
-            slabs: Vec::new(),
+            buffers: Vec::new(),
             vacant: Vec::new(),
             full: Vec::new(),
             groups: Vec::new(),
             rows: Vec::with_capacity(PARSED_BATCH_ROWS),
             group_of_row: Vec::with_capacity(PARSED_BATCH_ROWS),
-            packer: SlabPacker::default(),
+            packer: BufferPacker::default(),
             pages: Vec::new(),
             pages_bytes: 0,
         }
@@ -116,23 +116,23 @@ impl Distributor {
         }
     }
 
-    /// Gives every slab with rows to its bucket.
+    /// Gives every column buffer with rows to its bucket.
     pub(crate) fn finish(mut self) {
-        for index in 0..self.slabs.len() {
+        for index in 0..self.buffers.len() {
             self.retire(index);
         }
     }
 
-    /// Counts the memory of texts, and gives slabs with too much text to their buckets.
+    /// Counts the memory of texts, and gives column buffers with too much text to their buckets.
     pub(crate) fn settle(&mut self) {
-        for index in 0..self.slabs.len() {
-            let filling = &mut self.slabs[index];
+        for index in 0..self.buffers.len() {
+            let filling = &mut self.buffers[index];
             let Some(held) = &mut filling.held else { continue };
-            let text = held.slab.text_bytes();
+            let text = held.buffer.text_bytes();
             held.held.grow(text.saturating_sub(filling.counted) as u64);
             filling.counted = filling.counted.max(text);
-            let text_max = self.buckets.options.slab_text_max;
-            if held.slab.texts.pages.len() > TEXT_PAGES_MAX || text > text_max {
+            let text_max = self.buckets.options.buffer_text_max;
+            if held.buffer.texts.pages.len() > TEXT_PAGES_MAX || text > text_max {
                 self.retire(index);
             }
         }
@@ -159,7 +159,7 @@ impl Distributor {
     }
 
     /// Spills until no more than `bytes` are in memory, or nothing worthwhile is left: first the
-    /// slabs of buckets, then slabs of this worker that hold much text.
+    /// buffers of buckets, then those of this worker that hold much text.
     ///
     /// # Errors
     /// If the spill file cannot be written.
@@ -172,10 +172,10 @@ impl Distributor {
         Ok(())
     }
 
-    /// Gives the slab with the most text to its bucket; returns false if there was none.
+    /// Gives the column buffer with the most text to its bucket; returns false if there was none.
     fn retire_largest(&mut self) -> bool {
-        let slabs = self.slabs.iter().enumerate();
-        let held = slabs.filter(|(_, filling)| filling.held.is_some());
+        let buffers = self.buffers.iter().enumerate();
+        let held = buffers.filter(|(_, filling)| filling.held.is_some());
         match held.max_by_key(|(_, filling)| filling.counted) {
             Some((index, filling)) if filling.counted >= TEXT_WORTH_SPILLING => {
                 self.retire(index);
@@ -185,10 +185,10 @@ impl Distributor {
         }
     }
 
-    /// Finds a slab for each live row, and collects the rows of each slab.
+    /// Finds a column buffer for each live row, and collects the rows of each buffer.
     fn group_rows(&mut self, parsed: &ParsedBatch) {
         for group in self.groups.drain(..) {
-            self.slabs[group.slab].group = None;
+            self.buffers[group.buffer].group = None;
         }
         self.group_of_row.clear();
         let live = LiveRows { rows: parsed.rows, rejected: &parsed.rejected };
@@ -230,23 +230,23 @@ impl Distributor {
         });
     }
 
-    /// Takes a row of the slab that a bucket is filling; returns the group of the slab.
+    /// Takes a row of the buffer that a bucket is filling; returns the group of the buffer.
     #[inline]
     fn take_row(&mut self, bucket: usize, order: u64) -> u32 {
         let index = match self.current[bucket] {
             Some(index) => index,
             None => self.open(bucket),
         };
-        let filling = &mut self.slabs[index];
-        let slab = &mut filling.held.as_mut().expect("it is being filled").slab;
+        let filling = &mut self.buffers[index];
+        let buffer = &mut filling.held.as_mut().expect("it is being filled").buffer;
         let group = *filling.group.get_or_insert_with(|| {
-            slab.mark(order);
-            self.groups.push(Group { slab: index, first: slab.rows, count: 0, start: 0 });
+            buffer.mark(order);
+            self.groups.push(Group { buffer: index, first: buffer.rows, count: 0, start: 0 });
             u32::try_from(self.groups.len() - 1).expect("a parsed batch is small")
         });
         self.groups[group as usize].count += 1;
-        slab.rows += 1;
-        if slab.rows == slab.capacity {
+        buffer.rows += 1;
+        if buffer.rows == buffer.capacity {
             self.current[bucket] = None;
             self.full.push(index);
         }
@@ -257,18 +257,18 @@ impl Distributor {
     fn open(&mut self, bucket: usize) -> usize {
         let pages = self.pages.pop().unwrap_or_default();
         self.pages_bytes -= pages.spare_bytes();
-        let mut held = self.buckets.new_slab(self.worker, pages);
-        held.slab.sequence = self.begun;
+        let mut held = self.buckets.new_buffer(self.worker, pages);
+        held.buffer.sequence = self.begun;
         self.begun += 1;
         let filling = Filling { bucket, held: Some(held), counted: 0, group: None };
         let index = match self.vacant.pop() {
             Some(index) => {
-                self.slabs[index] = filling;
+                self.buffers[index] = filling;
                 index
             }
             None => {
-                self.slabs.push(filling);
-                self.slabs.len() - 1
+                self.buffers.push(filling);
+                self.buffers.len() - 1
             }
         };
         self.current[bucket] = Some(index);
@@ -278,8 +278,8 @@ impl Distributor {
     fn copy<const N: usize>(&mut self, layout: &ColumnLayout, value: impl Fn(usize) -> [u8; N]) {
         for group in &self.groups {
             let rows = &self.rows[group.start..group.start + group.count];
-            let slab = self.slabs[group.slab].slab_mut();
-            let slots = slab.slots_mut::<N>(layout, group.first, group.count);
+            let buffer = self.buffers[group.buffer].buffer_mut();
+            let slots = buffer.slots_mut::<N>(layout, group.first, group.count);
             for (slot, &row) in slots.iter_mut().zip(rows) {
                 *slot = value(row as usize);
             }
@@ -295,8 +295,8 @@ impl Distributor {
     ) {
         for group in &self.groups {
             let rows = &self.rows[group.start..group.start + group.count];
-            let slab = self.slabs[group.slab].slab_mut();
-            let (slots, texts) = slab.text_slots_mut(layout, group.first, group.count);
+            let buffer = self.buffers[group.buffer].buffer_mut();
+            let (slots, texts) = buffer.text_slots_mut(layout, group.first, group.count);
             for (slot, &row) in slots.iter_mut().zip(rows) {
                 let place = match cells[row as usize].kind() {
                     CellKind::Null => NULL_SLOT,
@@ -317,40 +317,40 @@ impl Distributor {
     fn copy_nulls(&mut self, column: usize, nulls: &[u32]) {
         for group in &self.groups {
             let rows = &self.rows[group.start..group.start + group.count];
-            let slab = self.slabs[group.slab].slab_mut();
+            let buffer = self.buffers[group.buffer].buffer_mut();
             // Both ascend (Z2, M1).
             let mut nulls = nulls.iter().peekable();
             for (index, row) in rows.iter().enumerate() {
                 while nulls.next_if(|&null| null < row).is_some() {}
                 if nulls.next_if_eq(&row).is_some() {
-                    slab.set_null(column, group.first + index);
+                    buffer.set_null(column, group.first + index);
                 }
             }
         }
     }
 
-    /// Packs a slab and gives it to its bucket; its memory is reused.
+    /// Packs a column buffer and gives it to its bucket; its memory is reused.
     fn retire(&mut self, index: usize) {
-        let filling = &mut self.slabs[index];
-        let Some(OpenSlab { mut slab, held }) = filling.held.take() else { return };
+        let filling = &mut self.buffers[index];
+        let Some(OpenBuffer { mut buffer, held }) = filling.held.take() else { return };
         let bucket = filling.bucket;
         if self.current[bucket] == Some(index) {
             self.current[bucket] = None;
         }
         self.vacant.push(index);
-        if slab.rows > 0 {
+        if buffer.rows > 0 {
             let Buckets { layout, compressors, .. } = &*self.buckets;
-            let packed = self.packer.pack(&mut slab, layout, compressors);
+            let packed = self.packer.pack(&mut buffer, layout, compressors);
             self.packer.keep_at_most(self.buckets.options.kept_max);
             self.buckets.add(bucket, packed);
         }
-        slab.texts.clear();
-        let bytes = self.pages_bytes + slab.texts.spare_bytes();
+        buffer.texts.clear();
+        let bytes = self.pages_bytes + buffer.texts.spare_bytes();
         if bytes <= self.buckets.options.kept_max {
             self.pages_bytes = bytes;
-            self.pages.push(slab.texts);
+            self.pages.push(buffer.texts);
         }
-        self.buckets.recycle(slab.fixed);
+        self.buckets.recycle(buffer.fixed);
         drop(held);
     }
 }
@@ -360,13 +360,17 @@ pub(crate) fn order_key(order: u64) -> i64 {
     i64::try_from(order).expect("an input has fewer than 2^62 pieces")
 }
 
-/// The bytes of text below which spilling a slab is not worth a disk operation.
+/// The bytes of text below which spilling a column buffer is not worth a disk operation.
 const TEXT_WORTH_SPILLING: usize = 256 << 10;
 
 impl Filling {
     #[inline]
-    fn slab_mut(&mut self) -> &mut Slab {
-        &mut self.held.as_mut().expect("a group goes to a slab that is being filled").slab
+    fn buffer_mut(&mut self) -> &mut ColumnBuffer {
+        &mut self
+            .held
+            .as_mut()
+            .expect("a group goes to a column buffer that is being filled")
+            .buffer
     }
 }
 

@@ -256,18 +256,19 @@ impl ImportContext<'_> {
     ) -> Result<(Arc<Buckets>, SpillFile)> {
         let BucketSetup { plan, layout } = setup;
         let workers = self.options.workers.get();
-        let open_slabs = self.shares.open_slabs();
-        // Each worker fills a slab of each bucket at the same time. There are fewer buckets if rows
-        // are wide, or if there are texts, whose pages are larger than most columns.
-        let least = layout.slab_bytes_min() as u64;
-        let count_max = (open_slabs / workers as u64 / least).max(1);
+        let open_buffers = self.shares.open_buffers();
+        // Each worker fills a column buffer of each bucket at the same time. There are fewer
+        // buckets if rows are wide, or if there are texts, whose pages are larger than most
+        // columns.
+        let least = layout.buffer_bytes_min() as u64;
+        let count_max = (open_buffers / workers as u64 / least).max(1);
         let count_max = usize::try_from(count_max).unwrap_or(usize::MAX).min(BUCKETS_MAX);
         let plan = plan.thinned(count_max);
-        let slabs = (workers * plan.count()) as u64;
-        let slab_bytes = open_slabs / slabs;
-        let rows = slab_bytes / (layout.row_bytes as u64 + TEXT_GUESS_BYTES);
-        let rows = usize::try_from(rows).unwrap_or(usize::MAX).clamp(64, SLAB_ROWS_MAX);
-        let slab_rows = 1 << rows.ilog2();
+        let buffers = (workers * plan.count()) as u64;
+        let buffer_bytes = open_buffers / buffers;
+        let rows = buffer_bytes / (layout.row_bytes as u64 + TEXT_GUESS_BYTES);
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX).clamp(64, BUFFER_ROWS_MAX);
+        let buffer_rows = 1 << rows.ilog2();
         let budget = Arc::new(MemoryBudget::new(self.shares.memory().0));
         let disk: &dyn Disk = &**self.database.disk();
         let spill = SpillOptions {
@@ -277,8 +278,8 @@ impl ImportContext<'_> {
         };
         let spill = SpillFile::create(disk, txn.scratch_dir(), &spill)?;
         let options = BucketOptions {
-            slab_rows,
-            slab_text_max: self.shares.slab_text_max(),
+            buffer_rows,
+            buffer_text_max: self.shares.buffer_text_max(),
             kept_max: self.shares.kept_max(),
             count_max,
         };
@@ -404,7 +405,7 @@ impl ImportContext<'_> {
             },
             bytes_max: open_max / 4,
             large: Mutex::new(()),
-            large_from: self.shares.slab_text_max(),
+            large_from: self.shares.buffer_text_max(),
             partition_by: txn.schema().partition_by(),
             unit: txn.schema().time_unit(),
             progress: self.progress,
@@ -464,11 +465,12 @@ impl ImportContext<'_> {
     }
 }
 
-/// The minimum memory of a worker: chunks in flight, parsed batches, and slabs of at least 64 rows.
+/// The minimum memory of a worker: chunks in flight, parsed batches, and column buffers of at least
+/// 64 rows.
 const MEMORY_MIN_PER_WORKER: ByteCount = ByteCount(32 << 20);
-/// The assumed bytes of text of a row, beside its fixed bytes; only for the size of slabs.
+/// The assumed bytes of text of a row, beside its fixed bytes; only for the size of column buffers.
 const TEXT_GUESS_BYTES: u64 = 128;
-const SLAB_ROWS_MAX: usize = 2_048;
+const BUFFER_ROWS_MAX: usize = 2_048;
 /// The maximum number of rows that a bucket may have before it is split: a column of it should stay
 /// in cache while it is sealed. Rows in the order of the input are gathered front to back, and may
 /// be more.

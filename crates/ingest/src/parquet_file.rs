@@ -314,7 +314,7 @@ impl<'a> Worker<'a> {
 
     fn batch(&mut self, batch: GroupBatch, order: u64, file: usize, first: u64) -> Result<()> {
         let job = self.job;
-        let text_max = job.shares.slab_text_max();
+        let text_max = job.shares.buffer_text_max();
         let casts = job.files[file].columns.iter();
         let columns = batch.arrays.into_iter().zip(casts);
         let columns = columns.map(|(array, own)| Some((array?, &own.as_ref()?.cast))).collect();

@@ -1,6 +1,6 @@
 //! A parsed batch: the values of at most `PARSED_BATCH_ROWS` rows, column by column, on its way to
-//! the slabs of buckets. It is small enough that a parsed batch, its text and its index stay in a
-//! core's L2.
+//! the column buffers of buckets. It is small enough that a parsed batch, its text and its index
+//! stay in a core's L2.
 //!
 //! - Z1. Every column has `rows` values. The value at a NULL is 0.
 //! - Z2. `nulls` and `rejected` ascend.

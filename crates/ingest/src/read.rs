@@ -356,7 +356,8 @@ impl<'a> Worker<'a> {
         let stretch = Stretch { text, lines, order, first_row: 0, is_checked, has_lines: true };
         self.stretch(&stretch)?;
         if held.is_some() {
-            // The row is in its slab now. Packing and spilling make two further copies of it.
+            // The row is in its column buffer now. Packing and spilling make two further copies of
+            // it.
             drop(bytes);
             self.index = FieldIndex::default();
             self.parsed.clear();

@@ -18,13 +18,13 @@ use tidegate_model::{PartitionUnit, TimeUnit};
 use tidegate_storage::segment::strings::TextForm;
 
 use crate::bucket::{
-    Bucket, BucketKey, BucketPlan, Buckets, PlanOptions, SORTED_ROW_BYTES, SpillFile, StoredSlab,
+    Bucket, BucketKey, BucketPlan, Buckets, PlanOptions, SORTED_ROW_BYTES, SpillFile, StoredBuffer,
 };
 use crate::distribute::{Distributor, order_key};
 use crate::error::{Error, Result};
 use crate::import::first_error;
 use crate::layout::{ColumnLayout, RowLayout};
-use crate::packed::{PackedSlab, SlotCode};
+use crate::packed::{PackedBuffer, SlotCode};
 use crate::parsed_batch::{Cell, PARSED_BATCH_ROWS, ParsedBatch, Place, Values};
 use crate::progress::Progress;
 
@@ -38,7 +38,7 @@ pub(crate) struct RefineJob<'a> {
     pub(crate) rows_max: u64,
     /// The memory above which a bucket is split, down to single records.
     pub(crate) bytes_max: u64,
-    /// A lock for unpacking slabs with much text, one at a time.
+    /// A lock for unpacking column buffers with much text, one at a time.
     pub(crate) large: Mutex<()>,
     pub(crate) large_from: usize,
     pub(crate) partition_by: PartitionUnit,
@@ -81,17 +81,17 @@ fn split(job: &RefineJob<'_>, bucket: Bucket, is_large: bool) -> Result<Split> {
         return Ok(Split::Whole(bucket));
     };
     let parts = Arc::new(job.buckets.like(plan, key));
-    // The rows of a chunk are in slabs of one worker, so slabs of different workers can be moved in
-    // parallel.
-    let mut by_worker: BTreeMap<u32, Vec<StoredSlab>> = BTreeMap::new();
-    for slab in bucket.slabs {
-        by_worker.entry(slab.worker()).or_default().push(slab);
+    // The rows of a chunk are in buffers of one worker, so buffers of different workers can be
+    // moved in parallel.
+    let mut by_worker: BTreeMap<u32, Vec<StoredBuffer>> = BTreeMap::new();
+    for buffer in bucket.buffers {
+        by_worker.entry(buffer.worker()).or_default().push(buffer);
     }
     let outcomes = std::thread::scope(|scope| {
         let parts = &parts;
         let threads: Vec<_> = by_worker
             .into_iter()
-            .map(|(worker, slabs)| scope.spawn(move || redistribute(job, parts, worker, slabs)))
+            .map(|(worker, buffers)| scope.spawn(move || redistribute(job, parts, worker, buffers)))
             .collect();
         threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
     });
@@ -142,19 +142,20 @@ fn plan(
     }
 }
 
-/// Calls `step` with the slabs of a bucket; those in the spill file are read back one by one.
-fn each_slab<'a>(
+/// Calls `step` with the column buffers of a bucket; those in the spill file are read back one by
+/// one.
+fn each_buffer<'a>(
     job: &RefineJob<'_>,
-    slabs: impl Iterator<Item = &'a StoredSlab>,
-    mut step: impl FnMut(&PackedSlab),
+    buffers: impl Iterator<Item = &'a StoredBuffer>,
+    mut step: impl FnMut(&PackedBuffer),
 ) -> Result<()> {
-    for slab in slabs {
+    for buffer in buffers {
         if job.cancel.load(Relaxed) {
             return Err(Error::Cancelled);
         }
-        match slab {
-            StoredSlab::Here(held) => step(&held.slab),
-            StoredSlab::Spilled(spilled) => {
+        match buffer {
+            StoredBuffer::InMemory(held) => step(&held.buffer),
+            StoredBuffer::Spilled(spilled) => {
                 step(&job.spill.read(*spilled, &job.buckets.layout, job.progress)?);
             }
         }
@@ -166,9 +167,9 @@ fn each_slab<'a>(
 fn bounds(job: &RefineJob<'_>, bucket: &Bucket, column: usize) -> Result<(i64, i64)> {
     let layout = &job.buckets.layout.columns[column];
     let (mut values, mut bounds) = (Vec::new(), (i64::MAX, i64::MIN));
-    each_slab(job, bucket.slabs.iter(), |slab| {
+    each_buffer(job, bucket.buffers.iter(), |buffer| {
         values.clear();
-        slab.unpack(column, layout, &mut values);
+        buffer.unpack(column, layout, &mut values);
         bounds = values.as_chunks::<8>().0.iter().fold(bounds, |(min, max), &bytes| {
             let instant = i64::from_le_bytes(bytes);
             (min.min(instant), max.max(instant))
@@ -183,29 +184,30 @@ fn sample(job: &RefineJob<'_>, bucket: &Bucket, time: Option<usize>) -> Result<V
     let layout = &job.buckets.layout;
     let mut sample = Vec::new();
     let (mut values, mut keys) = (Vec::new(), Vec::new());
-    let stride = (bucket.slabs.len() / SAMPLED_SLABS).max(1);
-    let is_sampled = |(number, slab): &(usize, &StoredSlab)| {
-        number % stride == 0 || slab.bytes() > job.large_from as u64
+    let stride = (bucket.buffers.len() / SAMPLED_BUFFERS).max(1);
+    let is_sampled = |(number, buffer): &(usize, &StoredBuffer)| {
+        number % stride == 0 || buffer.bytes() > job.large_from as u64
     };
-    let slabs = bucket.slabs.iter().enumerate().filter(is_sampled).map(|(_, slab)| slab);
-    each_slab(job, slabs, |slab| {
+    let buffers = bucket.buffers.iter().enumerate().filter(is_sampled).map(|(_, buffer)| buffer);
+    each_buffer(job, buffers, |buffer| {
         keys.clear();
         match time {
             Some(column) => {
                 values.clear();
-                slab.unpack(column, &layout.columns[column], &mut values);
+                buffer.unpack(column, &layout.columns[column], &mut values);
                 let instants = values.as_chunks::<8>().0.iter();
                 keys.extend(instants.map(|&bytes| i64::from_le_bytes(bytes)));
             }
             None => {
-                for (index, mark) in slab.marks.iter().enumerate() {
-                    let next = slab.marks.get(index + 1).map(|next| next.start as usize);
-                    keys.resize(next.unwrap_or(slab.rows), order_key(mark.order));
+                for (index, mark) in buffer.marks.iter().enumerate() {
+                    let next = buffer.marks.get(index + 1).map(|next| next.start as usize);
+                    keys.resize(next.unwrap_or(buffer.rows), order_key(mark.order));
                 }
             }
         }
-        let texts = slab.row_texts(layout);
-        let large_from = (texts.iter().sum::<u64>() / slab.rows.max(1) as u64 * 4).max(LARGE_TEXT);
+        let texts = buffer.row_texts(layout);
+        let large_from =
+            (texts.iter().sum::<u64>() / buffer.rows.max(1) as u64 * 4).max(LARGE_TEXT);
         let fixed = layout.row_bytes as u64 + SORTED_ROW_BYTES;
         let mut since = 0;
         for (row, &key) in keys.iter().enumerate() {
@@ -215,13 +217,13 @@ fn sample(job: &RefineJob<'_>, bucket: &Bucket, time: Option<usize>) -> Result<V
             if is_large {
                 sample.push((key, text));
             } else if row % SAMPLED_STEP == 0 {
-                // It represents the rows before it, and those of slabs that are skipped.
+                // It represents the rows before it, and those of column buffers that are skipped.
                 sample.push((key, since * stride as u64));
                 since = 0;
             }
         }
     })?;
-    // The bytes of slabs beside their rows, and the skipped ones, are spread over all.
+    // The bytes of column buffers beside their rows, and the skipped ones, are spread over all.
     let found: u64 = sample.iter().map(|(_, bytes)| bytes).sum();
     let all = u128::from(bucket.cost(layout).max(found));
     for (_, bytes) in &mut sample {
@@ -231,8 +233,8 @@ fn sample(job: &RefineJob<'_>, bucket: &Bucket, time: Option<usize>) -> Result<V
     Ok(sample)
 }
 
-const SAMPLED_SLABS: usize = 256;
-/// The distance between the rows of a slab that are sampled.
+const SAMPLED_BUFFERS: usize = 256;
+/// The distance between the rows of a column buffer that are sampled.
 const SAMPLED_STEP: usize = 16;
 /// The bytes of text from which on a row represents itself only.
 const LARGE_TEXT: u64 = 64 << 10;
@@ -241,23 +243,24 @@ fn redistribute(
     job: &RefineJob<'_>,
     parts: &Arc<Buckets>,
     worker: u32,
-    mut slabs: Vec<StoredSlab>,
+    mut buffers: Vec<StoredBuffer>,
 ) -> Result<()> {
     let layout = &job.buckets.layout;
-    slabs.sort_by_key(StoredSlab::sequence); // RF1
+    buffers.sort_by_key(StoredBuffer::sequence); // RF1
     let mut distributor = Distributor::new(Arc::clone(parts), worker);
     let mut parsed = ParsedBatch::new(layout);
     let mut unpacked = vec![Vec::new(); layout.columns.len()];
-    for stored in slabs {
+    for stored in buffers {
         if job.cancel.load(Relaxed) {
             return Err(Error::Cancelled);
         }
         let is_large = stored.bytes() > job.large_from as u64;
         let _turn = is_large.then(|| job.large.lock().unwrap_or_else(PoisonError::into_inner));
-        let (slab, _held) = match stored {
-            StoredSlab::Here(held) => (held.slab, held.held),
-            StoredSlab::Spilled(spilled) => {
-                // The texts are in memory twice: in this slab, and in the slabs that they go to.
+        let (buffer, _held) = match stored {
+            StoredBuffer::InMemory(held) => (held.buffer, held.held),
+            StoredBuffer::Spilled(spilled) => {
+                // The texts are in memory twice: in this buffer, and in the buffers that they go
+                // to.
                 let held = parts.budget.reserve_unchecked(2 * spilled.bytes);
                 distributor.spill_down_to(job.spill_from, job.spill)?;
                 (job.spill.read(spilled, layout, job.progress)?, held)
@@ -265,11 +268,11 @@ fn redistribute(
         };
         for (index, values) in unpacked.iter_mut().enumerate() {
             values.clear();
-            slab.unpack(index, &layout.columns[index], values);
+            buffer.unpack(index, &layout.columns[index], values);
         }
-        let rows = UnpackedRows { slab: &slab, columns: &unpacked, buckets: job.buckets };
-        for (index, mark) in slab.marks.iter().enumerate() {
-            let end = slab.marks.get(index + 1).map_or(slab.rows, |next| next.start as usize);
+        let rows = UnpackedRows { buffer: &buffer, columns: &unpacked, buckets: job.buckets };
+        for (index, mark) in buffer.marks.iter().enumerate() {
+            let end = buffer.marks.get(index + 1).map_or(buffer.rows, |next| next.start as usize);
             for start in (mark.start as usize..end).step_by(PARSED_BATCH_ROWS) {
                 parsed.clear();
                 parsed.order = mark.order;
@@ -278,7 +281,7 @@ fn redistribute(
             }
         }
         parsed.clear();
-        drop(slab);
+        drop(buffer);
         distributor.settle();
         distributor.spill_down_to(job.spill_from, job.spill)?;
     }
@@ -286,15 +289,15 @@ fn redistribute(
     Ok(())
 }
 
-/// A slab with its columns unpacked.
+/// A column buffer with its columns unpacked.
 struct UnpackedRows<'a> {
-    slab: &'a PackedSlab,
+    buffer: &'a PackedBuffer,
     columns: &'a [Vec<u8>],
     buckets: &'a Buckets,
 }
 
 impl UnpackedRows<'_> {
-    /// Puts rows of the slab into an empty parsed batch.
+    /// Puts rows of the column buffer into an empty parsed batch.
     fn fill(&self, parsed: &mut ParsedBatch, start: usize, end: usize, layout: &RowLayout) {
         parsed.rows = end - start;
         let ParsedBatch { columns, unescaped, .. } = parsed;
@@ -310,7 +313,7 @@ impl UnpackedRows<'_> {
                     extend(cells, bytes, |code| self.cell(index, column, code, unescaped));
                 }
             }
-            if let Some(bits) = &self.slab.nulls[index] {
+            if let Some(bits) = &self.buffer.nulls[index] {
                 let is_null = |row: &usize| bits[row / 64] >> (row % 64) & 1 == 1;
                 let rows = (start..end).filter(is_null).map(|row| row - start);
                 into.nulls.extend(rows.map(|row| u32::try_from(row).expect("STRIP_ROWS")));
@@ -329,7 +332,7 @@ impl UnpackedRows<'_> {
             SlotCode::Null => Cell::NULL,
             SlotCode::Interned(number) => Cell::interned(number),
             SlotCode::Own(own) => {
-                let texts = &self.slab.texts[column.text.expect("a text column")];
+                let texts = &self.buffer.texts[column.text.expect("a text column")];
                 let at = unescaped.len();
                 match texts.form {
                     TextForm::Raw => unescaped.extend_from_slice(texts.text(own)),

@@ -27,7 +27,7 @@ use tidegate_storage::segment::intern::Interner;
 use tidegate_storage::segment::{RegionSink, Writer, WriterSpec};
 use tidegate_storage::{ImportTxn, WrittenSegment};
 
-use crate::bucket::{Bucket, Buckets, SpillFile, StoredSlab, spill_slabs};
+use crate::bucket::{Bucket, Buckets, SpillFile, StoredBuffer, spill_buffers};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::shares::Shares;
@@ -329,17 +329,17 @@ impl Sealer<'_, '_> {
         }
     }
 
-    /// Takes a bucket's slabs, from memory or the spill file, and sorts its rows.
+    /// Takes a bucket's column buffers, from memory or the spill file, and sorts its rows.
     fn open_bucket(&self, bucket: usize, held: Reservation) -> Result<SortedBucket> {
         let SealJob { buckets, spill, progress, .. } = self.job;
-        let mut slabs = Vec::new();
-        let stored = std::mem::take(&mut self.bucket(bucket).slabs);
-        let spilled = stored.iter().filter(|slab| matches!(slab, StoredSlab::Spilled(_)));
-        self.make_room(spilled.map(StoredSlab::bytes).sum(), bucket)?;
+        let mut buffers = Vec::new();
+        let stored = std::mem::take(&mut self.bucket(bucket).buffers);
+        let spilled = stored.iter().filter(|buffer| matches!(buffer, StoredBuffer::Spilled(_)));
+        self.make_room(spilled.map(StoredBuffer::bytes).sum(), bucket)?;
         for stored in stored {
-            slabs.push(match stored {
-                StoredSlab::Here(held) => (held.slab, held.held),
-                StoredSlab::Spilled(spilled) => {
+            buffers.push(match stored {
+                StoredBuffer::InMemory(held) => (held.buffer, held.held),
+                StoredBuffer::Spilled(spilled) => {
                     let held = buckets.budget.reserve_unchecked(spilled.bytes);
                     progress.set_memory(buckets.budget.used_bytes());
                     (spill.read(spilled, &buckets.layout, progress)?, held)
@@ -347,7 +347,7 @@ impl Sealer<'_, '_> {
             });
         }
         progress.set_memory(buckets.budget.used_bytes());
-        Ok(SortedBucket::new(slabs, &buckets.layout, held))
+        Ok(SortedBucket::new(buffers, &buckets.layout, held))
     }
 
     /// Spills waiting buckets, the last of them first, until there is room to read `bytes` back.
@@ -361,7 +361,7 @@ impl Sealer<'_, '_> {
                 break;
             }
             // A worker that opens the bucket waits on its lock until it is spilled.
-            spill_slabs(&mut self.bucket(number).slabs, spill)?;
+            spill_buffers(&mut self.bucket(number).buffers, spill)?;
         }
         Ok(())
     }
@@ -530,8 +530,8 @@ impl SegmentJob {
         let layout = &job.buckets.layout.columns[column];
         let fixed = (self.rows * layout.width) as u64;
         let Some(text) = layout.text else { return fixed };
-        let slabs = self.parts.iter().flat_map(|part| part.bucket.slabs());
-        let texts: u64 = slabs.map(|slab| slab.texts[text].bytes.len() as u64).sum();
+        let buffers = self.parts.iter().flat_map(|part| part.bucket.buffers());
+        let texts: u64 = buffers.map(|buffer| buffer.texts[text].bytes.len() as u64).sum();
         fixed + 2 * texts.min(self.bytes)
     }
 }

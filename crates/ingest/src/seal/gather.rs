@@ -11,7 +11,7 @@ use tidegate_storage::segment::intern::Interner;
 use super::{Part, SealJob, SortedBucket};
 use crate::error::Result;
 use crate::layout::ColumnLayout;
-use crate::packed::PackedSlab;
+use crate::packed::PackedBuffer;
 use crate::seal::kernels::gather;
 
 /// The buffers of a worker for encoding.
@@ -87,8 +87,8 @@ impl<'a> Encoder<'a> {
         }
         let has_nulls = parts
             .iter()
-            .flat_map(|part| part.bucket.slabs())
-            .any(|slab| slab.nulls[column].is_some());
+            .flat_map(|part| part.bucket.buffers())
+            .any(|buffer| buffer.nulls[column].is_some());
         let mut frame = Vec::new();
         for start in (0..rows).step_by(FRAME_ROWS) {
             frame_parts(parts, start, (start + FRAME_ROWS).min(rows), &mut frame);
@@ -137,11 +137,11 @@ pub(super) fn gather_validity(parts: &[Part], column: usize, words: &mut Vec<u64
     for part in parts {
         let bits = part.bucket.row_bits();
         let mask = (1_u32 << bits) - 1;
-        let slabs: Vec<&PackedSlab> = part.bucket.slabs().collect();
+        let buffers: Vec<&PackedBuffer> = part.bucket.buffers().collect();
         for &place in part.bucket.order(part.start, part.end) {
-            let (slab, at) = (slabs[(place >> bits) as usize], (place & mask) as usize);
+            let (buffer, at) = (buffers[(place >> bits) as usize], (place & mask) as usize);
             let is_null =
-                slab.nulls[column].as_ref().is_some_and(|n| n[at / 64] >> (at % 64) & 1 == 1);
+                buffer.nulls[column].as_ref().is_some_and(|n| n[at / 64] >> (at % 64) & 1 == 1);
             if row % 64 == 0 {
                 words.push(0);
             }
