@@ -98,21 +98,21 @@ pub(crate) enum StoredBuffer {
 #[derive(Debug)]
 pub(crate) struct InMemoryBuffer {
     pub(crate) buffer: PackedBuffer,
-    pub(crate) held: Reservation,
+    pub(crate) reservation: Reservation,
 }
 
 /// A column buffer that is being filled and its part of the budget.
 #[derive(Debug)]
 pub(crate) struct OpenBuffer {
     pub(crate) buffer: ColumnBuffer,
-    pub(crate) held: Reservation,
+    pub(crate) reservation: Reservation,
 }
 
 impl StoredBuffer {
     /// The worker that filled the column buffer.
     pub(crate) fn worker(&self) -> u32 {
         match self {
-            StoredBuffer::InMemory(held) => held.buffer.worker,
+            StoredBuffer::InMemory(stored) => stored.buffer.worker,
             StoredBuffer::Spilled(spilled) => spilled.worker,
         }
     }
@@ -120,7 +120,7 @@ impl StoredBuffer {
     /// Its size in memory, or the size that it had there.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            StoredBuffer::InMemory(held) => held.held.bytes(),
+            StoredBuffer::InMemory(stored) => stored.reservation.bytes(),
             StoredBuffer::Spilled(spilled) => spilled.bytes,
         }
     }
@@ -128,7 +128,7 @@ impl StoredBuffer {
     /// The number of column buffers that its worker had begun before it.
     pub(crate) fn sequence(&self) -> u64 {
         match self {
-            StoredBuffer::InMemory(held) => held.buffer.sequence,
+            StoredBuffer::InMemory(stored) => stored.buffer.sequence,
             StoredBuffer::Spilled(spilled) => spilled.sequence,
         }
     }
@@ -196,10 +196,10 @@ impl Buckets {
 
     /// Creates an empty column buffer for `worker`, whose texts go to these pages.
     pub(crate) fn new_buffer(&self, worker: u32, texts: TextPages) -> OpenBuffer {
-        let held = self.budget.reserve_unchecked(self.pool.buffer_bytes() as u64);
+        let reservation = self.budget.reserve_unchecked(self.pool.buffer_bytes() as u64);
         OpenBuffer {
             buffer: ColumnBuffer::new(self.pool.take(), texts, &self.layout, worker),
-            held,
+            reservation,
         }
     }
 
@@ -211,12 +211,12 @@ impl Buckets {
     /// Adds a column buffer to its bucket (U2).
     pub(crate) fn add(&self, bucket: usize, buffer: PackedBuffer) {
         let bytes = buffer.memory_bytes() as u64;
-        let held = InMemoryBuffer { buffer, held: self.budget.reserve_unchecked(bytes) };
+        let stored = InMemoryBuffer { buffer, reservation: self.budget.reserve_unchecked(bytes) };
         let mut slot = self.lock(bucket);
-        slot.rows += held.buffer.rows as u64;
+        slot.rows += stored.buffer.rows as u64;
         slot.bytes += bytes;
-        slot.longest = slot.longest.max(held.buffer.longest_text() as u64);
-        slot.buffers.push(StoredBuffer::InMemory(held));
+        slot.longest = slot.longest.max(stored.buffer.longest_text() as u64);
+        slot.buffers.push(StoredBuffer::InMemory(stored));
         drop(slot);
         self.sizes[bucket].fetch_add(bytes, Relaxed);
     }
@@ -270,7 +270,7 @@ pub(crate) fn spill_buffers(buffers: &mut Vec<StoredBuffer>, spill: &SpillFile) 
     for stored in std::mem::take(buffers) {
         // An error aborts the import, so that no row is lost that was reported as imported.
         buffers.push(match stored {
-            StoredBuffer::InMemory(held) => StoredBuffer::Spilled(spill.write(held)?),
+            StoredBuffer::InMemory(stored) => StoredBuffer::Spilled(spill.write(stored)?),
             spilled @ StoredBuffer::Spilled(_) => spilled,
         });
     }

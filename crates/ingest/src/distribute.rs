@@ -54,8 +54,8 @@ pub(crate) struct Distributor {
 #[derive(Debug)]
 struct Filling {
     bucket: usize,
-    held: Option<OpenBuffer>,
-    /// The text bytes that are counted in `held`.
+    open: Option<OpenBuffer>,
+    /// The text bytes that are counted in `open`.
     counted: usize,
     /// The group of the present parsed batch that goes to this column buffer.
     group: Option<u32>,
@@ -127,12 +127,12 @@ impl Distributor {
     pub(crate) fn settle(&mut self) {
         for index in 0..self.buffers.len() {
             let filling = &mut self.buffers[index];
-            let Some(held) = &mut filling.held else { continue };
-            let text = held.buffer.text_bytes();
-            held.held.grow(text.saturating_sub(filling.counted) as u64);
+            let Some(open) = &mut filling.open else { continue };
+            let text = open.buffer.text_bytes();
+            open.reservation.grow(text.saturating_sub(filling.counted) as u64);
             filling.counted = filling.counted.max(text);
             let text_max = self.buckets.options.buffer_text_max;
-            if held.buffer.texts.pages.len() > TEXT_PAGES_MAX || text > text_max {
+            if open.buffer.texts.pages.len() > TEXT_PAGES_MAX || text > text_max {
                 self.retire(index);
             }
         }
@@ -175,8 +175,8 @@ impl Distributor {
     /// Gives the column buffer with the most text to its bucket; returns false if there was none.
     fn retire_largest(&mut self) -> bool {
         let buffers = self.buffers.iter().enumerate();
-        let held = buffers.filter(|(_, filling)| filling.held.is_some());
-        match held.max_by_key(|(_, filling)| filling.counted) {
+        let open = buffers.filter(|(_, filling)| filling.open.is_some());
+        match open.max_by_key(|(_, filling)| filling.counted) {
             Some((index, filling)) if filling.counted >= TEXT_WORTH_SPILLING => {
                 self.retire(index);
                 true
@@ -238,7 +238,7 @@ impl Distributor {
             None => self.open(bucket),
         };
         let filling = &mut self.buffers[index];
-        let buffer = &mut filling.held.as_mut().expect("it is being filled").buffer;
+        let buffer = &mut filling.open.as_mut().expect("it is being filled").buffer;
         let group = *filling.group.get_or_insert_with(|| {
             buffer.mark(order);
             self.groups.push(Group { buffer: index, first: buffer.rows, count: 0, start: 0 });
@@ -257,10 +257,10 @@ impl Distributor {
     fn open(&mut self, bucket: usize) -> usize {
         let pages = self.pages.pop().unwrap_or_default();
         self.pages_bytes -= pages.spare_bytes();
-        let mut held = self.buckets.new_buffer(self.worker, pages);
-        held.buffer.sequence = self.begun;
+        let mut open = self.buckets.new_buffer(self.worker, pages);
+        open.buffer.sequence = self.begun;
         self.begun += 1;
-        let filling = Filling { bucket, held: Some(held), counted: 0, group: None };
+        let filling = Filling { bucket, open: Some(open), counted: 0, group: None };
         let index = match self.vacant.pop() {
             Some(index) => {
                 self.buffers[index] = filling;
@@ -332,7 +332,7 @@ impl Distributor {
     /// Packs a column buffer and gives it to its bucket; its memory is reused.
     fn retire(&mut self, index: usize) {
         let filling = &mut self.buffers[index];
-        let Some(OpenBuffer { mut buffer, held }) = filling.held.take() else { return };
+        let Some(OpenBuffer { mut buffer, reservation }) = filling.open.take() else { return };
         let bucket = filling.bucket;
         if self.current[bucket] == Some(index) {
             self.current[bucket] = None;
@@ -351,7 +351,7 @@ impl Distributor {
             self.pages.push(buffer.texts);
         }
         self.buckets.recycle(buffer.fixed);
-        drop(held);
+        drop(reservation);
     }
 }
 
@@ -367,7 +367,7 @@ impl Filling {
     #[inline]
     fn buffer_mut(&mut self) -> &mut ColumnBuffer {
         &mut self
-            .held
+            .open
             .as_mut()
             .expect("a group goes to a column buffer that is being filled")
             .buffer

@@ -318,7 +318,7 @@ impl PieceReader {
     ) -> Result<()> {
         let mut to_skip = place.skip;
         let (mut offset, mut is_first) = (0, true);
-        let mut held: Option<InputPiece> = None;
+        let mut pending: Option<InputPiece> = None;
         loop {
             let mut bytes = queue
                 .spare
@@ -341,7 +341,7 @@ impl PieceReader {
             if bytes.is_empty() && !is_end {
                 continue;
             }
-            if let Some(mut piece) = held.take() {
+            if let Some(mut piece) = pending.take() {
                 piece.is_last = is_end;
                 if self.sender.send(Ok(piece)).is_err() {
                     return Ok(());
@@ -350,7 +350,7 @@ impl PieceReader {
             if is_end {
                 return Ok(());
             }
-            held = Some(InputPiece {
+            pending = Some(InputPiece {
                 number: self.number(),
                 file: place.index,
                 offset: start + skipped as u64,

@@ -138,14 +138,14 @@ pub(crate) fn read(
         // A change of a file explains any other error in it.
         files.iter().try_for_each(|file| file.source.check_unchanged())?;
     }
-    let (interners, held) = outcome?.into_iter().unzip();
+    let (interners, reservations) = outcome?.into_iter().unzip();
     let cells_nulled = job.faults.cells_nulled.load(Relaxed);
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
     }
     let remarks = Remarks { created_table: !target.exists, header: None, notes };
-    Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks })
+    Ok(Parsed { txn, buckets, spill, interners, reservations, cells_nulled, tallies, remarks })
 }
 
 /// The bounds of the buckets, from the statistics of the row groups: their rows are assumed to be
@@ -294,7 +294,7 @@ impl<'a> Worker<'a> {
             return Err(Error::ParquetOverMemory { path, group, bytes, memory });
         }
         let _turn = job.gate.enter(bytes);
-        let _held = job.buckets.budget.reserve_unchecked(bytes);
+        let _reservation = job.buckets.budget.reserve_unchecked(bytes);
         self.settle()?;
         let mut reader = open.group(group, &all).map_err(flawed)?;
         let mut batches = 0;

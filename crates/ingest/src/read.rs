@@ -347,7 +347,7 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         let is_large = bytes.len() >= LARGE_RECORD_BYTES;
-        let held = if is_large { Some(self.make_room(&bytes, &place)?) } else { None };
+        let reservation = if is_large { Some(self.make_room(&bytes, &place)?) } else { None };
         let outcome = Kernel::Scalar.index(&bytes, OUTSIDE, structure, &mut self.index);
         assert!(outcome.end.state == QuoteState::Outside, "T1: a record is whole");
         let is_checked = is_clean_text(&bytes);
@@ -355,14 +355,14 @@ impl<'a> Worker<'a> {
         let lines = Lines::new(text, structure.line_end, place);
         let stretch = Stretch { text, lines, order, first_row: 0, is_checked, has_lines: true };
         self.stretch(&stretch)?;
-        if held.is_some() {
+        if reservation.is_some() {
             // The row is in its column buffer now. Packing and spilling make two further copies of
             // it.
             drop(bytes);
             self.index = FieldIndex::default();
             self.parsed.clear();
             self.settle()?;
-            drop(held);
+            drop(reservation);
         }
         Ok(())
     }
@@ -376,9 +376,10 @@ impl<'a> Worker<'a> {
         if index_bytes > job.shares.record_max() {
             return Err(self.record_over_memory(place, false));
         }
-        let held = job.buckets.budget.reserve_unchecked((2 * bytes.len() + index_bytes) as u64);
+        let reservation =
+            job.buckets.budget.reserve_unchecked((2 * bytes.len() + index_bytes) as u64);
         self.settle()?;
-        Ok(held)
+        Ok(reservation)
     }
 
     #[cold]

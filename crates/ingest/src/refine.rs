@@ -154,7 +154,7 @@ fn each_buffer<'a>(
             return Err(Error::Cancelled);
         }
         match buffer {
-            StoredBuffer::InMemory(held) => step(&held.buffer),
+            StoredBuffer::InMemory(stored) => step(&stored.buffer),
             StoredBuffer::Spilled(spilled) => {
                 step(&job.spill.read(*spilled, &job.buckets.layout, job.progress)?);
             }
@@ -256,14 +256,14 @@ fn redistribute(
         }
         let is_large = stored.bytes() > job.large_from as u64;
         let _turn = is_large.then(|| job.large.lock().unwrap_or_else(PoisonError::into_inner));
-        let (buffer, _held) = match stored {
-            StoredBuffer::InMemory(held) => (held.buffer, held.held),
+        let (buffer, _reservation) = match stored {
+            StoredBuffer::InMemory(stored) => (stored.buffer, stored.reservation),
             StoredBuffer::Spilled(spilled) => {
                 // The texts are in memory twice: in this buffer, and in the buffers that they go
                 // to.
-                let held = parts.budget.reserve_unchecked(2 * spilled.bytes);
+                let reservation = parts.budget.reserve_unchecked(2 * spilled.bytes);
                 distributor.spill_down_to(job.spill_from, job.spill)?;
-                (job.spill.read(spilled, layout, job.progress)?, held)
+                (job.spill.read(spilled, layout, job.progress)?, reservation)
             }
         };
         for (index, values) in unpacked.iter_mut().enumerate() {

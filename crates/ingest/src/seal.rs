@@ -249,8 +249,8 @@ impl Sealer<'_, '_> {
                     flushed = round;
                     self.settle()?;
                 }
-                Task::Sort(bucket, held) => {
-                    let sorted = self.open_bucket(bucket, held)?;
+                Task::Sort(bucket, reservation) => {
+                    let sorted = self.open_bucket(bucket, reservation)?;
                     self.add_sorted(bucket, sorted)?;
                 }
                 Task::Encode(segment, column, bytes) => {
@@ -319,8 +319,8 @@ impl Sealer<'_, '_> {
                 if is_idle || has_room {
                     schedule.next_sort += 1;
                     schedule.sorted.push_back(None);
-                    let held = self.job.open.reserve_unchecked(bytes);
-                    return Ok(Task::Sort(bucket, held));
+                    let reservation = self.job.open.reserve_unchecked(bytes);
+                    return Ok(Task::Sort(bucket, reservation));
                 }
             } else if schedule.is_done(count) {
                 return Ok(Task::Done);
@@ -330,7 +330,7 @@ impl Sealer<'_, '_> {
     }
 
     /// Takes a bucket's column buffers, from memory or the spill file, and sorts its rows.
-    fn open_bucket(&self, bucket: usize, held: Reservation) -> Result<SortedBucket> {
+    fn open_bucket(&self, bucket: usize, reservation: Reservation) -> Result<SortedBucket> {
         let SealJob { buckets, spill, progress, .. } = self.job;
         let mut buffers = Vec::new();
         let stored = std::mem::take(&mut self.bucket(bucket).buffers);
@@ -338,16 +338,16 @@ impl Sealer<'_, '_> {
         self.make_room(spilled.map(StoredBuffer::bytes).sum(), bucket)?;
         for stored in stored {
             buffers.push(match stored {
-                StoredBuffer::InMemory(held) => (held.buffer, held.held),
+                StoredBuffer::InMemory(stored) => (stored.buffer, stored.reservation),
                 StoredBuffer::Spilled(spilled) => {
-                    let held = buckets.budget.reserve_unchecked(spilled.bytes);
+                    let reservation = buckets.budget.reserve_unchecked(spilled.bytes);
                     progress.set_memory(buckets.budget.used_bytes());
-                    (spill.read(spilled, &buckets.layout, progress)?, held)
+                    (spill.read(spilled, &buckets.layout, progress)?, reservation)
                 }
             });
         }
         progress.set_memory(buckets.budget.used_bytes());
-        Ok(SortedBucket::new(buffers, &buckets.layout, held))
+        Ok(SortedBucket::new(buffers, &buckets.layout, reservation))
     }
 
     /// Spills waiting buckets, the last of them first, until there is room to read `bytes` back.

@@ -82,8 +82,8 @@ impl SpillFile {
     }
 
     /// Appends a column buffer to the file; its memory is freed afterwards.
-    pub(crate) fn write(&self, held: InMemoryBuffer) -> Result<SpilledBuffer> {
-        let InMemoryBuffer { buffer, held } = held;
+    pub(crate) fn write(&self, buffer: InMemoryBuffer) -> Result<SpilledBuffer> {
+        let InMemoryBuffer { buffer, reservation } = buffer;
         let (worker, sequence) = (buffer.worker, buffer.sequence);
         // A column buffer may be as large as the largest record; until it is freed, it is in memory
         // twice.
@@ -98,7 +98,7 @@ impl SpillFile {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.spare = queue.queue.write(&self.file, full, offset).map_err(Error::disk("spill"))?;
         queue.spare.take_if(|spare| spare.capacity() > SPARE_BYTES_MAX);
-        drop(held);
+        drop(reservation);
         Ok(SpilledBuffer { offset, bytes, worker, sequence })
     }
 

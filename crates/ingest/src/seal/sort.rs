@@ -11,7 +11,7 @@ use crate::packed::PackedBuffer;
 pub(crate) struct SortedBucket {
     buffers: Vec<(PackedBuffer, Reservation)>,
     /// Its part of the memory of open buckets.
-    held: Reservation,
+    reservation: Reservation,
     /// Buffer and row of every row, packed: `buffer << row_bits | row`.
     order: Vec<u32>,
     row_bits: u32,
@@ -23,17 +23,22 @@ impl SortedBucket {
     pub(crate) fn new(
         mut buffers: Vec<(PackedBuffer, Reservation)>,
         layout: &RowLayout,
-        held: Reservation,
+        reservation: Reservation,
     ) -> SortedBucket {
         buffers.retain(|(buffer, _)| buffer.rows > 0);
         let capacity = buffers.iter().map(|(buffer, _)| buffer.rows).max().unwrap_or(1);
         let row_bits = capacity.next_power_of_two().trailing_zeros();
         let order = input_order(&buffers, row_bits);
         let Some(column) = layout.timestamp else {
-            return SortedBucket { buffers, held, order, row_bits, timestamps: Vec::new() };
+            return SortedBucket { buffers, reservation, order, row_bits, timestamps: Vec::new() };
         };
-        let mut bucket =
-            SortedBucket { buffers, held, order: Vec::new(), row_bits, timestamps: Vec::new() };
+        let mut bucket = SortedBucket {
+            buffers,
+            reservation,
+            order: Vec::new(),
+            row_bits,
+            timestamps: Vec::new(),
+        };
         let mut values = Vec::new();
         bucket.unpack(column, &layout.columns[column], &mut values);
         let values = values.as_chunks::<8>().0;
@@ -55,7 +60,7 @@ impl SortedBucket {
 
     /// The memory that it takes.
     pub(crate) fn bytes(&self) -> u64 {
-        self.held.bytes()
+        self.reservation.bytes()
     }
 
     /// For each row in order, the sum of the memory of it and of all rows before it.
