@@ -48,7 +48,7 @@ pub(crate) struct Buckets {
 pub(crate) enum BucketKey {
     /// Designated timestamps.
     Time,
-    /// Numbers of input chunks (`Mark::order`): rows stay in the order of the input.
+    /// Numbers of input chunks (`SourceRange::order`): rows stay in the order of the input.
     Input,
 }
 

@@ -240,7 +240,7 @@ impl Distributor {
         let filling = &mut self.buffers[index];
         let buffer = &mut filling.open.as_mut().expect("it is being filled").buffer;
         let group = *filling.group.get_or_insert_with(|| {
-            buffer.mark(order);
+            buffer.begin_source(order);
             self.groups.push(Group { buffer: index, first: buffer.rows, count: 0, start: 0 });
             u32::try_from(self.groups.len() - 1).expect("a parsed batch is small")
         });

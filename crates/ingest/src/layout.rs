@@ -6,8 +6,9 @@
 //! - Y2. A text column's slot is `NULL_SLOT`, a number of the worker's interner with the high bit
 //!   set, or the place of the text in the column buffer's pages: `page << 16 | offset`.
 //! - Y4. A text does not straddle pages; one that is longer than a page has its own page.
-//! - Y3. Rows from a mark's `start` on, up to the next mark, came from input chunk `order`, in its
-//!   order. The rows of a chunk in several column buffers have the order of their `sequence`.
+//! - Y3. Rows from a source range's `start` on, up to the next range, came from input chunk
+//!   `order`, in its order. The rows of a chunk in several column buffers have the order of their
+//!   `sequence`.
 
 use tidegate_model::types::Physical;
 use tidegate_model::{Column, Schema, TextLength};
@@ -53,16 +54,17 @@ pub(crate) struct ColumnBuffer {
     /// A set bit is a NULL; `None` for a column without NULLs. Text columns have slots instead.
     pub(crate) nulls: Vec<Option<Box<[u64]>>>,
     pub(crate) texts: TextPages,
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) sources: Vec<SourceRange>,
     /// The worker whose interners its slots refer to.
     pub(crate) worker: u32,
     /// The number of column buffers that its worker had begun before it.
     pub(crate) sequence: u64,
 }
 
-/// The first row of an input chunk in a column buffer (Y3).
+/// The rows of one input chunk in a column buffer: from `start` to the start of the next range
+/// (Y3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct SourceRange {
     pub(crate) order: u64,
     pub(crate) start: u32,
 }
@@ -135,7 +137,7 @@ impl ColumnBuffer {
             rows: 0,
             nulls: vec![None; layout.columns.len()],
             texts,
-            marks: Vec::new(),
+            sources: Vec::new(),
             worker,
             sequence: 0,
         }
@@ -171,11 +173,11 @@ impl ColumnBuffer {
         (self.fixed[start..start + count * 4].as_chunks_mut::<4>().0, &mut self.texts)
     }
 
-    /// Marks the following rows as those of input chunk `order`.
-    pub(crate) fn mark(&mut self, order: u64) {
-        if self.marks.last().is_none_or(|mark| mark.order != order) {
+    /// Begins a source range: the following rows are those of input chunk `order`.
+    pub(crate) fn begin_source(&mut self, order: u64) {
+        if self.sources.last().is_none_or(|source| source.order != order) {
             let start = u32::try_from(self.rows).expect("a column buffer is small");
-            self.marks.push(Mark { order, start });
+            self.sources.push(SourceRange { order, start });
         }
     }
 

@@ -1,7 +1,7 @@
 //! Packed column buffers: the values of full buffers in as few bytes as they need, until they are
 //! sealed.
 //!
-//! - PK1. `unpack` gives the packed rows: every value, NULL, mark and text.
+//! - PK1. `unpack` gives the packed rows: every value, NULL, source range and text.
 //! - PK2. A text column's values are slot codes: 0 is NULL, an odd one a number of the worker's
 //!   interner, an even one a text of the column buffer (`SlotCode`).
 //!
@@ -14,7 +14,7 @@
 use tidegate_model::ColumnType;
 use tidegate_storage::segment::strings::{StringCompressor, TextForm};
 
-use crate::layout::{ColumnBuffer, ColumnLayout, INTERNED, Mark, NULL_SLOT, RowLayout};
+use crate::layout::{ColumnBuffer, ColumnLayout, INTERNED, NULL_SLOT, RowLayout, SourceRange};
 
 /// Some rows of one bucket that one worker has parsed, packed.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct PackedBuffer {
     pub(crate) nulls: Vec<Option<Box<[u64]>>>,
     /// The texts of each text column.
     pub(crate) texts: Vec<PackedTexts>,
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) sources: Vec<SourceRange>,
     /// The worker whose interners its slots refer to.
     pub(crate) worker: u32,
     /// The number of column buffers that its worker had begun before it.
@@ -166,7 +166,7 @@ impl BufferPacker {
             codes: self.codes.as_slice().to_vec(),
             nulls: std::mem::replace(&mut buffer.nulls, vec![None; layout.columns.len()]),
             texts,
-            marks: std::mem::take(&mut buffer.marks),
+            sources: std::mem::take(&mut buffer.sources),
             worker: buffer.worker,
             sequence: buffer.sequence,
         }
@@ -230,8 +230,8 @@ impl PackedBuffer {
         let column_bytes = size_of::<PackedColumn>() + size_of::<Option<Box<[u64]>>>();
         let columns = self.columns.len() * column_bytes;
         let text_columns = self.texts.len() * size_of::<PackedTexts>();
-        let marks = self.marks.len() * size_of::<Mark>();
-        self.codes.len() + nulls + columns + text_columns + marks + texts.sum::<usize>()
+        let sources = self.sources.len() * size_of::<SourceRange>();
+        self.codes.len() + nulls + columns + text_columns + sources + texts.sum::<usize>()
     }
 
     /// The size of the column buffer's longest own text, as it is packed.

@@ -4,7 +4,7 @@
 //! - T1. Every record is converted exactly once: by the worker of its piece, or, if it lies in
 //!   several pieces, by the worker that has its last missing part.
 //! - T2. Rows of a piece are marked `2 * piece`, a record that begins in it and ends later
-//!   `2 * piece + 1`: marks give rows the order of the input.
+//!   `2 * piece + 1`: source ranges give rows the order of the input.
 //!
 //! Not here: the source of pieces (`input`), the handling of bad records (`faults`).
 
@@ -209,7 +209,7 @@ impl<'a> Worker<'a> {
             self.job.faults.tallies.of(piece.file).headers.fetch_add(1, Relaxed);
         }
         if !piece.is_first {
-            // The record comes before the rows of this piece, whose marks are higher (T2).
+            // The record comes before the rows of this piece, whose source ranges are higher (T2).
             let outside = IndexOutcome { end: OUTSIDE, ..outcome };
             if self.fragment(piece, start, 0..first_end, outside)? {
                 // The joined record has overwritten the index.

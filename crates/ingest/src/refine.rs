@@ -199,9 +199,9 @@ fn sample(job: &RefineJob<'_>, bucket: &Bucket, time: Option<usize>) -> Result<V
                 keys.extend(instants.map(|&bytes| i64::from_le_bytes(bytes)));
             }
             None => {
-                for (index, mark) in buffer.marks.iter().enumerate() {
-                    let next = buffer.marks.get(index + 1).map(|next| next.start as usize);
-                    keys.resize(next.unwrap_or(buffer.rows), order_key(mark.order));
+                for (index, source) in buffer.sources.iter().enumerate() {
+                    let next = buffer.sources.get(index + 1).map(|next| next.start as usize);
+                    keys.resize(next.unwrap_or(buffer.rows), order_key(source.order));
                 }
             }
         }
@@ -271,11 +271,11 @@ fn redistribute(
             buffer.unpack(index, &layout.columns[index], values);
         }
         let rows = UnpackedRows { buffer: &buffer, columns: &unpacked, buckets: job.buckets };
-        for (index, mark) in buffer.marks.iter().enumerate() {
-            let end = buffer.marks.get(index + 1).map_or(buffer.rows, |next| next.start as usize);
-            for start in (mark.start as usize..end).step_by(PARSED_BATCH_ROWS) {
+        for (index, source) in buffer.sources.iter().enumerate() {
+            let end = buffer.sources.get(index + 1).map_or(buffer.rows, |next| next.start as usize);
+            for start in (source.start as usize..end).step_by(PARSED_BATCH_ROWS) {
                 parsed.clear();
-                parsed.order = mark.order;
+                parsed.order = source.order;
                 rows.fill(&mut parsed, start, (start + PARSED_BATCH_ROWS).min(end), layout);
                 distributor.distribute(&parsed, &[]);
             }

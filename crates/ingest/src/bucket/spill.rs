@@ -1,10 +1,10 @@
 //! The spill file: column buffers that are written one after the other, and read back later.
 //!
-//! - J1. A column buffer is read back unchanged: rows, slots, texts, NULLs and marks.
+//! - J1. A column buffer is read back unchanged: rows, slots, texts, NULLs and source ranges.
 //!
 //! A spill file is in the transaction's scratch directory and is removed with it, so its bytes have
 //! no version and no checksum: they are never read after a crash. Each column buffer is a header of
-//! counts, then marks, NULL bitmaps, the places of columns, their codes, texts.
+//! counts, then source ranges, NULL bitmaps, the places of columns, their codes, texts.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,7 +16,7 @@ use tidegate_storage::segment::strings::TextForm;
 
 use super::InMemoryBuffer;
 use crate::error::{Error, Result};
-use crate::layout::{Mark, RowLayout};
+use crate::layout::{RowLayout, SourceRange};
 use crate::packed::{PackedBuffer, PackedColumn, PackedTexts};
 use crate::progress::Progress;
 
@@ -135,9 +135,9 @@ fn encode(buffer: &PackedBuffer, out: &mut ByteWriter) {
     out.u32(count(buffer.rows))
         .u32(buffer.worker)
         .u64(buffer.sequence)
-        .u32(count(buffer.marks.len()));
-    for mark in &buffer.marks {
-        out.u64(mark.order).u32(mark.start);
+        .u32(count(buffer.sources.len()));
+    for source in &buffer.sources {
+        out.u64(source.order).u32(source.start);
     }
     for nulls in &buffer.nulls {
         out.u8(nulls.is_some().into());
@@ -165,9 +165,9 @@ fn decode(mut bytes: Vec<u8>, layout: &RowLayout) -> std::result::Result<PackedB
     let mut r = ByteReader::new(&bytes);
     let (rows, worker) = (r.u32()? as usize, r.u32()?);
     let (sequence, mark_count) = (r.u64()?, r.u32()?);
-    let mut marks = Vec::new();
+    let mut sources = Vec::new();
     for _ in 0..mark_count {
-        marks.push(Mark { order: r.u64()?, start: r.u32()? });
+        sources.push(SourceRange { order: r.u64()?, start: r.u32()? });
     }
     let mut nulls = vec![None; layout.columns.len()];
     for nulls in &mut nulls {
@@ -204,5 +204,5 @@ fn decode(mut bytes: Vec<u8>, layout: &RowLayout) -> std::result::Result<PackedB
         }
         texts[longest].bytes = bytes;
     }
-    Ok(PackedBuffer { rows, columns, codes, nulls, texts, marks, worker, sequence })
+    Ok(PackedBuffer { rows, columns, codes, nulls, texts, sources, worker, sequence })
 }

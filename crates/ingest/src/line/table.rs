@@ -49,7 +49,7 @@ pub(super) struct Table {
     /// The value of the present row for the designated timestamp; the outer option is `Some` if a
     /// field has given one.
     time_field: Option<Option<i64>>,
-    mark: Mark,
+    savepoint: Savepoint,
     rows_before: usize,
     /// The memory that is kept between batches.
     pub(super) kept_bytes: usize,
@@ -57,7 +57,7 @@ pub(super) struct Table {
 
 /// The state at the beginning of the row.
 #[derive(Debug, Clone, Copy, Default)]
-struct Mark {
+struct Savepoint {
     columns: usize,
     keys: usize,
 }
@@ -78,7 +78,7 @@ impl Table {
             is_active: false,
             new_columns: 0,
             time_field: None,
-            mark: Mark::default(),
+            savepoint: Savepoint::default(),
             rows_before: 0,
             kept_bytes: 0,
         }
@@ -131,17 +131,17 @@ impl Table {
     #[inline]
     pub(super) fn begin_row(&mut self) {
         self.time_field = None;
-        self.mark = Mark { columns: self.columns.len(), keys: self.keys.len() };
+        self.savepoint = Savepoint { columns: self.columns.len(), keys: self.keys.len() };
     }
 
     /// Removes the present row (LT1).
     pub(super) fn roll_back(&mut self) {
-        for gone in self.columns.drain(self.mark.columns.min(self.columns.len())..) {
-            self.names.remove(&gone.name.to_lowercase());
-            self.new_columns -= usize::from(gone.is_new);
+        for column in self.columns.drain(self.savepoint.columns.min(self.columns.len())..) {
+            self.names.remove(&column.name.to_lowercase());
+            self.new_columns -= usize::from(column.is_new);
         }
-        if self.mark.keys < self.keys.len() {
-            self.keys.truncate(self.mark.keys);
+        if self.savepoint.keys < self.keys.len() {
+            self.keys.truncate(self.savepoint.keys);
         }
         for column in &mut self.columns {
             column.roll_back(self.rows);

@@ -115,15 +115,15 @@ impl SortedBucket {
     }
 }
 
-/// All rows in the order of the input, by the marks of their column buffers (Y3).
+/// All rows in the order of the input, by the source ranges of their column buffers (Y3).
 fn input_order(buffers: &[(PackedBuffer, Reservation)], row_bits: u32) -> Vec<u32> {
     let mut runs = Vec::new();
     for (index, (buffer, _)) in buffers.iter().enumerate() {
         assert!(index < 1 << (32 - row_bits), "column buffers and rows fit 32 bits together");
-        for (position, mark) in buffer.marks.iter().enumerate() {
+        for (position, source) in buffer.sources.iter().enumerate() {
             let end =
-                buffer.marks.get(position + 1).map_or(buffer.rows, |next| next.start as usize);
-            runs.push(((mark.order, buffer.sequence), index, mark.start as usize, end));
+                buffer.sources.get(position + 1).map_or(buffer.rows, |next| next.start as usize);
+            runs.push(((source.order, buffer.sequence), index, source.start as usize, end));
         }
     }
     // The sort is stable: rows of one chunk in one column buffer keep their order.
