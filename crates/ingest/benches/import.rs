@@ -2,7 +2,7 @@
 //! with one worker, of which one phase is measured. Throughput is in bytes of text while reading,
 //! and in bytes of values while sealing.
 //!
-//! The phases are those of `ImportSummary`: reading is index, conversion and distribution; sealing
+//! The phases are those of `ImportSummary`: reading is index, conversion and scattering; sealing
 //! is sort, gather, encoding and write. Files are in the page cache. Not here: single cells
 //! (`parse`), encodings alone (`storage/benches/segment.rs`).
 
@@ -176,7 +176,7 @@ fn index(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Index, conversion and distribution of each kind of column.
+/// Index, conversion and scattering of each kind of column.
 fn read(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("read");
     group.sample_size(10);

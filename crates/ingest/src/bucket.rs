@@ -1,4 +1,4 @@
-//! Buckets: slices of time to which rows are distributed, each small enough to be sorted in cache.
+//! Buckets: slices of time to which rows are scattered, each small enough to be sorted in cache.
 //!
 //! - U1. Every timestamp belongs to exactly one bucket; buckets ascend in time.
 //! - U2. A full column buffer belongs to its bucket; one that is being filled belongs to its
@@ -7,7 +7,7 @@
 //!   spilled, whole column buffers at a time, front to back, and they are read back in the same
 //!   order.
 //!
-//! Not here: filling column buffers with rows (`distribute`), sealing buckets (`seal`).
+//! Not here: filling column buffers with rows (`scatter`), sealing buckets (`seal`).
 
 mod plan;
 mod spill;

@@ -31,7 +31,6 @@ use tidegate_storage::segment::intern::Interner;
 use tidegate_storage::{Database, ImportTarget, ImportTxn, WrittenSegment};
 
 use crate::bucket::{BUCKETS_MAX, BucketOptions, BucketPlan, Buckets, SpillFile, SpillOptions};
-use crate::distribute::Room;
 use crate::error::{Error, Result};
 use crate::layout::RowLayout;
 use crate::options::{Existing, ImportOptions, RowsTo, Source};
@@ -39,6 +38,7 @@ use crate::parquet_file;
 use crate::progress::{Phase, Progress};
 use crate::refine::{RefineJob, refine};
 use crate::reject::{Reason, RejectLog};
+use crate::scatter::SpillPolicy;
 use crate::seal::{self, SealJob, TextHistory};
 use crate::shares::Shares;
 use crate::source;
@@ -228,8 +228,8 @@ impl ImportContext<'_> {
     }
 
     /// The memory limits of the workers.
-    pub(crate) fn room<'b>(&'b self, spill: &'b SpillFile) -> Room<'b> {
-        Room { spill, spill_from: self.shares.spill_from(), progress: self.progress }
+    pub(crate) fn spill_policy<'b>(&'b self, spill: &'b SpillFile) -> SpillPolicy<'b> {
+        SpillPolicy { spill, spill_from: self.shares.spill_from(), progress: self.progress }
     }
 
     /// Begins the transaction: on the existing table, or on a new one of this schema.

@@ -1,7 +1,7 @@
 //! Parsers of text, Parquet and the line protocol, and the parallel import of files into segments.
 //!
 //! A file flows one way: `input` (bytes, read ahead) - `split` and `index` (records and fields) -
-//! `convert` (values, a parsed batch at a time) - `distribute` (column buffers of buckets of time)
+//! `convert` (values, a parsed batch at a time) - `scatter` (column buffers of buckets of time)
 //! - `seal` (sorted, encoded segments) - commit. Every byte is parsed once, whatever the order of
 //! the rows.
 //!
@@ -34,7 +34,7 @@ mod convert;
 mod exact;
 mod faults;
 mod tally;
-mod distribute;
+mod scatter;
 mod bucket;
 mod read;
 mod parquet_file;

@@ -8,7 +8,7 @@
 //! Rows wait in memory until all of the input is read, and fresh memory is the most expensive
 //! resource of an import: so an open column buffer is recycled memory, and full ones are packed.
 //! Integers are kept as codes from the minimum of the column buffer, texts are compressed if the
-//! segment will compress them anyway. Not here: filling column buffers with rows (`distribute`),
+//! segment will compress them anyway. Not here: filling column buffers with rows (`scatter`),
 //! the encodings of a segment.
 
 use tidegate_model::ColumnType;

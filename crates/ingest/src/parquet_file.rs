@@ -36,7 +36,6 @@ use tidegate_storage::segment::intern::Interner;
 
 use crate::bucket::{BUCKETS_MAX, BucketPlan, Buckets, PlanOptions};
 use crate::convert::{Converter, Fault};
-use crate::distribute::{Distributor, Room};
 use crate::error::{Error, Result};
 use crate::faults::{FaultContext, RowOrigin, shown};
 use crate::import::{BucketSetup, ImportContext, Parsed, PhaseClock, Remarks, first_error};
@@ -44,6 +43,7 @@ use crate::layout::RowLayout;
 use crate::parsed_batch::ParsedBatch;
 use crate::progress::{Phase, Progress};
 use crate::reject::RejectPlace;
+use crate::scatter::{Scatterer, SpillPolicy};
 use crate::shares::{LARGE_RECORD_BYTES, Shares};
 use crate::tally::Tallies;
 
@@ -61,7 +61,7 @@ struct ParquetJob<'a> {
     layout: &'a RowLayout,
     times: &'a TimeFormats,
     buckets: &'a Arc<Buckets>,
-    room: Room<'a>,
+    spill_policy: SpillPolicy<'a>,
     shares: Shares,
     gate: DecodeGate,
     faults: FaultContext<'a>,
@@ -102,7 +102,7 @@ pub(crate) fn read(
         layout: &layout,
         times: &times,
         buckets: &buckets,
-        room: context.room(&spill),
+        spill_policy: context.spill_policy(&spill),
         shares: context.shares,
         gate: DecodeGate::new(context.shares.decoded_max()),
         faults: FaultContext {
@@ -250,7 +250,7 @@ impl Drop for Turn<'_> {
 struct Worker<'a> {
     job: &'a ParquetJob<'a>,
     converter: Converter,
-    distributor: Distributor,
+    scatterer: Scatterer,
     parsed: ParsedBatch,
     interners: Reservation,
 }
@@ -261,7 +261,7 @@ impl<'a> Worker<'a> {
         Worker {
             job,
             converter: Converter::new(job.layout, &none, &job.times.formats),
-            distributor: Distributor::new(Arc::clone(job.buckets), number),
+            scatterer: Scatterer::new(Arc::clone(job.buckets), number),
             parsed: ParsedBatch::new(job.layout),
             interners: job.buckets.budget.reserve_unchecked(0),
         }
@@ -274,7 +274,7 @@ impl<'a> Worker<'a> {
             let Some(&(file, group)) = job.tasks.get(task) else { break };
             self.row_group(task, file, group)?;
         }
-        self.distributor.finish();
+        self.scatterer.finish();
         Ok((self.converter.into_interners(), self.interners))
     }
 
@@ -295,7 +295,7 @@ impl<'a> Worker<'a> {
         }
         let _turn = job.gate.enter(bytes);
         let _reservation = job.buckets.budget.reserve_unchecked(bytes);
-        self.settle()?;
+        self.account_and_spill()?;
         let mut reader = open.group(group, &all).map_err(flawed)?;
         let mut batches = 0;
         while let Some(batch) = reader.next().map_err(flawed)? {
@@ -307,7 +307,7 @@ impl<'a> Worker<'a> {
             batches += 1;
             first_row = first_row.saturating_add(rows as u64);
             job.progress.add_rows_read(rows as u64);
-            self.settle()?;
+            self.account_and_spill()?;
         }
         Ok(())
     }
@@ -332,11 +332,11 @@ impl<'a> Worker<'a> {
             self.check_ambiguous(file, &origin)?;
             job.faults.resolve(&mut self.converter.faults, &origin, &mut self.parsed)?;
             job.faults.tallies.of(file).add_batch(&self.parsed);
-            self.distributor.distribute(&self.parsed, &[]);
+            self.scatterer.scatter(&self.parsed, &[]);
             text_bytes += bytes;
             if text_bytes > text_max {
                 text_bytes = 0;
-                self.settle()?;
+                self.account_and_spill()?;
             }
         }
         Ok(())
@@ -372,9 +372,9 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<()> {
+    fn account_and_spill(&mut self) -> Result<()> {
         let interned = self.converter.memory_bytes();
-        self.distributor.settle_in(&self.job.room, &mut self.interners, interned)
+        self.scatterer.account_and_spill(&self.job.spill_policy, &mut self.interners, interned)
     }
 }
 

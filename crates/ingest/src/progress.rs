@@ -25,7 +25,7 @@ pub struct Progress {
 pub enum Phase {
     /// Inspecting the input and the table.
     Setup = 0,
-    /// Reading, parsing and distributing rows.
+    /// Reading, parsing and scattering rows.
     Read = 1,
     /// Sorting, encoding and writing segments.
     Seal = 2,

@@ -1,5 +1,5 @@
 //! The worker of a text import: indexes pieces of text (input chunks), splits them into records,
-//! converts these and distributes the rows.
+//! converts these and scatters the rows.
 //!
 //! - T1. Every record is converted exactly once: by the worker of its piece, or, if it lies in
 //!   several pieces, by the worker that has its last missing part.
@@ -17,7 +17,6 @@ use tidegate_storage::segment::intern::Interner;
 
 use crate::bucket::Buckets;
 use crate::convert::{Converter, RowPlace, RowsOfText};
-use crate::distribute::{Distributor, Room};
 use crate::error::{Error, Result};
 use crate::faults::{FaultContext, Lines, TextOrigin, TextPlace};
 use crate::index::{Before, FieldIndex, IndexOutcome, Kernel, QuoteState, Start, Structure};
@@ -28,6 +27,7 @@ use crate::options::{ExtraFields, MissingFields};
 use crate::parsed_batch::{PARSED_BATCH_ROWS, ParsedBatch};
 use crate::progress::Progress;
 use crate::reject::{Reason, RejectPlace};
+use crate::scatter::{Scatterer, SpillPolicy};
 use crate::shares::{LARGE_RECORD_BYTES, Shares};
 use crate::split::{Fragment, Joints, Origin, PieceCounts, PieceStart, SplitChain, WholeRecord};
 use crate::tally::Joined;
@@ -51,7 +51,7 @@ pub(crate) struct ReadJob<'a> {
     pub(crate) joints: Joints,
     pub(crate) shares: Shares,
     pub(crate) buckets: &'a Arc<Buckets>,
-    pub(crate) room: Room<'a>,
+    pub(crate) spill_policy: SpillPolicy<'a>,
     pub(crate) faults: FaultContext<'a>,
     pub(crate) progress: &'a Progress,
     pub(crate) cancel: &'a AtomicBool,
@@ -110,7 +110,7 @@ struct Worker<'a> {
     job: &'a ReadJob<'a>,
     kernel: Kernel,
     converter: Converter,
-    distributor: Distributor,
+    scatterer: Scatterer,
     parsed: ParsedBatch,
     index: FieldIndex,
     rows: Vec<RowPlace>,
@@ -164,7 +164,7 @@ impl<'a> Worker<'a> {
             kernel: Kernel::detect(),
             converter: Converter::new(job.layout, &job.files[0].sources, job.formats)
                 .with_guesses(job.guesses),
-            distributor: Distributor::new(Arc::clone(job.buckets), number),
+            scatterer: Scatterer::new(Arc::clone(job.buckets), number),
             parsed: ParsedBatch::new(job.layout),
             index: FieldIndex::default(),
             rows: Vec::with_capacity(PARSED_BATCH_ROWS),
@@ -183,9 +183,9 @@ impl<'a> Worker<'a> {
             }
             self.piece(&piece)?;
             job.queue.recycle(piece);
-            self.settle()?;
+            self.account_and_spill()?;
         }
-        self.distributor.finish();
+        self.scatterer.finish();
         Ok((self.converter.into_interners(), self.interners))
     }
 
@@ -361,7 +361,7 @@ impl<'a> Worker<'a> {
             drop(bytes);
             self.index = FieldIndex::default();
             self.parsed.clear();
-            self.settle()?;
+            self.account_and_spill()?;
             drop(reservation);
         }
         Ok(())
@@ -378,7 +378,7 @@ impl<'a> Worker<'a> {
         }
         let reservation =
             job.buckets.budget.reserve_unchecked((2 * bytes.len() + index_bytes) as u64);
-        self.settle()?;
+        self.account_and_spill()?;
         Ok(reservation)
     }
 
@@ -391,9 +391,9 @@ impl<'a> Worker<'a> {
     }
 
     /// Counts the bytes by which this worker's memory has grown, and spills the excess.
-    fn settle(&mut self) -> Result<()> {
+    fn account_and_spill(&mut self) -> Result<()> {
         let interned = self.converter.memory_bytes();
-        self.distributor.settle_in(&self.job.room, &mut self.interners, interned)
+        self.scatterer.account_and_spill(&self.job.spill_policy, &mut self.interners, interned)
     }
 
     /// Converts the records of an indexed stretch, a parsed batch at a time.
@@ -565,7 +565,7 @@ impl<'a> Worker<'a> {
         let origin = TextOrigin { rows: &rows, sources, lines, structure, has_lines, ambiguous };
         job.faults.resolve(&mut self.converter.faults, &origin, &mut self.parsed)?;
         job.faults.tallies.of(self.file).add_batch(&self.parsed);
-        self.distributor.distribute(&self.parsed, stretch.text);
+        self.scatterer.scatter(&self.parsed, stretch.text);
         self.rows.clear();
         Ok(())
     }

@@ -20,13 +20,13 @@ use tidegate_storage::segment::strings::TextForm;
 use crate::bucket::{
     Bucket, BucketKey, BucketPlan, Buckets, PlanOptions, SORTED_ROW_BYTES, SpillFile, StoredBuffer,
 };
-use crate::distribute::{Distributor, order_key};
 use crate::error::{Error, Result};
 use crate::import::first_error;
 use crate::layout::{ColumnLayout, RowLayout};
 use crate::packed::{PackedBuffer, SlotCode};
 use crate::parsed_batch::{Cell, PARSED_BATCH_ROWS, ParsedBatch, Place, Values};
 use crate::progress::Progress;
+use crate::scatter::{Scatterer, order_key};
 
 /// The state that splitting needs.
 #[derive(Debug)]
@@ -91,7 +91,9 @@ fn split(job: &RefineJob<'_>, bucket: Bucket, is_large: bool) -> Result<Split> {
         let parts = &parts;
         let threads: Vec<_> = by_worker
             .into_iter()
-            .map(|(worker, buffers)| scope.spawn(move || redistribute(job, parts, worker, buffers)))
+            .map(|(worker, buffers)| {
+                scope.spawn(move || scatter_again(job, parts, worker, buffers))
+            })
             .collect();
         threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
     });
@@ -239,7 +241,7 @@ const SAMPLED_STEP: usize = 16;
 /// The bytes of text from which on a row represents itself only.
 const LARGE_TEXT: u64 = 64 << 10;
 
-fn redistribute(
+fn scatter_again(
     job: &RefineJob<'_>,
     parts: &Arc<Buckets>,
     worker: u32,
@@ -247,7 +249,7 @@ fn redistribute(
 ) -> Result<()> {
     let layout = &job.buckets.layout;
     buffers.sort_by_key(StoredBuffer::sequence); // RF1
-    let mut distributor = Distributor::new(Arc::clone(parts), worker);
+    let mut scatterer = Scatterer::new(Arc::clone(parts), worker);
     let mut parsed = ParsedBatch::new(layout);
     let mut unpacked = vec![Vec::new(); layout.columns.len()];
     for stored in buffers {
@@ -262,7 +264,7 @@ fn redistribute(
                 // The texts are in memory twice: in this buffer, and in the buffers that they go
                 // to.
                 let reservation = parts.budget.reserve_unchecked(2 * spilled.bytes);
-                distributor.spill_down_to(job.spill_from, job.spill)?;
+                scatterer.spill_down_to(job.spill_from, job.spill)?;
                 (job.spill.read(spilled, layout, job.progress)?, reservation)
             }
         };
@@ -277,15 +279,15 @@ fn redistribute(
                 parsed.clear();
                 parsed.order = source.order;
                 rows.fill(&mut parsed, start, (start + PARSED_BATCH_ROWS).min(end), layout);
-                distributor.distribute(&parsed, &[]);
+                scatterer.scatter(&parsed, &[]);
             }
         }
         parsed.clear();
         drop(buffer);
-        distributor.settle();
-        distributor.spill_down_to(job.spill_from, job.spill)?;
+        scatterer.account();
+        scatterer.spill_down_to(job.spill_from, job.spill)?;
     }
-    distributor.finish();
+    scatterer.finish();
     Ok(())
 }
 

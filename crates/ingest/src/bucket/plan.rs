@@ -1,5 +1,5 @@
 //! The plan of the bounds of buckets: made from a sample of timestamps, before the first row is
-//! distributed.
+//! scattered.
 //!
 //! Partitions with enough rows are divided into their own buckets, small neighbours share one. A
 //! sample is not exact: a bucket may become larger than planned, and is then sorted all the same,

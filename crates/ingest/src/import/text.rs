@@ -61,7 +61,7 @@ pub(super) fn read(
         joints: Joints::new(context.shares.record_max()),
         shares: context.shares,
         buckets: &buckets,
-        room: context.room(&spill),
+        spill_policy: context.spill_policy(&spill),
         faults: FaultContext {
             on_error: context.options.on_error,
             layout: &layout,

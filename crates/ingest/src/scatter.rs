@@ -1,5 +1,4 @@
-//! Distributes (scatters) the rows of a parsed batch to the buffers of their buckets, a
-//! column at a time.
+//! Scatters the rows of a parsed batch to the buffers of their buckets, a column at a time.
 //!
 //! - M1. Rows of a parsed batch that go to one column buffer are adjacent there, in their order: a
 //!   group is a list of rows and a range of the buffer.
@@ -18,9 +17,9 @@ use crate::packed::BufferPacker;
 use crate::parsed_batch::{Cell, CellKind, PARSED_BATCH_ROWS, ParsedBatch, Place, Values};
 use crate::progress::Progress;
 
-/// The memory limits of workers.
+/// The memory from which on workers spill buckets, and the file to which they spill.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room<'a> {
+pub(crate) struct SpillPolicy<'a> {
     pub(crate) spill: &'a SpillFile,
     /// The anonymous memory from which on buckets are spilled.
     pub(crate) spill_from: u64,
@@ -29,7 +28,7 @@ pub(crate) struct Room<'a> {
 
 /// The column buffers that a worker is filling.
 #[derive(Debug)]
-pub(crate) struct Distributor {
+pub(crate) struct Scatterer {
     buckets: Arc<Buckets>,
     worker: u32,
     /// The number of column buffers that were begun.
@@ -68,14 +67,14 @@ struct Group {
     /// The first row of the column buffer that the group takes.
     first: usize,
     count: usize,
-    /// The start of the group in `Distributor::rows`.
+    /// The start of the group in `Scatterer::rows`.
     start: usize,
 }
 
-impl Distributor {
-    pub(crate) fn new(buckets: Arc<Buckets>, worker: u32) -> Distributor {
+impl Scatterer {
+    pub(crate) fn new(buckets: Arc<Buckets>, worker: u32) -> Scatterer {
         let current = vec![None; buckets.count()];
-        Distributor {
+        Scatterer {
             buckets,
             worker,
             begun: 0,
@@ -94,7 +93,7 @@ impl Distributor {
 
     /// Copies every row of the parsed batch that was not rejected to its bucket. `text` is the
     /// input chunk that the cells point into.
-    pub(crate) fn distribute(&mut self, parsed: &ParsedBatch, text: &[u8]) {
+    pub(crate) fn scatter(&mut self, parsed: &ParsedBatch, text: &[u8]) {
         self.group_rows(parsed);
         let buckets = Arc::clone(&self.buckets);
         let columns = buckets.layout.columns.iter().zip(&parsed.columns);
@@ -124,7 +123,7 @@ impl Distributor {
     }
 
     /// Counts the memory of texts, and gives column buffers with too much text to their buckets.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn account(&mut self) {
         for index in 0..self.buffers.len() {
             let filling = &mut self.buffers[index];
             let Some(open) = &mut filling.open else { continue };
@@ -143,18 +142,18 @@ impl Distributor {
     ///
     /// # Errors
     /// If the spill file cannot be written.
-    pub(crate) fn settle_in(
+    pub(crate) fn account_and_spill(
         &mut self,
-        room: &Room<'_>,
+        policy: &SpillPolicy<'_>,
         interners: &mut Reservation,
         interned_bytes: usize,
     ) -> Result<()> {
-        self.settle();
+        self.account();
         let grown = (interned_bytes as u64).saturating_sub(interners.bytes());
         interners.grow(grown);
         self.buckets.add_symbols(grown);
-        self.spill_down_to(self.buckets.spill_from(room.spill_from), room.spill)?;
-        room.progress.set_memory(self.buckets.budget.used_bytes());
+        self.spill_down_to(self.buckets.spill_from(policy.spill_from), policy.spill)?;
+        policy.progress.set_memory(self.buckets.budget.used_bytes());
         Ok(())
     }
 
