@@ -36,12 +36,12 @@ use crate::layout::RowLayout;
 use crate::options::{Existing, ImportOptions, RowsTo, Source};
 use crate::parquet_file;
 use crate::progress::{Phase, Progress};
-use crate::refine::{RefineJob, refine};
 use crate::reject::{Reason, RejectLog};
 use crate::scatter::SpillPolicy;
 use crate::seal::{self, SealJob, TextHistory};
 use crate::shares::Shares;
 use crate::source;
+use crate::split_buckets::{SplitBucketsJob, split_oversized};
 use crate::tally::Tallies;
 use crate::timestamp::TimestampFormat;
 
@@ -395,7 +395,7 @@ impl ImportContext<'_> {
         let columns = buckets.layout.columns.len();
         let histories: Vec<_> = (0..columns).map(|_| TextHistory::default()).collect();
         let open_max = self.shares.open_max(texts.bytes);
-        let refined = refine(&RefineJob {
+        let split = split_oversized(&SplitBucketsJob {
             buckets,
             spill,
             spill_from: buckets.spill_from(self.shares.spill_from()),
@@ -411,8 +411,8 @@ impl ImportContext<'_> {
             progress: self.progress,
             cancel: self.cancel,
         })?;
-        let sizes = refined.iter().map(|bucket| bucket.cost(&buckets.layout)).collect();
-        let queue: Vec<_> = refined.into_iter().map(Mutex::new).collect();
+        let sizes = split.iter().map(|bucket| bucket.cost(&buckets.layout)).collect();
+        let queue: Vec<_> = split.into_iter().map(Mutex::new).collect();
         let job = SealJob {
             txn,
             buckets,

@@ -38,7 +38,7 @@ mod scatter;
 mod bucket;
 mod read;
 mod parquet_file;
-mod refine;
+mod split_buckets;
 mod seal;
 mod import;
 mod error;

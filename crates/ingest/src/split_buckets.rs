@@ -1,4 +1,4 @@
-//! Splits buckets that are too large, in a second pass over binary rows.
+//! Splits oversized buckets, in a second pass over binary rows.
 //!
 //! - RF1. Splitting moves rows and does not change them: every row keeps its input chunk and its
 //!   position in it, so the order of equal timestamps stays that of the input.
@@ -30,7 +30,7 @@ use crate::scatter::{Scatterer, order_key};
 
 /// The state that splitting needs.
 #[derive(Debug)]
-pub(crate) struct RefineJob<'a> {
+pub(crate) struct SplitBucketsJob<'a> {
     pub(crate) buckets: &'a Buckets,
     pub(crate) spill: &'a SpillFile,
     pub(crate) spill_from: u64,
@@ -48,8 +48,8 @@ pub(crate) struct RefineJob<'a> {
 }
 
 /// All buckets in the order of time, the large ones split.
-pub(crate) fn refine(job: &RefineJob<'_>) -> Result<Vec<Bucket>> {
-    let mut refined = Vec::with_capacity(job.buckets.count());
+pub(crate) fn split_oversized(job: &SplitBucketsJob<'_>) -> Result<Vec<Bucket>> {
+    let mut split = Vec::with_capacity(job.buckets.count());
     for number in 0..job.buckets.count() {
         // The buckets that are still to be checked, the next one last.
         let mut open = vec![job.buckets.take(number)];
@@ -58,16 +58,16 @@ pub(crate) fn refine(job: &RefineJob<'_>) -> Result<Vec<Bucket>> {
             let cost = bucket.cost(&job.buckets.layout);
             let is_large = cost > job.bytes_max.max(bucket.longest + job.bytes_max / 4);
             if !is_large && bucket.rows <= job.rows_max {
-                refined.push(bucket);
+                split.push(bucket);
                 continue;
             }
-            match split(job, bucket, is_large)? {
-                Split::Whole(bucket) => refined.push(bucket),
+            match split_bucket(job, bucket, is_large)? {
+                Split::Whole(bucket) => split.push(bucket),
                 Split::Parts(parts) => open.extend(parts.into_iter().rev()),
             }
         }
     }
-    Ok(refined)
+    Ok(split)
 }
 
 enum Split {
@@ -76,7 +76,7 @@ enum Split {
     Parts(Vec<Bucket>),
 }
 
-fn split(job: &RefineJob<'_>, bucket: Bucket, is_large: bool) -> Result<Split> {
+fn split_bucket(job: &SplitBucketsJob<'_>, bucket: Bucket, is_large: bool) -> Result<Split> {
     let Some((key, plan)) = plan(job, &bucket, is_large)? else {
         return Ok(Split::Whole(bucket));
     };
@@ -104,7 +104,7 @@ fn split(job: &RefineJob<'_>, bucket: Bucket, is_large: bool) -> Result<Split> {
 
 /// The key and the plan by which a bucket is split; `None` if it cannot be split.
 fn plan(
-    job: &RefineJob<'_>,
+    job: &SplitBucketsJob<'_>,
     bucket: &Bucket,
     is_large: bool,
 ) -> Result<Option<(BucketKey, BucketPlan)>> {
@@ -147,7 +147,7 @@ fn plan(
 /// Calls `step` with the column buffers of a bucket; those in the spill file are read back one by
 /// one.
 fn each_buffer<'a>(
-    job: &RefineJob<'_>,
+    job: &SplitBucketsJob<'_>,
     buffers: impl Iterator<Item = &'a StoredBuffer>,
     mut step: impl FnMut(&PackedBuffer),
 ) -> Result<()> {
@@ -166,7 +166,7 @@ fn each_buffer<'a>(
 }
 
 /// The first and the last timestamp.
-fn bounds(job: &RefineJob<'_>, bucket: &Bucket, column: usize) -> Result<(i64, i64)> {
+fn bounds(job: &SplitBucketsJob<'_>, bucket: &Bucket, column: usize) -> Result<(i64, i64)> {
     let layout = &job.buckets.layout.columns[column];
     let (mut values, mut bounds) = (Vec::new(), (i64::MAX, i64::MIN));
     each_buffer(job, bucket.buffers.iter(), |buffer| {
@@ -182,7 +182,11 @@ fn bounds(job: &RefineJob<'_>, bucket: &Bucket, column: usize) -> Result<(i64, i
 
 /// The times of rows, or their input chunks, each with the bytes that it represents: all large
 /// rows, and a sample of the others over the whole bucket.
-fn sample(job: &RefineJob<'_>, bucket: &Bucket, time: Option<usize>) -> Result<Vec<(i64, u64)>> {
+fn sample(
+    job: &SplitBucketsJob<'_>,
+    bucket: &Bucket,
+    time: Option<usize>,
+) -> Result<Vec<(i64, u64)>> {
     let layout = &job.buckets.layout;
     let mut sample = Vec::new();
     let (mut values, mut keys) = (Vec::new(), Vec::new());
@@ -242,7 +246,7 @@ const SAMPLED_STEP: usize = 16;
 const LARGE_TEXT: u64 = 64 << 10;
 
 fn scatter_again(
-    job: &RefineJob<'_>,
+    job: &SplitBucketsJob<'_>,
     parts: &Arc<Buckets>,
     worker: u32,
     mut buffers: Vec<StoredBuffer>,
