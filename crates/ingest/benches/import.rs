@@ -1,8 +1,8 @@
 //! Time of an import by phase: the structural index alone, then whole imports of one kind of column
 //! with one worker, of which one phase is measured. Throughput is in bytes of text while reading,
-//! and in bytes of values while sealing.
+//! and in bytes of values while segments are built.
 //!
-//! The phases are those of `ImportSummary`: reading is index, conversion and scattering; sealing
+//! The phases are those of `ImportSummary`: reading is index, conversion and scattering; building
 //! is sort, gather, encoding and write. Files are in the page cache. Not here: single cells
 //! (`parse`), encodings alone (`storage/benches/segment.rs`).
 
@@ -191,14 +191,14 @@ fn read(criterion: &mut Criterion) {
 }
 
 /// Gather, encoding and write of each kind of column; the rows keep the order of the input.
-fn seal(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("seal");
+fn build(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("build");
     group.sample_size(10);
     for (name, ty, cell) in KINDS {
         let files = files_of(ty, cell);
         group.throughput(Throughput::Bytes(value_bytes(ty, cell)));
         group.bench_function(name, |bencher| {
-            bencher.iter_custom(|rounds| (0..rounds).map(|_| files.import(Phase::Seal)).sum());
+            bencher.iter_custom(|rounds| (0..rounds).map(|_| files.import(Phase::Build)).sum());
         });
     }
     group.finish();
@@ -241,11 +241,11 @@ fn sort(criterion: &mut Criterion) {
         let text: String = (0..ROWS).map(line).collect();
         let files = Files::new(text.as_bytes(), columns(), Some("ts"));
         group.bench_function(name, |bencher| {
-            bencher.iter_custom(|rounds| (0..rounds).map(|_| files.import(Phase::Seal)).sum());
+            bencher.iter_custom(|rounds| (0..rounds).map(|_| files.import(Phase::Build)).sum());
         });
     }
     group.finish();
 }
 
-criterion_group!(benches, index, read, seal, sort);
+criterion_group!(benches, index, read, build, sort);
 criterion_main!(benches);

@@ -7,7 +7,8 @@
 //!   spilled, whole column buffers at a time, front to back, and they are read back in the same
 //!   order.
 //!
-//! Not here: filling column buffers with rows (`scatter`), sealing buckets (`seal`).
+//! Not here: filling column buffers with rows (`scatter`), building segments of buckets
+//! (`segment_build`).
 
 mod plan;
 mod spill;
@@ -80,7 +81,7 @@ pub(crate) struct Bucket {
 pub(crate) const SORTED_ROW_BYTES: u64 = 20;
 
 impl Bucket {
-    /// The memory that sealing the bucket takes.
+    /// The memory that building segments of the bucket takes.
     pub(crate) fn cost(&self, layout: &RowLayout) -> u64 {
         // A page frame of a column is unpacked.
         self.bytes.max(self.rows * layout.row_bytes as u64) + self.rows * SORTED_ROW_BYTES
@@ -251,7 +252,7 @@ impl Buckets {
         Ok(true)
     }
 
-    /// Removes a bucket, to be split or sealed.
+    /// Removes a bucket, to be split or built into segments.
     pub(crate) fn take(&self, bucket: usize) -> Bucket {
         self.sizes[bucket].store(0, Relaxed);
         std::mem::take(&mut *self.lock(bucket))

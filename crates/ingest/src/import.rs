@@ -1,4 +1,4 @@
-//! An import from beginning to end: sample the input, read it once, seal, commit.
+//! An import from beginning to end: sample the input, read it once, build segments, commit.
 //!
 //! - I1. All rows become visible in one commit, or none do: after an earlier failure the table is
 //!   unchanged, and the transaction removes its files. The table also stays unchanged if the rows
@@ -8,7 +8,7 @@
 //! - I3. Every record of the input is in the table, in the list of rejects, or a header; otherwise
 //!   nothing is committed (tally-1).
 //!
-//! Not here: parsing (`read`, `convert`), buckets, sealing.
+//! Not here: parsing (`read`, `convert`), buckets, building segments.
 
 mod setup;
 mod files;
@@ -38,7 +38,7 @@ use crate::parquet_file;
 use crate::progress::{Phase, Progress};
 use crate::reject::{Reason, RejectLog};
 use crate::scatter::SpillPolicy;
-use crate::seal::{self, SealJob, TextHistory};
+use crate::segment_build::{self, BuildJob, TextHistory};
 use crate::shares::Shares;
 use crate::source;
 use crate::split_buckets::{SplitBucketsJob, split_oversized};
@@ -182,7 +182,7 @@ pub(crate) struct Parsed {
     pub(crate) buckets: Arc<Buckets>,
     pub(crate) spill: SpillFile,
     pub(crate) interners: Vec<Vec<Interner>>,
-    /// The part of the budget that interners hold, until rows are sealed.
+    /// The part of the budget that interners hold, until rows are in segments.
     pub(crate) reservations: Vec<Reservation>,
     pub(crate) cells_nulled: u64,
     pub(crate) tallies: Tallies,
@@ -290,7 +290,7 @@ impl ImportContext<'_> {
         if self.cancel.load(Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Seals the buckets and commits.
+    /// Builds segments of the buckets and commits.
     fn finish(&self, parsed: Parsed, mut phases: PhaseClock<'_>) -> Result<ImportSummary> {
         let Parsed { txn, buckets, spill, interners, reservations, cells_nulled, tallies, remarks } =
             parsed;
@@ -305,16 +305,16 @@ impl ImportContext<'_> {
             let (count, list) = (rows_rejected, self.options.rejects.name());
             return Err(Error::AllRejected { count, reason, first, list });
         }
-        self.progress.enter(Phase::Seal);
+        self.progress.enter(Phase::Build);
         spill.flush()?;
         let schema = Arc::clone(txn.schema());
         let texts = InternedTexts {
             interners: &interners,
             bytes: reservations.iter().map(Reservation::bytes).sum(),
         };
-        let written = self.seal(&txn, &buckets, &spill, &texts)?;
+        let written = self.build_segments(&txn, &buckets, &spill, &texts)?;
         drop(reservations);
-        phases.end(Phase::Seal);
+        phases.end(Phase::Build);
         self.check_cancelled()?;
         self.progress.enter(Phase::Commit);
         let mut partitions: Vec<_> = written.iter().map(|w| w.meta.partition).collect();
@@ -322,18 +322,18 @@ impl ImportContext<'_> {
         partitions.dedup();
         let segments = written.len() as u64;
         let bytes_written = written.iter().map(|w| w.meta.bytes.0).sum();
-        let sealed = written.iter().map(|w| w.meta.rows.0).sum::<u64>();
+        let rows_written = written.iter().map(|w| w.meta.rows.0).sum::<u64>();
         let mut notes = notes;
         notes.extend(self.implausible(&written, &schema));
-        if sealed != tallies.rows() || sealed != rows_read - rows_rejected {
-            return Err(Error::RowsLost { rows: tallies.rows(), written: sealed });
+        if rows_written != tallies.rows() || rows_written != rows_read - rows_rejected {
+            return Err(Error::RowsLost { rows: tallies.rows(), written: rows_written });
         }
         self.end(txn, written)?;
         phases.end(Phase::Commit);
         self.progress.enter(Phase::Done);
         Ok(ImportSummary {
             rows_read,
-            rows_imported: sealed,
+            rows_imported: rows_written,
             rows_rejected,
             headers: tallies.headers(),
             cells_nulled,
@@ -385,7 +385,7 @@ impl ImportContext<'_> {
         Ok(())
     }
 
-    fn seal(
+    fn build_segments(
         &self,
         txn: &ImportTxn,
         buckets: &Buckets,
@@ -413,7 +413,7 @@ impl ImportContext<'_> {
         })?;
         let sizes = split.iter().map(|bucket| bucket.cost(&buckets.layout)).collect();
         let queue: Vec<_> = split.into_iter().map(Mutex::new).collect();
-        let job = SealJob {
+        let job = BuildJob {
             txn,
             buckets,
             queue: &queue,
@@ -433,7 +433,7 @@ impl ImportContext<'_> {
             progress: self.progress,
             cancel: self.cancel,
         };
-        seal::seal(&job, self.options.workers.get())
+        segment_build::build_segments(&job, self.options.workers.get())
     }
 
     /// Returns true if the input is larger than the memory free for the page cache; then the output
@@ -472,8 +472,8 @@ const MEMORY_MIN_PER_WORKER: ByteCount = ByteCount(32 << 20);
 const TEXT_GUESS_BYTES: u64 = 128;
 const BUFFER_ROWS_MAX: usize = 2_048;
 /// The maximum number of rows that a bucket may have before it is split: a column of it should stay
-/// in cache while it is sealed. Rows in the order of the input are gathered front to back, and may
-/// be more.
+/// in cache while segments are built of it. Rows in the order of the input are gathered front to
+/// back, and may be more.
 const SPLIT_ROWS: u64 = 1 << 20;
 
 /// The range of years after 1970 in which the latest timestamp is expected where integers count

@@ -2,8 +2,8 @@
 //!
 //! A file flows one way: `input` (bytes, read ahead) - `split` and `index` (records and fields) -
 //! `convert` (values, a parsed batch at a time) - `scatter` (column buffers of buckets of time)
-//! - `seal` (sorted, encoded segments) - commit. Every byte is parsed once, whatever the order of
-//! the rows.
+//! - `segment_build` (sorted, encoded segments) - commit. Every byte is parsed once, whatever the
+//!   order of the rows.
 //!
 //! Streamed rows take another way: `line` parses the line protocol to rows, which the database
 //! appends as they are.
@@ -39,7 +39,7 @@ mod bucket;
 mod read;
 mod parquet_file;
 mod split_buckets;
-mod seal;
+mod segment_build;
 mod import;
 mod error;
 

@@ -1,5 +1,5 @@
-//! Packed column buffers: the values of full buffers in as few bytes as they need, until they are
-//! sealed.
+//! Packed column buffers: the values of full buffers in as few bytes as they need, until
+//! segments are built of them.
 //!
 //! - PK1. `unpack` gives the packed rows: every value, NULL, source range and text.
 //! - PK2. A text column's values are slot codes: 0 is NULL, an odd one a number of the worker's
@@ -204,7 +204,7 @@ impl BufferPacker {
         if own.is_empty() {
             return PackedTexts::NONE;
         }
-        // Symbols are looked up by their text when the segment is sealed.
+        // Symbols are looked up by their text when the segment is built.
         let is_symbol = column.column.ty == ColumnType::Symbol;
         if !is_symbol && compressor.is_worthwhile(&own) && compressor.shrinks(&own) {
             compressed.clear();

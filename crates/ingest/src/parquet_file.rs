@@ -1,5 +1,5 @@
 //! Import of flat Parquet files: row groups are decoded in parallel and go through the same
-//! buckets, sealing and commit as text.
+//! buckets, segment building and commit as text.
 //!
 //! - PQ1. Rows have the order of files, row groups and rows: the rows of a row group are marked
 //!   with its number among all, and with the number of their batch in it.

@@ -78,8 +78,8 @@ impl Shares {
     }
 
     /// The memory of rows that are sorted and encoded at the same time, beside symbols of so many
-    /// bytes. These stay in memory until rows are sealed; rows get the rest, but at least half of
-    /// the memory: with less, segments would have a few rows each.
+    /// bytes. These stay in memory until rows are in segments; rows get the rest, but at least half
+    /// of the memory: with less, segments would have a few rows each.
     pub(crate) fn open_max(&self, symbols: u64) -> u64 {
         self.memory.saturating_sub(symbols).max(self.memory / 2) / 2
     }

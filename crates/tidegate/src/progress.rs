@@ -200,7 +200,7 @@ fn json_line(moment: &Moment, status: &str) -> String {
         sample.bytes_read,
         optional(sample.bytes_total),
         sample.rows_read,
-        sample.rows_sealed,
+        sample.rows_written,
         sample.rows_rejected,
         moment.rows_per_second,
         moment.bytes_per_second,

@@ -14,7 +14,7 @@ use tidegate_storage::segment::intern::{INTERNED_BYTES_MAX, Interner};
 use tidegate_storage::segment::strings::{DictionaryRows, StringCompressor, StringRows, TextForm};
 
 use super::gather::{Encoder, Unpacked};
-use super::{Part, SealJob};
+use super::{BuildJob, Part};
 use crate::error::{Error, Result};
 use crate::layout::{BUFFER_TEXT_MAX, ColumnLayout};
 use crate::packed::{PackedTexts, SlotCode};
@@ -98,7 +98,7 @@ impl Encoder<'_> {
 
 /// The rows of a text column.
 struct TextRows<'a> {
-    job: &'a SealJob<'a>,
+    job: &'a BuildJob<'a>,
     parts: &'a [Part],
     rows: usize,
     column: usize,
@@ -121,7 +121,7 @@ struct InternedTexts {
 }
 
 impl<'a> TextRows<'a> {
-    fn new(job: &'a SealJob<'a>, parts: &'a [Part], rows: usize, column: usize) -> TextRows<'a> {
+    fn new(job: &'a BuildJob<'a>, parts: &'a [Part], rows: usize, column: usize) -> TextRows<'a> {
         let text = text_index(&job.buckets.layout.columns[column]);
         let compressor = &job.buckets.compressors[column];
         let all = || parts.iter().flat_map(|part| part.bucket.buffers()).map(|s| &s.texts[text]);

@@ -8,15 +8,15 @@ use tidegate_model::{ColumnType, limits};
 use tidegate_storage::segment::encode::{ColumnEncoder, EncodedColumn, FrameBuffers, FrameValues};
 use tidegate_storage::segment::intern::Interner;
 
-use super::{Part, SealJob, SortedBucket};
+use super::{BuildJob, Part, SortedBucket};
 use crate::error::Result;
 use crate::layout::ColumnLayout;
 use crate::packed::PackedBuffer;
-use crate::seal::kernels::gather;
+use crate::segment_build::kernels::gather;
 
 /// The buffers of a worker for encoding.
 pub(super) struct Encoder<'a> {
-    pub(super) job: &'a SealJob<'a>,
+    pub(super) job: &'a BuildJob<'a>,
     frame: FrameBuffers,
     spare: Vec<Vec<u8>>,
     validity: Vec<u64>,
@@ -58,7 +58,7 @@ pub(super) const FRAME_ROWS: usize = 65_536;
 const _: () = assert!(FRAME_ROWS as u64 == limits::FRAME_ROWS.0);
 
 impl<'a> Encoder<'a> {
-    pub(super) fn new(job: &'a SealJob<'a>) -> Encoder<'a> {
+    pub(super) fn new(job: &'a BuildJob<'a>) -> Encoder<'a> {
         Encoder {
             job,
             frame: FrameBuffers::default(),
