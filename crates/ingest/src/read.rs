@@ -29,7 +29,9 @@ use crate::progress::Progress;
 use crate::reject::{Reason, RejectPlace};
 use crate::scatter::{Scatterer, SpillPolicy};
 use crate::shares::{LARGE_RECORD_BYTES, Shares};
-use crate::split::{Fragment, Joints, Origin, PieceCounts, PieceStart, SplitChain, WholeRecord};
+use crate::split::{
+    Origin, PartialRecord, PartialRecords, PieceCounts, PieceStart, SplitChain, WholeRecord,
+};
 use crate::tally::Joined;
 use crate::timestamp::TimestampFormat;
 
@@ -48,7 +50,7 @@ pub(crate) struct ReadJob<'a> {
     pub(crate) extra_fields: ExtraFields,
     pub(crate) queue: &'a PieceQueue,
     pub(crate) chain: SplitChain,
-    pub(crate) joints: Joints,
+    pub(crate) partial_records: PartialRecords,
     pub(crate) shares: Shares,
     pub(crate) buckets: &'a Arc<Buckets>,
     pub(crate) spill_policy: SpillPolicy<'a>,
@@ -198,7 +200,7 @@ impl<'a> Worker<'a> {
         let text = piece.bytes();
         self.count_seen(piece);
         let Some(&first) = self.index.row_ends.first() else {
-            return self.fragment(piece, start, 0..text.len(), outcome).map(drop);
+            return self.add_partial(piece, start, 0..text.len(), outcome).map(drop);
         };
         let last = *self.index.row_ends.last().expect("there is a first");
         let first_end = self.index.field_ends[first as usize] as usize + 1;
@@ -211,7 +213,7 @@ impl<'a> Worker<'a> {
         if !piece.is_first {
             // The record comes before the rows of this piece, whose source ranges are higher (T2).
             let outside = IndexOutcome { end: OUTSIDE, ..outcome };
-            if self.fragment(piece, start, 0..first_end, outside)? {
+            if self.add_partial(piece, start, 0..first_end, outside)? {
                 // The joined record has overwritten the index.
                 self.kernel_index(text, start.start, outcome);
             }
@@ -224,7 +226,7 @@ impl<'a> Worker<'a> {
         let has_lines = (self.index.row_ends.len() as u64) < self.line_ends;
         self.stretch(&Stretch { text, lines, order, first_row, is_checked, has_lines })?;
         if last_end < text.len() || !piece.is_last {
-            self.fragment(piece, start, last_end..text.len(), outcome)?;
+            self.add_partial(piece, start, last_end..text.len(), outcome)?;
         }
         Ok(())
     }
@@ -274,7 +276,7 @@ impl<'a> Worker<'a> {
 
     /// Adds a part of a record to the partial records, and converts the record if it is complete
     /// now. Returns true if it was complete.
-    fn fragment(
+    fn add_partial(
         &mut self,
         piece: &InputPiece,
         start: PieceStart,
@@ -299,7 +301,7 @@ impl<'a> Worker<'a> {
             is_first: piece.is_first && is_head,
         };
         let is_open = !ends_record && outcome.end.state == QuoteState::Inside;
-        let whole = self.job.joints.add(Fragment {
+        let whole = self.job.partial_records.add(PartialRecord {
             from: (is_head && !piece.is_first).then(|| piece.number - 1),
             to: (!ends_record && !piece.is_last).then_some(piece.number),
             length: range.len(),
@@ -320,7 +322,7 @@ impl<'a> Worker<'a> {
         let job = self.job;
         let record = &mut whole.record;
         let (is_open, is_too_long) = (record.is_open, record.is_open_too_long());
-        let is_over = job.joints.is_over(record);
+        let is_over = job.partial_records.is_over(record);
         let (mut bytes, origin, is_cut) =
             (std::mem::take(&mut record.bytes), record.origin, record.is_cut);
         let structure = &job.files[file].structure;

@@ -152,37 +152,37 @@ impl ChainState {
 /// Partial records: a record that lies in several pieces is joined by the worker that has its last
 /// missing part.
 ///
-/// - W1. Joint `i` lies between pieces `i` and `i + 1`. A fragment reaches from one joint to
-///   another, or begins or ends a record.
+/// - W1. Boundary `i` lies between pieces `i` and `i + 1`. A partial record reaches from one
+///   boundary to another, or begins or ends a record.
 /// - W2. Incomplete records, and complete ones that a worker has, take at most `bytes_max`
 ///   together, except for one of them; parts being added are a few pieces. A worker with a complete
 ///   record never waits for one without.
 #[derive(Debug)]
-pub(crate) struct Joints {
-    state: Mutex<JointState>,
+pub(crate) struct PartialRecords {
+    state: Mutex<PartialRecordsState>,
     /// Signalled when a complete record is released.
     changed: Condvar,
     bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
-struct JointState {
-    /// The bytes of all fragments that wait for others.
+struct PartialRecordsState {
+    /// The bytes of all partial records that wait for others.
     waiting_bytes: usize,
     /// The bytes of complete large records that workers have.
     whole_bytes: usize,
-    /// Fragments that begin a record and end at the joint.
-    open_right: BTreeMap<u64, Fragment>,
-    /// Fragments that begin at the joint.
-    open_left: BTreeMap<u64, Fragment>,
+    /// Partial records that begin a record and end at the boundary.
+    open_right: BTreeMap<u64, PartialRecord>,
+    /// Partial records that begin at the boundary.
+    open_left: BTreeMap<u64, PartialRecord>,
 }
 
 /// A part of a record.
 #[derive(Debug, Clone)]
-pub(crate) struct Fragment {
-    /// The joint at which it begins; `None` if it begins its record.
+pub(crate) struct PartialRecord {
+    /// The boundary at which it begins; `None` if it begins its record.
     pub(crate) from: Option<u64>,
-    /// The joint at which it ends; `None` if it ends its record.
+    /// The boundary at which it ends; `None` if it ends its record.
     pub(crate) to: Option<u64>,
     pub(crate) bytes: Vec<u8>,
     /// The place of its first byte.
@@ -193,7 +193,7 @@ pub(crate) struct Fragment {
     pub(crate) is_cut: bool,
     /// The number of its bytes, dropped ones included.
     pub(crate) length: usize,
-    /// The number of its bytes before the last joint that lies inside of quotes; 0 if none does.
+    /// The number of its bytes before the last boundary that lies inside of quotes; 0 if none does.
     pub(crate) open_at: usize,
 }
 
@@ -207,32 +207,36 @@ pub(crate) struct Origin {
     pub(crate) is_first: bool,
 }
 
-impl Joints {
-    /// Adds a fragment; returns the complete record if it was the last part missing, or the
+impl PartialRecords {
+    /// Adds a partial record; returns the complete record if it was the last part missing, or the
     /// incomplete one if it grew too long while a quote was open. It may wait for large records
     /// that other workers have (W2).
-    pub(crate) fn add(&self, fragment: Fragment) -> Option<WholeRecord<'_>> {
+    pub(crate) fn add(&self, partial: PartialRecord) -> Option<WholeRecord<'_>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_full = |state: &mut JointState| {
+        let is_full = |state: &mut PartialRecordsState| {
             0 < state.whole_bytes && self.bytes_max < state.waiting_bytes + state.whole_bytes
         };
         let state = self.changed.wait_while(state, is_full);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        state.waiting_bytes += fragment.bytes.len();
-        let whole = self.joined(&mut state, fragment)?;
+        state.waiting_bytes += partial.bytes.len();
+        let whole = self.joined(&mut state, partial)?;
         let held_bytes = whole.bytes.len();
         state.waiting_bytes = state.waiting_bytes.saturating_sub(whole.length);
         state.whole_bytes += held_bytes;
-        Some(WholeRecord { record: whole, held_bytes, joints: self })
+        Some(WholeRecord { record: whole, held_bytes, partial_records: self })
     }
 
-    fn joined(&self, state: &mut JointState, fragment: Fragment) -> Option<Fragment> {
-        let mut whole = fragment;
-        if let Some(mut left) = whole.from.and_then(|joint| state.open_right.remove(&joint)) {
+    fn joined(
+        &self,
+        state: &mut PartialRecordsState,
+        partial: PartialRecord,
+    ) -> Option<PartialRecord> {
+        let mut whole = partial;
+        if let Some(mut left) = whole.from.and_then(|boundary| state.open_right.remove(&boundary)) {
             left.append(whole, self.bytes_max);
             whole = left;
         }
-        while let Some(right) = whole.to.and_then(|joint| state.open_left.remove(&joint)) {
+        while let Some(right) = whole.to.and_then(|boundary| state.open_left.remove(&boundary)) {
             whole.append(right, self.bytes_max);
         }
         let is_over = self.is_over(&whole);
@@ -241,9 +245,9 @@ impl Joints {
         }
         match (whole.from, whole.to) {
             (None, None) => return Some(whole),
-            // A part without its beginning is stored under its left joint.
-            (Some(joint), _) => state.open_left.insert(joint, whole),
-            (None, Some(joint)) => state.open_right.insert(joint, whole),
+            // A part without its beginning is stored under its left boundary.
+            (Some(boundary), _) => state.open_left.insert(boundary, whole),
+            (None, Some(boundary)) => state.open_right.insert(boundary, whole),
         };
         None
     }
@@ -252,27 +256,27 @@ impl Joints {
 /// A complete record that a worker has, or the beginning of one that is too long.
 #[derive(Debug)]
 pub(crate) struct WholeRecord<'a> {
-    pub(crate) record: Fragment,
+    pub(crate) record: PartialRecord,
     held_bytes: usize,
-    joints: &'a Joints,
+    partial_records: &'a PartialRecords,
 }
 
 impl Drop for WholeRecord<'_> {
     fn drop(&mut self) {
-        let state = self.joints.state.lock();
+        let state = self.partial_records.state.lock();
         state.unwrap_or_else(PoisonError::into_inner).whole_bytes -= self.held_bytes;
-        self.joints.changed.notify_all();
+        self.partial_records.changed.notify_all();
     }
 }
 
-impl Joints {
+impl PartialRecords {
     /// Creates an empty collection; `bytes_max` is the limit of a record by the memory.
-    pub(crate) fn new(bytes_max: usize) -> Joints {
-        Joints { state: Mutex::default(), changed: Condvar::new(), bytes_max }
+    pub(crate) fn new(bytes_max: usize) -> PartialRecords {
+        PartialRecords { state: Mutex::default(), changed: Condvar::new(), bytes_max }
     }
 
     /// Returns true if a record is larger than the memory for one.
-    pub(crate) fn is_over(&self, record: &Fragment) -> bool {
+    pub(crate) fn is_over(&self, record: &PartialRecord) -> bool {
         self.bytes_max < limits::CSV_ROW_BYTES && self.bytes_max < record.length
     }
 
@@ -283,7 +287,7 @@ impl Joints {
     }
 }
 
-impl Fragment {
+impl PartialRecord {
     /// Returns true if a quote is open for longer than the maximum length of a record: the quote is
     /// an error.
     pub(crate) fn is_open_too_long(&self) -> bool {
@@ -291,7 +295,7 @@ impl Fragment {
     }
 
     /// Appends the next part; `bytes_max` is the limit of a record by the memory.
-    fn append(&mut self, mut right: Fragment, bytes_max: usize) {
+    fn append(&mut self, mut right: PartialRecord, bytes_max: usize) {
         if right.open_at > 0 {
             self.open_at = self.length + right.open_at;
         }
@@ -360,15 +364,16 @@ mod tests {
         }
         assert_eq!(orders.len(), 24);
         for order in orders {
-            let joints = Joints::new(usize::MAX);
+            let partial_records = PartialRecords::new(usize::MAX);
             let mut whole = None;
             for part in order {
                 let (from, to) = parts[part];
                 let origin = Origin { piece: part as u64, line: 1, offset: 0, is_first: false };
                 let bytes = vec![b"0123"[part]];
                 let (is_open, is_cut, length, open_at) = (false, false, 1, 0);
-                let part = Fragment { from, to, bytes, origin, is_open, is_cut, length, open_at };
-                let joined = joints.add(part);
+                let part =
+                    PartialRecord { from, to, bytes, origin, is_open, is_cut, length, open_at };
+                let joined = partial_records.add(part);
                 assert!(whole.is_none());
                 whole = joined.map(|whole| whole.record.clone());
             }

@@ -21,7 +21,7 @@ use crate::options::FileFormat;
 use crate::progress::Phase;
 use crate::read::{self, ReadJob, TextFile};
 use crate::sniff::open_quote;
-use crate::split::{Joints, SplitChain};
+use crate::split::{PartialRecords, SplitChain};
 use crate::tally::{Joined, Tallies};
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
@@ -58,7 +58,7 @@ pub(super) fn read(
         extra_fields: context.options.dialect.extra_fields,
         queue: &queue,
         chain: SplitChain::new(),
-        joints: Joints::new(context.shares.record_max()),
+        partial_records: PartialRecords::new(context.shares.record_max()),
         shares: context.shares,
         buckets: &buckets,
         spill_policy: context.spill_policy(&spill),
@@ -90,7 +90,7 @@ pub(super) fn read(
     }
     let (interners, reservations) = outcome?.into_iter().unzip();
     reader.join().map_err(|_| Error::WorkerPanicked)?;
-    assert!(job.joints.is_empty(), "T1 of `read`: every record was whole in the end");
+    assert!(job.partial_records.is_empty(), "T1 of `read`: every record was whole in the end");
     let cells_nulled = job.faults.cells_nulled.load(Relaxed);
     check_guesses(context, &files, &tallies)?;
     let notes = [notes, notes_of_rows(context, &files, (&layout, &tallies))?].concat();
