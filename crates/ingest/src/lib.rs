@@ -23,7 +23,7 @@ pub mod index;
 pub mod line;
 mod split;
 mod utf16;
-mod backslashed;
+mod pg_text;
 mod input;
 mod sample;
 mod layout;

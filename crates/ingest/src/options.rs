@@ -180,7 +180,7 @@ pub enum FileFormat {
     /// Delimited text, perhaps compressed.
     Csv,
     /// The text format of PostgreSQL's COPY, with backslashes, perhaps compressed.
-    Backslashed,
+    PgText,
     /// Apache Parquet.
     Parquet,
 }

@@ -223,7 +223,7 @@ fn rejected_note(tallies: &Tallies) -> Vec<String> {
 /// The note on blank lines of a file of one column, which are rows unless something shows
 /// otherwise.
 fn blank_notes(format: FileFormat, files: &[TextFile], tallies: &Tallies) -> Vec<String> {
-    let is_csv = format != FileFormat::Backslashed;
+    let is_csv = format != FileFormat::PgText;
     let note = |at: usize| {
         let blank = tallies.of(at).blank_rows.load(Relaxed);
         let path = tallies.path(at).display();
