@@ -155,8 +155,8 @@ fn measure(criterion: &mut Criterion, name: &str, texts: &[Vec<u8>]) {
         let mut turns = texts.iter().cycle();
         bencher.iter(|| {
             let text = turns.next().expect("a cycle");
-            for piece in text.chunks(256 << 10) {
-                parser.feed(piece, &mut host).expect("lines without fault");
+            for chunk in text.chunks(256 << 10) {
+                parser.feed(chunk, &mut host).expect("lines without fault");
             }
             black_box(parser.take())
         });

@@ -666,7 +666,7 @@ impl TextColumn {
                     previous.1
                 }
                 Field::Plain(text, start) if !self.is_binary => {
-                    let cell = self.cell(cells, row, text, Place::Piece(start, text.len()));
+                    let cell = self.cell(cells, row, text, Place::Chunk(start, text.len()));
                     previous = (text, cell);
                     cell
                 }

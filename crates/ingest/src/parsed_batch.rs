@@ -18,9 +18,9 @@ pub(crate) struct ParsedBatch {
     pub(crate) columns: Vec<ParsedColumn>,
     /// Rows that were rejected.
     pub(crate) rejected: Vec<u32>,
-    /// Text that differs from the text of the piece: without doubled quotes.
+    /// Text that differs from the text of the chunk: without doubled quotes.
     pub(crate) unescaped: Vec<u8>,
-    /// The order of the piece of the rows.
+    /// The order of the chunk of the rows.
     pub(crate) order: u64,
 }
 
@@ -43,14 +43,14 @@ pub(crate) enum Values {
     Text(Vec<Cell>),
 }
 
-/// A text: NULL, a number of the worker's interner, or a place in the piece or in `unescaped`.
+/// A text: NULL, a number of the worker's interner, or a place in the chunk or in `unescaped`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell(u64);
 
 /// The place of a text that is not interned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    Piece(usize, usize),
+    Chunk(usize, usize),
     Unescaped(usize, usize),
 }
 
@@ -75,10 +75,10 @@ impl Cell {
     /// long, so lengths never equal the tags.
     pub(crate) fn at(place: Place) -> Cell {
         let (start, length, bit) = match place {
-            Place::Piece(start, length) => (start, length, 0),
+            Place::Chunk(start, length) => (start, length, 0),
             Place::Unescaped(start, length) => (start, length, Cell::UNESCAPED_BIT),
         };
-        assert!(start < 1 << 31 && length < 1 << 31, "a piece is small");
+        assert!(start < 1 << 31 && length < 1 << 31, "a chunk is small");
         Cell((length as u64) << 32 | start as u64 | bit)
     }
 
@@ -95,7 +95,7 @@ impl Cell {
         #[expect(clippy::cast_possible_truncation, reason = "31 bits")]
         let (start, length) = ((low & !Cell::UNESCAPED_BIT) as usize, high as usize);
         CellKind::At(if low & Cell::UNESCAPED_BIT == 0 {
-            Place::Piece(start, length)
+            Place::Chunk(start, length)
         } else {
             Place::Unescaped(start, length)
         })
@@ -176,8 +176,8 @@ mod tests {
             CellKind::Null,
             CellKind::Interned(0),
             CellKind::Interned(u32::MAX),
-            CellKind::At(Place::Piece(0, 0)),
-            CellKind::At(Place::Piece((1 << 31) - 1, 64 << 20)),
+            CellKind::At(Place::Chunk(0, 0)),
+            CellKind::At(Place::Chunk((1 << 31) - 1, 64 << 20)),
             CellKind::At(Place::Unescaped(7, 9)),
         ] {
             let cell = match kind {

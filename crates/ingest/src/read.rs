@@ -1,12 +1,12 @@
-//! The worker of a text import: indexes pieces of text (input chunks), splits them into records,
-//! converts these and scatters the rows.
+//! The worker of a text import: indexes input chunks, splits them into records, converts
+//! these and scatters the rows.
 //!
-//! - T1. Every record is converted exactly once: by the worker of its piece, or, if it lies in
-//!   several pieces, by the worker that has its last missing part.
-//! - T2. Rows of a piece are marked `2 * piece`, a record that begins in it and ends later
-//!   `2 * piece + 1`: source ranges give rows the order of the input.
+//! - T1. Every record is converted exactly once: by the worker of its chunk, or, if it lies in
+//!   several chunks, by the worker that has its last missing part.
+//! - T2. Rows of a chunk have the order `2 * chunk`, a record that begins in it and ends later has
+//!   `2 * chunk + 1`: source ranges give rows the order of the input.
 //!
-//! Not here: the source of pieces (`input`), the handling of bad records (`faults`).
+//! Not here: the source of chunks (`input`), the handling of bad records (`faults`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -20,7 +20,7 @@ use crate::convert::{Converter, RowPlace, RowsOfText};
 use crate::error::{Error, Result};
 use crate::faults::{FaultContext, Lines, TextOrigin, TextPlace};
 use crate::index::{Before, FieldIndex, IndexOutcome, Kernel, QuoteState, Start, Structure};
-use crate::input::{InputPiece, PieceQueue};
+use crate::input::{ChunkQueue, InputChunk};
 use crate::layout::RowLayout;
 use crate::multiline::LineShape;
 use crate::options::{ExtraFields, MissingFields};
@@ -30,7 +30,7 @@ use crate::reject::{Reason, RejectPlace};
 use crate::scatter::{Scatterer, SpillPolicy};
 use crate::shares::{LARGE_RECORD_BYTES, Shares};
 use crate::split::{
-    Origin, PartialRecord, PartialRecords, PieceCounts, PieceStart, SplitChain, WholeRecord,
+    ChunkCounts, ChunkStart, Origin, PartialRecord, PartialRecords, SplitChain, WholeRecord,
 };
 use crate::tally::Joined;
 use crate::timestamp::TimestampFormat;
@@ -48,7 +48,7 @@ pub(crate) struct ReadJob<'a> {
     pub(crate) null_text: Option<&'a [u8]>,
     pub(crate) missing_fields: MissingFields,
     pub(crate) extra_fields: ExtraFields,
-    pub(crate) queue: &'a PieceQueue,
+    pub(crate) queue: &'a ChunkQueue,
     pub(crate) chain: SplitChain,
     pub(crate) partial_records: PartialRecords,
     pub(crate) shares: Shares,
@@ -69,7 +69,7 @@ pub(crate) struct TextFile {
     /// The number of fields of a record.
     pub(crate) fields: usize,
     pub(crate) has_header: bool,
-    /// The lines before its first piece.
+    /// The lines before its first chunk.
     pub(crate) skip_lines: u64,
     /// True if a blank line is a record whose only field is NULL; otherwise it is no record.
     pub(crate) blank_is_record: bool,
@@ -118,12 +118,12 @@ struct Worker<'a> {
     rows: Vec<RowPlace>,
     /// The input for which `converter` is set up.
     file: usize,
-    /// The number of line ends of the piece, wherever they stand.
+    /// The number of line ends of the chunk, wherever they stand.
     line_ends: u64,
     interners: Reservation,
 }
 
-/// Runs one worker until there are no more pieces; returns its interners, and the part of the
+/// Runs one worker until there are no more chunks; returns its interners, and the part of the
 /// budget that they hold.
 pub(crate) fn run(job: &ReadJob<'_>, number: u32) -> Result<(Vec<Interner>, Reservation)> {
     let mut stop = StopOthers { job, is_wanted: true };
@@ -179,80 +179,80 @@ impl<'a> Worker<'a> {
     fn run(mut self) -> Result<(Vec<Interner>, Reservation)> {
         let job = self.job;
         let is_cancelled = || job.cancel.load(Relaxed) || job.stop.load(Relaxed);
-        while let Some(piece) = job.queue.next(is_cancelled)? {
+        while let Some(chunk) = job.queue.next(is_cancelled)? {
             if is_cancelled() {
                 return Err(Error::Cancelled);
             }
-            self.piece(&piece)?;
-            job.queue.recycle(piece);
+            self.read_chunk(&chunk)?;
+            job.queue.recycle(chunk);
             self.account_and_spill()?;
         }
         self.scatterer.finish();
         Ok((self.converter.into_interners(), self.interners))
     }
 
-    fn piece(&mut self, piece: &InputPiece) -> Result<()> {
-        if self.file != piece.file {
-            self.file = piece.file;
-            self.converter.set_sources(&self.job.files[piece.file].sources);
+    fn read_chunk(&mut self, chunk: &InputChunk) -> Result<()> {
+        if self.file != chunk.file {
+            self.file = chunk.file;
+            self.converter.set_sources(&self.job.files[chunk.file].sources);
         }
-        let (start, outcome) = self.index_piece(piece)?;
-        let text = piece.bytes();
-        self.count_seen(piece);
+        let (start, outcome) = self.index_chunk(chunk)?;
+        let text = chunk.bytes();
+        self.count_seen(chunk);
         let Some(&first) = self.index.row_ends.first() else {
-            return self.add_partial(piece, start, 0..text.len(), outcome).map(drop);
+            return self.add_partial(chunk, start, 0..text.len(), outcome).map(drop);
         };
         let last = *self.index.row_ends.last().expect("there is a first");
         let first_end = self.index.field_ends[first as usize] as usize + 1;
         let last_end = self.index.field_ends[last as usize] as usize + 1;
-        let has_header = self.job.files[piece.file].has_header;
-        let first_row = if piece.is_first { usize::from(has_header) } else { 1 };
-        if piece.is_first && has_header {
-            self.job.faults.tallies.of(piece.file).headers.fetch_add(1, Relaxed);
+        let has_header = self.job.files[chunk.file].has_header;
+        let first_row = if chunk.is_first { usize::from(has_header) } else { 1 };
+        if chunk.is_first && has_header {
+            self.job.faults.tallies.of(chunk.file).headers.fetch_add(1, Relaxed);
         }
-        if !piece.is_first {
-            // The record comes before the rows of this piece, whose source ranges are higher (T2).
+        if !chunk.is_first {
+            // The record comes before the rows of this chunk, whose source ranges are higher (T2).
             let outside = IndexOutcome { end: OUTSIDE, ..outcome };
-            if self.add_partial(piece, start, 0..first_end, outside)? {
+            if self.add_partial(chunk, start, 0..first_end, outside)? {
                 // The joined record has overwritten the index.
                 self.kernel_index(text, start.start, outcome);
             }
         }
-        let place = TextPlace { file: piece.file, line: start.line, offset: piece.offset };
-        let is_checked = is_clean_text(&text[if piece.is_first { 0 } else { first_end }..last_end]);
-        let order = piece.number * 2;
+        let place = TextPlace { file: chunk.file, line: start.line, offset: chunk.offset };
+        let is_checked = is_clean_text(&text[if chunk.is_first { 0 } else { first_end }..last_end]);
+        let order = chunk.number * 2;
         let lines = Lines::new(text, self.structure().line_end, place);
         // Each record ends one line: further line ends are within quotes.
         let has_lines = (self.index.row_ends.len() as u64) < self.line_ends;
         self.stretch(&Stretch { text, lines, order, first_row, is_checked, has_lines })?;
-        if last_end < text.len() || !piece.is_last {
-            self.add_partial(piece, start, last_end..text.len(), outcome)?;
+        if last_end < text.len() || !chunk.is_last {
+            self.add_partial(chunk, start, last_end..text.len(), outcome)?;
         }
         Ok(())
     }
 
-    /// Counts the records that end in an indexed piece (tally-1); the end of a file ends one as
+    /// Counts the records that end in an indexed chunk (tally-1); the end of a file ends one as
     /// well.
-    fn count_seen(&self, piece: &InputPiece) {
+    fn count_seen(&self, chunk: &InputChunk) {
         let index = &self.index;
         let last = index.row_ends.last().map(|&row| index.field_ends[row as usize] as usize + 1);
-        let has_rest = piece.is_last && last.unwrap_or(0) < piece.bytes().len();
+        let has_rest = chunk.is_last && last.unwrap_or(0) < chunk.bytes().len();
         let seen = index.row_ends.len() as u64 + u64::from(has_rest);
-        self.job.faults.tallies.of(piece.file).seen.fetch_add(seen, Relaxed);
+        self.job.faults.tallies.of(chunk.file).seen.fetch_add(seen, Relaxed);
     }
 
-    /// Indexes a piece from its true start (Q2).
-    fn index_piece(&mut self, piece: &InputPiece) -> Result<(PieceStart, IndexOutcome)> {
-        let (job, text) = (self.job, piece.bytes());
-        let structure = &job.files[piece.file].structure;
+    /// Indexes a chunk from its true start (Q2).
+    fn index_chunk(&mut self, chunk: &InputChunk) -> Result<(ChunkStart, IndexOutcome)> {
+        let (job, text) = (self.job, chunk.bytes());
+        let structure = &job.files[chunk.file].structure;
         let last = text.last().map_or(Before::FieldStart, |&byte| Before::of(byte, structure));
         let marks = self.kernel.count(text, structure);
         self.line_ends = marks.line_ends;
-        let counts = PieceCounts { marks, last, is_last: piece.is_last };
-        let mut start = job.chain.count(piece.number, counts)?;
-        start.line += job.files[piece.file].skip_lines;
+        let counts = ChunkCounts { marks, last, is_last: chunk.is_last };
+        let mut start = job.chain.count(chunk.number, counts)?;
+        start.line += job.files[chunk.file].skip_lines;
         let mut outcome = self.kernel.index(text, start.start, structure, &mut self.index);
-        let truth = job.chain.true_start(piece.number)?;
+        let truth = job.chain.true_start(chunk.number)?;
         if truth != start.start {
             start.start = truth;
             outcome = self.kernel.index(text, truth, structure, &mut self.index);
@@ -260,7 +260,7 @@ impl<'a> Worker<'a> {
         if !outcome.is_regular {
             outcome = Kernel::Scalar.index(text, truth, structure, &mut self.index);
         }
-        job.chain.resolve(piece.number, outcome.end, piece.is_last);
+        job.chain.resolve(chunk.number, outcome.end, chunk.is_last);
         Ok((start, outcome))
     }
 
@@ -278,12 +278,12 @@ impl<'a> Worker<'a> {
     /// now. Returns true if it was complete.
     fn add_partial(
         &mut self,
-        piece: &InputPiece,
-        start: PieceStart,
+        chunk: &InputChunk,
+        start: ChunkStart,
         range: std::ops::Range<usize>,
         outcome: IndexOutcome,
     ) -> Result<bool> {
-        let text = piece.bytes();
+        let text = chunk.bytes();
         let is_head = range.start == 0;
         let ends_record = !self.index.row_ends.is_empty() && is_head;
         let lines = match is_head {
@@ -295,15 +295,15 @@ impl<'a> Worker<'a> {
             }
         };
         let origin = Origin {
-            piece: piece.number,
+            chunk: chunk.number,
             line: start.line + lines,
-            offset: piece.offset + range.start as u64,
-            is_first: piece.is_first && is_head,
+            offset: chunk.offset + range.start as u64,
+            is_first: chunk.is_first && is_head,
         };
         let is_open = !ends_record && outcome.end.state == QuoteState::Inside;
         let whole = self.job.partial_records.add(PartialRecord {
-            from: (is_head && !piece.is_first).then(|| piece.number - 1),
-            to: (!ends_record && !piece.is_last).then_some(piece.number),
+            from: (is_head && !chunk.is_first).then(|| chunk.number - 1),
+            to: (!ends_record && !chunk.is_last).then_some(chunk.number),
             length: range.len(),
             open_at: if is_open { range.len() } else { 0 },
             bytes: text[range].to_vec(),
@@ -312,12 +312,12 @@ impl<'a> Worker<'a> {
             is_cut: false,
         });
         match whole {
-            Some(record) => self.record(record, piece.file).map(|()| true),
+            Some(record) => self.record(record, chunk.file).map(|()| true),
             None => Ok(false),
         }
     }
 
-    /// Converts a record that lay in several pieces, or had no line end at the end of its file.
+    /// Converts a record that lay in several chunks, or had no line end at the end of its file.
     fn record(&mut self, mut whole: WholeRecord<'_>, file: usize) -> Result<()> {
         let job = self.job;
         let record = &mut whole.record;
@@ -353,7 +353,7 @@ impl<'a> Worker<'a> {
         let outcome = Kernel::Scalar.index(&bytes, OUTSIDE, structure, &mut self.index);
         assert!(outcome.end.state == QuoteState::Outside, "T1: a record is whole");
         let is_checked = is_clean_text(&bytes);
-        let (text, order) = (bytes.as_slice(), origin.piece * 2 + 1);
+        let (text, order) = (bytes.as_slice(), origin.chunk * 2 + 1);
         let lines = Lines::new(text, structure.line_end, place);
         let stretch = Stretch { text, lines, order, first_row: 0, is_checked, has_lines: true };
         self.stretch(&stretch)?;

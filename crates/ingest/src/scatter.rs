@@ -300,7 +300,7 @@ impl Scatterer {
                 let place = match cells[row as usize].kind() {
                     CellKind::Null => NULL_SLOT,
                     CellKind::Interned(number) => INTERNED | number,
-                    CellKind::At(Place::Piece(start, length)) => {
+                    CellKind::At(Place::Chunk(start, length)) => {
                         texts.push(&text[start..start + length])
                     }
                     CellKind::At(Place::Unescaped(start, length)) => {
@@ -356,7 +356,7 @@ impl Scatterer {
 
 /// The number of an input chunk as a bucket key.
 pub(crate) fn order_key(order: u64) -> i64 {
-    i64::try_from(order).expect("an input has fewer than 2^62 pieces")
+    i64::try_from(order).expect("an input has fewer than 2^62 chunks")
 }
 
 /// The bytes of text below which spilling a column buffer is not worth a disk operation.

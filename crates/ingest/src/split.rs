@@ -1,13 +1,13 @@
-//! Splitting a file into pieces (input chunks) for several workers: the quote state at the start of
-//! each piece, and the records that span pieces.
+//! Splitting a file into input chunks for several workers: the quote state at the start of each
+//! chunk, and the records that span chunks.
 //!
-//! - Q1. Pieces are numbered without gaps. A piece's assumed start is the parity of all quotes
+//! - Q1. Chunks are numbered without gaps. A chunk's assumed start is the parity of all quotes
 //!   before it in its file: exact as long as quotes are regular, and known as soon as all earlier
-//!   pieces have been counted, which takes microseconds.
-//! - Q2. A piece's true start is known when its predecessor is indexed; if a quote opened in the
-//!   middle of a field (K3) it may differ from the assumed one, and then the piece is indexed
+//!   chunks have been counted, which takes microseconds.
+//! - Q2. A chunk's true start is known when its predecessor is indexed; if a quote opened in the
+//!   middle of a field (K3) it may differ from the assumed one, and then the chunk is indexed
 //!   again.
-//! - Q3. Lines are counted from 1 in each file, from its first piece on, inside and outside of
+//! - Q3. Lines are counted from 1 in each file, from its first chunk on, inside and outside of
 //!   quotes.
 //!
 //! No state is guessed: the rows are those of one thread that reads front to back.
@@ -24,16 +24,16 @@ use crate::shares::LARGE_RECORD_BYTES;
 /// The start of a file.
 const FILE_START: Start = Start { state: QuoteState::Outside, after: Before::FieldStart };
 
-/// The chain of pieces, from which each gets its start.
+/// The chain of chunks, from which each gets its start.
 #[derive(Debug)]
 pub(crate) struct SplitChain {
     state: Mutex<ChainState>,
     changed: Condvar,
 }
 
-/// The counts of a piece before it is indexed.
+/// The counts of a chunk before it is indexed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PieceCounts {
+pub(crate) struct ChunkCounts {
     pub(crate) marks: MarkCounts,
     /// The kind of its last byte.
     pub(crate) last: Before,
@@ -41,9 +41,9 @@ pub(crate) struct PieceCounts {
     pub(crate) is_last: bool,
 }
 
-/// The start of a piece.
+/// The start of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PieceStart {
+pub(crate) struct ChunkStart {
     pub(crate) start: Start,
     /// The number of the line of its first byte.
     pub(crate) line: u64,
@@ -51,14 +51,14 @@ pub(crate) struct PieceStart {
 
 #[derive(Debug)]
 struct ChainState {
-    /// The start that follows from all pieces below `counted`.
-    assumed: PieceStart,
+    /// The start that follows from all chunks below `counted`.
+    assumed: ChunkStart,
     counted: u64,
     /// Assumed starts that were not requested yet.
-    starts: BTreeMap<u64, PieceStart>,
-    /// Counts of pieces whose predecessors are not all counted.
-    waiting: BTreeMap<u64, PieceCounts>,
-    /// The true start of piece `resolved`.
+    starts: BTreeMap<u64, ChunkStart>,
+    /// Counts of chunks whose predecessors are not all counted.
+    waiting: BTreeMap<u64, ChunkCounts>,
+    /// The true start of chunk `resolved`.
     truth: Start,
     resolved: u64,
     is_cancelled: bool,
@@ -66,7 +66,7 @@ struct ChainState {
 
 impl SplitChain {
     pub(crate) fn new() -> SplitChain {
-        let assumed = PieceStart { start: FILE_START, line: 1 };
+        let assumed = ChunkStart { start: FILE_START, line: 1 };
         let state = ChainState {
             assumed,
             counted: 0,
@@ -79,10 +79,10 @@ impl SplitChain {
         SplitChain { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Publishes a piece's counts and waits until its assumed start is known (Q1).
-    pub(crate) fn count(&self, piece: u64, counts: PieceCounts) -> Result<PieceStart> {
+    /// Publishes a chunk's counts and waits until its assumed start is known (Q1).
+    pub(crate) fn count(&self, chunk: u64, counts: ChunkCounts) -> Result<ChunkStart> {
         let mut state = self.lock();
-        state.waiting.insert(piece, counts);
+        state.waiting.insert(chunk, counts);
         while let Some(counts) = {
             let next = state.counted;
             state.waiting.remove(&next)
@@ -90,20 +90,20 @@ impl SplitChain {
             state.advance(counts);
         }
         self.changed.notify_all();
-        let mut state = self.wait(state, |state| state.starts.contains_key(&piece))?;
-        Ok(state.starts.remove(&piece).expect("waited for"))
+        let mut state = self.wait(state, |state| state.starts.contains_key(&chunk))?;
+        Ok(state.starts.remove(&chunk).expect("waited for"))
     }
 
-    /// Waits until the true start of a piece is known (Q2).
-    pub(crate) fn true_start(&self, piece: u64) -> Result<Start> {
-        let state = self.wait(self.lock(), |state| state.resolved == piece)?;
+    /// Waits until the true start of a chunk is known (Q2).
+    pub(crate) fn true_start(&self, chunk: u64) -> Result<Start> {
+        let state = self.wait(self.lock(), |state| state.resolved == chunk)?;
         Ok(state.truth)
     }
 
-    /// Publishes the state behind a piece, whose true start was known.
-    pub(crate) fn resolve(&self, piece: u64, end: Start, is_last: bool) {
+    /// Publishes the state behind a chunk, whose true start was known.
+    pub(crate) fn resolve(&self, chunk: u64, end: Start, is_last: bool) {
         let mut state = self.lock();
-        assert_eq!(state.resolved, piece, "Q2");
+        assert_eq!(state.resolved, chunk, "Q2");
         state.resolved += 1;
         state.truth = if is_last { FILE_START } else { end };
         drop(state);
@@ -132,10 +132,10 @@ impl SplitChain {
 }
 
 impl ChainState {
-    fn advance(&mut self, counts: PieceCounts) {
+    fn advance(&mut self, counts: ChunkCounts) {
         self.counted += 1;
         self.assumed = if counts.is_last {
-            PieceStart { start: FILE_START, line: 1 }
+            ChunkStart { start: FILE_START, line: 1 }
         } else {
             let flips = counts.marks.quotes % 2 == 1;
             let state = match (self.assumed.start.state, flips) {
@@ -143,19 +143,19 @@ impl ChainState {
                 (QuoteState::Inside, false) | (QuoteState::Outside, true) => QuoteState::Inside,
             };
             let line = self.assumed.line + counts.marks.line_ends;
-            PieceStart { start: Start { state, after: counts.last }, line }
+            ChunkStart { start: Start { state, after: counts.last }, line }
         };
         self.starts.insert(self.counted, self.assumed);
     }
 }
 
-/// Partial records: a record that lies in several pieces is joined by the worker that has its last
+/// Partial records: a record that lies in several chunks is joined by the worker that has its last
 /// missing part.
 ///
-/// - W1. Boundary `i` lies between pieces `i` and `i + 1`. A partial record reaches from one
+/// - W1. Boundary `i` lies between chunks `i` and `i + 1`. A partial record reaches from one
 ///   boundary to another, or begins or ends a record.
 /// - W2. Incomplete records, and complete ones that a worker has, take at most `bytes_max`
-///   together, except for one of them; parts being added are a few pieces. A worker with a complete
+///   together, except for one of them; parts being added are a few chunks. A worker with a complete
 ///   record never waits for one without.
 #[derive(Debug)]
 pub(crate) struct PartialRecords {
@@ -200,7 +200,7 @@ pub(crate) struct PartialRecord {
 /// The place at which a record begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
-    pub(crate) piece: u64,
+    pub(crate) chunk: u64,
     pub(crate) line: u64,
     pub(crate) offset: u64,
     /// True for the first record of its file.
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn starts_follow_from_parity_whatever_the_order_of_arrival() {
         let chain = SplitChain::new();
-        let counts = |quotes, line_ends, is_last| PieceCounts {
+        let counts = |quotes, line_ends, is_last| ChunkCounts {
             marks: MarkCounts { quotes, line_ends },
             last: Before::Text,
             is_last,
@@ -339,16 +339,16 @@ mod tests {
             assert_eq!(first.start, FILE_START);
             let inside = Start { state: QuoteState::Inside, after: Before::Text };
             let second = second.join().expect("no panic");
-            assert_eq!(second, PieceStart { start: inside, line: 6 });
+            assert_eq!(second, ChunkStart { start: inside, line: 6 });
             let third = third.join().expect("no panic");
-            assert_eq!(third, PieceStart { start: inside, line: 10 });
+            assert_eq!(third, ChunkStart { start: inside, line: 10 });
         });
         let next_file = chain.count(3, counts(0, 0, true)).expect("not cancelled");
-        assert_eq!(next_file, PieceStart { start: FILE_START, line: 1 }, "Q3");
+        assert_eq!(next_file, ChunkStart { start: FILE_START, line: 1 }, "Q3");
     }
 
     #[test]
-    fn a_record_of_many_pieces_is_joined_in_any_order_of_arrival() {
+    fn a_record_of_many_chunks_is_joined_in_any_order_of_arrival() {
         let parts = [(None, Some(4)), (Some(4), Some(5)), (Some(5), Some(6)), (Some(6), None)];
         let mut orders = vec![];
         for a in 0..4 {
@@ -368,7 +368,7 @@ mod tests {
             let mut whole = None;
             for part in order {
                 let (from, to) = parts[part];
-                let origin = Origin { piece: part as u64, line: 1, offset: 0, is_first: false };
+                let origin = Origin { chunk: part as u64, line: 1, offset: 0, is_first: false };
                 let bytes = vec![b"0123"[part]];
                 let (is_open, is_cut, length, open_at) = (false, false, 1, 0);
                 let part =
@@ -379,7 +379,7 @@ mod tests {
             }
             let whole = whole.expect("all parts are there");
             assert_eq!(
-                (whole.bytes.as_slice(), whole.origin.piece),
+                (whole.bytes.as_slice(), whole.origin.chunk),
                 (&b"0123"[..], 0),
                 "{order:?}"
             );

@@ -15,7 +15,7 @@ use crate::bucket::{BUCKETS_MAX, BucketPlan, PlanOptions};
 use crate::error::{Error, Result};
 use crate::faults::{FaultContext, Lines, TextPlace, place_of_quote};
 use crate::index::Structure;
-use crate::input::{InputBytes, InputFile, piece_queue};
+use crate::input::{InputBytes, InputFile, chunk_queue};
 use crate::layout::RowLayout;
 use crate::options::FileFormat;
 use crate::progress::Phase;
@@ -40,7 +40,7 @@ pub(super) fn read(
     phases.end(Phase::Setup);
     context.progress.enter(Phase::Read);
     let workers = context.options.workers.get();
-    let (reader, queue) = piece_queue(workers, context.shares.window_log_max());
+    let (reader, queue) = chunk_queue(workers, context.shares.window_log_max());
     let queue = Arc::new(queue);
     step_back(&mut inputs, &mut files);
     let paths: Vec<PathBuf> = inputs.iter().map(|file| file.input.path.clone()).collect();

@@ -565,7 +565,7 @@ fn tag_and_string(line: &str) -> [String; 2] {
 fn texts_arrive_as_the_clients_were_given_them() {
     const TAG: &str = " ,=\n\r\\";
     const STRING: &str = "\n\r\"\\";
-    const PIECES: [&str; 16] = [
+    const PARTS: [&str; 16] = [
         "a", "n", "r", "t", "\\", "\\", "\"", "\n", "\r", "\r\n", "\t", "\u{1}", " ", ",", "=",
         "\u{20ac}",
     ];
@@ -575,7 +575,7 @@ fn texts_arrive_as_the_clients_were_given_them() {
         usize::try_from(random >> 33).unwrap() % below
     };
     for _ in 0..4_000 {
-        let mut text = || (0..index(9)).map(|_| PIECES[index(PIECES.len())]).collect::<String>();
+        let mut text = || (0..index(9)).map(|_| PARTS[index(PARTS.len())]).collect::<String>();
         let (tag, string) = (text(), text());
         let tag_escaped = escaped(&tag, TAG);
         let line = format!("t,a={tag_escaped} s=\"{}\" 0\n", escaped(&string, STRING));
@@ -606,8 +606,8 @@ fn nulls_of_columns_that_lines_do_not_name_have_a_bound() {
                 of the others take more than 16777216 bytes: send fewer lines at a time";
     for cut in [sparse.len(), 1_000, 77_777] {
         let mut parser = LineParser::new(options(OnBadLine::Stop));
-        let mut pieces = sparse.as_bytes().chunks(cut);
-        let fault = pieces.find_map(|piece| parser.feed(piece, &mut Host::default()).err());
+        let mut chunks = sparse.as_bytes().chunks(cut);
+        let fault = chunks.find_map(|chunk| parser.feed(chunk, &mut Host::default()).err());
         let fault = fault.unwrap();
         assert_eq!((fault.to_string().as_str(), fault.reason.is_too_large()), (text, true), "LP1");
         assert_eq!(parser.rows(), 8_192, "LP5");
