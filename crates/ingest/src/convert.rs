@@ -3,12 +3,12 @@
 //!
 //! - V1. An unquoted empty field is NULL, and so is the given NULL text; `""` is empty text, and
 //!   NULL in a column that is not text.
-//! - V2. A field that does not parse is a fault (a parse error): its place holds 0 (or NULL text)
-//!   until the caller has decided about the fault.
+//! - V2. A field that does not parse is a parse error: its place holds 0 (or NULL text) until the
+//!   caller has decided about the error.
 //! - V3. Text is UTF-8 without NUL; input chunks that were checked as a whole need no check of each
 //!   cell.
 //!
-//! Not here: the bounds of fields (`index`, `read`), the handling of faults (`faults`).
+//! Not here: the bounds of fields (`index`, `read`), the handling of parse errors (`parse_errors`).
 
 mod digits;
 
@@ -67,7 +67,7 @@ impl<'a> RowsOfText<'a> {
 
 /// A field that did not parse.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fault {
+pub(crate) struct ParseError {
     pub(crate) row: u32,
     pub(crate) column: u32,
     pub(crate) reason: Reason,
@@ -78,7 +78,7 @@ pub(crate) struct Fault {
 pub(crate) struct Converter {
     kernel: Kernel,
     columns: Vec<ColumnParser>,
-    pub(crate) faults: Vec<Fault>,
+    pub(crate) errors: Vec<ParseError>,
 }
 
 #[derive(Debug)]
@@ -157,7 +157,7 @@ impl Converter {
                 ColumnParser { layout: column.clone(), source, kind, is_guess: false }
             })
             .collect();
-        Converter { kernel: Kernel::detect(), columns, faults: Vec::new() }
+        Converter { kernel: Kernel::detect(), columns, errors: Vec::new() }
     }
 
     /// Marks the types that are guesses: one entry for each column.
@@ -175,10 +175,11 @@ impl Converter {
         }
     }
 
-    /// Appends the rows to an empty parsed batch. Faults are added to `faults`, column by column.
+    /// Appends the rows to an empty parsed batch. Parse errors are added to `errors`, column by
+    /// column.
     pub(crate) fn convert(&mut self, rows: &RowsOfText<'_>, parsed: &mut ParsedBatch) {
         assert!(parsed.rows == 0, "Z1");
-        self.faults.clear();
+        self.errors.clear();
         parsed.rows = rows.rows.len();
         let ParsedBatch { columns, unescaped, .. } = parsed;
         for (index, (parser, into)) in self.columns.iter_mut().zip(columns).enumerate() {
@@ -187,14 +188,14 @@ impl Converter {
                 continue;
             };
             let column = u32::try_from(index).expect("limits::TABLE_COLUMNS");
-            let faults = &mut self.faults;
-            let mut cells = Cells { kernel: self.kernel, rows, source, column, faults, unescaped };
+            let errors = &mut self.errors;
+            let mut cells = Cells { kernel: self.kernel, rows, source, column, errors, unescaped };
             parser.convert(&mut cells, into);
         }
     }
 
     /// Appends rows of a text with one field each to one empty column of a parsed batch: texts that
-    /// do not come from a text file. Faults are added to `faults`.
+    /// do not come from a text file. Parse errors are added to `errors`.
     pub(crate) fn convert_column(
         &mut self,
         column: usize,
@@ -202,8 +203,8 @@ impl Converter {
         (into, unescaped): (&mut ParsedColumn, &mut Vec<u8>),
     ) {
         let number = u32::try_from(column).expect("limits::TABLE_COLUMNS");
-        let (kernel, faults) = (self.kernel, &mut self.faults);
-        let mut cells = Cells { kernel, rows, source: 0, column: number, faults, unescaped };
+        let (kernel, errors) = (self.kernel, &mut self.errors);
+        let mut cells = Cells { kernel, rows, source: 0, column: number, errors, unescaped };
         self.columns[column].convert(&mut cells, into);
     }
 
@@ -333,7 +334,7 @@ struct Cells<'a> {
     rows: &'a RowsOfText<'a>,
     source: usize,
     column: u32,
-    faults: &'a mut Vec<Fault>,
+    errors: &'a mut Vec<ParseError>,
     unescaped: &'a mut Vec<u8>,
 }
 
@@ -370,9 +371,9 @@ impl<'a> Cells<'a> {
     }
 
     #[cold]
-    fn fault(&mut self, row: usize, reason: Reason) {
+    fn add_error(&mut self, row: usize, reason: Reason) {
         let row = u32::try_from(row).expect("STRIP_ROWS");
-        self.faults.push(Fault { row, column: self.column, reason });
+        self.errors.push(ParseError { row, column: self.column, reason });
     }
 
     /// Parses every cell of an integer column: plain digits by the fast path, all others by
@@ -428,7 +429,7 @@ impl<'a> Cells<'a> {
             Field::Doubled(inner) => return self.doubled(row, inner, parse),
             Field::Bad => Reason::TextAfterQuote,
         };
-        self.fault(row, reason);
+        self.add_error(row, reason);
         T::default()
     }
 
@@ -444,7 +445,7 @@ impl<'a> Cells<'a> {
         let mut text = Vec::new();
         self.undouble(inner, &mut text);
         parse(&text).unwrap_or_else(|error| {
-            self.fault(row, Reason::Cell(error));
+            self.add_error(row, Reason::Cell(error));
             T::default()
         })
     }
@@ -673,7 +674,7 @@ impl TextColumn {
                 Field::Plain(text, _) => self.binary(cells, row, text),
                 Field::Doubled(inner) => self.doubled(cells, row, inner),
                 Field::Bad => {
-                    cells.fault(row, Reason::TextAfterQuote);
+                    cells.add_error(row, Reason::TextAfterQuote);
                     Cell::NULL
                 }
             };
@@ -686,7 +687,7 @@ impl TextColumn {
     fn cell(&mut self, cells: &mut Cells<'_>, row: usize, text: &[u8], place: Place) -> Cell {
         let is_fine = cells.rows.is_checked && text.len() <= self.bytes_fine;
         if !is_fine && let Err(error) = self.check(text) {
-            cells.fault(row, Reason::Cell(error));
+            cells.add_error(row, Reason::Cell(error));
             return Cell::NULL;
         }
         self.number(text).map_or_else(|| Cell::at(place), Cell::interned)
@@ -713,7 +714,7 @@ impl TextColumn {
         let start = cells.unescaped.len();
         if let Err(error) = parse::parse_binary(text, cells.unescaped) {
             cells.unescaped.truncate(start);
-            cells.fault(row, Reason::Cell(error));
+            cells.add_error(row, Reason::Cell(error));
             return Cell::NULL;
         }
         Cell::at(Place::Unescaped(start, cells.unescaped.len() - start))

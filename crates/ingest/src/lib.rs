@@ -32,7 +32,7 @@ mod packed;
 mod parsed_batch;
 mod convert;
 mod exact;
-mod faults;
+mod parse_errors;
 mod tally;
 mod scatter;
 mod bucket;

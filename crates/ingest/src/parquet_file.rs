@@ -3,7 +3,7 @@
 //!
 //! - PQ1. Rows have the order of files, row groups and rows: the rows of a row group are marked
 //!   with its number among all, and with the number of their batch in it.
-//! - PQ2. A value that its column cannot hold is a fault, like a bad cell of text (`cast`).
+//! - PQ2. A value that its column cannot hold is a parse error, like a bad cell of text (`cast`).
 //! - PQ3. Any bytes of a file give rows or an error that names the file, and the row group and the
 //!   column where there is one; and they take no more memory than a small multiple of the file.
 //!
@@ -35,11 +35,11 @@ use tidegate_platform::{DiskFile, Reservation};
 use tidegate_storage::segment::intern::Interner;
 
 use crate::bucket::{BUCKETS_MAX, BucketPlan, Buckets, PlanOptions};
-use crate::convert::{Converter, Fault};
+use crate::convert::{Converter, ParseError};
 use crate::error::{Error, Result};
-use crate::faults::{FaultContext, RowOrigin, shown};
 use crate::import::{BucketSetup, ImportContext, Parsed, PhaseClock, Remarks, first_error};
 use crate::layout::RowLayout;
+use crate::parse_errors::{ParseErrorHandler, RowOrigin, shown};
 use crate::parsed_batch::ParsedBatch;
 use crate::progress::{Phase, Progress};
 use crate::reject::RejectPlace;
@@ -64,7 +64,7 @@ struct ParquetJob<'a> {
     spill_policy: SpillPolicy<'a>,
     shares: Shares,
     gate: DecodeGate,
-    faults: FaultContext<'a>,
+    error_handler: ParseErrorHandler<'a>,
     progress: &'a Progress,
     cancel: &'a AtomicBool,
     stop: AtomicBool,
@@ -105,7 +105,7 @@ pub(crate) fn read(
         spill_policy: context.spill_policy(&spill),
         shares: context.shares,
         gate: DecodeGate::new(context.shares.decoded_max()),
-        faults: FaultContext {
+        error_handler: ParseErrorHandler {
             on_error: context.options.on_error,
             layout: &layout,
             unit: target.schema.time_unit(),
@@ -139,7 +139,7 @@ pub(crate) fn read(
         files.iter().try_for_each(|file| file.source.check_unchanged())?;
     }
     let (interners, reservations) = outcome?.into_iter().unzip();
-    let cells_nulled = job.faults.cells_nulled.load(Relaxed);
+    let cells_nulled = job.error_handler.cells_nulled.load(Relaxed);
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
@@ -284,7 +284,7 @@ impl<'a> Worker<'a> {
         let before = (0..group).map(|group| u64::try_from(open.rows_of(group)).unwrap_or(0));
         let mut first_row = before.fold(1, u64::saturating_add);
         let rows = u64::try_from(open.rows_of(group)).unwrap_or(0);
-        job.faults.tallies.of(file).seen.fetch_add(rows, Relaxed); // tally-1
+        job.error_handler.tallies.of(file).seen.fetch_add(rows, Relaxed); // tally-1
         let all: Vec<usize> = (0..open.columns.len()).collect();
         let flawed = |flaw| flawed(open, group, flaw);
         let bytes = open.memory_of(group, &all).bytes;
@@ -330,8 +330,8 @@ impl<'a> Worker<'a> {
             prepared.fill(rows.clone(), &mut self.converter, &mut self.parsed);
             let origin = prepared.origin(file, first + rows.start as u64, rows.start);
             self.check_ambiguous(file, &origin)?;
-            job.faults.resolve(&mut self.converter.faults, &origin, &mut self.parsed)?;
-            job.faults.tallies.of(file).add_batch(&self.parsed);
+            job.error_handler.resolve(&mut self.converter.errors, &origin, &mut self.parsed)?;
+            job.error_handler.tallies.of(file).add_batch(&self.parsed);
             self.scatterer.scatter(&self.parsed, &[]);
             text_bytes += bytes;
             if text_bytes > text_max {
@@ -357,14 +357,14 @@ impl<'a> Worker<'a> {
     /// all have been misread.
     fn check_ambiguous(&self, file: usize, origin: &dyn RowOrigin) -> Result<()> {
         let job = self.job;
-        let is_ambiguous = |fault: &&Fault| job.times.ambiguous[fault.column as usize];
-        for fault in self.converter.faults.iter().filter(is_ambiguous) {
-            let text = origin.text(fault);
+        let is_ambiguous = |error: &&ParseError| job.times.ambiguous[error.column as usize];
+        for error in self.converter.errors.iter().filter(is_ambiguous) {
+            let text = origin.text(error);
             if is_month_first(&text) {
                 return Err(Error::AmbiguousTimes {
                     path: job.files[file].path.clone(),
-                    place: origin.place(fault.row).place,
-                    column: job.layout.columns[fault.column as usize].column.name.clone(),
+                    place: origin.place(error.row).place,
+                    column: job.layout.columns[error.column as usize].column.name.clone(),
                     text: shown(&text),
                 });
             }

@@ -6,7 +6,7 @@
 //! - T2. Rows of a chunk have the order `2 * chunk`, a record that begins in it and ends later has
 //!   `2 * chunk + 1`: source ranges give rows the order of the input.
 //!
-//! Not here: the source of chunks (`input`), the handling of bad records (`faults`).
+//! Not here: the source of chunks (`input`), the handling of bad records (`parse_errors`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,12 +18,12 @@ use tidegate_storage::segment::intern::Interner;
 use crate::bucket::Buckets;
 use crate::convert::{Converter, RowPlace, RowsOfText};
 use crate::error::{Error, Result};
-use crate::faults::{FaultContext, Lines, TextOrigin, TextPlace};
 use crate::index::{Before, FieldIndex, IndexOutcome, Kernel, QuoteState, Start, Structure};
 use crate::input::{ChunkQueue, InputChunk};
 use crate::layout::RowLayout;
 use crate::multiline::LineShape;
 use crate::options::{ExtraFields, MissingFields};
+use crate::parse_errors::{Lines, ParseErrorHandler, TextOrigin, TextPlace};
 use crate::parsed_batch::{PARSED_BATCH_ROWS, ParsedBatch};
 use crate::progress::Progress;
 use crate::reject::{Reason, RejectPlace};
@@ -54,7 +54,7 @@ pub(crate) struct ReadJob<'a> {
     pub(crate) shares: Shares,
     pub(crate) buckets: &'a Arc<Buckets>,
     pub(crate) spill_policy: SpillPolicy<'a>,
-    pub(crate) faults: FaultContext<'a>,
+    pub(crate) error_handler: ParseErrorHandler<'a>,
     pub(crate) progress: &'a Progress,
     pub(crate) cancel: &'a AtomicBool,
     /// Set when a worker has failed.
@@ -208,7 +208,7 @@ impl<'a> Worker<'a> {
         let has_header = self.job.files[chunk.file].has_header;
         let first_row = if chunk.is_first { usize::from(has_header) } else { 1 };
         if chunk.is_first && has_header {
-            self.job.faults.tallies.of(chunk.file).headers.fetch_add(1, Relaxed);
+            self.job.error_handler.tallies.of(chunk.file).headers.fetch_add(1, Relaxed);
         }
         if !chunk.is_first {
             // The record comes before the rows of this chunk, whose source ranges are higher (T2).
@@ -238,7 +238,7 @@ impl<'a> Worker<'a> {
         let last = index.row_ends.last().map(|&row| index.field_ends[row as usize] as usize + 1);
         let has_rest = chunk.is_last && last.unwrap_or(0) < chunk.bytes().len();
         let seen = index.row_ends.len() as u64 + u64::from(has_rest);
-        self.job.faults.tallies.of(chunk.file).seen.fetch_add(seen, Relaxed);
+        self.job.error_handler.tallies.of(chunk.file).seen.fetch_add(seen, Relaxed);
     }
 
     /// Indexes a chunk from its true start (Q2).
@@ -331,21 +331,21 @@ impl<'a> Worker<'a> {
             return Err(self.record_over_memory(&place, is_open));
         }
         if is_too_long {
-            return Err(job.faults.record_too_long(&place, &bytes, structure));
+            return Err(job.error_handler.record_too_long(&place, &bytes, structure));
         }
         if is_open {
-            return Err(job.faults.unclosed_quote(&place, &bytes, structure));
+            return Err(job.error_handler.unclosed_quote(&place, &bytes, structure));
         }
         if is_cut || without_line_end(&bytes, structure).len() > limits::CSV_ROW_BYTES {
             job.progress.add_rows_read(1);
             let text = (bytes.as_slice(), structure.line_end);
-            return job.faults.reject_record(&place, text, Reason::RecordTooLong);
+            return job.error_handler.reject_record(&place, text, Reason::RecordTooLong);
         }
         if bytes.last() != Some(&structure.line_end) {
             bytes.push(structure.line_end);
         }
         if origin.is_first && job.files[file].has_header {
-            job.faults.tallies.of(file).headers.fetch_add(1, Relaxed);
+            job.error_handler.tallies.of(file).headers.fetch_add(1, Relaxed);
             return Ok(());
         }
         let is_large = bytes.len() >= LARGE_RECORD_BYTES;
@@ -386,7 +386,7 @@ impl<'a> Worker<'a> {
 
     #[cold]
     fn record_over_memory(&self, place: &TextPlace, is_open: bool) -> Error {
-        let path = self.job.faults.paths[place.file].clone();
+        let path = self.job.error_handler.paths[place.file].clone();
         let (max, memory) = (self.job.shares.record_max() as u64, self.job.shares.memory());
         let place = RejectPlace::Line { line: place.line, byte: place.offset };
         Error::RecordOverMemory { path, place, max, memory, is_open }
@@ -439,7 +439,7 @@ impl<'a> Worker<'a> {
                     Err(reason) => {
                         let place = stretch.lines.at(record.start);
                         let text = (&stretch.text[record], line_end);
-                        job.faults.reject_record(&place, text, reason)?;
+                        job.error_handler.reject_record(&place, text, reason)?;
                     }
                 }
             }
@@ -455,7 +455,7 @@ impl<'a> Worker<'a> {
     fn count(&self, stretch: &Stretch<'_>, counts: &StretchCounts) {
         let job = self.job;
         job.progress.add_rows_read(counts.records);
-        let tally = job.faults.tallies.of(self.file);
+        let tally = job.error_handler.tallies.of(self.file);
         tally.blank.fetch_add(counts.blank, Relaxed);
         tally.blank_rows.fetch_add(counts.blank_rows, Relaxed);
         let line = |start: usize| stretch.lines.at(start).line;
@@ -485,7 +485,7 @@ impl<'a> Worker<'a> {
         let TextPlace { line, offset, .. } = stretch.lines.at(record.start);
         let place = RejectPlace::Line { line, byte: offset };
         let joined = Joined { place, field: field.unwrap_or(0), lines };
-        self.job.faults.tallies.of(self.file).add_joined(joined);
+        self.job.error_handler.tallies.of(self.file).add_joined(joined);
     }
 
     /// Checks a file whose lines end with CR: an LF outside of quotes ends a line as well, and the
@@ -503,7 +503,7 @@ impl<'a> Worker<'a> {
             let is_quoted = quote.is_some() && text.first().copied() == quote;
             if let (false, Some(at)) = (is_quoted, memchr::memchr(b'\n', text)) {
                 let TextPlace { file, line, offset } = stretch.lines.at(start + at);
-                let path = self.job.faults.paths[file].clone();
+                let path = self.job.error_handler.paths[file].clone();
                 let place = RejectPlace::Line { line, byte: offset };
                 return Err(Error::MixedLineEnds { path, place });
             }
@@ -565,8 +565,8 @@ impl<'a> Worker<'a> {
         let (lines, structure) = (&stretch.lines, &job.files[self.file].structure);
         let has_lines = stretch.has_lines;
         let origin = TextOrigin { rows: &rows, sources, lines, structure, has_lines, ambiguous };
-        job.faults.resolve(&mut self.converter.faults, &origin, &mut self.parsed)?;
-        job.faults.tallies.of(self.file).add_batch(&self.parsed);
+        job.error_handler.resolve(&mut self.converter.errors, &origin, &mut self.parsed)?;
+        job.error_handler.tallies.of(self.file).add_batch(&self.parsed);
         self.scatterer.scatter(&self.parsed, stretch.text);
         self.rows.clear();
         Ok(())

@@ -78,7 +78,7 @@ pub(crate) struct Joined {
 }
 
 impl FileTally {
-    /// Counts the rows of a parsed batch after its faults were handled.
+    /// Counts the rows of a parsed batch after its parse errors were handled.
     pub(crate) fn add_batch(&self, parsed: &ParsedBatch) {
         self.rows.fetch_add((parsed.rows - parsed.rejected.len()) as u64, Relaxed);
     }

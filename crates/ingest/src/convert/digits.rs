@@ -5,7 +5,7 @@
 //!   Fields that are not plain are left to the parser of the type, which supports all forms.
 //! - PD2. Both ways read the same number wherever both call a field plain.
 //!
-//! Not here: quotes, NULL and faults, which the caller handles.
+//! Not here: quotes, NULL and parse errors, which the caller handles.
 
 #![expect(unsafe_code, reason = "vector instructions that were detected, and their gathers")]
 

@@ -18,10 +18,10 @@ use tidegate_model::{Column, ColumnType, Schema};
 use super::ImportContext;
 use super::setup::{self, SampledFile, TargetSchema};
 use crate::error::{Error, Result};
-use crate::faults::{Lines, TextPlace, shown};
 use crate::index::Structure;
 use crate::multiline::{Kind, LineShape};
 use crate::options::{ColumnSource, ExtraFields, FileFormat, ImportOptions, MissingFields, Quote};
+use crate::parse_errors::{Lines, TextPlace, shown};
 use crate::read::TextFile;
 use crate::sniff::{
     self, Dialect, Evidence, FirstLine, HeaderFound, Inferred, Like, LineEnd, Look, NoTimes,

@@ -13,11 +13,11 @@ use super::setup::{QuoteEnd, SampledFile};
 use super::{BucketSetup, ImportContext, Parsed, PhaseClock, Remarks, first_error};
 use crate::bucket::{BUCKETS_MAX, BucketPlan, PlanOptions};
 use crate::error::{Error, Result};
-use crate::faults::{FaultContext, Lines, TextPlace, place_of_quote};
 use crate::index::Structure;
 use crate::input::{InputBytes, InputFile, chunk_queue};
 use crate::layout::RowLayout;
 use crate::options::FileFormat;
+use crate::parse_errors::{Lines, ParseErrorHandler, TextPlace, place_of_quote};
 use crate::progress::Phase;
 use crate::read::{self, ReadJob, TextFile};
 use crate::sniff::open_quote;
@@ -62,7 +62,7 @@ pub(super) fn read(
         shares: context.shares,
         buckets: &buckets,
         spill_policy: context.spill_policy(&spill),
-        faults: FaultContext {
+        error_handler: ParseErrorHandler {
             on_error: context.options.on_error,
             layout: &layout,
             unit: target.schema.time_unit(),
@@ -91,7 +91,7 @@ pub(super) fn read(
     let (interners, reservations) = outcome?.into_iter().unzip();
     reader.join().map_err(|_| Error::WorkerPanicked)?;
     assert!(job.partial_records.is_empty(), "T1 of `read`: every record was whole in the end");
-    let cells_nulled = job.faults.cells_nulled.load(Relaxed);
+    let cells_nulled = job.error_handler.cells_nulled.load(Relaxed);
     check_guesses(context, &files, &tallies)?;
     let notes = [notes, notes_of_rows(context, &files, (&layout, &tallies))?].concat();
     phases.end(Phase::Read);

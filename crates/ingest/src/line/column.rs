@@ -12,8 +12,8 @@ use tidegate_model::{ColumnType, TextLength};
 use tidegate_storage::segment::intern::Interner;
 use tidegate_storage::{BatchColumn, BatchTexts, BatchValues};
 
-use super::fault::Misfit;
 use super::form::{Cell, Form};
+use super::parse_error::Misfit;
 use crate::parse::{self, CellError};
 
 /// The number of a tag without text, and of a symbol that is NULL.

@@ -2,7 +2,7 @@
 //!
 //! - LX1. The end depends on the bytes from the first byte of the line on and on nothing else: not
 //!   on how they were split on arrival, and not on the error in the line.
-//! - LX2. A line without fault ends where its parser ends.
+//! - LX2. A line without parse errors ends where its parser ends.
 //!
 //! A newline ends a line unless a backslash stands before it (in names, keys and tags), or it is in
 //! a string. A string begins with a quote behind the `=` of a field, and nowhere else; so a text in

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use tidegate_model::{ColumnType, TimeUnit, limits};
 
-use super::fault::Misfit;
+use super::parse_error::Misfit;
 use crate::parse::{self, CellError, trimmed};
 use crate::timestamp::{EpochUnit, TimestampFormat, TimestampParser, parse_date};
 

@@ -19,8 +19,8 @@ use memchr::{memchr, memchr_iter};
 use tidegate_model::{TimeUnit, is_system_table, limits};
 
 use super::extent::Extent;
-use super::fault::{Fault, NameError, RAW_BYTES, Reason, shown};
 use super::key::NO_KEY;
+use super::parse_error::{NameError, ParseError, RAW_BYTES, Reason, shown};
 use super::parts::{
     Row, Step, Stop, fields, instant_of, out_of_range, part_end, spaces, tag_cell, time,
 };
@@ -64,9 +64,9 @@ pub struct LineParser {
     extent: Extent,
     /// True if everything up to the next newline belongs to a line that was too long.
     is_skipping: bool,
-    faults: Vec<Fault>,
+    errors: Vec<ParseError>,
     rejected: u64,
-    /// The number of faults for each `Reason::kind`, of which there are few.
+    /// The number of parse errors for each `Reason::kind`, of which there are few.
     kinds: Vec<(&'static str, u64)>,
     row: Row,
 }
@@ -92,7 +92,7 @@ impl LineParser {
             tail: Vec::new(),
             extent: Extent::new(),
             is_skipping: false,
-            faults: Vec::new(),
+            errors: Vec::new(),
             rejected: 0,
             kinds: Vec::new(),
             row: Row::default(),
@@ -110,7 +110,7 @@ impl LineParser {
     /// # Errors
     /// The first bad line, if lines are not skipped. The lines before it have become rows; after
     /// the error only `take` and `restart` may be called.
-    pub fn feed(&mut self, bytes: &[u8], host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
+    pub fn feed(&mut self, bytes: &[u8], host: &mut dyn LineHost) -> Result<(), Box<ParseError>> {
         let mut bytes = self.skip(bytes);
         while !self.tail.is_empty() && !bytes.is_empty() {
             let end = self.extent.advance(bytes);
@@ -133,7 +133,7 @@ impl LineParser {
     ///
     /// # Errors
     /// As `feed`.
-    pub fn finish(&mut self, host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
+    pub fn finish(&mut self, host: &mut dyn LineHost) -> Result<(), Box<ParseError>> {
         self.end(LastLine::Whole, host)
     }
 
@@ -142,11 +142,11 @@ impl LineParser {
     ///
     /// # Errors
     /// As `feed`.
-    pub fn cut(&mut self, host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
+    pub fn cut(&mut self, host: &mut dyn LineHost) -> Result<(), Box<ParseError>> {
         self.end(LastLine::Cut, host)
     }
 
-    fn end(&mut self, last: LastLine, host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
+    fn end(&mut self, last: LastLine, host: &mut dyn LineHost) -> Result<(), Box<ParseError>> {
         let mut is_ended = false;
         while !self.tail.is_empty() {
             let open = self.extent.open_string();
@@ -205,8 +205,8 @@ impl LineParser {
         rows
     }
 
-    /// Removes rows, faults and the kept line, and counts lines from 1 again, for another text.
-    /// Caches stay.
+    /// Removes rows, parse errors and the kept line, and counts lines from 1 again, for another
+    /// text. Caches stay.
     pub fn restart(&mut self) {
         self.take();
         self.line = 1;
@@ -214,7 +214,7 @@ impl LineParser {
         self.tail.clear();
         self.extent = Extent::new();
         self.is_skipping = false;
-        self.faults.clear();
+        self.errors.clear();
         self.rejected = 0;
         self.kinds.clear();
     }
@@ -244,8 +244,8 @@ impl LineParser {
     }
 
     /// Takes the bad lines since the last call: the first `limits::LINE_FAULTS`, and their number.
-    pub fn take_faults(&mut self) -> (Vec<Fault>, u64) {
-        (std::mem::take(&mut self.faults), std::mem::take(&mut self.rejected))
+    pub fn take_errors(&mut self) -> (Vec<ParseError>, u64) {
+        (std::mem::take(&mut self.errors), std::mem::take(&mut self.rejected))
     }
 
     /// Takes the number of bad lines since the last call, for each [`Reason::kind`].
@@ -290,7 +290,7 @@ impl LineParser {
         self.extent.advance(bytes);
     }
 
-    fn read_tail(&mut self, host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
+    fn read_tail(&mut self, host: &mut dyn LineHost) -> Result<(), Box<ParseError>> {
         let tail = std::mem::take(&mut self.tail);
         let end = self.read(&tail, host)?;
         if end == 0 {
@@ -307,7 +307,7 @@ impl LineParser {
     }
 
     /// Parses complete lines. Returns the start of the first incomplete one.
-    fn read(&mut self, text: &[u8], host: &mut dyn LineHost) -> Result<usize, Box<Fault>> {
+    fn read(&mut self, text: &[u8], host: &mut dyn LineHost) -> Result<usize, Box<ParseError>> {
         let mut at = 0;
         while at < text.len() {
             let result = match text[at] {
@@ -353,7 +353,7 @@ impl LineParser {
         text: &[u8],
         start: usize,
         result: Step<usize>,
-    ) -> Result<Option<usize>, Box<Fault>> {
+    ) -> Result<Option<usize>, Box<ParseError>> {
         self.roll_back();
         self.row.has_newlines = false;
         let max = self.options.max_line_bytes;
@@ -363,7 +363,7 @@ impl LineParser {
         let window = &rest[..rest.len().min(max + 1)];
         let end = extent.advance(window);
         match (end, result) {
-            (Some(end), Err(Stop::Fault(reason))) => {
+            (Some(end), Err(Stop::ParseError(reason))) => {
                 self.reject(&rest[..end - 1], *reason)?;
                 self.line += newlines(&rest[..end]);
                 Ok(Some(start + end))
@@ -405,8 +405,8 @@ impl LineParser {
         self.active.retain(|&other| other != number);
     }
 
-    fn reject(&mut self, line: &[u8], reason: Reason) -> Result<(), Box<Fault>> {
-        let is_kept = self.faults.len() < limits::LINE_FAULTS;
+    fn reject(&mut self, line: &[u8], reason: Reason) -> Result<(), Box<ParseError>> {
+        let is_kept = self.errors.len() < limits::LINE_FAULTS;
         self.rejected += 1;
         match self.kinds.iter_mut().find(|(kind, _)| *kind == reason.kind()) {
             Some((_, count)) => *count += 1,
@@ -416,11 +416,11 @@ impl LineParser {
             return Ok(());
         }
         let raw = line[..line.len().min(RAW_BYTES)].to_vec();
-        let fault = Fault { line: self.line, table: table_of(line), raw, reason };
+        let error = ParseError { line: self.line, table: table_of(line), raw, reason };
         match self.options.on_bad_line {
-            OnBadLine::Stop => Err(Box::new(fault)),
+            OnBadLine::Stop => Err(Box::new(error)),
             OnBadLine::Skip => {
-                self.faults.push(fault);
+                self.errors.push(error);
                 Ok(())
             }
         }

@@ -8,9 +8,9 @@ use memchr::memchr;
 use tidegate_model::TimeUnit;
 use tidegate_storage::BatchValues;
 
-use super::fault::{Reason, shown};
 use super::form::{self, Form, form_of};
 use super::key::{KeyMatch, NO_KEY};
+use super::parse_error::{Reason, shown};
 use super::scan::{self, KeyEnd};
 use super::series::TagCell;
 use super::table::Table;
@@ -36,13 +36,13 @@ pub(super) struct Row {
 pub(super) enum Stop {
     /// The text ends before the line.
     Incomplete,
-    /// A fault, boxed so that a successful step returns in registers.
-    Fault(Box<Reason>),
+    /// A parse error, boxed so that a successful step returns in registers.
+    ParseError(Box<Reason>),
 }
 
 impl From<Reason> for Stop {
     fn from(reason: Reason) -> Stop {
-        Stop::Fault(Box::new(reason))
+        Stop::ParseError(Box::new(reason))
     }
 }
 

@@ -17,8 +17,8 @@ use tidegate_model::{ColumnType, Schema, TimeUnit, limits};
 use tidegate_storage::{BatchColumn, BatchValues, RowBatch};
 
 use super::LineOptions;
-use super::fault::{Fault, Misfit, RAW_BYTES, Reason, shown};
 use super::form::{Cell, Form};
+use super::parse_error::{Misfit, ParseError, RAW_BYTES, Reason, shown};
 use super::table::Table;
 use crate::timestamp::EpochUnit;
 
@@ -44,8 +44,8 @@ pub struct TableRows {
 pub struct Converted {
     /// The rows that fit; `None` if there are none.
     pub rows: Option<TableRows>,
-    /// The faults of the first rows that do not fit.
-    pub faults: Vec<Fault>,
+    /// The parse errors of the first rows that do not fit.
+    pub errors: Vec<ParseError>,
     /// The number of rows that do not fit.
     pub rejected: u64,
 }
@@ -64,14 +64,14 @@ impl TableRows {
     #[must_use]
     pub fn convert(&self, schema: Option<Arc<Schema>>, options: &LineOptions) -> Converted {
         let mut table = Table::new(&self.table);
-        let mut converted = Converted { rows: None, faults: Vec::new(), rejected: 0 };
+        let mut converted = Converted { rows: None, errors: Vec::new(), rejected: 0 };
         let begun = table.begin(schema, options);
         let mut text = Vec::new();
         if begun.is_ok() {
             let (_, columns) = self.rows.columns().split_last().expect("designated");
             for column in columns {
-                // Columns keep their order. An invalid column is a fault of the rows that have a
-                // value in it.
+                // Columns keep their order. An invalid column is a parse error of the rows that
+                // have a value in it.
                 drop(table.column_of(&column.name, options));
             }
         }
@@ -85,10 +85,10 @@ impl TableRows {
                 table.roll_back();
             }
             converted.rejected += 1;
-            if converted.faults.len() < limits::LINE_FAULTS {
+            if converted.errors.len() < limits::LINE_FAULTS {
                 let raw = self.shown_row(row);
                 let table = Some(self.table.clone());
-                converted.faults.push(Fault { line: self.line(row), table, raw, reason });
+                converted.errors.push(ParseError { line: self.line(row), table, raw, reason });
             }
         }
         converted.rows = table.take(self.first_line);

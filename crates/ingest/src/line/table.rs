@@ -17,9 +17,9 @@ use tidegate_storage::{BatchColumn, BatchValues, RowBatch};
 
 use super::LineOptions;
 use super::column::{Column, NULL_CODE};
-use super::fault::{Misfit, NameError, Reason, shown};
 use super::form::{Cell, Form};
 use super::key::Keys;
+use super::parse_error::{Misfit, NameError, Reason, shown};
 use super::rows::TableRows;
 use super::scan;
 use crate::parse::CellError;

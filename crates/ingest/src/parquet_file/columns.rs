@@ -13,9 +13,9 @@ use tidegate_model::types::Physical;
 use tidegate_model::{ColumnType, TimeUnit, limits};
 use tidegate_storage::segment::arrow_type;
 
-use crate::convert::{Converter, Fault, RowPlace, RowsOfText};
-use crate::faults::{RecordPlace, RowOrigin};
+use crate::convert::{Converter, ParseError, RowPlace, RowsOfText};
 use crate::parse::{CellError, POWERS_OF_TEN};
+use crate::parse_errors::{RecordPlace, RowOrigin};
 use crate::parsed_batch::{Cell, PARSED_BATCH_ROWS, ParsedBatch, ParsedColumn, Place, Values};
 use crate::reject::{Reason, RejectPlace};
 use crate::timestamp::EpochUnit;
@@ -218,7 +218,7 @@ impl PreparedBatch<'_> {
         arrays.map(of).sum()
     }
 
-    /// Appends rows to an empty parsed batch. Faults are added to those of the converter.
+    /// Appends rows to an empty parsed batch. Parse errors are added to those of the converter.
     pub(super) fn fill(
         &self,
         rows: Range<usize>,
@@ -226,7 +226,7 @@ impl PreparedBatch<'_> {
         parsed: &mut ParsedBatch,
     ) {
         assert!(parsed.rows == 0, "Z1");
-        converter.faults.clear();
+        converter.errors.clear();
         parsed.rows = rows.len();
         let ParsedBatch { columns, unescaped, .. } = parsed;
         for (index, (column, into)) in self.columns.iter().zip(columns).enumerate() {
@@ -268,10 +268,10 @@ impl FillColumn<'_> {
     }
 
     #[cold]
-    fn fault(&mut self, row: usize, error: CellError) {
+    fn add_error(&mut self, row: usize, error: CellError) {
         let narrow = |value: usize| u32::try_from(value).expect("a parsed batch is small");
         let (row, column) = (narrow(row), narrow(self.index));
-        self.converter.faults.push(Fault { row, column, reason: Reason::Cell(error) });
+        self.converter.errors.push(ParseError { row, column, reason: Reason::Cell(error) });
     }
 
     /// Copies decimals after a check: in a damaged file they may have more digits than it declares.
@@ -286,7 +286,7 @@ impl FillColumn<'_> {
             let is_within = own.unsigned_abs() < bound;
             values.push(if is_within { own.cast_unsigned() } else { 0 });
             if !is_within {
-                self.fault(row, CellError::OutOfRange);
+                self.add_error(row, CellError::OutOfRange);
             }
         }
     }
@@ -306,7 +306,7 @@ impl FillColumn<'_> {
             let instant = if array.is_null(row) { Some(0) } else { instant };
             values.push(instant.unwrap_or(0).cast_unsigned());
             if instant.is_none() {
-                self.fault(row, CellError::TimeOutOfRange);
+                self.add_error(row, CellError::TimeOutOfRange);
             }
         }
     }
@@ -338,7 +338,7 @@ impl FillColumn<'_> {
             let cell = match scalar.map(Scalar::text).transpose() {
                 Ok(text) => self.cell(row, text.as_deref().map(str::as_bytes)),
                 Err(error) => {
-                    self.fault(row, error);
+                    self.add_error(row, error);
                     Cell::NULL
                 }
             };
@@ -360,7 +360,7 @@ impl FillColumn<'_> {
         let Some(text) = text else { return Cell::NULL };
         let column = self.converter.text_column(self.index).expect("a text column");
         if let Err(error) = column.check(text) {
-            self.fault(row, error);
+            self.add_error(row, error);
             return Cell::NULL;
         }
         match column.number(text) {
@@ -389,7 +389,7 @@ impl FillColumn<'_> {
                 Some((_, Some(cell))) => cell,
                 Some((key, None)) => {
                     let cell = self.cell(row, Some(texts.value(key)));
-                    // A text that is a fault is a fault in every row.
+                    // A text that does not parse is an error in every row.
                     if let Some(known) = known.get_mut(key).filter(|_| cell != Cell::NULL) {
                         *known = Some(cell);
                     }
@@ -460,7 +460,7 @@ impl Put<'_, '_> {
             let value = match scalar.map(&cast) {
                 Some(Ok(value)) => value,
                 Some(Err(error)) => {
-                    self.column.fault(row, error);
+                    self.column.add_error(row, error);
                     T::default()
                 }
                 None => {
@@ -697,10 +697,10 @@ impl RowOrigin for BatchOrigin<'_> {
         RecordPlace { file: self.file, place: RejectPlace::Row(row) }
     }
 
-    fn text(&self, fault: &Fault) -> Cow<'_, [u8]> {
-        let column = self.batch.columns[fault.column as usize].as_ref();
+    fn text(&self, error: &ParseError) -> Cow<'_, [u8]> {
+        let column = self.batch.columns[error.column as usize].as_ref();
         let text = column.and_then(|(array, cast)| {
-            let value = array.slice(self.start + fault.row as usize, 1);
+            let value = array.slice(self.start + error.row as usize, 1);
             let scalar = scalars(&value, cast.kind).pop().flatten()?;
             Some(match scalar {
                 Scalar::Bytes(text) if cast.kind == Kind::Text => text.to_vec(),

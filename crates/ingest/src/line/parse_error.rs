@@ -1,6 +1,6 @@
-//! Faults: the reasons why lines were refused.
+//! Parse errors: the reasons why lines were refused.
 //!
-//! - LF1. A fault names the physical line where its line begins, and has at most the first
+//! - LF1. A parse error names the physical line where its line begins, and has at most the first
 //!   `RAW_BYTES` bytes of it; a message has at most `limits::LINE_MESSAGE_BYTES`.
 
 use std::fmt;
@@ -18,7 +18,7 @@ const SHOWN_BYTES: usize = 160;
 
 /// A line that was refused.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fault {
+pub struct ParseError {
     /// The number of its first physical line, counted from 1.
     pub line: u64,
     /// Its table, as far as the name was parsed.
@@ -29,7 +29,7 @@ pub struct Fault {
     pub reason: Reason,
 }
 
-impl Fault {
+impl ParseError {
     /// The column at fault, if there is one.
     #[must_use]
     pub fn column(&self) -> Option<&str> {
@@ -37,7 +37,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.reason)
     }
@@ -256,7 +256,7 @@ mod tests {
             value: long,
             why: Misfit::Cell(CellError::TimeOfDayInDate),
         };
-        let fault = Fault { line: u64::MAX, table: None, raw: Vec::new(), reason };
-        assert!(fault.to_string().len() <= limits::LINE_MESSAGE_BYTES, "LF1");
+        let error = ParseError { line: u64::MAX, table: None, raw: Vec::new(), reason };
+        assert!(error.to_string().len() <= limits::LINE_MESSAGE_BYTES, "LF1");
     }
 }
