@@ -24,14 +24,14 @@ use tidegate_model::{ColumnType, Schema, TimeUnit, limits};
 
 mod parser;
 mod parts;
-mod series;
-mod key;
+mod series_cache;
+mod key_cache;
 mod scan;
-mod form;
+mod value_syntax;
 mod table;
 mod column;
 mod rows;
-mod extent;
+mod line_end;
 mod parse_error;
 
 pub use parse_error::{Misfit, NameError, ParseError, Reason};

@@ -98,13 +98,13 @@ pub enum Reason {
     NoSuchColumn { column: String },
     #[error("table '{table}' has no designated timestamp")]
     NoDesignatedTimestamp { table: String },
-    #[error("{form} '{value}' cannot go into column '{column}' of type {}: {why}", .ty.sql())]
-    Lossy { column: String, ty: ColumnType, form: &'static str, value: String, why: Misfit },
+    #[error("{kind} '{value}' cannot go into column '{column}' of type {}: {why}", .ty.sql())]
+    Lossy { column: String, ty: ColumnType, kind: &'static str, value: String, why: Misfit },
     #[error(
-        "{form} '{value}' creates no column '{column}': {}",
+        "{kind} '{value}' creates no column '{column}': {}",
         "integers of 256 bits are not supported"
     )]
-    NoTypeFor { column: String, form: &'static str, value: String },
+    NoTypeFor { column: String, kind: &'static str, value: String },
     #[error("tag '{column}' has the name of the designated timestamp")]
     TimeAsTag { column: String },
 }
@@ -252,7 +252,7 @@ mod tests {
         let reason = Reason::Lossy {
             column: long.clone(),
             ty: ColumnType::Decimal { precision: 38, scale: 38 },
-            form: "timestamp",
+            kind: "timestamp",
             value: long,
             why: Misfit::Cell(CellError::TimeOfDayInDate),
         };

@@ -118,7 +118,7 @@ fn creates(text: &str) {
 }
 
 #[test]
-fn every_form_creates_its_type() {
+fn every_kind_of_value_creates_its_type() {
     creates("12i -> BIGINT 12; +12i -> BIGINT 12; 12u -> UBIGINT 12");
     creates("-9223372036854775808i -> BIGINT -9223372036854775808");
     creates("18446744073709551615u -> UBIGINT 18446744073709551615");
@@ -141,7 +141,7 @@ fn every_form_creates_its_type() {
 
 #[test]
 fn what_a_new_column_cannot_hold_is_refused() {
-    for (value, form, ty, why) in [
+    for (value, kind, ty, why) in [
         ("9223372036854775808i", "integer", "BIGINT", "out of range"),
         ("-1u", "integer", "UBIGINT", "out of range"),
         ("1e400", "number", "DOUBLE", "out of range"),
@@ -149,7 +149,7 @@ fn what_a_new_column_cannot_hold_is_refused() {
     ] {
         let shown = value.trim_end_matches(['i', 'u', 'd']);
         creates(&format!(
-            "{value} -> line 1: {form} '{shown}' cannot go into column 'x' of type {ty}: {why}"
+            "{value} -> line 1: {kind} '{shown}' cannot go into column 'x' of type {ty}: {why}"
         ));
     }
     creates(
