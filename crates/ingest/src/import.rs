@@ -183,7 +183,7 @@ pub(crate) struct Parsed {
     pub(crate) spill: SpillFile,
     pub(crate) interners: Vec<Vec<Interner>>,
     /// The part of the budget that interners hold, until rows are in segments.
-    pub(crate) reservations: Vec<Reservation>,
+    pub(crate) reserved: Vec<Reservation>,
     pub(crate) cells_nulled: u64,
     pub(crate) tallies: Tallies,
     pub(crate) remarks: Remarks,
@@ -292,7 +292,7 @@ impl ImportContext<'_> {
 
     /// Builds segments of the buckets and commits.
     fn finish(&self, parsed: Parsed, mut phases: PhaseClock<'_>) -> Result<ImportSummary> {
-        let Parsed { txn, buckets, spill, interners, reservations, cells_nulled, tallies, remarks } =
+        let Parsed { txn, buckets, spill, interners, reserved, cells_nulled, tallies, remarks } =
             parsed;
         tallies.check()?;
         let Remarks { created_table, header, notes } = remarks;
@@ -310,10 +310,10 @@ impl ImportContext<'_> {
         let schema = Arc::clone(txn.schema());
         let texts = InternedTexts {
             interners: &interners,
-            bytes: reservations.iter().map(Reservation::bytes).sum(),
+            bytes: reserved.iter().map(Reservation::bytes).sum(),
         };
         let written = self.build_segments(&txn, &buckets, &spill, &texts)?;
-        drop(reservations);
+        drop(reserved);
         phases.end(Phase::Build);
         self.check_cancelled()?;
         self.progress.enter(Phase::Commit);

@@ -138,14 +138,14 @@ pub(crate) fn read(
         // A change of a file explains any other error in it.
         files.iter().try_for_each(|file| file.source.check_unchanged())?;
     }
-    let (interners, reservations) = outcome?.into_iter().unzip();
+    let (interners, reserved) = outcome?.into_iter().unzip();
     let cells_nulled = job.error_handler.cells_nulled.load(Relaxed);
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
     }
     let remarks = Remarks { created_table: !target.exists, header: None, notes };
-    Ok(Parsed { txn, buckets, spill, interners, reservations, cells_nulled, tallies, remarks })
+    Ok(Parsed { txn, buckets, spill, interners, reserved, cells_nulled, tallies, remarks })
 }
 
 /// The bounds of the buckets, from the statistics of the row groups: their rows are assumed to be

@@ -88,7 +88,7 @@ pub(super) fn read(
         // A change of an input explains any other error in it.
         inputs.iter().try_for_each(InputFile::check_unchanged)?;
     }
-    let (interners, reservations) = outcome?.into_iter().unzip();
+    let (interners, reserved) = outcome?.into_iter().unzip();
     reader.join().map_err(|_| Error::WorkerPanicked)?;
     assert!(job.partial_records.is_empty(), "T1 of `read`: every record was whole in the end");
     let cells_nulled = job.error_handler.cells_nulled.load(Relaxed);
@@ -99,7 +99,7 @@ pub(super) fn read(
         return Err(Error::NoRecords { path: context.source_name() });
     }
     let remarks = Remarks { created_table: !target.exists, header, notes };
-    Ok(Parsed { txn, buckets, spill, interners, reservations, cells_nulled, tallies, remarks })
+    Ok(Parsed { txn, buckets, spill, interners, reserved, cells_nulled, tallies, remarks })
 }
 
 /// Runs the workers; returns their interners, and the parts of the budget that these hold.

@@ -163,7 +163,7 @@ fn what_a_new_column_cannot_hold_is_refused() {
 }
 
 #[test]
-fn what_has_no_form_is_refused() {
+fn invalid_syntax_is_refused() {
     for value in [
         "x", "tr", "yes", "1i2", "i", "u", "n", "1.5i", "1e3i", "--1", "1..2", "0x", "0xgi", "1_0",
         "1,5", "'a'", "\"a\"b", "\t1", "1\t", "+1n", "1 ,5", "0b1", "\u{661}",
