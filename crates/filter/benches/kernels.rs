@@ -5,8 +5,8 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_filter::kernel::{CodeRange, CodeTest, select};
 use tidegate_filter::{
-    Adapt, ArithmeticOp, CompareOp, Context, Expr, Filter, JitCache, Level, LowerCache, NoSymbols,
-    Request, roofline,
+    AdaptiveOrder, ArithmeticOp, CompareOp, Context, Expr, Filter, JitCache, Level, LowerCache,
+    NoSymbols, Request, roofline,
 };
 use tidegate_model::{Codes, ColumnSlice, ColumnType, Encoded, PageFrame, Value};
 
@@ -129,8 +129,8 @@ fn filters(c: &mut Criterion) {
         let lowered = filter.lower(&frame, &context).expect("whole");
         let request = Request { first: 0, end: FRAME_ROWS, live: None, stop: &|| false };
         group.bench_function(BenchmarkId::new("count", name), |b| {
-            let mut adapt = Adapt::new();
-            b.iter(|| lowered.count(&request, &mut adapt).expect("no errors"));
+            let mut adaptive = AdaptiveOrder::new();
+            b.iter(|| lowered.count(&request, &mut adaptive).expect("no errors"));
         });
     }
     group.finish();

@@ -25,7 +25,7 @@ use crate::jit::JitPlan;
 use crate::kernel::{self, Level, load_words};
 use crate::lower::{Kernel, Part, Plan, Select};
 use crate::selection::{SELECTION_WORDS, Selection, ZONE_ROWS, ZONE_WORDS, bits};
-use crate::statistics::{Adapt, Method};
+use crate::statistics::{AdaptiveOrder, Method};
 use crate::zones::Verdict;
 
 /// A filter for one page frame.
@@ -75,7 +75,7 @@ struct Work<'w> {
     words: &'w mut [u64; SELECTION_WORDS],
     /// The number of rows that each zone has left.
     counts: [usize; FRAME_ZONES],
-    adapt: &'w mut Adapt,
+    adaptive: &'w mut AdaptiveOrder,
     stop: &'w dyn Fn() -> bool,
 }
 
@@ -122,8 +122,8 @@ impl<'a> FrameFilter<'a> {
         self.plans.iter().all(|plan| matches!(plan, Plan::All))
     }
 
-    /// Replaces `selection` by the selected rows, and returns their number. `adapt` belongs to the
-    /// filter.
+    /// Replaces `selection` by the selected rows, and returns their number. `adaptive` belongs to
+    /// the filter.
     ///
     /// # Errors
     /// If `stop` returns true, if a conjunct fails for a row (F1), or if the page frame is damaged.
@@ -133,11 +133,11 @@ impl<'a> FrameFilter<'a> {
     pub fn evaluate(
         &self,
         request: &Request<'_>,
-        adapt: &mut Adapt,
+        adaptive: &mut AdaptiveOrder,
         selection: &mut Selection,
     ) -> Result<usize> {
         selection.clear();
-        self.run(request, adapt, selection.words_mut())
+        self.run(request, adaptive, selection.words_mut())
     }
 
     /// Counts the selected rows, without storing them.
@@ -147,15 +147,15 @@ impl<'a> FrameFilter<'a> {
     ///
     /// # Panics
     /// As `evaluate`.
-    pub fn count(&self, request: &Request<'_>, adapt: &mut Adapt) -> Result<usize> {
-        self.run(request, adapt, &mut [0; SELECTION_WORDS])
+    pub fn count(&self, request: &Request<'_>, adaptive: &mut AdaptiveOrder) -> Result<usize> {
+        self.run(request, adaptive, &mut [0; SELECTION_WORDS])
     }
 
     /// Sets the bits of the selected rows; all of `words` are 0 at first.
     fn run(
         &self,
         request: &Request<'_>,
-        adapt: &mut Adapt,
+        adaptive: &mut AdaptiveOrder,
         words: &mut [u64; SELECTION_WORDS],
     ) -> Result<usize> {
         let Request { first, end, live, .. } = *request;
@@ -166,7 +166,7 @@ impl<'a> FrameFilter<'a> {
             let none = self.plans.iter().position(|plan| matches!(plan, Plan::None));
             for zone in zones.filter(|_| first < end) {
                 let rows = end.min((zone + 1) * ZONE_ROWS) - first.max(zone * ZONE_ROWS);
-                adapt.note(none.unwrap_or(0), Method::Skipped, rows, 0);
+                adaptive.record(none.unwrap_or(0), Method::Skipped, rows, 0);
             }
             return Ok(0);
         }
@@ -174,8 +174,8 @@ impl<'a> FrameFilter<'a> {
         if let Some(live) = live {
             words.iter_mut().zip(live).for_each(|(word, live)| *word &= live);
         }
-        let order = self.order(adapt);
-        let mut work = Work { words, counts: [0; FRAME_ZONES], adapt, stop: request.stop };
+        let order = self.conjunct_order(adaptive);
+        let mut work = Work { words, counts: [0; FRAME_ZONES], adaptive, stop: request.stop };
         for zone in zones {
             work.counts[zone] = count(work.zone(zone));
         }
@@ -203,17 +203,17 @@ impl<'a> FrameFilter<'a> {
             let method = self.step(conjunct, plan, self.zone_rows(zone..zone + 1), words)?;
             let after = count(words);
             work.counts[zone] = after;
-            work.adapt.note(at, method, before, after);
+            work.adaptive.record(at, method, before, after);
         }
         Ok(())
     }
 
     /// The conjuncts that have to run, in their order (E2).
-    fn order(&self, adapt: &Adapt) -> Vec<usize> {
+    fn conjunct_order(&self, adaptive: &AdaptiveOrder) -> Vec<usize> {
         let conjuncts = self.filter.conjuncts();
         let mut order: Vec<usize> =
             (0..self.plans.len()).filter(|&at| !matches!(self.plans[at], Plan::All)).collect();
-        let rank = |at: usize| adapt.rank(at, self.plans[at].cost());
+        let rank = |at: usize| adaptive.rank(at, self.plans[at].cost());
         order.sort_by(|&a, &b| match (conjuncts[a].can_fail, conjuncts[b].can_fail) {
             (false, false) => rank(a).total_cmp(&rank(b)),
             (a_fails, b_fails) => (a_fails, a).cmp(&(b_fails, b)),
@@ -240,11 +240,11 @@ impl<'a> FrameFilter<'a> {
                 let before = work.counts;
                 self.look(select, run.clone(), work);
                 for zone in run.clone() {
-                    work.adapt.note(at, Method::Kernel, before[zone], work.counts[zone]);
+                    work.adaptive.record(at, Method::Kernel, before[zone], work.counts[zone]);
                 }
             }
             if let Some((method, after)) = decided {
-                work.adapt.note(at, method, work.counts[run.end], after);
+                work.adaptive.record(at, method, work.counts[run.end], after);
                 work.counts[run.end] = after;
                 if after == 0 {
                     work.zone(run.end).fill(0);

@@ -1,7 +1,7 @@
 //! Damaged page frames give errors or no match, and never a panic.
 
 use tidegate_filter::{
-    Adapt, Class, CompareOp, Context, Expr, Filter, JitCache, Level, LowerCache, NoSymbols,
+    AdaptiveOrder, Class, CompareOp, Context, Expr, Filter, JitCache, Level, LowerCache, NoSymbols,
     Request, Selection,
 };
 use tidegate_model::frame::{Dictionary, Strings};
@@ -45,7 +45,11 @@ fn check(ty: ColumnType, encoded: Encoded<'_>, validity: Option<&[u8]>) -> Optio
                 Err(error) => class = Some(error.class()),
                 Ok(lowered) => {
                     let request = Request { first: 0, end: ROWS, live: None, stop: &|| false };
-                    let _ = lowered.evaluate(&request, &mut Adapt::new(), &mut Selection::new());
+                    let _ = lowered.evaluate(
+                        &request,
+                        &mut AdaptiveOrder::new(),
+                        &mut Selection::new(),
+                    );
                 }
             }
         }
@@ -87,7 +91,7 @@ fn codes_beyond_the_dictionary_match_nothing() {
     let context = Context { symbols: &NoSymbols, cache: &cache, level: Level::detect(), jit: None };
     let lowered = filter.lower(&frame, &context).expect("the shape is fine");
     let request = Request { first: 0, end: ROWS, live: None, stop: &|| false };
-    assert_eq!(lowered.count(&request, &mut Adapt::new()), Ok(2));
+    assert_eq!(lowered.count(&request, &mut AdaptiveOrder::new()), Ok(2));
     assert!(filter.interpret(&frame, &NoSymbols).is_err());
 }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
 use proptest::test_runner::TestCaseError;
 use tidegate_filter::{
-    Adapt, CompareOp, Context, Error, Expr, Filter, JitCache, Level, LowerCache, Request,
+    AdaptiveOrder, CompareOp, Context, Error, Expr, Filter, JitCache, Level, LowerCache, Request,
     Selection, SymbolText,
 };
 use tidegate_model::{ColumnType, PageFrame, SymbolId, Value};
@@ -62,9 +62,9 @@ fn check_filter(
         let lowered = filter.lower(frame, &context);
         prop_assert!(lowered.is_ok(), "{:?}", lowered.err());
         let lowered = lowered.expect("asserted");
-        let (mut adapt, mut selection) = (Adapt::new(), Selection::new());
+        let (mut adaptive, mut selection) = (AdaptiveOrder::new(), Selection::new());
         for part in parts {
-            let count = lowered.evaluate(&part.request(), &mut adapt, &mut selection);
+            let count = lowered.evaluate(&part.request(), &mut adaptive, &mut selection);
             let Ok(expected) = &expected else {
                 let is_whole = part.first == 0 && part.end == frame.rows() && part.live.is_none();
                 prop_assert!(!is_whole || count.is_err(), "no error: {}", filter.expr());
@@ -75,7 +75,7 @@ fn check_filter(
             let given: Vec<usize> = selection.rows().collect();
             prop_assert_eq!(&given, &wanted, "{} at {}", filter.expr(), level.name());
             prop_assert_eq!(count, Ok(wanted.len()));
-            prop_assert_eq!(lowered.count(&part.request(), &mut adapt), Ok(wanted.len()));
+            prop_assert_eq!(lowered.count(&part.request(), &mut adaptive), Ok(wanted.len()));
         }
     }
     Ok(())
@@ -168,7 +168,7 @@ fn check_stop(ty: ColumnType, expr: Expr, after: usize) {
     let asked = std::cell::Cell::new(0);
     let stop = || asked.replace(asked.get() + 1) == after;
     let request = Request { first: 0, end: rows, live: None, stop: &stop };
-    let count = lowered.count(&request, &mut Adapt::new());
+    let count = lowered.count(&request, &mut AdaptiveOrder::new());
     assert_eq!(count, Err(Error::Stopped), "E3");
     assert_eq!(asked.get(), after + 1, "E3");
 }
@@ -198,10 +198,10 @@ fn zones_decide_without_looking() {
     let cache = LowerCache::new();
     let context = Context { symbols: &symbols, cache: &cache, level: Level::detect(), jit: None };
     let lowered = filter.lower(&frame, &context).expect("whole");
-    let mut adapt = Adapt::new();
+    let mut adaptive = AdaptiveOrder::new();
     let request = Request { first: 0, end: rows, live: None, stop: GO_ON };
-    assert_eq!(lowered.count(&request, &mut adapt), Ok(rows / 2));
-    let statistics = *adapt.statistics().next().expect("one conjunct");
+    assert_eq!(lowered.count(&request, &mut adaptive), Ok(rows / 2));
+    let statistics = *adaptive.statistics().next().expect("one conjunct");
     assert_eq!((statistics.zones_skipped, statistics.zones_whole), (2, 2));
     assert_eq!((statistics.rows_in, statistics.rows_out), (4 * 4_096, 2 * 4_096));
 }
