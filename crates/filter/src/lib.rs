@@ -47,7 +47,7 @@ pub use evaluate::{FrameFilter, Request};
 pub use filter::Filter;
 pub use ir::{ArithmeticOp, CompareOp, Expr, Literal};
 pub use jit::JitCache;
-pub use kernel::Level;
+pub use kernel::SimdLevel;
 pub use lower::{Context, LowerCache};
 pub use pattern::Pattern;
 pub use selection::{SELECTION_WORDS, Selection};

@@ -1,7 +1,7 @@
 //! Every level gives the same bits as a loop over single codes (K1, K2).
 
 use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
-use tidegate_filter::Level;
+use tidegate_filter::SimdLevel;
 use tidegate_filter::kernel::{
     CodeRange, CodeTest, FloatTest, select, select_doubles, select_floats,
 };
@@ -65,7 +65,7 @@ proptest! {
         let first = (dice.below(3) * 64).min(rows / 64 * 64);
         let is_in = |code| ranges.iter().any(|range| range.first <= code && code <= range.last);
         let expected = as_words((first..rows).map(|row| is_in(codes.at(row))));
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let mut out = vec![u64::MAX; expected.len()];
             select(level, &codes, first..rows, &test, &mut out);
             prop_assert_eq!(&out, &expected, "{} bytes, {}", width, level.name());
@@ -102,16 +102,16 @@ proptest! {
 fn sequences_and_bits_need_no_stored_codes() {
     let test = CodeTest::new(0, vec![CodeRange { first: 3, last: 70 }]);
     let mut out = [u64::MAX; 2];
-    select(Level::PLAIN, &Codes::Sequence, 0..100, &test, &mut out);
+    select(SimdLevel::PLAIN, &Codes::Sequence, 0..100, &test, &mut out);
     assert_eq!(out, [u64::MAX << 3, (1 << 7) - 1]);
-    select(Level::PLAIN, &Codes::Sequence, 64..164, &test, &mut out);
+    select(SimdLevel::PLAIN, &Codes::Sequence, 64..164, &test, &mut out);
     assert_eq!(out, [(1 << 7) - 1, 0]);
-    select(Level::PLAIN, &Codes::Same(4), 0..70, &test, &mut out);
+    select(SimdLevel::PLAIN, &Codes::Same(4), 0..70, &test, &mut out);
     assert_eq!(out, [u64::MAX, (1 << 6) - 1]);
     let ones = CodeTest::new(0, vec![CodeRange { first: 1, last: 1 }]);
-    select(Level::PLAIN, &Codes::Bits(&[0b101; 9]), 0..70, &ones, &mut out);
+    select(SimdLevel::PLAIN, &Codes::Bits(&[0b101; 9]), 0..70, &ones, &mut out);
     assert_eq!(out, [0x0505_0505_0505_0505, 0b101]);
     let zeros = CodeTest::new(0, vec![CodeRange { first: 0, last: 0 }]);
-    select(Level::PLAIN, &Codes::Bits(&[0b101; 9]), 0..70, &zeros, &mut out);
+    select(SimdLevel::PLAIN, &Codes::Bits(&[0b101; 9]), 0..70, &zeros, &mut out);
     assert_eq!(out, [!0x0505_0505_0505_0505, 0b11_1010]);
 }

@@ -3,8 +3,8 @@
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
 use proptest::test_runner::TestCaseError;
 use tidegate_filter::{
-    AdaptiveOrder, CompareOp, Context, Error, Expr, Filter, JitCache, Level, LowerCache, Request,
-    Selection, SymbolText,
+    AdaptiveOrder, CompareOp, Context, Error, Expr, Filter, JitCache, LowerCache, Request,
+    Selection, SimdLevel, SymbolText,
 };
 use tidegate_model::{ColumnType, PageFrame, SymbolId, Value};
 
@@ -12,7 +12,7 @@ use crate::dice::Dice;
 use crate::expressions::Author;
 use crate::frames::{OwnedColumn, Symbols, TYPES, frame, symbols};
 
-const GO_ON: &dyn Fn() -> bool = &|| false;
+const NOT_CANCELLED: &dyn Fn() -> bool = &|| false;
 
 fn some_rows(dice: &mut Dice) -> usize {
     match dice.below(5) {
@@ -38,7 +38,12 @@ impl Part {
     }
 
     fn request(&self) -> Request<'_> {
-        Request { first: self.first, end: self.end, live: self.live.as_deref(), stop: GO_ON }
+        Request {
+            first: self.first,
+            end: self.end,
+            live: self.live.as_deref(),
+            is_cancelled: NOT_CANCELLED,
+        }
     }
 
     fn has(&self, row: usize) -> bool {
@@ -56,8 +61,8 @@ fn check_filter(
 ) -> Result<(), TestCaseError> {
     let expected = filter.interpret(frame, symbols);
     let (cache, compiled) = (LowerCache::new(), JitCache::new());
-    let levels = Level::available().into_iter().map(|level| (level, Some(&compiled)));
-    for (level, jit) in levels.chain([(Level::PLAIN, None)]) {
+    let levels = SimdLevel::available().into_iter().map(|level| (level, Some(&compiled)));
+    for (level, jit) in levels.chain([(SimdLevel::PLAIN, None)]) {
         let context = Context { symbols, cache: &cache, level, jit };
         let lowered = filter.lower(frame, &context);
         prop_assert!(lowered.is_ok(), "{:?}", lowered.err());
@@ -155,7 +160,7 @@ fn a_stop_ends_at_the_next_zone_or_run_of_zones() {
     check_stop(ColumnType::Float64, Expr::compare(CompareOp::Lt, *column(), bound), 0);
 }
 
-/// A filter whose `stop` returns true after some calls asks it at most once more.
+/// A filter whose `is_cancelled` returns true after some calls asks it at most once more.
 #[track_caller]
 fn check_stop(ty: ColumnType, expr: Expr, after: usize) {
     let (symbols, rows) = (symbols(), 3 * 4_096);
@@ -163,13 +168,14 @@ fn check_stop(ty: ColumnType, expr: Expr, after: usize) {
     let frame = frame(&columns, rows);
     let filter = Filter::new(vec![ty], expr).expect("types fit");
     let cache = LowerCache::new();
-    let context = Context { symbols: &symbols, cache: &cache, level: Level::detect(), jit: None };
+    let context =
+        Context { symbols: &symbols, cache: &cache, level: SimdLevel::detect(), jit: None };
     let lowered = filter.lower(&frame, &context).expect("whole");
     let asked = std::cell::Cell::new(0);
-    let stop = || asked.replace(asked.get() + 1) == after;
-    let request = Request { first: 0, end: rows, live: None, stop: &stop };
+    let is_cancelled = || asked.replace(asked.get() + 1) == after;
+    let request = Request { first: 0, end: rows, live: None, is_cancelled: &is_cancelled };
     let count = lowered.count(&request, &mut AdaptiveOrder::new());
-    assert_eq!(count, Err(Error::Stopped), "E3");
+    assert_eq!(count, Err(Error::Cancelled), "E3");
     assert_eq!(asked.get(), after + 1, "E3");
 }
 
@@ -196,10 +202,11 @@ fn zones_decide_without_looking() {
         Expr::compare(CompareOp::Ge, Expr::Column(0), Expr::literal(ColumnType::Int64, middle));
     let filter = Filter::new(vec![ColumnType::Int64], expr).expect("types fit");
     let cache = LowerCache::new();
-    let context = Context { symbols: &symbols, cache: &cache, level: Level::detect(), jit: None };
+    let context =
+        Context { symbols: &symbols, cache: &cache, level: SimdLevel::detect(), jit: None };
     let lowered = filter.lower(&frame, &context).expect("whole");
     let mut adaptive = AdaptiveOrder::new();
-    let request = Request { first: 0, end: rows, live: None, stop: GO_ON };
+    let request = Request { first: 0, end: rows, live: None, is_cancelled: NOT_CANCELLED };
     assert_eq!(lowered.count(&request, &mut adaptive), Ok(rows / 2));
     let statistics = *adaptive.statistics().next().expect("one conjunct");
     assert_eq!((statistics.zones_skipped, statistics.zones_whole), (2, 2));
@@ -231,7 +238,7 @@ fn a_dictionary_is_asked_once_for_all_frames_of_a_segment() {
     };
     let filter = Filter::new(vec![ColumnType::Symbol], expr).expect("types fit");
     let cache = LowerCache::new();
-    let context = Context { symbols: &texts, cache: &cache, level: Level::PLAIN, jit: None };
+    let context = Context { symbols: &texts, cache: &cache, level: SimdLevel::PLAIN, jit: None };
     filter.lower(&frame, &context).expect("whole");
     let once = asked();
     assert!(once > 0);

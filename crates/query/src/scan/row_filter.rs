@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use datafusion::common::Result;
 use tidegate_filter::{
     AdaptiveOrder, ConjunctStatistics, Context, Expr as Condition, Filter, FrameFilter, JitCache,
-    Level, LowerCache, Request, Result as Filtered, Selection, SymbolText,
+    LowerCache, Request, Result as Filtered, Selection, SimdLevel, SymbolText,
 };
 use tidegate_model::{Column, ColumnType, SegmentId, SymbolId};
 use tidegate_storage::{SegmentRun, Snapshot, SymbolTable};
@@ -25,7 +25,7 @@ use crate::error::Error;
 static COMPILED: LazyLock<JitCache> = LazyLock::new(JitCache::new);
 
 /// The instruction set of this machine.
-static LEVEL: LazyLock<Level> = LazyLock::new(Level::detect);
+static LEVEL: LazyLock<SimdLevel> = LazyLock::new(SimdLevel::detect);
 
 /// Conditions over some columns of a table.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ impl RowFilter {
             first: asked.rows.start,
             end: asked.rows.end,
             live,
-            stop: &|| asked.stop.is_some_and(|stop| stop.reason().is_some()),
+            is_cancelled: &|| asked.stop.is_some_and(|stop| stop.reason().is_some()),
         };
         let mut adaptive = self.history().adaptive.clone();
         let count = run(&filter, &request, &mut adaptive);
