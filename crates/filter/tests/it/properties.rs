@@ -8,18 +8,18 @@ use tidegate_filter::{
 };
 use tidegate_model::{ColumnType, PageFrame, SymbolId, Value};
 
-use crate::dice::Dice;
 use crate::expressions::Author;
 use crate::frames::{OwnedColumn, Symbols, TYPES, frame, symbols};
+use crate::random::Random;
 
 const NOT_CANCELLED: &dyn Fn() -> bool = &|| false;
 
-fn some_rows(dice: &mut Dice) -> usize {
-    match dice.below(5) {
-        0 => dice.below(130),
+fn some_rows(random: &mut Random) -> usize {
+    match random.below(5) {
+        0 => random.below(130),
         1 => 4_096,
-        2 => 4_096 * 2 + dice.below(200),
-        _ => dice.below(3_000),
+        2 => 4_096 * 2 + random.below(200),
+        _ => random.below(3_000),
     }
 }
 
@@ -31,9 +31,10 @@ struct Part {
 }
 
 impl Part {
-    fn random(dice: &mut Dice, rows: usize) -> Part {
-        let (a, b) = (dice.below(rows + 1), dice.below(rows + 1));
-        let live = dice.once_in(2).then(|| (0..rows.div_ceil(64)).map(|_| dice.word()).collect());
+    fn random(random: &mut Random, rows: usize) -> Part {
+        let (a, b) = (random.below(rows + 1), random.below(rows + 1));
+        let live =
+            random.once_in(2).then(|| (0..rows.div_ceil(64)).map(|_| random.word()).collect());
         Part { first: a.min(b), end: a.max(b), live }
     }
 
@@ -92,22 +93,22 @@ proptest! {
     /// Checks W1 and E1 for conditions of every shape on columns of every shape.
     #[test]
     fn every_path_selects_what_the_interpreter_selects(seed in any::<u64>()) {
-        let dice = &mut Dice::new(seed);
-        let (symbols, rows) = (symbols(), some_rows(dice));
-        let columns: Vec<OwnedColumn> = (0..1 + dice.below(4))
+        let random = &mut Random::new(seed);
+        let (symbols, rows) = (symbols(), some_rows(random));
+        let columns: Vec<OwnedColumn> = (0..1 + random.below(4))
             .map(|_| {
-                let ty = *dice.pick(&TYPES);
-                OwnedColumn::random(dice, ty, rows, &symbols)
+                let ty = *random.pick(&TYPES);
+                OwnedColumn::random(random, ty, rows, &symbols)
             })
             .collect();
         let frame = frame(&columns, rows);
         let types: Vec<ColumnType> = columns.iter().map(|column| column.ty).collect();
         for _ in 0..4 {
-            let expr = Author { dice, columns: &columns }.condition();
+            let expr = Author { random, columns: &columns }.condition();
             let filter = Filter::new(types.clone(), expr.clone());
             prop_assert!(filter.is_ok(), "{expr}: {:?}", filter.err());
             let whole = || Part { first: 0, end: rows, live: None };
-            let parts = [whole(), Part::random(dice, rows), whole()];
+            let parts = [whole(), Part::random(random, rows), whole()];
             check_filter(&filter.expect("asserted"), &frame, &symbols, &parts)?;
         }
     }
@@ -115,10 +116,10 @@ proptest! {
     /// Checks that the interpreter reads the values that the format defines.
     #[test]
     fn every_row_equals_its_own_value_and_no_other(seed in any::<u64>()) {
-        let dice = &mut Dice::new(seed);
-        let (symbols, ty) = (symbols(), *dice.pick(&TYPES));
-        let rows = 1 + dice.below(300);
-        let columns = [OwnedColumn::random(dice, ty, rows, &symbols)];
+        let random = &mut Random::new(seed);
+        let (symbols, ty) = (symbols(), *random.pick(&TYPES));
+        let rows = 1 + random.below(300);
+        let columns = [OwnedColumn::random(random, ty, rows, &symbols)];
         let frame = frame(&columns, rows);
         for value in columns[0].values.iter().step_by(17) {
             let expr = match value {
@@ -164,7 +165,7 @@ fn a_stop_ends_at_the_next_zone_or_run_of_zones() {
 #[track_caller]
 fn check_stop(ty: ColumnType, expr: Expr, after: usize) {
     let (symbols, rows) = (symbols(), 3 * 4_096);
-    let columns = [OwnedColumn::random(&mut Dice::new(3), ty, rows, &symbols)];
+    let columns = [OwnedColumn::random(&mut Random::new(3), ty, rows, &symbols)];
     let frame = frame(&columns, rows);
     let filter = Filter::new(vec![ty], expr).expect("types fit");
     let cache = LowerCache::new();
@@ -184,7 +185,7 @@ fn zones_decide_without_looking() {
     let (symbols, rows) = (symbols(), 4 * 4_096);
     // The code is the number of the row, so each zone has its own values.
     let column = (0_u64..)
-        .map(|seed| OwnedColumn::random(&mut Dice::new(seed), ColumnType::Int64, rows, &symbols))
+        .map(|seed| OwnedColumn::random(&mut Random::new(seed), ColumnType::Int64, rows, &symbols))
         .find(|column| {
             let slice = column.slice();
             let value = |row: usize| column.values[row].clone();
@@ -225,7 +226,7 @@ fn a_dictionary_is_asked_once_for_all_frames_of_a_segment() {
     let texts = Counting(symbols(), std::sync::atomic::AtomicUsize::new(0));
     let asked = || texts.1.load(std::sync::atomic::Ordering::Relaxed);
     let column = (0_u64..)
-        .map(|seed| OwnedColumn::random(&mut Dice::new(seed), ColumnType::Symbol, 100, &texts.0))
+        .map(|seed| OwnedColumn::random(&mut Random::new(seed), ColumnType::Symbol, 100, &texts.0))
         .find(|column| column.has_codes())
         .expect("some seed gives codes");
     let columns = [column];
