@@ -32,7 +32,7 @@ pub enum Error {
     Overflow { left: i128, right: i128, ty: ColumnType },
     #[error("{value:?} is out of range of {}", to.sql())]
     CastRange { value: Value, to: ColumnType },
-    #[error("stopped")]
+    #[error("cancelled")]
     Cancelled,
     #[error("the page frame has {given} columns, and the filter {wanted}")]
     FrameColumns { wanted: usize, given: usize },

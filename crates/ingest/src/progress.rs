@@ -124,7 +124,7 @@ impl fmt::Display for Phase {
         f.write_str(match self {
             Phase::Setup => "setup",
             Phase::Read => "read",
-            Phase::Build => "seal",
+            Phase::Build => "build",
             Phase::Commit => "commit",
             Phase::Done => "done",
         })
