@@ -246,9 +246,9 @@ impl<'a> Worker<'a> {
         let (job, text) = (self.job, chunk.bytes());
         let structure = &job.files[chunk.file].structure;
         let last = text.last().map_or(Before::FieldStart, |&byte| Before::of(byte, structure));
-        let marks = self.kernel.count(text, structure);
-        self.line_ends = marks.line_ends;
-        let counts = ChunkCounts { marks, last, is_last: chunk.is_last };
+        let structural = self.kernel.count(text, structure);
+        self.line_ends = structural.line_ends;
+        let counts = ChunkCounts { structural, last, is_last: chunk.is_last };
         let mut start = job.chain.count(chunk.number, counts)?;
         start.line += job.files[chunk.file].skip_lines;
         let mut outcome = self.kernel.index(text, start.start, structure, &mut self.index);

@@ -18,7 +18,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tidegate_model::limits;
 
 use crate::error::{Error, Result};
-use crate::index::{Before, MarkCounts, QuoteState, Start};
+use crate::index::{Before, QuoteState, Start, StructuralCounts};
 use crate::shares::LARGE_RECORD_BYTES;
 
 /// The start of a file.
@@ -34,7 +34,7 @@ pub(crate) struct SplitChain {
 /// The counts of a chunk before it is indexed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChunkCounts {
-    pub(crate) marks: MarkCounts,
+    pub(crate) structural: StructuralCounts,
     /// The kind of its last byte.
     pub(crate) last: Before,
     /// True if the file ends with it.
@@ -137,12 +137,12 @@ impl ChainState {
         self.assumed = if counts.is_last {
             ChunkStart { start: FILE_START, line: 1 }
         } else {
-            let flips = counts.marks.quotes % 2 == 1;
+            let flips = counts.structural.quotes % 2 == 1;
             let state = match (self.assumed.start.state, flips) {
                 (QuoteState::Outside, false) | (QuoteState::Inside, true) => QuoteState::Outside,
                 (QuoteState::Inside, false) | (QuoteState::Outside, true) => QuoteState::Inside,
             };
-            let line = self.assumed.line + counts.marks.line_ends;
+            let line = self.assumed.line + counts.structural.line_ends;
             ChunkStart { start: Start { state, after: counts.last }, line }
         };
         self.starts.insert(self.counted, self.assumed);
@@ -327,7 +327,7 @@ mod tests {
     fn starts_follow_from_parity_whatever_the_order_of_arrival() {
         let chain = SplitChain::new();
         let counts = |quotes, line_ends, is_last| ChunkCounts {
-            marks: MarkCounts { quotes, line_ends },
+            structural: StructuralCounts { quotes, line_ends },
             last: Before::Text,
             is_last,
         };
