@@ -5,8 +5,8 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_filter::kernel::{CodeRange, CodeTest, select};
 use tidegate_filter::{
-    Adapt, ArithmeticOp, CompareOp, Context, Expr, Filter, JitCache, Level, LowerCache, NoSymbols,
-    Request, roofline,
+    AdaptiveOrder, ArithmeticOp, CompareOp, Context, Expr, Filter, JitCache, LowerCache, NoSymbols,
+    Request, SimdLevel, roofline,
 };
 use tidegate_model::{Codes, ColumnSlice, ColumnType, Encoded, PageFrame, Value};
 
@@ -39,7 +39,7 @@ fn ranges(c: &mut Criterion) {
         let test = CodeTest::new(width.into(), vec![CodeRange { first: 5, last: half }]);
         let mut group = c.benchmark_group(format!("range_u{}", u32::from(width) * 8));
         group.throughput(Throughput::Bytes(bytes.len() as u64));
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             group.bench_function(level.name(), |b| {
                 let mut words = [0; 64];
                 b.iter(|| {
@@ -63,7 +63,7 @@ fn members(c: &mut Criterion) {
     let test = CodeTest::new(1, ranges);
     let mut group = c.benchmark_group("in_u8");
     group.throughput(Throughput::Bytes(bytes.len() as u64));
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         group.bench_function(level.name(), |b| {
             let mut words = [0; 64];
             b.iter(|| {
@@ -84,7 +84,7 @@ fn roofs(c: &mut Criterion) {
     group.throughput(Throughput::Bytes(bytes.len() as u64));
     let pairs = bytes.as_chunks::<2>().0;
     group.bench_function("count_u16", |b| {
-        b.iter(|| roofline::count_u16(Level::detect(), black_box(pairs), 100, 30_000));
+        b.iter(|| roofline::count_u16(SimdLevel::detect(), black_box(pairs), 100, 30_000));
     });
     let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|b| u64::from_le_bytes(*b)).collect();
     group.bench_function("sum_words", |b| b.iter(|| roofline::sum_words(black_box(&words))));
@@ -121,16 +121,16 @@ fn filters(c: &mut Criterion) {
     for (name, expr) in [("ranges", ranges), ("compiled", compare(CompareOp::Lt, sum, 1_000))] {
         let filter = Filter::new(vec![ColumnType::Int64; 2], expr).expect("types fit");
         let (cache, jit) = (LowerCache::new(), JitCache::new());
-        let level = Level::detect();
+        let level = SimdLevel::detect();
         let context = Context { symbols: &NoSymbols, cache: &cache, level, jit: Some(&jit) };
         group.bench_function(BenchmarkId::new("lower", name), |b| {
             b.iter(|| filter.lower(&frame, &context).expect("whole"));
         });
         let lowered = filter.lower(&frame, &context).expect("whole");
-        let request = Request { first: 0, end: FRAME_ROWS, live: None, stop: &|| false };
+        let request = Request { first: 0, end: FRAME_ROWS, live: None, is_cancelled: &|| false };
         group.bench_function(BenchmarkId::new("count", name), |b| {
-            let mut adapt = Adapt::new();
-            b.iter(|| lowered.count(&request, &mut adapt).expect("no errors"));
+            let mut adaptive = AdaptiveOrder::new();
+            b.iter(|| lowered.count(&request, &mut adaptive).expect("no errors"));
         });
     }
     group.finish();

@@ -1,11 +1,11 @@
-//! Aggregates over page frames: count, sum, min, max, first and last by slot, without arrays.
+//! Aggregates over page frames: count, sum, min, max, first and last by group, without arrays.
 //!
 //! ```text
-//! ColumnSlice --ZoneValues--> values of one zone --Accumulator--> one state a slot
+//! ColumnSlice --ZoneValues--> values of one zone --Accumulator--> one state a group
 //! ```
 //!
-//! A slot is a group; the caller numbers the groups densely. A zone is the number of rows whose
-//! values stay in the nearest cache. `merge` joins the states of several workers.
+//! The caller numbers the groups densely. A zone is the number of rows whose values stay in the
+//! nearest cache. `merge` joins the states of several workers.
 //!
 //! - A1. Sums of integers wrap. Sums of floats are taken in lanes, so their last digits depend on
 //!   how the rows were divided into batches.
@@ -13,7 +13,7 @@
 //! - A3. `First` and `Last` go by positions, which are unique and ascend with the rows of the
 //!   table: the result does not depend on which worker saw which rows.
 //!
-//! Not here: the selection of rows (`evaluate`), the group that a slot stands for (`query`).
+//! Not here: the selection of rows (`evaluate`), the key of a group (`query`).
 
 mod values;
 
@@ -22,9 +22,9 @@ pub use values::{ZoneRows, ZoneValues, float_of_key, key_of_float};
 /// Lanes in which sums of floats are taken.
 const LANES: usize = 8;
 
-/// The aggregate function of the values of a slot.
+/// The aggregate function of the values of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fold {
+pub enum AggregateKind {
     /// The number of values.
     Count,
     /// The sum of integers.
@@ -47,12 +47,12 @@ pub enum Fold {
     },
 }
 
-/// The slots of the rows of a batch.
+/// The groups of the rows of a batch.
 #[derive(Debug, Clone, Copy)]
-pub enum Slots<'s> {
-    /// All rows belong to one slot.
-    One(usize),
-    /// One slot for each row.
+pub enum GroupIndices<'s> {
+    /// All rows belong to one group.
+    Same(usize),
+    /// One group for each row.
     Each(&'s [u32]),
 }
 
@@ -60,34 +60,34 @@ pub enum Slots<'s> {
 /// overwritten.
 #[derive(Debug)]
 pub enum Values<'v> {
-    /// Nothing was read, for `Fold::Count`.
+    /// Nothing was read, for `AggregateKind::Count`.
     Unread,
     /// Integers, or values that are ordered like integers.
     Integers(&'v mut [i64]),
-    /// Floats, for `Fold::SumFloats`.
+    /// Floats, for `AggregateKind::SumFloats`.
     Floats(&'v mut [f64]),
 }
 
 /// Rows of one zone.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'b> {
-    /// Their slots.
-    pub slots: Slots<'b>,
+    /// Their groups.
+    pub groups: GroupIndices<'b>,
     /// Their places in the page frame.
     pub rows: ZoneRows<'b>,
     /// The number that is added to a place to get a position (A3).
     pub position: u64,
 }
 
-/// The states of one aggregate function, one for each slot.
+/// The states of one aggregate function, one for each group.
 #[derive(Debug, Clone)]
 pub struct Accumulator {
-    fold: Fold,
-    slots: usize,
+    kind: AggregateKind,
+    groups: usize,
     /// Sums, minima or maxima, or the values of first or last rows.
     integers: Vec<i64>,
     floats: Vec<f64>,
-    /// The number of NULL rows of each slot; for `First` and `Last`, 1 if the row is NULL. Empty
+    /// The number of NULL rows of each group; for `First` and `Last`, 1 if the row is NULL. Empty
     /// until the first NULL row.
     nulls: Vec<u64>,
     /// One more than the position of the value; 0 if there is none yet.
@@ -97,93 +97,108 @@ pub struct Accumulator {
 impl Accumulator {
     /// The states before the first row.
     #[must_use]
-    pub fn new(fold: Fold, slots: usize) -> Accumulator {
-        let start = match fold {
-            Fold::Count | Fold::SumFloats => None,
-            Fold::SumIntegers | Fold::First { .. } | Fold::Last { .. } => Some(0),
-            Fold::Min => Some(i64::MAX),
-            Fold::Max => Some(i64::MIN),
+    pub fn new(kind: AggregateKind, groups: usize) -> Accumulator {
+        let start = match kind {
+            AggregateKind::Count | AggregateKind::SumFloats => None,
+            AggregateKind::SumIntegers
+            | AggregateKind::First { .. }
+            | AggregateKind::Last { .. } => Some(0),
+            AggregateKind::Min => Some(i64::MAX),
+            AggregateKind::Max => Some(i64::MIN),
         };
-        let is_by_position = matches!(fold, Fold::First { .. } | Fold::Last { .. });
+        let is_by_position =
+            matches!(kind, AggregateKind::First { .. } | AggregateKind::Last { .. });
         Accumulator {
-            fold,
-            slots,
-            integers: start.map(|start| vec![start; slots]).unwrap_or_default(),
-            floats: if fold == Fold::SumFloats { vec![0.0; slots] } else { Vec::new() },
+            kind,
+            groups,
+            integers: start.map(|start| vec![start; groups]).unwrap_or_default(),
+            floats: if kind == AggregateKind::SumFloats { vec![0.0; groups] } else { Vec::new() },
             nulls: Vec::new(),
-            positions: if is_by_position { vec![0; slots] } else { Vec::new() },
+            positions: if is_by_position { vec![0; groups] } else { Vec::new() },
         }
     }
 
-    /// The maximum number of bytes that a slot takes.
+    /// The maximum number of bytes that a group takes.
     #[must_use]
-    pub fn slot_bytes(fold: Fold) -> usize {
-        match fold {
-            Fold::Count => 8,
-            Fold::SumIntegers | Fold::SumFloats | Fold::Min | Fold::Max => 16,
-            Fold::First { .. } | Fold::Last { .. } => 24,
+    pub fn group_bytes(kind: AggregateKind) -> usize {
+        match kind {
+            AggregateKind::Count => 8,
+            AggregateKind::SumIntegers
+            | AggregateKind::SumFloats
+            | AggregateKind::Min
+            | AggregateKind::Max => 16,
+            AggregateKind::First { .. } | AggregateKind::Last { .. } => 24,
         }
     }
 
     /// Adds the rows of a batch; `nulls` has the rows of the batch that are NULL, ascending.
     ///
     /// # Panics
-    /// If a slot does not exist, or the values belong to other rows or to another fold.
+    /// If a group does not exist, or the values belong to other rows or to another aggregate.
     pub fn add(&mut self, batch: &Batch<'_>, values: Values<'_>, nulls: &[u32]) {
-        if matches!(self.fold, Fold::First { .. } | Fold::Last { .. }) {
+        if matches!(self.kind, AggregateKind::First { .. } | AggregateKind::Last { .. }) {
             let Values::Integers(values) = values else { panic!("first and last want integers") };
             return self.add_by_position(batch, values, nulls);
         }
-        self.count_nulls(batch.slots, nulls);
-        match (self.fold, values) {
-            (Fold::Count, _) => {}
-            (Fold::SumIntegers, Values::Integers(values)) => {
+        self.count_nulls(batch.groups, nulls);
+        match (self.kind, values) {
+            (AggregateKind::Count, _) => {}
+            (AggregateKind::SumIntegers, Values::Integers(values)) => {
                 set(values, nulls, 0);
-                fold_into(&mut self.integers, batch.slots, values, i64::wrapping_add, sum_integers);
+                fold_into(
+                    &mut self.integers,
+                    batch.groups,
+                    values,
+                    i64::wrapping_add,
+                    sum_integers,
+                );
             }
-            (Fold::SumFloats, Values::Floats(values)) => {
+            (AggregateKind::SumFloats, Values::Floats(values)) => {
                 set(values, nulls, 0.0);
-                fold_into(&mut self.floats, batch.slots, values, |a, b| a + b, sum_floats);
+                fold_into(&mut self.floats, batch.groups, values, |a, b| a + b, sum_floats);
             }
-            (Fold::Min, Values::Integers(values)) => {
+            (AggregateKind::Min, Values::Integers(values)) => {
                 set(values, nulls, i64::MAX);
-                fold_into(&mut self.integers, batch.slots, values, i64::min, least);
+                fold_into(&mut self.integers, batch.groups, values, i64::min, least);
             }
-            (Fold::Max, Values::Integers(values)) => {
+            (AggregateKind::Max, Values::Integers(values)) => {
                 set(values, nulls, i64::MIN);
-                fold_into(&mut self.integers, batch.slots, values, i64::max, greatest);
+                fold_into(&mut self.integers, batch.groups, values, i64::max, greatest);
             }
-            (fold, values) => panic!("{fold:?} of {values:?}"),
+            (kind, values) => panic!("{kind:?} of {values:?}"),
         }
     }
 
     /// Adds the bounds of some rows, for `Min` and `Max`.
     ///
     /// # Panics
-    /// If the slot does not exist.
-    pub fn add_bound(&mut self, slot: usize, bound: i64) {
-        let state = &mut self.integers[slot];
-        *state = if self.fold == Fold::Min { bound.min(*state) } else { bound.max(*state) };
+    /// If the group does not exist.
+    pub fn add_bound(&mut self, group: usize, bound: i64) {
+        let state = &mut self.integers[group];
+        *state =
+            if self.kind == AggregateKind::Min { bound.min(*state) } else { bound.max(*state) };
     }
 
-    fn count_nulls(&mut self, slots: Slots<'_>, nulls: &[u32]) {
+    fn count_nulls(&mut self, groups: GroupIndices<'_>, nulls: &[u32]) {
         if nulls.is_empty() {
             return;
         }
-        self.nulls.resize(self.slots, 0);
-        match slots {
-            Slots::One(slot) => self.nulls[slot] += nulls.len() as u64,
-            Slots::Each(slots) => {
+        self.nulls.resize(self.groups, 0);
+        match groups {
+            GroupIndices::Same(group) => self.nulls[group] += nulls.len() as u64,
+            GroupIndices::Each(groups) => {
                 for &row in nulls {
-                    self.nulls[slots[row as usize] as usize] += 1;
+                    self.nulls[groups[row as usize] as usize] += 1;
                 }
             }
         }
     }
 
     fn add_by_position(&mut self, batch: &Batch<'_>, values: &[i64], nulls: &[u32]) {
-        let (Fold::First { ignores_nulls } | Fold::Last { ignores_nulls }) = self.fold else {
-            panic!("{:?} does not go by position", self.fold);
+        let (AggregateKind::First { ignores_nulls } | AggregateKind::Last { ignores_nulls }) =
+            self.kind
+        else {
+            panic!("{:?} does not go by position", self.kind);
         };
         let mut nulls = nulls.iter().copied().peekable();
         for (row, &value) in values.iter().enumerate() {
@@ -191,28 +206,29 @@ impl Accumulator {
             if is_null && ignores_nulls {
                 continue;
             }
-            let slot = match batch.slots {
-                Slots::One(slot) => slot,
-                Slots::Each(slots) => slots[row] as usize,
+            let group = match batch.groups {
+                GroupIndices::Same(group) => group,
+                GroupIndices::Each(groups) => groups[row] as usize,
             };
             let position = batch.position + batch.rows.place(row) as u64 + 1;
-            self.set_if_nearer(slot, position, (!is_null).then_some(value));
+            self.set_if_nearer(group, position, (!is_null).then_some(value));
         }
     }
 
-    /// Sets the value of a slot if this row is before, or for `Last` behind, the row of its present
-    /// value.
-    fn set_if_nearer(&mut self, slot: usize, position: u64, value: Option<i64>) {
-        let (known, is_last) = (self.positions[slot], matches!(self.fold, Fold::Last { .. }));
+    /// Sets the value of a group if this row is before, or for `Last` behind, the row of its
+    /// present value.
+    fn set_if_nearer(&mut self, group: usize, position: u64, value: Option<i64>) {
+        let (known, is_last) =
+            (self.positions[group], matches!(self.kind, AggregateKind::Last { .. }));
         if known != 0 && (position > known) != is_last {
             return;
         }
-        self.positions[slot] = position;
-        self.integers[slot] = value.unwrap_or(0);
+        self.positions[group] = position;
+        self.integers[group] = value.unwrap_or(0);
         if value.is_none() {
-            self.nulls.resize(self.slots, 0);
+            self.nulls.resize(self.groups, 0);
         }
-        if let Some(null) = self.nulls.get_mut(slot) {
+        if let Some(null) = self.nulls.get_mut(group) {
             *null = u64::from(value.is_none());
         }
     }
@@ -220,66 +236,66 @@ impl Accumulator {
     /// Adds the states of another worker, which are those of other rows.
     ///
     /// # Panics
-    /// If they belong to another fold, or have more slots.
+    /// If they belong to another aggregate, or have more groups.
     pub fn merge(&mut self, other: &Accumulator) {
-        assert_eq!(self.fold, other.fold);
-        if let Fold::First { .. } | Fold::Last { .. } = self.fold {
-            for slot in 0..other.slots {
-                let position = other.positions[slot];
+        assert_eq!(self.kind, other.kind);
+        if let AggregateKind::First { .. } | AggregateKind::Last { .. } = self.kind {
+            for group in 0..other.groups {
+                let position = other.positions[group];
                 if position != 0 {
-                    let is_null = other.nulls.get(slot).is_some_and(|&null| null != 0);
-                    let value = (!is_null).then(|| other.integers[slot]);
-                    self.set_if_nearer(slot, position, value);
+                    let is_null = other.nulls.get(group).is_some_and(|&null| null != 0);
+                    let value = (!is_null).then(|| other.integers[group]);
+                    self.set_if_nearer(group, position, value);
                 }
             }
             return;
         }
         if !other.nulls.is_empty() {
-            self.nulls.resize(self.slots, 0);
+            self.nulls.resize(self.groups, 0);
         }
         join(&mut self.nulls, &other.nulls, |a, b| a + b);
         join(&mut self.floats, &other.floats, |a, b| a + b);
-        match self.fold {
-            Fold::Min => join(&mut self.integers, &other.integers, i64::min),
-            Fold::Max => join(&mut self.integers, &other.integers, i64::max),
+        match self.kind {
+            AggregateKind::Min => join(&mut self.integers, &other.integers, i64::min),
+            AggregateKind::Max => join(&mut self.integers, &other.integers, i64::max),
             _ => join(&mut self.integers, &other.integers, i64::wrapping_add),
         }
     }
 
-    /// The number of rows, of the `rows` of a slot, that have a value.
+    /// The number of rows, of the `rows` of a group, that have a value.
     #[must_use]
-    pub fn count(&self, slot: usize, rows: u64) -> u64 {
-        rows - self.nulls.get(slot).copied().unwrap_or(0)
+    pub fn count(&self, group: usize, rows: u64) -> u64 {
+        rows - self.nulls.get(group).copied().unwrap_or(0)
     }
 
-    /// The integer result of a slot; `None` if no row had a value.
+    /// The integer result of a group; `None` if no row had a value.
     #[must_use]
-    pub fn integer(&self, slot: usize, rows: u64) -> Option<i64> {
-        let has_value = match self.positions.get(slot) {
-            Some(&position) => position != 0 && self.nulls.get(slot).is_none_or(|&null| null == 0),
-            None => self.count(slot, rows) > 0,
+    pub fn integer(&self, group: usize, rows: u64) -> Option<i64> {
+        let has_value = match self.positions.get(group) {
+            Some(&position) => position != 0 && self.nulls.get(group).is_none_or(|&null| null == 0),
+            None => self.count(group, rows) > 0,
         };
-        has_value.then(|| self.integers[slot])
+        has_value.then(|| self.integers[group])
     }
 
-    /// The float result of a slot; `None` if no row had a value.
+    /// The float result of a group; `None` if no row had a value.
     #[must_use]
-    pub fn float(&self, slot: usize, rows: u64) -> Option<f64> {
-        (self.count(slot, rows) > 0).then(|| self.floats[slot])
+    pub fn float(&self, group: usize, rows: u64) -> Option<f64> {
+        (self.count(group, rows) > 0).then(|| self.floats[group])
     }
 
-    /// True if a slot has a row that counts, for `First` and `Last`.
+    /// True if a group has a row that counts, for `First` and `Last`.
     #[must_use]
-    pub fn is_set(&self, slot: usize) -> bool {
-        self.positions[slot] != 0
+    pub fn is_set(&self, group: usize) -> bool {
+        self.positions[group] != 0
     }
 }
 
-/// Adds one to the count of a slot for each of its rows.
-pub fn count_rows(counts: &mut [u64], slots: Slots<'_>, rows: usize) {
-    match slots {
-        Slots::One(slot) => counts[slot] += rows as u64,
-        Slots::Each(slots) => slots.iter().for_each(|&slot| counts[slot as usize] += 1),
+/// Adds one to the count of a group for each of its rows.
+pub fn count_rows(counts: &mut [u64], groups: GroupIndices<'_>, rows: usize) {
+    match groups {
+        GroupIndices::Same(group) => counts[group] += rows as u64,
+        GroupIndices::Each(groups) => groups.iter().for_each(|&group| counts[group as usize] += 1),
     }
 }
 
@@ -290,17 +306,17 @@ fn set<T: Copy>(values: &mut [T], rows: &[u32], value: T) {
 #[inline]
 fn fold_into<T: Copy>(
     states: &mut [T],
-    slots: Slots<'_>,
+    groups: GroupIndices<'_>,
     values: &[T],
     fold: impl Fn(T, T) -> T,
     fold_all: impl Fn(&[T]) -> T,
 ) {
-    match slots {
-        Slots::One(slot) => states[slot] = fold(states[slot], fold_all(values)),
-        Slots::Each(slots) => {
-            assert_eq!(slots.len(), values.len(), "a slot a row");
-            for (&slot, &value) in slots.iter().zip(values) {
-                let state = &mut states[slot as usize];
+    match groups {
+        GroupIndices::Same(group) => states[group] = fold(states[group], fold_all(values)),
+        GroupIndices::Each(groups) => {
+            assert_eq!(groups.len(), values.len(), "a group a row");
+            for (&group, &value) in groups.iter().zip(values) {
+                let state = &mut states[group as usize];
                 *state = fold(*state, value);
             }
         }
@@ -342,45 +358,45 @@ mod tests {
 
     use super::*;
 
-    const SLOTS: u32 = 5;
-    const FOLDS: [Fold; 7] = [
-        Fold::Count,
-        Fold::SumIntegers,
-        Fold::Min,
-        Fold::Max,
-        Fold::First { ignores_nulls: false },
-        Fold::First { ignores_nulls: true },
-        Fold::Last { ignores_nulls: true },
+    const GROUPS: u32 = 5;
+    const KINDS: [AggregateKind; 7] = [
+        AggregateKind::Count,
+        AggregateKind::SumIntegers,
+        AggregateKind::Min,
+        AggregateKind::Max,
+        AggregateKind::First { ignores_nulls: false },
+        AggregateKind::First { ignores_nulls: true },
+        AggregateKind::Last { ignores_nulls: true },
     ];
 
-    /// The result that SQL demands for the values of one slot, in the order of their rows.
-    fn expected(fold: Fold, values: &[Option<i64>]) -> Option<i64> {
+    /// The result that SQL demands for the values of one group, in the order of their rows.
+    fn expected(kind: AggregateKind, values: &[Option<i64>]) -> Option<i64> {
         let mut there = values.iter().copied().flatten();
-        match fold {
-            Fold::Count | Fold::SumFloats => None,
-            Fold::SumIntegers => there.reduce(i64::wrapping_add),
-            Fold::Min => there.min(),
-            Fold::Max => there.max(),
-            Fold::First { ignores_nulls: true } => there.next(),
-            Fold::First { ignores_nulls: false } => values.first().copied().flatten(),
-            Fold::Last { ignores_nulls: true } => there.last(),
-            Fold::Last { ignores_nulls: false } => values.last().copied().flatten(),
+        match kind {
+            AggregateKind::Count | AggregateKind::SumFloats => None,
+            AggregateKind::SumIntegers => there.reduce(i64::wrapping_add),
+            AggregateKind::Min => there.min(),
+            AggregateKind::Max => there.max(),
+            AggregateKind::First { ignores_nulls: true } => there.next(),
+            AggregateKind::First { ignores_nulls: false } => values.first().copied().flatten(),
+            AggregateKind::Last { ignores_nulls: true } => there.last(),
+            AggregateKind::Last { ignores_nulls: false } => values.last().copied().flatten(),
         }
     }
 
     type Rows = Vec<(u32, Option<i64>)>;
 
     fn rows() -> impl Strategy<Value = Rows> {
-        vec((0..SLOTS, option::weighted(0.8, any::<i64>())), 0..40)
+        vec((0..GROUPS, option::weighted(0.8, any::<i64>())), 0..40)
     }
 
     fn batch_into(accumulators: &mut [Accumulator], rows: &Rows, position: u64, is_one: bool) {
-        let slots: Vec<u32> = rows.iter().map(|(slot, _)| *slot).collect();
+        let groups: Vec<u32> = rows.iter().map(|(group, _)| *group).collect();
         let nulls: Vec<u32> =
             (0..).zip(rows).filter(|(_, (_, value))| value.is_none()).map(|(at, _)| at).collect();
-        let slots = if is_one { Slots::One(0) } else { Slots::Each(&slots) };
+        let groups = if is_one { GroupIndices::Same(0) } else { GroupIndices::Each(&groups) };
         let rows_at = ZoneRows::Run { start: 0, end: rows.len() };
-        let batch = Batch { slots, rows: rows_at, position };
+        let batch = Batch { groups, rows: rows_at, position };
         for accumulator in accumulators {
             let mut values: Vec<i64> = rows.iter().map(|(_, value)| value.unwrap_or(-77)).collect();
             accumulator.add(&batch, Values::Integers(&mut values), &nulls);
@@ -389,13 +405,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn folds_mean_what_sql_says(
+        fn aggregates_mean_what_sql_says(
             batches in vec(rows(), 0..6),
             turn in any::<bool>(),
             is_one in any::<bool>(),
         ) {
             // Two workers share the batches, and later batches may be added first.
-            let worker = || FOLDS.map(|fold| Accumulator::new(fold, SLOTS as usize));
+            let worker = || KINDS.map(|kind| Accumulator::new(kind, GROUPS as usize));
             let mut workers = [worker(), worker()];
             let mut order: Vec<usize> = (0..batches.len()).collect();
             if turn {
@@ -409,20 +425,20 @@ mod tests {
             for (mine, other) in joined.iter_mut().zip(&other) {
                 mine.merge(other);
             }
-            for slot in 0..SLOTS as usize {
-                let of_slot = |of: u32| if is_one { slot == 0 } else { of as usize == slot };
+            for group in 0..GROUPS as usize {
+                let of_group = |of: u32| if is_one { group == 0 } else { of as usize == group };
                 let values: Vec<Option<i64>> = batches
                     .iter()
                     .flatten()
-                    .filter(|(of, _)| of_slot(*of))
+                    .filter(|(of, _)| of_group(*of))
                     .map(|(_, value)| *value)
                     .collect();
                 let rows = values.len() as u64;
                 let there = values.iter().flatten().count() as u64;
-                prop_assert_eq!(joined[0].count(slot, rows), there);
-                for (fold, accumulator) in FOLDS.iter().zip(&joined).skip(1) {
-                    let given = accumulator.integer(slot, rows);
-                    prop_assert_eq!(given, expected(*fold, &values), "{:?} of {:?}", fold, values);
+                prop_assert_eq!(joined[0].count(group, rows), there);
+                for (kind, accumulator) in KINDS.iter().zip(&joined).skip(1) {
+                    let given = accumulator.integer(group, rows);
+                    prop_assert_eq!(given, expected(*kind, &values), "{:?} of {:?}", kind, values);
                 }
             }
         }
@@ -435,9 +451,9 @@ mod tests {
                 values.iter().map(|value| value.map_or(f64::NAN, f64::from)).collect();
             let nulls: Vec<u32> =
                 (0..).zip(&values).filter(|(_, value)| value.is_none()).map(|(at, _)| at).collect();
-            let mut sum = Accumulator::new(Fold::SumFloats, 1);
+            let mut sum = Accumulator::new(AggregateKind::SumFloats, 1);
             let rows = ZoneRows::Run { start: 0, end: values.len() };
-            let batch = Batch { slots: Slots::One(0), rows, position: 0 };
+            let batch = Batch { groups: GroupIndices::Same(0), rows, position: 0 };
             sum.add(&batch, Values::Floats(&mut floats), &nulls);
             let there: Vec<i32> = values.iter().copied().flatten().collect();
             let expected = (!there.is_empty()).then(|| f64::from(there.iter().sum::<i32>()));

@@ -32,8 +32,8 @@ pub enum Error {
     Overflow { left: i128, right: i128, ty: ColumnType },
     #[error("{value:?} is out of range of {}", to.sql())]
     CastRange { value: Value, to: ColumnType },
-    #[error("stopped")]
-    Stopped,
+    #[error("cancelled")]
+    Cancelled,
     #[error("the page frame has {given} columns, and the filter {wanted}")]
     FrameColumns { wanted: usize, given: usize },
     #[error("filter column {column} is not stored as {} can be", ty.sql())]
@@ -70,7 +70,7 @@ impl Error {
             | Error::DivideByZero
             | Error::Overflow { .. }
             | Error::CastRange { .. }
-            | Error::Stopped
+            | Error::Cancelled
             | Error::FrameColumns { .. } => Class::Caller,
             Error::FrameShape { .. }
             | Error::Code { .. }

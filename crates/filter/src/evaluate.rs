@@ -4,9 +4,9 @@
 //!   TRUE (W1).
 //! - E2. Conjuncts that cannot fail run in the order of their recent benefit: rows removed for the
 //!   bytes that they read. Those that can fail run behind them, in their own order.
-//! - E3. `stop` is asked before each zone, or before each run of zones that one kernel takes at
-//!   once: the delay is at most one slow zone, or one pass of a kernel over the codes of one page
-//!   frame.
+//! - E3. `is_cancelled` is asked before each zone, or before each run of zones that one kernel
+//!   takes at once: the delay is at most one slow zone, or one pass of a kernel over the codes of
+//!   one page frame.
 //!
 //! A kernel takes neighbouring zones at once: a column is then read as one long stream, which makes
 //! the best use of the memory, and the fixed cost of a zone is paid less often.
@@ -22,11 +22,11 @@ use crate::column::{Column, fixed_value};
 use crate::error::{Error, Result};
 use crate::filter::{Conjunct, Filter};
 use crate::jit::JitPlan;
-use crate::kernel::{self, Level, load_words};
+use crate::kernel::{self, SimdLevel, load_words};
 use crate::lower::{Kernel, Part, Plan, Select};
 use crate::selection::{SELECTION_WORDS, Selection, ZONE_ROWS, ZONE_WORDS, bits};
-use crate::statistics::{Adapt, Method};
-use crate::zones::Verdict;
+use crate::statistics::{AdaptiveOrder, Method};
+use crate::zones::ZoneMatch;
 
 /// A filter for one page frame.
 pub struct FrameFilter<'a> {
@@ -34,7 +34,7 @@ pub struct FrameFilter<'a> {
     rows: usize,
     columns: Vec<Column<'a>>,
     plans: Vec<Plan<'a>>,
-    level: Level,
+    level: SimdLevel,
 }
 
 /// The rows that are asked for.
@@ -48,7 +48,7 @@ pub struct Request<'r> {
     /// the page frame has. `None` means all rows.
     pub live: Option<&'r [u64]>,
     /// Returns true if the evaluation is to be cancelled.
-    pub stop: &'r dyn Fn() -> bool,
+    pub is_cancelled: &'r dyn Fn() -> bool,
 }
 
 impl std::fmt::Debug for Request<'_> {
@@ -71,18 +71,18 @@ const FRAME_ZONES: usize = SELECTION_WORDS / ZONE_WORDS;
 
 /// The state of one evaluation: the rows of a page frame that are left, the statistics, and the
 /// cancel check.
-struct Work<'w> {
+struct EvaluationState<'w> {
     words: &'w mut [u64; SELECTION_WORDS],
     /// The number of rows that each zone has left.
     counts: [usize; FRAME_ZONES],
-    adapt: &'w mut Adapt,
-    stop: &'w dyn Fn() -> bool,
+    adaptive: &'w mut AdaptiveOrder,
+    is_cancelled: &'w dyn Fn() -> bool,
 }
 
-impl Work<'_> {
+impl EvaluationState<'_> {
     /// Returns an error if the evaluation was cancelled (E3).
-    fn go_on(&self) -> Result<()> {
-        if (self.stop)() { Err(Error::Stopped) } else { Ok(()) }
+    fn check_cancelled(&self) -> Result<()> {
+        if (self.is_cancelled)() { Err(Error::Cancelled) } else { Ok(()) }
     }
 
     fn zone(&mut self, zone: usize) -> &mut Words {
@@ -96,7 +96,7 @@ impl<'a> FrameFilter<'a> {
         rows: usize,
         columns: Vec<Column<'a>>,
         plans: Vec<Plan<'a>>,
-        level: Level,
+        level: SimdLevel,
     ) -> FrameFilter<'a> {
         FrameFilter { filter, rows, columns, plans, level }
     }
@@ -122,22 +122,23 @@ impl<'a> FrameFilter<'a> {
         self.plans.iter().all(|plan| matches!(plan, Plan::All))
     }
 
-    /// Replaces `selection` by the selected rows, and returns their number. `adapt` belongs to the
-    /// filter.
+    /// Replaces `selection` by the selected rows, and returns their number. `adaptive` belongs to
+    /// the filter.
     ///
     /// # Errors
-    /// If `stop` returns true, if a conjunct fails for a row (F1), or if the page frame is damaged.
+    /// If `is_cancelled` returns true, if a conjunct fails for a row (F1), or if the page frame is
+    /// damaged.
     ///
     /// # Panics
     /// If the request is beyond the page frame.
     pub fn evaluate(
         &self,
         request: &Request<'_>,
-        adapt: &mut Adapt,
+        adaptive: &mut AdaptiveOrder,
         selection: &mut Selection,
     ) -> Result<usize> {
         selection.clear();
-        self.run(request, adapt, selection.words_mut())
+        self.run(request, adaptive, selection.words_mut())
     }
 
     /// Counts the selected rows, without storing them.
@@ -147,15 +148,15 @@ impl<'a> FrameFilter<'a> {
     ///
     /// # Panics
     /// As `evaluate`.
-    pub fn count(&self, request: &Request<'_>, adapt: &mut Adapt) -> Result<usize> {
-        self.run(request, adapt, &mut [0; SELECTION_WORDS])
+    pub fn count(&self, request: &Request<'_>, adaptive: &mut AdaptiveOrder) -> Result<usize> {
+        self.run(request, adaptive, &mut [0; SELECTION_WORDS])
     }
 
     /// Sets the bits of the selected rows; all of `words` are 0 at first.
     fn run(
         &self,
         request: &Request<'_>,
-        adapt: &mut Adapt,
+        adaptive: &mut AdaptiveOrder,
         words: &mut [u64; SELECTION_WORDS],
     ) -> Result<usize> {
         let Request { first, end, live, .. } = *request;
@@ -166,7 +167,7 @@ impl<'a> FrameFilter<'a> {
             let none = self.plans.iter().position(|plan| matches!(plan, Plan::None));
             for zone in zones.filter(|_| first < end) {
                 let rows = end.min((zone + 1) * ZONE_ROWS) - first.max(zone * ZONE_ROWS);
-                adapt.note(none.unwrap_or(0), Method::Skipped, rows, 0);
+                adaptive.record(none.unwrap_or(0), Method::Skipped, rows, 0);
             }
             return Ok(0);
         }
@@ -174,46 +175,51 @@ impl<'a> FrameFilter<'a> {
         if let Some(live) = live {
             words.iter_mut().zip(live).for_each(|(word, live)| *word &= live);
         }
-        let order = self.order(adapt);
-        let mut work = Work { words, counts: [0; FRAME_ZONES], adapt, stop: request.stop };
+        let order = self.conjunct_order(adaptive);
+        let mut state = EvaluationState {
+            words,
+            counts: [0; FRAME_ZONES],
+            adaptive,
+            is_cancelled: request.is_cancelled,
+        };
         for zone in zones {
-            work.counts[zone] = count(work.zone(zone));
+            state.counts[zone] = count(state.zone(zone));
         }
         for at in order {
             match &self.plans[at] {
                 Plan::Select(select) if select.kernel.is_fast() => {
-                    self.select_runs(at, select, &mut work)?;
+                    self.select_runs(at, select, &mut state)?;
                 }
-                plan => self.each_zone(at, plan, &mut work)?,
+                plan => self.each_zone(at, plan, &mut state)?,
             }
         }
-        Ok(work.counts.iter().sum())
+        Ok(state.counts.iter().sum())
     }
 
     /// Keeps the rows for which conjunct `at` is TRUE, zone by zone.
-    fn each_zone(&self, at: usize, plan: &Plan<'_>, work: &mut Work<'_>) -> Result<()> {
+    fn each_zone(&self, at: usize, plan: &Plan<'_>, state: &mut EvaluationState<'_>) -> Result<()> {
         let conjunct = &self.filter.conjuncts()[at];
         for zone in 0..FRAME_ZONES {
-            let before = work.counts[zone];
+            let before = state.counts[zone];
             if before == 0 {
                 continue;
             }
-            work.go_on()?;
-            let words = work.zone(zone);
+            state.check_cancelled()?;
+            let words = state.zone(zone);
             let method = self.step(conjunct, plan, self.zone_rows(zone..zone + 1), words)?;
             let after = count(words);
-            work.counts[zone] = after;
-            work.adapt.note(at, method, before, after);
+            state.counts[zone] = after;
+            state.adaptive.record(at, method, before, after);
         }
         Ok(())
     }
 
     /// The conjuncts that have to run, in their order (E2).
-    fn order(&self, adapt: &Adapt) -> Vec<usize> {
+    fn conjunct_order(&self, adaptive: &AdaptiveOrder) -> Vec<usize> {
         let conjuncts = self.filter.conjuncts();
         let mut order: Vec<usize> =
             (0..self.plans.len()).filter(|&at| !matches!(self.plans[at], Plan::All)).collect();
-        let rank = |at: usize| adapt.rank(at, self.plans[at].cost());
+        let rank = |at: usize| adaptive.rank(at, self.plans[at].cost());
         order.sort_by(|&a, &b| match (conjuncts[a].can_fail, conjuncts[b].can_fail) {
             (false, false) => rank(a).total_cmp(&rank(b)),
             (a_fails, b_fails) => (a_fails, a).cmp(&(b_fails, b)),
@@ -222,32 +228,37 @@ impl<'a> FrameFilter<'a> {
     }
 
     /// Does the work of `each_zone` by a kernel that takes neighbouring zones at once.
-    fn select_runs(&self, at: usize, select: &Select<'_>, work: &mut Work<'_>) -> Result<()> {
+    fn select_runs(
+        &self,
+        at: usize,
+        select: &Select<'_>,
+        state: &mut EvaluationState<'_>,
+    ) -> Result<()> {
         let slice = self.columns[select.column].slice;
         let mut zone = 0;
         while zone < FRAME_ZONES {
             let mut run = zone..zone;
             let mut decided = None;
-            while decided.is_none() && run.end < FRAME_ZONES && work.counts[run.end] > 0 {
-                match verdict(select, slice, run.end) {
-                    Verdict::Look => run.end += 1,
-                    Verdict::Skip => decided = Some((Method::Skipped, 0)),
-                    Verdict::Whole => decided = Some((Method::Whole, work.counts[run.end])),
+            while decided.is_none() && run.end < FRAME_ZONES && state.counts[run.end] > 0 {
+                match zone_match(select, slice, run.end) {
+                    ZoneMatch::Unknown => run.end += 1,
+                    ZoneMatch::NoRows => decided = Some((Method::Skipped, 0)),
+                    ZoneMatch::AllRows => decided = Some((Method::Whole, state.counts[run.end])),
                 }
             }
             if !run.is_empty() {
-                work.go_on()?;
-                let before = work.counts;
-                self.look(select, run.clone(), work);
+                state.check_cancelled()?;
+                let before = state.counts;
+                self.select_zones(select, run.clone(), state);
                 for zone in run.clone() {
-                    work.adapt.note(at, Method::Kernel, before[zone], work.counts[zone]);
+                    state.adaptive.record(at, Method::Kernel, before[zone], state.counts[zone]);
                 }
             }
             if let Some((method, after)) = decided {
-                work.adapt.note(at, method, work.counts[run.end], after);
-                work.counts[run.end] = after;
+                state.adaptive.record(at, method, state.counts[run.end], after);
+                state.counts[run.end] = after;
                 if after == 0 {
-                    work.zone(run.end).fill(0);
+                    state.zone(run.end).fill(0);
                 }
             }
             zone = run.end + 1;
@@ -261,15 +272,20 @@ impl<'a> FrameFilter<'a> {
     }
 
     /// Keeps the rows of some zones that match.
-    fn look(&self, select: &Select<'_>, zones: Range<usize>, work: &mut Work<'_>) {
+    fn select_zones(
+        &self,
+        select: &Select<'_>,
+        zones: Range<usize>,
+        state: &mut EvaluationState<'_>,
+    ) {
         let rows = self.zone_rows(zones.clone());
-        let words = &mut work.words[zones.start * ZONE_WORDS..][..rows.len().div_ceil(64)];
+        let words = &mut state.words[zones.start * ZONE_WORDS..][..rows.len().div_ceil(64)];
         let mut found = [0; SELECTION_WORDS];
         let found = &mut found[..words.len()];
         self.matches(select, rows, words, found);
         let zones = words.chunks_mut(ZONE_WORDS).zip(found.chunks(ZONE_WORDS)).zip(zones);
         for ((words, found), zone) in zones {
-            work.counts[zone] = kernel::keep(self.level, words, found);
+            state.counts[zone] = kernel::keep(self.level, words, found);
         }
     }
 
@@ -365,13 +381,13 @@ impl<'a> FrameFilter<'a> {
 
     /// Keeps the rows that match.
     fn select(&self, select: &Select<'_>, rows: Range<usize>, words: &mut Words) -> Method {
-        match verdict(select, self.columns[select.column].slice, rows.start / ZONE_ROWS) {
-            Verdict::Skip => {
+        match zone_match(select, self.columns[select.column].slice, rows.start / ZONE_ROWS) {
+            ZoneMatch::NoRows => {
                 words.fill(0);
                 Method::Skipped
             }
-            Verdict::Whole => Method::Whole,
-            Verdict::Look => {
+            ZoneMatch::AllRows => Method::Whole,
+            ZoneMatch::Unknown => {
                 let words = &mut words[..rows.len().div_ceil(64)];
                 let mut found = [0; ZONE_WORDS];
                 let found = &mut found[..words.len()];
@@ -406,7 +422,7 @@ impl<'a> FrameFilter<'a> {
 /// Writes a bit for each row that matches if it has a value. Slow kernels read only the rows that
 /// are set in `out`.
 fn run(
-    level: Level,
+    level: SimdLevel,
     kernel: &Kernel<'_>,
     column: &Column<'_>,
     rows: Range<usize>,
@@ -428,13 +444,13 @@ fn run(
         Kernel::Keyed { width, bytes, yes } => {
             let ty = column.slice.ty;
             let value = |row: usize| fixed_value(ty, &bytes[row * width..][..*width]);
-            refine(out, rows.start, |row| {
+            retain_rows(out, rows.start, |row| {
                 value(row).order_key().is_some_and(|key| yes.contains(&key))
             });
         }
-        Kernel::Texts(yes) => refine_texts(out, rows.start, column, |text| yes.contains(text)),
+        Kernel::Texts(yes) => retain_texts(out, rows.start, column, |text| yes.contains(text)),
         Kernel::Like { pattern, negated } => {
-            refine_texts(out, rows.start, column, |text| pattern.matches(text) != *negated);
+            retain_texts(out, rows.start, column, |text| pattern.matches(text) != *negated);
         }
     }
 }
@@ -454,12 +470,11 @@ impl Plan<'_> {
     }
 }
 
-/// The verdict of the bounds of a zone; `Look` if there are no bounds.
-fn verdict(select: &Select<'_>, slice: &ColumnSlice<'_>, zone: usize) -> Verdict {
-    slice
-        .zones
-        .get(zone)
-        .map_or(Verdict::Look, |bytes| select.zones.verdict(&Zone::decode(bytes), select.on_null))
+/// The decision by the bounds of a zone; `Unknown` if there are no bounds.
+fn zone_match(select: &Select<'_>, slice: &ColumnSlice<'_>, zone: usize) -> ZoneMatch {
+    slice.zones.get(zone).map_or(ZoneMatch::Unknown, |bytes| {
+        select.zones.zone_match(&Zone::decode(bytes), select.on_null)
+    })
 }
 
 fn count(words: &Words) -> usize {
@@ -467,7 +482,7 @@ fn count(words: &Words) -> usize {
 }
 
 /// Keeps those of the set rows that match.
-fn refine(words: &mut [u64], start: usize, mut matches: impl FnMut(usize) -> bool) {
+fn retain_rows(words: &mut [u64], start: usize, mut matches: impl FnMut(usize) -> bool) {
     for (index, word) in words.iter_mut().enumerate() {
         for bit in bits(*word) {
             if !matches(start + index * 64 + bit) {
@@ -477,7 +492,7 @@ fn refine(words: &mut [u64], start: usize, mut matches: impl FnMut(usize) -> boo
     }
 }
 
-fn refine_texts(
+fn retain_texts(
     words: &mut [u64],
     start: usize,
     column: &Column<'_>,
@@ -485,5 +500,5 @@ fn refine_texts(
 ) {
     let texts = column.texts().expect("`lower` asks texts only of columns that have them");
     let mut scratch = Vec::new();
-    refine(words, start, |row| matches(texts.at(row, &mut scratch)));
+    retain_rows(words, start, |row| matches(texts.at(row, &mut scratch)));
 }

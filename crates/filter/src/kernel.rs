@@ -26,7 +26,7 @@ pub(crate) const BITMAP_BITS_MAX: u64 = 1 << 27;
 
 /// The instructions that kernels may use (K3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Level(Instructions);
+pub struct SimdLevel(Instructions);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Instructions {
@@ -37,31 +37,31 @@ enum Instructions {
     Avx512,
 }
 
-impl Level {
+impl SimdLevel {
     /// The level that every machine supports.
-    pub const PLAIN: Level = Level(Instructions::Plain);
+    pub const PLAIN: SimdLevel = SimdLevel(Instructions::Plain);
 
     /// Detects the fastest level of this machine.
     #[must_use]
-    pub fn detect() -> Level {
-        *Level::available().last().expect("plain is always there")
+    pub fn detect() -> SimdLevel {
+        *SimdLevel::available().last().expect("plain is always there")
     }
 
     /// All levels of this machine, the fastest last.
     #[must_use]
-    pub fn available() -> Vec<Level> {
-        let mut levels = vec![Level::PLAIN];
+    pub fn available() -> Vec<SimdLevel> {
+        let mut levels = vec![SimdLevel::PLAIN];
         #[cfg(target_arch = "x86_64")]
         {
             if is_x86_feature_detected!("avx2") {
-                levels.push(Level(Instructions::Avx2));
+                levels.push(SimdLevel(Instructions::Avx2));
             }
             if is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512vl")
                 && is_x86_feature_detected!("avx512vpopcntdq")
             {
-                levels.push(Level(Instructions::Avx512));
+                levels.push(SimdLevel(Instructions::Avx512));
             }
         }
         levels
@@ -174,7 +174,7 @@ pub(crate) fn set_bits(words: &mut [u64], bits: Range<usize>) {
 /// # Panics
 /// If there are fewer codes, or if the number of words does not fit the rows.
 pub fn select(
-    level: Level,
+    level: SimdLevel,
     codes: &Codes<'_>,
     rows: Range<usize>,
     test: &CodeTest,
@@ -260,7 +260,7 @@ pub(crate) fn mask_tail(words: &mut [u64], rows: usize) {
 }
 
 /// Clears the bits of `words` that `found` does not have, and returns the number of bits left.
-pub(crate) fn keep(level: Level, words: &mut [u64], found: &[u64]) -> usize {
+pub(crate) fn keep(level: SimdLevel, words: &mut [u64], found: &[u64]) -> usize {
     match level.0 {
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512 => avx512::keep(words, found),
@@ -269,7 +269,12 @@ pub(crate) fn keep(level: Level, words: &mut [u64], found: &[u64]) -> usize {
 }
 
 /// Selects codes of `N` bytes. The rows behind the last whole word are done by the plain kernel.
-fn select_width<const N: usize>(level: Level, codes: &[[u8; N]], test: &CodeTest, out: &mut [u64]) {
+fn select_width<const N: usize>(
+    level: SimdLevel,
+    codes: &[[u8; N]],
+    test: &CodeTest,
+    out: &mut [u64],
+) {
     let whole = codes.len() / 64;
     let (head, rest) = codes.split_at(whole * 64);
     let (words, last) = out.split_at_mut(whole);
@@ -306,7 +311,7 @@ fn within<const N: usize>(ranges: &[CodeRange]) -> Vec<CodeRange> {
 }
 
 fn select_ranges<const N: usize, const R: usize>(
-    level: Level,
+    level: SimdLevel,
     codes: &[[u8; N]],
     ranges: [CodeRange; R],
     out: &mut [u64],
@@ -320,7 +325,7 @@ fn select_ranges<const N: usize, const R: usize>(
     }
 }
 
-fn select_bytes(level: Level, codes: &[u8], bits: &[u64; 4], out: &mut [u64]) {
+fn select_bytes(level: SimdLevel, codes: &[u8], bits: &[u64; 4], out: &mut [u64]) {
     match level.0 {
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512 => avx512::bytes(codes, bits, out),

@@ -14,8 +14,8 @@
 //! `aggregate` aggregates the rows that are left, on encoded values too.
 //!
 //! Lifetimes of the objects that a caller keeps: a `JitCache` for the process, a `Filter` for the
-//! query, an `Adapt` and a `Selection` for each worker, a `LowerCache` for each segment of the
-//! query.
+//! query, an `AdaptiveOrder` and a `Selection` for each worker, a `LowerCache` for each segment of
+//! the query.
 //!
 //! The crate answers which rows of a page frame match. Not here: pruning of segments and
 //! partitions, and building an `Expr` from SQL (`query`); decoding (`storage`). No I/O, no clock,
@@ -47,11 +47,11 @@ pub use evaluate::{FrameFilter, Request};
 pub use filter::Filter;
 pub use ir::{ArithmeticOp, CompareOp, Expr, Literal};
 pub use jit::JitCache;
-pub use kernel::Level;
+pub use kernel::SimdLevel;
 pub use lower::{Context, LowerCache};
 pub use pattern::Pattern;
 pub use selection::{SELECTION_WORDS, Selection};
-pub use statistics::{Adapt, ConjunctStatistics, Method};
+pub use statistics::{AdaptiveOrder, ConjunctStatistics, Method};
 pub use text::{NoSymbols, SymbolText};
 
 /// The types that threads share or send to each other.
@@ -62,5 +62,5 @@ const _: () = {
     is_shared::<Context<'_>>();
     is_shared::<LowerCache>();
     is_shared::<JitCache>();
-    is_shared::<Adapt>();
+    is_shared::<AdaptiveOrder>();
 };

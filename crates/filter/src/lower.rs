@@ -24,7 +24,7 @@ use crate::evaluate::FrameFilter;
 use crate::filter::{Conjunct, Filter, Kind};
 use crate::interpret::Node;
 use crate::jit::{JitCache, JitPlan};
-use crate::kernel::{CodeRange, CodeTest, FloatTest, Level};
+use crate::kernel::{CodeRange, CodeTest, FloatTest, SimdLevel};
 use crate::pattern::Pattern;
 use crate::ranges::Ranges;
 use crate::scalar::Scalar;
@@ -39,7 +39,7 @@ pub struct Context<'a> {
     /// The cached results for the dictionaries of this segment and for this filter.
     pub cache: &'a LowerCache,
     /// The instructions that kernels may use.
-    pub level: Level,
+    pub level: SimdLevel,
     /// Compiled conditions; with `None`, conditions without a kernel are interpreted.
     pub jit: Option<&'a JitCache>,
 }

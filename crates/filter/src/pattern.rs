@@ -12,7 +12,7 @@
 use memchr::memmem;
 
 /// The number of steps between two cancel checks: some milliseconds.
-const ASK_STEPS: usize = 1 << 20;
+const CHECK_STEPS: usize = 1 << 20;
 /// The number of places where a piece of text began and did not go on, after which it is searched
 /// by an algorithm of linear time.
 const FALSE_STARTS: usize = 32;
@@ -35,20 +35,20 @@ enum Part {
 }
 
 /// A counter of steps that checks for cancellation from time to time.
-struct Pace<F> {
+struct CancelCheck<F> {
     steps: usize,
-    go_on: F,
+    may_continue: F,
 }
 
-impl<F: FnMut() -> bool> Pace<F> {
+impl<F: FnMut() -> bool> CancelCheck<F> {
     /// Counts steps; `None` if the match was cancelled.
-    fn did(&mut self, steps: usize) -> Option<()> {
+    fn count_steps(&mut self, steps: usize) -> Option<()> {
         self.steps += steps;
-        if self.steps < ASK_STEPS {
+        if self.steps < CHECK_STEPS {
             return Some(());
         }
         self.steps = 0;
-        (self.go_on)().then_some(())
+        (self.may_continue)().then_some(())
     }
 }
 
@@ -117,17 +117,17 @@ impl Pattern {
 
     /// Returns true if the text matches.
     pub(crate) fn matches(&self, text: &[u8]) -> bool {
-        self.matches_while(text, || true).expect("it goes on")
+        self.matches_while(text, || true).expect("it is not cancelled")
     }
 
-    /// Returns true if the text matches; `None` if `go_on`, which is asked every few milliseconds,
-    /// returns false.
-    pub fn matches_while(&self, text: &[u8], go_on: impl FnMut() -> bool) -> Option<bool> {
-        let mut pace = Pace { steps: 0, go_on };
+    /// Returns true if the text matches; `None` if `may_continue`, which is asked every few
+    /// milliseconds, returns false.
+    pub fn matches_while(&self, text: &[u8], may_continue: impl FnMut() -> bool) -> Option<bool> {
+        let mut cancel_check = CancelCheck { steps: 0, may_continue };
         if self.folds {
-            return match_parts(&self.parts, &fold(text), &mut pace);
+            return match_parts(&self.parts, &fold(text), &mut cancel_check);
         }
-        match_parts(&self.parts, text, &mut pace)
+        match_parts(&self.parts, text, &mut cancel_check)
     }
 }
 
@@ -162,7 +162,11 @@ fn fold(text: &[u8]) -> Vec<u8> {
 /// Matches greedily: where a part after `%` fails, the text of that `%` grows by a byte. Only the
 /// last `%` has to be tried again: an earlier one that took more would leave less text for the
 /// parts behind it.
-fn match_parts(parts: &[Part], text: &[u8], pace: &mut Pace<impl FnMut() -> bool>) -> Option<bool> {
+fn match_parts(
+    parts: &[Part],
+    text: &[u8],
+    cancel_check: &mut CancelCheck<impl FnMut() -> bool>,
+) -> Option<bool> {
     let (mut part, mut at) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     loop {
@@ -176,11 +180,11 @@ fn match_parts(parts: &[Part], text: &[u8], pace: &mut Pace<impl FnMut() -> bool
             }
             Some(Part::AnyOne) => after_character(text, at),
             Some(Part::Text(wanted)) => {
-                pace.did(wanted.len() / 16)?;
+                cancel_check.count_steps(wanted.len() / 16)?;
                 text[at..].starts_with(wanted).then_some(at + wanted.len())
             }
         };
-        pace.did(1)?;
+        cancel_check.count_steps(1)?;
         match (step, &mut retry) {
             (Some(next), _) => (part, at) = (part + 1, next),
             (None, None) => return Some(false),
@@ -188,7 +192,7 @@ fn match_parts(parts: &[Part], text: &[u8], pace: &mut Pace<impl FnMut() -> bool
                 let Some(next) = next_try(&parts[*behind..], text, *from) else {
                     return Some(false);
                 };
-                pace.did((next - *from) / 16)?;
+                cancel_check.count_steps((next - *from) / 16)?;
                 (part, at) = (*behind, next);
                 *from = next;
             }
@@ -299,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_asks_whether_to_go_on() {
+    fn a_long_match_checks_for_cancellation() {
         let text = "a".repeat(1 << 20);
         let pattern = Pattern::new(&format!("%{}b", "_a".repeat(1 << 16)), false);
         let mut asked = 0;

@@ -128,7 +128,7 @@ impl<K: Key> Ranges<K> {
     }
 
     /// Returns true if a key from `least` to `greatest` is in the set; `None` is above all keys.
-    pub(crate) fn meets(&self, least: &K, greatest: Option<&K>) -> bool {
+    pub(crate) fn overlaps(&self, least: &K, greatest: Option<&K>) -> bool {
         let first = self.0.partition_point(|(_, end)| end.as_ref().is_some_and(|end| end <= least));
         self.0
             .get(first)
@@ -302,7 +302,7 @@ mod tests {
             for greatest in key..25 {
                 let mut keys = key..=greatest;
                 assert_eq!(
-                    a.meets(&key, Some(&greatest)),
+                    a.overlaps(&key, Some(&greatest)),
                     keys.clone().any(|key| a.contains(&key))
                 );
                 assert_eq!(a.covers(&key, Some(&greatest)), keys.all(|key| a.contains(&key)));

@@ -2,7 +2,7 @@
 //!
 //! Not here: buffers, threads and a clock, which `tidegate bench roofline` provides.
 
-use crate::kernel::{self, CodeRange, CodeTest, Level};
+use crate::kernel::{self, CodeRange, CodeTest, SimdLevel};
 use tidegate_model::Codes;
 
 /// The sum of all words, wrapping: eight bytes read for each, none written.
@@ -21,19 +21,19 @@ pub fn copy_bytes(from: &[u8], to: &mut [u8]) {
 
 /// Counts the codes of one byte that are from `first` to `last`: one byte is read for each.
 #[must_use]
-pub fn count_u8(level: Level, codes: &[u8], first: u8, last: u8) -> usize {
+pub fn count_u8(level: SimdLevel, codes: &[u8], first: u8, last: u8) -> usize {
     count(level, &Codes::U8(codes), codes.len(), (first.into(), last.into()))
 }
 
 /// Counts the little-endian codes of two bytes that are from `first` to `last`: two bytes are read
 /// for each.
 #[must_use]
-pub fn count_u16(level: Level, codes: &[[u8; 2]], first: u16, last: u16) -> usize {
+pub fn count_u16(level: SimdLevel, codes: &[[u8; 2]], first: u16, last: u16) -> usize {
     count(level, &Codes::U16(codes), codes.len(), (first.into(), last.into()))
 }
 
 /// Runs the kernel of a filter, on the rows of one zone at a time.
-fn count(level: Level, codes: &Codes<'_>, rows: usize, (first, last): (u64, u64)) -> usize {
+fn count(level: SimdLevel, codes: &Codes<'_>, rows: usize, (first, last): (u64, u64)) -> usize {
     const ZONE: usize = crate::selection::ZONE_ROWS;
     let ranges = if first <= last { vec![CodeRange { first, last }] } else { vec![] };
     let test = CodeTest::Ranges(ranges);
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(to, [1, 2, 3]);
         let bytes: Vec<u8> = (0..10_000_u32).map(|row| row.to_le_bytes()[0]).collect();
         let pairs: Vec<[u8; 2]> = (0..10_000_u16).map(u16::to_le_bytes).collect();
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let expected = bytes.iter().filter(|&&code| (10..=20).contains(&code)).count();
             assert_eq!(count_u8(level, &bytes, 10, 20), expected);
             assert_eq!(count_u8(level, &bytes, 20, 10), 0);

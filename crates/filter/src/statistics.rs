@@ -50,57 +50,57 @@ impl ConjunctStatistics {
 
 /// The statistics that one worker has of a filter's conjuncts. They are kept across page frames.
 #[derive(Debug, Clone, Default)]
-pub struct Adapt {
-    conjuncts: Vec<Learned>,
+pub struct AdaptiveOrder {
+    conjuncts: Vec<ConjunctHistory>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Learned {
+struct ConjunctHistory {
     /// The recent share of rows that pass.
-    pass: f64,
+    pass_rate: f64,
     statistics: ConjunctStatistics,
 }
 
 /// The weight of the newest zone: about the last sixteen zones are remembered.
-const NEWEST: f64 = 1.0 / 16.0;
+const NEWEST_WEIGHT: f64 = 1.0 / 16.0;
 
-impl Default for Learned {
-    fn default() -> Learned {
+impl Default for ConjunctHistory {
+    fn default() -> ConjunctHistory {
         // Before any statistics exist, the cheapest conjunct goes first.
-        Learned { pass: 0.5, statistics: ConjunctStatistics::default() }
+        ConjunctHistory { pass_rate: 0.5, statistics: ConjunctStatistics::default() }
     }
 }
 
-impl Adapt {
+impl AdaptiveOrder {
     /// Creates empty statistics.
     #[must_use]
-    pub fn new() -> Adapt {
-        Adapt::default()
+    pub fn new() -> AdaptiveOrder {
+        AdaptiveOrder::default()
     }
 
     /// The counters of each conjunct up to the last one that was run, in the order of
     /// `Filter::describe`.
     pub fn statistics(&self) -> impl Iterator<Item = &ConjunctStatistics> {
-        self.conjuncts.iter().map(|learned| &learned.statistics)
+        self.conjuncts.iter().map(|history| &history.statistics)
     }
 
     /// Returns the counters and sets them to 0; the recent shares of rows stay.
     pub fn take_statistics(&mut self) -> Vec<ConjunctStatistics> {
-        let take = |learned: &mut Learned| std::mem::take(&mut learned.statistics);
+        let take = |history: &mut ConjunctHistory| std::mem::take(&mut history.statistics);
         self.conjuncts.iter_mut().map(take).collect()
     }
 
     /// The rank of a conjunct: the cost for each row that it removes. The lowest rank runs first.
     pub(crate) fn rank(&self, conjunct: usize, cost: f64) -> f64 {
-        let pass = self.conjuncts.get(conjunct).map_or(0.5, |learned| learned.pass);
-        cost / (1.001 - pass)
+        let pass_rate = self.conjuncts.get(conjunct).map_or(0.5, |history| history.pass_rate);
+        cost / (1.001 - pass_rate)
     }
 
-    pub(crate) fn note(&mut self, conjunct: usize, method: Method, before: usize, after: usize) {
+    pub(crate) fn record(&mut self, conjunct: usize, method: Method, before: usize, after: usize) {
         if self.conjuncts.len() <= conjunct {
-            self.conjuncts.resize(conjunct + 1, Learned::default());
+            self.conjuncts.resize(conjunct + 1, ConjunctHistory::default());
         }
-        let Learned { pass, statistics } = &mut self.conjuncts[conjunct];
+        let ConjunctHistory { pass_rate, statistics } = &mut self.conjuncts[conjunct];
         statistics.rows_in += before as u64;
         statistics.rows_out += after as u64;
         let zones = match method {
@@ -111,6 +111,6 @@ impl Adapt {
             Method::Interpreted => &mut statistics.zones_interpreted,
         };
         *zones += 1;
-        *pass += (after as f64 / before as f64 - *pass) * NEWEST;
+        *pass_rate += (after as f64 / before as f64 - *pass_rate) * NEWEST_WEIGHT;
     }
 }

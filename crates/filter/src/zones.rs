@@ -1,7 +1,7 @@
-//! Zone maps: a verdict on the rows of a zone by its bounds (docs/format.md, Zones).
+//! Zone maps: a decision on the rows of a zone by its bounds (docs/format.md, Zones).
 //!
-//! - Z1. The verdict is `Skip` only if no row matches, `Whole` only if all do. Where bounds are
-//!   wider than the values (strings, UUIDs, large DECIMALs), the values are taken to reach the
+//! - Z1. The decision is `NoRows` only if no row matches, `AllRows` only if all do. Where bounds
+//!   are wider than the values (strings, UUIDs, large DECIMALs), the values are taken to reach the
 //!   bounds.
 
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::lower::CodeSet;
 use crate::ranges::{Key, Ranges, behind_prefix};
 use crate::scalar::{NAN_KEY, fixed16_key, float_key};
 
-/// The verdict on the rows of a zone.
+/// The decision on the rows of a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ZoneMatch {
     /// None of them matches.
-    Skip,
+    NoRows,
     /// All of them match.
-    Whole,
+    AllRows,
     /// The rows have to be tested.
-    Look,
+    Unknown,
 }
 
 /// The set of values that match, in the form that zones can test.
@@ -40,17 +40,17 @@ pub(crate) enum ZoneTest<'a> {
 }
 
 impl ZoneTest<'_> {
-    /// The verdict on `zone`; `on_null` is true if NULL rows match (Z1).
-    pub(crate) fn verdict(&self, zone: &Zone, on_null: bool) -> Verdict {
-        let (meets, covers) = if zone.has_value { self.values(zone) } else { (false, true) };
+    /// The decision on `zone`; `on_null` is true if NULL rows match (Z1).
+    pub(crate) fn zone_match(&self, zone: &Zone, on_null: bool) -> ZoneMatch {
+        let (overlaps, covers) = if zone.has_value { self.values(zone) } else { (false, true) };
         let nan_matches = matches!(self, ZoneTest::Keys(_, yes) if yes.contains(&NAN_KEY));
-        let some = meets || (zone.has_nan && nan_matches) || (zone.has_null && on_null);
+        let some = overlaps || (zone.has_nan && nan_matches) || (zone.has_null && on_null);
         let all = covers && (!zone.has_nan || nan_matches) && (!zone.has_null || on_null);
         match (some, all) {
-            _ if matches!(self, ZoneTest::Blind) => Verdict::Look,
-            (false, _) => Verdict::Skip,
-            (true, true) => Verdict::Whole,
-            (true, false) => Verdict::Look,
+            _ if matches!(self, ZoneTest::Blind) => ZoneMatch::Unknown,
+            (false, _) => ZoneMatch::NoRows,
+            (true, true) => ZoneMatch::AllRows,
+            (true, false) => ZoneMatch::Unknown,
         }
     }
 
@@ -73,15 +73,15 @@ impl ZoneTest<'_> {
                 let Some(range) = ranges.get(first).filter(|range| range.first <= greatest) else {
                     return (false, false);
                 };
-                let meets = set.signature & zone.max != 0;
-                (meets, range.first <= least && greatest <= range.last)
+                let overlaps = set.signature & zone.max != 0;
+                (overlaps, range.first <= least && greatest <= range.last)
             }
         }
     }
 }
 
 fn both<K: Key>(yes: &Ranges<K>, least: &K, greatest: Option<&K>) -> (bool, bool) {
-    (yes.meets(least, greatest), yes.covers(least, greatest))
+    (yes.overlaps(least, greatest), yes.covers(least, greatest))
 }
 
 /// A bit for each remainder modulo 64 of a code in the ranges.
@@ -136,23 +136,23 @@ mod tests {
     const ZONE: Zone = Zone { has_null: false, has_value: true, has_nan: false, min: 5, max: 9 };
 
     #[track_caller]
-    fn check(op: CompareOp, key: i128, zone: Zone, expected: Verdict) {
+    fn check(op: CompareOp, key: i128, zone: Zone, expected: ZoneMatch) {
         let yes = Ranges::comparing(op, &key);
         let test = ZoneTest::Keys(ColumnType::Int64, &yes);
-        assert_eq!(test.verdict(&zone, false), expected, "{op} {key}");
+        assert_eq!(test.zone_match(&zone, false), expected, "{op} {key}");
     }
 
     #[test]
     fn bounds_decide_where_they_can() {
-        check(CompareOp::Ge, 5, ZONE, Verdict::Whole);
-        check(CompareOp::Ge, 6, ZONE, Verdict::Look);
-        check(CompareOp::Gt, 9, ZONE, Verdict::Skip);
-        check(CompareOp::Ne, 4, ZONE, Verdict::Whole);
-        check(CompareOp::Eq, 10, ZONE, Verdict::Skip);
+        check(CompareOp::Ge, 5, ZONE, ZoneMatch::AllRows);
+        check(CompareOp::Ge, 6, ZONE, ZoneMatch::Unknown);
+        check(CompareOp::Gt, 9, ZONE, ZoneMatch::NoRows);
+        check(CompareOp::Ne, 4, ZONE, ZoneMatch::AllRows);
+        check(CompareOp::Eq, 10, ZONE, ZoneMatch::NoRows);
         let with_null = Zone { has_null: true, ..ZONE };
-        check(CompareOp::Ge, 5, with_null, Verdict::Look);
-        check(CompareOp::Gt, 9, with_null, Verdict::Skip);
-        check(CompareOp::Gt, 9, Zone { has_nan: true, ..ZONE }, Verdict::Look);
+        check(CompareOp::Ge, 5, with_null, ZoneMatch::Unknown);
+        check(CompareOp::Gt, 9, with_null, ZoneMatch::NoRows);
+        check(CompareOp::Gt, 9, Zone { has_nan: true, ..ZONE }, ZoneMatch::Unknown);
     }
 
     #[test]
@@ -172,13 +172,13 @@ mod tests {
         let zone = Zone { min: word(b"ab\0\0\0\0\0\0"), max: word(b"abcdefgh"), ..ZONE };
         let check = |op, text: &[u8], expected| {
             let yes = Ranges::comparing(op, &text.to_vec());
-            assert_eq!(ZoneTest::Texts(&yes).verdict(&zone, false), expected, "{op} {text:?}");
+            assert_eq!(ZoneTest::Texts(&yes).zone_match(&zone, false), expected, "{op} {text:?}");
         };
-        check(CompareOp::Eq, b"ab", Verdict::Look);
-        check(CompareOp::Lt, b"ab", Verdict::Skip);
-        check(CompareOp::Ge, b"ab", Verdict::Whole);
-        check(CompareOp::Eq, b"abcdefghi", Verdict::Look);
-        check(CompareOp::Ge, b"abcdefgi", Verdict::Look);
-        check(CompareOp::Gt, b"abcdefgi", Verdict::Skip);
+        check(CompareOp::Eq, b"ab", ZoneMatch::Unknown);
+        check(CompareOp::Lt, b"ab", ZoneMatch::NoRows);
+        check(CompareOp::Ge, b"ab", ZoneMatch::AllRows);
+        check(CompareOp::Eq, b"abcdefghi", ZoneMatch::Unknown);
+        check(CompareOp::Ge, b"abcdefgi", ZoneMatch::Unknown);
+        check(CompareOp::Gt, b"abcdefgi", ZoneMatch::NoRows);
     }
 }

@@ -1,8 +1,8 @@
 //! Time of an import by phase: the structural index alone, then whole imports of one kind of column
 //! with one worker, of which one phase is measured. Throughput is in bytes of text while reading,
-//! and in bytes of values while sealing.
+//! and in bytes of values while segments are built.
 //!
-//! The phases are those of `ImportSummary`: reading is index, conversion and distribution; sealing
+//! The phases are those of `ImportSummary`: reading is index, conversion and scattering; building
 //! is sort, gather, encoding and write. Files are in the page cache. Not here: single cells
 //! (`parse`), encodings alone (`storage/benches/segment.rs`).
 
@@ -26,7 +26,7 @@ use tidegate_model::{ByteCount, ColumnType, PartitionUnit, TimeUnit, Timestamp};
 use tidegate_platform::{Disk, IoMode, OpenMode, RealDisk, SystemClock};
 use tidegate_storage::{Database, OpenOptions};
 
-/// Several input chunks, several strips each, one page frame.
+/// Several input chunks, several parsed batches each, one page frame.
 const ROWS: u64 = 60_000;
 /// Columns of one kind in a table: many of them, so that the cost that all kinds share weighs
 /// little.
@@ -176,7 +176,7 @@ fn index(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Index, conversion and distribution of each kind of column.
+/// Index, conversion and scattering of each kind of column.
 fn read(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("read");
     group.sample_size(10);
@@ -191,14 +191,14 @@ fn read(criterion: &mut Criterion) {
 }
 
 /// Gather, encoding and write of each kind of column; the rows keep the order of the input.
-fn seal(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("seal");
+fn build(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("build");
     group.sample_size(10);
     for (name, ty, cell) in KINDS {
         let files = files_of(ty, cell);
         group.throughput(Throughput::Bytes(value_bytes(ty, cell)));
         group.bench_function(name, |bencher| {
-            bencher.iter_custom(|rounds| (0..rounds).map(|_| files.import(Phase::Seal)).sum());
+            bencher.iter_custom(|rounds| (0..rounds).map(|_| files.import(Phase::Build)).sum());
         });
     }
     group.finish();
@@ -241,11 +241,11 @@ fn sort(criterion: &mut Criterion) {
         let text: String = (0..ROWS).map(line).collect();
         let files = Files::new(text.as_bytes(), columns(), Some("ts"));
         group.bench_function(name, |bencher| {
-            bencher.iter_custom(|rounds| (0..rounds).map(|_| files.import(Phase::Seal)).sum());
+            bencher.iter_custom(|rounds| (0..rounds).map(|_| files.import(Phase::Build)).sum());
         });
     }
     group.finish();
 }
 
-criterion_group!(benches, index, read, seal, sort);
+criterion_group!(benches, index, read, build, sort);
 criterion_main!(benches);

@@ -134,7 +134,7 @@ fn iot(hosts: u64) -> Vec<u8> {
 /// The table that the lines create.
 fn table_of(text: &[u8]) -> Arc<Schema> {
     let mut parser = LineParser::new(LineOptions::new(OnBadLine::Stop));
-    parser.feed(text, &mut Host(None)).expect("lines without fault");
+    parser.feed(text, &mut Host(None)).expect("lines without parse errors");
     let rows = parser.take().remove(0).rows;
     let mut columns: Vec<(String, ColumnType)> =
         rows.columns().iter().map(|column| (column.name.clone(), column.ty)).collect();
@@ -155,8 +155,8 @@ fn measure(criterion: &mut Criterion, name: &str, texts: &[Vec<u8>]) {
         let mut turns = texts.iter().cycle();
         bencher.iter(|| {
             let text = turns.next().expect("a cycle");
-            for piece in text.chunks(256 << 10) {
-                parser.feed(piece, &mut host).expect("lines without fault");
+            for chunk in text.chunks(256 << 10) {
+                parser.feed(chunk, &mut host).expect("lines without parse errors");
             }
             black_box(parser.take())
         });
@@ -183,7 +183,7 @@ fn first_request(criterion: &mut Criterion) {
     group.bench_function("cpu_only_first_request", |bencher| {
         bencher.iter(|| {
             let mut parser = LineParser::new(LineOptions::new(OnBadLine::Stop));
-            parser.feed(&text[..end], &mut Host(None)).expect("lines without fault");
+            parser.feed(&text[..end], &mut Host(None)).expect("lines without parse errors");
             black_box(parser.take())
         });
     });

@@ -1,11 +1,14 @@
-//! Buckets: slices of time to which rows are distributed, each small enough to be sorted in cache.
+//! Buckets: slices of time to which rows are scattered, each small enough to be sorted in cache.
 //!
 //! - U1. Every timestamp belongs to exactly one bucket; buckets ascend in time.
-//! - U2. A full slab belongs to its bucket; a slab that is being filled belongs to its worker.
+//! - U2. A full column buffer belongs to its bucket; one that is being filled belongs to its
+//!   worker.
 //! - U3. The bytes in memory are counted against the budget; beyond it the largest buckets are
-//!   spilled, whole slabs at a time, front to back, and they are read back in the same order.
+//!   spilled, whole column buffers at a time, front to back, and they are read back in the same
+//!   order.
 //!
-//! Not here: filling slabs with rows (`distribute`), sealing buckets (`seal`).
+//! Not here: filling column buffers with rows (`scatter`), building segments of buckets
+//! (`segment_build`).
 
 mod plan;
 mod spill;
@@ -17,11 +20,11 @@ use tidegate_platform::{AlignedBuffer, BufferPool, BufferPoolOptions, MemoryBudg
 use tidegate_storage::segment::strings::StringCompressor;
 
 use crate::error::Result;
-use crate::layout::{RowLayout, Slab, TextPages};
-use crate::packed::PackedSlab;
+use crate::layout::{ColumnBuffer, RowLayout, TextPages};
+use crate::packed::PackedBuffer;
 
 pub(crate) use plan::{BUCKETS_MAX, BucketPlan, PlanOptions};
-pub(crate) use spill::{SpillFile, SpillOptions, SpilledSlab};
+pub(crate) use spill::{SpillFile, SpillOptions, SpilledBuffer};
 
 /// All buckets of an import, shared by its workers.
 #[derive(Debug)]
@@ -46,26 +49,26 @@ pub(crate) struct Buckets {
 pub(crate) enum BucketKey {
     /// Designated timestamps.
     Time,
-    /// Numbers of input chunks (`Mark::order`): rows stay in the order of the input.
+    /// Numbers of input chunks (`SourceRange::order`): rows stay in the order of the input.
     Input,
 }
 
-/// The limits of buckets and slabs, chosen by the available memory.
+/// The limits of buckets and column buffers, chosen by the available memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BucketOptions {
-    pub(crate) slab_rows: usize,
-    /// Bytes of text at which a slab is full.
-    pub(crate) slab_text_max: usize,
+    pub(crate) buffer_rows: usize,
+    /// Bytes of text at which a column buffer is full.
+    pub(crate) buffer_text_max: usize,
     /// Larger buffers are freed instead of reused.
     pub(crate) kept_max: usize,
-    /// The number of buckets of which each worker can fill a slab at the same time.
+    /// The number of buckets of which each worker can fill a column buffer at the same time.
     pub(crate) count_max: usize,
 }
 
-/// The full slabs of a bucket.
+/// The full column buffers of a bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Bucket {
-    pub(crate) slabs: Vec<StoredSlab>,
+    pub(crate) buffers: Vec<StoredBuffer>,
     pub(crate) rows: u64,
     /// Their size in memory, spilled ones included.
     pub(crate) bytes: u64,
@@ -73,61 +76,61 @@ pub(crate) struct Bucket {
     pub(crate) longest: u64,
 }
 
-/// The bytes that a row takes beside its slab while its bucket is sorted and gathered: its place,
-/// its time, and a value that is unpacked.
+/// The bytes that a row takes beside its column buffer while its bucket is sorted and gathered: its
+/// place, its time, and a value that is unpacked.
 pub(crate) const SORTED_ROW_BYTES: u64 = 20;
 
 impl Bucket {
-    /// The memory that sealing the bucket takes.
+    /// The memory that building segments of the bucket takes.
     pub(crate) fn cost(&self, layout: &RowLayout) -> u64 {
         // A page frame of a column is unpacked.
         self.bytes.max(self.rows * layout.row_bytes as u64) + self.rows * SORTED_ROW_BYTES
     }
 }
 
-/// A slab in memory or in the spill file.
+/// A column buffer in memory or in the spill file.
 #[derive(Debug)]
-pub(crate) enum StoredSlab {
-    Here(HeldSlab),
-    Spilled(SpilledSlab),
+pub(crate) enum StoredBuffer {
+    InMemory(InMemoryBuffer),
+    Spilled(SpilledBuffer),
 }
 
-/// A full slab and its part of the budget.
+/// A full column buffer and its part of the budget.
 #[derive(Debug)]
-pub(crate) struct HeldSlab {
-    pub(crate) slab: PackedSlab,
-    pub(crate) held: Reservation,
+pub(crate) struct InMemoryBuffer {
+    pub(crate) buffer: PackedBuffer,
+    pub(crate) reservation: Reservation,
 }
 
-/// A slab that is being filled and its part of the budget.
+/// A column buffer that is being filled and its part of the budget.
 #[derive(Debug)]
-pub(crate) struct OpenSlab {
-    pub(crate) slab: Slab,
-    pub(crate) held: Reservation,
+pub(crate) struct OpenBuffer {
+    pub(crate) buffer: ColumnBuffer,
+    pub(crate) reservation: Reservation,
 }
 
-impl StoredSlab {
-    /// The worker that filled the slab.
+impl StoredBuffer {
+    /// The worker that filled the column buffer.
     pub(crate) fn worker(&self) -> u32 {
         match self {
-            StoredSlab::Here(held) => held.slab.worker,
-            StoredSlab::Spilled(spilled) => spilled.worker,
+            StoredBuffer::InMemory(stored) => stored.buffer.worker,
+            StoredBuffer::Spilled(spilled) => spilled.worker,
         }
     }
 
     /// Its size in memory, or the size that it had there.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            StoredSlab::Here(held) => held.held.bytes(),
-            StoredSlab::Spilled(spilled) => spilled.bytes,
+            StoredBuffer::InMemory(stored) => stored.reservation.bytes(),
+            StoredBuffer::Spilled(spilled) => spilled.bytes,
         }
     }
 
-    /// The number of slabs that its worker had begun before it.
+    /// The number of column buffers that its worker had begun before it.
     pub(crate) fn sequence(&self) -> u64 {
         match self {
-            StoredSlab::Here(held) => held.slab.sequence,
-            StoredSlab::Spilled(spilled) => spilled.sequence,
+            StoredBuffer::InMemory(stored) => stored.buffer.sequence,
+            StoredBuffer::Spilled(spilled) => spilled.sequence,
         }
     }
 }
@@ -140,8 +143,8 @@ impl Buckets {
         budget: Arc<MemoryBudget>,
     ) -> Buckets {
         let count = plan.count();
-        let piece_bytes = (options.slab_rows * layout.row_bytes).next_multiple_of(4_096);
-        // A full slab's memory is reused soon for the next one.
+        let piece_bytes = (options.buffer_rows * layout.row_bytes).next_multiple_of(4_096);
+        // A full column buffer's memory is reused soon for the next one.
         let vacant_max = (options.kept_max / piece_bytes).clamp(2, 64);
         let pool = BufferPoolOptions { headroom: 0, piece_bytes, tailroom: 0, vacant_max };
         let key = BucketKey::Time;
@@ -174,9 +177,9 @@ impl Buckets {
 
     /// Creates empty buckets of another plan, with the same layout and budget.
     pub(crate) fn like(&self, plan: BucketPlan, key: BucketKey) -> Buckets {
-        // Slabs are smaller if more buckets are filled at the same time.
-        let rows = self.options.slab_rows * self.count().min(plan.count()) / plan.count();
-        let options = BucketOptions { slab_rows: 1 << rows.max(64).ilog2(), ..self.options };
+        // Column buffers are smaller if more buckets are filled at the same time.
+        let rows = self.options.buffer_rows * self.count().min(plan.count()) / plan.count();
+        let options = BucketOptions { buffer_rows: 1 << rows.max(64).ilog2(), ..self.options };
         let budget = Arc::clone(&self.budget);
         let compressors = Arc::clone(&self.compressors);
         let symbols = AtomicU64::new(self.symbols.load(Relaxed));
@@ -192,26 +195,29 @@ impl Buckets {
         self.slots.len()
     }
 
-    /// Creates an empty slab for `worker`, whose texts go to these pages.
-    pub(crate) fn new_slab(&self, worker: u32, texts: TextPages) -> OpenSlab {
-        let held = self.budget.reserve_unchecked(self.pool.buffer_bytes() as u64);
-        OpenSlab { slab: Slab::new(self.pool.take(), texts, &self.layout, worker), held }
+    /// Creates an empty column buffer for `worker`, whose texts go to these pages.
+    pub(crate) fn new_buffer(&self, worker: u32, texts: TextPages) -> OpenBuffer {
+        let reservation = self.budget.reserve_unchecked(self.pool.buffer_bytes() as u64);
+        OpenBuffer {
+            buffer: ColumnBuffer::new(self.pool.take(), texts, &self.layout, worker),
+            reservation,
+        }
     }
 
-    /// Takes back the memory of a slab whose rows are packed.
+    /// Takes back the memory of a column buffer whose rows are packed.
     pub(crate) fn recycle(&self, fixed: AlignedBuffer) {
         self.pool.give(fixed);
     }
 
-    /// Adds a slab to its bucket (U2).
-    pub(crate) fn add(&self, bucket: usize, slab: PackedSlab) {
-        let bytes = slab.memory_bytes() as u64;
-        let held = HeldSlab { slab, held: self.budget.reserve_unchecked(bytes) };
+    /// Adds a column buffer to its bucket (U2).
+    pub(crate) fn add(&self, bucket: usize, buffer: PackedBuffer) {
+        let bytes = buffer.memory_bytes() as u64;
+        let stored = InMemoryBuffer { buffer, reservation: self.budget.reserve_unchecked(bytes) };
         let mut slot = self.lock(bucket);
-        slot.rows += held.slab.rows as u64;
+        slot.rows += stored.buffer.rows as u64;
         slot.bytes += bytes;
-        slot.longest = slot.longest.max(held.slab.longest_text() as u64);
-        slot.slabs.push(StoredSlab::Here(held));
+        slot.longest = slot.longest.max(stored.buffer.longest_text() as u64);
+        slot.buffers.push(StoredBuffer::InMemory(stored));
         drop(slot);
         self.sizes[bucket].fetch_add(bytes, Relaxed);
     }
@@ -239,14 +245,14 @@ impl Buckets {
         }
         self.sizes[bucket].store(0, Relaxed);
         let mut slot = self.lock(bucket);
-        let mut slabs = std::mem::take(&mut slot.slabs);
+        let mut buffers = std::mem::take(&mut slot.buffers);
         drop(slot);
-        spill_slabs(&mut slabs, spill)?;
-        self.lock(bucket).slabs.append(&mut slabs);
+        spill_buffers(&mut buffers, spill)?;
+        self.lock(bucket).buffers.append(&mut buffers);
         Ok(true)
     }
 
-    /// Removes a bucket, to be split or sealed.
+    /// Removes a bucket, to be split or built into segments.
     pub(crate) fn take(&self, bucket: usize) -> Bucket {
         self.sizes[bucket].store(0, Relaxed);
         std::mem::take(&mut *self.lock(bucket))
@@ -257,16 +263,16 @@ impl Buckets {
     }
 }
 
-/// Spills the slabs that are in memory, and frees each as soon as it is written.
+/// Spills the column buffers that are in memory, and frees each as soon as it is written.
 ///
 /// # Errors
 /// If the spill file cannot be written.
-pub(crate) fn spill_slabs(slabs: &mut Vec<StoredSlab>, spill: &SpillFile) -> Result<()> {
-    for stored in std::mem::take(slabs) {
+pub(crate) fn spill_buffers(buffers: &mut Vec<StoredBuffer>, spill: &SpillFile) -> Result<()> {
+    for stored in std::mem::take(buffers) {
         // An error aborts the import, so that no row is lost that was reported as imported.
-        slabs.push(match stored {
-            StoredSlab::Here(held) => StoredSlab::Spilled(spill.write(held)?),
-            spilled @ StoredSlab::Spilled(_) => spilled,
+        buffers.push(match stored {
+            StoredBuffer::InMemory(stored) => StoredBuffer::Spilled(spill.write(stored)?),
+            spilled @ StoredBuffer::Spilled(_) => spilled,
         });
     }
     Ok(())

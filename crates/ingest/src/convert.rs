@@ -1,14 +1,14 @@
-//! Converts fields of text to values, a column of a strip at a time, with a parser that is chosen
-//! once a column.
+//! Converts fields of text to values, a column of a parsed batch at a time, with a parser that is
+//! chosen once a column.
 //!
 //! - V1. An unquoted empty field is NULL, and so is the given NULL text; `""` is empty text, and
 //!   NULL in a column that is not text.
-//! - V2. A field that does not parse is a fault (a parse error): its place holds 0 (or NULL text)
-//!   until the caller has decided about the fault.
+//! - V2. A field that does not parse is a parse error: its place holds 0 (or NULL text) until the
+//!   caller has decided about the error.
 //! - V3. Text is UTF-8 without NUL; input chunks that were checked as a whole need no check of each
 //!   cell.
 //!
-//! Not here: the bounds of fields (`index`, `read`), the handling of faults (`faults`).
+//! Not here: the bounds of fields (`index`, `read`), the handling of parse errors (`parse_errors`).
 
 mod digits;
 
@@ -20,8 +20,8 @@ use crate::exact;
 use crate::index::Kernel;
 use crate::layout::{ColumnLayout, RowLayout};
 use crate::parse::{self, CellError};
+use crate::parsed_batch::{Cell, ParsedBatch, ParsedColumn, Place, Values};
 use crate::reject::Reason;
-use crate::strip::{Cell, Place, Strip, StripColumn, Values};
 use crate::timestamp::{DateParser, TimestampFormat, TimestampParser};
 
 /// A row of indexed text: its start, and the index of its first field end.
@@ -67,7 +67,7 @@ impl<'a> RowsOfText<'a> {
 
 /// A field that did not parse.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fault {
+pub(crate) struct ParseError {
     pub(crate) row: u32,
     pub(crate) column: u32,
     pub(crate) reason: Reason,
@@ -78,7 +78,7 @@ pub(crate) struct Fault {
 pub(crate) struct Converter {
     kernel: Kernel,
     columns: Vec<ColumnParser>,
-    pub(crate) faults: Vec<Fault>,
+    pub(crate) errors: Vec<ParseError>,
 }
 
 #[derive(Debug)]
@@ -157,7 +157,7 @@ impl Converter {
                 ColumnParser { layout: column.clone(), source, kind, is_guess: false }
             })
             .collect();
-        Converter { kernel: Kernel::detect(), columns, faults: Vec::new() }
+        Converter { kernel: Kernel::detect(), columns, errors: Vec::new() }
     }
 
     /// Marks the types that are guesses: one entry for each column.
@@ -175,35 +175,36 @@ impl Converter {
         }
     }
 
-    /// Appends the rows to an empty strip. Faults are added to `faults`, column by column.
-    pub(crate) fn convert(&mut self, rows: &RowsOfText<'_>, strip: &mut Strip) {
-        assert!(strip.rows == 0, "Z1");
-        self.faults.clear();
-        strip.rows = rows.rows.len();
-        let Strip { columns, unescaped, .. } = strip;
+    /// Appends the rows to an empty parsed batch. Parse errors are added to `errors`, column by
+    /// column.
+    pub(crate) fn convert(&mut self, rows: &RowsOfText<'_>, parsed: &mut ParsedBatch) {
+        assert!(parsed.rows == 0, "Z1");
+        self.errors.clear();
+        parsed.rows = rows.rows.len();
+        let ParsedBatch { columns, unescaped, .. } = parsed;
         for (index, (parser, into)) in self.columns.iter_mut().zip(columns).enumerate() {
             let Some(source) = parser.source else {
                 into.push_nulls(rows.rows.len());
                 continue;
             };
             let column = u32::try_from(index).expect("limits::TABLE_COLUMNS");
-            let faults = &mut self.faults;
-            let mut cells = Cells { kernel: self.kernel, rows, source, column, faults, unescaped };
+            let errors = &mut self.errors;
+            let mut cells = Cells { kernel: self.kernel, rows, source, column, errors, unescaped };
             parser.convert(&mut cells, into);
         }
     }
 
-    /// Appends rows of a text with one field each to one empty column of a strip: texts that do not
-    /// come from a text file. Faults are added to `faults`.
+    /// Appends rows of a text with one field each to one empty column of a parsed batch: texts that
+    /// do not come from a text file. Parse errors are added to `errors`.
     pub(crate) fn convert_column(
         &mut self,
         column: usize,
         rows: &RowsOfText<'_>,
-        (into, unescaped): (&mut StripColumn, &mut Vec<u8>),
+        (into, unescaped): (&mut ParsedColumn, &mut Vec<u8>),
     ) {
         let number = u32::try_from(column).expect("limits::TABLE_COLUMNS");
-        let (kernel, faults) = (self.kernel, &mut self.faults);
-        let mut cells = Cells { kernel, rows, source: 0, column: number, faults, unescaped };
+        let (kernel, errors) = (self.kernel, &mut self.errors);
+        let mut cells = Cells { kernel, rows, source: 0, column: number, errors, unescaped };
         self.columns[column].convert(&mut cells, into);
     }
 
@@ -333,7 +334,7 @@ struct Cells<'a> {
     rows: &'a RowsOfText<'a>,
     source: usize,
     column: u32,
-    faults: &'a mut Vec<Fault>,
+    errors: &'a mut Vec<ParseError>,
     unescaped: &'a mut Vec<u8>,
 }
 
@@ -370,9 +371,9 @@ impl<'a> Cells<'a> {
     }
 
     #[cold]
-    fn fault(&mut self, row: usize, reason: Reason) {
+    fn add_error(&mut self, row: usize, reason: Reason) {
         let row = u32::try_from(row).expect("STRIP_ROWS");
-        self.faults.push(Fault { row, column: self.column, reason });
+        self.errors.push(ParseError { row, column: self.column, reason });
     }
 
     /// Parses every cell of an integer column: plain digits by the fast path, all others by
@@ -428,7 +429,7 @@ impl<'a> Cells<'a> {
             Field::Doubled(inner) => return self.doubled(row, inner, parse),
             Field::Bad => Reason::TextAfterQuote,
         };
-        self.fault(row, reason);
+        self.add_error(row, reason);
         T::default()
     }
 
@@ -444,7 +445,7 @@ impl<'a> Cells<'a> {
         let mut text = Vec::new();
         self.undouble(inner, &mut text);
         parse(&text).unwrap_or_else(|error| {
-            self.fault(row, Reason::Cell(error));
+            self.add_error(row, Reason::Cell(error));
             T::default()
         })
     }
@@ -515,8 +516,8 @@ fn has_byte(text: &[u8], wanted: u8) -> bool {
 }
 
 impl ColumnParser {
-    fn convert(&mut self, cells: &mut Cells<'_>, into: &mut StripColumn) {
-        let StripColumn { values, nulls } = into;
+    fn convert(&mut self, cells: &mut Cells<'_>, into: &mut ParsedColumn) {
+        let ParsedColumn { values, nulls } = into;
         match (&mut self.kind, values) {
             (Parser::Text(column), Values::Text(texts)) => column.convert(cells, texts),
             (Parser::Timestamp(parser), Values::W8(values))
@@ -537,7 +538,7 @@ impl ColumnParser {
                 convert_guessed(self.layout.column.ty, cells, values, nulls);
             }
             (Parser::Value, values) => convert_values(self.layout.column.ty, cells, values, nulls),
-            _ => unreachable!("a strip has the layout of its parsers"),
+            _ => unreachable!("a parsed batch has the layout of its parsers"),
         }
     }
 }
@@ -622,7 +623,7 @@ fn convert_values(
             cells.each(v, nulls, |text| parse::parse_uuid(text).map(u128::from_le_bytes));
         }
         (ColumnType::Ipv4, Values::W4(v)) => cells.each(v, nulls, parse::parse_ipv4),
-        _ => unreachable!("a strip has the layout of its parsers"),
+        _ => unreachable!("a parsed batch has the layout of its parsers"),
     }
 }
 
@@ -666,14 +667,14 @@ impl TextColumn {
                     previous.1
                 }
                 Field::Plain(text, start) if !self.is_binary => {
-                    let cell = self.cell(cells, row, text, Place::Piece(start, text.len()));
+                    let cell = self.cell(cells, row, text, Place::Chunk(start, text.len()));
                     previous = (text, cell);
                     cell
                 }
                 Field::Plain(text, _) => self.binary(cells, row, text),
                 Field::Doubled(inner) => self.doubled(cells, row, inner),
                 Field::Bad => {
-                    cells.fault(row, Reason::TextAfterQuote);
+                    cells.add_error(row, Reason::TextAfterQuote);
                     Cell::NULL
                 }
             };
@@ -686,7 +687,7 @@ impl TextColumn {
     fn cell(&mut self, cells: &mut Cells<'_>, row: usize, text: &[u8], place: Place) -> Cell {
         let is_fine = cells.rows.is_checked && text.len() <= self.bytes_fine;
         if !is_fine && let Err(error) = self.check(text) {
-            cells.fault(row, Reason::Cell(error));
+            cells.add_error(row, Reason::Cell(error));
             return Cell::NULL;
         }
         self.number(text).map_or_else(|| Cell::at(place), Cell::interned)
@@ -713,7 +714,7 @@ impl TextColumn {
         let start = cells.unescaped.len();
         if let Err(error) = parse::parse_binary(text, cells.unescaped) {
             cells.unescaped.truncate(start);
-            cells.fault(row, Reason::Cell(error));
+            cells.add_error(row, Reason::Cell(error));
             return Cell::NULL;
         }
         Cell::at(Place::Unescaped(start, cells.unescaped.len() - start))

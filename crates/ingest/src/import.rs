@@ -1,4 +1,4 @@
-//! An import from beginning to end: sample the input, read it once, seal, commit.
+//! An import from beginning to end: sample the input, read it once, build segments, commit.
 //!
 //! - I1. All rows become visible in one commit, or none do: after an earlier failure the table is
 //!   unchanged, and the transaction removes its files. The table also stays unchanged if the rows
@@ -8,7 +8,7 @@
 //! - I3. Every record of the input is in the table, in the list of rejects, or a header; otherwise
 //!   nothing is committed (tally-1).
 //!
-//! Not here: parsing (`read`, `convert`), buckets, sealing.
+//! Not here: parsing (`read`, `convert`), buckets, building segments.
 
 mod setup;
 mod files;
@@ -31,17 +31,17 @@ use tidegate_storage::segment::intern::Interner;
 use tidegate_storage::{Database, ImportTarget, ImportTxn, WrittenSegment};
 
 use crate::bucket::{BUCKETS_MAX, BucketOptions, BucketPlan, Buckets, SpillFile, SpillOptions};
-use crate::distribute::Room;
 use crate::error::{Error, Result};
 use crate::layout::RowLayout;
 use crate::options::{Existing, ImportOptions, RowsTo, Source};
 use crate::parquet_file;
 use crate::progress::{Phase, Progress};
-use crate::refine::{RefineJob, refine};
 use crate::reject::{Reason, RejectLog};
-use crate::seal::{self, SealJob, TextHistory};
+use crate::scatter::SpillPolicy;
+use crate::segment_build::{self, BuildJob, TextHistory};
 use crate::shares::Shares;
 use crate::source;
+use crate::split_buckets::{SplitBucketsJob, split_oversized};
 use crate::tally::Tallies;
 use crate::timestamp::TimestampFormat;
 
@@ -182,8 +182,8 @@ pub(crate) struct Parsed {
     pub(crate) buckets: Arc<Buckets>,
     pub(crate) spill: SpillFile,
     pub(crate) interners: Vec<Vec<Interner>>,
-    /// The part of the budget that interners hold, until rows are sealed.
-    pub(crate) held: Vec<Reservation>,
+    /// The part of the budget that interners hold, until rows are in segments.
+    pub(crate) reserved: Vec<Reservation>,
     pub(crate) cells_nulled: u64,
     pub(crate) tallies: Tallies,
     pub(crate) remarks: Remarks,
@@ -228,8 +228,8 @@ impl ImportContext<'_> {
     }
 
     /// The memory limits of the workers.
-    pub(crate) fn room<'b>(&'b self, spill: &'b SpillFile) -> Room<'b> {
-        Room { spill, spill_from: self.shares.spill_from(), progress: self.progress }
+    pub(crate) fn spill_policy<'b>(&'b self, spill: &'b SpillFile) -> SpillPolicy<'b> {
+        SpillPolicy { spill, spill_from: self.shares.spill_from(), progress: self.progress }
     }
 
     /// Begins the transaction: on the existing table, or on a new one of this schema.
@@ -256,18 +256,19 @@ impl ImportContext<'_> {
     ) -> Result<(Arc<Buckets>, SpillFile)> {
         let BucketSetup { plan, layout } = setup;
         let workers = self.options.workers.get();
-        let open_slabs = self.shares.open_slabs();
-        // Each worker fills a slab of each bucket at the same time. There are fewer buckets if rows
-        // are wide, or if there are texts, whose pages are larger than most columns.
-        let least = layout.slab_bytes_min() as u64;
-        let count_max = (open_slabs / workers as u64 / least).max(1);
+        let open_buffers = self.shares.open_buffers();
+        // Each worker fills a column buffer of each bucket at the same time. There are fewer
+        // buckets if rows are wide, or if there are texts, whose pages are larger than most
+        // columns.
+        let least = layout.buffer_bytes_min() as u64;
+        let count_max = (open_buffers / workers as u64 / least).max(1);
         let count_max = usize::try_from(count_max).unwrap_or(usize::MAX).min(BUCKETS_MAX);
         let plan = plan.thinned(count_max);
-        let slabs = (workers * plan.count()) as u64;
-        let slab_bytes = open_slabs / slabs;
-        let rows = slab_bytes / (layout.row_bytes as u64 + TEXT_GUESS_BYTES);
-        let rows = usize::try_from(rows).unwrap_or(usize::MAX).clamp(64, SLAB_ROWS_MAX);
-        let slab_rows = 1 << rows.ilog2();
+        let buffers = (workers * plan.count()) as u64;
+        let buffer_bytes = open_buffers / buffers;
+        let rows = buffer_bytes / (layout.row_bytes as u64 + TEXT_GUESS_BYTES);
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX).clamp(64, BUFFER_ROWS_MAX);
+        let buffer_rows = 1 << rows.ilog2();
         let budget = Arc::new(MemoryBudget::new(self.shares.memory().0));
         let disk: &dyn Disk = &**self.database.disk();
         let spill = SpillOptions {
@@ -277,8 +278,8 @@ impl ImportContext<'_> {
         };
         let spill = SpillFile::create(disk, txn.scratch_dir(), &spill)?;
         let options = BucketOptions {
-            slab_rows,
-            slab_text_max: self.shares.slab_text_max(),
+            buffer_rows,
+            buffer_text_max: self.shares.buffer_text_max(),
             kept_max: self.shares.kept_max(),
             count_max,
         };
@@ -289,9 +290,9 @@ impl ImportContext<'_> {
         if self.cancel.load(Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Seals the buckets and commits.
+    /// Builds segments of the buckets and commits.
     fn finish(&self, parsed: Parsed, mut phases: PhaseClock<'_>) -> Result<ImportSummary> {
-        let Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks } =
+        let Parsed { txn, buckets, spill, interners, reserved, cells_nulled, tallies, remarks } =
             parsed;
         tallies.check()?;
         let Remarks { created_table, header, notes } = remarks;
@@ -304,16 +305,16 @@ impl ImportContext<'_> {
             let (count, list) = (rows_rejected, self.options.rejects.name());
             return Err(Error::AllRejected { count, reason, first, list });
         }
-        self.progress.enter(Phase::Seal);
+        self.progress.enter(Phase::Build);
         spill.flush()?;
         let schema = Arc::clone(txn.schema());
         let texts = InternedTexts {
             interners: &interners,
-            bytes: held.iter().map(Reservation::bytes).sum(),
+            bytes: reserved.iter().map(Reservation::bytes).sum(),
         };
-        let written = self.seal(&txn, &buckets, &spill, &texts)?;
-        drop(held);
-        phases.end(Phase::Seal);
+        let written = self.build_segments(&txn, &buckets, &spill, &texts)?;
+        drop(reserved);
+        phases.end(Phase::Build);
         self.check_cancelled()?;
         self.progress.enter(Phase::Commit);
         let mut partitions: Vec<_> = written.iter().map(|w| w.meta.partition).collect();
@@ -321,18 +322,18 @@ impl ImportContext<'_> {
         partitions.dedup();
         let segments = written.len() as u64;
         let bytes_written = written.iter().map(|w| w.meta.bytes.0).sum();
-        let sealed = written.iter().map(|w| w.meta.rows.0).sum::<u64>();
+        let rows_written = written.iter().map(|w| w.meta.rows.0).sum::<u64>();
         let mut notes = notes;
         notes.extend(self.implausible(&written, &schema));
-        if sealed != tallies.rows() || sealed != rows_read - rows_rejected {
-            return Err(Error::RowsLost { rows: tallies.rows(), written: sealed });
+        if rows_written != tallies.rows() || rows_written != rows_read - rows_rejected {
+            return Err(Error::RowsLost { rows: tallies.rows(), written: rows_written });
         }
         self.end(txn, written)?;
         phases.end(Phase::Commit);
         self.progress.enter(Phase::Done);
         Ok(ImportSummary {
             rows_read,
-            rows_imported: sealed,
+            rows_imported: rows_written,
             rows_rejected,
             headers: tallies.headers(),
             cells_nulled,
@@ -384,7 +385,7 @@ impl ImportContext<'_> {
         Ok(())
     }
 
-    fn seal(
+    fn build_segments(
         &self,
         txn: &ImportTxn,
         buckets: &Buckets,
@@ -394,7 +395,7 @@ impl ImportContext<'_> {
         let columns = buckets.layout.columns.len();
         let histories: Vec<_> = (0..columns).map(|_| TextHistory::default()).collect();
         let open_max = self.shares.open_max(texts.bytes);
-        let refined = refine(&RefineJob {
+        let split = split_oversized(&SplitBucketsJob {
             buckets,
             spill,
             spill_from: buckets.spill_from(self.shares.spill_from()),
@@ -404,15 +405,15 @@ impl ImportContext<'_> {
             },
             bytes_max: open_max / 4,
             large: Mutex::new(()),
-            large_from: self.shares.slab_text_max(),
+            large_from: self.shares.buffer_text_max(),
             partition_by: txn.schema().partition_by(),
             unit: txn.schema().time_unit(),
             progress: self.progress,
             cancel: self.cancel,
         })?;
-        let sizes = refined.iter().map(|bucket| bucket.cost(&buckets.layout)).collect();
-        let queue: Vec<_> = refined.into_iter().map(Mutex::new).collect();
-        let job = SealJob {
+        let sizes = split.iter().map(|bucket| bucket.cost(&buckets.layout)).collect();
+        let queue: Vec<_> = split.into_iter().map(Mutex::new).collect();
+        let job = BuildJob {
             txn,
             buckets,
             queue: &queue,
@@ -432,7 +433,7 @@ impl ImportContext<'_> {
             progress: self.progress,
             cancel: self.cancel,
         };
-        seal::seal(&job, self.options.workers.get())
+        segment_build::build_segments(&job, self.options.workers.get())
     }
 
     /// Returns true if the input is larger than the memory free for the page cache; then the output
@@ -464,14 +465,15 @@ impl ImportContext<'_> {
     }
 }
 
-/// The minimum memory of a worker: chunks in flight, strips, and slabs of at least 64 rows.
+/// The minimum memory of a worker: chunks in flight, parsed batches, and column buffers of at least
+/// 64 rows.
 const MEMORY_MIN_PER_WORKER: ByteCount = ByteCount(32 << 20);
-/// The assumed bytes of text of a row, beside its fixed bytes; only for the size of slabs.
+/// The assumed bytes of text of a row, beside its fixed bytes; only for the size of column buffers.
 const TEXT_GUESS_BYTES: u64 = 128;
-const SLAB_ROWS_MAX: usize = 2_048;
+const BUFFER_ROWS_MAX: usize = 2_048;
 /// The maximum number of rows that a bucket may have before it is split: a column of it should stay
-/// in cache while it is sealed. Rows in the order of the input are gathered front to back, and may
-/// be more.
+/// in cache while segments are built of it. Rows in the order of the input are gathered front to
+/// back, and may be more.
 const SPLIT_ROWS: u64 = 1 << 20;
 
 /// The range of years after 1970 in which the latest timestamp is expected where integers count

@@ -56,7 +56,7 @@ pub struct IndexOutcome {
 
 /// The numbers of quotes and line ends in a stretch, wherever they stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MarkCounts {
+pub struct StructuralCounts {
     /// The number of quotes.
     pub quotes: u64,
     /// The number of line ends.
@@ -108,7 +108,7 @@ impl Kernel {
     /// Counts quotes and line ends: the counts of a chunk are needed before its successor can be
     /// indexed.
     #[must_use]
-    pub fn count(self, text: &[u8], structure: &Structure) -> MarkCounts {
+    pub fn count(self, text: &[u8], structure: &Structure) -> StructuralCounts {
         match self {
             Kernel::Scalar => scalar::count(text, structure),
             #[cfg(target_arch = "x86_64")]

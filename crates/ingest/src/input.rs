@@ -1,10 +1,9 @@
-//! The bytes of all inputs as numbered pieces (input chunks), in order, from one thread that reads
-//! ahead.
+//! The bytes of all inputs as numbered input chunks, in order, from one thread that reads ahead.
 //!
-//! - H1. Pieces are numbered from 0 through all files; the last one of each file is marked as such.
+//! - H1. Chunks are numbered from 0 through all files; the last one of each file is marked as such.
 //! - H2. A file stays as it was when it was opened: if its size or time of change differs after it
 //!   was read, that is an error, since it is not known which of its states was read.
-//! - H3. At most `PIECES_AHEAD` pieces wait for a worker.
+//! - H3. At most `CHUNKS_AHEAD` chunks wait for a worker.
 //!
 //! Not here: the contents of the bytes.
 
@@ -29,17 +28,17 @@ use crate::progress::Progress;
 use crate::source::Magic;
 use crate::utf16::Utf16Reader;
 
-/// The bytes of a piece: with its index and its strips it stays in a core's L2 until it is
+/// The bytes of a chunk: with its index and its parsed batches it stays in a core's L2 until it is
 /// converted.
-pub(crate) const PIECE_BYTES: usize = 256 << 10;
-/// The bytes of a read: large because of disks and huge pages; a read consists of several pieces.
+pub(crate) const CHUNK_BYTES: usize = 256 << 10;
+/// The bytes of a read: large because of disks and huge pages; a read consists of several chunks.
 const READ_BYTES: usize = 2 << 20;
-const _: () = assert!(READ_BYTES.is_multiple_of(PIECE_BYTES));
-/// The maximum number of pieces that wait for a worker.
-const PIECES_AHEAD: usize = 32;
-/// The number of pieces after which the pages of the memory are checked: every 16 MiB.
+const _: () = assert!(READ_BYTES.is_multiple_of(CHUNK_BYTES));
+/// The maximum number of chunks that wait for a worker.
+const CHUNKS_AHEAD: usize = 32;
+/// The number of chunks after which the pages of the memory are checked: every 16 MiB.
 #[cfg(target_os = "linux")]
-const PIECES_PER_LOOK: u64 = (16 << 20) / PIECE_BYTES as u64;
+const CHUNKS_PER_LOOK: u64 = (16 << 20) / CHUNK_BYTES as u64;
 /// The interval at which a waiting thread checks for cancellation.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(20);
 /// The number of reads in flight.
@@ -99,9 +98,9 @@ pub(crate) fn check_unchanged(file: &dyn DiskFile, opened: &FileStamp) -> Result
     Err(Error::InputChanged { path, before: opened.bytes, after: now.bytes })
 }
 
-/// A piece and its place.
+/// A chunk and its place.
 #[derive(Debug)]
-pub(crate) struct InputPiece {
+pub(crate) struct InputChunk {
     pub(crate) number: u64,
     /// The index of the input.
     pub(crate) file: usize,
@@ -109,37 +108,37 @@ pub(crate) struct InputPiece {
     pub(crate) offset: u64,
     pub(crate) is_first: bool,
     pub(crate) is_last: bool,
-    bytes: PieceBytes,
+    bytes: ChunkBytes,
 }
 
 #[derive(Debug)]
-enum PieceBytes {
+enum ChunkBytes {
     /// A part of a read.
     Shared(Arc<Piece>, Range<usize>),
     Owned(Vec<u8>),
 }
 
-impl InputPiece {
+impl InputChunk {
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.bytes {
-            PieceBytes::Shared(read, range) => &read.bytes()[range.clone()],
-            PieceBytes::Owned(bytes) => bytes,
+            ChunkBytes::Shared(read, range) => &read.bytes()[range.clone()],
+            ChunkBytes::Owned(bytes) => bytes,
         }
     }
 }
 
-/// The workers' end of the queue: pieces in order.
+/// The workers' end of the queue: chunks in order.
 #[derive(Debug)]
-pub(crate) struct PieceQueue {
-    receiver: Mutex<Receiver<Result<InputPiece>>>,
+pub(crate) struct ChunkQueue {
+    receiver: Mutex<Receiver<Result<InputChunk>>>,
     pool: Arc<BufferPool>,
     spare: Mutex<Vec<Vec<u8>>>,
 }
 
 /// The reader's end of the queue.
 #[derive(Debug)]
-pub(crate) struct PieceReader {
-    sender: SyncSender<Result<InputPiece>>,
+pub(crate) struct ChunkReader {
+    sender: SyncSender<Result<InputChunk>>,
     pool: Arc<BufferPool>,
     next: u64,
     window_log_max: u32,
@@ -149,16 +148,16 @@ pub(crate) struct PieceReader {
 }
 
 /// Creates both ends of the queue.
-pub(crate) fn piece_queue(workers: usize, window_log_max: u32) -> (PieceReader, PieceQueue) {
+pub(crate) fn chunk_queue(workers: usize, window_log_max: u32) -> (ChunkReader, ChunkQueue) {
     let options = BufferPoolOptions {
         headroom: 0,
         piece_bytes: READ_BYTES,
         tailroom: 0,
-        vacant_max: PIECES_AHEAD * PIECE_BYTES / READ_BYTES + READ_DEPTH + workers,
+        vacant_max: CHUNKS_AHEAD * CHUNK_BYTES / READ_BYTES + READ_DEPTH + workers,
     };
     let pool = Arc::new(BufferPool::new(options));
-    let (sender, receiver) = sync_channel(PIECES_AHEAD);
-    let reader = PieceReader {
+    let (sender, receiver) = sync_channel(CHUNKS_AHEAD);
+    let reader = ChunkReader {
         sender,
         pool: Arc::clone(&pool),
         next: 0,
@@ -167,17 +166,17 @@ pub(crate) fn piece_queue(workers: usize, window_log_max: u32) -> (PieceReader, 
         pages: PageWatch::new(),
     };
     let spare = Mutex::new(Vec::new());
-    (reader, PieceQueue { receiver: Mutex::new(receiver), pool, spare })
+    (reader, ChunkQueue { receiver: Mutex::new(receiver), pool, spare })
 }
 
-impl PieceQueue {
-    /// Returns the next piece, `None` behind the last one. A pipe may be silent for long, so
+impl ChunkQueue {
+    /// Returns the next chunk, `None` behind the last one. A pipe may be silent for long, so
     /// waiting ends as soon as `is_cancelled` returns true.
-    pub(crate) fn next(&self, is_cancelled: impl Fn() -> bool) -> Result<Option<InputPiece>> {
+    pub(crate) fn next(&self, is_cancelled: impl Fn() -> bool) -> Result<Option<InputChunk>> {
         let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match receiver.recv_timeout(CANCEL_INTERVAL) {
-                Ok(piece) => return piece.map(Some),
+                Ok(chunk) => return chunk.map(Some),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) if is_cancelled() => return Err(Error::Cancelled),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -185,17 +184,17 @@ impl PieceQueue {
         }
     }
 
-    /// Takes back the memory of a piece.
-    pub(crate) fn recycle(&self, piece: InputPiece) {
-        match piece.bytes {
-            PieceBytes::Shared(read, _) => {
+    /// Takes back the memory of a chunk.
+    pub(crate) fn recycle(&self, chunk: InputChunk) {
+        match chunk.bytes {
+            ChunkBytes::Shared(read, _) => {
                 if let Some(read) = Arc::into_inner(read) {
                     self.pool.give(read.buffer);
                 }
             }
-            PieceBytes::Owned(bytes) => {
+            ChunkBytes::Owned(bytes) => {
                 let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-                if spare.len() < PIECES_AHEAD {
+                if spare.len() < CHUNKS_AHEAD {
                     spare.push(bytes);
                 }
             }
@@ -203,13 +202,13 @@ impl PieceQueue {
     }
 }
 
-impl PieceReader {
-    /// Sends the pieces of all files; ends early when the workers have closed the queue. Errors are
+impl ChunkReader {
+    /// Sends the chunks of all files; ends early when the workers have closed the queue. Errors are
     /// sent as well.
     pub(crate) fn run(
         mut self,
         files: &[InputFile],
-        queue: &PieceQueue,
+        queue: &ChunkQueue,
         io: IoChoice,
         progress: &Arc<Progress>,
     ) {
@@ -229,7 +228,7 @@ impl PieceReader {
         &mut self,
         index: usize,
         input: &InputFile,
-        queue: &PieceQueue,
+        queue: &ChunkQueue,
         io: IoChoice,
         progress: &Arc<Progress>,
     ) -> Result<()> {
@@ -289,17 +288,17 @@ impl PieceReader {
         while let Some(read) = ahead.next().map_err(read)? {
             progress.add_bytes_read(read.len as u64);
             let read = Arc::new(read);
-            for start in (0..read.len).step_by(PIECE_BYTES) {
-                let range = start..(start + PIECE_BYTES).min(read.len);
-                let piece = InputPiece {
+            for start in (0..read.len).step_by(CHUNK_BYTES) {
+                let range = start..(start + CHUNK_BYTES).min(read.len);
+                let chunk = InputChunk {
                     number: self.number(),
                     file: place.index,
                     offset: read.offset + start as u64,
                     is_first,
                     is_last: read.offset + range.end as u64 == bytes,
-                    bytes: PieceBytes::Shared(Arc::clone(&read), range),
+                    bytes: ChunkBytes::Shared(Arc::clone(&read), range),
                 };
-                if self.sender.send(Ok(piece)).is_err() {
+                if self.sender.send(Ok(chunk)).is_err() {
                     return Ok(());
                 }
                 is_first = false;
@@ -308,17 +307,17 @@ impl PieceReader {
         Ok(())
     }
 
-    /// Holds one piece back, so that the last one can be marked as such.
+    /// Holds one chunk back, so that the last one can be marked as such.
     fn send_stream(
         &mut self,
         mut stream: impl Read,
         place: &FilePlace<'_>,
-        queue: &PieceQueue,
+        queue: &ChunkQueue,
         fail: impl Fn(u64, std::io::Error) -> Error,
     ) -> Result<()> {
         let mut to_skip = place.skip;
         let (mut offset, mut is_first) = (0, true);
-        let mut held: Option<InputPiece> = None;
+        let mut pending: Option<InputChunk> = None;
         loop {
             let mut bytes = queue
                 .spare
@@ -327,7 +326,7 @@ impl PieceReader {
                 .pop()
                 .unwrap_or_default();
             bytes.clear();
-            let limit = PIECE_BYTES as u64 + to_skip.min(PIECE_BYTES as u64);
+            let limit = CHUNK_BYTES as u64 + to_skip.min(CHUNK_BYTES as u64);
             (&mut stream)
                 .take(limit)
                 .read_to_end(&mut bytes)
@@ -341,22 +340,22 @@ impl PieceReader {
             if bytes.is_empty() && !is_end {
                 continue;
             }
-            if let Some(mut piece) = held.take() {
-                piece.is_last = is_end;
-                if self.sender.send(Ok(piece)).is_err() {
+            if let Some(mut chunk) = pending.take() {
+                chunk.is_last = is_end;
+                if self.sender.send(Ok(chunk)).is_err() {
                     return Ok(());
                 }
             }
             if is_end {
                 return Ok(());
             }
-            held = Some(InputPiece {
+            pending = Some(InputChunk {
                 number: self.number(),
                 file: place.index,
                 offset: start + skipped as u64,
                 is_first,
                 is_last: false,
-                bytes: PieceBytes::Owned(bytes),
+                bytes: ChunkBytes::Owned(bytes),
             });
             is_first = false;
         }
@@ -365,7 +364,7 @@ impl PieceReader {
     fn number(&mut self) -> u64 {
         self.next += 1;
         #[cfg(target_os = "linux")]
-        if self.next.is_multiple_of(PIECES_PER_LOOK) {
+        if self.next.is_multiple_of(CHUNKS_PER_LOOK) {
             self.pages.look();
         }
         self.next - 1

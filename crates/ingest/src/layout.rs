@@ -1,12 +1,14 @@
-//! The memory layout of parsed rows: a slab is a column buffer of some rows. Full slabs are packed.
+//! The memory layout of parsed rows: a column buffer holds some rows of one bucket. Full buffers
+//! are packed.
 //!
-//! - Y1. Columns of a slab begin at multiples of its capacity, which is a multiple of 64: every
-//!   value is aligned.
+//! - Y1. Columns of a column buffer begin at multiples of its capacity, which is a multiple of 64:
+//!   every value is aligned.
 //! - Y2. A text column's slot is `NULL_SLOT`, a number of the worker's interner with the high bit
-//!   set, or the place of the text in the slab's pages: `page << 16 | offset`.
+//!   set, or the place of the text in the column buffer's pages: `page << 16 | offset`.
 //! - Y4. A text does not straddle pages; one that is longer than a page has its own page.
-//! - Y3. Rows from a mark's `start` on, up to the next mark, came from input chunk `order`, in its
-//!   order. The rows of a chunk in several slabs have the order of the slabs' `sequence`.
+//! - Y3. Rows from a source range's `start` on, up to the next range, came from input chunk
+//!   `order`, in its order. The rows of a chunk in several column buffers have the order of their
+//!   `sequence`.
 
 use tidegate_model::types::Physical;
 use tidegate_model::{Column, Schema, TextLength};
@@ -17,7 +19,7 @@ pub(crate) const NULL_SLOT: u32 = u32::MAX;
 /// The bit that is set in slots that are numbers of an interner.
 pub(crate) const INTERNED: u32 = 1 << 31;
 
-/// The layout of a table's columns in slabs.
+/// The layout of a table's columns in column buffers.
 #[derive(Debug, Clone)]
 pub(crate) struct RowLayout {
     pub(crate) columns: Vec<ColumnLayout>,
@@ -29,13 +31,13 @@ pub(crate) struct RowLayout {
     pub(crate) interned_max: usize,
 }
 
-/// The layout of a column in slabs.
+/// The layout of a column in column buffers.
 #[derive(Debug, Clone)]
 pub(crate) struct ColumnLayout {
     pub(crate) column: Column,
     /// Bytes of a value or slot.
     pub(crate) width: usize,
-    /// The bytes of a row before it: multiplied by the capacity, its offset in a slab.
+    /// The bytes of a row before it: multiplied by the capacity, its offset in a column buffer.
     pub(crate) start: usize,
     /// Its position among the text columns.
     pub(crate) text: Option<usize>,
@@ -45,23 +47,24 @@ pub(crate) struct ColumnLayout {
 
 /// Some rows of one bucket that one worker has parsed.
 #[derive(Debug)]
-pub(crate) struct Slab {
+pub(crate) struct ColumnBuffer {
     pub(crate) fixed: AlignedBuffer,
     pub(crate) capacity: usize,
     pub(crate) rows: usize,
     /// A set bit is a NULL; `None` for a column without NULLs. Text columns have slots instead.
     pub(crate) nulls: Vec<Option<Box<[u64]>>>,
     pub(crate) texts: TextPages,
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) sources: Vec<SourceRange>,
     /// The worker whose interners its slots refer to.
     pub(crate) worker: u32,
-    /// The number of slabs that its worker had begun before it.
+    /// The number of column buffers that its worker had begun before it.
     pub(crate) sequence: u64,
 }
 
-/// The first row of an input chunk in a slab (Y3).
+/// The rows of one input chunk in a column buffer: from `start` to the start of the next range
+/// (Y3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct SourceRange {
     pub(crate) order: u64,
     pub(crate) start: u32,
 }
@@ -95,10 +98,10 @@ impl RowLayout {
 }
 
 impl RowLayout {
-    /// The minimum memory of a slab with rows.
-    pub(crate) fn slab_bytes_min(&self) -> usize {
+    /// The minimum memory of a column buffer with rows.
+    pub(crate) fn buffer_bytes_min(&self) -> usize {
         let has_text = self.columns.iter().any(|column| column.text.is_some());
-        SLAB_ROWS_MIN * self.row_bytes + if has_text { TEXT_PAGE_BYTES } else { 0 }
+        BUFFER_ROWS_MIN * self.row_bytes + if has_text { TEXT_PAGE_BYTES } else { 0 }
     }
 
     pub(crate) fn text_columns(&self) -> usize {
@@ -106,8 +109,8 @@ impl RowLayout {
     }
 }
 
-/// The minimum number of rows of a slab (Y1).
-const SLAB_ROWS_MIN: usize = 64;
+/// The minimum number of rows of a column buffer (Y1).
+const BUFFER_ROWS_MIN: usize = 64;
 
 fn width_of(physical: Physical) -> usize {
     match physical {
@@ -119,22 +122,22 @@ fn width_of(physical: Physical) -> usize {
     }
 }
 
-impl Slab {
+impl ColumnBuffer {
     pub(crate) fn new(
         fixed: AlignedBuffer,
         texts: TextPages,
         layout: &RowLayout,
         worker: u32,
-    ) -> Slab {
+    ) -> ColumnBuffer {
         let capacity = fixed.len() / layout.row_bytes / 64 * 64;
         assert!(capacity > 0, "Y1");
-        Slab {
+        ColumnBuffer {
             fixed,
             capacity,
             rows: 0,
             nulls: vec![None; layout.columns.len()],
             texts,
-            marks: Vec::new(),
+            sources: Vec::new(),
             worker,
             sequence: 0,
         }
@@ -170,11 +173,11 @@ impl Slab {
         (self.fixed[start..start + count * 4].as_chunks_mut::<4>().0, &mut self.texts)
     }
 
-    /// Marks the following rows as those of input chunk `order`.
-    pub(crate) fn mark(&mut self, order: u64) {
-        if self.marks.last().is_none_or(|mark| mark.order != order) {
-            let start = u32::try_from(self.rows).expect("a slab is small");
-            self.marks.push(Mark { order, start });
+    /// Begins a source range: the following rows are those of input chunk `order`.
+    pub(crate) fn begin_source(&mut self, order: u64) {
+        if self.sources.last().is_none_or(|source| source.order != order) {
+            let start = u32::try_from(self.rows).expect("a column buffer is small");
+            self.sources.push(SourceRange { order, start });
         }
     }
 
@@ -191,8 +194,8 @@ impl Slab {
     }
 }
 
-/// The texts of a slab, in pages that never move: growing costs no copies, and no more fresh memory
-/// than the texts need.
+/// The texts of a column buffer, in pages that never move: growing costs no copies, and no more
+/// fresh memory than the texts need.
 #[derive(Debug, Default)]
 pub(crate) struct TextPages {
     pub(crate) pages: Vec<Vec<u8>>,
@@ -204,13 +207,13 @@ pub(crate) struct TextPages {
 
 /// The size of a page: offsets in it have sixteen bits.
 pub(crate) const TEXT_PAGE_BYTES: usize = 64 << 10;
-/// The number of pages at which a slab is full: page numbers have fifteen bits.
+/// The number of pages at which a column buffer is full: page numbers have fifteen bits.
 pub(crate) const TEXT_PAGES_MAX: usize = 1 << 14;
-/// The bytes of text at which a slab is full: all of it may be in one strip, where places have 31
-/// bits.
-pub(crate) const SLAB_TEXT_MAX: usize = 256 << 20;
+/// The bytes of text at which a column buffer is full: all of it may be in one parsed batch, where
+/// places have 31 bits.
+pub(crate) const BUFFER_TEXT_MAX: usize = 256 << 20;
 
-/// The maximum number of empty pages that are kept, enough for a typical slab.
+/// The maximum number of empty pages that are kept, enough for a typical column buffer.
 const SPARE_PAGES_MAX: usize = 8;
 
 impl TextPages {

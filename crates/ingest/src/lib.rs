@@ -1,8 +1,9 @@
 //! Parsers of text, Parquet and the line protocol, and the parallel import of files into segments.
 //!
 //! A file flows one way: `input` (bytes, read ahead) - `split` and `index` (records and fields) -
-//! `convert` (values, a strip at a time) - `distribute` (slabs of buckets of time) - `seal`
-//! (sorted, encoded segments) - commit. Every byte is parsed once, whatever the order of the rows.
+//! `convert` (values, a parsed batch at a time) - `scatter` (column buffers of buckets of time)
+//! - `segment_build` (sorted, encoded segments) - commit. Every byte is parsed once, whatever the
+//!   order of the rows.
 //!
 //! Streamed rows take another way: `line` parses the line protocol to rows, which the database
 //! appends as they are.
@@ -22,23 +23,23 @@ pub mod index;
 pub mod line;
 mod split;
 mod utf16;
-mod backslashed;
+mod pg_text;
 mod input;
 mod sample;
 mod layout;
 mod shares;
 mod packed;
-mod strip;
+mod parsed_batch;
 mod convert;
 mod exact;
-mod faults;
+mod parse_errors;
 mod tally;
-mod distribute;
+mod scatter;
 mod bucket;
 mod read;
 mod parquet_file;
-mod refine;
-mod seal;
+mod split_buckets;
+mod segment_build;
 mod import;
 mod error;
 

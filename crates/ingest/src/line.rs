@@ -7,7 +7,7 @@
 //! - L1. A line is taken whole or not at all, with everything that it adds (LP2, LT1).
 //! - L2. The result of a text does not depend on how it was split on arrival (LP1).
 //! - L3. Values keep their meaning, or their line is refused (LV1).
-//! - L4. Everything that grows has a bound: the line that is kept (LP3), caches (LP4), faults
+//! - L4. Everything that grows has a bound: the line that is kept (LP3), caches (LP4), parse errors
 //!   (`limits::LINE_FAULTS`), columns (`LineOptions::max_columns`), NULLs of columns that lines do
 //!   not name (LP5). Only rows that were not yet taken have none: the caller is told their number.
 //!
@@ -24,17 +24,17 @@ use tidegate_model::{ColumnType, Schema, TimeUnit, limits};
 
 mod parser;
 mod parts;
-mod series;
-mod key;
+mod series_cache;
+mod key_cache;
 mod scan;
-mod form;
+mod value_syntax;
 mod table;
 mod column;
 mod rows;
-mod extent;
-mod fault;
+mod line_end;
+mod parse_error;
 
-pub use fault::{Fault, Misfit, NameError, Reason};
+pub use parse_error::{Misfit, NameError, ParseError, Reason};
 pub use parser::LineParser;
 pub use rows::{Converted, TableRows};
 
@@ -75,7 +75,7 @@ pub struct LineOptions {
 pub enum OnBadLine {
     /// It ends the parsing.
     Stop,
-    /// It is kept as a `Fault`, and the parser goes on with the next line.
+    /// It is kept as a `ParseError`, and the parser goes on with the next line.
     Skip,
 }
 

@@ -54,7 +54,7 @@ pub struct ImportOptions {
     pub rejects: RejectList,
     /// The target of the rows.
     pub rows_to: RowsTo,
-    /// The number of threads that parse and seal.
+    /// The number of threads that parse rows and build segments.
     pub workers: NonZeroUsize,
     /// The maximum anonymous memory; beyond it, rows are spilled.
     pub memory_max: ByteCount,
@@ -180,7 +180,7 @@ pub enum FileFormat {
     /// Delimited text, perhaps compressed.
     Csv,
     /// The text format of PostgreSQL's COPY, with backslashes, perhaps compressed.
-    Backslashed,
+    PgText,
     /// Apache Parquet.
     Parquet,
 }

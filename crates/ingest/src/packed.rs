@@ -1,23 +1,24 @@
-//! Packed slabs: the values of full slabs in as few bytes as they need, until they are sealed.
+//! Packed column buffers: the values of full buffers in as few bytes as they need, until
+//! segments are built of them.
 //!
-//! - PK1. `unpack` gives the packed rows: every value, NULL, mark and text.
+//! - PK1. `unpack` gives the packed rows: every value, NULL, source range and text.
 //! - PK2. A text column's values are slot codes: 0 is NULL, an odd one a number of the worker's
-//!   interner, an even one a text of the slab (`SlotCode`).
+//!   interner, an even one a text of the column buffer (`SlotCode`).
 //!
 //! Rows wait in memory until all of the input is read, and fresh memory is the most expensive
-//! resource of an import: so an open slab is recycled memory, and full ones are packed. Integers
-//! are kept as codes from the minimum of the slab, texts are compressed if the segment will
-//! compress them anyway. Not here: filling slabs with rows (`distribute`), the encodings of a
-//! segment.
+//! resource of an import: so an open column buffer is recycled memory, and full ones are packed.
+//! Integers are kept as codes from the minimum of the column buffer, texts are compressed if the
+//! segment will compress them anyway. Not here: filling column buffers with rows (`scatter`),
+//! the encodings of a segment.
 
 use tidegate_model::ColumnType;
 use tidegate_storage::segment::strings::{StringCompressor, TextForm};
 
-use crate::layout::{ColumnLayout, INTERNED, Mark, NULL_SLOT, RowLayout, Slab};
+use crate::layout::{ColumnBuffer, ColumnLayout, INTERNED, NULL_SLOT, RowLayout, SourceRange};
 
 /// Some rows of one bucket that one worker has parsed, packed.
 #[derive(Debug)]
-pub(crate) struct PackedSlab {
+pub(crate) struct PackedBuffer {
     pub(crate) rows: usize,
     pub(crate) columns: Vec<PackedColumn>,
     /// The codes of all columns, one after the other.
@@ -26,17 +27,17 @@ pub(crate) struct PackedSlab {
     pub(crate) nulls: Vec<Option<Box<[u64]>>>,
     /// The texts of each text column.
     pub(crate) texts: Vec<PackedTexts>,
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) sources: Vec<SourceRange>,
     /// The worker whose interners its slots refer to.
     pub(crate) worker: u32,
-    /// The number of slabs that its worker had begun before it.
+    /// The number of column buffers that its worker had begun before it.
     pub(crate) sequence: u64,
 }
 
 /// The place of a column's codes, and their base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PackedColumn {
-    /// The start of its codes in `PackedSlab::codes`.
+    /// The start of its codes in `PackedBuffer::codes`.
     pub(crate) start: u32,
     /// The bytes of a code: 0 if all values are `base`, the value's own width if they are not
     /// packed.
@@ -59,7 +60,7 @@ pub(crate) enum SlotCode {
     Null,
     /// A number of the worker's interner.
     Interned(u32),
-    /// A text of the slab itself.
+    /// A text of the column buffer itself.
     Own(u32),
 }
 
@@ -98,7 +99,7 @@ impl PackedTexts {
     pub(crate) fn raw(&self, compressor: &StringCompressor) -> PackedTexts {
         assert_eq!(self.form, TextForm::Compressed, "texts are decompressed once");
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(self.ends.len()));
-        for index in 0..u32::try_from(self.ends.len()).expect("a slab is small") {
+        for index in 0..u32::try_from(self.ends.len()).expect("a column buffer is small") {
             compressor.decompress(self.text(index), &mut bytes);
             ends.push(bytes.len() as u64);
         }
@@ -116,7 +117,7 @@ impl PackedTexts {
     /// Creates a copy with the texts compressed.
     pub(crate) fn compressed(&self, compressor: &StringCompressor) -> PackedTexts {
         assert_eq!(self.form, TextForm::Raw, "texts are compressed once");
-        let count = u32::try_from(self.ends.len()).expect("a slab is small");
+        let count = u32::try_from(self.ends.len()).expect("a column buffer is small");
         let texts: Vec<&[u8]> = (0..count).map(|index| self.text(index)).collect();
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         compressor.compress(&texts, &mut bytes, &mut ends);
@@ -125,49 +126,49 @@ impl PackedTexts {
 }
 
 fn narrow_ends(ends: &[u64]) -> Vec<u32> {
-    ends.iter().map(|&end| u32::try_from(end).expect("SLAB_TEXT_MAX")).collect()
+    ends.iter().map(|&end| u32::try_from(end).expect("BUFFER_TEXT_MAX")).collect()
 }
 
 /// The buffers of a worker for packing.
 #[derive(Debug, Default)]
-pub(crate) struct SlabPacker {
+pub(crate) struct BufferPacker {
     codes: Vec<u8>,
     slots: Vec<[u8; 4]>,
     compressed: Vec<u8>,
     ends: Vec<u64>,
 }
 
-impl SlabPacker {
-    /// Packs the rows of a slab, which can be reused afterwards. `compressors` are those of the
-    /// layout's columns.
+impl BufferPacker {
+    /// Packs the rows of a column buffer, which can be reused afterwards. `compressors` are those
+    /// of the layout's columns.
     pub(crate) fn pack(
         &mut self,
-        slab: &mut Slab,
+        buffer: &mut ColumnBuffer,
         layout: &RowLayout,
         compressors: &[StringCompressor],
-    ) -> PackedSlab {
+    ) -> PackedBuffer {
         self.codes.clear();
         let mut columns = Vec::with_capacity(layout.columns.len());
         let mut texts = Vec::new();
         for (column, compressor) in layout.columns.iter().zip(compressors) {
-            let start = u32::try_from(self.codes.len()).expect("a slab is small");
+            let start = u32::try_from(self.codes.len()).expect("a column buffer is small");
             let (width, base) = if column.text.is_some() {
-                texts.push(self.pack_texts(slab, column, compressor));
+                texts.push(self.pack_texts(buffer, column, compressor));
                 pack_codes(&self.slots, &mut self.codes)
             } else {
-                pack_column(slab.column(column), column.width, &mut self.codes)
+                pack_column(buffer.column(column), column.width, &mut self.codes)
             };
             columns.push(PackedColumn { start, width, base });
         }
-        PackedSlab {
-            rows: slab.rows,
+        PackedBuffer {
+            rows: buffer.rows,
             columns,
             codes: self.codes.as_slice().to_vec(),
-            nulls: std::mem::replace(&mut slab.nulls, vec![None; layout.columns.len()]),
+            nulls: std::mem::replace(&mut buffer.nulls, vec![None; layout.columns.len()]),
             texts,
-            marks: std::mem::take(&mut slab.marks),
-            worker: slab.worker,
-            sequence: slab.sequence,
+            sources: std::mem::take(&mut buffer.sources),
+            worker: buffer.worker,
+            sequence: buffer.sequence,
         }
     }
 
@@ -182,20 +183,20 @@ impl SlabPacker {
     /// Writes the column's slot codes to `slots`.
     fn pack_texts(
         &mut self,
-        slab: &Slab,
+        buffer: &ColumnBuffer,
         column: &ColumnLayout,
         compressor: &StringCompressor,
     ) -> PackedTexts {
-        let SlabPacker { slots, compressed, ends, .. } = self;
+        let BufferPacker { slots, compressed, ends, .. } = self;
         let mut own: Vec<&[u8]> = Vec::new();
         slots.clear();
-        slots.extend(slab.column(column).as_chunks::<4>().0.iter().map(|&slot| {
+        slots.extend(buffer.column(column).as_chunks::<4>().0.iter().map(|&slot| {
             let code = match u32::from_le_bytes(slot) {
                 NULL_SLOT => SlotCode::Null,
                 slot if slot & INTERNED != 0 => SlotCode::Interned(slot & !INTERNED),
                 slot => {
-                    own.push(slab.texts.text_at(slot));
-                    SlotCode::Own(u32::try_from(own.len() - 1).expect("a slab is small"))
+                    own.push(buffer.texts.text_at(slot));
+                    SlotCode::Own(u32::try_from(own.len() - 1).expect("a column buffer is small"))
                 }
             };
             code.encode().to_le_bytes()
@@ -203,7 +204,7 @@ impl SlabPacker {
         if own.is_empty() {
             return PackedTexts::NONE;
         }
-        // Symbols are looked up by their text when the segment is sealed.
+        // Symbols are looked up by their text when the segment is built.
         let is_symbol = column.column.ty == ColumnType::Symbol;
         if !is_symbol && compressor.is_worthwhile(&own) && compressor.shrinks(&own) {
             compressed.clear();
@@ -215,13 +216,13 @@ impl SlabPacker {
         let mut end = 0;
         let ends = own.iter().map(|text| {
             end += text.len();
-            u32::try_from(end).expect("SLAB_TEXT_MAX")
+            u32::try_from(end).expect("BUFFER_TEXT_MAX")
         });
         PackedTexts { ends: ends.collect(), bytes: own.concat(), form: TextForm::Raw }
     }
 }
 
-impl PackedSlab {
+impl PackedBuffer {
     /// The size of the memory held.
     pub(crate) fn memory_bytes(&self) -> usize {
         let nulls = self.nulls.iter().flatten().map(|bits| bits.len() * 8).sum::<usize>();
@@ -229,11 +230,11 @@ impl PackedSlab {
         let column_bytes = size_of::<PackedColumn>() + size_of::<Option<Box<[u64]>>>();
         let columns = self.columns.len() * column_bytes;
         let text_columns = self.texts.len() * size_of::<PackedTexts>();
-        let marks = self.marks.len() * size_of::<Mark>();
-        self.codes.len() + nulls + columns + text_columns + marks + texts.sum::<usize>()
+        let sources = self.sources.len() * size_of::<SourceRange>();
+        self.codes.len() + nulls + columns + text_columns + sources + texts.sum::<usize>()
     }
 
-    /// The size of the slab's longest own text, as it is packed.
+    /// The size of the column buffer's longest own text, as it is packed.
     pub(crate) fn longest_text(&self) -> usize {
         let longest = |texts: &PackedTexts| {
             let starts = std::iter::once(0).chain(texts.ends.iter().copied());
@@ -242,7 +243,8 @@ impl PackedSlab {
         self.texts.iter().map(longest).max().unwrap_or(0) as usize
     }
 
-    /// The size of the slab's own texts of each row, as they are packed; empty if it has none.
+    /// The size of the column buffer's own texts of each row, as they are packed; empty if it has
+    /// none.
     pub(crate) fn row_texts(&self, layout: &RowLayout) -> Vec<u64> {
         let mut bytes = Vec::new();
         let mut codes = Vec::new();

@@ -1,9 +1,9 @@
 //! Import of flat Parquet files: row groups are decoded in parallel and go through the same
-//! buckets, sealing and commit as text.
+//! buckets, segment building and commit as text.
 //!
 //! - PQ1. Rows have the order of files, row groups and rows: the rows of a row group are marked
 //!   with its number among all, and with the number of their batch in it.
-//! - PQ2. A value that its column cannot hold is a fault, like a bad cell of text (`cast`).
+//! - PQ2. A value that its column cannot hold is a parse error, like a bad cell of text (`cast`).
 //! - PQ3. Any bytes of a file give rows or an error that names the file, and the row group and the
 //!   column where there is one; and they take no more memory than a small multiple of the file.
 //!
@@ -35,16 +35,16 @@ use tidegate_platform::{DiskFile, Reservation};
 use tidegate_storage::segment::intern::Interner;
 
 use crate::bucket::{BUCKETS_MAX, BucketPlan, Buckets, PlanOptions};
-use crate::convert::{Converter, Fault};
-use crate::distribute::{Distributor, Room};
+use crate::convert::{Converter, ParseError};
 use crate::error::{Error, Result};
-use crate::faults::{FaultContext, RowOrigin, shown};
 use crate::import::{BucketSetup, ImportContext, Parsed, PhaseClock, Remarks, first_error};
 use crate::layout::RowLayout;
+use crate::parse_errors::{ParseErrorHandler, RowOrigin, shown};
+use crate::parsed_batch::ParsedBatch;
 use crate::progress::{Phase, Progress};
 use crate::reject::RejectPlace;
+use crate::scatter::{Scatterer, SpillPolicy};
 use crate::shares::{LARGE_RECORD_BYTES, Shares};
-use crate::strip::Strip;
 use crate::tally::Tallies;
 
 use columns::PreparedBatch;
@@ -61,10 +61,10 @@ struct ParquetJob<'a> {
     layout: &'a RowLayout,
     times: &'a TimeFormats,
     buckets: &'a Arc<Buckets>,
-    room: Room<'a>,
+    spill_policy: SpillPolicy<'a>,
     shares: Shares,
     gate: DecodeGate,
-    faults: FaultContext<'a>,
+    error_handler: ParseErrorHandler<'a>,
     progress: &'a Progress,
     cancel: &'a AtomicBool,
     stop: AtomicBool,
@@ -102,10 +102,10 @@ pub(crate) fn read(
         layout: &layout,
         times: &times,
         buckets: &buckets,
-        room: context.room(&spill),
+        spill_policy: context.spill_policy(&spill),
         shares: context.shares,
         gate: DecodeGate::new(context.shares.decoded_max()),
-        faults: FaultContext {
+        error_handler: ParseErrorHandler {
             on_error: context.options.on_error,
             layout: &layout,
             unit: target.schema.time_unit(),
@@ -138,14 +138,14 @@ pub(crate) fn read(
         // A change of a file explains any other error in it.
         files.iter().try_for_each(|file| file.source.check_unchanged())?;
     }
-    let (interners, held) = outcome?.into_iter().unzip();
-    let cells_nulled = job.faults.cells_nulled.load(Relaxed);
+    let (interners, reserved) = outcome?.into_iter().unzip();
+    let cells_nulled = job.error_handler.cells_nulled.load(Relaxed);
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
     }
     let remarks = Remarks { created_table: !target.exists, header: None, notes };
-    Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks })
+    Ok(Parsed { txn, buckets, spill, interners, reserved, cells_nulled, tallies, remarks })
 }
 
 /// The bounds of the buckets, from the statistics of the row groups: their rows are assumed to be
@@ -250,8 +250,8 @@ impl Drop for Turn<'_> {
 struct Worker<'a> {
     job: &'a ParquetJob<'a>,
     converter: Converter,
-    distributor: Distributor,
-    strip: Strip,
+    scatterer: Scatterer,
+    parsed: ParsedBatch,
     interners: Reservation,
 }
 
@@ -261,8 +261,8 @@ impl<'a> Worker<'a> {
         Worker {
             job,
             converter: Converter::new(job.layout, &none, &job.times.formats),
-            distributor: Distributor::new(Arc::clone(job.buckets), number),
-            strip: Strip::new(job.layout),
+            scatterer: Scatterer::new(Arc::clone(job.buckets), number),
+            parsed: ParsedBatch::new(job.layout),
             interners: job.buckets.budget.reserve_unchecked(0),
         }
     }
@@ -274,7 +274,7 @@ impl<'a> Worker<'a> {
             let Some(&(file, group)) = job.tasks.get(task) else { break };
             self.row_group(task, file, group)?;
         }
-        self.distributor.finish();
+        self.scatterer.finish();
         Ok((self.converter.into_interners(), self.interners))
     }
 
@@ -284,7 +284,7 @@ impl<'a> Worker<'a> {
         let before = (0..group).map(|group| u64::try_from(open.rows_of(group)).unwrap_or(0));
         let mut first_row = before.fold(1, u64::saturating_add);
         let rows = u64::try_from(open.rows_of(group)).unwrap_or(0);
-        job.faults.tallies.of(file).seen.fetch_add(rows, Relaxed); // tally-1
+        job.error_handler.tallies.of(file).seen.fetch_add(rows, Relaxed); // tally-1
         let all: Vec<usize> = (0..open.columns.len()).collect();
         let flawed = |flaw| flawed(open, group, flaw);
         let bytes = open.memory_of(group, &all).bytes;
@@ -294,8 +294,8 @@ impl<'a> Worker<'a> {
             return Err(Error::ParquetOverMemory { path, group, bytes, memory });
         }
         let _turn = job.gate.enter(bytes);
-        let _held = job.buckets.budget.reserve_unchecked(bytes);
-        self.settle()?;
+        let _reservation = job.buckets.budget.reserve_unchecked(bytes);
+        self.account_and_spill()?;
         let mut reader = open.group(group, &all).map_err(flawed)?;
         let mut batches = 0;
         while let Some(batch) = reader.next().map_err(flawed)? {
@@ -307,14 +307,14 @@ impl<'a> Worker<'a> {
             batches += 1;
             first_row = first_row.saturating_add(rows as u64);
             job.progress.add_rows_read(rows as u64);
-            self.settle()?;
+            self.account_and_spill()?;
         }
         Ok(())
     }
 
     fn batch(&mut self, batch: GroupBatch, order: u64, file: usize, first: u64) -> Result<()> {
         let job = self.job;
-        let text_max = job.shares.slab_text_max();
+        let text_max = job.shares.buffer_text_max();
         let casts = job.files[file].columns.iter();
         let columns = batch.arrays.into_iter().zip(casts);
         let columns = columns.map(|(array, own)| Some((array?, &own.as_ref()?.cast))).collect();
@@ -325,18 +325,18 @@ impl<'a> Worker<'a> {
             if rows.len() == 1 {
                 self.check_size(bytes, file, first + rows.start as u64)?;
             }
-            self.strip.clear();
-            self.strip.order = order;
-            prepared.fill(rows.clone(), &mut self.converter, &mut self.strip);
+            self.parsed.clear();
+            self.parsed.order = order;
+            prepared.fill(rows.clone(), &mut self.converter, &mut self.parsed);
             let origin = prepared.origin(file, first + rows.start as u64, rows.start);
             self.check_ambiguous(file, &origin)?;
-            job.faults.resolve(&mut self.converter.faults, &origin, &mut self.strip)?;
-            job.faults.tallies.of(file).add_strip(&self.strip);
-            self.distributor.distribute(&self.strip, &[]);
+            job.error_handler.resolve(&mut self.converter.errors, &origin, &mut self.parsed)?;
+            job.error_handler.tallies.of(file).add_batch(&self.parsed);
+            self.scatterer.scatter(&self.parsed, &[]);
             text_bytes += bytes;
             if text_bytes > text_max {
                 text_bytes = 0;
-                self.settle()?;
+                self.account_and_spill()?;
             }
         }
         Ok(())
@@ -357,14 +357,14 @@ impl<'a> Worker<'a> {
     /// all have been misread.
     fn check_ambiguous(&self, file: usize, origin: &dyn RowOrigin) -> Result<()> {
         let job = self.job;
-        let is_ambiguous = |fault: &&Fault| job.times.ambiguous[fault.column as usize];
-        for fault in self.converter.faults.iter().filter(is_ambiguous) {
-            let text = origin.text(fault);
+        let is_ambiguous = |error: &&ParseError| job.times.ambiguous[error.column as usize];
+        for error in self.converter.errors.iter().filter(is_ambiguous) {
+            let text = origin.text(error);
             if is_month_first(&text) {
                 return Err(Error::AmbiguousTimes {
                     path: job.files[file].path.clone(),
-                    place: origin.place(fault.row).place,
-                    column: job.layout.columns[fault.column as usize].column.name.clone(),
+                    place: origin.place(error.row).place,
+                    column: job.layout.columns[error.column as usize].column.name.clone(),
                     text: shown(&text),
                 });
             }
@@ -372,9 +372,9 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<()> {
+    fn account_and_spill(&mut self) -> Result<()> {
         let interned = self.converter.memory_bytes();
-        self.distributor.settle_in(&self.job.room, &mut self.interners, interned)
+        self.scatterer.account_and_spill(&self.job.spill_policy, &mut self.interners, interned)
     }
 }
 

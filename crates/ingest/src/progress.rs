@@ -13,7 +13,7 @@ pub struct Progress {
     bytes_total: AtomicU64,
     bytes_read: AtomicU64,
     rows_read: AtomicU64,
-    rows_sealed: AtomicU64,
+    rows_written: AtomicU64,
     rows_rejected: AtomicU64,
     memory_bytes: AtomicU64,
     spilled_bytes: AtomicU64,
@@ -25,10 +25,10 @@ pub struct Progress {
 pub enum Phase {
     /// Inspecting the input and the table.
     Setup = 0,
-    /// Reading, parsing and distributing rows.
+    /// Reading, parsing and scattering rows.
     Read = 1,
     /// Sorting, encoding and writing segments.
-    Seal = 2,
+    Build = 2,
     /// Syncing segments and committing.
     Commit = 3,
     /// Committed.
@@ -47,7 +47,7 @@ pub struct ProgressSample {
     /// Records read.
     pub rows_read: u64,
     /// Rows whose segments are encoded.
-    pub rows_sealed: u64,
+    pub rows_written: u64,
     /// Records left out.
     pub rows_rejected: u64,
     /// The memory that is counted against the budget.
@@ -70,7 +70,7 @@ impl Progress {
         let phase = match self.phase.load(Relaxed) {
             0 => Phase::Setup,
             1 => Phase::Read,
-            2 => Phase::Seal,
+            2 => Phase::Build,
             3 => Phase::Commit,
             _ => Phase::Done,
         };
@@ -79,7 +79,7 @@ impl Progress {
             bytes_read: self.bytes_read.load(Relaxed),
             bytes_total: Some(self.bytes_total.load(Relaxed)).filter(|&total| total > 0),
             rows_read: self.rows_read.load(Relaxed),
-            rows_sealed: self.rows_sealed.load(Relaxed),
+            rows_written: self.rows_written.load(Relaxed),
             rows_rejected: self.rows_rejected.load(Relaxed),
             memory_bytes: self.memory_bytes.load(Relaxed),
             spilled_bytes: self.spilled_bytes.load(Relaxed),
@@ -106,8 +106,8 @@ impl Progress {
         self.rows_read.fetch_add(rows, Relaxed);
     }
 
-    pub(crate) fn add_rows_sealed(&self, rows: u64) {
-        self.rows_sealed.fetch_add(rows, Relaxed);
+    pub(crate) fn add_rows_written(&self, rows: u64) {
+        self.rows_written.fetch_add(rows, Relaxed);
     }
 
     pub(crate) fn add_rows_rejected(&self, rows: u64) {
@@ -124,7 +124,7 @@ impl fmt::Display for Phase {
         f.write_str(match self {
             Phase::Setup => "setup",
             Phase::Read => "read",
-            Phase::Seal => "seal",
+            Phase::Build => "build",
             Phase::Commit => "commit",
             Phase::Done => "done",
         })

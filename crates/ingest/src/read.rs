@@ -1,12 +1,12 @@
-//! The worker of a text import: indexes pieces of text (input chunks), splits them into records,
-//! converts these and distributes the rows.
+//! The worker of a text import: indexes input chunks, splits them into records, converts
+//! these and scatters the rows.
 //!
-//! - T1. Every record is converted exactly once: by the worker of its piece, or, if it lies in
-//!   several pieces, by the worker that has its last missing part.
-//! - T2. Rows of a piece are marked `2 * piece`, a record that begins in it and ends later
-//!   `2 * piece + 1`: marks give rows the order of the input.
+//! - T1. Every record is converted exactly once: by the worker of its chunk, or, if it lies in
+//!   several chunks, by the worker that has its last missing part.
+//! - T2. Rows of a chunk have the order `2 * chunk`, a record that begins in it and ends later has
+//!   `2 * chunk + 1`: source ranges give rows the order of the input.
 //!
-//! Not here: the source of pieces (`input`), the handling of bad records (`faults`).
+//! Not here: the source of chunks (`input`), the handling of bad records (`parse_errors`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,19 +17,21 @@ use tidegate_storage::segment::intern::Interner;
 
 use crate::bucket::Buckets;
 use crate::convert::{Converter, RowPlace, RowsOfText};
-use crate::distribute::{Distributor, Room};
 use crate::error::{Error, Result};
-use crate::faults::{FaultContext, Lines, TextOrigin, TextPlace};
 use crate::index::{Before, FieldIndex, IndexOutcome, Kernel, QuoteState, Start, Structure};
-use crate::input::{InputPiece, PieceQueue};
+use crate::input::{ChunkQueue, InputChunk};
 use crate::layout::RowLayout;
 use crate::multiline::LineShape;
 use crate::options::{ExtraFields, MissingFields};
+use crate::parse_errors::{Lines, ParseErrorHandler, TextOrigin, TextPlace};
+use crate::parsed_batch::{PARSED_BATCH_ROWS, ParsedBatch};
 use crate::progress::Progress;
 use crate::reject::{Reason, RejectPlace};
+use crate::scatter::{Scatterer, SpillPolicy};
 use crate::shares::{LARGE_RECORD_BYTES, Shares};
-use crate::split::{Fragment, Joints, Origin, PieceCounts, PieceStart, SplitChain, WholeRecord};
-use crate::strip::{STRIP_ROWS, Strip};
+use crate::split::{
+    ChunkCounts, ChunkStart, Origin, PartialRecord, PartialRecords, SplitChain, WholeRecord,
+};
 use crate::tally::Joined;
 use crate::timestamp::TimestampFormat;
 
@@ -46,13 +48,13 @@ pub(crate) struct ReadJob<'a> {
     pub(crate) null_text: Option<&'a [u8]>,
     pub(crate) missing_fields: MissingFields,
     pub(crate) extra_fields: ExtraFields,
-    pub(crate) queue: &'a PieceQueue,
+    pub(crate) queue: &'a ChunkQueue,
     pub(crate) chain: SplitChain,
-    pub(crate) joints: Joints,
+    pub(crate) partial_records: PartialRecords,
     pub(crate) shares: Shares,
     pub(crate) buckets: &'a Arc<Buckets>,
-    pub(crate) room: Room<'a>,
-    pub(crate) faults: FaultContext<'a>,
+    pub(crate) spill_policy: SpillPolicy<'a>,
+    pub(crate) error_handler: ParseErrorHandler<'a>,
     pub(crate) progress: &'a Progress,
     pub(crate) cancel: &'a AtomicBool,
     /// Set when a worker has failed.
@@ -67,7 +69,7 @@ pub(crate) struct TextFile {
     /// The number of fields of a record.
     pub(crate) fields: usize,
     pub(crate) has_header: bool,
-    /// The lines before its first piece.
+    /// The lines before its first chunk.
     pub(crate) skip_lines: u64,
     /// True if a blank line is a record whose only field is NULL; otherwise it is no record.
     pub(crate) blank_is_record: bool,
@@ -110,18 +112,18 @@ struct Worker<'a> {
     job: &'a ReadJob<'a>,
     kernel: Kernel,
     converter: Converter,
-    distributor: Distributor,
-    strip: Strip,
+    scatterer: Scatterer,
+    parsed: ParsedBatch,
     index: FieldIndex,
     rows: Vec<RowPlace>,
     /// The input for which `converter` is set up.
     file: usize,
-    /// The number of line ends of the piece, wherever they stand.
+    /// The number of line ends of the chunk, wherever they stand.
     line_ends: u64,
     interners: Reservation,
 }
 
-/// Runs one worker until there are no more pieces; returns its interners, and the part of the
+/// Runs one worker until there are no more chunks; returns its interners, and the part of the
 /// budget that they hold.
 pub(crate) fn run(job: &ReadJob<'_>, number: u32) -> Result<(Vec<Interner>, Reservation)> {
     let mut stop = StopOthers { job, is_wanted: true };
@@ -164,10 +166,10 @@ impl<'a> Worker<'a> {
             kernel: Kernel::detect(),
             converter: Converter::new(job.layout, &job.files[0].sources, job.formats)
                 .with_guesses(job.guesses),
-            distributor: Distributor::new(Arc::clone(job.buckets), number),
-            strip: Strip::new(job.layout),
+            scatterer: Scatterer::new(Arc::clone(job.buckets), number),
+            parsed: ParsedBatch::new(job.layout),
             index: FieldIndex::default(),
-            rows: Vec::with_capacity(STRIP_ROWS),
+            rows: Vec::with_capacity(PARSED_BATCH_ROWS),
             file: 0,
             line_ends: 0,
             interners: job.buckets.budget.reserve_unchecked(0),
@@ -177,80 +179,80 @@ impl<'a> Worker<'a> {
     fn run(mut self) -> Result<(Vec<Interner>, Reservation)> {
         let job = self.job;
         let is_cancelled = || job.cancel.load(Relaxed) || job.stop.load(Relaxed);
-        while let Some(piece) = job.queue.next(is_cancelled)? {
+        while let Some(chunk) = job.queue.next(is_cancelled)? {
             if is_cancelled() {
                 return Err(Error::Cancelled);
             }
-            self.piece(&piece)?;
-            job.queue.recycle(piece);
-            self.settle()?;
+            self.read_chunk(&chunk)?;
+            job.queue.recycle(chunk);
+            self.account_and_spill()?;
         }
-        self.distributor.finish();
+        self.scatterer.finish();
         Ok((self.converter.into_interners(), self.interners))
     }
 
-    fn piece(&mut self, piece: &InputPiece) -> Result<()> {
-        if self.file != piece.file {
-            self.file = piece.file;
-            self.converter.set_sources(&self.job.files[piece.file].sources);
+    fn read_chunk(&mut self, chunk: &InputChunk) -> Result<()> {
+        if self.file != chunk.file {
+            self.file = chunk.file;
+            self.converter.set_sources(&self.job.files[chunk.file].sources);
         }
-        let (start, outcome) = self.index_piece(piece)?;
-        let text = piece.bytes();
-        self.count_seen(piece);
+        let (start, outcome) = self.index_chunk(chunk)?;
+        let text = chunk.bytes();
+        self.count_seen(chunk);
         let Some(&first) = self.index.row_ends.first() else {
-            return self.fragment(piece, start, 0..text.len(), outcome).map(drop);
+            return self.add_partial(chunk, start, 0..text.len(), outcome).map(drop);
         };
         let last = *self.index.row_ends.last().expect("there is a first");
         let first_end = self.index.field_ends[first as usize] as usize + 1;
         let last_end = self.index.field_ends[last as usize] as usize + 1;
-        let has_header = self.job.files[piece.file].has_header;
-        let first_row = if piece.is_first { usize::from(has_header) } else { 1 };
-        if piece.is_first && has_header {
-            self.job.faults.tallies.of(piece.file).headers.fetch_add(1, Relaxed);
+        let has_header = self.job.files[chunk.file].has_header;
+        let first_row = if chunk.is_first { usize::from(has_header) } else { 1 };
+        if chunk.is_first && has_header {
+            self.job.error_handler.tallies.of(chunk.file).headers.fetch_add(1, Relaxed);
         }
-        if !piece.is_first {
-            // The record comes before the rows of this piece, whose marks are higher (T2).
+        if !chunk.is_first {
+            // The record comes before the rows of this chunk, whose source ranges are higher (T2).
             let outside = IndexOutcome { end: OUTSIDE, ..outcome };
-            if self.fragment(piece, start, 0..first_end, outside)? {
+            if self.add_partial(chunk, start, 0..first_end, outside)? {
                 // The joined record has overwritten the index.
                 self.kernel_index(text, start.start, outcome);
             }
         }
-        let place = TextPlace { file: piece.file, line: start.line, offset: piece.offset };
-        let is_checked = is_clean_text(&text[if piece.is_first { 0 } else { first_end }..last_end]);
-        let order = piece.number * 2;
+        let place = TextPlace { file: chunk.file, line: start.line, offset: chunk.offset };
+        let is_checked = is_clean_text(&text[if chunk.is_first { 0 } else { first_end }..last_end]);
+        let order = chunk.number * 2;
         let lines = Lines::new(text, self.structure().line_end, place);
         // Each record ends one line: further line ends are within quotes.
         let has_lines = (self.index.row_ends.len() as u64) < self.line_ends;
         self.stretch(&Stretch { text, lines, order, first_row, is_checked, has_lines })?;
-        if last_end < text.len() || !piece.is_last {
-            self.fragment(piece, start, last_end..text.len(), outcome)?;
+        if last_end < text.len() || !chunk.is_last {
+            self.add_partial(chunk, start, last_end..text.len(), outcome)?;
         }
         Ok(())
     }
 
-    /// Counts the records that end in an indexed piece (tally-1); the end of a file ends one as
+    /// Counts the records that end in an indexed chunk (tally-1); the end of a file ends one as
     /// well.
-    fn count_seen(&self, piece: &InputPiece) {
+    fn count_seen(&self, chunk: &InputChunk) {
         let index = &self.index;
         let last = index.row_ends.last().map(|&row| index.field_ends[row as usize] as usize + 1);
-        let has_rest = piece.is_last && last.unwrap_or(0) < piece.bytes().len();
+        let has_rest = chunk.is_last && last.unwrap_or(0) < chunk.bytes().len();
         let seen = index.row_ends.len() as u64 + u64::from(has_rest);
-        self.job.faults.tallies.of(piece.file).seen.fetch_add(seen, Relaxed);
+        self.job.error_handler.tallies.of(chunk.file).seen.fetch_add(seen, Relaxed);
     }
 
-    /// Indexes a piece from its true start (Q2).
-    fn index_piece(&mut self, piece: &InputPiece) -> Result<(PieceStart, IndexOutcome)> {
-        let (job, text) = (self.job, piece.bytes());
-        let structure = &job.files[piece.file].structure;
+    /// Indexes a chunk from its true start (Q2).
+    fn index_chunk(&mut self, chunk: &InputChunk) -> Result<(ChunkStart, IndexOutcome)> {
+        let (job, text) = (self.job, chunk.bytes());
+        let structure = &job.files[chunk.file].structure;
         let last = text.last().map_or(Before::FieldStart, |&byte| Before::of(byte, structure));
-        let marks = self.kernel.count(text, structure);
-        self.line_ends = marks.line_ends;
-        let counts = PieceCounts { marks, last, is_last: piece.is_last };
-        let mut start = job.chain.count(piece.number, counts)?;
-        start.line += job.files[piece.file].skip_lines;
+        let structural = self.kernel.count(text, structure);
+        self.line_ends = structural.line_ends;
+        let counts = ChunkCounts { structural, last, is_last: chunk.is_last };
+        let mut start = job.chain.count(chunk.number, counts)?;
+        start.line += job.files[chunk.file].skip_lines;
         let mut outcome = self.kernel.index(text, start.start, structure, &mut self.index);
-        let truth = job.chain.true_start(piece.number)?;
+        let truth = job.chain.true_start(chunk.number)?;
         if truth != start.start {
             start.start = truth;
             outcome = self.kernel.index(text, truth, structure, &mut self.index);
@@ -258,7 +260,7 @@ impl<'a> Worker<'a> {
         if !outcome.is_regular {
             outcome = Kernel::Scalar.index(text, truth, structure, &mut self.index);
         }
-        job.chain.resolve(piece.number, outcome.end, piece.is_last);
+        job.chain.resolve(chunk.number, outcome.end, chunk.is_last);
         Ok((start, outcome))
     }
 
@@ -274,14 +276,14 @@ impl<'a> Worker<'a> {
 
     /// Adds a part of a record to the partial records, and converts the record if it is complete
     /// now. Returns true if it was complete.
-    fn fragment(
+    fn add_partial(
         &mut self,
-        piece: &InputPiece,
-        start: PieceStart,
+        chunk: &InputChunk,
+        start: ChunkStart,
         range: std::ops::Range<usize>,
         outcome: IndexOutcome,
     ) -> Result<bool> {
-        let text = piece.bytes();
+        let text = chunk.bytes();
         let is_head = range.start == 0;
         let ends_record = !self.index.row_ends.is_empty() && is_head;
         let lines = match is_head {
@@ -293,15 +295,15 @@ impl<'a> Worker<'a> {
             }
         };
         let origin = Origin {
-            piece: piece.number,
+            chunk: chunk.number,
             line: start.line + lines,
-            offset: piece.offset + range.start as u64,
-            is_first: piece.is_first && is_head,
+            offset: chunk.offset + range.start as u64,
+            is_first: chunk.is_first && is_head,
         };
         let is_open = !ends_record && outcome.end.state == QuoteState::Inside;
-        let whole = self.job.joints.add(Fragment {
-            from: (is_head && !piece.is_first).then(|| piece.number - 1),
-            to: (!ends_record && !piece.is_last).then_some(piece.number),
+        let whole = self.job.partial_records.add(PartialRecord {
+            from: (is_head && !chunk.is_first).then(|| chunk.number - 1),
+            to: (!ends_record && !chunk.is_last).then_some(chunk.number),
             length: range.len(),
             open_at: if is_open { range.len() } else { 0 },
             bytes: text[range].to_vec(),
@@ -310,17 +312,17 @@ impl<'a> Worker<'a> {
             is_cut: false,
         });
         match whole {
-            Some(record) => self.record(record, piece.file).map(|()| true),
+            Some(record) => self.record(record, chunk.file).map(|()| true),
             None => Ok(false),
         }
     }
 
-    /// Converts a record that lay in several pieces, or had no line end at the end of its file.
+    /// Converts a record that lay in several chunks, or had no line end at the end of its file.
     fn record(&mut self, mut whole: WholeRecord<'_>, file: usize) -> Result<()> {
         let job = self.job;
         let record = &mut whole.record;
         let (is_open, is_too_long) = (record.is_open, record.is_open_too_long());
-        let is_over = job.joints.is_over(record);
+        let is_over = job.partial_records.is_over(record);
         let (mut bytes, origin, is_cut) =
             (std::mem::take(&mut record.bytes), record.origin, record.is_cut);
         let structure = &job.files[file].structure;
@@ -329,39 +331,40 @@ impl<'a> Worker<'a> {
             return Err(self.record_over_memory(&place, is_open));
         }
         if is_too_long {
-            return Err(job.faults.record_too_long(&place, &bytes, structure));
+            return Err(job.error_handler.record_too_long(&place, &bytes, structure));
         }
         if is_open {
-            return Err(job.faults.unclosed_quote(&place, &bytes, structure));
+            return Err(job.error_handler.unclosed_quote(&place, &bytes, structure));
         }
         if is_cut || without_line_end(&bytes, structure).len() > limits::CSV_ROW_BYTES {
             job.progress.add_rows_read(1);
             let text = (bytes.as_slice(), structure.line_end);
-            return job.faults.reject_record(&place, text, Reason::RecordTooLong);
+            return job.error_handler.reject_record(&place, text, Reason::RecordTooLong);
         }
         if bytes.last() != Some(&structure.line_end) {
             bytes.push(structure.line_end);
         }
         if origin.is_first && job.files[file].has_header {
-            job.faults.tallies.of(file).headers.fetch_add(1, Relaxed);
+            job.error_handler.tallies.of(file).headers.fetch_add(1, Relaxed);
             return Ok(());
         }
         let is_large = bytes.len() >= LARGE_RECORD_BYTES;
-        let held = if is_large { Some(self.make_room(&bytes, &place)?) } else { None };
+        let reservation = if is_large { Some(self.make_room(&bytes, &place)?) } else { None };
         let outcome = Kernel::Scalar.index(&bytes, OUTSIDE, structure, &mut self.index);
         assert!(outcome.end.state == QuoteState::Outside, "T1: a record is whole");
         let is_checked = is_clean_text(&bytes);
-        let (text, order) = (bytes.as_slice(), origin.piece * 2 + 1);
+        let (text, order) = (bytes.as_slice(), origin.chunk * 2 + 1);
         let lines = Lines::new(text, structure.line_end, place);
         let stretch = Stretch { text, lines, order, first_row: 0, is_checked, has_lines: true };
         self.stretch(&stretch)?;
-        if held.is_some() {
-            // The row is in its slab now. Packing and spilling make two further copies of it.
+        if reservation.is_some() {
+            // The row is in its column buffer now. Packing and spilling make two further copies of
+            // it.
             drop(bytes);
             self.index = FieldIndex::default();
-            self.strip.clear();
-            self.settle()?;
-            drop(held);
+            self.parsed.clear();
+            self.account_and_spill()?;
+            drop(reservation);
         }
         Ok(())
     }
@@ -375,26 +378,27 @@ impl<'a> Worker<'a> {
         if index_bytes > job.shares.record_max() {
             return Err(self.record_over_memory(place, false));
         }
-        let held = job.buckets.budget.reserve_unchecked((2 * bytes.len() + index_bytes) as u64);
-        self.settle()?;
-        Ok(held)
+        let reservation =
+            job.buckets.budget.reserve_unchecked((2 * bytes.len() + index_bytes) as u64);
+        self.account_and_spill()?;
+        Ok(reservation)
     }
 
     #[cold]
     fn record_over_memory(&self, place: &TextPlace, is_open: bool) -> Error {
-        let path = self.job.faults.paths[place.file].clone();
+        let path = self.job.error_handler.paths[place.file].clone();
         let (max, memory) = (self.job.shares.record_max() as u64, self.job.shares.memory());
         let place = RejectPlace::Line { line: place.line, byte: place.offset };
         Error::RecordOverMemory { path, place, max, memory, is_open }
     }
 
     /// Counts the bytes by which this worker's memory has grown, and spills the excess.
-    fn settle(&mut self) -> Result<()> {
+    fn account_and_spill(&mut self) -> Result<()> {
         let interned = self.converter.memory_bytes();
-        self.distributor.settle_in(&self.job.room, &mut self.interners, interned)
+        self.scatterer.account_and_spill(&self.job.spill_policy, &mut self.interners, interned)
     }
 
-    /// Converts the records of an indexed stretch, a strip at a time.
+    /// Converts the records of an indexed stretch, a parsed batch at a time.
     fn stretch(&mut self, stretch: &Stretch<'_>) -> Result<()> {
         let job = self.job;
         let fields = job.files[self.file].fields;
@@ -435,23 +439,23 @@ impl<'a> Worker<'a> {
                     Err(reason) => {
                         let place = stretch.lines.at(record.start);
                         let text = (&stretch.text[record], line_end);
-                        job.faults.reject_record(&place, text, reason)?;
+                        job.error_handler.reject_record(&place, text, reason)?;
                     }
                 }
             }
             (start, first) = (end + 1, last + 1);
-            if self.rows.len() == STRIP_ROWS {
-                self.strip(stretch)?;
+            if self.rows.len() == PARSED_BATCH_ROWS {
+                self.convert_rows(stretch)?;
             }
         }
         self.count(stretch, &counts);
-        self.strip(stretch)
+        self.convert_rows(stretch)
     }
 
     fn count(&self, stretch: &Stretch<'_>, counts: &StretchCounts) {
         let job = self.job;
         job.progress.add_rows_read(counts.records);
-        let tally = job.faults.tallies.of(self.file);
+        let tally = job.error_handler.tallies.of(self.file);
         tally.blank.fetch_add(counts.blank, Relaxed);
         tally.blank_rows.fetch_add(counts.blank_rows, Relaxed);
         let line = |start: usize| stretch.lines.at(start).line;
@@ -481,7 +485,7 @@ impl<'a> Worker<'a> {
         let TextPlace { line, offset, .. } = stretch.lines.at(record.start);
         let place = RejectPlace::Line { line, byte: offset };
         let joined = Joined { place, field: field.unwrap_or(0), lines };
-        self.job.faults.tallies.of(self.file).add_joined(joined);
+        self.job.error_handler.tallies.of(self.file).add_joined(joined);
     }
 
     /// Checks a file whose lines end with CR: an LF outside of quotes ends a line as well, and the
@@ -499,7 +503,7 @@ impl<'a> Worker<'a> {
             let is_quoted = quote.is_some() && text.first().copied() == quote;
             if let (false, Some(at)) = (is_quoted, memchr::memchr(b'\n', text)) {
                 let TextPlace { file, line, offset } = stretch.lines.at(start + at);
-                let path = self.job.faults.paths[file].clone();
+                let path = self.job.error_handler.paths[file].clone();
                 let place = RejectPlace::Line { line, byte: offset };
                 return Err(Error::MixedLineEnds { path, place });
             }
@@ -540,13 +544,13 @@ impl<'a> Worker<'a> {
         Ok(RowPlace { first, ..place })
     }
 
-    fn strip(&mut self, stretch: &Stretch<'_>) -> Result<()> {
+    fn convert_rows(&mut self, stretch: &Stretch<'_>) -> Result<()> {
         if self.rows.is_empty() {
             return Ok(());
         }
         let job = self.job;
-        self.strip.clear();
-        self.strip.order = stretch.order;
+        self.parsed.clear();
+        self.parsed.order = stretch.order;
         let rows = RowsOfText {
             text: stretch.text,
             field_ends: &self.index.field_ends,
@@ -555,15 +559,15 @@ impl<'a> Worker<'a> {
             null_text: job.null_text,
             is_checked: stretch.is_checked,
         };
-        self.converter.convert(&rows, &mut self.strip);
+        self.converter.convert(&rows, &mut self.parsed);
         let sources = &job.files[self.file].sources;
         let ambiguous = job.ambiguous;
         let (lines, structure) = (&stretch.lines, &job.files[self.file].structure);
         let has_lines = stretch.has_lines;
         let origin = TextOrigin { rows: &rows, sources, lines, structure, has_lines, ambiguous };
-        job.faults.resolve(&mut self.converter.faults, &origin, &mut self.strip)?;
-        job.faults.tallies.of(self.file).add_strip(&self.strip);
-        self.distributor.distribute(&self.strip, stretch.text);
+        job.error_handler.resolve(&mut self.converter.errors, &origin, &mut self.parsed)?;
+        job.error_handler.tallies.of(self.file).add_batch(&self.parsed);
+        self.scatterer.scatter(&self.parsed, stretch.text);
         self.rows.clear();
         Ok(())
     }

@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 
 use tidegate_model::ByteCount;
 
-use crate::layout::{SLAB_TEXT_MAX, TEXT_PAGE_BYTES};
+use crate::layout::{BUFFER_TEXT_MAX, TEXT_PAGE_BYTES};
 
 /// The memory of an import and the number of its workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,20 +45,20 @@ impl Shares {
         self.memory / 4 * 3
     }
 
-    /// The maximum size of a record: it is in memory up to three times, as text, in its slab, and
-    /// in its column.
+    /// The maximum size of a record: it is in memory up to three times, as text, in its column
+    /// buffer, and in its column.
     pub(crate) fn record_max(&self) -> usize {
         narrow(self.memory / 4)
     }
 
-    /// The memory of all slabs that are being filled.
-    pub(crate) fn open_slabs(&self) -> u64 {
+    /// The memory of all column buffers that are being filled.
+    pub(crate) fn open_buffers(&self) -> u64 {
         self.memory / 4
     }
 
-    /// The size of its texts at which a slab is full.
-    pub(crate) fn slab_text_max(&self) -> usize {
-        narrow(self.memory / 16 / self.workers).clamp(TEXT_PAGE_BYTES, SLAB_TEXT_MAX)
+    /// The size of its texts at which a column buffer is full.
+    pub(crate) fn buffer_text_max(&self) -> usize {
+        narrow(self.memory / 16 / self.workers).clamp(TEXT_PAGE_BYTES, BUFFER_TEXT_MAX)
     }
 
     /// The maximum size of a buffer that a worker keeps for later rows.
@@ -78,8 +78,8 @@ impl Shares {
     }
 
     /// The memory of rows that are sorted and encoded at the same time, beside symbols of so many
-    /// bytes. These stay in memory until rows are sealed; rows get the rest, but at least half of
-    /// the memory: with less, segments would have a few rows each.
+    /// bytes. These stay in memory until rows are in segments; rows get the rest, but at least half
+    /// of the memory: with less, segments would have a few rows each.
     pub(crate) fn open_max(&self, symbols: u64) -> u64 {
         self.memory.saturating_sub(symbols).max(self.memory / 2) / 2
     }

@@ -568,7 +568,7 @@ pub(crate) fn ambiguity(name: &str, column: &Inferred, evidence: &Evidence) -> O
 pub(crate) fn spoiled(name: &str, column: &Inferred, evidence: &Evidence) -> Option<String> {
     let found = evidence.spoiled().filter(|_| column.ty == ColumnType::Varchar)?;
     let Spoiled { by, cells, example, others } = found;
-    let example = crate::faults::shown(&example);
+    let example = crate::parse_errors::shown(&example);
     Some(format!(
         "column `{name}` is VARCHAR because of {by} of {cells} sampled values, \
          such as `{example}`: all others are {others}; --schema gives it another type"

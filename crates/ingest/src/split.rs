@@ -1,13 +1,13 @@
-//! Splitting a file into pieces (input chunks) for several workers: the quote state at the start of
-//! each piece, and the records that span pieces.
+//! Splitting a file into input chunks for several workers: the quote state at the start of each
+//! chunk, and the records that span chunks.
 //!
-//! - Q1. Pieces are numbered without gaps. A piece's assumed start is the parity of all quotes
+//! - Q1. Chunks are numbered without gaps. A chunk's assumed start is the parity of all quotes
 //!   before it in its file: exact as long as quotes are regular, and known as soon as all earlier
-//!   pieces have been counted, which takes microseconds.
-//! - Q2. A piece's true start is known when its predecessor is indexed; if a quote opened in the
-//!   middle of a field (K3) it may differ from the assumed one, and then the piece is indexed
+//!   chunks have been counted, which takes microseconds.
+//! - Q2. A chunk's true start is known when its predecessor is indexed; if a quote opened in the
+//!   middle of a field (K3) it may differ from the assumed one, and then the chunk is indexed
 //!   again.
-//! - Q3. Lines are counted from 1 in each file, from its first piece on, inside and outside of
+//! - Q3. Lines are counted from 1 in each file, from its first chunk on, inside and outside of
 //!   quotes.
 //!
 //! No state is guessed: the rows are those of one thread that reads front to back.
@@ -18,32 +18,32 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tidegate_model::limits;
 
 use crate::error::{Error, Result};
-use crate::index::{Before, MarkCounts, QuoteState, Start};
+use crate::index::{Before, QuoteState, Start, StructuralCounts};
 use crate::shares::LARGE_RECORD_BYTES;
 
 /// The start of a file.
 const FILE_START: Start = Start { state: QuoteState::Outside, after: Before::FieldStart };
 
-/// The chain of pieces, from which each gets its start.
+/// The chain of chunks, from which each gets its start.
 #[derive(Debug)]
 pub(crate) struct SplitChain {
     state: Mutex<ChainState>,
     changed: Condvar,
 }
 
-/// The counts of a piece before it is indexed.
+/// The counts of a chunk before it is indexed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PieceCounts {
-    pub(crate) marks: MarkCounts,
+pub(crate) struct ChunkCounts {
+    pub(crate) structural: StructuralCounts,
     /// The kind of its last byte.
     pub(crate) last: Before,
     /// True if the file ends with it.
     pub(crate) is_last: bool,
 }
 
-/// The start of a piece.
+/// The start of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PieceStart {
+pub(crate) struct ChunkStart {
     pub(crate) start: Start,
     /// The number of the line of its first byte.
     pub(crate) line: u64,
@@ -51,14 +51,14 @@ pub(crate) struct PieceStart {
 
 #[derive(Debug)]
 struct ChainState {
-    /// The start that follows from all pieces below `counted`.
-    assumed: PieceStart,
+    /// The start that follows from all chunks below `counted`.
+    assumed: ChunkStart,
     counted: u64,
     /// Assumed starts that were not requested yet.
-    starts: BTreeMap<u64, PieceStart>,
-    /// Counts of pieces whose predecessors are not all counted.
-    waiting: BTreeMap<u64, PieceCounts>,
-    /// The true start of piece `resolved`.
+    starts: BTreeMap<u64, ChunkStart>,
+    /// Counts of chunks whose predecessors are not all counted.
+    waiting: BTreeMap<u64, ChunkCounts>,
+    /// The true start of chunk `resolved`.
     truth: Start,
     resolved: u64,
     is_cancelled: bool,
@@ -66,7 +66,7 @@ struct ChainState {
 
 impl SplitChain {
     pub(crate) fn new() -> SplitChain {
-        let assumed = PieceStart { start: FILE_START, line: 1 };
+        let assumed = ChunkStart { start: FILE_START, line: 1 };
         let state = ChainState {
             assumed,
             counted: 0,
@@ -79,10 +79,10 @@ impl SplitChain {
         SplitChain { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Publishes a piece's counts and waits until its assumed start is known (Q1).
-    pub(crate) fn count(&self, piece: u64, counts: PieceCounts) -> Result<PieceStart> {
+    /// Publishes a chunk's counts and waits until its assumed start is known (Q1).
+    pub(crate) fn count(&self, chunk: u64, counts: ChunkCounts) -> Result<ChunkStart> {
         let mut state = self.lock();
-        state.waiting.insert(piece, counts);
+        state.waiting.insert(chunk, counts);
         while let Some(counts) = {
             let next = state.counted;
             state.waiting.remove(&next)
@@ -90,20 +90,20 @@ impl SplitChain {
             state.advance(counts);
         }
         self.changed.notify_all();
-        let mut state = self.wait(state, |state| state.starts.contains_key(&piece))?;
-        Ok(state.starts.remove(&piece).expect("waited for"))
+        let mut state = self.wait(state, |state| state.starts.contains_key(&chunk))?;
+        Ok(state.starts.remove(&chunk).expect("waited for"))
     }
 
-    /// Waits until the true start of a piece is known (Q2).
-    pub(crate) fn true_start(&self, piece: u64) -> Result<Start> {
-        let state = self.wait(self.lock(), |state| state.resolved == piece)?;
+    /// Waits until the true start of a chunk is known (Q2).
+    pub(crate) fn true_start(&self, chunk: u64) -> Result<Start> {
+        let state = self.wait(self.lock(), |state| state.resolved == chunk)?;
         Ok(state.truth)
     }
 
-    /// Publishes the state behind a piece, whose true start was known.
-    pub(crate) fn resolve(&self, piece: u64, end: Start, is_last: bool) {
+    /// Publishes the state behind a chunk, whose true start was known.
+    pub(crate) fn resolve(&self, chunk: u64, end: Start, is_last: bool) {
         let mut state = self.lock();
-        assert_eq!(state.resolved, piece, "Q2");
+        assert_eq!(state.resolved, chunk, "Q2");
         state.resolved += 1;
         state.truth = if is_last { FILE_START } else { end };
         drop(state);
@@ -132,57 +132,57 @@ impl SplitChain {
 }
 
 impl ChainState {
-    fn advance(&mut self, counts: PieceCounts) {
+    fn advance(&mut self, counts: ChunkCounts) {
         self.counted += 1;
         self.assumed = if counts.is_last {
-            PieceStart { start: FILE_START, line: 1 }
+            ChunkStart { start: FILE_START, line: 1 }
         } else {
-            let flips = counts.marks.quotes % 2 == 1;
+            let flips = counts.structural.quotes % 2 == 1;
             let state = match (self.assumed.start.state, flips) {
                 (QuoteState::Outside, false) | (QuoteState::Inside, true) => QuoteState::Outside,
                 (QuoteState::Inside, false) | (QuoteState::Outside, true) => QuoteState::Inside,
             };
-            let line = self.assumed.line + counts.marks.line_ends;
-            PieceStart { start: Start { state, after: counts.last }, line }
+            let line = self.assumed.line + counts.structural.line_ends;
+            ChunkStart { start: Start { state, after: counts.last }, line }
         };
         self.starts.insert(self.counted, self.assumed);
     }
 }
 
-/// Partial records: a record that lies in several pieces is joined by the worker that has its last
+/// Partial records: a record that lies in several chunks is joined by the worker that has its last
 /// missing part.
 ///
-/// - W1. Joint `i` lies between pieces `i` and `i + 1`. A fragment reaches from one joint to
-///   another, or begins or ends a record.
+/// - W1. Boundary `i` lies between chunks `i` and `i + 1`. A partial record reaches from one
+///   boundary to another, or begins or ends a record.
 /// - W2. Incomplete records, and complete ones that a worker has, take at most `bytes_max`
-///   together, except for one of them; parts being added are a few pieces. A worker with a complete
+///   together, except for one of them; parts being added are a few chunks. A worker with a complete
 ///   record never waits for one without.
 #[derive(Debug)]
-pub(crate) struct Joints {
-    state: Mutex<JointState>,
+pub(crate) struct PartialRecords {
+    state: Mutex<PartialRecordsState>,
     /// Signalled when a complete record is released.
     changed: Condvar,
     bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
-struct JointState {
-    /// The bytes of all fragments that wait for others.
+struct PartialRecordsState {
+    /// The bytes of all partial records that wait for others.
     waiting_bytes: usize,
     /// The bytes of complete large records that workers have.
     whole_bytes: usize,
-    /// Fragments that begin a record and end at the joint.
-    open_right: BTreeMap<u64, Fragment>,
-    /// Fragments that begin at the joint.
-    open_left: BTreeMap<u64, Fragment>,
+    /// Partial records that begin a record and end at the boundary.
+    open_right: BTreeMap<u64, PartialRecord>,
+    /// Partial records that begin at the boundary.
+    open_left: BTreeMap<u64, PartialRecord>,
 }
 
 /// A part of a record.
 #[derive(Debug, Clone)]
-pub(crate) struct Fragment {
-    /// The joint at which it begins; `None` if it begins its record.
+pub(crate) struct PartialRecord {
+    /// The boundary at which it begins; `None` if it begins its record.
     pub(crate) from: Option<u64>,
-    /// The joint at which it ends; `None` if it ends its record.
+    /// The boundary at which it ends; `None` if it ends its record.
     pub(crate) to: Option<u64>,
     pub(crate) bytes: Vec<u8>,
     /// The place of its first byte.
@@ -193,46 +193,50 @@ pub(crate) struct Fragment {
     pub(crate) is_cut: bool,
     /// The number of its bytes, dropped ones included.
     pub(crate) length: usize,
-    /// The number of its bytes before the last joint that lies inside of quotes; 0 if none does.
+    /// The number of its bytes before the last boundary that lies inside of quotes; 0 if none does.
     pub(crate) open_at: usize,
 }
 
 /// The place at which a record begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
-    pub(crate) piece: u64,
+    pub(crate) chunk: u64,
     pub(crate) line: u64,
     pub(crate) offset: u64,
     /// True for the first record of its file.
     pub(crate) is_first: bool,
 }
 
-impl Joints {
-    /// Adds a fragment; returns the complete record if it was the last part missing, or the
+impl PartialRecords {
+    /// Adds a partial record; returns the complete record if it was the last part missing, or the
     /// incomplete one if it grew too long while a quote was open. It may wait for large records
     /// that other workers have (W2).
-    pub(crate) fn add(&self, fragment: Fragment) -> Option<WholeRecord<'_>> {
+    pub(crate) fn add(&self, partial: PartialRecord) -> Option<WholeRecord<'_>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_full = |state: &mut JointState| {
+        let is_full = |state: &mut PartialRecordsState| {
             0 < state.whole_bytes && self.bytes_max < state.waiting_bytes + state.whole_bytes
         };
         let state = self.changed.wait_while(state, is_full);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        state.waiting_bytes += fragment.bytes.len();
-        let whole = self.joined(&mut state, fragment)?;
+        state.waiting_bytes += partial.bytes.len();
+        let whole = self.joined(&mut state, partial)?;
         let held_bytes = whole.bytes.len();
         state.waiting_bytes = state.waiting_bytes.saturating_sub(whole.length);
         state.whole_bytes += held_bytes;
-        Some(WholeRecord { record: whole, held_bytes, joints: self })
+        Some(WholeRecord { record: whole, held_bytes, partial_records: self })
     }
 
-    fn joined(&self, state: &mut JointState, fragment: Fragment) -> Option<Fragment> {
-        let mut whole = fragment;
-        if let Some(mut left) = whole.from.and_then(|joint| state.open_right.remove(&joint)) {
+    fn joined(
+        &self,
+        state: &mut PartialRecordsState,
+        partial: PartialRecord,
+    ) -> Option<PartialRecord> {
+        let mut whole = partial;
+        if let Some(mut left) = whole.from.and_then(|boundary| state.open_right.remove(&boundary)) {
             left.append(whole, self.bytes_max);
             whole = left;
         }
-        while let Some(right) = whole.to.and_then(|joint| state.open_left.remove(&joint)) {
+        while let Some(right) = whole.to.and_then(|boundary| state.open_left.remove(&boundary)) {
             whole.append(right, self.bytes_max);
         }
         let is_over = self.is_over(&whole);
@@ -241,9 +245,9 @@ impl Joints {
         }
         match (whole.from, whole.to) {
             (None, None) => return Some(whole),
-            // A part without its beginning is stored under its left joint.
-            (Some(joint), _) => state.open_left.insert(joint, whole),
-            (None, Some(joint)) => state.open_right.insert(joint, whole),
+            // A part without its beginning is stored under its left boundary.
+            (Some(boundary), _) => state.open_left.insert(boundary, whole),
+            (None, Some(boundary)) => state.open_right.insert(boundary, whole),
         };
         None
     }
@@ -252,27 +256,27 @@ impl Joints {
 /// A complete record that a worker has, or the beginning of one that is too long.
 #[derive(Debug)]
 pub(crate) struct WholeRecord<'a> {
-    pub(crate) record: Fragment,
+    pub(crate) record: PartialRecord,
     held_bytes: usize,
-    joints: &'a Joints,
+    partial_records: &'a PartialRecords,
 }
 
 impl Drop for WholeRecord<'_> {
     fn drop(&mut self) {
-        let state = self.joints.state.lock();
+        let state = self.partial_records.state.lock();
         state.unwrap_or_else(PoisonError::into_inner).whole_bytes -= self.held_bytes;
-        self.joints.changed.notify_all();
+        self.partial_records.changed.notify_all();
     }
 }
 
-impl Joints {
+impl PartialRecords {
     /// Creates an empty collection; `bytes_max` is the limit of a record by the memory.
-    pub(crate) fn new(bytes_max: usize) -> Joints {
-        Joints { state: Mutex::default(), changed: Condvar::new(), bytes_max }
+    pub(crate) fn new(bytes_max: usize) -> PartialRecords {
+        PartialRecords { state: Mutex::default(), changed: Condvar::new(), bytes_max }
     }
 
     /// Returns true if a record is larger than the memory for one.
-    pub(crate) fn is_over(&self, record: &Fragment) -> bool {
+    pub(crate) fn is_over(&self, record: &PartialRecord) -> bool {
         self.bytes_max < limits::CSV_ROW_BYTES && self.bytes_max < record.length
     }
 
@@ -283,7 +287,7 @@ impl Joints {
     }
 }
 
-impl Fragment {
+impl PartialRecord {
     /// Returns true if a quote is open for longer than the maximum length of a record: the quote is
     /// an error.
     pub(crate) fn is_open_too_long(&self) -> bool {
@@ -291,7 +295,7 @@ impl Fragment {
     }
 
     /// Appends the next part; `bytes_max` is the limit of a record by the memory.
-    fn append(&mut self, mut right: Fragment, bytes_max: usize) {
+    fn append(&mut self, mut right: PartialRecord, bytes_max: usize) {
         if right.open_at > 0 {
             self.open_at = self.length + right.open_at;
         }
@@ -322,8 +326,8 @@ mod tests {
     #[test]
     fn starts_follow_from_parity_whatever_the_order_of_arrival() {
         let chain = SplitChain::new();
-        let counts = |quotes, line_ends, is_last| PieceCounts {
-            marks: MarkCounts { quotes, line_ends },
+        let counts = |quotes, line_ends, is_last| ChunkCounts {
+            structural: StructuralCounts { quotes, line_ends },
             last: Before::Text,
             is_last,
         };
@@ -335,16 +339,16 @@ mod tests {
             assert_eq!(first.start, FILE_START);
             let inside = Start { state: QuoteState::Inside, after: Before::Text };
             let second = second.join().expect("no panic");
-            assert_eq!(second, PieceStart { start: inside, line: 6 });
+            assert_eq!(second, ChunkStart { start: inside, line: 6 });
             let third = third.join().expect("no panic");
-            assert_eq!(third, PieceStart { start: inside, line: 10 });
+            assert_eq!(third, ChunkStart { start: inside, line: 10 });
         });
         let next_file = chain.count(3, counts(0, 0, true)).expect("not cancelled");
-        assert_eq!(next_file, PieceStart { start: FILE_START, line: 1 }, "Q3");
+        assert_eq!(next_file, ChunkStart { start: FILE_START, line: 1 }, "Q3");
     }
 
     #[test]
-    fn a_record_of_many_pieces_is_joined_in_any_order_of_arrival() {
+    fn a_record_of_many_chunks_is_joined_in_any_order_of_arrival() {
         let parts = [(None, Some(4)), (Some(4), Some(5)), (Some(5), Some(6)), (Some(6), None)];
         let mut orders = vec![];
         for a in 0..4 {
@@ -360,21 +364,22 @@ mod tests {
         }
         assert_eq!(orders.len(), 24);
         for order in orders {
-            let joints = Joints::new(usize::MAX);
+            let partial_records = PartialRecords::new(usize::MAX);
             let mut whole = None;
             for part in order {
                 let (from, to) = parts[part];
-                let origin = Origin { piece: part as u64, line: 1, offset: 0, is_first: false };
+                let origin = Origin { chunk: part as u64, line: 1, offset: 0, is_first: false };
                 let bytes = vec![b"0123"[part]];
                 let (is_open, is_cut, length, open_at) = (false, false, 1, 0);
-                let part = Fragment { from, to, bytes, origin, is_open, is_cut, length, open_at };
-                let joined = joints.add(part);
+                let part =
+                    PartialRecord { from, to, bytes, origin, is_open, is_cut, length, open_at };
+                let joined = partial_records.add(part);
                 assert!(whole.is_none());
                 whole = joined.map(|whole| whole.record.clone());
             }
             let whole = whole.expect("all parts are there");
             assert_eq!(
-                (whole.bytes.as_slice(), whole.origin.piece),
+                (whole.bytes.as_slice(), whole.origin.chunk),
                 (&b"0123"[..], 0),
                 "{order:?}"
             );

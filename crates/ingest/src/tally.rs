@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
+use crate::parsed_batch::ParsedBatch;
 use crate::reject::RejectPlace;
-use crate::strip::Strip;
 
 /// The counts of one input.
 #[derive(Debug, Default)]
@@ -78,9 +78,9 @@ pub(crate) struct Joined {
 }
 
 impl FileTally {
-    /// Counts the rows of a strip after its faults were handled.
-    pub(crate) fn add_strip(&self, strip: &Strip) {
-        self.rows.fetch_add((strip.rows - strip.dead.len()) as u64, Relaxed);
+    /// Counts the rows of a parsed batch after its parse errors were handled.
+    pub(crate) fn add_batch(&self, parsed: &ParsedBatch) {
+        self.rows.fetch_add((parsed.rows - parsed.rejected.len()) as u64, Relaxed);
     }
 
     /// Counts a record of several lines that look like records.

@@ -15,7 +15,7 @@ mod disk;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use tidegate_filter::Level;
+use tidegate_filter::SimdLevel;
 use tidegate_ingest::index::Kernel;
 use tidegate_model::ByteCount;
 use tidegate_platform::{Clock, IoMode, detect_io};
@@ -59,7 +59,7 @@ pub(crate) fn roofline(arguments: &RooflineArguments, session: &Session) -> Resu
     disk::measure(&mut bench, session.disk.as_ref(), &dir, (arguments.file, io))?;
     let kernels = [
         ("cores", session.environment.cores.to_string()),
-        ("filter kernels", Level::detect().name().to_owned()),
+        ("filter kernels", SimdLevel::detect().name().to_owned()),
         ("csv kernel", format!("{:?}", Kernel::detect()).to_lowercase()),
         ("io", io.to_string()),
     ];

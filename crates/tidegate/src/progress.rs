@@ -190,7 +190,7 @@ fn json_line(moment: &Moment, status: &str) -> String {
     format!(
         concat!(
             r#"{{"status":"{}","phase":"{}","elapsed_ms":{},"bytes_read":{},"bytes_total":{},"#,
-            r#""rows_read":{},"rows_sealed":{},"rows_rejected":{},"rows_per_second":{},"#,
+            r#""rows_read":{},"rows_written":{},"rows_rejected":{},"rows_per_second":{},"#,
             r#""bytes_per_second":{},"eta_seconds":{},"memory_bytes":{},"spilled_bytes":{}}}"#,
             "\n"
         ),
@@ -200,7 +200,7 @@ fn json_line(moment: &Moment, status: &str) -> String {
         sample.bytes_read,
         optional(sample.bytes_total),
         sample.rows_read,
-        sample.rows_sealed,
+        sample.rows_written,
         sample.rows_rejected,
         moment.rows_per_second,
         moment.bytes_per_second,

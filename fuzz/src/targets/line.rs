@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use tidegate_ingest::line::{
-    Fault, LineHost, LineOptions, LineParser, OnBadLine, Precision, TableRows,
+    LineHost, LineOptions, LineParser, OnBadLine, ParseError, Precision, TableRows,
 };
 use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit, Value};
 use tidegate_storage::{BatchColumn, BatchValues};
@@ -93,13 +93,13 @@ pub(crate) fn compare(
             parser.feed(piece, &mut host).unwrap();
         }
         parser.finish(&mut host).unwrap();
-        let (faults, rejected) = parser.take_faults();
-        same_faults(&faults, rejected, &slow);
+        let (parse_errors, rejected) = parser.take_errors();
+        same_errors(&parse_errors, rejected, &slow);
         let rows = parser.take();
         same_tables(&rows, &slow);
         for rows in &rows {
             let again = rows.convert(rows.schema.clone(), options);
-            assert_eq!(again.rejected, 0, "LR2: {:?}", again.faults);
+            assert_eq!(again.rejected, 0, "LR2: {:?}", again.errors);
             let columns = |rows: &TableRows| format!("{:?}", shown(rows));
             assert_eq!(columns(&again.rows.unwrap()), columns(rows), "LR2");
         }
@@ -107,16 +107,16 @@ pub(crate) fn compare(
     let options = LineOptions { on_bad_line: OnBadLine::Stop, ..options.clone() };
     let mut parser = LineParser::new(options);
     let result = parser.feed(text, &mut host).and_then(|()| parser.finish(&mut host));
-    let fault = result.err().map(|fault| fault.line);
-    assert_eq!(fault, slow.rejected.first().map(|(line, _)| *line));
+    let parse_error = result.err().map(|parse_error| parse_error.line);
+    assert_eq!(parse_error, slow.rejected.first().map(|(line, _)| *line));
 }
 
-fn same_faults(faults: &[Fault], rejected: u64, slow: &SlowOutcome) {
-    for (at, fault) in faults.iter().enumerate() {
+fn same_errors(parse_errors: &[ParseError], rejected: u64, slow: &SlowOutcome) {
+    for (at, parse_error) in parse_errors.iter().enumerate() {
         let shown = |line: u64, raw: &[u8]| format!("{line}: {}", String::from_utf8_lossy(raw));
         let wanted = slow.rejected.get(at).map(|(line, raw)| shown(*line, raw));
-        assert_eq!(Some(shown(fault.line, &fault.raw)), wanted, "{fault}");
-        assert!(fault.to_string().len() <= tidegate_model::limits::LINE_MESSAGE_BYTES, "LF1");
+        assert_eq!(Some(shown(parse_error.line, &parse_error.raw)), wanted, "{parse_error}");
+        assert!(parse_error.to_string().len() <= tidegate_model::limits::LINE_MESSAGE_BYTES, "LF1");
     }
     assert_eq!(rejected, slow.rejected.len() as u64);
 }

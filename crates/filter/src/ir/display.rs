@@ -85,22 +85,22 @@ impl fmt::Display for Expr {
 impl Expr {
     /// The expression with the names of its columns.
     #[must_use]
-    pub fn named<'a>(&'a self, names: &'a [String]) -> Named<'a> {
-        Named { expr: self, names }
+    pub fn named<'a>(&'a self, names: &'a [String]) -> NamedExpr<'a> {
+        NamedExpr { expr: self, names }
     }
 }
 
 /// An expression and the names of its columns, by position; a column without a name is written as
 /// `#` and its position.
 #[derive(Debug, Clone, Copy)]
-pub struct Named<'a> {
+pub struct NamedExpr<'a> {
     expr: &'a Expr,
     names: &'a [String],
 }
 
-impl Named<'_> {
-    fn of<'b>(&'b self, expr: &'b Expr) -> Named<'b> {
-        Named { expr, names: self.names }
+impl NamedExpr<'_> {
+    fn of<'b>(&'b self, expr: &'b Expr) -> NamedExpr<'b> {
+        NamedExpr { expr, names: self.names }
     }
 
     /// Writes `(a OR b)`, or the value of an empty list.
@@ -114,7 +114,7 @@ impl Named<'_> {
     }
 }
 
-impl fmt::Display for Named<'_> {
+impl fmt::Display for NamedExpr<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let not = |negated: &bool| if *negated { " NOT" } else { "" };
         match self.expr {

@@ -1,8 +1,8 @@
 //! Compiled conditions: they are compiled, and their results are right.
 
 use tidegate_filter::{
-    Adapt, ArithmeticOp, CompareOp, Context, Error, Expr, Filter, JitCache, Level, LowerCache,
-    NoSymbols, Request,
+    AdaptiveOrder, ArithmeticOp, CompareOp, Context, Error, Expr, Filter, JitCache, LowerCache,
+    NoSymbols, Request, SimdLevel,
 };
 use tidegate_model::{Codes, ColumnSlice, ColumnType, Encoded, PageFrame, Value};
 
@@ -31,12 +31,12 @@ fn run(expr: &Expr, jit: &JitCache) -> Result<(usize, u64, u64), Error> {
     let filter = Filter::new(vec![ColumnType::Int64; 2], expr.clone()).expect("types fit");
     let cache = LowerCache::new();
     let context =
-        Context { symbols: &NoSymbols, cache: &cache, level: Level::PLAIN, jit: Some(jit) };
+        Context { symbols: &NoSymbols, cache: &cache, level: SimdLevel::PLAIN, jit: Some(jit) };
     let lowered = filter.lower(&frame, &context).expect("whole");
-    let mut adapt = Adapt::new();
-    let request = Request { first: 0, end: ROWS, live: None, stop: &|| false };
-    let count = lowered.count(&request, &mut adapt)?;
-    let (compiled, interpreted) = adapt
+    let mut adaptive = AdaptiveOrder::new();
+    let request = Request { first: 0, end: ROWS, live: None, is_cancelled: &|| false };
+    let count = lowered.count(&request, &mut adaptive)?;
+    let (compiled, interpreted) = adaptive
         .statistics()
         .fold((0, 0), |(a, b), of| (a + of.zones_compiled, b + of.zones_interpreted));
     Ok((count, compiled, interpreted))

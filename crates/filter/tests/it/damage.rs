@@ -1,8 +1,8 @@
 //! Damaged page frames give errors or no match, and never a panic.
 
 use tidegate_filter::{
-    Adapt, Class, CompareOp, Context, Expr, Filter, JitCache, Level, LowerCache, NoSymbols,
-    Request, Selection,
+    AdaptiveOrder, Class, CompareOp, Context, Expr, Filter, JitCache, LowerCache, NoSymbols,
+    Request, Selection, SimdLevel,
 };
 use tidegate_model::frame::{Dictionary, Strings};
 use tidegate_model::{Codes, ColumnSlice, ColumnType, Encoded, PageFrame, Value};
@@ -39,13 +39,18 @@ fn check(ty: ColumnType, encoded: Encoded<'_>, validity: Option<&[u8]>) -> Optio
     for expr in exprs {
         let filter = Filter::new(vec![ty], expr).expect("types fit");
         let (cache, jit) = (LowerCache::new(), JitCache::new());
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let context = Context { symbols: &NoSymbols, cache: &cache, level, jit: Some(&jit) };
             match filter.lower(&frame, &context) {
                 Err(error) => class = Some(error.class()),
                 Ok(lowered) => {
-                    let request = Request { first: 0, end: ROWS, live: None, stop: &|| false };
-                    let _ = lowered.evaluate(&request, &mut Adapt::new(), &mut Selection::new());
+                    let request =
+                        Request { first: 0, end: ROWS, live: None, is_cancelled: &|| false };
+                    let _ = lowered.evaluate(
+                        &request,
+                        &mut AdaptiveOrder::new(),
+                        &mut Selection::new(),
+                    );
                 }
             }
         }
@@ -84,10 +89,11 @@ fn codes_beyond_the_dictionary_match_nothing() {
     let expr = Expr::compare(CompareOp::Ne, Expr::Column(0), literal);
     let filter = Filter::new(vec![ColumnType::Varchar], expr).expect("types fit");
     let cache = LowerCache::new();
-    let context = Context { symbols: &NoSymbols, cache: &cache, level: Level::detect(), jit: None };
+    let context =
+        Context { symbols: &NoSymbols, cache: &cache, level: SimdLevel::detect(), jit: None };
     let lowered = filter.lower(&frame, &context).expect("the shape is fine");
-    let request = Request { first: 0, end: ROWS, live: None, stop: &|| false };
-    assert_eq!(lowered.count(&request, &mut Adapt::new()), Ok(2));
+    let request = Request { first: 0, end: ROWS, live: None, is_cancelled: &|| false };
+    assert_eq!(lowered.count(&request, &mut AdaptiveOrder::new()), Ok(2));
     assert!(filter.interpret(&frame, &NoSymbols).is_err());
 }
 

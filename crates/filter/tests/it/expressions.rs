@@ -4,8 +4,8 @@ use tidegate_filter::{ArithmeticOp, CompareOp, Expr};
 use tidegate_model::types::Physical;
 use tidegate_model::{ColumnType, Value};
 
-use crate::dice::Dice;
 use crate::frames::{OwnedColumn, random_float, range, word};
+use crate::random::Random;
 
 const COMPARE: [CompareOp; 6] =
     [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
@@ -15,7 +15,7 @@ const ARITHMETIC: [ArithmeticOp; 5] =
 
 /// Makes expressions over columns.
 pub(crate) struct Author<'a> {
-    pub(crate) dice: &'a mut Dice,
+    pub(crate) random: &'a mut Random,
     pub(crate) columns: &'a [OwnedColumn],
 }
 
@@ -32,10 +32,10 @@ pub(crate) fn is_number(ty: ColumnType) -> bool {
 impl Author<'_> {
     /// A random condition; most are an AND of comparisons, as in real queries.
     pub(crate) fn condition(&mut self) -> Expr {
-        match self.dice.below(3) {
+        match self.random.below(3) {
             0 => self.boolean(3),
             _ => {
-                let parts = 1 + self.dice.below(4);
+                let parts = 1 + self.random.below(4);
                 Expr::And((0..parts).map(|_| self.boolean(1)).collect())
             }
         }
@@ -46,14 +46,14 @@ impl Author<'_> {
             return self.comparison(0);
         }
         let below = depth - 1;
-        match self.dice.below(12) {
-            0 => Expr::And((0..self.dice.below(4)).map(|_| self.boolean(below)).collect()),
-            1 | 2 => Expr::Or((0..self.dice.below(4)).map(|_| self.boolean(below)).collect()),
+        match self.random.below(12) {
+            0 => Expr::And((0..self.random.below(4)).map(|_| self.boolean(below)).collect()),
+            1 | 2 => Expr::Or((0..self.random.below(4)).map(|_| self.boolean(below)).collect()),
             3 => Expr::Not(Box::new(self.boolean(below))),
             4 => {
                 let ty = self.some_type();
                 let value = Box::new(self.value(ty, below));
-                if self.dice.once_in(2) { Expr::IsNull(value) } else { Expr::IsNotNull(value) }
+                if self.random.once_in(2) { Expr::IsNull(value) } else { Expr::IsNotNull(value) }
             }
             5 => self.membership(below),
             6 => self.like().unwrap_or_else(|| self.comparison(below)),
@@ -63,15 +63,15 @@ impl Author<'_> {
     }
 
     fn some_type(&mut self) -> ColumnType {
-        self.dice.pick(self.columns).ty
+        self.random.pick(self.columns).ty
     }
 
     fn comparison(&mut self, depth: usize) -> Expr {
         let ty = self.some_type();
         let left = self.value(ty, depth);
-        let right = if self.dice.once_in(4) { self.value(ty, depth) } else { self.literal(ty) };
-        let op = *self.dice.pick(&COMPARE);
-        if self.dice.once_in(4) {
+        let right = if self.random.once_in(4) { self.value(ty, depth) } else { self.literal(ty) };
+        let op = *self.random.pick(&COMPARE);
+        if self.random.once_in(4) {
             return Expr::compare(op, right, left);
         }
         Expr::compare(op, left, right)
@@ -79,20 +79,20 @@ impl Author<'_> {
 
     fn membership(&mut self, depth: usize) -> Expr {
         let ty = self.some_type();
-        let most = *self.dice.pick(&[3, 12, 40]);
-        let count = 1 + self.dice.below(most);
+        let most = *self.random.pick(&[3, 12, 40]);
+        let count = 1 + self.random.below(most);
         Expr::InList {
             expr: Box::new(self.value(ty, depth)),
             list: (0..count).map(|_| self.literal(ty)).collect(),
-            negated: self.dice.once_in(2),
+            negated: self.random.once_in(2),
         }
     }
 
     fn like(&mut self) -> Option<Expr> {
         let column = self.columns.iter().position(|column| is_text(column.ty))?;
-        let text = word(self.dice.below(600));
-        let piece: String = text.chars().skip(self.dice.below(4)).take(5).collect();
-        let pattern = match self.dice.below(6) {
+        let text = word(self.random.below(600));
+        let piece: String = text.chars().skip(self.random.below(4)).take(5).collect();
+        let pattern = match self.random.below(6) {
             0 => format!("{piece}%"),
             1 => format!("%{piece}"),
             2 => format!("%{piece}%"),
@@ -100,25 +100,25 @@ impl Author<'_> {
             4 => "host%".to_owned(),
             _ => text,
         };
-        let case_insensitive = pattern.is_ascii() && self.dice.once_in(3);
+        let case_insensitive = pattern.is_ascii() && self.random.once_in(3);
         let expr = Box::new(Expr::Column(column));
-        Some(Expr::Like { expr, pattern, negated: self.dice.once_in(3), case_insensitive })
+        Some(Expr::Like { expr, pattern, negated: self.random.once_in(3), case_insensitive })
     }
 
     /// A value of the type.
     fn value(&mut self, ty: ColumnType, depth: usize) -> Expr {
         let columns: Vec<usize> =
             (0..self.columns.len()).filter(|&at| self.columns[at].ty == ty).collect();
-        if depth == 0 || self.dice.once_in(2) {
+        if depth == 0 || self.random.once_in(2) {
             return match columns.as_slice() {
                 [] => self.literal(ty),
-                columns => Expr::Column(*self.dice.pick(columns)),
+                columns => Expr::Column(*self.random.pick(columns)),
             };
         }
         let below = depth - 1;
-        match self.dice.below(6) {
+        match self.random.below(6) {
             0 | 1 if is_number(ty) => Expr::Arithmetic {
-                op: *self.dice.pick(&ARITHMETIC),
+                op: *self.random.pick(&ARITHMETIC),
                 left: Box::new(self.value(ty, below)),
                 right: Box::new(self.value(ty, below)),
             },
@@ -127,10 +127,10 @@ impl Author<'_> {
             }
             3 | 4 => self.cast(ty, below),
             _ => {
-                let branches = (0..1 + self.dice.below(2))
+                let branches = (0..1 + self.random.below(2))
                     .map(|_| (self.comparison(below), self.value(ty, below)))
                     .collect();
-                let otherwise = self.dice.once_in(2).then(|| Box::new(self.value(ty, below)));
+                let otherwise = self.random.once_in(2).then(|| Box::new(self.value(ty, below)));
                 Expr::Case { branches, otherwise }
             }
         }
@@ -152,21 +152,21 @@ impl Author<'_> {
             return self.literal(to);
         }
         let expr = Box::new(self.value(from, depth));
-        Expr::Cast { expr, to, is_try: !self.dice.once_in(3) }
+        Expr::Cast { expr, to, is_try: !self.random.once_in(3) }
     }
 
     /// A constant: one of the column's values, a neighbour of it, or an end of the type.
     fn literal(&mut self, ty: ColumnType) -> Expr {
-        if self.dice.once_in(25) {
+        if self.random.once_in(25) {
             return Expr::literal(ty, Value::Null);
         }
         let column =
             self.columns.iter().find(|column| column.ty == ty && !column.values.is_empty());
-        let seen = column.map(|column| self.dice.pick(&column.values).clone());
+        let seen = column.map(|column| self.random.pick(&column.values).clone());
         let value = match (seen, ty.physical()) {
             (Some(Value::Bytes(text)), _) => Value::Bytes(self.text_near(text, ty)),
             (Some(seen @ (Value::Bit(_) | Value::Fixed16(_))), _) => seen,
-            (Some(Value::Float(seen)), _) if !self.dice.once_in(3) => {
+            (Some(Value::Float(seen)), _) if !self.random.once_in(3) => {
                 Value::Float(self.float_near(seen, ty))
             }
             (seen, Physical::Signed(_) | Physical::Unsigned(_) | Physical::Wide) => {
@@ -175,7 +175,7 @@ impl Author<'_> {
                     Some(Value::Integer(seen)) => seen,
                     _ => min,
                 };
-                let value = match self.dice.below(10) {
+                let value = match self.random.below(10) {
                     0 => min,
                     1 => max,
                     2 => 0,
@@ -186,9 +186,11 @@ impl Author<'_> {
                 };
                 Value::Integer(value.clamp(min, max))
             }
-            (_, Physical::Float32 | Physical::Float64) => Value::Float(random_float(self.dice, ty)),
-            (_, Physical::Bit) => Value::Bit(self.dice.once_in(2)),
-            (_, Physical::Bytes) => Value::Bytes(word(self.dice.below(600)).into_bytes()),
+            (_, Physical::Float32 | Physical::Float64) => {
+                Value::Float(random_float(self.random, ty))
+            }
+            (_, Physical::Bit) => Value::Bit(self.random.once_in(2)),
+            (_, Physical::Bytes) => Value::Bytes(word(self.random.below(600)).into_bytes()),
             (_, Physical::Fixed16) => Value::Fixed16([7; 16]),
         };
         Expr::literal(ty, value)
@@ -196,7 +198,7 @@ impl Author<'_> {
 
     fn float_near(&mut self, seen: f64, ty: ColumnType) -> f64 {
         #[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
-        match (self.dice.below(4), ty) {
+        match (self.random.below(4), ty) {
             (0, ColumnType::Float32) => (seen as f32).next_up().into(),
             (1, ColumnType::Float32) => (seen as f32).next_down().into(),
             (0, _) => seen.next_up(),
@@ -206,7 +208,7 @@ impl Author<'_> {
     }
 
     fn text_near(&mut self, mut text: Vec<u8>, ty: ColumnType) -> Vec<u8> {
-        match self.dice.below(5) {
+        match self.random.below(5) {
             0 => text.push(b'0'),
             1 => text.clear(),
             2 if ty == ColumnType::Binary || text.is_ascii() => text.truncate(text.len() / 2),

@@ -9,7 +9,7 @@ use tidegate_model::{
     Codes, ColumnSlice, ColumnType, Encoded, PageFrame, SymbolId, TimeUnit, Value,
 };
 
-use crate::dice::Dice;
+use crate::random::Random;
 
 const ZONE_ROWS: usize = 4_096;
 
@@ -118,14 +118,21 @@ impl OwnedColumn {
     }
 
     /// A column of random shape and values.
-    pub(crate) fn random(dice: &mut Dice, ty: ColumnType, rows: usize, symbols: &Symbols) -> Self {
-        let mut encoded = random_encoding(dice, ty, rows, symbols);
+    pub(crate) fn random(
+        random: &mut Random,
+        ty: ColumnType,
+        rows: usize,
+        symbols: &Symbols,
+    ) -> Self {
+        let mut encoded = random_encoding(random, ty, rows, symbols);
         let is_sequence =
             matches!(&encoded, Owned::Narrow { codes: OwnedCodes::Sequence, .. } | Owned::Null);
-        let validity = (!is_sequence && dice.once_in(2)).then(|| {
-            let rarely = *dice.pick(&[2, 10, 1_000]);
+        let validity = (!is_sequence && random.once_in(2)).then(|| {
+            let rarely = *random.pick(&[2, 10, 1_000]);
             (0..rows.div_ceil(64) * 8)
-                .map(|_| (0..8).fold(0, |byte, bit| byte | u8::from(!dice.once_in(rarely)) << bit))
+                .map(|_| {
+                    (0..8).fold(0, |byte, bit| byte | u8::from(!random.once_in(rarely)) << bit)
+                })
                 .collect::<Vec<u8>>()
         });
         let is_valid = |row: usize| {
@@ -135,7 +142,7 @@ impl OwnedColumn {
         let values: Vec<Value> = (0..rows)
             .map(|row| if is_valid(row) { encoded.value(ty, row, symbols) } else { Value::Null })
             .collect();
-        let zones = if dice.once_in(4) { vec![] } else { zones(ty, &values, &encoded) };
+        let zones = if random.once_in(4) { vec![] } else { zones(ty, &values, &encoded) };
         OwnedColumn { ty, values, validity, encoded, zones }
     }
 }
@@ -155,18 +162,18 @@ impl OwnedCodes {
     }
 
     /// Random codes below `end`; each zone has a part of them.
-    fn random(dice: &mut Dice, rows: usize, end: u64, width: u8) -> OwnedCodes {
+    fn random(random: &mut Random, rows: usize, end: u64, width: u8) -> OwnedCodes {
         let mut bytes = Vec::with_capacity(rows * usize::from(width));
         let (mut low, mut span) = (0, end);
         for row in 0..rows {
             if row % ZONE_ROWS == 0 {
-                (low, span) = match dice.below(4) {
-                    0 => (dice.word() % end, 1),
-                    1 => (dice.word() % end, (end / 16).max(1)),
+                (low, span) = match random.below(4) {
+                    0 => (random.word() % end, 1),
+                    1 => (random.word() % end, (end / 16).max(1)),
                     _ => (0, end),
                 };
             }
-            let code = (u128::from(low) + u128::from(dice.word() % span)) % u128::from(end);
+            let code = (u128::from(low) + u128::from(random.word() % span)) % u128::from(end);
             bytes.extend_from_slice(&code.to_le_bytes()[..usize::from(width)]);
         }
         OwnedCodes::Bytes { width, bytes }
@@ -360,79 +367,79 @@ pub(crate) fn range(ty: ColumnType) -> (i128, i128) {
 }
 
 /// A random float, often a special one.
-pub(crate) fn random_float(dice: &mut Dice, ty: ColumnType) -> f64 {
-    let value = match dice.below(12) {
+pub(crate) fn random_float(random: &mut Random, ty: ColumnType) -> f64 {
+    let value = match random.below(12) {
         0 => f64::NAN,
         1 => -0.0,
         2 => 0.0,
-        3 => *dice.pick(&[f64::INFINITY, f64::NEG_INFINITY, f64::MAX, 5e-324, -5e-324, 1e-40]),
-        4..=7 => f64::from(u8::try_from(dice.below(200)).expect("below 200")) / 10.0 - 10.0,
-        8 => f64::from_bits(dice.word()),
-        _ => (dice.below(1_000_000) as f64).mul_add(0.37, -1e5),
+        3 => *random.pick(&[f64::INFINITY, f64::NEG_INFINITY, f64::MAX, 5e-324, -5e-324, 1e-40]),
+        4..=7 => f64::from(u8::try_from(random.below(200)).expect("below 200")) / 10.0 - 10.0,
+        8 => f64::from_bits(random.word()),
+        _ => (random.below(1_000_000) as f64).mul_add(0.37, -1e5),
     };
     #[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
     let rounded = if ty == ColumnType::Float32 { f64::from(value as f32) } else { value };
     if rounded.is_nan() { f64::NAN } else { rounded }
 }
 
-fn random_bits(dice: &mut Dice, rows: usize) -> Vec<u8> {
-    (0..rows.div_ceil(8)).map(|_| dice.word().to_le_bytes()[0]).collect()
+fn random_bits(random: &mut Random, rows: usize) -> Vec<u8> {
+    (0..rows.div_ceil(8)).map(|_| random.word().to_le_bytes()[0]).collect()
 }
 
-fn random_encoding(dice: &mut Dice, ty: ColumnType, rows: usize, symbols: &Symbols) -> Owned {
-    if dice.once_in(20) {
+fn random_encoding(random: &mut Random, ty: ColumnType, rows: usize, symbols: &Symbols) -> Owned {
+    if random.once_in(20) {
         return Owned::Null;
     }
     match ty.physical() {
-        Physical::Bit if dice.once_in(5) => Owned::Constant(dice.below(2) as i128),
-        Physical::Bit => Owned::Bits(random_bits(dice, rows)),
-        Physical::Signed(_) | Physical::Unsigned(_) => random_integers(dice, ty, rows),
-        Physical::Wide if dice.once_in(3) => {
+        Physical::Bit if random.once_in(5) => Owned::Constant(random.below(2) as i128),
+        Physical::Bit => Owned::Bits(random_bits(random, rows)),
+        Physical::Signed(_) | Physical::Unsigned(_) => random_integers(random, ty, rows),
+        Physical::Wide if random.once_in(3) => {
             let bytes = (0..rows).flat_map(|_| {
-                let value = i128::from(dice.word().cast_signed()) << (dice.below(3) * 30);
+                let value = i128::from(random.word().cast_signed()) << (random.below(3) * 30);
                 value.to_le_bytes()
             });
             Owned::Fixed { width: 16, bytes: bytes.collect() }
         }
-        Physical::Wide => random_integers(dice, ty, rows),
-        Physical::Float32 | Physical::Float64 => random_floats(dice, ty, rows),
-        Physical::Fixed16 if dice.once_in(5) => {
-            Owned::Constant(i128::from(dice.word()) << 64 | i128::from(dice.word()))
+        Physical::Wide => random_integers(random, ty, rows),
+        Physical::Float32 | Physical::Float64 => random_floats(random, ty, rows),
+        Physical::Fixed16 if random.once_in(5) => {
+            Owned::Constant(i128::from(random.word()) << 64 | i128::from(random.word()))
         }
         Physical::Fixed16 => {
-            let few = dice.once_in(2);
+            let few = random.once_in(2);
             let bytes = (0..rows * 2).flat_map(|_| match few {
-                true => (dice.word() % 3).to_be_bytes(),
-                false => dice.word().to_be_bytes(),
+                true => (random.word() % 3).to_be_bytes(),
+                false => random.word().to_be_bytes(),
             });
             Owned::Fixed { width: 16, bytes: bytes.collect() }
         }
-        Physical::Bytes => random_texts(dice, ty, rows, symbols),
+        Physical::Bytes => random_texts(random, ty, rows, symbols),
     }
 }
 
-fn random_integers(dice: &mut Dice, ty: ColumnType, rows: usize) -> Owned {
+fn random_integers(random: &mut Random, ty: ColumnType, rows: usize) -> Owned {
     let (min, max) = range(ty);
-    let base = match dice.below(4) {
+    let base = match random.below(4) {
         0 => min,
-        1 => max - i128::try_from(dice.below(100)).expect("small"),
-        2 => cut(ty, i128::from(dice.word().cast_signed())).max(min),
+        1 => max - i128::try_from(random.below(100)).expect("small"),
+        2 => cut(ty, i128::from(random.word().cast_signed())).max(min),
         _ => min.max(-50),
     };
     let room = u64::try_from(max.saturating_sub(base)).unwrap_or(u64::MAX);
-    let step = match dice.below(4) {
+    let step = match random.below(4) {
         _ if ty.physical() == Physical::Wide => 1,
         0 => 1_000,
         1 => 7,
         _ => 1,
     };
-    match dice.below(8) {
+    match random.below(8) {
         0 => return Owned::Constant(base),
         1 => {
-            let bits = OwnedCodes::Bits(random_bits(dice, rows));
+            let bits = OwnedCodes::Bits(random_bits(random, rows));
             return Owned::Narrow {
                 base,
-                step: (dice.word() % 1_000).min(room).max(1),
+                step: (random.word() % 1_000).min(room).max(1),
                 codes: bits,
             };
         }
@@ -441,21 +448,21 @@ fn random_integers(dice: &mut Dice, ty: ColumnType, rows: usize) -> Owned {
         }
         _ => {}
     }
-    let width = *dice.pick(&[1, 1, 2, 2, 4, 8]);
+    let width = *random.pick(&[1, 1, 2, 2, 4, 8]);
     let end = if width == 8 { u64::MAX } else { 1_u64 << (width * 8) };
     // Sometimes codes exceed the range of the type, which no encoder writes.
-    let wraps = dice.once_in(16);
+    let wraps = random.once_in(16);
     let end = if wraps { end } else { end.min((room / step).saturating_add(1)) };
-    let end = if dice.once_in(2) { end.min(300) } else { end };
-    Owned::Narrow { base, step, codes: OwnedCodes::random(dice, rows, end, width) }
+    let end = if random.once_in(2) { end.min(300) } else { end };
+    Owned::Narrow { base, step, codes: OwnedCodes::random(random, rows, end, width) }
 }
 
-fn random_floats(dice: &mut Dice, ty: ColumnType, rows: usize) -> Owned {
-    match dice.below(4) {
-        0 => Owned::Constant(random_float(dice, ty).to_bits().into()),
+fn random_floats(random: &mut Random, ty: ColumnType, rows: usize) -> Owned {
+    match random.below(4) {
+        0 => Owned::Constant(random_float(random, ty).to_bits().into()),
         1 => {
             let bytes = (0..rows).flat_map(|_| {
-                let value = random_float(dice, ty);
+                let value = random_float(random, ty);
                 #[expect(clippy::cast_possible_truncation, reason = "it was rounded before")]
                 match ty {
                     ColumnType::Float32 => (value as f32).to_le_bytes().to_vec(),
@@ -466,16 +473,16 @@ fn random_floats(dice: &mut Dice, ty: ColumnType, rows: usize) -> Owned {
             Owned::Fixed { width, bytes: bytes.collect() }
         }
         _ => {
-            let width = *dice.pick(&[1, 2, 4]);
-            let end = (1_u64 << (width * 8)).min(*dice.pick(&[50, 70_000, u64::MAX]));
-            let codes = OwnedCodes::random(dice, rows, end, width);
-            let base = i64::try_from(dice.below(4_000)).expect("small") - 2_000;
-            let scale = *dice.pick(&[0, 1, 2, 6, 15]);
-            let often = *dice.pick(&[20, 2_000]);
+            let width = *random.pick(&[1, 2, 4]);
+            let end = (1_u64 << (width * 8)).min(*random.pick(&[50, 70_000, u64::MAX]));
+            let codes = OwnedCodes::random(random, rows, end, width);
+            let base = i64::try_from(random.below(4_000)).expect("small") - 2_000;
+            let scale = *random.pick(&[0, 1, 2, 6, 15]);
+            let often = *random.pick(&[20, 2_000]);
             let mut exceptions = Vec::new();
             for row in 0..u32::try_from(rows).expect("a frame") {
-                if dice.once_in(often) {
-                    exceptions.push((row, random_float(dice, ty)));
+                if random.once_in(often) {
+                    exceptions.push((row, random_float(random, ty)));
                 }
             }
             Owned::Decimal { base, scale, codes, exceptions, parts: Parts::default() }
@@ -483,31 +490,31 @@ fn random_floats(dice: &mut Dice, ty: ColumnType, rows: usize) -> Owned {
     }
 }
 
-fn random_texts(dice: &mut Dice, ty: ColumnType, rows: usize, symbols: &Symbols) -> Owned {
+fn random_texts(random: &mut Random, ty: ColumnType, rows: usize, symbols: &Symbols) -> Owned {
     let is_symbol = ty == ColumnType::Symbol;
-    let count = *dice.pick(&[1, 3, 60, 250, 300, 550]);
-    if !is_symbol && dice.once_in(3) {
-        let is_compressed = dice.once_in(2);
+    let count = *random.pick(&[1, 3, 60, 250, 300, 550]);
+    if !is_symbol && random.once_in(3) {
+        let is_compressed = random.once_in(2);
         let texts: Vec<String> = (0..rows)
-            .map(|_| if dice.once_in(9) { String::new() } else { word(dice.below(count)) })
+            .map(|_| if random.once_in(9) { String::new() } else { word(random.below(count)) })
             .collect();
         return Owned::Strings(OwnedStrings::new(&texts, is_compressed));
     }
-    let width = if count > 256 { *dice.pick(&[2, 4]) } else { *dice.pick(&[1, 2, 4]) };
-    let codes = match dice.below(6) {
-        0 => OwnedCodes::Same(u32::try_from(dice.below(count)).expect("small")),
-        _ => OwnedCodes::random(dice, rows, count as u64, width),
+    let width = if count > 256 { *random.pick(&[2, 4]) } else { *random.pick(&[1, 2, 4]) };
+    let codes = match random.below(6) {
+        0 => OwnedCodes::Same(u32::try_from(random.below(count)).expect("small")),
+        _ => OwnedCodes::random(random, rows, count as u64, width),
     };
     if is_symbol {
         let mut ids: Vec<u32> = (0..u32::try_from(symbols.0.len()).expect("small")).collect();
         ids.sort_by_key(|&id| &symbols.0[id as usize]);
-        let skip = dice.below(symbols.0.len() - count + 1);
+        let skip = random.below(symbols.0.len() - count + 1);
         let ids = ids[skip..skip + count].iter().map(|id| id.to_le_bytes()).collect();
         return Owned::Symbols { codes, ids };
     }
     let mut texts: Vec<String> = (0..count).map(word).collect();
     texts.sort();
-    Owned::Dictionary { codes, texts: OwnedStrings::new(&texts, dice.once_in(2)) }
+    Owned::Dictionary { codes, texts: OwnedStrings::new(&texts, random.once_in(2)) }
 }
 
 /// Zones as docs/format.md describes them.

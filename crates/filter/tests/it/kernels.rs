@@ -1,23 +1,23 @@
 //! Every level gives the same bits as a loop over single codes (K1, K2).
 
 use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
-use tidegate_filter::Level;
+use tidegate_filter::SimdLevel;
 use tidegate_filter::kernel::{
     CodeRange, CodeTest, FloatTest, select, select_doubles, select_floats,
 };
 use tidegate_model::Codes;
 
-use crate::dice::Dice;
+use crate::random::Random;
 
-fn random_ranges(dice: &mut Dice, width: u8) -> Vec<CodeRange> {
-    let most = *dice.pick(&[2, 6, 40]);
-    let count = dice.below(most);
+fn random_ranges(random: &mut Random, width: u8) -> Vec<CodeRange> {
+    let most = *random.pick(&[2, 6, 40]);
+    let count = random.below(most);
     let greatest = u64::MAX >> (64 - u32::from(width) * 8);
     let mut ends: Vec<u64> = (0..count * 2)
-        .map(|_| match dice.below(6) {
+        .map(|_| match random.below(6) {
             0 => 0,
             1 => greatest,
-            _ => dice.word() >> dice.below(64) & greatest,
+            _ => random.word() >> random.below(64) & greatest,
         })
         .collect();
     ends.sort_unstable();
@@ -41,31 +41,31 @@ proptest! {
 
     #[test]
     fn codes_match_as_their_ranges_say(seed in any::<u64>()) {
-        let dice = &mut Dice::new(seed);
-        let width = *dice.pick(&[1, 2, 4, 8]);
-        let ranges = random_ranges(dice, width);
-        let rows = dice.below(400);
+        let random = &mut Random::new(seed);
+        let width = *random.pick(&[1, 2, 4, 8]);
+        let ranges = random_ranges(random, width);
+        let rows = random.below(400);
         let mut bytes = Vec::new();
         for _ in 0..rows {
             // Many codes lie on the ends of ranges and beside them.
             let code = match ranges.as_slice() {
-                [] => dice.word(),
-                ranges => match dice.below(6) {
-                    0 => dice.pick(ranges).first,
-                    1 => dice.pick(ranges).last,
-                    2 => dice.pick(ranges).first.wrapping_sub(1),
-                    3 => dice.pick(ranges).last.wrapping_add(1),
-                    _ => dice.word(),
+                [] => random.word(),
+                ranges => match random.below(6) {
+                    0 => random.pick(ranges).first,
+                    1 => random.pick(ranges).last,
+                    2 => random.pick(ranges).first.wrapping_sub(1),
+                    3 => random.pick(ranges).last.wrapping_add(1),
+                    _ => random.word(),
                 },
             };
             bytes.extend_from_slice(&code.to_le_bytes()[..usize::from(width)]);
         }
         let codes = Codes::new(width, &bytes).expect("whole codes");
         let test = CodeTest::new(width.into(), ranges.clone());
-        let first = (dice.below(3) * 64).min(rows / 64 * 64);
+        let first = (random.below(3) * 64).min(rows / 64 * 64);
         let is_in = |code| ranges.iter().any(|range| range.first <= code && code <= range.last);
         let expected = as_words((first..rows).map(|row| is_in(codes.at(row))));
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let mut out = vec![u64::MAX; expected.len()];
             select(level, &codes, first..rows, &test, &mut out);
             prop_assert_eq!(&out, &expected, "{} bytes, {}", width, level.name());
@@ -74,14 +74,14 @@ proptest! {
 
     #[test]
     fn floats_match_as_their_ranges_say(seed in any::<u64>()) {
-        let dice = &mut Dice::new(seed);
+        let random = &mut Random::new(seed);
         let special = [0.0, -0.0, 1.5, -1.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN];
-        let values: Vec<f64> = (0..dice.below(300)).map(|_| *dice.pick(&special)).collect();
+        let values: Vec<f64> = (0..random.below(300)).map(|_| *random.pick(&special)).collect();
         let ends = [f64::NEG_INFINITY, -1.5, 0.0, -0.0, 1.5, f64::INFINITY];
-        let count = dice.below(3);
+        let count = random.below(3);
         let ranges: Vec<(f64, f64)> =
-            (0..count).map(|_| (*dice.pick(&ends), *dice.pick(&ends))).collect();
-        let test = FloatTest { ranges, nan: dice.once_in(2) };
+            (0..count).map(|_| (*random.pick(&ends), *random.pick(&ends))).collect();
+        let test = FloatTest { ranges, nan: random.once_in(2) };
         let matches = |value: f64| {
             test.ranges.iter().any(|&(a, b)| a <= value && value <= b) || test.nan && value.is_nan()
         };
@@ -102,16 +102,16 @@ proptest! {
 fn sequences_and_bits_need_no_stored_codes() {
     let test = CodeTest::new(0, vec![CodeRange { first: 3, last: 70 }]);
     let mut out = [u64::MAX; 2];
-    select(Level::PLAIN, &Codes::Sequence, 0..100, &test, &mut out);
+    select(SimdLevel::PLAIN, &Codes::Sequence, 0..100, &test, &mut out);
     assert_eq!(out, [u64::MAX << 3, (1 << 7) - 1]);
-    select(Level::PLAIN, &Codes::Sequence, 64..164, &test, &mut out);
+    select(SimdLevel::PLAIN, &Codes::Sequence, 64..164, &test, &mut out);
     assert_eq!(out, [(1 << 7) - 1, 0]);
-    select(Level::PLAIN, &Codes::Same(4), 0..70, &test, &mut out);
+    select(SimdLevel::PLAIN, &Codes::Same(4), 0..70, &test, &mut out);
     assert_eq!(out, [u64::MAX, (1 << 6) - 1]);
     let ones = CodeTest::new(0, vec![CodeRange { first: 1, last: 1 }]);
-    select(Level::PLAIN, &Codes::Bits(&[0b101; 9]), 0..70, &ones, &mut out);
+    select(SimdLevel::PLAIN, &Codes::Bits(&[0b101; 9]), 0..70, &ones, &mut out);
     assert_eq!(out, [0x0505_0505_0505_0505, 0b101]);
     let zeros = CodeTest::new(0, vec![CodeRange { first: 0, last: 0 }]);
-    select(Level::PLAIN, &Codes::Bits(&[0b101; 9]), 0..70, &zeros, &mut out);
+    select(SimdLevel::PLAIN, &Codes::Bits(&[0b101; 9]), 0..70, &zeros, &mut out);
     assert_eq!(out, [!0x0505_0505_0505_0505, 0b11_1010]);
 }

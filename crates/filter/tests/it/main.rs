@@ -1,7 +1,7 @@
 //! Tests of filters against the interpreter, and of the interpreter against values.
 #![cfg(test)]
 
-mod dice;
+mod random;
 mod frames;
 mod expressions;
 mod kernels;

@@ -3,23 +3,23 @@
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
 use proptest::test_runner::TestCaseError;
 use tidegate_filter::{
-    Adapt, CompareOp, Context, Error, Expr, Filter, JitCache, Level, LowerCache, Request,
-    Selection, SymbolText,
+    AdaptiveOrder, CompareOp, Context, Error, Expr, Filter, JitCache, LowerCache, Request,
+    Selection, SimdLevel, SymbolText,
 };
 use tidegate_model::{ColumnType, PageFrame, SymbolId, Value};
 
-use crate::dice::Dice;
 use crate::expressions::Author;
 use crate::frames::{OwnedColumn, Symbols, TYPES, frame, symbols};
+use crate::random::Random;
 
-const GO_ON: &dyn Fn() -> bool = &|| false;
+const NOT_CANCELLED: &dyn Fn() -> bool = &|| false;
 
-fn some_rows(dice: &mut Dice) -> usize {
-    match dice.below(5) {
-        0 => dice.below(130),
+fn some_rows(random: &mut Random) -> usize {
+    match random.below(5) {
+        0 => random.below(130),
         1 => 4_096,
-        2 => 4_096 * 2 + dice.below(200),
-        _ => dice.below(3_000),
+        2 => 4_096 * 2 + random.below(200),
+        _ => random.below(3_000),
     }
 }
 
@@ -31,14 +31,20 @@ struct Part {
 }
 
 impl Part {
-    fn random(dice: &mut Dice, rows: usize) -> Part {
-        let (a, b) = (dice.below(rows + 1), dice.below(rows + 1));
-        let live = dice.once_in(2).then(|| (0..rows.div_ceil(64)).map(|_| dice.word()).collect());
+    fn random(random: &mut Random, rows: usize) -> Part {
+        let (a, b) = (random.below(rows + 1), random.below(rows + 1));
+        let live =
+            random.once_in(2).then(|| (0..rows.div_ceil(64)).map(|_| random.word()).collect());
         Part { first: a.min(b), end: a.max(b), live }
     }
 
     fn request(&self) -> Request<'_> {
-        Request { first: self.first, end: self.end, live: self.live.as_deref(), stop: GO_ON }
+        Request {
+            first: self.first,
+            end: self.end,
+            live: self.live.as_deref(),
+            is_cancelled: NOT_CANCELLED,
+        }
     }
 
     fn has(&self, row: usize) -> bool {
@@ -56,15 +62,15 @@ fn check_filter(
 ) -> Result<(), TestCaseError> {
     let expected = filter.interpret(frame, symbols);
     let (cache, compiled) = (LowerCache::new(), JitCache::new());
-    let levels = Level::available().into_iter().map(|level| (level, Some(&compiled)));
-    for (level, jit) in levels.chain([(Level::PLAIN, None)]) {
+    let levels = SimdLevel::available().into_iter().map(|level| (level, Some(&compiled)));
+    for (level, jit) in levels.chain([(SimdLevel::PLAIN, None)]) {
         let context = Context { symbols, cache: &cache, level, jit };
         let lowered = filter.lower(frame, &context);
         prop_assert!(lowered.is_ok(), "{:?}", lowered.err());
         let lowered = lowered.expect("asserted");
-        let (mut adapt, mut selection) = (Adapt::new(), Selection::new());
+        let (mut adaptive, mut selection) = (AdaptiveOrder::new(), Selection::new());
         for part in parts {
-            let count = lowered.evaluate(&part.request(), &mut adapt, &mut selection);
+            let count = lowered.evaluate(&part.request(), &mut adaptive, &mut selection);
             let Ok(expected) = &expected else {
                 let is_whole = part.first == 0 && part.end == frame.rows() && part.live.is_none();
                 prop_assert!(!is_whole || count.is_err(), "no error: {}", filter.expr());
@@ -75,7 +81,7 @@ fn check_filter(
             let given: Vec<usize> = selection.rows().collect();
             prop_assert_eq!(&given, &wanted, "{} at {}", filter.expr(), level.name());
             prop_assert_eq!(count, Ok(wanted.len()));
-            prop_assert_eq!(lowered.count(&part.request(), &mut adapt), Ok(wanted.len()));
+            prop_assert_eq!(lowered.count(&part.request(), &mut adaptive), Ok(wanted.len()));
         }
     }
     Ok(())
@@ -87,22 +93,22 @@ proptest! {
     /// Checks W1 and E1 for conditions of every shape on columns of every shape.
     #[test]
     fn every_path_selects_what_the_interpreter_selects(seed in any::<u64>()) {
-        let dice = &mut Dice::new(seed);
-        let (symbols, rows) = (symbols(), some_rows(dice));
-        let columns: Vec<OwnedColumn> = (0..1 + dice.below(4))
+        let random = &mut Random::new(seed);
+        let (symbols, rows) = (symbols(), some_rows(random));
+        let columns: Vec<OwnedColumn> = (0..1 + random.below(4))
             .map(|_| {
-                let ty = *dice.pick(&TYPES);
-                OwnedColumn::random(dice, ty, rows, &symbols)
+                let ty = *random.pick(&TYPES);
+                OwnedColumn::random(random, ty, rows, &symbols)
             })
             .collect();
         let frame = frame(&columns, rows);
         let types: Vec<ColumnType> = columns.iter().map(|column| column.ty).collect();
         for _ in 0..4 {
-            let expr = Author { dice, columns: &columns }.condition();
+            let expr = Author { random, columns: &columns }.condition();
             let filter = Filter::new(types.clone(), expr.clone());
             prop_assert!(filter.is_ok(), "{expr}: {:?}", filter.err());
             let whole = || Part { first: 0, end: rows, live: None };
-            let parts = [whole(), Part::random(dice, rows), whole()];
+            let parts = [whole(), Part::random(random, rows), whole()];
             check_filter(&filter.expect("asserted"), &frame, &symbols, &parts)?;
         }
     }
@@ -110,10 +116,10 @@ proptest! {
     /// Checks that the interpreter reads the values that the format defines.
     #[test]
     fn every_row_equals_its_own_value_and_no_other(seed in any::<u64>()) {
-        let dice = &mut Dice::new(seed);
-        let (symbols, ty) = (symbols(), *dice.pick(&TYPES));
-        let rows = 1 + dice.below(300);
-        let columns = [OwnedColumn::random(dice, ty, rows, &symbols)];
+        let random = &mut Random::new(seed);
+        let (symbols, ty) = (symbols(), *random.pick(&TYPES));
+        let rows = 1 + random.below(300);
+        let columns = [OwnedColumn::random(random, ty, rows, &symbols)];
         let frame = frame(&columns, rows);
         for value in columns[0].values.iter().step_by(17) {
             let expr = match value {
@@ -155,21 +161,22 @@ fn a_stop_ends_at_the_next_zone_or_run_of_zones() {
     check_stop(ColumnType::Float64, Expr::compare(CompareOp::Lt, *column(), bound), 0);
 }
 
-/// A filter whose `stop` returns true after some calls asks it at most once more.
+/// A filter whose `is_cancelled` returns true after some calls asks it at most once more.
 #[track_caller]
 fn check_stop(ty: ColumnType, expr: Expr, after: usize) {
     let (symbols, rows) = (symbols(), 3 * 4_096);
-    let columns = [OwnedColumn::random(&mut Dice::new(3), ty, rows, &symbols)];
+    let columns = [OwnedColumn::random(&mut Random::new(3), ty, rows, &symbols)];
     let frame = frame(&columns, rows);
     let filter = Filter::new(vec![ty], expr).expect("types fit");
     let cache = LowerCache::new();
-    let context = Context { symbols: &symbols, cache: &cache, level: Level::detect(), jit: None };
+    let context =
+        Context { symbols: &symbols, cache: &cache, level: SimdLevel::detect(), jit: None };
     let lowered = filter.lower(&frame, &context).expect("whole");
     let asked = std::cell::Cell::new(0);
-    let stop = || asked.replace(asked.get() + 1) == after;
-    let request = Request { first: 0, end: rows, live: None, stop: &stop };
-    let count = lowered.count(&request, &mut Adapt::new());
-    assert_eq!(count, Err(Error::Stopped), "E3");
+    let is_cancelled = || asked.replace(asked.get() + 1) == after;
+    let request = Request { first: 0, end: rows, live: None, is_cancelled: &is_cancelled };
+    let count = lowered.count(&request, &mut AdaptiveOrder::new());
+    assert_eq!(count, Err(Error::Cancelled), "E3");
     assert_eq!(asked.get(), after + 1, "E3");
 }
 
@@ -178,7 +185,7 @@ fn zones_decide_without_looking() {
     let (symbols, rows) = (symbols(), 4 * 4_096);
     // The code is the number of the row, so each zone has its own values.
     let column = (0_u64..)
-        .map(|seed| OwnedColumn::random(&mut Dice::new(seed), ColumnType::Int64, rows, &symbols))
+        .map(|seed| OwnedColumn::random(&mut Random::new(seed), ColumnType::Int64, rows, &symbols))
         .find(|column| {
             let slice = column.slice();
             let value = |row: usize| column.values[row].clone();
@@ -196,12 +203,13 @@ fn zones_decide_without_looking() {
         Expr::compare(CompareOp::Ge, Expr::Column(0), Expr::literal(ColumnType::Int64, middle));
     let filter = Filter::new(vec![ColumnType::Int64], expr).expect("types fit");
     let cache = LowerCache::new();
-    let context = Context { symbols: &symbols, cache: &cache, level: Level::detect(), jit: None };
+    let context =
+        Context { symbols: &symbols, cache: &cache, level: SimdLevel::detect(), jit: None };
     let lowered = filter.lower(&frame, &context).expect("whole");
-    let mut adapt = Adapt::new();
-    let request = Request { first: 0, end: rows, live: None, stop: GO_ON };
-    assert_eq!(lowered.count(&request, &mut adapt), Ok(rows / 2));
-    let statistics = *adapt.statistics().next().expect("one conjunct");
+    let mut adaptive = AdaptiveOrder::new();
+    let request = Request { first: 0, end: rows, live: None, is_cancelled: NOT_CANCELLED };
+    assert_eq!(lowered.count(&request, &mut adaptive), Ok(rows / 2));
+    let statistics = *adaptive.statistics().next().expect("one conjunct");
     assert_eq!((statistics.zones_skipped, statistics.zones_whole), (2, 2));
     assert_eq!((statistics.rows_in, statistics.rows_out), (4 * 4_096, 2 * 4_096));
 }
@@ -218,7 +226,7 @@ fn a_dictionary_is_asked_once_for_all_frames_of_a_segment() {
     let texts = Counting(symbols(), std::sync::atomic::AtomicUsize::new(0));
     let asked = || texts.1.load(std::sync::atomic::Ordering::Relaxed);
     let column = (0_u64..)
-        .map(|seed| OwnedColumn::random(&mut Dice::new(seed), ColumnType::Symbol, 100, &texts.0))
+        .map(|seed| OwnedColumn::random(&mut Random::new(seed), ColumnType::Symbol, 100, &texts.0))
         .find(|column| column.has_codes())
         .expect("some seed gives codes");
     let columns = [column];
@@ -231,7 +239,7 @@ fn a_dictionary_is_asked_once_for_all_frames_of_a_segment() {
     };
     let filter = Filter::new(vec![ColumnType::Symbol], expr).expect("types fit");
     let cache = LowerCache::new();
-    let context = Context { symbols: &texts, cache: &cache, level: Level::PLAIN, jit: None };
+    let context = Context { symbols: &texts, cache: &cache, level: SimdLevel::PLAIN, jit: None };
     filter.lower(&frame, &context).expect("whole");
     let once = asked();
     assert!(once > 0);

@@ -1,5 +1,5 @@
 //! The plan of the bounds of buckets: made from a sample of timestamps, before the first row is
-//! distributed.
+//! scattered.
 //!
 //! Partitions with enough rows are divided into their own buckets, small neighbours share one. A
 //! sample is not exact: a bucket may become larger than planned, and is then sorted all the same,
@@ -8,7 +8,7 @@
 use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use tidegate_model::{PartitionUnit, TimeUnit, Timestamp};
 
-/// The maximum number of buckets: each worker fills a slab of each at the same time.
+/// The maximum number of buckets: each worker fills a column buffer of each at the same time.
 pub(crate) const BUCKETS_MAX: usize = 1_024;
 /// The rows that a bucket should hold: few enough that a column of it stays in L2 while it is
 /// gathered.

@@ -1,10 +1,10 @@
-//! The spill file: slabs that are written one after the other, and read back later.
+//! The spill file: column buffers that are written one after the other, and read back later.
 //!
-//! - J1. A slab is read back unchanged: rows, slots, texts, NULLs and marks.
+//! - J1. A column buffer is read back unchanged: rows, slots, texts, NULLs and source ranges.
 //!
 //! A spill file is in the transaction's scratch directory and is removed with it, so its bytes have
-//! no version and no checksum: they are never read after a crash. Each slab is a header of counts,
-//! then marks, NULL bitmaps, the places of columns, their codes, texts.
+//! no version and no checksum: they are never read after a crash. Each column buffer is a header of
+//! counts, then source ranges, NULL bitmaps, the places of columns, their codes, texts.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,13 +14,13 @@ use tidegate_model::bytes::{ByteReader, ByteWriter, Truncated};
 use tidegate_platform::{Disk, DiskFile, IoChoice, OpenMode, WriteQueue};
 use tidegate_storage::segment::strings::TextForm;
 
-use super::HeldSlab;
+use super::InMemoryBuffer;
 use crate::error::{Error, Result};
-use crate::layout::{Mark, RowLayout};
-use crate::packed::{PackedColumn, PackedSlab, PackedTexts};
+use crate::layout::{RowLayout, SourceRange};
+use crate::packed::{PackedBuffer, PackedColumn, PackedTexts};
 use crate::progress::Progress;
 
-/// A file of spilled slabs.
+/// A file of spilled column buffers.
 #[derive(Debug)]
 pub(crate) struct SpillFile {
     file: Arc<dyn DiskFile>,
@@ -43,18 +43,18 @@ impl std::fmt::Debug for SpillQueue {
     }
 }
 
-/// The place of a slab in the file.
+/// The place of a column buffer in the file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SpilledSlab {
+pub(crate) struct SpilledBuffer {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
     pub(crate) worker: u32,
     pub(crate) sequence: u64,
 }
 
-/// The alignment of slabs in the file.
+/// The alignment of column buffers in the file.
 const PAGE_BYTES: usize = 4_096;
-/// The approximate size of the counts of a slab.
+/// The approximate size of the counts of a column buffer.
 const SLACK_BYTES: usize = 1 << 10;
 
 /// The options of a spill file.
@@ -81,24 +81,25 @@ impl SpillFile {
         Ok(SpillFile { file, end: AtomicU64::new(0), queue })
     }
 
-    /// Appends a slab to the file; its memory is freed afterwards.
-    pub(crate) fn write(&self, held: HeldSlab) -> Result<SpilledSlab> {
-        let HeldSlab { slab, held } = held;
-        let (worker, sequence) = (slab.worker, slab.sequence);
-        // A slab may be as large as the largest record; until it is freed, it is in memory twice.
-        let mut buffer = self.spare();
-        buffer.0.reserve_exact(slab.memory_bytes() + PAGE_BYTES + SLACK_BYTES);
-        encode(&slab, &mut buffer);
-        drop(slab);
-        let bytes = buffer.0.len() as u64;
+    /// Appends a column buffer to the file; its memory is freed afterwards.
+    pub(crate) fn write(&self, buffer: InMemoryBuffer) -> Result<SpilledBuffer> {
+        let InMemoryBuffer { buffer, reservation } = buffer;
+        let (worker, sequence) = (buffer.worker, buffer.sequence);
+        // A column buffer may be as large as the largest record; until it is freed, it is in memory
+        // twice.
+        let mut encoded = self.spare();
+        encoded.0.reserve_exact(buffer.memory_bytes() + PAGE_BYTES + SLACK_BYTES);
+        encode(&buffer, &mut encoded);
+        drop(buffer);
+        let bytes = encoded.0.len() as u64;
         let offset = self.end.fetch_add(bytes.next_multiple_of(PAGE_BYTES as u64), Relaxed);
-        let mut full = buffer.0;
+        let mut full = encoded.0;
         full.resize(full.len().next_multiple_of(PAGE_BYTES), 0);
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.spare = queue.queue.write(&self.file, full, offset).map_err(Error::disk("spill"))?;
         queue.spare.take_if(|spare| spare.capacity() > SPARE_BYTES_MAX);
-        drop(held);
-        Ok(SpilledSlab { offset, bytes, worker, sequence })
+        drop(reservation);
+        Ok(SpilledBuffer { offset, bytes, worker, sequence })
     }
 
     fn spare(&self) -> ByteWriter {
@@ -106,19 +107,19 @@ impl SpillFile {
         ByteWriter(queue.spare.take().unwrap_or_default())
     }
 
-    /// Waits until all slabs are written.
+    /// Waits until all column buffers are written.
     pub(crate) fn flush(&self) -> Result<()> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.queue.flush().map_err(Error::disk("spill"))
     }
 
-    /// Reads a slab back.
+    /// Reads a column buffer back.
     pub(crate) fn read(
         &self,
-        spilled: SpilledSlab,
+        spilled: SpilledBuffer,
         layout: &RowLayout,
         progress: &Progress,
-    ) -> Result<PackedSlab> {
+    ) -> Result<PackedBuffer> {
         self.flush()?;
         let mut bytes = vec![0; usize::try_from(spilled.bytes).expect("it was in memory")];
         self.file
@@ -129,24 +130,27 @@ impl SpillFile {
     }
 }
 
-fn encode(slab: &PackedSlab, out: &mut ByteWriter) {
-    let count = |count: usize| u32::try_from(count).expect("a slab is small");
-    out.u32(count(slab.rows)).u32(slab.worker).u64(slab.sequence).u32(count(slab.marks.len()));
-    for mark in &slab.marks {
-        out.u64(mark.order).u32(mark.start);
+fn encode(buffer: &PackedBuffer, out: &mut ByteWriter) {
+    let count = |count: usize| u32::try_from(count).expect("a column buffer is small");
+    out.u32(count(buffer.rows))
+        .u32(buffer.worker)
+        .u64(buffer.sequence)
+        .u32(count(buffer.sources.len()));
+    for source in &buffer.sources {
+        out.u64(source.order).u32(source.start);
     }
-    for nulls in &slab.nulls {
+    for nulls in &buffer.nulls {
         out.u8(nulls.is_some().into());
-        let words = nulls.as_deref().map_or(&[][..], |words| &words[..slab.rows.div_ceil(64)]);
+        let words = nulls.as_deref().map_or(&[][..], |words| &words[..buffer.rows.div_ceil(64)]);
         for word in words {
             out.u64(*word);
         }
     }
-    for column in &slab.columns {
+    for column in &buffer.columns {
         out.u32(column.start).u8(column.width).u64(column.base);
     }
-    out.counted(&slab.codes);
-    for texts in &slab.texts {
+    out.counted(&buffer.codes);
+    for texts in &buffer.texts {
         out.u8((texts.form == TextForm::Compressed).into()).u32(count(texts.ends.len()));
         for end in &texts.ends {
             out.u32(*end);
@@ -155,15 +159,15 @@ fn encode(slab: &PackedSlab, out: &mut ByteWriter) {
     }
 }
 
-/// Decodes a slab. Its longest texts stay in the buffer into which they were read: they may be most
-/// of the available memory.
-fn decode(mut bytes: Vec<u8>, layout: &RowLayout) -> std::result::Result<PackedSlab, Truncated> {
+/// Decodes a column buffer. Its longest texts stay in the buffer into which they were read: they
+/// may be most of the available memory.
+fn decode(mut bytes: Vec<u8>, layout: &RowLayout) -> std::result::Result<PackedBuffer, Truncated> {
     let mut r = ByteReader::new(&bytes);
     let (rows, worker) = (r.u32()? as usize, r.u32()?);
     let (sequence, mark_count) = (r.u64()?, r.u32()?);
-    let mut marks = Vec::new();
+    let mut sources = Vec::new();
     for _ in 0..mark_count {
-        marks.push(Mark { order: r.u64()?, start: r.u32()? });
+        sources.push(SourceRange { order: r.u64()?, start: r.u32()? });
     }
     let mut nulls = vec![None; layout.columns.len()];
     for nulls in &mut nulls {
@@ -200,5 +204,5 @@ fn decode(mut bytes: Vec<u8>, layout: &RowLayout) -> std::result::Result<PackedS
         }
         texts[longest].bytes = bytes;
     }
-    Ok(PackedSlab { rows, columns, codes, nulls, texts, marks, worker, sequence })
+    Ok(PackedBuffer { rows, columns, codes, nulls, texts, sources, worker, sequence })
 }

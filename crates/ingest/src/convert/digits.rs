@@ -1,18 +1,18 @@
-//! Plain integers of a strip's column: eight rows at a time with AVX-512, else row by row.
+//! Plain integers of a parsed batch's column: eight rows at a time with AVX-512, else row by row.
 //!
 //! - PD1. A field is plain if it has one to eight digits, perhaps behind a minus; with AVX-512 a
 //!   minus and eight digits are not plain, nor is a field in the first eight bytes of the text.
 //!   Fields that are not plain are left to the parser of the type, which supports all forms.
 //! - PD2. Both ways read the same number wherever both call a field plain.
 //!
-//! Not here: quotes, NULL and faults, which the caller handles.
+//! Not here: quotes, NULL and parse errors, which the caller handles.
 
 #![expect(unsafe_code, reason = "vector instructions that were detected, and their gathers")]
 
 use super::RowsOfText;
 use crate::index::Kernel;
 use crate::parse;
-use crate::strip::STRIP_ROWS;
+use crate::parsed_batch::PARSED_BATCH_ROWS;
 
 /// The minimum and the maximum of a type.
 #[derive(Debug, Clone, Copy)]
@@ -30,18 +30,18 @@ pub(super) enum Zeros {
     NotPlain,
 }
 
-/// The integers of one strip's rows.
+/// The integers of one parsed batch's rows.
 #[derive(Debug)]
 pub(super) struct PlainIntegers {
     /// The values; undefined for rows that are not plain.
-    pub(super) values: [i64; STRIP_ROWS],
+    pub(super) values: [i64; PARSED_BATCH_ROWS],
     /// A bit for each row, eight rows a byte.
-    pub(super) is_plain: [u8; STRIP_ROWS / 8],
+    pub(super) is_plain: [u8; PARSED_BATCH_ROWS / 8],
 }
 
 impl PlainIntegers {
     pub(super) const NONE: PlainIntegers =
-        PlainIntegers { values: [0; STRIP_ROWS], is_plain: [0; STRIP_ROWS / 8] };
+        PlainIntegers { values: [0; PARSED_BATCH_ROWS], is_plain: [0; PARSED_BATCH_ROWS / 8] };
 
     /// Reads the column that is field `source` of each row.
     pub(super) fn read(
@@ -51,7 +51,7 @@ impl PlainIntegers {
         source: usize,
         bounds: Bounds,
     ) {
-        assert!(rows.rows.len() <= STRIP_ROWS, "rows of one strip");
+        assert!(rows.rows.len() <= PARSED_BATCH_ROWS, "rows of one parsed batch");
         match kernel {
             #[cfg(target_arch = "x86_64")]
             Kernel::Avx512 => {
@@ -282,7 +282,7 @@ mod tests {
         let bounds = [(i64::MIN, i64::MAX), (-128, 127), (0, 65_535), (-32_768, 32_767)];
         let (mut plain, mut others) = (0, 0);
         for round in 0..2_000 {
-            let count = 3 * (1 + round % STRIP_ROWS);
+            let count = 3 * (1 + round % PARSED_BATCH_ROWS);
             let cells: Vec<String> = (0..count).map(|_| cell(&mut random)).collect();
             let (text, field_ends, places) = indexed(&cells);
             let (min, max) = bounds[round % bounds.len()];

@@ -18,10 +18,10 @@ use tidegate_model::{Column, ColumnType, Schema};
 use super::ImportContext;
 use super::setup::{self, SampledFile, TargetSchema};
 use crate::error::{Error, Result};
-use crate::faults::{Lines, TextPlace, shown};
 use crate::index::Structure;
 use crate::multiline::{Kind, LineShape};
 use crate::options::{ColumnSource, ExtraFields, FileFormat, ImportOptions, MissingFields, Quote};
+use crate::parse_errors::{Lines, TextPlace, shown};
 use crate::read::TextFile;
 use crate::sniff::{
     self, Dialect, Evidence, FirstLine, HeaderFound, Inferred, Like, LineEnd, Look, NoTimes,
@@ -403,7 +403,7 @@ impl Files<'_> {
             fields: map.targets.len(),
             has_header: look.dialect.has_header,
             skip_lines: input.skip_lines,
-            blank_is_record: self.context.options.format == FileFormat::Backslashed
+            blank_is_record: self.context.options.format == FileFormat::PgText
                 || map.targets.len() == 1,
             structure: Structure {
                 delimiter: look.dialect.delimiter,
@@ -423,7 +423,7 @@ impl Files<'_> {
     ) -> Option<LineShape> {
         let options = self.context.options;
         let is_guess = options.dialect.quote == Quote::Standard && look.dialect.quote.is_some();
-        if !is_guess || options.format == FileFormat::Backslashed {
+        if !is_guess || options.format == FileFormat::PgText {
             return None;
         }
         let kind = |target: &Option<usize>| {
@@ -728,7 +728,7 @@ pub(super) fn sniff_options<'a>(
         skip: &options.skip_columns,
         like: None,
         first_line: FirstLine::Unknown,
-        blank_is_record: options.format == FileFormat::Backslashed,
+        blank_is_record: options.format == FileFormat::PgText,
         ragged_is_row: dialect.missing_fields == MissingFields::Null
             || dialect.extra_fields == ExtraFields::Ignore,
         head_is_whole: file.sample.is_whole,

@@ -9,12 +9,12 @@ use tidegate_model::{Column, ColumnType, PartitionUnit, Schema, TimeUnit, limits
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 use tidegate_storage::Database;
 
-use crate::backslashed::{self, Backslashed};
 use crate::error::{Error, Result};
 use crate::input::{
     InputBytes, InputFile, SizedFile, broken_stream, head_of, open_input, open_pipe,
 };
 use crate::options::{ColumnSource, Existing, FileFormat, ImportOptions, Source};
+use crate::pg_text::{self, PgTextReader};
 use crate::sample::Sample;
 use crate::shares::Shares;
 use crate::sniff::{self, LineEnd};
@@ -165,7 +165,7 @@ impl Opened<'_> {
         file: Arc<dyn DiskFile>,
         direct: &dyn Fn() -> tidegate_platform::Result<Option<Arc<dyn DiskFile>>>,
     ) -> Result<()> {
-        if self.options.format == FileFormat::Backslashed {
+        if self.options.format == FileFormat::PgText {
             // The text is converted to CSV before records are searched in it.
             let (path, bytes) = (file.path().to_path_buf(), file.len().map_err(Error::Input)?);
             return self.pipe(path, Box::new(SizedFile { file, offset: 0, bytes, progress: None }));
@@ -235,10 +235,10 @@ fn pipe(
     if magic == Magic::Parquet && options.format == FileFormat::Auto {
         return Err(Error::ParquetFromPipe { path });
     }
-    if options.format == FileFormat::Backslashed {
-        let delimiter = options.dialect.delimiter.unwrap_or(backslashed::DELIMITER);
-        let null_text = options.dialect.null_text.as_deref().unwrap_or(backslashed::NULL);
-        stream = Box::new(Backslashed::new(stream, delimiter, null_text.as_bytes()));
+    if options.format == FileFormat::PgText {
+        let delimiter = options.dialect.delimiter.unwrap_or(pg_text::DELIMITER);
+        let null_text = options.dialect.null_text.as_deref().unwrap_or(pg_text::NULL);
+        stream = Box::new(PgTextReader::new(stream, delimiter, null_text.as_bytes()));
     }
     let mut head = Vec::new();
     let read = (&mut stream).take(head_bytes).read_to_end(&mut head);
@@ -268,7 +268,7 @@ fn skipped(mut file: SampledFile, options: &ImportOptions, head_bytes: u64) -> R
         LineEnd::Cr => b'\r',
         LineEnd::LfOrCrlf => b'\n',
     };
-    let may_skip = options.format != FileFormat::Backslashed; // BS3
+    let may_skip = options.format != FileFormat::PgText; // BS3
     if let Some((delimiter, bytes)) = said_delimiter(&head[skip..], line_end).filter(|_| may_skip) {
         skip += bytes;
         file.input.skip_lines += 1;

@@ -13,15 +13,15 @@ use super::setup::{QuoteEnd, SampledFile};
 use super::{BucketSetup, ImportContext, Parsed, PhaseClock, Remarks, first_error};
 use crate::bucket::{BUCKETS_MAX, BucketPlan, PlanOptions};
 use crate::error::{Error, Result};
-use crate::faults::{FaultContext, Lines, TextPlace, place_of_quote};
 use crate::index::Structure;
-use crate::input::{InputBytes, InputFile, piece_queue};
+use crate::input::{InputBytes, InputFile, chunk_queue};
 use crate::layout::RowLayout;
 use crate::options::FileFormat;
+use crate::parse_errors::{Lines, ParseErrorHandler, TextPlace, place_of_quote};
 use crate::progress::Phase;
 use crate::read::{self, ReadJob, TextFile};
 use crate::sniff::open_quote;
-use crate::split::{Joints, SplitChain};
+use crate::split::{PartialRecords, SplitChain};
 use crate::tally::{Joined, Tallies};
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
@@ -40,7 +40,7 @@ pub(super) fn read(
     phases.end(Phase::Setup);
     context.progress.enter(Phase::Read);
     let workers = context.options.workers.get();
-    let (reader, queue) = piece_queue(workers, context.shares.window_log_max());
+    let (reader, queue) = chunk_queue(workers, context.shares.window_log_max());
     let queue = Arc::new(queue);
     step_back(&mut inputs, &mut files);
     let paths: Vec<PathBuf> = inputs.iter().map(|file| file.input.path.clone()).collect();
@@ -58,11 +58,11 @@ pub(super) fn read(
         extra_fields: context.options.dialect.extra_fields,
         queue: &queue,
         chain: SplitChain::new(),
-        joints: Joints::new(context.shares.record_max()),
+        partial_records: PartialRecords::new(context.shares.record_max()),
         shares: context.shares,
         buckets: &buckets,
-        room: context.room(&spill),
-        faults: FaultContext {
+        spill_policy: context.spill_policy(&spill),
+        error_handler: ParseErrorHandler {
             on_error: context.options.on_error,
             layout: &layout,
             unit: target.schema.time_unit(),
@@ -88,10 +88,10 @@ pub(super) fn read(
         // A change of an input explains any other error in it.
         inputs.iter().try_for_each(InputFile::check_unchanged)?;
     }
-    let (interners, held) = outcome?.into_iter().unzip();
+    let (interners, reserved) = outcome?.into_iter().unzip();
     reader.join().map_err(|_| Error::WorkerPanicked)?;
-    assert!(job.joints.is_empty(), "T1 of `read`: every record was whole in the end");
-    let cells_nulled = job.faults.cells_nulled.load(Relaxed);
+    assert!(job.partial_records.is_empty(), "T1 of `read`: every record was whole in the end");
+    let cells_nulled = job.error_handler.cells_nulled.load(Relaxed);
     check_guesses(context, &files, &tallies)?;
     let notes = [notes, notes_of_rows(context, &files, (&layout, &tallies))?].concat();
     phases.end(Phase::Read);
@@ -99,7 +99,7 @@ pub(super) fn read(
         return Err(Error::NoRecords { path: context.source_name() });
     }
     let remarks = Remarks { created_table: !target.exists, header, notes };
-    Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks })
+    Ok(Parsed { txn, buckets, spill, interners, reserved, cells_nulled, tallies, remarks })
 }
 
 /// Runs the workers; returns their interners, and the parts of the budget that these hold.
@@ -223,7 +223,7 @@ fn rejected_note(tallies: &Tallies) -> Vec<String> {
 /// The note on blank lines of a file of one column, which are rows unless something shows
 /// otherwise.
 fn blank_notes(format: FileFormat, files: &[TextFile], tallies: &Tallies) -> Vec<String> {
-    let is_csv = format != FileFormat::Backslashed;
+    let is_csv = format != FileFormat::PgText;
     let note = |at: usize| {
         let blank = tallies.of(at).blank_rows.load(Relaxed);
         let path = tallies.path(at).display();

@@ -11,10 +11,11 @@ use std::arch::x86_64::{
 };
 
 use super::{
-    Carry, FieldIndex, IndexOutcome, MarkCounts, Masks, SLACK, Start, Structure, push_row_ends,
+    Carry, FieldIndex, IndexOutcome, Masks, SLACK, Start, StructuralCounts, Structure,
+    push_row_ends,
 };
 
-pub(super) fn count(text: &[u8], structure: &Structure) -> MarkCounts {
+pub(super) fn count(text: &[u8], structure: &Structure) -> StructuralCounts {
     // SAFETY: `Kernel::Avx2` exists only where these instructions were detected.
     unsafe { count_detected(text, structure) }
 }
@@ -30,9 +31,9 @@ pub(super) fn index(
 }
 
 #[target_feature(enable = "avx2,pclmulqdq,popcnt,bmi1,bmi2")]
-fn count_detected(text: &[u8], structure: &Structure) -> MarkCounts {
+fn count_detected(text: &[u8], structure: &Structure) -> StructuralCounts {
     let finder = Finder::new(structure);
-    let mut counts = MarkCounts::default();
+    let mut counts = StructuralCounts::default();
     for_each_64(text, |bytes, mask| {
         let masks = finder.masks(bytes);
         counts.quotes += u64::from((masks.quotes & mask).count_ones());

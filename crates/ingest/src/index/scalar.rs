@@ -1,6 +1,6 @@
 //! The structural index by a state machine, byte by byte: slow, simple, and correct for every text.
 
-use super::{Before, FieldIndex, IndexOutcome, MarkCounts, QuoteState, Start, Structure};
+use super::{Before, FieldIndex, IndexOutcome, QuoteState, Start, StructuralCounts, Structure};
 
 /// The state of the machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -15,9 +15,12 @@ enum State {
     QuoteInQuoted,
 }
 
-pub(super) fn count(text: &[u8], structure: &Structure) -> MarkCounts {
+pub(super) fn count(text: &[u8], structure: &Structure) -> StructuralCounts {
     let count = |mark: u8| text.iter().filter(|&&byte| byte == mark).count() as u64;
-    MarkCounts { quotes: structure.quote.map_or(0, count), line_ends: count(structure.line_end) }
+    StructuralCounts {
+        quotes: structure.quote.map_or(0, count),
+        line_ends: count(structure.line_end),
+    }
 }
 
 pub(super) fn index(

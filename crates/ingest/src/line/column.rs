@@ -12,8 +12,8 @@ use tidegate_model::{ColumnType, TextLength};
 use tidegate_storage::segment::intern::Interner;
 use tidegate_storage::{BatchColumn, BatchTexts, BatchValues};
 
-use super::fault::Misfit;
-use super::form::{Cell, Form};
+use super::parse_error::Misfit;
+use super::value_syntax::{Cell, RawValue};
 use crate::parse::{self, CellError};
 
 /// The number of a tag without text, and of a symbol that is NULL.
@@ -120,8 +120,8 @@ impl Column {
     }
 
     /// Converts and appends a value, after `prepare`.
-    pub(super) fn push(&mut self, form: Form<'_>, ty: ColumnType) -> Result<(), Misfit> {
-        let cell = form.cell(ty)?;
+    pub(super) fn push(&mut self, raw: RawValue<'_>, ty: ColumnType) -> Result<(), Misfit> {
+        let cell = raw.cell(ty)?;
         self.push_cell(cell, ty)
     }
 
@@ -161,7 +161,7 @@ impl Column {
 
     /// The number of a tag's text, if the column can hold it.
     pub(super) fn tag_code(&mut self, text: &[u8], ty: ColumnType) -> Result<u32, Misfit> {
-        Form::Tag(text).cell(ty)?;
+        RawValue::Tag(text).cell(ty)?;
         if self.length.is_some_and(|length| length.is_exceeded_by(text)) {
             return Err(CellError::TooLong.into());
         }

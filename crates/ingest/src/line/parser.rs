@@ -7,9 +7,9 @@
 //! - LP5. Rows of a batch take at most `LineOptions::padding_bytes_max` beyond four times their
 //!   text and the bytes of `LOOK_ROWS` rows: a column that one row names has a NULL in all others.
 //!
-//! A line is read once, from left to right: name and tags as one (`series`), each key by a guess
-//! (`key`), each value directly into its column. Not here: the parts of a line (`parts`), and the
-//! ends of bad lines (`extent`).
+//! A line is read once, from left to right: name and tags as one (`series_cache`), each key by a
+//! guess (`key_cache`), each value directly into its column. Not here: the parts of a line
+//! (`parts`), and the ends of bad lines (`line_end`).
 
 use std::hash::BuildHasher;
 
@@ -18,15 +18,15 @@ use hashbrown::HashTable;
 use memchr::{memchr, memchr_iter};
 use tidegate_model::{TimeUnit, is_system_table, limits};
 
-use super::extent::Extent;
-use super::fault::{Fault, NameError, RAW_BYTES, Reason, shown};
-use super::key::NO_KEY;
+use super::key_cache::NO_KEY;
+use super::line_end::LineEndFinder;
+use super::parse_error::{NameError, ParseError, RAW_BYTES, Reason, shown};
 use super::parts::{
     Row, Step, Stop, fields, instant_of, out_of_range, part_end, spaces, tag_cell, time,
 };
 use super::rows::TableRows;
 use super::scan;
-use super::series::SeriesCache;
+use super::series_cache::SeriesCache;
 use super::table::{Table, checked_name};
 use super::{LineHost, LineOptions, OnBadLine, Precision};
 
@@ -44,7 +44,7 @@ pub struct LineParser {
     /// Tables by name.
     index: HashTable<u32>,
     hasher: FixedState,
-    series: SeriesCache,
+    series_cache: SeriesCache,
     /// The memory that tables keep between batches.
     table_bytes: usize,
     /// Tables that occur in this batch.
@@ -61,12 +61,12 @@ pub struct LineParser {
     now: i64,
     /// The beginning of a line whose end has not come (LP3).
     tail: Vec<u8>,
-    extent: Extent,
+    end_finder: LineEndFinder,
     /// True if everything up to the next newline belongs to a line that was too long.
     is_skipping: bool,
-    faults: Vec<Fault>,
+    errors: Vec<ParseError>,
     rejected: u64,
-    /// The number of faults for each `Reason::kind`, of which there are few.
+    /// The number of parse errors for each `Reason::kind`, of which there are few.
     kinds: Vec<(&'static str, u64)>,
     row: Row,
 }
@@ -80,7 +80,7 @@ impl LineParser {
             tables: Vec::new(),
             index: HashTable::new(),
             hasher: FixedState::default(),
-            series: SeriesCache::default(),
+            series_cache: SeriesCache::default(),
             table_bytes: 0,
             active: Vec::new(),
             rows: 0,
@@ -90,9 +90,9 @@ impl LineParser {
             first_line: 1,
             now: i64::MIN,
             tail: Vec::new(),
-            extent: Extent::new(),
+            end_finder: LineEndFinder::new(),
             is_skipping: false,
-            faults: Vec::new(),
+            errors: Vec::new(),
             rejected: 0,
             kinds: Vec::new(),
             row: Row::default(),
@@ -110,10 +110,10 @@ impl LineParser {
     /// # Errors
     /// The first bad line, if lines are not skipped. The lines before it have become rows; after
     /// the error only `take` and `restart` may be called.
-    pub fn feed(&mut self, bytes: &[u8], host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
+    pub fn feed(&mut self, bytes: &[u8], host: &mut dyn LineHost) -> Result<(), Box<ParseError>> {
         let mut bytes = self.skip(bytes);
         while !self.tail.is_empty() && !bytes.is_empty() {
-            let end = self.extent.advance(bytes);
+            let end = self.end_finder.advance(bytes);
             let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
             self.tail.extend_from_slice(line);
             bytes = rest;
@@ -133,7 +133,7 @@ impl LineParser {
     ///
     /// # Errors
     /// As `feed`.
-    pub fn finish(&mut self, host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
+    pub fn finish(&mut self, host: &mut dyn LineHost) -> Result<(), Box<ParseError>> {
         self.end(LastLine::Whole, host)
     }
 
@@ -142,14 +142,14 @@ impl LineParser {
     ///
     /// # Errors
     /// As `feed`.
-    pub fn cut(&mut self, host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
+    pub fn cut(&mut self, host: &mut dyn LineHost) -> Result<(), Box<ParseError>> {
         self.end(LastLine::Cut, host)
     }
 
-    fn end(&mut self, last: LastLine, host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
+    fn end(&mut self, last: LastLine, host: &mut dyn LineHost) -> Result<(), Box<ParseError>> {
         let mut is_ended = false;
         while !self.tail.is_empty() {
-            let open = self.extent.open_string();
+            let open = self.end_finder.open_string();
             if open.is_none() && (is_blank(&self.tail) || self.tail[0] == b'#') {
                 self.tail.clear();
                 break;
@@ -198,23 +198,23 @@ impl LineParser {
         self.now = i64::MIN;
         (self.rows, self.text_bytes, self.is_full) = (0, 0, false);
         // LP4
-        let cache_bytes = self.table_bytes + self.series.memory_bytes();
+        let cache_bytes = self.table_bytes + self.series_cache.memory_bytes();
         if limits::LINE_CACHE_BYTES < cache_bytes || limits::LINE_TABLES < self.tables.len() {
             self.forget();
         }
         rows
     }
 
-    /// Removes rows, faults and the kept line, and counts lines from 1 again, for another text.
-    /// Caches stay.
+    /// Removes rows, parse errors and the kept line, and counts lines from 1 again, for another
+    /// text. Caches stay.
     pub fn restart(&mut self) {
         self.take();
         self.line = 1;
         self.first_line = 1;
         self.tail.clear();
-        self.extent = Extent::new();
+        self.end_finder = LineEndFinder::new();
         self.is_skipping = false;
-        self.faults.clear();
+        self.errors.clear();
         self.rejected = 0;
         self.kinds.clear();
     }
@@ -244,8 +244,8 @@ impl LineParser {
     }
 
     /// Takes the bad lines since the last call: the first `limits::LINE_FAULTS`, and their number.
-    pub fn take_faults(&mut self) -> (Vec<Fault>, u64) {
-        (std::mem::take(&mut self.faults), std::mem::take(&mut self.rejected))
+    pub fn take_errors(&mut self) -> (Vec<ParseError>, u64) {
+        (std::mem::take(&mut self.errors), std::mem::take(&mut self.rejected))
     }
 
     /// Takes the number of bad lines since the last call, for each [`Reason::kind`].
@@ -259,7 +259,7 @@ impl LineParser {
         self.tables.clear();
         self.table_bytes = 0;
         self.index.clear();
-        self.series.clear();
+        self.series_cache.clear();
     }
 
     /// The bytes behind a line that was too long.
@@ -286,11 +286,11 @@ impl LineParser {
     fn keep(&mut self, bytes: &[u8]) {
         self.tail.clear();
         self.tail.extend_from_slice(bytes);
-        self.extent = Extent::new();
-        self.extent.advance(bytes);
+        self.end_finder = LineEndFinder::new();
+        self.end_finder.advance(bytes);
     }
 
-    fn read_tail(&mut self, host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
+    fn read_tail(&mut self, host: &mut dyn LineHost) -> Result<(), Box<ParseError>> {
         let tail = std::mem::take(&mut self.tail);
         let end = self.read(&tail, host)?;
         if end == 0 {
@@ -307,7 +307,7 @@ impl LineParser {
     }
 
     /// Parses complete lines. Returns the start of the first incomplete one.
-    fn read(&mut self, text: &[u8], host: &mut dyn LineHost) -> Result<usize, Box<Fault>> {
+    fn read(&mut self, text: &[u8], host: &mut dyn LineHost) -> Result<usize, Box<ParseError>> {
         let mut at = 0;
         while at < text.len() {
             let result = match text[at] {
@@ -353,17 +353,17 @@ impl LineParser {
         text: &[u8],
         start: usize,
         result: Step<usize>,
-    ) -> Result<Option<usize>, Box<Fault>> {
+    ) -> Result<Option<usize>, Box<ParseError>> {
         self.roll_back();
         self.row.has_newlines = false;
         let max = self.options.max_line_bytes;
         let rest = &text[start..];
-        let mut extent = Extent::new();
+        let mut end_finder = LineEndFinder::new();
         // A line of exactly `max` bytes has its newline behind them.
         let window = &rest[..rest.len().min(max + 1)];
-        let end = extent.advance(window);
+        let end = end_finder.advance(window);
         match (end, result) {
-            (Some(end), Err(Stop::Fault(reason))) => {
+            (Some(end), Err(Stop::ParseError(reason))) => {
                 self.reject(&rest[..end - 1], *reason)?;
                 self.line += newlines(&rest[..end]);
                 Ok(Some(start + end))
@@ -372,7 +372,7 @@ impl LineParser {
             (None, _) if window.len() <= max => Ok(None),
             (None, _) => {
                 self.reject(window, Reason::LineTooLong { max })?;
-                let from = extent.open_string().unwrap_or(max);
+                let from = end_finder.open_string().unwrap_or(max);
                 let end = memchr(b'\n', &rest[from..]).map(|end| from + end + 1);
                 self.is_skipping = end.is_none();
                 let end = end.unwrap_or(rest.len());
@@ -405,8 +405,8 @@ impl LineParser {
         self.active.retain(|&other| other != number);
     }
 
-    fn reject(&mut self, line: &[u8], reason: Reason) -> Result<(), Box<Fault>> {
-        let is_kept = self.faults.len() < limits::LINE_FAULTS;
+    fn reject(&mut self, line: &[u8], reason: Reason) -> Result<(), Box<ParseError>> {
+        let is_kept = self.errors.len() < limits::LINE_FAULTS;
         self.rejected += 1;
         match self.kinds.iter_mut().find(|(kind, _)| *kind == reason.kind()) {
             Some((_, count)) => *count += 1,
@@ -416,11 +416,11 @@ impl LineParser {
             return Ok(());
         }
         let raw = line[..line.len().min(RAW_BYTES)].to_vec();
-        let fault = Fault { line: self.line, table: table_of(line), raw, reason };
+        let error = ParseError { line: self.line, table: table_of(line), raw, reason };
         match self.options.on_bad_line {
-            OnBadLine::Stop => Err(Box::new(fault)),
+            OnBadLine::Stop => Err(Box::new(error)),
             OnBadLine::Skip => {
-                self.faults.push(fault);
+                self.errors.push(error);
                 Ok(())
             }
         }
@@ -490,7 +490,7 @@ impl LineParser {
         }
         self.row.is_new_table = false;
         if !is_known {
-            self.series.insert(&text[start..head_end], number, &self.row.cells);
+            self.series_cache.insert(&text[start..head_end], number, &self.row.cells);
         }
         Ok(end + 1)
     }
@@ -498,8 +498,8 @@ impl LineParser {
     /// Parses name and tags. Returns their end, and true if they are a cached series.
     #[inline]
     fn head(&mut self, text: &[u8], start: usize, host: &mut dyn LineHost) -> Step<(usize, bool)> {
-        if let Some((series, end)) = self.series.guess(text, start)
-            && self.begin_known(series, host)?
+        if let Some((series, end)) = self.series_cache.guess(text, start)
+            && self.begin_cached(series, host)?
         {
             return Ok((end, true));
         }
@@ -508,17 +508,17 @@ impl LineParser {
 
     /// Begins a row of a cached series. Returns false if its table has changed.
     #[inline]
-    fn begin_known(&mut self, series: u32, host: &mut dyn LineHost) -> Step<bool> {
-        let number = self.series.table(series);
+    fn begin_cached(&mut self, series: u32, host: &mut dyn LineHost) -> Step<bool> {
+        let number = self.series_cache.table(series);
         if !self.tables[number as usize].is_active && !self.activate(number, host)? {
             return Ok(false);
         }
         let table = &mut self.tables[number as usize];
         self.row.table = Some(number);
         table.begin_row();
-        let cells = self.series.cells(series);
+        let cells = self.series_cache.cells(series);
         self.row.has_tags = !cells.is_empty();
-        self.row.has_newlines = self.series.has_newlines(series);
+        self.row.has_newlines = self.series_cache.has_newlines(series);
         table.push_tags(cells);
         Ok(true)
     }
@@ -530,7 +530,7 @@ impl LineParser {
         let schema = host.schema_of(&table.name);
         let is_same = table.begin(schema, &self.options)?;
         if !is_same {
-            self.series.clear(); // SE1
+            self.series_cache.clear(); // SE1
         }
         self.active.push(number);
         Ok(is_same)
@@ -548,8 +548,8 @@ impl LineParser {
         let has_return = text[end] == b'\n' && scan::ends_in_return(&text[start..end]);
         let end = end - usize::from(has_return);
         let head = &text[start..end];
-        if let Some(series) = self.series.find(head)
-            && self.begin_known(series, host)?
+        if let Some(series) = self.series_cache.find(head)
+            && self.begin_cached(series, host)?
         {
             return Ok((end, true));
         }

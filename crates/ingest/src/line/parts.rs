@@ -8,12 +8,12 @@ use memchr::memchr;
 use tidegate_model::TimeUnit;
 use tidegate_storage::BatchValues;
 
-use super::fault::{Reason, shown};
-use super::form::{self, Form, form_of};
-use super::key::{KeyMatch, NO_KEY};
+use super::key_cache::{KeyMatch, NO_KEY};
+use super::parse_error::{Reason, shown};
 use super::scan::{self, KeyEnd};
-use super::series::TagCell;
+use super::series_cache::TagCell;
 use super::table::Table;
+use super::value_syntax::{self, RawValue, raw_value};
 use super::{LineOptions, Precision};
 use crate::parse::{self, CellError};
 
@@ -36,13 +36,13 @@ pub(super) struct Row {
 pub(super) enum Stop {
     /// The text ends before the line.
     Incomplete,
-    /// A fault, boxed so that a successful step returns in registers.
-    Fault(Box<Reason>),
+    /// A parse error, boxed so that a successful step returns in registers.
+    ParseError(Box<Reason>),
 }
 
 impl From<Reason> for Stop {
     fn from(reason: Reason) -> Stop {
-        Stop::Fault(Box::new(reason))
+        Stop::ParseError(Box::new(reason))
     }
 }
 
@@ -68,8 +68,8 @@ pub(super) fn tag_cell(
     options: &LineOptions,
     unescaped: &mut Vec<u8>,
 ) -> Step<(u32, TagCell)> {
-    let guess = table.keys.guess(previous);
-    let (key, column, text) = match table.keys.at(guess, tag, 0) {
+    let guess = table.key_cache.guess(previous);
+    let (key, column, text) = match table.key_cache.at(guess, tag, 0) {
         Some(found) => (found.key, found.column, &tag[found.end..]),
         None => {
             let Some(KeyEnd::Equals(end)) = scan::key_end(tag, 0) else {
@@ -77,7 +77,7 @@ pub(super) fn tag_cell(
             };
             let (key, column) = table.resolve(&tag[..=end], options)?;
             if let Some(key) = key {
-                table.keys.link(previous, key);
+                table.key_cache.link(previous, key);
             }
             (key.unwrap_or(NO_KEY), column, &tag[end + 1..])
         }
@@ -114,7 +114,7 @@ pub(super) fn fields(
     let mut previous = NO_KEY;
     let mut value_at = None;
     loop {
-        let found = match table.keys.at(table.keys.guess(previous), text, at) {
+        let found = match table.key_cache.at(table.key_cache.guess(previous), text, at) {
             Some(found) => found,
             None => match scan::key_end(text, at) {
                 None => return Err(Stop::Incomplete),
@@ -150,7 +150,7 @@ fn field_key(
     options: &LineOptions,
 ) -> Step<KeyMatch> {
     let raw = &text[start..=end];
-    let (key, column) = match table.keys.find(raw) {
+    let (key, column) = match table.key_cache.find(raw) {
         Some((key, column)) => (Some(key), column),
         None => {
             check_text(raw)?;
@@ -158,7 +158,7 @@ fn field_key(
         }
     };
     if let Some(key) = key {
-        table.keys.link(previous, key);
+        table.key_cache.link(previous, key);
     }
     Ok(KeyMatch { key: key.unwrap_or(NO_KEY), column, start, end: end + 1 })
 }
@@ -220,7 +220,7 @@ fn other_value(
                 scan::unescape_string(string, &mut row.unescaped);
                 string = &row.unescaped;
             }
-            table.push(key.column, Form::Text(string), options)?;
+            table.push(key.column, RawValue::Text(string), options)?;
             Ok(next)
         }
         b'=' => Err(Reason::BinaryValue { column: shown(name()) }.into()),
@@ -231,11 +231,11 @@ fn other_value(
                 return Ok(end);
             }
             let value = &text[start..end];
-            let Some(form) = form_of(value) else {
+            let Some(raw) = raw_value(value) else {
                 check_text(value)?;
                 return Err(bad_value(name(), value).into());
             };
-            table.push(key.column, form, options)?;
+            table.push(key.column, raw, options)?;
             Ok(end)
         }
     }
@@ -271,8 +271,8 @@ fn other_time(text: &[u8], start: usize) -> Step<(Option<Count<'_>>, usize)> {
     }
     let time = &text[start..end];
     let (last, rest) = time.split_last().expect("a token");
-    let digits = if form::epoch_unit(*last).is_some() { rest } else { time };
-    if !form::is_count(digits) {
+    let digits = if value_syntax::epoch_unit(*last).is_some() { rest } else { time };
+    if !value_syntax::is_count(digits) {
         check_text(time)?;
         return Err(Reason::BadTime { text: shown(time) }.into());
     }
@@ -305,11 +305,11 @@ pub(super) fn instant_of(
     let instant = match *count {
         Count::Plain(count) => precision.instant(count, unit),
         Count::Text(text) => match text.split_last() {
-            Some((&last, digits)) if form::epoch_unit(last).is_some() => {
-                let epoch = form::epoch_unit(last).expect("asked above");
-                form::instant_of(digits, epoch, unit).ok()
+            Some((&last, digits)) if value_syntax::epoch_unit(last).is_some() => {
+                let epoch = value_syntax::epoch_unit(last).expect("asked above");
+                value_syntax::instant_of(digits, epoch, unit).ok()
             }
-            _ => form::scaled(text, precision.nanos(), unit).ok(),
+            _ => value_syntax::scaled(text, precision.nanos(), unit).ok(),
         },
     };
     instant.ok_or_else(|| Reason::TimeOutOfRange {

@@ -4,7 +4,7 @@
 //! - LR1. A conversion leaves the rows that it converts unchanged: it can be repeated.
 //! - LR2. A conversion to the present schema of the rows gives the same rows.
 //!
-//! A conversion goes value by value through the forms of `form`, as if a line contained them: slow,
+//! A conversion goes value by value through `value_syntax`, as if a line contained them: slow,
 //! and rare. The text that was sent is lost unless the type keeps it: a DOUBLE that becomes a
 //! VARCHAR is written in its shortest form.
 
@@ -17,9 +17,9 @@ use tidegate_model::{ColumnType, Schema, TimeUnit, limits};
 use tidegate_storage::{BatchColumn, BatchValues, RowBatch};
 
 use super::LineOptions;
-use super::fault::{Fault, Misfit, RAW_BYTES, Reason, shown};
-use super::form::{Cell, Form};
+use super::parse_error::{Misfit, ParseError, RAW_BYTES, Reason, shown};
 use super::table::Table;
+use super::value_syntax::{Cell, RawValue};
 use crate::timestamp::EpochUnit;
 
 /// Rows of one table.
@@ -44,8 +44,8 @@ pub struct TableRows {
 pub struct Converted {
     /// The rows that fit; `None` if there are none.
     pub rows: Option<TableRows>,
-    /// The faults of the first rows that do not fit.
-    pub faults: Vec<Fault>,
+    /// The parse errors of the first rows that do not fit.
+    pub errors: Vec<ParseError>,
     /// The number of rows that do not fit.
     pub rejected: u64,
 }
@@ -64,14 +64,14 @@ impl TableRows {
     #[must_use]
     pub fn convert(&self, schema: Option<Arc<Schema>>, options: &LineOptions) -> Converted {
         let mut table = Table::new(&self.table);
-        let mut converted = Converted { rows: None, faults: Vec::new(), rejected: 0 };
+        let mut converted = Converted { rows: None, errors: Vec::new(), rejected: 0 };
         let begun = table.begin(schema, options);
         let mut text = Vec::new();
         if begun.is_ok() {
             let (_, columns) = self.rows.columns().split_last().expect("designated");
             for column in columns {
-                // Columns keep their order. An invalid column is a fault of the rows that have a
-                // value in it.
+                // Columns keep their order. An invalid column is a parse error of the rows that
+                // have a value in it.
                 drop(table.column_of(&column.name, options));
             }
         }
@@ -85,10 +85,10 @@ impl TableRows {
                 table.roll_back();
             }
             converted.rejected += 1;
-            if converted.faults.len() < limits::LINE_FAULTS {
+            if converted.errors.len() < limits::LINE_FAULTS {
                 let raw = self.shown_row(row);
                 let table = Some(self.table.clone());
-                converted.faults.push(Fault { line: self.line(row), table, raw, reason });
+                converted.errors.push(ParseError { line: self.line(row), table, raw, reason });
             }
         }
         converted.rows = table.take(self.first_line);
@@ -107,26 +107,28 @@ impl TableRows {
         for column in columns.iter().filter(|column| is_valid(column, row)) {
             let number = table.column_of(&column.name, options)?;
             if number == super::table::TIME {
-                table.push(number, form_at(column, row, text), options)?;
+                table.push(number, raw_value_at(column, row, text), options)?;
                 continue;
             }
             let ty = table.type_of(number).unwrap_or(column.ty);
             if ty == column.ty {
                 table
                     .push_cell(number, cell_at(column, row), ty)
-                    .map_err(|why| lossy(&column.name, ty, form_at(column, row, text), why))?;
+                    .map_err(|why| lossy(&column.name, ty, raw_value_at(column, row, text), why))?;
             } else {
-                table.push(number, form_at(column, row, text), options)?;
+                table.push(number, raw_value_at(column, row, text), options)?;
             }
         }
-        let form = form_at(time, row, text);
+        let raw = raw_value_at(time, row, text);
         let ty = ColumnType::Timestamp(table.unit);
         let instant = match table.time_field() {
             Some(instant) => instant,
-            None => form.instant(table.unit).map_err(|why| lossy(&time.name, ty, form, why))?,
+            None => raw.instant(table.unit).map_err(|why| lossy(&time.name, ty, raw, why))?,
         };
         let ended = table.end_row(instant, self.lines[row]);
-        ended.map_err(|_| Reason::TimeOutOfRange { text: shown(form_at(time, row, text).text()) })
+        ended.map_err(|_| Reason::TimeOutOfRange {
+            text: shown(raw_value_at(time, row, text).text()),
+        })
     }
 
     /// The row as text, since its line is no longer in memory.
@@ -140,16 +142,16 @@ impl TableRows {
             shown.push(b' ');
             shown.extend_from_slice(column.name.as_bytes());
             shown.push(b'=');
-            shown.extend_from_slice(form_at(column, row, &mut text).text());
+            shown.extend_from_slice(raw_value_at(column, row, &mut text).text());
         }
         shown.truncate(RAW_BYTES);
         shown
     }
 }
 
-fn lossy(column: &str, ty: ColumnType, form: Form<'_>, why: Misfit) -> Reason {
-    let (column, value) = (shown(column.as_bytes()), shown(form.text()));
-    Reason::Lossy { column, ty, form: form.name(), value, why }
+fn lossy(column: &str, ty: ColumnType, raw: RawValue<'_>, why: Misfit) -> Reason {
+    let (column, value) = (shown(column.as_bytes()), shown(raw.text()));
+    Reason::Lossy { column, ty, kind: raw.kind(), value, why }
 }
 
 fn is_valid(column: &BatchColumn, row: usize) -> bool {
@@ -178,56 +180,60 @@ fn cell_at(column: &BatchColumn, row: usize) -> Cell<'_> {
     }
 }
 
-/// The value in the form in which a line would contain it.
-fn form_at<'a>(column: &'a BatchColumn, row: usize, text: &'a mut Vec<u8>) -> Form<'a> {
+/// The value as a line would contain it.
+fn raw_value_at<'a>(column: &'a BatchColumn, row: usize, text: &'a mut Vec<u8>) -> RawValue<'a> {
     text.clear();
     let ty = column.ty;
     match cell_at(column, row) {
-        Cell::Bit(value) => Form::Boolean(value),
+        Cell::Bit(value) => RawValue::Boolean(value),
         Cell::Integer(value) => match ty {
             ColumnType::Decimal { scale, .. } => {
                 write_decimal(text, value, scale.into());
-                Form::Decimal(text)
+                RawValue::Decimal(text)
             }
             ColumnType::Date => {
                 let date = CivilDate::from_days(i64::try_from(value).expect("four bytes"));
                 write(text, format_args!("{:04}-{:02}-{:02}", date.year, date.month, date.day));
-                Form::Text(text)
+                RawValue::Text(text)
             }
             ColumnType::Ipv4 => {
                 let [.., a, b, c, d] = value.to_be_bytes();
                 write(text, format_args!("{a}.{b}.{c}.{d}"));
-                Form::Text(text)
+                RawValue::Text(text)
             }
             _ => {
                 write(text, format_args!("{value}"));
                 match ty {
-                    ColumnType::Timestamp(TimeUnit::Micros) => Form::Time(text, EpochUnit::Micros),
-                    ColumnType::Timestamp(TimeUnit::Nanos) => Form::Time(text, EpochUnit::Nanos),
-                    _ => Form::Integer(text),
+                    ColumnType::Timestamp(TimeUnit::Micros) => {
+                        RawValue::Time(text, EpochUnit::Micros)
+                    }
+                    ColumnType::Timestamp(TimeUnit::Nanos) => {
+                        RawValue::Time(text, EpochUnit::Nanos)
+                    }
+                    _ => RawValue::Integer(text),
                 }
             }
         },
         Cell::Float32(value) => {
             write(text, format_args!("{value:?}"));
-            Form::Float(text)
+            RawValue::Float(text)
         }
         Cell::Float64(value) => {
             write(text, format_args!("{value:?}"));
-            Form::Float(text)
+            RawValue::Float(text)
         }
         Cell::Fixed16(bytes) => {
             bytes.iter().for_each(|byte| write(text, format_args!("{byte:02x}")));
-            Form::Text(text)
+            RawValue::Text(text)
         }
         Cell::Text(bytes) if ty == ColumnType::Binary => {
             text.extend_from_slice(b"\\x");
             bytes.iter().for_each(|byte| write(text, format_args!("{byte:02x}")));
-            Form::Text(text)
+            RawValue::Text(text)
         }
         Cell::Text(bytes) => {
             text.extend_from_slice(&bytes);
-            if ty == ColumnType::Symbol { Form::Tag(text) } else { Form::Text(text) }
+            if ty == ColumnType::Symbol { RawValue::Tag(text) } else { RawValue::Text(text) }
         }
     }
 }

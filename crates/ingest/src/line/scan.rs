@@ -1,7 +1,7 @@
 //! Search for the ends of names, keys, values and timestamps, and fast parsers for the common ones.
 //!
-//! - LS1. A fast parser supports a part of the forms and leaves all others to `form`; its results
-//!   are the same.
+//! - LS1. A fast parser supports a part of the syntax and leaves the rest to `value_syntax`; its
+//!   results are the same.
 //! - LS2. Words of text are only read where the text has enough bytes left; near its end the
 //!   general parser is used.
 //!
@@ -248,7 +248,7 @@ fn unescape(text: &[u8], out: &mut Vec<u8>, is_special: impl Fn(u8) -> bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line::form::{Form, form_of};
+    use crate::line::value_syntax::{RawValue, raw_value};
     use tidegate_model::ColumnType;
 
     /// Checks LS1 and LS2 for every short text over the bytes of numbers, with every possible byte
@@ -280,15 +280,15 @@ mod tests {
         let shown = String::from_utf8_lossy(&text);
         if let Some((value, end)) = integer(&text, 0) {
             assert_eq!(plain_end(&text, 0), Some(end), "{shown}");
-            let form = form_of(&text[..end]).unwrap();
-            assert!(matches!(form, Form::Integer(_)), "{shown}");
-            let cell = form.cell(ColumnType::Int64).unwrap();
-            assert_eq!(cell, crate::line::form::Cell::Integer(value.into()), "{shown}");
+            let raw = raw_value(&text[..end]).unwrap();
+            assert!(matches!(raw, RawValue::Integer(_)), "{shown}");
+            let cell = raw.cell(ColumnType::Int64).unwrap();
+            assert_eq!(cell, crate::line::value_syntax::Cell::Integer(value.into()), "{shown}");
         }
         if let Some((value, end)) = double(&text, 0) {
             assert_eq!(plain_end(&text, 0), Some(end), "{shown}");
-            let form = form_of(&text[..end]).unwrap();
-            assert!(matches!(form, Form::Float(_)), "{shown}");
+            let raw = raw_value(&text[..end]).unwrap();
+            assert!(matches!(raw, RawValue::Float(_)), "{shown}");
             let expected: f64 = str::from_utf8(&text[..end]).unwrap().parse().unwrap();
             assert_eq!(value.to_bits(), expected.to_bits(), "{shown}");
         }

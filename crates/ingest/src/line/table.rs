@@ -17,11 +17,11 @@ use tidegate_storage::{BatchColumn, BatchValues, RowBatch};
 
 use super::LineOptions;
 use super::column::{Column, NULL_CODE};
-use super::fault::{Misfit, NameError, Reason, shown};
-use super::form::{Cell, Form};
-use super::key::Keys;
+use super::key_cache::KeyCache;
+use super::parse_error::{Misfit, NameError, Reason, shown};
 use super::rows::TableRows;
 use super::scan;
+use super::value_syntax::{Cell, RawValue};
 use crate::parse::CellError;
 
 /// The number of the designated timestamp among columns.
@@ -38,7 +38,7 @@ pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     /// The columns by name in lower case.
     names: HashMap<String, u32>,
-    pub(super) keys: Keys,
+    pub(super) key_cache: KeyCache,
     pub(super) rows: usize,
     times: Vec<i64>,
     /// The lines of rows, counted from the first of the batch.
@@ -49,7 +49,7 @@ pub(super) struct Table {
     /// The value of the present row for the designated timestamp; the outer option is `Some` if a
     /// field has given one.
     time_field: Option<Option<i64>>,
-    mark: Mark,
+    savepoint: Savepoint,
     rows_before: usize,
     /// The memory that is kept between batches.
     pub(super) kept_bytes: usize,
@@ -57,7 +57,7 @@ pub(super) struct Table {
 
 /// The state at the beginning of the row.
 #[derive(Debug, Clone, Copy, Default)]
-struct Mark {
+struct Savepoint {
     columns: usize,
     keys: usize,
 }
@@ -71,14 +71,14 @@ impl Table {
             unit: TimeUnit::Micros,
             columns: Vec::new(),
             names: HashMap::new(),
-            keys: Keys::default(),
+            key_cache: KeyCache::default(),
             rows: 0,
             times: Vec::new(),
             lines: Vec::new(),
             is_active: false,
             new_columns: 0,
             time_field: None,
-            mark: Mark::default(),
+            savepoint: Savepoint::default(),
             rows_before: 0,
             kept_bytes: 0,
         }
@@ -131,17 +131,17 @@ impl Table {
     #[inline]
     pub(super) fn begin_row(&mut self) {
         self.time_field = None;
-        self.mark = Mark { columns: self.columns.len(), keys: self.keys.len() };
+        self.savepoint = Savepoint { columns: self.columns.len(), keys: self.key_cache.len() };
     }
 
     /// Removes the present row (LT1).
     pub(super) fn roll_back(&mut self) {
-        for gone in self.columns.drain(self.mark.columns.min(self.columns.len())..) {
-            self.names.remove(&gone.name.to_lowercase());
-            self.new_columns -= usize::from(gone.is_new);
+        for column in self.columns.drain(self.savepoint.columns.min(self.columns.len())..) {
+            self.names.remove(&column.name.to_lowercase());
+            self.new_columns -= usize::from(column.is_new);
         }
-        if self.mark.keys < self.keys.len() {
-            self.keys.truncate(self.mark.keys);
+        if self.savepoint.keys < self.key_cache.len() {
+            self.key_cache.truncate(self.savepoint.keys);
         }
         for column in &mut self.columns {
             column.roll_back(self.rows);
@@ -172,7 +172,7 @@ impl Table {
         key: &[u8],
         options: &LineOptions,
     ) -> Result<(Option<u32>, u32), Reason> {
-        if let Some((key, column)) = self.keys.find(key) {
+        if let Some((key, column)) = self.key_cache.find(key) {
             return Ok((Some(key), column));
         }
         let mut name = Vec::new();
@@ -181,8 +181,8 @@ impl Table {
             checked_name(&name).map_err(|why| Reason::ColumnName { name: shown(&name), why })?;
         let column = self.column_of(name, options)?;
         // There are as many keys of a name as ways to write it.
-        let has_room = self.keys.len() < options.max_columns.saturating_mul(2).max(64);
-        Ok((has_room.then(|| self.keys.insert(key, column)), column))
+        let has_room = self.key_cache.len() < options.max_columns.saturating_mul(2).max(64);
+        Ok((has_room.then(|| self.key_cache.insert(key, column)), column))
     }
 
     /// The column with this name, a new one if the table has none.
@@ -227,25 +227,25 @@ impl Table {
         Ok(())
     }
 
-    /// Adds a value of the row, in any form.
+    /// Adds a value of the row, of any kind.
     pub(super) fn push(
         &mut self,
         column: u32,
-        form: Form<'_>,
+        raw: RawValue<'_>,
         options: &LineOptions,
     ) -> Result<(), Reason> {
         if column == TIME {
-            return self.push_time(form);
+            return self.push_time(raw);
         }
         let column = &mut self.columns[column as usize];
         if !column.prepare(self.rows) {
             return Ok(()); // LT3
         }
-        let Some(ty) = column.ty.or_else(|| form.created_type(options.integer_type)) else {
-            let (column, value) = (shown(column.name.as_bytes()), shown(form.text()));
-            return Err(Reason::NoTypeFor { column, form: form.name(), value });
+        let Some(ty) = column.ty.or_else(|| raw.created_type(options.integer_type)) else {
+            let (column, value) = (shown(column.name.as_bytes()), shown(raw.text()));
+            return Err(Reason::NoTypeFor { column, kind: raw.kind(), value });
         };
-        column.push(form, ty).map_err(|why| lossy(&column.name, ty, form, why))
+        column.push(raw, ty).map_err(|why| lossy(&column.name, ty, raw, why))
     }
 
     /// Adds a value of the row that already has the type of the column.
@@ -282,7 +282,7 @@ impl Table {
             return Ok(NULL_CODE);
         }
         let ty = column.ty.unwrap_or(ColumnType::Symbol);
-        column.tag_code(text, ty).map_err(|why| lossy(&column.name, ty, Form::Tag(text), why))
+        column.tag_code(text, ty).map_err(|why| lossy(&column.name, ty, RawValue::Tag(text), why))
     }
 
     pub(super) fn push_null(&mut self, column: u32) {
@@ -296,10 +296,10 @@ impl Table {
         }
     }
 
-    fn push_time(&mut self, form: Form<'_>) -> Result<(), Reason> {
+    fn push_time(&mut self, raw: RawValue<'_>) -> Result<(), Reason> {
         if self.time_field.is_none() {
-            let instant = form.instant(self.unit).map_err(|why| {
-                lossy(&self.designated, ColumnType::Timestamp(self.unit), form, why)
+            let instant = raw.instant(self.unit).map_err(|why| {
+                lossy(&self.designated, ColumnType::Timestamp(self.unit), raw, why)
             })?;
             self.time_field = Some(Some(instant));
         }
@@ -314,7 +314,7 @@ impl Table {
 
     fn cache_bytes(&self) -> usize {
         let columns: usize = self.columns.iter().map(Column::cache_bytes).sum();
-        columns + self.keys.memory_bytes() + size_of::<Table>()
+        columns + self.key_cache.memory_bytes() + size_of::<Table>()
     }
 
     /// Takes all rows; `None` if there are none.
@@ -345,9 +345,9 @@ impl Table {
     }
 }
 
-fn lossy(column: &str, ty: ColumnType, form: Form<'_>, why: Misfit) -> Reason {
-    let (column, value) = (shown(column.as_bytes()), shown(form.text()));
-    Reason::Lossy { column, ty, form: form.name(), value, why }
+fn lossy(column: &str, ty: ColumnType, raw: RawValue<'_>, why: Misfit) -> Reason {
+    let (column, value) = (shown(column.as_bytes()), shown(raw.text()));
+    Reason::Lossy { column, ty, kind: raw.kind(), value, why }
 }
 
 /// Checks the name of a table or column.

@@ -40,12 +40,12 @@ fn schema_with(ty: ColumnType) -> Arc<Schema> {
     Arc::new(Schema::new(&columns, Some("ts"), PartitionUnit::Day).unwrap())
 }
 
-/// The rows as text: columns with their types, then values; or the fault.
+/// The rows as text: columns with their types, then values; or the parse error.
 fn read(lines: &str, host: &mut Host) -> String {
     let mut parser = LineParser::new(LineOptions::new(OnBadLine::Stop));
     let result = parser.feed(lines.as_bytes(), host).and_then(|()| parser.finish(host));
     match result {
-        Err(fault) => fault.to_string(),
+        Err(error) => error.to_string(),
         Ok(()) => parser.take().iter().map(shown).collect::<Vec<_>>().join("; "),
     }
 }
@@ -118,7 +118,7 @@ fn creates(text: &str) {
 }
 
 #[test]
-fn every_form_creates_its_type() {
+fn every_kind_of_value_creates_its_type() {
     creates("12i -> BIGINT 12; +12i -> BIGINT 12; 12u -> UBIGINT 12");
     creates("-9223372036854775808i -> BIGINT -9223372036854775808");
     creates("18446744073709551615u -> UBIGINT 18446744073709551615");
@@ -141,7 +141,7 @@ fn every_form_creates_its_type() {
 
 #[test]
 fn what_a_new_column_cannot_hold_is_refused() {
-    for (value, form, ty, why) in [
+    for (value, kind, ty, why) in [
         ("9223372036854775808i", "integer", "BIGINT", "out of range"),
         ("-1u", "integer", "UBIGINT", "out of range"),
         ("1e400", "number", "DOUBLE", "out of range"),
@@ -149,7 +149,7 @@ fn what_a_new_column_cannot_hold_is_refused() {
     ] {
         let shown = value.trim_end_matches(['i', 'u', 'd']);
         creates(&format!(
-            "{value} -> line 1: {form} '{shown}' cannot go into column 'x' of type {ty}: {why}"
+            "{value} -> line 1: {kind} '{shown}' cannot go into column 'x' of type {ty}: {why}"
         ));
     }
     creates(
@@ -163,7 +163,7 @@ fn what_a_new_column_cannot_hold_is_refused() {
 }
 
 #[test]
-fn what_has_no_form_is_refused() {
+fn invalid_syntax_is_refused() {
     for value in [
         "x", "tr", "yes", "1i2", "i", "u", "n", "1.5i", "1e3i", "--1", "1..2", "0x", "0xgi", "1_0",
         "1,5", "'a'", "\"a\"b", "\t1", "1\t", "+1n", "1 ,5", "0b1", "\u{661}",
@@ -177,7 +177,7 @@ fn what_has_no_form_is_refused() {
 }
 
 /// Checks the values in an existing column, as its table stores them then, or behind an exclamation
-/// mark the reason of a fault.
+/// mark the reason of a parse error.
 #[track_caller]
 fn goes(ty: ColumnType, text: &str) {
     for (value, expected) in cases(text) {
@@ -334,7 +334,7 @@ fn times(lines: &str, precision: Precision, unit: TimeUnit, expected: &str) {
     let mut parser = LineParser::new(options);
     let result = parser.feed(lines.as_bytes(), &mut host);
     let actual = match result {
-        Err(fault) => fault.to_string(),
+        Err(error) => error.to_string(),
         Ok(()) => {
             let rows = parser.take().remove(0).rows;
             let BatchValues::I64(values) = &rows.columns().last().unwrap().values else {
@@ -493,9 +493,9 @@ fn a_line_that_was_cut_is_not_taken() {
         let host = &mut Host::default();
         parser.feed(lines.as_bytes(), host).unwrap();
         parser.cut(host).unwrap();
-        let (faults, _) = parser.take_faults();
-        let fault = faults.first().map_or(String::new(), ToString::to_string);
-        assert_eq!((fault.as_str(), parser.rows()), (expected, 1), "{lines:?}");
+        let (errors, _) = parser.take_errors();
+        let error = errors.first().map_or(String::new(), ToString::to_string);
+        assert_eq!((error.as_str(), parser.rows()), (expected, 1), "{lines:?}");
     }
 }
 
@@ -505,7 +505,7 @@ fn bad_lines_are_counted_by_what_is_wrong_with_them() {
     let lines = "t x=a 0\n".repeat(500) + "t x=1i 0\n,a=b x=1i 0\n";
     parser.feed(lines.as_bytes(), &mut Host::default()).unwrap();
     assert_eq!(parser.take_kinds(), [("value", 500), ("name", 1)]);
-    assert_eq!(parser.take_faults().1, 501);
+    assert_eq!(parser.take_errors().1, 501);
     assert_eq!(parser.take_kinds(), []);
 }
 
@@ -550,7 +550,7 @@ fn tag_and_string(line: &str) -> [String; 2] {
     let mut parser = LineParser::new(LineOptions::new(OnBadLine::Stop));
     let mut host = Host::default();
     let fed = parser.feed(line.as_bytes(), &mut host).and_then(|()| parser.finish(&mut host));
-    fed.unwrap_or_else(|fault| panic!("{line:?}: {fault}"));
+    fed.unwrap_or_else(|error| panic!("{line:?}: {error}"));
     let rows = parser.take();
     let columns = rows[0].rows.columns();
     let value = |name: &str| {
@@ -565,7 +565,7 @@ fn tag_and_string(line: &str) -> [String; 2] {
 fn texts_arrive_as_the_clients_were_given_them() {
     const TAG: &str = " ,=\n\r\\";
     const STRING: &str = "\n\r\"\\";
-    const PIECES: [&str; 16] = [
+    const PARTS: [&str; 16] = [
         "a", "n", "r", "t", "\\", "\\", "\"", "\n", "\r", "\r\n", "\t", "\u{1}", " ", ",", "=",
         "\u{20ac}",
     ];
@@ -575,7 +575,7 @@ fn texts_arrive_as_the_clients_were_given_them() {
         usize::try_from(random >> 33).unwrap() % below
     };
     for _ in 0..4_000 {
-        let mut text = || (0..index(9)).map(|_| PIECES[index(PIECES.len())]).collect::<String>();
+        let mut text = || (0..index(9)).map(|_| PARTS[index(PARTS.len())]).collect::<String>();
         let (tag, string) = (text(), text());
         let tag_escaped = escaped(&tag, TAG);
         let line = format!("t,a={tag_escaped} s=\"{}\" 0\n", escaped(&string, STRING));
@@ -606,20 +606,20 @@ fn nulls_of_columns_that_lines_do_not_name_have_a_bound() {
                 of the others take more than 16777216 bytes: send fewer lines at a time";
     for cut in [sparse.len(), 1_000, 77_777] {
         let mut parser = LineParser::new(options(OnBadLine::Stop));
-        let mut pieces = sparse.as_bytes().chunks(cut);
-        let fault = pieces.find_map(|piece| parser.feed(piece, &mut Host::default()).err());
-        let fault = fault.unwrap();
-        assert_eq!((fault.to_string().as_str(), fault.reason.is_too_large()), (text, true), "LP1");
+        let mut chunks = sparse.as_bytes().chunks(cut);
+        let error = chunks.find_map(|chunk| parser.feed(chunk, &mut Host::default()).err());
+        let error = error.unwrap();
+        assert_eq!((error.to_string().as_str(), error.reason.is_too_large()), (text, true), "LP1");
         assert_eq!(parser.rows(), 8_192, "LP5");
     }
     // Rows that are taken make room for others.
     let mut parser = LineParser::new(options(OnBadLine::Skip));
     parser.feed(sparse.as_bytes(), &mut Host::default()).unwrap();
-    assert_eq!((parser.rows(), parser.take_faults().1), (8_192, 8_192), "LP5");
+    assert_eq!((parser.rows(), parser.take_errors().1), (8_192, 8_192), "LP5");
     parser.take();
     assert_eq!(parser.pending_bytes(), 0);
     parser.feed(&sparse.as_bytes()[..50_000], &mut Host::default()).unwrap();
-    assert_eq!(parser.take_faults().1, 0);
+    assert_eq!(parser.take_errors().1, 0);
 }
 
 /// Lines that all name the same columns never meet the bound, however short they are.

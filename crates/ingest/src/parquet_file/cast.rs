@@ -9,7 +9,7 @@
 //! - CA3. Texts are not cast here but go through the parsers of text (`convert`).
 //!
 //! A float with a fraction stands for the shortest digits that denote it; a whole one is the
-//! integer of its value. Not here: reading values from arrays and writing them to strips
+//! integer of its value. Not here: reading values from arrays and writing them to parsed batches
 //! (`columns`).
 
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Conversion of Arrow arrays to the columns of a strip.
+//! Conversion of Arrow arrays to the columns of a parsed batch.
 //!
 //! Values with the same bits as in the table are copied, texts take the way of texts of text files,
 //! and all others go through the table of casts (`cast`).
@@ -13,11 +13,11 @@ use tidegate_model::types::Physical;
 use tidegate_model::{ColumnType, TimeUnit, limits};
 use tidegate_storage::segment::arrow_type;
 
-use crate::convert::{Converter, Fault, RowPlace, RowsOfText};
-use crate::faults::{RecordPlace, RowOrigin};
+use crate::convert::{Converter, ParseError, RowPlace, RowsOfText};
 use crate::parse::{CellError, POWERS_OF_TEN};
+use crate::parse_errors::{RecordPlace, RowOrigin};
+use crate::parsed_batch::{Cell, PARSED_BATCH_ROWS, ParsedBatch, ParsedColumn, Place, Values};
 use crate::reject::{Reason, RejectPlace};
-use crate::strip::{Cell, Place, STRIP_ROWS, Strip, StripColumn, Values};
 use crate::timestamp::EpochUnit;
 
 use super::cast::{Instant, Kind, Rule, Scalar, rule, unit_nanos};
@@ -168,21 +168,21 @@ pub(super) struct PreparedBatch<'a> {
     pub(super) columns: Vec<Option<(ArrayRef, &'a ColumnCast)>>,
 }
 
-/// The maximum bytes of text of a strip: places of texts have 31 bits.
-const STRIP_TEXT_MAX: usize = 512 << 20;
+/// The maximum bytes of text of a parsed batch: places of texts have 31 bits.
+const PARSED_TEXT_MAX: usize = 512 << 20;
 
-/// The maximum number of values of a dictionary for which a strip caches cells: 64 KiB, allocated
-/// for each strip.
-const KNOWN_TEXTS_MAX: usize = 32 * STRIP_ROWS;
+/// The maximum number of values of a dictionary for which a parsed batch caches cells: 64 KiB,
+/// allocated for each parsed batch.
+const KNOWN_TEXTS_MAX: usize = 32 * PARSED_BATCH_ROWS;
 
 impl PreparedBatch<'_> {
-    /// The ranges of rows for single strips, each of at most `text_max` bytes of text, or of one
-    /// row.
+    /// The ranges of rows for single parsed batches, each of at most `text_max` bytes of text, or
+    /// of one row.
     pub(super) fn stretches(&self, text_max: usize) -> Vec<Range<usize>> {
         let mut ranges = Vec::new();
-        for start in (0..self.rows).step_by(STRIP_ROWS) {
-            let rows = start..(start + STRIP_ROWS).min(self.rows);
-            self.split(rows, text_max.min(STRIP_TEXT_MAX), &mut ranges);
+        for start in (0..self.rows).step_by(PARSED_BATCH_ROWS) {
+            let rows = start..(start + PARSED_BATCH_ROWS).min(self.rows);
+            self.split(rows, text_max.min(PARSED_TEXT_MAX), &mut ranges);
         }
         ranges
     }
@@ -218,12 +218,17 @@ impl PreparedBatch<'_> {
         arrays.map(of).sum()
     }
 
-    /// Appends rows to an empty strip. Faults are added to those of the converter.
-    pub(super) fn fill(&self, rows: Range<usize>, converter: &mut Converter, strip: &mut Strip) {
-        assert!(strip.rows == 0, "Z1");
-        converter.faults.clear();
-        strip.rows = rows.len();
-        let Strip { columns, unescaped, .. } = strip;
+    /// Appends rows to an empty parsed batch. Parse errors are added to those of the converter.
+    pub(super) fn fill(
+        &self,
+        rows: Range<usize>,
+        converter: &mut Converter,
+        parsed: &mut ParsedBatch,
+    ) {
+        assert!(parsed.rows == 0, "Z1");
+        converter.errors.clear();
+        parsed.rows = rows.len();
+        let ParsedBatch { columns, unescaped, .. } = parsed;
         for (index, (column, into)) in self.columns.iter().zip(columns).enumerate() {
             let Some((array, cast)) = column else {
                 into.push_nulls(rows.len());
@@ -249,7 +254,7 @@ struct FillColumn<'a> {
 }
 
 impl FillColumn<'_> {
-    fn fill(&mut self, array: &ArrayRef, into: &mut StripColumn) {
+    fn fill(&mut self, array: &ArrayRef, into: &mut ParsedColumn) {
         match self.cast.way {
             Way::Same => fill_values(self.cast.ty, array, into),
             Way::SameScale { precision } => self.same_scale(array, precision, into),
@@ -263,16 +268,16 @@ impl FillColumn<'_> {
     }
 
     #[cold]
-    fn fault(&mut self, row: usize, error: CellError) {
-        let narrow = |value: usize| u32::try_from(value).expect("a strip is small");
+    fn add_error(&mut self, row: usize, error: CellError) {
+        let narrow = |value: usize| u32::try_from(value).expect("a parsed batch is small");
         let (row, column) = (narrow(row), narrow(self.index));
-        self.converter.faults.push(Fault { row, column, reason: Reason::Cell(error) });
+        self.converter.errors.push(ParseError { row, column, reason: Reason::Cell(error) });
     }
 
     /// Copies decimals after a check: in a damaged file they may have more digits than it declares.
-    fn same_scale(&mut self, array: &ArrayRef, precision: u8, into: &mut StripColumn) {
+    fn same_scale(&mut self, array: &ArrayRef, precision: u8, into: &mut ParsedColumn) {
         let bound = POWERS_OF_TEN[usize::from(precision)];
-        let StripColumn { values, nulls } = into;
+        let ParsedColumn { values, nulls } = into;
         let Values::W16(values) = values else { unreachable!("a decimal has sixteen bytes") };
         push_nulls(array, nulls);
         for (row, &own) in array.as_primitive::<types::Decimal128Type>().values().iter().enumerate()
@@ -281,16 +286,16 @@ impl FillColumn<'_> {
             let is_within = own.unsigned_abs() < bound;
             values.push(if is_within { own.cast_unsigned() } else { 0 });
             if !is_within {
-                self.fault(row, CellError::OutOfRange);
+                self.add_error(row, CellError::OutOfRange);
             }
         }
     }
 
     /// Converts instants from a unit of the file, as `Scalar::timestamp` does.
-    fn rescale(&mut self, array: &ArrayRef, nanos: i64, into: &mut StripColumn) {
+    fn rescale(&mut self, array: &ArrayRef, nanos: i64, into: &mut ParsedColumn) {
         let ColumnType::Timestamp(to) = self.cast.ty else { unreachable!("a timestamp") };
         let to = nanos_of(to);
-        let StripColumn { values, nulls } = into;
+        let ParsedColumn { values, nulls } = into;
         let Values::W8(values) = values else { unreachable!("a timestamp has eight bytes") };
         push_nulls(array, nulls);
         for (row, &own) in instants_of(array).iter().enumerate() {
@@ -301,13 +306,13 @@ impl FillColumn<'_> {
             let instant = if array.is_null(row) { Some(0) } else { instant };
             values.push(instant.unwrap_or(0).cast_unsigned());
             if instant.is_none() {
-                self.fault(row, CellError::TimeOutOfRange);
+                self.add_error(row, CellError::TimeOutOfRange);
             }
         }
     }
 
     /// Parses texts: all rows are joined to one text, with the end of each.
-    fn parse(&mut self, array: &ArrayRef, into: &mut StripColumn) {
+    fn parse(&mut self, array: &ArrayRef, into: &mut ParsedColumn) {
         let (mut text, mut rows, mut field_ends) = (Vec::new(), Vec::new(), Vec::new());
         let place = |at: usize| u32::try_from(at).expect("STRIP_TEXT_MAX");
         for (row, cell) in texts_of(array).enumerate() {
@@ -327,13 +332,13 @@ impl FillColumn<'_> {
     }
 
     /// Writes values in the form of a text file.
-    fn write(&mut self, array: &ArrayRef, into: &mut StripColumn) {
+    fn write(&mut self, array: &ArrayRef, into: &mut ParsedColumn) {
         let Values::Text(cells) = &mut into.values else { unreachable!("a text column") };
         for (row, scalar) in scalars(array, self.cast.kind).into_iter().enumerate() {
             let cell = match scalar.map(Scalar::text).transpose() {
                 Ok(text) => self.cell(row, text.as_deref().map(str::as_bytes)),
                 Err(error) => {
-                    self.fault(row, error);
+                    self.add_error(row, error);
                     Cell::NULL
                 }
             };
@@ -341,7 +346,7 @@ impl FillColumn<'_> {
         }
     }
 
-    fn texts(&mut self, array: &ArrayRef, into: &mut StripColumn) {
+    fn texts(&mut self, array: &ArrayRef, into: &mut ParsedColumn) {
         let Values::Text(cells) = &mut into.values else { unreachable!("a text column") };
         if let DataType::Dictionary(..) = array.data_type() {
             return self.dictionary_texts(array, cells);
@@ -355,7 +360,7 @@ impl FillColumn<'_> {
         let Some(text) = text else { return Cell::NULL };
         let column = self.converter.text_column(self.index).expect("a text column");
         if let Err(error) = column.check(text) {
-            self.fault(row, error);
+            self.add_error(row, error);
             return Cell::NULL;
         }
         match column.number(text) {
@@ -368,12 +373,12 @@ impl FillColumn<'_> {
         }
     }
 
-    /// Reads the texts of a dictionary. If it is not large, each value is looked up once a strip,
-    /// and only if a row has it.
+    /// Reads the texts of a dictionary. If it is not large, each value is looked up once a parsed
+    /// batch, and only if a row has it.
     fn dictionary_texts(&mut self, array: &ArrayRef, cells: &mut Vec<Cell>) {
         let keys = array.as_dictionary::<types::Int32Type>();
         let texts = keys.values().as_binary::<i32>();
-        // A strip has few of the values of a large dictionary, and few of them twice.
+        // A parsed batch has few of the values of a large dictionary, and few of them twice.
         let is_small = texts.len() <= KNOWN_TEXTS_MAX;
         let mut known: Vec<Option<Cell>> = vec![None; if is_small { texts.len() } else { 0 }];
         for (row, key) in keys.keys().iter().enumerate() {
@@ -384,7 +389,7 @@ impl FillColumn<'_> {
                 Some((_, Some(cell))) => cell,
                 Some((key, None)) => {
                     let cell = self.cell(row, Some(texts.value(key)));
-                    // A text that is a fault is a fault in every row.
+                    // A text that does not parse is an error in every row.
                     if let Some(known) = known.get_mut(key).filter(|_| cell != Cell::NULL) {
                         *known = Some(cell);
                     }
@@ -396,12 +401,12 @@ impl FillColumn<'_> {
     }
 
     /// Converts values by the table of casts.
-    fn cast(&mut self, array: &ArrayRef, count_nanos: i128, into: &mut StripColumn) {
+    fn cast(&mut self, array: &ArrayRef, count_nanos: i128, into: &mut ParsedColumn) {
         let mut scalars = scalars(array, self.cast.kind);
         if count_nanos != 0 {
             scalars.iter_mut().flatten().for_each(|scalar| *scalar = scalar.counted(count_nanos));
         }
-        let StripColumn { values, nulls } = into;
+        let ParsedColumn { values, nulls } = into;
         let mut put = Put { column: self, scalars: &scalars, nulls };
         match (put.column.cast.ty, values) {
             (ColumnType::Boolean, Values::W1(v)) => put.all(v, |s| s.bit().map(u8::from)),
@@ -455,7 +460,7 @@ impl Put<'_, '_> {
             let value = match scalar.map(&cast) {
                 Some(Ok(value)) => value,
                 Some(Err(error)) => {
-                    self.column.fault(row, error);
+                    self.column.add_error(row, error);
                     T::default()
                 }
                 None => {
@@ -595,13 +600,13 @@ where
 fn push_nulls(array: &ArrayRef, nulls: &mut Vec<u32>) {
     if let Some(bits) = array.nulls().filter(|bits| bits.null_count() > 0) {
         let null_rows = (0..array.len()).filter(|&row| bits.is_null(row));
-        nulls.extend(null_rows.map(|row| u32::try_from(row).expect("a strip is small")));
+        nulls.extend(null_rows.map(|row| u32::try_from(row).expect("a parsed batch is small")));
     }
 }
 
 /// Copies values of a fixed width; the value at a NULL is 0 (Z1).
-fn fill_values(ty: ColumnType, array: &ArrayRef, into: &mut StripColumn) {
-    let StripColumn { values, nulls } = into;
+fn fill_values(ty: ColumnType, array: &ArrayRef, into: &mut ParsedColumn) {
+    let ParsedColumn { values, nulls } = into;
     push_nulls(array, nulls);
     match (ty, values) {
         (ColumnType::Boolean, Values::W1(v)) => {
@@ -677,11 +682,11 @@ fn copy<T: ArrowPrimitiveType, V>(
     into.extend(array.as_primitive::<T>().values().iter().map(|&own| value(own)));
 }
 
-/// The origin of the rows of a strip of a batch.
+/// The origin of the rows of a parsed batch that was made from an Arrow batch.
 pub(super) struct BatchOrigin<'a> {
     batch: &'a PreparedBatch<'a>,
     file: usize,
-    /// The number of the strip's first row in the file.
+    /// The number of the parsed batch's first row in the file.
     first_row: u64,
     start: usize,
 }
@@ -692,10 +697,10 @@ impl RowOrigin for BatchOrigin<'_> {
         RecordPlace { file: self.file, place: RejectPlace::Row(row) }
     }
 
-    fn text(&self, fault: &Fault) -> Cow<'_, [u8]> {
-        let column = self.batch.columns[fault.column as usize].as_ref();
+    fn text(&self, error: &ParseError) -> Cow<'_, [u8]> {
+        let column = self.batch.columns[error.column as usize].as_ref();
         let text = column.and_then(|(array, cast)| {
-            let value = array.slice(self.start + fault.row as usize, 1);
+            let value = array.slice(self.start + error.row as usize, 1);
             let scalar = scalars(&value, cast.kind).pop().flatten()?;
             Some(match scalar {
                 Scalar::Bytes(text) if cast.kind == Kind::Text => text.to_vec(),
@@ -706,7 +711,7 @@ impl RowOrigin for BatchOrigin<'_> {
     }
 }
 
-const _: () = assert!(STRIP_TEXT_MAX > limits::VALUE_BYTES);
+const _: () = assert!(PARSED_TEXT_MAX > limits::VALUE_BYTES);
 
 #[cfg(test)]
 mod tests {
@@ -731,7 +736,7 @@ mod tests {
             (ColumnType::Uuid, Arc::new(uuids), Values::W16(vec![]), [one, 0, one]),
         ];
         for (ty, array, values, wanted) in cases {
-            let mut column = StripColumn { values, nulls: vec![] };
+            let mut column = ParsedColumn { values, nulls: vec![] };
             fill_values(ty, &array, &mut column);
             let found: Vec<u128> = match column.values {
                 Values::W1(values) => values.into_iter().map(u128::from).collect(),

@@ -205,7 +205,7 @@ pub(super) fn are_names(first: &Record<'_>) -> bool {
 pub(super) fn header_note(found: HeaderFound, first: &Record<'_>) -> Option<String> {
     const SHOWN: usize = 5;
     let shown: Vec<String> = (first.cells.iter().take(SHOWN))
-        .map(|cell| format!("`{}`", crate::faults::shown(&cell.text)))
+        .map(|cell| format!("`{}`", crate::parse_errors::shown(&cell.text)))
         .collect();
     let more = if first.cells.len() > SHOWN { ", ..." } else { "" };
     let record = format!("the first record ({}{more})", shown.join(", "));

@@ -10,8 +10,8 @@ use std::cmp::Reverse;
 use tidegate_model::ColumnType;
 
 use super::evidence::{Evidence, Inferred};
-use crate::faults::shown;
 use crate::parse::trimmed;
+use crate::parse_errors::shown;
 
 /// Counts over the cells of a column.
 #[derive(Clone, Debug, Default)]

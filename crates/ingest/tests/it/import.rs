@@ -10,7 +10,7 @@ mod headers;
 mod several;
 mod quotes;
 mod equality;
-mod pieces;
+mod chunks;
 mod sources;
 mod tables;
 mod bad_input;

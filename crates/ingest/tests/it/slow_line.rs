@@ -48,15 +48,15 @@ pub(crate) fn read(
     let mut at = 0;
     while at < text.len() {
         let rest = &text[at..];
-        let extent = extent(rest, options.max_line_bytes);
-        let content = &rest[..extent.content];
-        let row = if extent.is_bad { None } else { reader.line(content, line) };
+        let line_end = line_end(rest, options.max_line_bytes);
+        let content = &rest[..line_end.content];
+        let row = if line_end.is_bad { None } else { reader.line(content, line) };
         if row.is_none() {
-            let raw = &rest[..extent.content.min(1_024)];
+            let raw = &rest[..line_end.content.min(1_024)];
             reader.outcome.rejected.push((line, raw.to_vec()));
         }
-        line += count_newlines(&rest[..extent.next]);
-        at += extent.next;
+        line += count_newlines(&rest[..line_end.next]);
+        at += line_end.next;
     }
     reader.outcome
 }
@@ -65,7 +65,7 @@ fn count_newlines(text: &[u8]) -> u64 {
     text.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
-struct Extent {
+struct LineEnd {
     /// The size of the line without its newline.
     content: usize,
     /// The start of the next line.
@@ -73,7 +73,7 @@ struct Extent {
     is_bad: bool,
 }
 
-fn extent(text: &[u8], max: usize) -> Extent {
+fn line_end(text: &[u8], max: usize) -> LineEnd {
     let mut at = 0;
     let mut section = if text[0] == b'#' { "comment" } else { "head" };
     let mut string_at = 0;
@@ -86,11 +86,11 @@ fn extent(text: &[u8], max: usize) -> Extent {
         if max < at {
             let from = if section == "string" { string_at } else { max };
             let next = newline_from(from);
-            return Extent { content: text.len().min(max + 1), next, is_bad: true };
+            return LineEnd { content: text.len().min(max + 1), next, is_bad: true };
         }
         let byte = text[at];
         if byte == b'\n' && section != "string" {
-            return Extent { content: at, next: at + 1, is_bad: false };
+            return LineEnd { content: at, next: at + 1, is_bad: false };
         }
         at += 1;
         let is_escape = byte == b'\\' && ["head", "key", "string"].contains(&section);
@@ -115,12 +115,12 @@ fn extent(text: &[u8], max: usize) -> Extent {
     if max < at {
         let from = if section == "string" { string_at } else { max };
         let content = text.len().min(max + 1);
-        return Extent { content, next: newline_from(from), is_bad: true };
+        return LineEnd { content, next: newline_from(from), is_bad: true };
     }
     if section == "string" {
-        return Extent { content: text.len(), next: newline_from(string_at), is_bad: true };
+        return LineEnd { content: text.len(), next: newline_from(string_at), is_bad: true };
     }
-    Extent { content: at, next: at, is_bad: is_dangling }
+    LineEnd { content: at, next: at, is_bad: is_dangling }
 }
 
 struct Reader<'a> {
@@ -130,9 +130,9 @@ struct Reader<'a> {
     outcome: SlowOutcome,
 }
 
-/// A value by its form.
+/// A value as it stands in a line, by its kind.
 #[derive(Clone)]
-enum Form {
+enum RawValue {
     Null,
     Integer(Vec<u8>),
     Unsigned(Vec<u8>),
@@ -172,8 +172,8 @@ impl Reader<'_> {
                 return None;
             }
             let text = unescaped(text, b" ,=\\\n\r");
-            let form = if text.is_empty() { Form::Null } else { Form::Tag(text) };
-            values.push((unescaped(key, b" ,=\\\n\r"), form, true));
+            let raw = if text.is_empty() { RawValue::Null } else { RawValue::Tag(text) };
+            values.push((unescaped(key, b" ,=\\\n\r"), raw, true));
         }
         let rest = rest.map(trim_start).unwrap_or_default();
         let rest = self.fields(rest, &mut values)?;
@@ -199,7 +199,7 @@ impl Reader<'_> {
     fn fields<'t>(
         &self,
         text: &'t [u8],
-        values: &mut Vec<(Vec<u8>, Form, bool)>,
+        values: &mut Vec<(Vec<u8>, RawValue, bool)>,
     ) -> Option<&'t [u8]> {
         let mut rest = text;
         let mut is_first = true;
@@ -213,20 +213,20 @@ impl Reader<'_> {
             is_first = false;
             let key = unescaped(token, b" ,=\\\n\r");
             rest = &rest[token.len() + 1..];
-            let form;
+            let raw;
             if rest.first() == Some(&b'"') {
                 let (string, behind) = cut(&rest[1..], b"\"", true);
-                form = Form::Text(unescaped(string, b"\"\\\n\r"));
+                raw = RawValue::Text(unescaped(string, b"\"\\\n\r"));
                 rest = behind?;
                 if !matches!(rest.first(), None | Some(b',' | b' ')) {
                     return None;
                 }
             } else {
                 let (value, _) = cut(rest, b" ,", false);
-                form = form_of(value)?;
+                raw = raw_value(value)?;
                 rest = &rest[value.len()..];
             }
-            values.push((key, form, false));
+            values.push((key, raw, false));
             if rest.first() != Some(&b',') {
                 return Some(rest);
             }
@@ -237,7 +237,7 @@ impl Reader<'_> {
     fn row(
         &mut self,
         name: &str,
-        values: Vec<(Vec<u8>, Form, bool)>,
+        values: Vec<(Vec<u8>, RawValue, bool)>,
         time: &[u8],
         line: u64,
     ) -> Option<()> {
@@ -291,44 +291,44 @@ impl Reader<'_> {
     fn row_of(
         &self,
         table: &mut SlowTable,
-        values: Vec<(Vec<u8>, Form, bool)>,
+        values: Vec<(Vec<u8>, RawValue, bool)>,
         time: &[u8],
         line: u64,
     ) -> Option<SlowRow> {
         let mut row: Vec<Option<Value>> = Vec::new();
         let mut time_field: Option<Option<i64>> = None;
-        for (key, form, is_tag) in values {
+        for (key, raw, is_tag) in values {
             let key = checked_name(&key)?;
             if key.to_lowercase() == table.designated.to_lowercase() {
                 if is_tag {
                     return None;
                 }
                 if time_field.is_none() {
-                    time_field = Some(match form {
-                        Form::Null => None,
-                        form => Some(instant(&form, table.unit)?),
+                    time_field = Some(match raw {
+                        RawValue::Null => None,
+                        raw => Some(instant(&raw, table.unit)?),
                     });
                 }
                 continue;
             }
             let column = self.column(table, &key)?;
             row.resize(row.len().max(column + 1), None);
-            // A tag must fit even if it is ignored; of an ignored field only the form is checked.
+            // A tag must fit even if it is ignored; of an ignored field only the syntax is checked.
             if row[column].is_some() && !is_tag {
                 continue;
             }
             let ty = match table.columns[column].1 {
                 Some(ty) => ty,
-                None if matches!(form, Form::Null) => {
+                None if matches!(raw, RawValue::Null) => {
                     row[column].get_or_insert(Value::Null);
                     continue;
                 }
                 None if is_tag => ColumnType::Symbol,
-                None => created(&form, self.options.integer_type)?,
+                None => created(&raw, self.options.integer_type)?,
             };
-            let value = match form {
-                Form::Null => Value::Null,
-                form => convert(&form, ty)?,
+            let value = match raw {
+                RawValue::Null => Value::Null,
+                raw => convert(&raw, ty)?,
             };
             if row[column].is_none() {
                 if value != Value::Null {
@@ -482,7 +482,7 @@ fn all_digits(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(u8::is_ascii_digit)
 }
 
-fn form_of(text: &[u8]) -> Option<Form> {
+fn raw_value(text: &[u8]) -> Option<RawValue> {
     let is_signed = |text: &[u8]| {
         let digits = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+"));
         all_digits(digits.unwrap_or(text))
@@ -490,24 +490,30 @@ fn form_of(text: &[u8]) -> Option<Form> {
     let is_count = |text: &[u8]| all_digits(text.strip_prefix(b"-").unwrap_or(text));
     let is_blank_free = |text: &[u8]| !text.iter().any(|byte| matches!(byte, b' ' | b'\t'));
     Some(match text {
-        b"" => Form::Null,
-        b"t" | b"T" | b"true" | b"True" | b"TRUE" => Form::Boolean(true),
-        b"f" | b"F" | b"false" | b"False" | b"FALSE" => Form::Boolean(false),
+        b"" => RawValue::Null,
+        b"t" | b"T" | b"true" | b"True" | b"TRUE" => RawValue::Boolean(true),
+        b"f" | b"F" | b"false" | b"False" | b"FALSE" => RawValue::Boolean(false),
         [b'0', b'x', hex @ .., b'i']
             if !hex.is_empty() && hex.iter().all(u8::is_ascii_hexdigit) =>
         {
-            Form::Hex(hex.to_vec())
+            RawValue::Hex(hex.to_vec())
         }
-        [digits @ .., b'i'] if is_signed(digits) => Form::Integer(digits.to_vec()),
-        [digits @ .., b'u'] if is_signed(digits) => Form::Unsigned(digits.to_vec()),
-        [digits @ .., b'n'] if is_count(digits) => Form::Time(digits.to_vec(), EpochUnit::Nanos),
-        [digits @ .., b't'] if is_count(digits) => Form::Time(digits.to_vec(), EpochUnit::Micros),
-        [digits @ .., b'm'] if is_count(digits) => Form::Time(digits.to_vec(), EpochUnit::Millis),
+        [digits @ .., b'i'] if is_signed(digits) => RawValue::Integer(digits.to_vec()),
+        [digits @ .., b'u'] if is_signed(digits) => RawValue::Unsigned(digits.to_vec()),
+        [digits @ .., b'n'] if is_count(digits) => {
+            RawValue::Time(digits.to_vec(), EpochUnit::Nanos)
+        }
+        [digits @ .., b't'] if is_count(digits) => {
+            RawValue::Time(digits.to_vec(), EpochUnit::Micros)
+        }
+        [digits @ .., b'm'] if is_count(digits) => {
+            RawValue::Time(digits.to_vec(), EpochUnit::Millis)
+        }
         [number @ .., b'd'] if is_blank_free(number) && is_number(number) => {
-            Form::Decimal(number.to_vec())
+            RawValue::Decimal(number.to_vec())
         }
         number if is_blank_free(number) && (is_number(number) || is_special(number)) => {
-            Form::Float(number.to_vec())
+            RawValue::Float(number.to_vec())
         }
         _ => return None,
     })
@@ -523,17 +529,17 @@ fn is_special(text: &[u8]) -> bool {
     })
 }
 
-fn created(form: &Form, integer_type: ColumnType) -> Option<ColumnType> {
-    Some(match form {
-        Form::Integer(_) => integer_type,
-        Form::Unsigned(_) => ColumnType::UInt64,
-        Form::Float(_) => ColumnType::Float64,
-        Form::Boolean(_) => ColumnType::Boolean,
-        Form::Text(_) => ColumnType::Varchar,
-        Form::Tag(_) => ColumnType::Symbol,
-        Form::Time(_, EpochUnit::Nanos) => ColumnType::Timestamp(TimeUnit::Nanos),
-        Form::Time(..) => ColumnType::Timestamp(TimeUnit::Micros),
-        Form::Decimal(text) => {
+fn created(raw: &RawValue, integer_type: ColumnType) -> Option<ColumnType> {
+    Some(match raw {
+        RawValue::Integer(_) => integer_type,
+        RawValue::Unsigned(_) => ColumnType::UInt64,
+        RawValue::Float(_) => ColumnType::Float64,
+        RawValue::Boolean(_) => ColumnType::Boolean,
+        RawValue::Text(_) => ColumnType::Varchar,
+        RawValue::Tag(_) => ColumnType::Symbol,
+        RawValue::Time(_, EpochUnit::Nanos) => ColumnType::Timestamp(TimeUnit::Nanos),
+        RawValue::Time(..) => ColumnType::Timestamp(TimeUnit::Micros),
+        RawValue::Decimal(text) => {
             // The first shape that loses nothing: the usual one, then the one with the most digits.
             let places = places(text);
             let shapes = [(18, 3), (38, places.clamp(3, 38)), (38, places.clamp(0, 38))];
@@ -543,7 +549,7 @@ fn created(form: &Form, integer_type: ColumnType) -> Option<ColumnType> {
             })?;
             ColumnType::Decimal { precision, scale: u8::try_from(scale).unwrap() }
         }
-        Form::Null | Form::Hex(_) => return None,
+        RawValue::Null | RawValue::Hex(_) => return None,
     })
 }
 
@@ -565,34 +571,34 @@ fn places(number: &[u8]) -> i64 {
     i64::try_from(places.clamp(-(10_i128.pow(9)), 10_i128.pow(9))).unwrap()
 }
 
-fn instant(form: &Form, unit: TimeUnit) -> Option<i64> {
-    match form {
-        Form::Integer(text) | Form::Unsigned(text) => {
+fn instant(raw: &RawValue, unit: TimeUnit) -> Option<i64> {
+    match raw {
+        RawValue::Integer(text) | RawValue::Unsigned(text) => {
             let value = slow::integer(text, i64::MIN.into(), i64::MAX.into()).ok()?;
             i64::try_from(value).ok()
         }
-        Form::Time(text, epoch) => scaled(text, nanos_per(*epoch), unit),
-        Form::Text(text) => slow::instant(text, &TimestampFormat::Iso, unit).ok(),
+        RawValue::Time(text, epoch) => scaled(text, nanos_per(*epoch), unit),
+        RawValue::Text(text) => slow::instant(text, &TimestampFormat::Iso, unit).ok(),
         _ => None,
     }
 }
 
 /// The table of conversions.
-fn convert(form: &Form, ty: ColumnType) -> Option<Value> {
+fn convert(raw: &RawValue, ty: ColumnType) -> Option<Value> {
     let value = |text: &[u8]| slow::value(text, ty, Some(&TimestampFormat::Iso)).ok();
-    match (form, ty) {
+    match (raw, ty) {
         (
-            Form::Tag(text),
+            RawValue::Tag(text),
             ColumnType::Symbol | ColumnType::Varchar | ColumnType::Uuid | ColumnType::Ipv4,
         ) => value(text),
-        (Form::Text(text), ColumnType::Decimal { scale, .. }) => {
+        (RawValue::Text(text), ColumnType::Decimal { scale, .. }) => {
             let value = value(text)?;
             let trimmed: Vec<u8> =
                 text.iter().copied().filter(|byte| !matches!(byte, b' ' | b'\t')).collect();
             (places(&trimmed) <= i64::from(scale)).then_some(value)
         }
         (
-            Form::Text(text),
+            RawValue::Text(text),
             ColumnType::Varchar
             | ColumnType::Symbol
             | ColumnType::Uuid
@@ -602,46 +608,52 @@ fn convert(form: &Form, ty: ColumnType) -> Option<Value> {
             | ColumnType::Binary,
         ) => value(text),
         (
-            Form::Integer(text) | Form::Unsigned(text) | Form::Float(text),
+            RawValue::Integer(text) | RawValue::Unsigned(text) | RawValue::Float(text),
             ColumnType::Symbol | ColumnType::Varchar,
         ) => value(text),
-        (Form::Boolean(is), _) => boolean(*is, ty),
-        (Form::Integer(text) | Form::Unsigned(text), ColumnType::Decimal { .. }) => value(text),
-        (Form::Integer(text) | Form::Unsigned(text), ColumnType::Float32 | ColumnType::Float64) => {
+        (RawValue::Boolean(is), _) => boolean(*is, ty),
+        (RawValue::Integer(text) | RawValue::Unsigned(text), ColumnType::Decimal { .. }) => {
+            value(text)
+        }
+        (
+            RawValue::Integer(text) | RawValue::Unsigned(text),
+            ColumnType::Float32 | ColumnType::Float64,
+        ) => {
             let whole = slow::decimal(text, 38, 0).ok()?;
             let Value::Float(value) = value(text)? else { return None };
             #[expect(clippy::cast_possible_truncation, reason = "what is compared")]
             let is_exact = value as i128 == whole;
             is_exact.then_some(Value::Float(value))
         }
-        (Form::Integer(_) | Form::Unsigned(_), ColumnType::Timestamp(unit)) => {
-            instant(form, unit).map(|instant| Value::Integer(instant.into()))
+        (RawValue::Integer(_) | RawValue::Unsigned(_), ColumnType::Timestamp(unit)) => {
+            instant(raw, unit).map(|instant| Value::Integer(instant.into()))
         }
-        (Form::Integer(text) | Form::Unsigned(text), _) if ty.is_integer() => value(text),
-        (Form::Float(text) | Form::Decimal(text), ColumnType::Float32 | ColumnType::Float64) => {
-            value(text)
-        }
-        (Form::Float(text), ColumnType::Decimal { .. }) if !is_special(text) => value(text),
-        (Form::Decimal(text), ColumnType::Decimal { scale, .. }) => {
+        (RawValue::Integer(text) | RawValue::Unsigned(text), _) if ty.is_integer() => value(text),
+        (
+            RawValue::Float(text) | RawValue::Decimal(text),
+            ColumnType::Float32 | ColumnType::Float64,
+        ) => value(text),
+        (RawValue::Float(text), ColumnType::Decimal { .. }) if !is_special(text) => value(text),
+        (RawValue::Decimal(text), ColumnType::Decimal { scale, .. }) => {
             (places(text) <= i64::from(scale)).then(|| value(text))?
         }
-        (Form::Float(text), _) if ty.is_integer() && !is_special(text) => {
+        (RawValue::Float(text), _) if ty.is_integer() && !is_special(text) => {
             if 0 < places(text) {
                 return None;
             }
             let whole = slow::decimal(text, 38, 0).ok()?.to_string();
             value(whole.as_bytes())
         }
-        (Form::Time(_, _), ColumnType::Timestamp(unit)) => {
-            instant(form, unit).map(|instant| Value::Integer(instant.into()))
+        (RawValue::Time(_, _), ColumnType::Timestamp(unit)) => {
+            instant(raw, unit).map(|instant| Value::Integer(instant.into()))
         }
-        (Form::Time(text, epoch), ColumnType::Date) => {
+        (RawValue::Time(text, epoch), ColumnType::Date) => {
             let count = slow::integer(text, -(10_i128.pow(28)), 10_i128.pow(28)).ok()?;
             let days = (count * nanos_per(*epoch)).div_euclid(86_400 * 1_000_000_000);
             i32::try_from(days).ok().map(|days| Value::Integer(days.into()))
         }
-        (Form::Time(text, _), ColumnType::Int64) => value(text),
-        (Form::Hex(digits), ColumnType::Binary) => {
+        (RawValue::Time(text, _), ColumnType::Int64) => value(text),
+        (RawValue::Hex(digits), ColumnType::Binary) => {
             let zero = if digits.len() % 2 == 0 { "" } else { "0" };
             let digits = str::from_utf8(digits).unwrap();
             value(format!("\\x{zero}{digits}").as_bytes())

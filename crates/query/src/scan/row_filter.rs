@@ -11,8 +11,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use datafusion::common::Result;
 use tidegate_filter::{
-    Adapt, ConjunctStatistics, Context, Expr as Condition, Filter, FrameFilter, JitCache, Level,
-    LowerCache, Request, Result as Filtered, Selection, SymbolText,
+    AdaptiveOrder, ConjunctStatistics, Context, Expr as Condition, Filter, FrameFilter, JitCache,
+    LowerCache, Request, Result as Filtered, Selection, SimdLevel, SymbolText,
 };
 use tidegate_model::{Column, ColumnType, SegmentId, SymbolId};
 use tidegate_storage::{SegmentRun, Snapshot, SymbolTable};
@@ -25,7 +25,7 @@ use crate::error::Error;
 static COMPILED: LazyLock<JitCache> = LazyLock::new(JitCache::new);
 
 /// The instruction set of this machine.
-static LEVEL: LazyLock<Level> = LazyLock::new(Level::detect);
+static LEVEL: LazyLock<SimdLevel> = LazyLock::new(SimdLevel::detect);
 
 /// Conditions over some columns of a table.
 #[derive(Debug)]
@@ -34,24 +34,24 @@ pub(crate) struct RowFilter {
     columns: Vec<Column>,
     symbols: ColumnSymbols,
     caches: Mutex<HashMap<SegmentId, Arc<LowerCache>>>,
-    learned: Mutex<Learned>,
+    history: Mutex<FilterHistory>,
 }
 
 /// Statistics of the evaluation.
 #[derive(Debug, Default)]
-struct Learned {
+struct FilterHistory {
     /// The state of the latest worker, without counts.
-    adapt: Adapt,
+    adaptive: AdaptiveOrder,
     /// The counts of all workers, one for each condition.
     counted: Vec<ConjunctStatistics>,
 }
 
-impl Learned {
-    fn note(&mut self, mut adapt: Adapt) {
-        let counted = adapt.take_statistics();
+impl FilterHistory {
+    fn record(&mut self, mut adaptive: AdaptiveOrder) {
+        let counted = adaptive.take_statistics();
         self.counted.resize(self.counted.len().max(counted.len()), ConjunctStatistics::default());
         self.counted.iter_mut().zip(&counted).for_each(|(sum, counted)| sum.merge(counted));
-        self.adapt = adapt;
+        self.adaptive = adaptive;
     }
 }
 
@@ -94,7 +94,7 @@ impl RowFilter {
             symbols: ColumnSymbols(symbols.collect()),
             columns,
             caches: Mutex::default(),
-            learned: Mutex::default(),
+            history: Mutex::default(),
         })
     }
 
@@ -107,7 +107,7 @@ impl RowFilter {
     /// Returns the number of rows for which the conditions hold. `live` are the rows of the page
     /// frame that are not deleted, a bit each; `None` if all are there.
     pub(crate) fn count(&self, asked: &Asked<'_>, live: Option<&[u64]>) -> Result<usize> {
-        self.run(asked, live, |filter, request, adapt| filter.count(request, adapt))
+        self.run(asked, live, |filter, request, adaptive| filter.count(request, adaptive))
     }
 
     /// Selects the rows for which the conditions hold, and returns their number.
@@ -117,14 +117,16 @@ impl RowFilter {
         live: Option<&[u64]>,
         selection: &mut Selection,
     ) -> Result<usize> {
-        self.run(asked, live, |filter, request, adapt| filter.evaluate(request, adapt, selection))
+        self.run(asked, live, |filter, request, adaptive| {
+            filter.evaluate(request, adaptive, selection)
+        })
     }
 
     /// Returns the statistics of zones so far, of all conditions together.
     pub(crate) fn statistics(&self) -> ConjunctStatistics {
-        let learned = self.learned();
+        let history = self.history();
         let mut sum = ConjunctStatistics::default();
-        learned.counted.iter().for_each(|counted| sum.merge(counted));
+        history.counted.iter().for_each(|counted| sum.merge(counted));
         sum
     }
 
@@ -132,7 +134,7 @@ impl RowFilter {
         &self,
         asked: &Asked<'_>,
         live: Option<&[u64]>,
-        run: impl FnOnce(&FrameFilter<'_>, &Request<'_>, &mut Adapt) -> Filtered<usize>,
+        run: impl FnOnce(&FrameFilter<'_>, &Request<'_>, &mut AdaptiveOrder) -> Filtered<usize>,
     ) -> Result<usize> {
         let reader = asked.segment.reader().map_err(Error::Storage)?;
         let frame = reader.frame(asked.frame, &self.columns).map_err(Error::Storage)?;
@@ -144,21 +146,21 @@ impl RowFilter {
             first: asked.rows.start,
             end: asked.rows.end,
             live,
-            stop: &|| asked.stop.is_some_and(|stop| stop.reason().is_some()),
+            is_cancelled: &|| asked.stop.is_some_and(|stop| stop.reason().is_some()),
         };
-        let mut adapt = self.learned().adapt.clone();
-        let count = run(&filter, &request, &mut adapt);
-        let mut learned = self.learned();
-        learned.note(adapt);
-        drop(learned);
+        let mut adaptive = self.history().adaptive.clone();
+        let count = run(&filter, &request, &mut adaptive);
+        let mut history = self.history();
+        history.record(adaptive);
+        drop(history);
         count.map_err(|error| match asked.stop.and_then(Stop::reason) {
             Some(reason) => Error::from(reason).into(),
             None => Error::Filter(error).into(),
         })
     }
 
-    fn learned(&self) -> MutexGuard<'_, Learned> {
-        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
+    fn history(&self) -> MutexGuard<'_, FilterHistory> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn cache(&self, segment: SegmentId) -> Arc<LowerCache> {

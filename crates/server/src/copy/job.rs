@@ -237,7 +237,7 @@ pub(super) fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Setup => "setup",
         Phase::Read => "partition_import",
-        Phase::Seal => "sort_merge",
+        Phase::Build => "sort_merge",
         Phase::Commit | Phase::Done => "attach_partitions",
     }
 }

@@ -184,8 +184,8 @@ impl CopyLog {
 fn following(phase: Phase) -> Option<Phase> {
     match phase {
         Phase::Setup => Some(Phase::Read),
-        Phase::Read => Some(Phase::Seal),
-        Phase::Seal => Some(Phase::Commit),
+        Phase::Read => Some(Phase::Build),
+        Phase::Build => Some(Phase::Commit),
         Phase::Commit => Some(Phase::Done),
         Phase::Done => None,
     }

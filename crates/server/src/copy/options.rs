@@ -25,7 +25,7 @@ pub(super) fn of_statement(
     let mut options = defaults(inner, &import.table.text, (source, rejects))?;
     options.format = match said.format {
         Some(CopyFormat::Csv) => FileFormat::Csv,
-        Some(CopyFormat::Text) => FileFormat::Backslashed,
+        Some(CopyFormat::Text) => FileFormat::PgText,
         Some(CopyFormat::Parquet) => FileFormat::Parquet,
         None => FileFormat::Auto,
         Some(CopyFormat::Jsonl | CopyFormat::Arrow | CopyFormat::Binary) => {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_ingest::line::{Fault, LineParser, OnBadLine, Precision};
+use tidegate_ingest::line::{LineParser, OnBadLine, ParseError, Precision};
 use tidegate_model::ByteCount;
 use tidegate_platform::{Class, sentence};
 use tidegate_query::Deed;
@@ -65,7 +65,7 @@ struct Refusal {
     line: Option<u64>,
     /// The kind of the error in metrics.
     kind: &'static str,
-    fault: Option<Box<Fault>>,
+    parse_error: Option<Box<ParseError>>,
 }
 
 enum Stopped {
@@ -88,16 +88,16 @@ impl Refusal {
             500 => "internal",
             _ => "request",
         };
-        Refusal { status, code, message: message.into(), line: None, kind, fault: None }
+        Refusal { status, code, message: message.into(), line: None, kind, parse_error: None }
     }
 
-    fn of_fault(fault: Box<Fault>) -> Refusal {
-        let is_long = fault.reason.is_too_large();
+    fn of_parse_error(parse_error: Box<ParseError>) -> Refusal {
+        let is_long = parse_error.reason.is_too_large();
         let (status, code) = if is_long { (413, "request too large") } else { (400, "invalid") };
-        let mut refusal = Refusal::new(status, code, fault.to_string());
-        refusal.line = Some(fault.line);
-        refusal.kind = fault.reason.kind();
-        refusal.fault = Some(fault);
+        let mut refusal = Refusal::new(status, code, parse_error.to_string());
+        refusal.line = Some(parse_error.line);
+        refusal.kind = parse_error.reason.kind();
+        refusal.parse_error = Some(parse_error);
         refusal
     }
 
@@ -200,12 +200,14 @@ fn note(exchange: &mut Exchange<'_>, refusal: &Refusal, error_id: &str) {
     shared.metrics.rejected(Transport::Http, (refusal.kind, 1));
     let message = shortened(&refusal.message, MESSAGE_BYTES);
     shared.log.warn_limited("ilp", format_args!("{peer}: {error_id}: {message}"));
-    let (Some(fault), Ok(services)) = (&refusal.fault, shared.services()) else { return };
+    let (Some(parse_error), Ok(services)) = (&refusal.parse_error, shared.services()) else {
+        return;
+    };
     if !exchange.reject_limit.allows(Instant::now()) {
         return;
     }
     let now = shared.clock.now_micros();
-    let mut row = RejectRow::of_fault(fault, (Transport::Http, &peer.to_string()), now);
+    let mut row = RejectRow::of_parse_error(parse_error, (Transport::Http, &peer.to_string()), now);
     row.error_id = Some(error_id.to_owned());
     services.ingest.rejects.keep(row);
 }
@@ -348,7 +350,7 @@ async fn take_lines(
         looked: 0,
         start: Instant::now(),
         rejected: 0,
-        faults: Vec::new(),
+        parse_errors: Vec::new(),
         kinds: BTreeMap::new(),
     };
     let read = reading.read(exchange, services, wanted).await;
@@ -400,20 +402,21 @@ fn outcome(
     reading: &mut Reading,
     committed: Committed,
 ) -> Answer {
-    let (faults, mut kinds) = (mem::take(&mut reading.faults), mem::take(&mut reading.kinds));
+    let (parse_errors, mut kinds) =
+        (mem::take(&mut reading.parse_errors), mem::take(&mut reading.kinds));
     let rejected = reading.rejected + committed.rejected;
     if rejected == 0 {
         return Answer::All;
     }
-    for fault in &committed.faults {
-        *kinds.entry(fault.reason.kind()).or_default() += 1;
+    for parse_error in &committed.parse_errors {
+        *kinds.entry(parse_error.reason.kind()).or_default() += 1;
     }
     for kind in kinds {
         exchange.shared.metrics.rejected(Transport::Http, kind);
     }
-    let faults = [faults, committed.faults].concat();
-    note_partial(exchange, services, &faults, rejected);
-    Answer::Partial(partial(committed.rows, rejected, &faults))
+    let parse_errors = [parse_errors, committed.parse_errors].concat();
+    note_partial(exchange, services, &parse_errors, rejected);
+    Answer::Partial(partial(committed.rows, rejected, &parse_errors))
 }
 
 /// A body that is parsed into rows.
@@ -429,7 +432,7 @@ struct Reading {
     /// The time of its beginning.
     start: Instant,
     rejected: u64,
-    faults: Vec<Fault>,
+    parse_errors: Vec<ParseError>,
     /// The number of bad lines of each kind.
     kinds: BTreeMap<&'static str, u64>,
 }
@@ -459,8 +462,8 @@ impl Reading {
         let clock = Arc::clone(&exchange.shared.clock);
         let mut host = Host::new(&services.database, clock.as_ref());
         let finished = self.parser.finish(&mut host);
-        self.take_faults();
-        Ok(finished.map_err(Refusal::of_fault)?)
+        self.take_errors();
+        Ok(finished.map_err(Refusal::of_parse_error)?)
     }
 
     async fn feed(
@@ -490,8 +493,8 @@ impl Reading {
             let mut host = Host::new(&services.database, exchange.shared.clock.as_ref());
             self.parser.feed(text, &mut host)
         };
-        self.take_faults();
-        fed.map_err(Refusal::of_fault)?;
+        self.take_errors();
+        fed.map_err(Refusal::of_parse_error)?;
         yield_now().await;
         if LOOK_BYTES <= self.bytes - self.looked {
             self.looked = self.bytes;
@@ -540,14 +543,14 @@ impl Reading {
         if is_ending || exchange.wire.is_closed() { Err(Stopped::Gone) } else { Ok(()) }
     }
 
-    fn take_faults(&mut self) {
-        let (faults, count) = self.parser.take_faults();
+    fn take_errors(&mut self) {
+        let (parse_errors, count) = self.parser.take_errors();
         self.rejected += count;
         for (kind, count) in self.parser.take_kinds() {
             *self.kinds.entry(kind).or_default() += count;
         }
-        let room = ERRORS_SHOWN.saturating_sub(self.faults.len());
-        self.faults.extend(faults.into_iter().take(room));
+        let room = ERRORS_SHOWN.saturating_sub(self.parse_errors.len());
+        self.parse_errors.extend(parse_errors.into_iter().take(room));
     }
 
     /// Commits all rows, even if the client has gone meanwhile.
@@ -589,7 +592,9 @@ impl Reading {
                 metrics.commit_times.record(exchange.shared.clock.monotonic_nanos() - start);
                 Ok(committed)
             }
-            Err(CommitError::Fault(fault)) => Err(Refusal::of_fault(fault).into()),
+            Err(CommitError::ParseError(parse_error)) => {
+                Err(Refusal::of_parse_error(parse_error).into())
+            }
             Err(CommitError::Storage { source, .. }) => {
                 metrics.commit_errors.add(1);
                 Err(Refusal::of_storage(&source).into())
@@ -604,28 +609,33 @@ fn too_large(max: usize) -> Refusal {
 }
 
 /// Logs and stores the lines that were skipped.
-fn note_partial(exchange: &mut Exchange<'_>, services: &Services, faults: &[Fault], rejected: u64) {
+fn note_partial(
+    exchange: &mut Exchange<'_>,
+    services: &Services,
+    parse_errors: &[ParseError],
+    rejected: u64,
+) {
     let (shared, peer) = (exchange.shared, exchange.peer);
     shared.log.warn_limited("ilp", format_args!("{peer}: {rejected} lines were left out"));
     let (now, peer) = (shared.clock.now_micros(), peer.to_string());
-    for fault in faults {
+    for parse_error in parse_errors {
         if exchange.reject_limit.allows(Instant::now()) {
-            let row = RejectRow::of_fault(fault, (Transport::Http, &peer), now);
+            let row = RejectRow::of_parse_error(parse_error, (Transport::Http, &peer), now);
             services.ingest.rejects.keep(row);
         }
     }
 }
 
 /// Makes the JSON of accepted and rejected lines.
-fn partial(accepted: u64, rejected: u64, faults: &[Fault]) -> String {
+fn partial(accepted: u64, rejected: u64, parse_errors: &[ParseError]) -> String {
     let mut text = format!(
         "{{\"code\":\"partial write\",\"accepted\":{accepted},\"rejected\":{rejected},\"errors\":["
     );
-    for (position, fault) in faults.iter().take(ERRORS_SHOWN).enumerate() {
+    for (position, parse_error) in parse_errors.iter().take(ERRORS_SHOWN).enumerate() {
         let comma = if position == 0 { "" } else { "," };
-        write!(text, "{comma}{{\"line\":{},\"message\":", fault.line)
+        write!(text, "{comma}{{\"line\":{},\"message\":", parse_error.line)
             .expect("a String takes everything");
-        push_string(shortened(&fault.reason.to_string(), MESSAGE_BYTES), &mut text);
+        push_string(shortened(&parse_error.reason.to_string(), MESSAGE_BYTES), &mut text);
         text.push('}');
     }
     text.push_str("]}");

@@ -8,7 +8,7 @@ use std::mem;
 use std::sync::Arc;
 
 use thiserror::Error;
-use tidegate_ingest::line::{Fault, LineOptions, OnBadLine, TableRows};
+use tidegate_ingest::line::{LineOptions, OnBadLine, ParseError, TableRows};
 use tidegate_model::PartitionUnit;
 use tidegate_platform::Class;
 use tidegate_storage::{
@@ -44,7 +44,7 @@ pub(crate) struct Committed {
     /// The number of committed rows.
     pub(crate) rows: u64,
     /// The first rows that no longer fitted.
-    pub(crate) faults: Vec<Fault>,
+    pub(crate) parse_errors: Vec<ParseError>,
     /// The number of rows that no longer fitted.
     pub(crate) rejected: u64,
     /// True if the rows had already been committed, with the key of their batch.
@@ -56,7 +56,7 @@ pub(crate) struct Committed {
 pub(crate) enum CommitError {
     /// A row no longer fits, and bad lines are not skipped.
     #[error("{0}")]
-    Fault(Box<Fault>),
+    ParseError(Box<ParseError>),
     #[error("{source}")]
     Storage { source: StorageError, rows: Vec<TableRows> },
 }
@@ -65,7 +65,7 @@ impl CommitError {
     /// Returns whether a retry with the same rows may succeed (CO2).
     pub(crate) fn can_pass(&self) -> bool {
         match self {
-            CommitError::Fault(_)
+            CommitError::ParseError(_)
             | CommitError::Storage { source: StorageError::InDoubt { .. }, .. } => false,
             CommitError::Storage { source, .. } => {
                 is_race(source) || source.class() == Class::Environment
@@ -159,10 +159,10 @@ fn convert(
     let mut converted = Vec::new();
     for rows in &all[meant.clone()] {
         let mut new = rows.convert(database.schema_of(&rows.table), options);
-        if options.on_bad_line == OnBadLine::Stop && !new.faults.is_empty() {
-            return Err(CommitError::Fault(Box::new(new.faults.swap_remove(0))));
+        if options.on_bad_line == OnBadLine::Stop && !new.errors.is_empty() {
+            return Err(CommitError::ParseError(Box::new(new.errors.swap_remove(0))));
         }
-        committed.faults.append(&mut new.faults);
+        committed.parse_errors.append(&mut new.errors);
         committed.rejected += new.rejected;
         converted.extend(new.rows);
     }

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_ingest::line::Fault;
+use tidegate_ingest::line::ParseError;
 use tidegate_model::Ttl;
 use tidegate_platform::sentence;
 use tidegate_storage::{Database, TableAppend};
@@ -49,17 +49,21 @@ pub(crate) struct RejectRow {
 }
 
 impl RejectRow {
-    pub(crate) fn of_fault(fault: &Fault, (transport, peer): (Transport, &str), ts: i64) -> Self {
-        let raw = String::from_utf8_lossy(&fault.raw);
+    pub(crate) fn of_parse_error(
+        parse_error: &ParseError,
+        (transport, peer): (Transport, &str),
+        ts: i64,
+    ) -> Self {
+        let raw = String::from_utf8_lossy(&parse_error.raw);
         let raw = super::shortened(raw.trim_end_matches(['\n', '\r']), RAW_BYTES).to_owned();
-        let reason = fault.reason.to_string();
+        let reason = parse_error.reason.to_string();
         RejectRow {
             ts,
             source: transport.name(),
             peer: peer.to_owned(),
-            table: fault.table.clone(),
-            line: Some(fault.line),
-            column: fault.column().map(str::to_owned),
+            table: parse_error.table.clone(),
+            line: Some(parse_error.line),
+            column: parse_error.column().map(str::to_owned),
             raw: Some(raw),
             reason: super::shortened(&reason, REASON_BYTES).to_owned(),
             error_id: None,

@@ -24,7 +24,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_ingest::line::{Fault, LineOptions, LineParser, OnBadLine as LineAction, TableRows};
+use tidegate_ingest::line::{
+    LineOptions, LineParser, OnBadLine as LineAction, ParseError, TableRows,
+};
 use tidegate_model::limits;
 use tidegate_platform::sentence;
 use tokio::net::TcpStream;
@@ -382,9 +384,9 @@ impl Connection {
         if has_line {
             self.line_start = self.line_start.or_else(|| Some(Instant::now()));
         }
-        self.note_faults();
-        fed.map_err(|fault| {
-            self.note_fault(&fault);
+        self.note_parse_errors();
+        fed.map_err(|parse_error| {
+            self.note_parse_error(&parse_error);
             End::BadLine
         })
     }
@@ -413,27 +415,27 @@ impl Connection {
         }
     }
 
-    fn note_faults(&mut self) {
+    fn note_parse_errors(&mut self) {
         let Some(parser) = &mut self.parser else { return };
-        let (faults, count) = parser.take_faults();
+        let (parse_errors, count) = parser.take_errors();
         for kind in parser.take_kinds() {
             self.metrics().lines.add(kind.1);
             self.shared.metrics.rejected(Transport::Tcp, kind);
         }
-        for fault in &faults {
-            self.note_fault(fault);
+        for parse_error in &parse_errors {
+            self.note_parse_error(parse_error);
         }
-        self.connected.rejected_more(count.saturating_sub(faults.len() as u64));
+        self.connected.rejected_more(count.saturating_sub(parse_errors.len() as u64));
     }
 
     /// Logs and stores a bad line.
-    fn note_fault(&mut self, fault: &Fault) {
-        self.connected.rejected(fault.to_string());
+    fn note_parse_error(&mut self, parse_error: &ParseError) {
+        self.connected.rejected(parse_error.to_string());
         let peer = &self.peer;
-        self.shared.log.warn_limited("ilp", format_args!("{peer}: {fault}"));
+        self.shared.log.warn_limited("ilp", format_args!("{peer}: {parse_error}"));
         if self.limit.allows(Instant::now()) {
             let now = self.shared.clock.now_micros();
-            let row = RejectRow::of_fault(fault, (Transport::Tcp, peer), now);
+            let row = RejectRow::of_parse_error(parse_error, (Transport::Tcp, peer), now);
             self.services.ingest.rejects.keep(row);
         }
     }
@@ -465,11 +467,11 @@ impl Connection {
             Ok(Outcome::Committed(committed)) => {
                 self.connected.committed(committed.rows);
                 self.connected.lost(committed.rejected, None);
-                for fault in &committed.faults {
-                    self.shared.metrics.rejected(Transport::Tcp, (fault.reason.kind(), 1));
-                    self.note_fault(fault);
+                for parse_error in &committed.parse_errors {
+                    self.shared.metrics.rejected(Transport::Tcp, (parse_error.reason.kind(), 1));
+                    self.note_parse_error(parse_error);
                 }
-                let known = committed.faults.len() as u64;
+                let known = committed.parse_errors.len() as u64;
                 self.connected.rejected_more(committed.rejected.saturating_sub(known));
                 Ok(())
             }
@@ -533,9 +535,9 @@ impl Connection {
             let rows = parser.rows().saturating_sub(before);
             self.metrics().lines.add(rows as u64);
             self.connected.taken(rows as u64);
-            self.note_faults();
-            if let Err(fault) = finished {
-                self.note_fault(&fault);
+            self.note_parse_errors();
+            if let Err(parse_error) = finished {
+                self.note_parse_error(&parse_error);
             }
         }
         self.wait_for_commit().await.inspect_err(|_| self.lose_rest())?;
@@ -590,7 +592,7 @@ async fn commit_with_patience(
         shared.log.warn_limited("ilp", format_args!("commit failed, again in {again} ms: {why}"));
         rows = match error {
             CommitError::Storage { rows, .. } => rows,
-            error @ CommitError::Fault(_) => return Outcome::Failed { error, rows: count },
+            error @ CommitError::ParseError(_) => return Outcome::Failed { error, rows: count },
         };
         sleep(wait).await;
         wait = (wait * 2).min(RETRY_LAST);

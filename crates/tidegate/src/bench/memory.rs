@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::thread;
 
-use tidegate_filter::{Level, roofline};
+use tidegate_filter::{SimdLevel, roofline};
 use tidegate_ingest::index::{Before, FieldIndex, Kernel, QuoteState, Start, Structure};
 
 use super::{Bench, ROUNDS};
@@ -40,7 +40,7 @@ fn sums(bench: &mut Bench<'_>, bytes: usize) -> Result<()> {
 }
 
 fn counts(bench: &mut Bench<'_>, bytes: &[u8]) -> Result<()> {
-    let level = Level::detect();
+    let level = SimdLevel::detect();
     both(bench, "count of 1-byte codes in a range", |bench, name, threads| {
         bench.measure(name, (threads, ROUNDS), || {
             on_parts(bytes, threads, |part| roofline::count_u8(level, part, 100, 200));

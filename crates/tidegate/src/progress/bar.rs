@@ -48,11 +48,11 @@ pub(super) fn line(moment: &Moment, columns: usize) -> String {
 fn parts(moment: &Moment) -> Vec<Part> {
     let sample = &moment.sample;
     let amount = match sample.bytes_total {
-        _ if sample.phase == Phase::Seal => format!("{} rows", count(sample.rows_sealed)),
+        _ if sample.phase == Phase::Build => format!("{} rows", count(sample.rows_written)),
         Some(total) => format!("{} / {}", bytes(sample.bytes_read), bytes(total)),
         None => bytes(sample.bytes_read),
     };
-    let is_moving = matches!(sample.phase, Phase::Read | Phase::Seal);
+    let is_moving = matches!(sample.phase, Phase::Read | Phase::Build);
     let rows_rate = format!("{} rows/s", count(moment.rows_per_second));
     let bytes_rate = format!("{}/s", bytes(moment.bytes_per_second));
     let eta = moment.eta_seconds.map(|seconds| format!("ETA {}", duration(seconds)));
@@ -96,7 +96,7 @@ mod tests {
             bytes_read: 672_000_000,
             bytes_total: Some(1_490_000_000),
             rows_read: 900_000,
-            rows_sealed: 0,
+            rows_written: 0,
             rows_rejected: 3,
             memory_bytes: 812_000_000,
             spilled_bytes: 0,

@@ -27,7 +27,7 @@ impl Rates {
             // The rate of one phase does not apply to the next.
             self.phase = Some(sample.phase);
             self.phase_start_ms = self.at_ms;
-            self.rows = if sample.phase == Phase::Seal { 0 } else { self.rows };
+            self.rows = if sample.phase == Phase::Build { 0 } else { self.rows };
         }
         let span_ms = at_ms.saturating_sub(self.at_ms) as f64;
         if span_ms > 0.0 {
@@ -59,8 +59,8 @@ impl Rates {
             Phase::Read => {
                 (sample.bytes_total?.saturating_sub(sample.bytes_read), self.bytes_per_ms)
             }
-            Phase::Seal => {
-                (rows_total(sample).saturating_sub(sample.rows_sealed), self.rows_per_ms)
+            Phase::Build => {
+                (rows_total(sample).saturating_sub(sample.rows_written), self.rows_per_ms)
             }
             _ => return None,
         };
@@ -72,7 +72,7 @@ impl Rates {
 pub(super) fn fraction(sample: &ProgressSample) -> Option<f64> {
     let (done, total) = match sample.phase {
         Phase::Read => (sample.bytes_read, sample.bytes_total?),
-        Phase::Seal => (sample.rows_sealed, rows_total(sample)),
+        Phase::Build => (sample.rows_written, rows_total(sample)),
         Phase::Commit | Phase::Done => (1, 1),
         _ => return None,
     };
@@ -80,7 +80,7 @@ pub(super) fn fraction(sample: &ProgressSample) -> Option<f64> {
 }
 
 fn rows_done(sample: &ProgressSample) -> u64 {
-    if sample.phase == Phase::Seal { sample.rows_sealed } else { sample.rows_read }
+    if sample.phase == Phase::Build { sample.rows_written } else { sample.rows_read }
 }
 
 fn rows_total(sample: &ProgressSample) -> u64 {
@@ -102,7 +102,7 @@ mod tests {
             bytes_read,
             bytes_total: Some(10_000_000),
             rows_read,
-            rows_sealed: 0,
+            rows_written: 0,
             rows_rejected: 0,
             memory_bytes: 0,
             spilled_bytes: 0,
@@ -134,8 +134,8 @@ mod tests {
         rates.add(1_000, &sample(Phase::Read, 1_000, 1));
         let piped = ProgressSample { bytes_total: None, ..sample(Phase::Read, 1_000, 1) };
         assert_eq!((rates.eta_seconds(&piped), fraction(&piped)), (None, None));
-        rates.add(1_200, &sample(Phase::Seal, 1_000, 1));
-        assert_eq!(rates.eta_seconds(&sample(Phase::Seal, 1_000, 1)), None);
-        assert_eq!(fraction(&sample(Phase::Seal, 1_000, 0)), None, "no rows, no fraction");
+        rates.add(1_200, &sample(Phase::Build, 1_000, 1));
+        assert_eq!(rates.eta_seconds(&sample(Phase::Build, 1_000, 1)), None);
+        assert_eq!(fraction(&sample(Phase::Build, 1_000, 0)), None, "no rows, no fraction");
     }
 }

@@ -118,7 +118,7 @@ fn progress_is_json_where_there_is_no_terminal() {
     let summary = run.succeeds();
     let last = stderr.lines().last().expect("a last line");
     assert!(last.starts_with(r#"{"status":"done","phase":"done","elapsed_ms":"#), "{stderr}");
-    assert!(last.contains(r#""rows_read":1,"rows_sealed":1,"rows_rejected":0"#), "{stderr}");
+    assert!(last.contains(r#""rows_read":1,"rows_written":1,"rows_rejected":0"#), "{stderr}");
     assert!(stderr.lines().all(|line| line.starts_with('{') && line.ends_with('}')), "{stderr}");
     for line in ["1 row imported into t\n", "partitions     1\n", "segments       1\n", "\nio  "] {
         assert!(summary.contains(line), "{line}: {summary}");

@@ -89,7 +89,7 @@ fn small_texts_become_the_rows_of_the_plain_reader() {
 }
 
 #[test]
-fn texts_of_several_pieces_become_the_rows_of_the_plain_reader() {
+fn texts_of_several_chunks_become_the_rows_of_the_plain_reader() {
     let spec = TextSpec { rows: 9_000, files: 1, bad_percent: 2, long_bytes: 0 };
     check_seeds(100..104, &spec, 2);
     let spec = TextSpec { rows: 1_500, files: 4, bad_percent: 5, long_bytes: 0 };
@@ -97,7 +97,7 @@ fn texts_of_several_pieces_become_the_rows_of_the_plain_reader() {
 }
 
 #[test]
-fn records_longer_than_a_piece_are_put_together() {
+fn records_longer_than_a_chunk_are_put_together() {
     for long_bytes in [300 << 10, 1 << 20] {
         let spec = TextSpec { rows: 60, files: 2, bad_percent: 5, long_bytes };
         check_seeds(200..204, &spec, 1);
@@ -110,7 +110,7 @@ fn every_route_leads_to_the_same_table() {
     let mut random = Random::new(300);
     let text = RandomText::new(&mut random, &spec);
     let expected = text.expected();
-    assert!(text.bytes() > 300_000, "{} bytes are several pieces", text.bytes());
+    assert!(text.bytes() > 300_000, "{} bytes are several chunks", text.bytes());
     for route in Route::all() {
         route.check(&text, &expected, "seed 300");
     }

@@ -51,7 +51,7 @@ fn check_error(files: &[&str], columns: usize, change: impl Fn(&mut ImportOption
 // header of the first part had another order: latitudes and longitudes were exchanged without a
 // note.
 #[test]
-fn a_piece_without_a_header_has_the_columns_of_the_header_before_it() {
+fn a_file_without_a_header_has_the_columns_of_the_header_before_it() {
     check(
         &["lon,lat\n1.5,50\n2.5,51\n", "3.5,52\n4.5,53\n"],
         2,
@@ -73,7 +73,7 @@ fn a_piece_without_a_header_has_the_columns_of_the_header_before_it() {
 }
 
 #[test]
-fn a_piece_that_cannot_have_the_columns_of_the_header_fails_the_import() {
+fn a_file_that_cannot_have_the_columns_of_the_header_fails_the_import() {
     let wanted = "/b.csv has no header and 1 columns, and the header of /a.csv has 2";
     check_error(&["lon,lat\n1.5,50\n2.5,51\n", "3.5\n4.5\n"], 2, |_| {}, wanted);
     let wanted = "/a.csv has no header, and that of /b.csv behind it has the columns in another";

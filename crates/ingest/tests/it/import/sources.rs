@@ -62,7 +62,7 @@ fn null_alone_in_a_record_of_copy_text_is_a_row() {
         let world = world();
         let path = world.put("rows", text.as_bytes());
         let mut options = world.options(&schema, &[path]);
-        (options.format, options.dialect.delimiter) = (FileFormat::Backslashed, None);
+        (options.format, options.dialect.delimiter) = (FileFormat::PgText, None);
         let summary = world.import(&options).unwrap();
         assert_eq!((summary.rows_imported, summary.rows_rejected), (rows, 0));
         let found = world.rows().iter().filter(|row| row[0] == Value::Null).count();

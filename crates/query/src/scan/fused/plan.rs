@@ -10,7 +10,7 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column as ColumnExpr, Literal};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
-use tidegate_filter::aggregate::{Accumulator, Fold};
+use tidegate_filter::aggregate::{Accumulator, AggregateKind};
 use tidegate_model::types::Physical;
 use tidegate_model::{Column, ColumnType};
 
@@ -38,7 +38,7 @@ pub(super) struct FusedPlan {
     /// The states in the output, behind the keys.
     pub(super) states: Vec<State>,
     /// The folds of all `reads` together.
-    pub(super) folds: Vec<Fold>,
+    pub(super) folds: Vec<AggregateKind>,
     pub(super) slots: usize,
     pub(super) schema: SchemaRef,
     /// The aggregates as text, for EXPLAIN.
@@ -148,12 +148,12 @@ impl FusedPlan {
     }
 }
 
-fn slot_bytes(folds: &[Fold]) -> usize {
-    folds.iter().fold(8, |bytes, fold| bytes + Accumulator::slot_bytes(*fold))
+fn slot_bytes(folds: &[AggregateKind]) -> usize {
+    folds.iter().fold(8, |bytes, fold| bytes + Accumulator::group_bytes(*fold))
 }
 
 /// Returns true if the slots are few enough (FA3), and pay off for this number of rows.
-fn is_worth(slots: usize, folds: &[Fold], source: &ScanSource) -> bool {
+fn is_worth(slots: usize, folds: &[AggregateKind], source: &ScanSource) -> bool {
     let rows = usize::try_from(source.selected.counts.rows).unwrap_or(usize::MAX);
     let bytes = slots.checked_mul(slot_bytes(folds));
     bytes.is_some_and(|bytes| bytes <= SLOT_BYTES_MAX)
@@ -165,7 +165,7 @@ struct Builder<'a> {
     source: &'a ScanSource,
     columns: Vec<Column>,
     reads: Vec<Read>,
-    folds: Vec<Fold>,
+    folds: Vec<AggregateKind>,
 }
 
 impl Builder<'_> {
@@ -179,7 +179,7 @@ impl Builder<'_> {
         })
     }
 
-    fn fold(&mut self, column: usize, how: How, fold: Fold) -> usize {
+    fn fold(&mut self, column: usize, how: How, fold: AggregateKind) -> usize {
         let number = self.folds.len();
         self.folds.push(fold);
         match self.reads.iter_mut().find(|read| read.column == column && read.how == how) {
@@ -205,7 +205,7 @@ impl Builder<'_> {
         let result = aggregate.field().data_type().clone();
         let physical = ty.physical();
         match name {
-            "count" => Some(State::Count(self.fold(column, How::Nulls, Fold::Count))),
+            "count" => Some(State::Count(self.fold(column, How::Nulls, AggregateKind::Count))),
             "sum" => {
                 let (how, fold) = summed(physical, cast.as_ref(), &result)?;
                 Some(State::Sum(self.fold(column, how, fold)))
@@ -215,7 +215,7 @@ impl Builder<'_> {
                 Some(State::Mean(self.fold(column, how, fold)))
             }
             "min" | "max" if cast.is_none() && is_ordered(ty) => {
-                let fold = if name == "min" { Fold::Min } else { Fold::Max };
+                let fold = if name == "min" { AggregateKind::Min } else { AggregateKind::Max };
                 Some(State::Ordered(self.fold(column, How::Ordered, fold), ty))
             }
             "first_value" | "last_value" if cast.is_none() && is_ordered(ty) => {
@@ -226,9 +226,9 @@ impl Builder<'_> {
                 }
                 let ignores_nulls = aggregate.ignore_nulls();
                 let fold = if name == "first_value" {
-                    Fold::First { ignores_nulls }
+                    AggregateKind::First { ignores_nulls }
                 } else {
-                    Fold::Last { ignores_nulls }
+                    AggregateKind::Last { ignores_nulls }
                 };
                 Some(State::Positioned(self.fold(column, How::Ordered, fold), ty))
             }
@@ -248,7 +248,11 @@ fn column_of(expr: &Arc<dyn PhysicalExpr>) -> Option<(usize, Option<DataType>)> 
 }
 
 /// Returns the way to sum numbers to this type, if no value changes by it.
-fn summed(physical: Physical, cast: Option<&DataType>, to: &DataType) -> Option<(How, Fold)> {
+fn summed(
+    physical: Physical,
+    cast: Option<&DataType>,
+    to: &DataType,
+) -> Option<(How, AggregateKind)> {
     let is_float = matches!(physical, Physical::Float32 | Physical::Float64);
     let is_integer = matches!(physical, Physical::Signed(_) | Physical::Unsigned(_));
     let fits = match (physical, cast) {
@@ -259,10 +263,10 @@ fn summed(physical: Physical, cast: Option<&DataType>, to: &DataType) -> Option<
     };
     match to {
         DataType::Float64 if fits && (is_float || cast.is_some()) => {
-            Some((How::Floats, Fold::SumFloats))
+            Some((How::Floats, AggregateKind::SumFloats))
         }
         DataType::Int64 | DataType::UInt64 if fits && is_integer => {
-            Some((How::Integers, Fold::SumIntegers))
+            Some((How::Integers, AggregateKind::SumIntegers))
         }
         _ => None,
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::common::Result;
 use tidegate_filter::aggregate::{
-    Accumulator, Batch, Fold, Slots, Values, ZoneRows, ZoneValues, count_rows,
+    Accumulator, AggregateKind, Batch, GroupIndices, Values, ZoneRows, ZoneValues, count_rows,
 };
 use tidegate_filter::{NoSymbols, Selection};
 use tidegate_model::SegmentId;
@@ -144,11 +144,11 @@ impl<'p> Worker<'p> {
             }
             let one = slots(plan, &columns, segment, rows, scratch)?;
             let slots = match one {
-                Some(slot) => Slots::One(slot),
-                None => Slots::Each(&scratch.slots[..count]),
+                Some(slot) => GroupIndices::Same(slot),
+                None => GroupIndices::Each(&scratch.slots[..count]),
             };
             count_rows(&mut states.rows, slots, count);
-            let batch = Batch { slots, rows, position };
+            let batch = Batch { groups: slots, rows, position };
             for read in &plan.reads {
                 let whole = (count == all.len()).then_some(zone);
                 let zone = ReadZone { read, values: &columns[read.column], batch, whole };
@@ -224,14 +224,15 @@ fn fold_column(
     let ReadZone { read, values, batch, whole } = zone;
     let Memory { nulls, integers, floats } = memory;
     let ty = plan.columns[read.column].ty;
-    let is_bound = |&fold: &usize| matches!(plan.folds[fold], Fold::Min | Fold::Max);
-    if let (Slots::One(slot), &Some(zone), Physical::Signed(_)) =
-        (batch.slots, whole, ty.physical())
+    let is_bound =
+        |&fold: &usize| matches!(plan.folds[fold], AggregateKind::Min | AggregateKind::Max);
+    if let (GroupIndices::Same(slot), &Some(zone), Physical::Signed(_)) =
+        (batch.groups, whole, ty.physical())
         && read.folds.iter().all(is_bound)
         && let Some(Zone { has_value: true, min, max, .. }) = values.bounds(zone)
     {
         for &fold in &read.folds {
-            let bound = if plan.folds[fold] == Fold::Min { min } else { max };
+            let bound = if plan.folds[fold] == AggregateKind::Min { min } else { max };
             states.folds[fold].add_bound(slot, bound.cast_signed());
         }
         return Ok(());

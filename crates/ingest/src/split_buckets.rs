@@ -1,4 +1,4 @@
-//! Splits buckets that are too large, in a second pass over binary rows.
+//! Splits oversized buckets, in a second pass over binary rows.
 //!
 //! - RF1. Splitting moves rows and does not change them: every row keeps its input chunk and its
 //!   position in it, so the order of equal timestamps stays that of the input.
@@ -18,19 +18,19 @@ use tidegate_model::{PartitionUnit, TimeUnit};
 use tidegate_storage::segment::strings::TextForm;
 
 use crate::bucket::{
-    Bucket, BucketKey, BucketPlan, Buckets, PlanOptions, SORTED_ROW_BYTES, SpillFile, StoredSlab,
+    Bucket, BucketKey, BucketPlan, Buckets, PlanOptions, SORTED_ROW_BYTES, SpillFile, StoredBuffer,
 };
-use crate::distribute::{Distributor, order_key};
 use crate::error::{Error, Result};
 use crate::import::first_error;
 use crate::layout::{ColumnLayout, RowLayout};
-use crate::packed::{PackedSlab, SlotCode};
+use crate::packed::{PackedBuffer, SlotCode};
+use crate::parsed_batch::{Cell, PARSED_BATCH_ROWS, ParsedBatch, Place, Values};
 use crate::progress::Progress;
-use crate::strip::{Cell, Place, STRIP_ROWS, Strip, Values};
+use crate::scatter::{Scatterer, order_key};
 
 /// The state that splitting needs.
 #[derive(Debug)]
-pub(crate) struct RefineJob<'a> {
+pub(crate) struct SplitBucketsJob<'a> {
     pub(crate) buckets: &'a Buckets,
     pub(crate) spill: &'a SpillFile,
     pub(crate) spill_from: u64,
@@ -38,7 +38,7 @@ pub(crate) struct RefineJob<'a> {
     pub(crate) rows_max: u64,
     /// The memory above which a bucket is split, down to single records.
     pub(crate) bytes_max: u64,
-    /// A lock for unpacking slabs with much text, one at a time.
+    /// A lock for unpacking column buffers with much text, one at a time.
     pub(crate) large: Mutex<()>,
     pub(crate) large_from: usize,
     pub(crate) partition_by: PartitionUnit,
@@ -48,8 +48,8 @@ pub(crate) struct RefineJob<'a> {
 }
 
 /// All buckets in the order of time, the large ones split.
-pub(crate) fn refine(job: &RefineJob<'_>) -> Result<Vec<Bucket>> {
-    let mut refined = Vec::with_capacity(job.buckets.count());
+pub(crate) fn split_oversized(job: &SplitBucketsJob<'_>) -> Result<Vec<Bucket>> {
+    let mut split = Vec::with_capacity(job.buckets.count());
     for number in 0..job.buckets.count() {
         // The buckets that are still to be checked, the next one last.
         let mut open = vec![job.buckets.take(number)];
@@ -58,16 +58,16 @@ pub(crate) fn refine(job: &RefineJob<'_>) -> Result<Vec<Bucket>> {
             let cost = bucket.cost(&job.buckets.layout);
             let is_large = cost > job.bytes_max.max(bucket.longest + job.bytes_max / 4);
             if !is_large && bucket.rows <= job.rows_max {
-                refined.push(bucket);
+                split.push(bucket);
                 continue;
             }
-            match split(job, bucket, is_large)? {
-                Split::Whole(bucket) => refined.push(bucket),
+            match split_bucket(job, bucket, is_large)? {
+                Split::Whole(bucket) => split.push(bucket),
                 Split::Parts(parts) => open.extend(parts.into_iter().rev()),
             }
         }
     }
-    Ok(refined)
+    Ok(split)
 }
 
 enum Split {
@@ -76,22 +76,24 @@ enum Split {
     Parts(Vec<Bucket>),
 }
 
-fn split(job: &RefineJob<'_>, bucket: Bucket, is_large: bool) -> Result<Split> {
+fn split_bucket(job: &SplitBucketsJob<'_>, bucket: Bucket, is_large: bool) -> Result<Split> {
     let Some((key, plan)) = plan(job, &bucket, is_large)? else {
         return Ok(Split::Whole(bucket));
     };
     let parts = Arc::new(job.buckets.like(plan, key));
-    // The rows of a chunk are in slabs of one worker, so slabs of different workers can be moved in
-    // parallel.
-    let mut by_worker: BTreeMap<u32, Vec<StoredSlab>> = BTreeMap::new();
-    for slab in bucket.slabs {
-        by_worker.entry(slab.worker()).or_default().push(slab);
+    // The rows of a chunk are in buffers of one worker, so buffers of different workers can be
+    // moved in parallel.
+    let mut by_worker: BTreeMap<u32, Vec<StoredBuffer>> = BTreeMap::new();
+    for buffer in bucket.buffers {
+        by_worker.entry(buffer.worker()).or_default().push(buffer);
     }
     let outcomes = std::thread::scope(|scope| {
         let parts = &parts;
         let threads: Vec<_> = by_worker
             .into_iter()
-            .map(|(worker, slabs)| scope.spawn(move || redistribute(job, parts, worker, slabs)))
+            .map(|(worker, buffers)| {
+                scope.spawn(move || scatter_again(job, parts, worker, buffers))
+            })
             .collect();
         threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
     });
@@ -102,7 +104,7 @@ fn split(job: &RefineJob<'_>, bucket: Bucket, is_large: bool) -> Result<Split> {
 
 /// The key and the plan by which a bucket is split; `None` if it cannot be split.
 fn plan(
-    job: &RefineJob<'_>,
+    job: &SplitBucketsJob<'_>,
     bucket: &Bucket,
     is_large: bool,
 ) -> Result<Option<(BucketKey, BucketPlan)>> {
@@ -142,19 +144,20 @@ fn plan(
     }
 }
 
-/// Calls `step` with the slabs of a bucket; those in the spill file are read back one by one.
-fn each_slab<'a>(
-    job: &RefineJob<'_>,
-    slabs: impl Iterator<Item = &'a StoredSlab>,
-    mut step: impl FnMut(&PackedSlab),
+/// Calls `step` with the column buffers of a bucket; those in the spill file are read back one by
+/// one.
+fn each_buffer<'a>(
+    job: &SplitBucketsJob<'_>,
+    buffers: impl Iterator<Item = &'a StoredBuffer>,
+    mut step: impl FnMut(&PackedBuffer),
 ) -> Result<()> {
-    for slab in slabs {
+    for buffer in buffers {
         if job.cancel.load(Relaxed) {
             return Err(Error::Cancelled);
         }
-        match slab {
-            StoredSlab::Here(held) => step(&held.slab),
-            StoredSlab::Spilled(spilled) => {
+        match buffer {
+            StoredBuffer::InMemory(stored) => step(&stored.buffer),
+            StoredBuffer::Spilled(spilled) => {
                 step(&job.spill.read(*spilled, &job.buckets.layout, job.progress)?);
             }
         }
@@ -163,12 +166,12 @@ fn each_slab<'a>(
 }
 
 /// The first and the last timestamp.
-fn bounds(job: &RefineJob<'_>, bucket: &Bucket, column: usize) -> Result<(i64, i64)> {
+fn bounds(job: &SplitBucketsJob<'_>, bucket: &Bucket, column: usize) -> Result<(i64, i64)> {
     let layout = &job.buckets.layout.columns[column];
     let (mut values, mut bounds) = (Vec::new(), (i64::MAX, i64::MIN));
-    each_slab(job, bucket.slabs.iter(), |slab| {
+    each_buffer(job, bucket.buffers.iter(), |buffer| {
         values.clear();
-        slab.unpack(column, layout, &mut values);
+        buffer.unpack(column, layout, &mut values);
         bounds = values.as_chunks::<8>().0.iter().fold(bounds, |(min, max), &bytes| {
             let instant = i64::from_le_bytes(bytes);
             (min.min(instant), max.max(instant))
@@ -179,33 +182,38 @@ fn bounds(job: &RefineJob<'_>, bucket: &Bucket, column: usize) -> Result<(i64, i
 
 /// The times of rows, or their input chunks, each with the bytes that it represents: all large
 /// rows, and a sample of the others over the whole bucket.
-fn sample(job: &RefineJob<'_>, bucket: &Bucket, time: Option<usize>) -> Result<Vec<(i64, u64)>> {
+fn sample(
+    job: &SplitBucketsJob<'_>,
+    bucket: &Bucket,
+    time: Option<usize>,
+) -> Result<Vec<(i64, u64)>> {
     let layout = &job.buckets.layout;
     let mut sample = Vec::new();
     let (mut values, mut keys) = (Vec::new(), Vec::new());
-    let stride = (bucket.slabs.len() / SAMPLED_SLABS).max(1);
-    let is_sampled = |(number, slab): &(usize, &StoredSlab)| {
-        number % stride == 0 || slab.bytes() > job.large_from as u64
+    let stride = (bucket.buffers.len() / SAMPLED_BUFFERS).max(1);
+    let is_sampled = |(number, buffer): &(usize, &StoredBuffer)| {
+        number % stride == 0 || buffer.bytes() > job.large_from as u64
     };
-    let slabs = bucket.slabs.iter().enumerate().filter(is_sampled).map(|(_, slab)| slab);
-    each_slab(job, slabs, |slab| {
+    let buffers = bucket.buffers.iter().enumerate().filter(is_sampled).map(|(_, buffer)| buffer);
+    each_buffer(job, buffers, |buffer| {
         keys.clear();
         match time {
             Some(column) => {
                 values.clear();
-                slab.unpack(column, &layout.columns[column], &mut values);
+                buffer.unpack(column, &layout.columns[column], &mut values);
                 let instants = values.as_chunks::<8>().0.iter();
                 keys.extend(instants.map(|&bytes| i64::from_le_bytes(bytes)));
             }
             None => {
-                for (index, mark) in slab.marks.iter().enumerate() {
-                    let next = slab.marks.get(index + 1).map(|next| next.start as usize);
-                    keys.resize(next.unwrap_or(slab.rows), order_key(mark.order));
+                for (index, source) in buffer.sources.iter().enumerate() {
+                    let next = buffer.sources.get(index + 1).map(|next| next.start as usize);
+                    keys.resize(next.unwrap_or(buffer.rows), order_key(source.order));
                 }
             }
         }
-        let texts = slab.row_texts(layout);
-        let large_from = (texts.iter().sum::<u64>() / slab.rows.max(1) as u64 * 4).max(LARGE_TEXT);
+        let texts = buffer.row_texts(layout);
+        let large_from =
+            (texts.iter().sum::<u64>() / buffer.rows.max(1) as u64 * 4).max(LARGE_TEXT);
         let fixed = layout.row_bytes as u64 + SORTED_ROW_BYTES;
         let mut since = 0;
         for (row, &key) in keys.iter().enumerate() {
@@ -215,13 +223,13 @@ fn sample(job: &RefineJob<'_>, bucket: &Bucket, time: Option<usize>) -> Result<V
             if is_large {
                 sample.push((key, text));
             } else if row % SAMPLED_STEP == 0 {
-                // It represents the rows before it, and those of slabs that are skipped.
+                // It represents the rows before it, and those of column buffers that are skipped.
                 sample.push((key, since * stride as u64));
                 since = 0;
             }
         }
     })?;
-    // The bytes of slabs beside their rows, and the skipped ones, are spread over all.
+    // The bytes of column buffers beside their rows, and the skipped ones, are spread over all.
     let found: u64 = sample.iter().map(|(_, bytes)| bytes).sum();
     let all = u128::from(bucket.cost(layout).max(found));
     for (_, bytes) in &mut sample {
@@ -231,73 +239,74 @@ fn sample(job: &RefineJob<'_>, bucket: &Bucket, time: Option<usize>) -> Result<V
     Ok(sample)
 }
 
-const SAMPLED_SLABS: usize = 256;
-/// The distance between the rows of a slab that are sampled.
+const SAMPLED_BUFFERS: usize = 256;
+/// The distance between the rows of a column buffer that are sampled.
 const SAMPLED_STEP: usize = 16;
 /// The bytes of text from which on a row represents itself only.
 const LARGE_TEXT: u64 = 64 << 10;
 
-fn redistribute(
-    job: &RefineJob<'_>,
+fn scatter_again(
+    job: &SplitBucketsJob<'_>,
     parts: &Arc<Buckets>,
     worker: u32,
-    mut slabs: Vec<StoredSlab>,
+    mut buffers: Vec<StoredBuffer>,
 ) -> Result<()> {
     let layout = &job.buckets.layout;
-    slabs.sort_by_key(StoredSlab::sequence); // RF1
-    let mut distributor = Distributor::new(Arc::clone(parts), worker);
-    let mut strip = Strip::new(layout);
+    buffers.sort_by_key(StoredBuffer::sequence); // RF1
+    let mut scatterer = Scatterer::new(Arc::clone(parts), worker);
+    let mut parsed = ParsedBatch::new(layout);
     let mut unpacked = vec![Vec::new(); layout.columns.len()];
-    for stored in slabs {
+    for stored in buffers {
         if job.cancel.load(Relaxed) {
             return Err(Error::Cancelled);
         }
         let is_large = stored.bytes() > job.large_from as u64;
         let _turn = is_large.then(|| job.large.lock().unwrap_or_else(PoisonError::into_inner));
-        let (slab, _held) = match stored {
-            StoredSlab::Here(held) => (held.slab, held.held),
-            StoredSlab::Spilled(spilled) => {
-                // The texts are in memory twice: in this slab, and in the slabs that they go to.
-                let held = parts.budget.reserve_unchecked(2 * spilled.bytes);
-                distributor.spill_down_to(job.spill_from, job.spill)?;
-                (job.spill.read(spilled, layout, job.progress)?, held)
+        let (buffer, _reservation) = match stored {
+            StoredBuffer::InMemory(stored) => (stored.buffer, stored.reservation),
+            StoredBuffer::Spilled(spilled) => {
+                // The texts are in memory twice: in this buffer, and in the buffers that they go
+                // to.
+                let reservation = parts.budget.reserve_unchecked(2 * spilled.bytes);
+                scatterer.spill_down_to(job.spill_from, job.spill)?;
+                (job.spill.read(spilled, layout, job.progress)?, reservation)
             }
         };
         for (index, values) in unpacked.iter_mut().enumerate() {
             values.clear();
-            slab.unpack(index, &layout.columns[index], values);
+            buffer.unpack(index, &layout.columns[index], values);
         }
-        let rows = UnpackedRows { slab: &slab, columns: &unpacked, buckets: job.buckets };
-        for (index, mark) in slab.marks.iter().enumerate() {
-            let end = slab.marks.get(index + 1).map_or(slab.rows, |next| next.start as usize);
-            for start in (mark.start as usize..end).step_by(STRIP_ROWS) {
-                strip.clear();
-                strip.order = mark.order;
-                rows.fill(&mut strip, start, (start + STRIP_ROWS).min(end), layout);
-                distributor.distribute(&strip, &[]);
+        let rows = UnpackedRows { buffer: &buffer, columns: &unpacked, buckets: job.buckets };
+        for (index, source) in buffer.sources.iter().enumerate() {
+            let end = buffer.sources.get(index + 1).map_or(buffer.rows, |next| next.start as usize);
+            for start in (source.start as usize..end).step_by(PARSED_BATCH_ROWS) {
+                parsed.clear();
+                parsed.order = source.order;
+                rows.fill(&mut parsed, start, (start + PARSED_BATCH_ROWS).min(end), layout);
+                scatterer.scatter(&parsed, &[]);
             }
         }
-        strip.clear();
-        drop(slab);
-        distributor.settle();
-        distributor.spill_down_to(job.spill_from, job.spill)?;
+        parsed.clear();
+        drop(buffer);
+        scatterer.account();
+        scatterer.spill_down_to(job.spill_from, job.spill)?;
     }
-    distributor.finish();
+    scatterer.finish();
     Ok(())
 }
 
-/// A slab with its columns unpacked.
+/// A column buffer with its columns unpacked.
 struct UnpackedRows<'a> {
-    slab: &'a PackedSlab,
+    buffer: &'a PackedBuffer,
     columns: &'a [Vec<u8>],
     buckets: &'a Buckets,
 }
 
 impl UnpackedRows<'_> {
-    /// Puts rows of the slab into an empty strip.
-    fn fill(&self, strip: &mut Strip, start: usize, end: usize, layout: &RowLayout) {
-        strip.rows = end - start;
-        let Strip { columns, unescaped, .. } = strip;
+    /// Puts rows of the column buffer into an empty parsed batch.
+    fn fill(&self, parsed: &mut ParsedBatch, start: usize, end: usize, layout: &RowLayout) {
+        parsed.rows = end - start;
+        let ParsedBatch { columns, unescaped, .. } = parsed;
         for (index, (column, into)) in layout.columns.iter().zip(columns).enumerate() {
             let bytes = &self.columns[index][start * column.width..end * column.width];
             match &mut into.values {
@@ -310,7 +319,7 @@ impl UnpackedRows<'_> {
                     extend(cells, bytes, |code| self.cell(index, column, code, unescaped));
                 }
             }
-            if let Some(bits) = &self.slab.nulls[index] {
+            if let Some(bits) = &self.buffer.nulls[index] {
                 let is_null = |row: &usize| bits[row / 64] >> (row % 64) & 1 == 1;
                 let rows = (start..end).filter(is_null).map(|row| row - start);
                 into.nulls.extend(rows.map(|row| u32::try_from(row).expect("STRIP_ROWS")));
@@ -329,7 +338,7 @@ impl UnpackedRows<'_> {
             SlotCode::Null => Cell::NULL,
             SlotCode::Interned(number) => Cell::interned(number),
             SlotCode::Own(own) => {
-                let texts = &self.slab.texts[column.text.expect("a text column")];
+                let texts = &self.buffer.texts[column.text.expect("a text column")];
                 let at = unescaped.len();
                 match texts.form {
                     TextForm::Raw => unescaped.extend_from_slice(texts.text(own)),

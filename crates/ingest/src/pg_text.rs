@@ -21,7 +21,7 @@ pub(crate) const NULL: &str = "\\N";
 const READ_BYTES: usize = 64 << 10;
 
 /// A reader that gives the CSV of such a text. The delimiter stays the same byte.
-pub(crate) struct Backslashed<R> {
+pub(crate) struct PgTextReader<R> {
     text: R,
     delimiter: u8,
     null: Vec<u8>,
@@ -39,9 +39,9 @@ pub(crate) struct Backslashed<R> {
     is_done: bool,
 }
 
-impl<R: Read> Backslashed<R> {
-    pub(crate) fn new(text: R, delimiter: u8, null: &[u8]) -> Backslashed<R> {
-        Backslashed {
+impl<R: Read> PgTextReader<R> {
+    pub(crate) fn new(text: R, delimiter: u8, null: &[u8]) -> PgTextReader<R> {
+        PgTextReader {
             text,
             delimiter,
             null: null.to_vec(),
@@ -129,7 +129,7 @@ impl<R: Read> Backslashed<R> {
     }
 }
 
-impl<R: Read> Read for Backslashed<R> {
+impl<R: Read> Read for PgTextReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.taken == self.output.len() {
             self.fill()?;
@@ -208,7 +208,7 @@ mod tests {
     fn check(text: &str, expected: &str) {
         for step in [1, 3, 1_000] {
             let mut csv = String::new();
-            let mut reader = Backslashed::new(Cut(text.as_bytes(), step), b'\t', NULL.as_bytes());
+            let mut reader = PgTextReader::new(Cut(text.as_bytes(), step), b'\t', NULL.as_bytes());
             reader.read_to_string(&mut csv).unwrap();
             assert_eq!(csv, expected, "BS2: {step}");
         }

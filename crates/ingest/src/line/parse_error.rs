@@ -1,6 +1,6 @@
-//! Faults: the reasons why lines were refused.
+//! Parse errors: the reasons why lines were refused.
 //!
-//! - LF1. A fault names the physical line where its line begins, and has at most the first
+//! - LF1. A parse error names the physical line where its line begins, and has at most the first
 //!   `RAW_BYTES` bytes of it; a message has at most `limits::LINE_MESSAGE_BYTES`.
 
 use std::fmt;
@@ -18,7 +18,7 @@ const SHOWN_BYTES: usize = 160;
 
 /// A line that was refused.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fault {
+pub struct ParseError {
     /// The number of its first physical line, counted from 1.
     pub line: u64,
     /// Its table, as far as the name was parsed.
@@ -29,7 +29,7 @@ pub struct Fault {
     pub reason: Reason,
 }
 
-impl Fault {
+impl ParseError {
     /// The column at fault, if there is one.
     #[must_use]
     pub fn column(&self) -> Option<&str> {
@@ -37,7 +37,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.reason)
     }
@@ -98,13 +98,13 @@ pub enum Reason {
     NoSuchColumn { column: String },
     #[error("table '{table}' has no designated timestamp")]
     NoDesignatedTimestamp { table: String },
-    #[error("{form} '{value}' cannot go into column '{column}' of type {}: {why}", .ty.sql())]
-    Lossy { column: String, ty: ColumnType, form: &'static str, value: String, why: Misfit },
+    #[error("{kind} '{value}' cannot go into column '{column}' of type {}: {why}", .ty.sql())]
+    Lossy { column: String, ty: ColumnType, kind: &'static str, value: String, why: Misfit },
     #[error(
-        "{form} '{value}' creates no column '{column}': {}",
+        "{kind} '{value}' creates no column '{column}': {}",
         "integers of 256 bits are not supported"
     )]
-    NoTypeFor { column: String, form: &'static str, value: String },
+    NoTypeFor { column: String, kind: &'static str, value: String },
     #[error("tag '{column}' has the name of the designated timestamp")]
     TimeAsTag { column: String },
 }
@@ -252,11 +252,11 @@ mod tests {
         let reason = Reason::Lossy {
             column: long.clone(),
             ty: ColumnType::Decimal { precision: 38, scale: 38 },
-            form: "timestamp",
+            kind: "timestamp",
             value: long,
             why: Misfit::Cell(CellError::TimeOfDayInDate),
         };
-        let fault = Fault { line: u64::MAX, table: None, raw: Vec::new(), reason };
-        assert!(fault.to_string().len() <= limits::LINE_MESSAGE_BYTES, "LF1");
+        let error = ParseError { line: u64::MAX, table: None, raw: Vec::new(), reason };
+        assert!(error.to_string().len() <= limits::LINE_MESSAGE_BYTES, "LF1");
     }
 }

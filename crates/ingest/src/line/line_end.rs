@@ -2,7 +2,7 @@
 //!
 //! - LX1. The end depends on the bytes from the first byte of the line on and on nothing else: not
 //!   on how they were split on arrival, and not on the error in the line.
-//! - LX2. A line without fault ends where its parser ends.
+//! - LX2. A line without parse errors ends where its parser ends.
 //!
 //! A newline ends a line unless a backslash stands before it (in names, keys and tags), or it is in
 //! a string. A string begins with a quote behind the `=` of a field, and nowhere else; so a text in
@@ -13,7 +13,7 @@ use memchr::{memchr, memchr2, memchr3};
 
 /// The state of the search in a line.
 #[derive(Debug, Clone)]
-pub(super) struct Extent {
+pub(super) struct LineEndFinder {
     place: Place,
     is_escaped: bool,
     /// The number of bytes of the line so far.
@@ -36,9 +36,9 @@ enum Place {
     String,
 }
 
-impl Extent {
-    pub(super) fn new() -> Extent {
-        Extent { place: Place::Start, is_escaped: false, seen: 0, string_at: 0 }
+impl LineEndFinder {
+    pub(super) fn new() -> LineEndFinder {
+        LineEndFinder { place: Place::Start, is_escaped: false, seen: 0, string_at: 0 }
     }
 
     /// The position at which to search for the next line if this one never ends: behind the quote
@@ -122,10 +122,10 @@ mod tests {
         let text = text.replace('|', "");
         for cut in 0..=text.len() {
             let (first, second) = text.as_bytes().split_at(cut);
-            let mut extent = Extent::new();
-            let end = match extent.advance(first) {
+            let mut end_finder = LineEndFinder::new();
+            let end = match end_finder.advance(first) {
                 Some(end) => Some(end),
-                None => extent.advance(second).map(|end| cut + end),
+                None => end_finder.advance(second).map(|end| cut + end),
             };
             assert_eq!(end, expected, "LX1: {text:?} cut at {cut}");
         }
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn an_open_string_says_where_it_began() {
-        let mut extent = Extent::new();
-        assert_eq!((extent.advance(b"a b="), extent.open_string()), (None, None));
-        assert_eq!((extent.advance(b"\"x\ny"), extent.open_string()), (None, Some(5)));
+        let mut end_finder = LineEndFinder::new();
+        assert_eq!((end_finder.advance(b"a b="), end_finder.open_string()), (None, None));
+        assert_eq!((end_finder.advance(b"\"x\ny"), end_finder.open_string()), (None, Some(5)));
     }
 }

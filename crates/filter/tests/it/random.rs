@@ -1,11 +1,11 @@
 //! Pseudo-random numbers that a seed reproduces.
 
 /// A generator of pseudo-random numbers (`SplitMix64`).
-pub(crate) struct Dice(u64);
+pub(crate) struct Random(u64);
 
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Dice {
-        Dice(seed)
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed)
     }
 
     pub(crate) fn word(&mut self) -> u64 {

@@ -1,4 +1,4 @@
-//! Value syntax: the form of a value, and its conversion to the type of a column.
+//! Value syntax: the kind of a value, and its conversion to the type of a column.
 //!
 //! - LV1. A conversion keeps the value or fails; nothing is clipped or wrapped. Floats become the
 //!   nearest ones of their type, or are rounded to the scale of a DECIMAL; instants that are finer
@@ -11,13 +11,13 @@ use std::borrow::Cow;
 
 use tidegate_model::{ColumnType, TimeUnit, limits};
 
-use super::fault::Misfit;
+use super::parse_error::Misfit;
 use crate::parse::{self, CellError, trimmed};
 use crate::timestamp::{EpochUnit, TimestampFormat, TimestampParser, parse_date};
 
-/// A value by its form, without suffixes and quotes, its escapes resolved.
+/// A value as it stands in a line, by its kind, without suffixes and quotes, its escapes resolved.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Form<'a> {
+pub(super) enum RawValue<'a> {
     /// `12i`
     Integer(&'a [u8]),
     /// `12u`
@@ -49,16 +49,16 @@ pub(super) enum Cell<'a> {
     Text(Cow<'a, [u8]>),
 }
 
-/// The form of a value that is not a string; `None` if it has no valid form.
-pub(super) fn form_of(text: &[u8]) -> Option<Form<'_>> {
+/// The kind of a value that is not a string; `None` if its syntax is invalid.
+pub(super) fn raw_value(text: &[u8]) -> Option<RawValue<'_>> {
     let (&last, rest) = text.split_last()?;
     let suffixed = match last {
-        b'i' if is_integer(rest) => Some(Form::Integer(rest)),
-        b'i' => hex_digits(rest).map(Form::Hex),
-        b'u' if is_integer(rest) => Some(Form::Unsigned(rest)),
-        b'd' if is_number(rest) => Some(Form::Decimal(rest)),
+        b'i' if is_integer(rest) => Some(RawValue::Integer(rest)),
+        b'i' => hex_digits(rest).map(RawValue::Hex),
+        b'u' if is_integer(rest) => Some(RawValue::Unsigned(rest)),
+        b'd' if is_number(rest) => Some(RawValue::Decimal(rest)),
         b'n' | b't' | b'm' => {
-            epoch_unit(last).filter(|_| is_count(rest)).map(|unit| Form::Time(rest, unit))
+            epoch_unit(last).filter(|_| is_count(rest)).map(|unit| RawValue::Time(rest, unit))
         }
         _ => None,
     };
@@ -66,9 +66,9 @@ pub(super) fn form_of(text: &[u8]) -> Option<Form<'_>> {
         return suffixed;
     }
     match text {
-        b"t" | b"T" | b"true" | b"True" | b"TRUE" => Some(Form::Boolean(true)),
-        b"f" | b"F" | b"false" | b"False" | b"FALSE" => Some(Form::Boolean(false)),
-        _ => (is_number(text) || is_special(text)).then_some(Form::Float(text)),
+        b"t" | b"T" | b"true" | b"True" | b"TRUE" => Some(RawValue::Boolean(true)),
+        b"f" | b"F" | b"false" | b"False" | b"FALSE" => Some(RawValue::Boolean(false)),
+        _ => (is_number(text) || is_special(text)).then_some(RawValue::Float(text)),
     }
 }
 
@@ -134,50 +134,50 @@ fn split_point(mantissa: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-impl<'a> Form<'a> {
-    /// The name of the form in messages.
-    pub(super) fn name(self) -> &'static str {
+impl<'a> RawValue<'a> {
+    /// The name of the kind in messages.
+    pub(super) fn kind(self) -> &'static str {
         match self {
-            Form::Integer(_) | Form::Unsigned(_) => "integer",
-            Form::Float(_) => "number",
-            Form::Decimal(_) => "decimal",
-            Form::Boolean(_) => "boolean",
-            Form::Text(_) => "string",
-            Form::Tag(_) => "tag",
-            Form::Time(..) => "timestamp",
-            Form::Hex(_) => "hexadecimal number",
+            RawValue::Integer(_) | RawValue::Unsigned(_) => "integer",
+            RawValue::Float(_) => "number",
+            RawValue::Decimal(_) => "decimal",
+            RawValue::Boolean(_) => "boolean",
+            RawValue::Text(_) => "string",
+            RawValue::Tag(_) => "tag",
+            RawValue::Time(..) => "timestamp",
+            RawValue::Hex(_) => "hexadecimal number",
         }
     }
 
     /// The text of the value in messages.
     pub(super) fn text(self) -> &'a [u8] {
         match self {
-            Form::Boolean(true) => b"true",
-            Form::Boolean(false) => b"false",
-            Form::Integer(text)
-            | Form::Unsigned(text)
-            | Form::Float(text)
-            | Form::Decimal(text)
-            | Form::Text(text)
-            | Form::Tag(text)
-            | Form::Time(text, _)
-            | Form::Hex(text) => text,
+            RawValue::Boolean(true) => b"true",
+            RawValue::Boolean(false) => b"false",
+            RawValue::Integer(text)
+            | RawValue::Unsigned(text)
+            | RawValue::Float(text)
+            | RawValue::Decimal(text)
+            | RawValue::Text(text)
+            | RawValue::Tag(text)
+            | RawValue::Time(text, _)
+            | RawValue::Hex(text) => text,
         }
     }
 
     /// The type of the column that the value creates; `None` if it creates none.
     pub(super) fn created_type(self, integer_type: ColumnType) -> Option<ColumnType> {
         Some(match self {
-            Form::Integer(_) => integer_type,
-            Form::Unsigned(_) => ColumnType::UInt64,
-            Form::Float(_) => ColumnType::Float64,
-            Form::Decimal(text) => decimal_type(text),
-            Form::Boolean(_) => ColumnType::Boolean,
-            Form::Text(_) => ColumnType::Varchar,
-            Form::Tag(_) => ColumnType::Symbol,
-            Form::Time(_, EpochUnit::Nanos) => ColumnType::Timestamp(TimeUnit::Nanos),
-            Form::Time(..) => ColumnType::Timestamp(TimeUnit::Micros),
-            Form::Hex(_) => return None,
+            RawValue::Integer(_) => integer_type,
+            RawValue::Unsigned(_) => ColumnType::UInt64,
+            RawValue::Float(_) => ColumnType::Float64,
+            RawValue::Decimal(text) => decimal_type(text),
+            RawValue::Boolean(_) => ColumnType::Boolean,
+            RawValue::Text(_) => ColumnType::Varchar,
+            RawValue::Tag(_) => ColumnType::Symbol,
+            RawValue::Time(_, EpochUnit::Nanos) => ColumnType::Timestamp(TimeUnit::Nanos),
+            RawValue::Time(..) => ColumnType::Timestamp(TimeUnit::Micros),
+            RawValue::Hex(_) => return None,
         })
     }
 
@@ -185,7 +185,7 @@ impl<'a> Form<'a> {
     pub(super) fn cell(self, ty: ColumnType) -> Result<Cell<'a>, Misfit> {
         match ty {
             ColumnType::Boolean => match self {
-                Form::Boolean(value) => Ok(Cell::Bit(value)),
+                RawValue::Boolean(value) => Ok(Cell::Bit(value)),
                 _ => Err(Misfit::Type),
             },
             ColumnType::Int8
@@ -206,11 +206,13 @@ impl<'a> Form<'a> {
             ColumnType::Symbol | ColumnType::Varchar => self.string(ty),
             ColumnType::Binary => self.binary(),
             ColumnType::Uuid => match self {
-                Form::Text(text) | Form::Tag(text) => Ok(Cell::Fixed16(parse::parse_uuid(text)?)),
+                RawValue::Text(text) | RawValue::Tag(text) => {
+                    Ok(Cell::Fixed16(parse::parse_uuid(text)?))
+                }
                 _ => Err(Misfit::Type),
             },
             ColumnType::Ipv4 => match self {
-                Form::Text(text) | Form::Tag(text) => {
+                RawValue::Text(text) | RawValue::Tag(text) => {
                     Ok(Cell::Integer(parse::parse_ipv4(text)?.into()))
                 }
                 _ => Err(Misfit::Type),
@@ -220,8 +222,8 @@ impl<'a> Form<'a> {
 
     fn integer(self, ty: ColumnType) -> Result<i128, Misfit> {
         let value = match self {
-            Form::Integer(text) | Form::Unsigned(text) => whole(text)?,
-            Form::Float(text) => {
+            RawValue::Integer(text) | RawValue::Unsigned(text) => whole(text)?,
+            RawValue::Float(text) => {
                 if is_special(text) {
                     return Err(Misfit::NotFinite);
                 }
@@ -230,8 +232,8 @@ impl<'a> Form<'a> {
                 }
                 parse::parse_decimal(text, 38, 0)?
             }
-            Form::Boolean(value) => i128::from(value),
-            Form::Time(text, _) if ty == ColumnType::Int64 => whole(text)?,
+            RawValue::Boolean(value) => i128::from(value),
+            RawValue::Time(text, _) if ty == ColumnType::Int64 => whole(text)?,
             _ => return Err(Misfit::Type),
         };
         let (min, max) = integer_range(ty);
@@ -241,24 +243,24 @@ impl<'a> Form<'a> {
 
     fn float64(self) -> Result<f64, Misfit> {
         match self {
-            Form::Float(text) | Form::Decimal(text) => Ok(parse::parse_f64(text)?),
-            Form::Integer(text) | Form::Unsigned(text) => {
+            RawValue::Float(text) | RawValue::Decimal(text) => Ok(parse::parse_f64(text)?),
+            RawValue::Integer(text) | RawValue::Unsigned(text) => {
                 exact_within(whole(text)?, f64::MANTISSA_DIGITS)?;
                 Ok(parse::parse_f64(text)?)
             }
-            Form::Boolean(value) => Ok(f64::from(u8::from(value))),
+            RawValue::Boolean(value) => Ok(f64::from(u8::from(value))),
             _ => Err(Misfit::Type),
         }
     }
 
     fn float32(self) -> Result<f32, Misfit> {
         match self {
-            Form::Float(text) | Form::Decimal(text) => Ok(parse::parse_f32(text)?),
-            Form::Integer(text) | Form::Unsigned(text) => {
+            RawValue::Float(text) | RawValue::Decimal(text) => Ok(parse::parse_f32(text)?),
+            RawValue::Integer(text) | RawValue::Unsigned(text) => {
                 exact_within(whole(text)?, f32::MANTISSA_DIGITS)?;
                 Ok(parse::parse_f32(text)?)
             }
-            Form::Boolean(value) => Ok(f32::from(u8::from(value))),
+            RawValue::Boolean(value) => Ok(f32::from(u8::from(value))),
             _ => Err(Misfit::Type),
         }
     }
@@ -266,10 +268,10 @@ impl<'a> Form<'a> {
     fn decimal(self, precision: u8, scale: u8) -> Result<i128, Misfit> {
         let parsed = |text| Ok(parse::parse_decimal(text, precision, scale)?);
         match self {
-            Form::Integer(text) | Form::Unsigned(text) => parsed(text),
-            Form::Float(text) if is_special(text) => Err(Misfit::NotFinite),
-            Form::Float(text) => parsed(text),
-            Form::Decimal(text) | Form::Text(text) => {
+            RawValue::Integer(text) | RawValue::Unsigned(text) => parsed(text),
+            RawValue::Float(text) if is_special(text) => Err(Misfit::NotFinite),
+            RawValue::Float(text) => parsed(text),
+            RawValue::Decimal(text) | RawValue::Text(text) => {
                 let value = parsed(text)?;
                 if is_exact(trimmed(text), scale) { Ok(value) } else { Err(Misfit::Inexact) }
             }
@@ -280,31 +282,35 @@ impl<'a> Form<'a> {
     /// The instant; an integer without suffix counts the unit of the column.
     pub(super) fn instant(self, unit: TimeUnit) -> Result<i64, Misfit> {
         match self {
-            Form::Integer(text) | Form::Unsigned(text) => {
+            RawValue::Integer(text) | RawValue::Unsigned(text) => {
                 i64::try_from(whole(text)?).map_err(|_| CellError::TimeOutOfRange.into())
             }
-            Form::Time(text, epoch) => Ok(instant_of(text, epoch, unit)?),
-            Form::Text(text) => Ok(TimestampParser::new(&TimestampFormat::Iso, unit).parse(text)?),
+            RawValue::Time(text, epoch) => Ok(instant_of(text, epoch, unit)?),
+            RawValue::Text(text) => {
+                Ok(TimestampParser::new(&TimestampFormat::Iso, unit).parse(text)?)
+            }
             _ => Err(Misfit::Type),
         }
     }
 
     fn date(self) -> Result<i32, Misfit> {
         match self {
-            Form::Time(text, epoch) => {
+            RawValue::Time(text, epoch) => {
                 let nanos = whole(text)?.checked_mul(nanos_per(epoch).into());
                 let nanos = nanos.ok_or(CellError::TimeOutOfRange)?;
                 let days = nanos.div_euclid(86_400 * 1_000_000_000); // LV1
                 i32::try_from(days).map_err(|_| CellError::TimeOutOfRange.into())
             }
-            Form::Text(text) => Ok(parse_date(text, &TimestampFormat::Iso)?),
+            RawValue::Text(text) => Ok(parse_date(text, &TimestampFormat::Iso)?),
             _ => Err(Misfit::Type),
         }
     }
 
     fn string(self, ty: ColumnType) -> Result<Cell<'a>, Misfit> {
         let text = match self {
-            Form::Decimal(_) | Form::Time(..) | Form::Hex(_) => return Err(Misfit::Type),
+            RawValue::Decimal(_) | RawValue::Time(..) | RawValue::Hex(_) => {
+                return Err(Misfit::Type);
+            }
             _ => self.text(),
         };
         let bytes_max = match ty {
@@ -320,8 +326,8 @@ impl<'a> Form<'a> {
     fn binary(self) -> Result<Cell<'a>, Misfit> {
         let mut bytes = Vec::new();
         match self {
-            Form::Text(text) => parse::parse_binary(text, &mut bytes)?,
-            Form::Hex(digits) => {
+            RawValue::Text(text) => parse::parse_binary(text, &mut bytes)?,
+            RawValue::Hex(digits) => {
                 let zero: &[u8] = if digits.len() % 2 == 0 { b"" } else { b"0" };
                 parse::parse_binary(&[b"\\x", zero, digits].concat(), &mut bytes)?;
             }

@@ -1,9 +1,9 @@
-//! Text columns of a segment: numbers of the workers' interners and texts of slabs become either
-//! codes of the segment's own distinct values or the texts one after the other.
+//! Text columns of a segment: numbers of the workers' interners and texts of column buffers become
+//! either codes of the segment's own distinct values or the texts one after the other.
 //!
-//! - TX1. All texts of a column of a segment have one form: compressed, if the texts of one slab
-//!   are and most of the bytes are not in slabs that would not shrink. Equal texts are equal in
-//!   either form, so they are compared without being decompressed.
+//! - TX1. All texts of a column of a segment have one form: compressed, if the texts of one column
+//!   buffer are and most of the bytes are not in buffers that would not shrink. Equal texts
+//!   are equal in either form, so they are compared without being decompressed.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -14,9 +14,9 @@ use tidegate_storage::segment::intern::{INTERNED_BYTES_MAX, Interner};
 use tidegate_storage::segment::strings::{DictionaryRows, StringCompressor, StringRows, TextForm};
 
 use super::gather::{Encoder, Unpacked};
-use super::{Part, SealJob};
+use super::{BuildJob, Part};
 use crate::error::{Error, Result};
-use crate::layout::{ColumnLayout, SLAB_TEXT_MAX};
+use crate::layout::{BUFFER_TEXT_MAX, ColumnLayout};
 use crate::packed::{PackedTexts, SlotCode};
 
 /// The number of texts that are not interned after which a dictionary is given up.
@@ -98,18 +98,18 @@ impl Encoder<'_> {
 
 /// The rows of a text column.
 struct TextRows<'a> {
-    job: &'a SealJob<'a>,
+    job: &'a BuildJob<'a>,
     parts: &'a [Part],
     rows: usize,
     column: usize,
     /// The form of all texts when they are handed over (TX1).
     form: TextForm,
-    /// For each part, the texts of this column in its slabs, in `form`.
-    slabs: Vec<Vec<SlabTexts<'a>>>,
+    /// For each part, the texts of this column in its column buffers, in `form`.
+    buffers: Vec<Vec<BufferTexts<'a>>>,
 }
 
-/// The texts of a column in a slab, and the worker whose interner its numbers refer to.
-struct SlabTexts<'a> {
+/// The texts of a column in a column buffer, and the worker whose interner its numbers refer to.
+struct BufferTexts<'a> {
     worker: usize,
     texts: Cow<'a, PackedTexts>,
 }
@@ -121,13 +121,13 @@ struct InternedTexts {
 }
 
 impl<'a> TextRows<'a> {
-    fn new(job: &'a SealJob<'a>, parts: &'a [Part], rows: usize, column: usize) -> TextRows<'a> {
+    fn new(job: &'a BuildJob<'a>, parts: &'a [Part], rows: usize, column: usize) -> TextRows<'a> {
         let text = text_index(&job.buckets.layout.columns[column]);
         let compressor = &job.buckets.compressors[column];
-        let all = || parts.iter().flat_map(|part| part.bucket.slabs()).map(|s| &s.texts[text]);
+        let all = || parts.iter().flat_map(|part| part.bucket.buffers()).map(|s| &s.texts[text]);
         let bytes_in = |form: TextForm| {
-            let slabs = all().filter(|texts| texts.form == form && !texts.ends.is_empty());
-            slabs.map(|texts| texts.plain_bytes(compressor)).sum::<usize>()
+            let buffers = all().filter(|texts| texts.form == form && !texts.ends.is_empty());
+            buffers.map(|texts| texts.plain_bytes(compressor)).sum::<usize>()
         };
         let is_compressed = all().any(|texts| texts.form == TextForm::Compressed);
         let form = match is_compressed {
@@ -142,31 +142,31 @@ impl<'a> TextRows<'a> {
             (_, TextForm::Compressed) => Cow::Owned(texts.compressed(compressor)),
             (_, TextForm::Raw) => Cow::Owned(texts.raw(compressor)),
         };
-        let slabs_of = |part: &'a Part| {
-            let slabs = part.bucket.slabs();
-            let of = slabs.map(|slab| SlabTexts {
-                worker: slab.worker as usize,
-                texts: in_form(&slab.texts[text]),
+        let buffers_of = |part: &'a Part| {
+            let buffers = part.bucket.buffers();
+            let of = buffers.map(|buffer| BufferTexts {
+                worker: buffer.worker as usize,
+                texts: in_form(&buffer.texts[text]),
             });
             of.collect()
         };
-        TextRows { job, parts, rows, column, form, slabs: parts.iter().map(slabs_of).collect() }
+        TextRows { job, parts, rows, column, form, buffers: parts.iter().map(buffers_of).collect() }
     }
 
     /// Calls `step` with every row, in the order of the segment.
     fn each<'b>(
         &'b self,
         unpacked: &mut Unpacked,
-        mut step: impl FnMut(usize, &'b SlabTexts<'a>, SlotCode),
+        mut step: impl FnMut(usize, &'b BufferTexts<'a>, SlotCode),
     ) {
         let layout = &self.job.buckets.layout.columns[self.column];
         let mut row = 0;
-        for (part, slabs) in self.parts.iter().zip(&self.slabs) {
+        for (part, buffers) in self.parts.iter().zip(&self.buffers) {
             let codes = unpacked.column(&part.bucket, self.column, layout).as_chunks::<4>().0;
             let bits = part.bucket.row_bits();
             for &place in part.bucket.order(part.start, part.end) {
                 let code = SlotCode::decode(u32::from_le_bytes(codes[place as usize]));
-                step(row, &slabs[(place >> bits) as usize], code);
+                step(row, &buffers[(place >> bits) as usize], code);
                 row += 1;
             }
         }
@@ -200,14 +200,14 @@ impl<'a> TextRows<'a> {
     fn interned(&self, unpacked: &mut Unpacked) -> InternedTexts {
         const NOWHERE: (u32, u32) = (u32::MAX, 0);
         let mut interned = InternedTexts { places: self.known(&NOWHERE), bytes: Vec::new() };
-        self.each(unpacked, |_, slab, code| {
+        self.each(unpacked, |_, buffer, code| {
             if let SlotCode::Interned(number) = code {
                 let InternedTexts { places, bytes } = &mut interned;
-                let place = &mut places[slab.worker][number as usize];
+                let place = &mut places[buffer.worker][number as usize];
                 if *place == NOWHERE {
                     let narrow = |at: usize| u32::try_from(at).expect("INTERNED_BYTES_MAX");
                     let start = narrow(bytes.len());
-                    self.append_interned(slab.worker, number, bytes);
+                    self.append_interned(buffer.worker, number, bytes);
                     *place = (start, narrow(bytes.len()));
                 }
             }
@@ -223,14 +223,14 @@ impl<'a> TextRows<'a> {
     ) -> (Vec<&'b [u8]>, Option<Vec<u64>>) {
         let mut validity = Validity::new(self.rows);
         let mut texts: Vec<&[u8]> = Vec::with_capacity(self.rows);
-        self.each(unpacked, |row, slab, code| {
+        self.each(unpacked, |row, buffer, code| {
             texts.push(match code {
                 SlotCode::Null => {
                     validity.set_null(row);
                     &[]
                 }
-                SlotCode::Own(index) => slab.texts.text(index),
-                SlotCode::Interned(number) => interned.text(slab.worker, number),
+                SlotCode::Own(index) => buffer.texts.text(index),
+                SlotCode::Interned(number) => interned.text(buffer.worker, number),
             });
         });
         (texts, validity.finish())
@@ -239,7 +239,8 @@ impl<'a> TextRows<'a> {
     /// Every row as a number of a distinct text, which `found` holds afterwards, unless there are
     /// too many distinct ones; with `always` there are never too many.
     ///
-    /// Rows are read in the order of their slabs, and the numbers are put in order afterwards.
+    /// Rows are read in the order of their column buffers, and the numbers are put in order
+    /// afterwards.
     fn distinct(
         &self,
         always: bool,
@@ -257,20 +258,20 @@ impl<'a> TextRows<'a> {
         let mut validity = Validity::new(self.rows);
         let mut ids = Vec::with_capacity(self.rows);
         let mut of_places = Vec::new();
-        for (part, slabs) in self.parts.iter().zip(&self.slabs) {
+        for (part, buffers) in self.parts.iter().zip(&self.buffers) {
             let codes = unpacked.column(&part.bucket, self.column, layout).as_chunks::<4>().0;
             let places = part.bucket.order(part.start, part.end);
             of_places.clear();
             of_places.resize(codes.len(), 0);
             let bits = part.bucket.row_bits();
-            for (number, slab) in slabs.iter().enumerate() {
+            for (number, buffer) in buffers.iter().enumerate() {
                 let first = number << bits;
-                let rows = part.bucket.slab_rows(number);
+                let rows = part.bucket.buffer_rows(number);
                 let ids = &mut of_places[first..first + rows];
                 // A part of a bucket may lack some of the texts.
                 let wanted =
                     (places.len() < part.bucket.rows()).then(|| wanted(places, first, rows));
-                search.slab(slab, &codes[first..first + rows], ids, wanted.as_deref());
+                search.buffer(buffer, &codes[first..first + rows], ids, wanted.as_deref());
                 let is_many = search.own >= TRIAL_ROWS && search.found.len() * 10 > search.rows * 9;
                 if search.is_full() || !always && (is_many || search.is_over) {
                     return None;
@@ -293,7 +294,7 @@ const UNKNOWN: u32 = u32::MAX;
 /// The row is NULL.
 const NULL_ID: u32 = u32::MAX - 1;
 
-/// For each row of a slab, true if it is among these positions.
+/// For each row of a column buffer, true if it is among these positions.
 fn wanted(places: &[u32], first: usize, rows: usize) -> Vec<bool> {
     let mut wanted = vec![false; rows];
     for &place in places {
@@ -321,16 +322,16 @@ struct Search<'a, 'b> {
 }
 
 impl Search<'_, '_> {
-    /// The numbers of a slab's rows.
-    fn slab(
+    /// The numbers of a column buffer's rows.
+    fn buffer(
         &mut self,
-        slab: &SlabTexts<'_>,
+        buffer: &BufferTexts<'_>,
         codes: &[[u8; 4]],
         ids: &mut [u32],
         wanted: Option<&[bool]>,
     ) {
         let Search { texts, found, known, text, own, rows, bytes_max, is_over } = self;
-        let known = &mut known[slab.worker];
+        let known = &mut known[buffer.worker];
         for (row, (id, code)) in ids.iter_mut().zip(codes).enumerate() {
             if wanted.is_some_and(|wanted| !wanted[row]) {
                 continue;
@@ -342,14 +343,14 @@ impl Search<'_, '_> {
                     let id = &mut known[number as usize];
                     if *id == UNKNOWN {
                         text.clear();
-                        texts.append_interned(slab.worker, number, text);
+                        texts.append_interned(buffer.worker, number, text);
                         *id = found.intern(text).unwrap_or(UNKNOWN);
                     }
                     *id
                 }
                 SlotCode::Own(index) => {
                     *own += 1;
-                    let text = slab.texts.text(index);
+                    let text = buffer.texts.text(index);
                     *is_over |= text.len() > bytes_max.saturating_sub(found.text_bytes());
                     if *is_over { UNKNOWN } else { found.intern(text).unwrap_or(UNKNOWN) }
                 }
@@ -357,14 +358,15 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Returns true if the next slab may have more texts than the numbers allow.
+    /// Returns true if the next column buffer may have more texts than the numbers allow.
     fn is_full(&self) -> bool {
         self.found.text_bytes() > FOUND_BYTES_MAX
     }
 }
 
-/// The limit that leaves room for the text of the next slab, within the limit of an `Interner`.
-const FOUND_BYTES_MAX: usize = INTERNED_BYTES_MAX - SLAB_TEXT_MAX;
+/// The limit that leaves room for the text of the next column buffer, within the limit of an
+/// `Interner`.
+const FOUND_BYTES_MAX: usize = INTERNED_BYTES_MAX - BUFFER_TEXT_MAX;
 
 fn text_index(layout: &ColumnLayout) -> usize {
     layout.text.expect("a text column")

@@ -8,15 +8,15 @@ use tidegate_model::{ColumnType, limits};
 use tidegate_storage::segment::encode::{ColumnEncoder, EncodedColumn, FrameBuffers, FrameValues};
 use tidegate_storage::segment::intern::Interner;
 
-use super::{Part, SealJob, SortedBucket};
+use super::{BuildJob, Part, SortedBucket};
 use crate::error::Result;
 use crate::layout::ColumnLayout;
-use crate::packed::PackedSlab;
-use crate::seal::kernels::gather;
+use crate::packed::PackedBuffer;
+use crate::segment_build::kernels::gather;
 
 /// The buffers of a worker for encoding.
 pub(super) struct Encoder<'a> {
-    pub(super) job: &'a SealJob<'a>,
+    pub(super) job: &'a BuildJob<'a>,
     frame: FrameBuffers,
     spare: Vec<Vec<u8>>,
     validity: Vec<u64>,
@@ -58,7 +58,7 @@ pub(super) const FRAME_ROWS: usize = 65_536;
 const _: () = assert!(FRAME_ROWS as u64 == limits::FRAME_ROWS.0);
 
 impl<'a> Encoder<'a> {
-    pub(super) fn new(job: &'a SealJob<'a>) -> Encoder<'a> {
+    pub(super) fn new(job: &'a BuildJob<'a>) -> Encoder<'a> {
         Encoder {
             job,
             frame: FrameBuffers::default(),
@@ -87,8 +87,8 @@ impl<'a> Encoder<'a> {
         }
         let has_nulls = parts
             .iter()
-            .flat_map(|part| part.bucket.slabs())
-            .any(|slab| slab.nulls[column].is_some());
+            .flat_map(|part| part.bucket.buffers())
+            .any(|buffer| buffer.nulls[column].is_some());
         let mut frame = Vec::new();
         for start in (0..rows).step_by(FRAME_ROWS) {
             frame_parts(parts, start, (start + FRAME_ROWS).min(rows), &mut frame);
@@ -137,11 +137,11 @@ pub(super) fn gather_validity(parts: &[Part], column: usize, words: &mut Vec<u64
     for part in parts {
         let bits = part.bucket.row_bits();
         let mask = (1_u32 << bits) - 1;
-        let slabs: Vec<&PackedSlab> = part.bucket.slabs().collect();
+        let buffers: Vec<&PackedBuffer> = part.bucket.buffers().collect();
         for &place in part.bucket.order(part.start, part.end) {
-            let (slab, at) = (slabs[(place >> bits) as usize], (place & mask) as usize);
+            let (buffer, at) = (buffers[(place >> bits) as usize], (place & mask) as usize);
             let is_null =
-                slab.nulls[column].as_ref().is_some_and(|n| n[at / 64] >> (at % 64) & 1 == 1);
+                buffer.nulls[column].as_ref().is_some_and(|n| n[at / 64] >> (at % 64) & 1 == 1);
             if row % 64 == 0 {
                 words.push(0);
             }

@@ -31,7 +31,7 @@ pub(super) struct SeriesCache {
     index: HashTable<u32>,
     hasher: FixedState,
     last: u32,
-    use_of_it: Use,
+    usage: CacheUse,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ struct Series {
 
 /// The present use of the cache.
 #[derive(Debug, Clone, Copy)]
-enum Use {
+enum CacheUse {
     Trying { lines: u32, hits: u32 },
     Paused { left: u32 },
 }
@@ -58,9 +58,9 @@ const TRIAL_LINES: u32 = 1 << 16;
 /// The number of lines that pass before the cache is tried again.
 const PAUSE_LINES: u32 = 1 << 18;
 
-impl Default for Use {
-    fn default() -> Use {
-        Use::Trying { lines: 0, hits: 0 }
+impl Default for CacheUse {
+    fn default() -> CacheUse {
+        CacheUse::Trying { lines: 0, hits: 0 }
     }
 }
 
@@ -120,7 +120,7 @@ impl SeriesCache {
 
     /// The series with these bytes.
     pub(super) fn find(&mut self, head: &[u8]) -> Option<u32> {
-        if let Use::Paused { .. } = self.use_of_it {
+        if let CacheUse::Paused { .. } = self.usage {
             return None;
         }
         let hash = self.hasher.hash_one(head);
@@ -141,14 +141,15 @@ impl SeriesCache {
 
     /// Counts a lookup and decides on the use of the cache (SE2).
     fn count(&mut self, is_hit: bool) {
-        if let Use::Trying { lines, hits } = &mut self.use_of_it {
+        if let CacheUse::Trying { lines, hits } = &mut self.usage {
             *lines += 1;
             *hits += u32::from(is_hit);
             if *lines < TRIAL_LINES {
                 return;
             }
             let pays = TRIAL_LINES / 4 <= *hits;
-            self.use_of_it = if pays { Use::default() } else { Use::Paused { left: PAUSE_LINES } };
+            self.usage =
+                if pays { CacheUse::default() } else { CacheUse::Paused { left: PAUSE_LINES } };
             if !pays {
                 self.clear();
             }
@@ -157,10 +158,10 @@ impl SeriesCache {
 
     /// Caches a series whose line was taken, if there is room.
     pub(super) fn insert(&mut self, head: &[u8], table: u32, cells: &[TagCell]) {
-        if let Use::Paused { left } = &mut self.use_of_it {
+        if let CacheUse::Paused { left } = &mut self.usage {
             *left -= 1;
             if *left == 0 {
-                self.use_of_it = Use::default();
+                self.usage = CacheUse::default();
             }
             return;
         }

@@ -1,4 +1,4 @@
-//! Handling of faults: bad fields and records are rejected, become NULL, or fail the import.
+//! Handling of parse errors: bad fields and records are rejected, become NULL, or fail the import.
 //!
 //! - L1. A bad record is rejected once, for its first bad field; a bad field that becomes NULL is
 //!   listed by itself.
@@ -12,21 +12,21 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tidegate_model::TimeUnit;
 use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 
-use crate::convert::{Fault, RowsOfText};
+use crate::convert::{ParseError, RowsOfText};
 use crate::error::{Error, Result};
 use crate::index::Structure;
 use crate::layout::RowLayout;
 use crate::multiline::lines_of;
 use crate::options::OnError;
+use crate::parsed_batch::{ParsedBatch, Values};
 use crate::progress::Progress;
 use crate::reject::{Action, Reason, Reject, RejectLog, RejectPlace};
-use crate::strip::{Strip, Values};
 use crate::tally::Tallies;
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
-/// The settings for handling faults.
+/// The settings for handling parse errors.
 #[derive(Debug)]
-pub(crate) struct FaultContext<'a> {
+pub(crate) struct ParseErrorHandler<'a> {
     pub(crate) on_error: OnError,
     pub(crate) layout: &'a RowLayout,
     /// The unit of the designated timestamp.
@@ -89,7 +89,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The origin of the rows of a strip, for messages.
+/// The origin of the rows of a parsed batch, for messages.
 pub(crate) trait RowOrigin {
     /// The place of a row.
     fn place(&self, row: u32) -> RecordPlace;
@@ -98,9 +98,9 @@ pub(crate) trait RowOrigin {
         1
     }
     /// The text of the field.
-    fn text(&self, fault: &Fault) -> Cow<'_, [u8]>;
-    /// Returns true if the fault shows that the guess of its column's date order was wrong.
-    fn contradicts(&self, _fault: &Fault) -> bool {
+    fn text(&self, error: &ParseError) -> Cow<'_, [u8]>;
+    /// Returns true if the parse error shows that the guess of its column's date order was wrong.
+    fn contradicts(&self, _error: &ParseError) -> bool {
         false
     }
 }
@@ -131,16 +131,16 @@ impl RowOrigin for TextOrigin<'_> {
         lines_of(&rest[..record_end(rest, self.structure)], self.structure.line_end)
     }
 
-    fn text(&self, fault: &Fault) -> Cow<'_, [u8]> {
-        let field = self.sources[fault.column as usize];
-        Cow::Borrowed(field.map_or(&[], |field| self.rows.raw_field(fault.row, field)))
+    fn text(&self, error: &ParseError) -> Cow<'_, [u8]> {
+        let field = self.sources[error.column as usize];
+        Cow::Borrowed(field.map_or(&[], |field| self.rows.raw_field(error.row, field)))
     }
 
-    fn contradicts(&self, fault: &Fault) -> bool {
-        if !self.ambiguous.get(fault.column as usize).is_some_and(|is_ambiguous| *is_ambiguous) {
+    fn contradicts(&self, error: &ParseError) -> bool {
+        if !self.ambiguous.get(error.column as usize).is_some_and(|is_ambiguous| *is_ambiguous) {
             return false;
         }
-        let raw = self.text(fault);
+        let raw = self.text(error);
         let quote = self.rows.quote.map_or(&[][..], |_| self.rows.quote.as_slice());
         let text = raw.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
         let text = text.unwrap_or(&raw);
@@ -151,58 +151,59 @@ impl RowOrigin for TextOrigin<'_> {
     }
 }
 
-impl FaultContext<'_> {
-    /// Handles the faults of a strip: rows are rejected, fields become NULL, or the import fails.
+impl ParseErrorHandler<'_> {
+    /// Handles the parse errors of a parsed batch: rows are rejected, fields become NULL, or the
+    /// import fails.
     pub(crate) fn resolve(
         &self,
-        faults: &mut Vec<Fault>,
+        errors: &mut Vec<ParseError>,
         origin: &dyn RowOrigin,
-        strip: &mut Strip,
+        parsed: &mut ParsedBatch,
     ) -> Result<()> {
-        self.check_timestamps(faults, strip);
-        if faults.is_empty() {
+        self.check_timestamps(errors, parsed);
+        if errors.is_empty() {
             return Ok(());
         }
-        faults.sort_by_key(|fault| (fault.row, fault.column));
-        for row_faults in faults.chunk_by(|a, b| a.row == b.row) {
-            self.resolve_row(row_faults, origin, strip)?;
+        errors.sort_by_key(|error| (error.row, error.column));
+        for row_errors in errors.chunk_by(|a, b| a.row == b.row) {
+            self.resolve_row(row_errors, origin, parsed)?;
         }
         Ok(())
     }
 
     fn resolve_row(
         &self,
-        faults: &[Fault],
+        errors: &[ParseError],
         origin: &dyn RowOrigin,
-        strip: &mut Strip,
+        parsed: &mut ParsedBatch,
     ) -> Result<()> {
         let timestamp = self.layout.timestamp;
         // After text behind a closing quote the fields of the record are not known.
-        let is_fatal = |fault: &&Fault| {
-            Some(fault.column as usize) == timestamp || fault.reason == Reason::TextAfterQuote
+        let is_fatal = |error: &&ParseError| {
+            Some(error.column as usize) == timestamp || error.reason == Reason::TextAfterQuote
         };
-        let (place, lines) = (origin.place(faults[0].row), origin.lines(faults[0].row));
-        if let Some(fault) = faults.iter().find(|fault| origin.contradicts(fault)) {
-            return Err(self.ambiguous_dates(fault, origin, &place));
+        let (place, lines) = (origin.place(errors[0].row), origin.lines(errors[0].row));
+        if let Some(error) = errors.iter().find(|error| origin.contradicts(error)) {
+            return Err(self.ambiguous_dates(error, origin, &place));
         }
         let is_dead = match self.on_error {
-            OnError::Abort => return self.abort(&faults[0], origin, (&place, lines)),
+            OnError::Abort => return self.abort(&errors[0], origin, (&place, lines)),
             OnError::SkipRow => true,
-            OnError::Null => faults.iter().any(|fault| is_fatal(&fault)),
+            OnError::Null => errors.iter().any(|error| is_fatal(&error)),
         };
         if is_dead {
             let first = match self.on_error {
-                OnError::Null => faults.iter().find(is_fatal).expect("just seen"),
-                _ => &faults[0],
+                OnError::Null => errors.iter().find(is_fatal).expect("just seen"),
+                _ => &errors[0],
             };
             self.record(first, origin, (&place, lines, Action::RowSkipped))?;
-            strip.dead.push(first.row);
+            parsed.rejected.push(first.row);
             self.count_rejected(place.file, first.reason, lines);
             return Ok(());
         }
-        for fault in faults {
-            self.record(fault, origin, (&place, lines, Action::CellNulled))?;
-            strip.columns[fault.column as usize].nullify(fault.row);
+        for error in errors {
+            self.record(error, origin, (&place, lines, Action::CellNulled))?;
+            parsed.columns[error.column as usize].nullify(error.row);
             self.cells_nulled.fetch_add(1, Relaxed);
         }
         Ok(())
@@ -211,29 +212,34 @@ impl FaultContext<'_> {
     /// The error of a value that only the other reading of an ambiguous column can have: values
     /// before it may have been read wrongly, so that rejecting this one is not enough.
     #[cold]
-    fn ambiguous_dates(&self, fault: &Fault, origin: &dyn RowOrigin, place: &RecordPlace) -> Error {
+    fn ambiguous_dates(
+        &self,
+        error: &ParseError,
+        origin: &dyn RowOrigin,
+        place: &RecordPlace,
+    ) -> Error {
         Error::AmbiguousDates {
             path: self.paths[place.file].clone(),
             place: place.place,
-            column: self.layout.columns[fault.column as usize].column.name.clone(),
-            text: shown(&origin.text(fault)),
+            column: self.layout.columns[error.column as usize].column.name.clone(),
+            text: shown(&origin.text(error)),
         }
     }
 
     fn record(
         &self,
-        fault: &Fault,
+        error: &ParseError,
         origin: &dyn RowOrigin,
         (place, lines, action): (&RecordPlace, u64, Action),
     ) -> Result<()> {
-        let column = &self.layout.columns[fault.column as usize].column;
+        let column = &self.layout.columns[error.column as usize].column;
         self.rejects.record(&Reject {
             file: &self.paths[place.file].to_string_lossy(),
             place: place.place,
             lines,
             column: Some(&column.name),
-            text: &origin.text(fault),
-            reason: fault.reason,
+            text: &origin.text(error),
+            reason: error.reason,
             action,
         })?;
         Ok(())
@@ -241,18 +247,18 @@ impl FaultContext<'_> {
 
     fn abort(
         &self,
-        fault: &Fault,
+        error: &ParseError,
         origin: &dyn RowOrigin,
         (place, lines): (&RecordPlace, u64),
     ) -> Result<()> {
-        self.record(fault, origin, (place, lines, Action::Aborted))?;
-        let text = origin.text(fault);
+        self.record(error, origin, (place, lines, Action::Aborted))?;
+        let text = origin.text(error);
         Err(Error::BadValue {
             path: self.paths[place.file].clone(),
             place: place.place,
-            column: Some(self.layout.columns[fault.column as usize].column.name.clone()),
+            column: Some(self.layout.columns[error.column as usize].column.name.clone()),
             text: shown(&text),
-            reason: fault.reason,
+            reason: error.reason,
         })
     }
 
@@ -295,10 +301,10 @@ impl FaultContext<'_> {
         self.progress.add_rows_rejected(1);
     }
 
-    /// Adds a fault for each row whose designated timestamp is NULL (L2).
-    fn check_timestamps(&self, faults: &mut Vec<Fault>, strip: &Strip) {
+    /// Adds a parse error for each row whose designated timestamp is NULL (L2).
+    fn check_timestamps(&self, errors: &mut Vec<ParseError>, parsed: &ParsedBatch) {
         let Some(index) = self.layout.timestamp else { return };
-        let column = &strip.columns[index];
+        let column = &parsed.columns[index];
         let Values::W8(values) = &column.values else { return };
         let is_outside = |&value: &u64| {
             let value = value.cast_signed();
@@ -307,17 +313,17 @@ impl FaultContext<'_> {
         if column.nulls.is_empty() && !values.iter().any(is_outside) {
             return;
         }
-        let mut fault = |row: u32, reason| {
+        let mut add_error = |row: u32, reason| {
             let column = u32::try_from(index).expect("limits::TABLE_COLUMNS");
-            faults.push(Fault { row, column, reason });
+            errors.push(ParseError { row, column, reason });
         };
         for &row in &column.nulls {
-            fault(row, Reason::NullTimestamp);
+            add_error(row, Reason::NullTimestamp);
         }
         for (row, value) in values.iter().enumerate() {
             if is_outside(value) {
                 let row = u32::try_from(row).expect("STRIP_ROWS");
-                fault(row, Reason::TimestampOutOfRange(self.unit));
+                add_error(row, Reason::TimestampOutOfRange(self.unit));
             }
         }
     }

@@ -4,15 +4,15 @@ use tidegate_platform::Reservation;
 use tidegate_storage::time_order;
 
 use crate::layout::{ColumnLayout, RowLayout};
-use crate::packed::PackedSlab;
+use crate::packed::PackedBuffer;
 
-/// The slabs of a bucket, and its rows in the order of time.
+/// The column buffers of a bucket, and its rows in the order of time.
 #[derive(Debug)]
 pub(crate) struct SortedBucket {
-    slabs: Vec<(PackedSlab, Reservation)>,
+    buffers: Vec<(PackedBuffer, Reservation)>,
     /// Its part of the memory of open buckets.
-    held: Reservation,
-    /// Slab and row of every row, packed: `slab << row_bits | row`.
+    reservation: Reservation,
+    /// Buffer and row of every row, packed: `buffer << row_bits | row`.
     order: Vec<u32>,
     row_bits: u32,
     /// The timestamps in order; empty in a table without a designated one.
@@ -21,19 +21,24 @@ pub(crate) struct SortedBucket {
 
 impl SortedBucket {
     pub(crate) fn new(
-        mut slabs: Vec<(PackedSlab, Reservation)>,
+        mut buffers: Vec<(PackedBuffer, Reservation)>,
         layout: &RowLayout,
-        held: Reservation,
+        reservation: Reservation,
     ) -> SortedBucket {
-        slabs.retain(|(slab, _)| slab.rows > 0);
-        let capacity = slabs.iter().map(|(slab, _)| slab.rows).max().unwrap_or(1);
+        buffers.retain(|(buffer, _)| buffer.rows > 0);
+        let capacity = buffers.iter().map(|(buffer, _)| buffer.rows).max().unwrap_or(1);
         let row_bits = capacity.next_power_of_two().trailing_zeros();
-        let order = input_order(&slabs, row_bits);
+        let order = input_order(&buffers, row_bits);
         let Some(column) = layout.timestamp else {
-            return SortedBucket { slabs, held, order, row_bits, timestamps: Vec::new() };
+            return SortedBucket { buffers, reservation, order, row_bits, timestamps: Vec::new() };
         };
-        let mut bucket =
-            SortedBucket { slabs, held, order: Vec::new(), row_bits, timestamps: Vec::new() };
+        let mut bucket = SortedBucket {
+            buffers,
+            reservation,
+            order: Vec::new(),
+            row_bits,
+            timestamps: Vec::new(),
+        };
         let mut values = Vec::new();
         bucket.unpack(column, &layout.columns[column], &mut values);
         let values = values.as_chunks::<8>().0;
@@ -44,23 +49,23 @@ impl SortedBucket {
     }
 
     /// The unpacked values of a column; `order` refers to them by position. The positions between
-    /// the last row of a slab and the next slab have no value.
+    /// the last row of a buffer and the next buffer have no value.
     pub(crate) fn unpack(&self, index: usize, column: &ColumnLayout, out: &mut Vec<u8>) {
         out.clear();
-        for (number, (slab, _)) in self.slabs.iter().enumerate() {
+        for (number, (buffer, _)) in self.buffers.iter().enumerate() {
             out.resize((number << self.row_bits) * column.width, 0);
-            slab.unpack(index, column, out);
+            buffer.unpack(index, column, out);
         }
     }
 
     /// The memory that it takes.
     pub(crate) fn bytes(&self) -> u64 {
-        self.held.bytes()
+        self.reservation.bytes()
     }
 
     /// For each row in order, the sum of the memory of it and of all rows before it.
     pub(crate) fn row_ends(&self, layout: &RowLayout) -> Vec<u64> {
-        let texts: Vec<Vec<u64>> = self.slabs().map(|slab| slab.row_texts(layout)).collect();
+        let texts: Vec<Vec<u64>> = self.buffers().map(|buffer| buffer.row_texts(layout)).collect();
         let all: u64 = texts.iter().flatten().sum();
         let fixed = self.bytes().saturating_sub(all) / self.rows().max(1) as u64;
         let mask = (1_usize << self.row_bits) - 1;
@@ -91,16 +96,16 @@ impl SortedBucket {
         start + self.timestamps[start..].partition_point(|&own| own < ts)
     }
 
-    pub(crate) fn slabs(&self) -> impl Iterator<Item = &PackedSlab> {
-        self.slabs.iter().map(|(slab, _)| slab)
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = &PackedBuffer> {
+        self.buffers.iter().map(|(buffer, _)| buffer)
     }
 
-    /// The number of rows of a slab.
-    pub(crate) fn slab_rows(&self, slab: usize) -> usize {
-        self.slabs[slab].0.rows
+    /// The number of rows of a column buffer.
+    pub(crate) fn buffer_rows(&self, buffer: usize) -> usize {
+        self.buffers[buffer].0.rows
     }
 
-    /// Slab and row of some rows, packed with `row_bits`.
+    /// Buffer and row of some rows, packed with `row_bits`.
     pub(crate) fn order(&self, start: usize, end: usize) -> &[u32] {
         &self.order[start..end]
     }
@@ -110,22 +115,23 @@ impl SortedBucket {
     }
 }
 
-/// All rows in the order of the input, by the marks of their slabs (Y3).
-fn input_order(slabs: &[(PackedSlab, Reservation)], row_bits: u32) -> Vec<u32> {
+/// All rows in the order of the input, by the source ranges of their column buffers (Y3).
+fn input_order(buffers: &[(PackedBuffer, Reservation)], row_bits: u32) -> Vec<u32> {
     let mut runs = Vec::new();
-    for (index, (slab, _)) in slabs.iter().enumerate() {
-        assert!(index < 1 << (32 - row_bits), "slabs and rows fit 32 bits together");
-        for (position, mark) in slab.marks.iter().enumerate() {
-            let end = slab.marks.get(position + 1).map_or(slab.rows, |next| next.start as usize);
-            runs.push(((mark.order, slab.sequence), index, mark.start as usize, end));
+    for (index, (buffer, _)) in buffers.iter().enumerate() {
+        assert!(index < 1 << (32 - row_bits), "column buffers and rows fit 32 bits together");
+        for (position, source) in buffer.sources.iter().enumerate() {
+            let end =
+                buffer.sources.get(position + 1).map_or(buffer.rows, |next| next.start as usize);
+            runs.push(((source.order, buffer.sequence), index, source.start as usize, end));
         }
     }
-    // The sort is stable: rows of one chunk in one slab keep their order.
+    // The sort is stable: rows of one chunk in one column buffer keep their order.
     runs.sort_by_key(|&(order, ..)| order);
-    let mut places = Vec::with_capacity(slabs.iter().map(|(slab, _)| slab.rows).sum());
-    for (_, slab, start, end) in runs {
+    let mut places = Vec::with_capacity(buffers.iter().map(|(buffer, _)| buffer.rows).sum());
+    for (_, buffer, start, end) in runs {
         let narrow = |value: usize| u32::try_from(value).expect("asserted above");
-        let first = narrow(slab) << row_bits;
+        let first = narrow(buffer) << row_bits;
         places.extend((start..end).map(|row| first | narrow(row)));
     }
     places

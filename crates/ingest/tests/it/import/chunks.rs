@@ -12,7 +12,7 @@ use crate::plain::{self, PlainOptions};
 use crate::world::{Expected, World, assert_same_rows, check_import, schema_of};
 
 /// The size of the input chunks of the pipeline.
-const PIECE_BYTES: usize = 256 << 10;
+const CHUNK_BYTES: usize = 256 << 10;
 
 fn schema() -> Schema {
     let columns = [
@@ -44,7 +44,7 @@ fn check_cuts(records: &[u8]) {
     for shifts in shifts.chunks(CUTS) {
         let mut text = Vec::new();
         for (cut, shift) in shifts.iter().enumerate() {
-            fill(&mut text, (cut + 1) * PIECE_BYTES - shift);
+            fill(&mut text, (cut + 1) * CHUNK_BYTES - shift);
             text.extend_from_slice(records);
         }
         let context = format!("{} cut at {shifts:?}", records.escape_ascii());
@@ -115,11 +115,11 @@ fn all_line_ends_give_the_same_rows() {
 }
 
 #[test]
-fn a_cr_dialect_is_cut_into_pieces_too() {
+fn a_cr_dialect_is_cut_into_chunks_too() {
     let mut text = Vec::new();
-    fill(&mut text, PIECE_BYTES - 30);
+    fill(&mut text, CHUNK_BYTES - 30);
     text.extend_from_slice(b"2020-01-01,\"a\r\"\"b\",1\n2020-01-01,c,2\n\n2020-01-02,d,3\n");
-    fill(&mut text, 2 * PIECE_BYTES - 1);
+    fill(&mut text, 2 * CHUNK_BYTES - 1);
     text.extend_from_slice(b"2020-01-02,e,4\n2020-01-02,\"f\r");
     text.extend_from_slice(b"\",5\n");
     text.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b'\r');
@@ -134,15 +134,15 @@ fn a_cr_dialect_is_cut_into_pieces_too() {
 }
 
 #[test]
-fn a_file_that_ends_with_a_piece_is_whole() {
+fn a_file_that_ends_with_a_chunk_is_whole() {
     let schema = schema();
     for missing in 0..3 {
         for tail in ["", "2020-01-01,x,1", "2020-01-01,\"x\"", "2020-01-01,\"\n\",2\r"] {
             let mut text = Vec::new();
-            fill(&mut text, PIECE_BYTES - missing - tail.len());
+            fill(&mut text, CHUNK_BYTES - missing - tail.len());
             text.extend_from_slice(tail.as_bytes());
             check(&text, &schema, &format!("{missing} bytes missing, {tail:?}"));
-            text.truncate(PIECE_BYTES - missing - tail.len() - 1);
+            text.truncate(CHUNK_BYTES - missing - tail.len() - 1);
             check(&text, &schema, &format!("{missing} bytes missing, no last line end"));
         }
     }

@@ -1,31 +1,32 @@
-//! A strip: a parsed batch of at most `STRIP_ROWS` rows, column by column, on its way to the slabs
-//! of buckets. It is small enough that a strip, its text and its index stay in a core's L2.
+//! A parsed batch: the values of at most `PARSED_BATCH_ROWS` rows, column by column, on its way to
+//! the column buffers of buckets. It is small enough that a parsed batch, its text and its index
+//! stay in a core's L2.
 //!
 //! - Z1. Every column has `rows` values. The value at a NULL is 0.
-//! - Z2. `nulls` and `dead` ascend.
+//! - Z2. `nulls` and `rejected` ascend.
 
 use crate::layout::RowLayout;
 use crate::shares::LARGE_RECORD_BYTES;
 
-/// The maximum number of rows of a strip.
-pub(crate) const STRIP_ROWS: usize = 128;
+/// The maximum number of rows of a parsed batch.
+pub(crate) const PARSED_BATCH_ROWS: usize = 128;
 
 /// Converted rows.
 #[derive(Debug)]
-pub(crate) struct Strip {
+pub(crate) struct ParsedBatch {
     pub(crate) rows: usize,
-    pub(crate) columns: Vec<StripColumn>,
+    pub(crate) columns: Vec<ParsedColumn>,
     /// Rows that were rejected.
-    pub(crate) dead: Vec<u32>,
-    /// Text that differs from the text of the piece: without doubled quotes.
+    pub(crate) rejected: Vec<u32>,
+    /// Text that differs from the text of the chunk: without doubled quotes.
     pub(crate) unescaped: Vec<u8>,
-    /// The order of the piece of the rows.
+    /// The order of the chunk of the rows.
     pub(crate) order: u64,
 }
 
 /// The values of a column.
 #[derive(Debug)]
-pub(crate) struct StripColumn {
+pub(crate) struct ParsedColumn {
     pub(crate) values: Values,
     /// Rows without a value; text has `Cell::NULL` instead.
     pub(crate) nulls: Vec<u32>,
@@ -42,14 +43,14 @@ pub(crate) enum Values {
     Text(Vec<Cell>),
 }
 
-/// A text: NULL, a number of the worker's interner, or a place in the piece or in `unescaped`.
+/// A text: NULL, a number of the worker's interner, or a place in the chunk or in `unescaped`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell(u64);
 
 /// The place of a text that is not interned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    Piece(usize, usize),
+    Chunk(usize, usize),
     Unescaped(usize, usize),
 }
 
@@ -74,10 +75,10 @@ impl Cell {
     /// long, so lengths never equal the tags.
     pub(crate) fn at(place: Place) -> Cell {
         let (start, length, bit) = match place {
-            Place::Piece(start, length) => (start, length, 0),
+            Place::Chunk(start, length) => (start, length, 0),
             Place::Unescaped(start, length) => (start, length, Cell::UNESCAPED_BIT),
         };
-        assert!(start < 1 << 31 && length < 1 << 31, "a piece is small");
+        assert!(start < 1 << 31 && length < 1 << 31, "a chunk is small");
         Cell((length as u64) << 32 | start as u64 | bit)
     }
 
@@ -94,15 +95,15 @@ impl Cell {
         #[expect(clippy::cast_possible_truncation, reason = "31 bits")]
         let (start, length) = ((low & !Cell::UNESCAPED_BIT) as usize, high as usize);
         CellKind::At(if low & Cell::UNESCAPED_BIT == 0 {
-            Place::Piece(start, length)
+            Place::Chunk(start, length)
         } else {
             Place::Unescaped(start, length)
         })
     }
 }
 
-impl Strip {
-    pub(crate) fn new(layout: &RowLayout) -> Strip {
+impl ParsedBatch {
+    pub(crate) fn new(layout: &RowLayout) -> ParsedBatch {
         let columns = layout
             .columns
             .iter()
@@ -115,16 +116,16 @@ impl Strip {
                     (None, 8) => Values::W8(Vec::new()),
                     (None, _) => Values::W16(Vec::new()),
                 };
-                StripColumn { values, nulls: Vec::new() }
+                ParsedColumn { values, nulls: Vec::new() }
             })
             .collect();
-        Strip { rows: 0, columns, dead: Vec::new(), unescaped: Vec::new(), order: 0 }
+        ParsedBatch { rows: 0, columns, rejected: Vec::new(), unescaped: Vec::new(), order: 0 }
     }
 
     /// Removes all rows, keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.rows = 0;
-        self.dead.clear();
+        self.rejected.clear();
         self.unescaped.clear();
         self.unescaped.shrink_to(LARGE_RECORD_BYTES);
         for column in &mut self.columns {
@@ -141,7 +142,7 @@ impl Strip {
     }
 }
 
-impl StripColumn {
+impl ParsedColumn {
     /// Fills the column with NULLs.
     pub(crate) fn push_nulls(&mut self, rows: usize) {
         match &mut self.values {
@@ -175,8 +176,8 @@ mod tests {
             CellKind::Null,
             CellKind::Interned(0),
             CellKind::Interned(u32::MAX),
-            CellKind::At(Place::Piece(0, 0)),
-            CellKind::At(Place::Piece((1 << 31) - 1, 64 << 20)),
+            CellKind::At(Place::Chunk(0, 0)),
+            CellKind::At(Place::Chunk((1 << 31) - 1, 64 << 20)),
             CellKind::At(Place::Unescaped(7, 9)),
         ] {
             let cell = match kind {

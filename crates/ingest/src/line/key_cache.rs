@@ -21,8 +21,8 @@ const QUICK_BYTES: usize = 32;
 
 /// The keys of a table.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
-    entries: Vec<Key>,
+pub(super) struct KeyCache {
+    entries: Vec<CachedKey>,
     index: HashTable<u32>,
     hasher: FixedState,
     /// The first key of the last line.
@@ -30,7 +30,7 @@ pub(super) struct Keys {
 }
 
 #[derive(Debug)]
-struct Key {
+struct CachedKey {
     /// The key with its `=`.
     text: Box<[u8]>,
     /// Its first bytes, and masks of those that count; the masks are zero if it is longer.
@@ -51,7 +51,7 @@ pub(super) struct KeyMatch {
     pub(super) end: usize,
 }
 
-impl Keys {
+impl KeyCache {
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -97,7 +97,7 @@ impl Keys {
             mask[..text.len()].fill(u8::MAX);
         }
         let (words, masks) = (words(&bytes), words(&mask));
-        self.entries.push(Key { text: text.into(), words, masks, column, next: NO_KEY });
+        self.entries.push(CachedKey { text: text.into(), words, masks, column, next: NO_KEY });
         let hash = self.hasher.hash_one(text);
         let (entries, hasher) = (&self.entries, &self.hasher);
         self.index.insert_unique(hash, key, |&key| hasher.hash_one(&*entries[key as usize].text));
@@ -126,7 +126,7 @@ impl Keys {
 
     /// The approximate size of the cache.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.entries.iter().map(|key| key.text.len() + size_of::<Key>() + 8).sum()
+        self.entries.iter().map(|key| key.text.len() + size_of::<CachedKey>() + 8).sum()
     }
 }
 

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_storage::time_order;
 
-#[path = "../src/seal/kernels.rs"]
+#[path = "../src/segment_build/kernels.rs"]
 mod kernels;
 
 /// Rows of a bucket.

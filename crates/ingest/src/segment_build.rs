@@ -1,5 +1,5 @@
-//! Sealing: buckets become segments, sorted in cache, gathered column by column, encoded and
-//! written.
+//! Segment building: buckets become segments, sorted in cache, gathered column by column, encoded
+//! and written.
 //!
 //! - A1. Rows of a segment ascend by timestamp; equal ones keep the order of the input (Y3, T2).
 //! - A2. A segment ends where its partition ends, and before it exceeds the memory.
@@ -27,7 +27,7 @@ use tidegate_storage::segment::intern::Interner;
 use tidegate_storage::segment::{RegionSink, Writer, WriterSpec};
 use tidegate_storage::{ImportTxn, WrittenSegment};
 
-use crate::bucket::{Bucket, Buckets, SpillFile, StoredSlab, spill_slabs};
+use crate::bucket::{Bucket, Buckets, SpillFile, StoredBuffer, spill_buffers};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::shares::Shares;
@@ -35,13 +35,13 @@ use crate::shares::Shares;
 pub(crate) use sort::SortedBucket;
 pub(crate) use text::TextHistory;
 
-/// The state that all workers share while they seal.
-pub(crate) struct SealJob<'a> {
+/// The state that all workers share while they build segments.
+pub(crate) struct BuildJob<'a> {
     pub(crate) txn: &'a ImportTxn,
     pub(crate) buckets: &'a Buckets,
     /// The buckets in the order of time.
     pub(crate) queue: &'a [Mutex<Bucket>],
-    /// The memory that sealing each bucket takes.
+    /// The memory that building segments of each bucket takes.
     pub(crate) sizes: Vec<u64>,
     pub(crate) spill: &'a SpillFile,
     /// For each worker that parsed, its interners in the order of the text columns.
@@ -94,7 +94,7 @@ struct SegmentJob {
     columns_left: AtomicUsize,
 }
 
-/// The state of sealing.
+/// The state of segment building.
 struct Schedule {
     next_sort: usize,
     /// Sorted buckets that wait for those before them.
@@ -156,8 +156,8 @@ impl Written {
     }
 }
 
-struct Sealer<'a, 'b> {
-    job: &'a SealJob<'b>,
+struct SegmentBuilder<'a, 'b> {
+    job: &'a BuildJob<'b>,
     workers: usize,
     schedule: Mutex<Schedule>,
     changed: Condvar,
@@ -174,9 +174,9 @@ enum Task {
     Done,
 }
 
-/// Seals all buckets with `workers` threads.
-pub(crate) fn seal(job: &SealJob<'_>, workers: usize) -> Result<Vec<WrittenSegment>> {
-    let sealer = Sealer {
+/// Builds segments of all buckets with `workers` threads.
+pub(crate) fn build_segments(job: &BuildJob<'_>, workers: usize) -> Result<Vec<WrittenSegment>> {
+    let builder = SegmentBuilder {
         job,
         workers,
         schedule: Mutex::new(Schedule {
@@ -195,13 +195,16 @@ pub(crate) fn seal(job: &SealJob<'_>, workers: usize) -> Result<Vec<WrittenSegme
         changed: Condvar::new(),
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(|| sealer.work())).collect();
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(|| builder.work())).collect();
         let outcomes: Vec<_> =
             threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         crate::import::first_error(outcomes)
     })?;
-    let schedule = sealer.schedule.into_inner().unwrap_or_else(PoisonError::into_inner);
-    assert!(schedule.unfinished == 0 && schedule.pending.is_empty(), "A3: every row is sealed");
+    let schedule = builder.schedule.into_inner().unwrap_or_else(PoisonError::into_inner);
+    assert!(
+        schedule.unfinished == 0 && schedule.pending.is_empty(),
+        "A3: every row is in a segment"
+    );
     let Written { mut settled, flushing, open, .. } = schedule.written;
     assert!(flushing.is_empty(), "the last worker to flush settles them");
     settled.extend(open);
@@ -210,22 +213,22 @@ pub(crate) fn seal(job: &SealJob<'_>, workers: usize) -> Result<Vec<WrittenSegme
 
 /// A guard that stops the other workers when one fails or panics: they would wait for it for ever.
 struct StopOthers<'a, 'b, 'c> {
-    sealer: &'a Sealer<'b, 'c>,
+    builder: &'a SegmentBuilder<'b, 'c>,
     is_wanted: bool,
 }
 
 impl Drop for StopOthers<'_, '_, '_> {
     fn drop(&mut self) {
         if self.is_wanted {
-            self.sealer.lock().failed = true;
-            self.sealer.changed.notify_all();
+            self.builder.lock().failed = true;
+            self.builder.changed.notify_all();
         }
     }
 }
 
-impl Sealer<'_, '_> {
+impl SegmentBuilder<'_, '_> {
     fn work(&self) -> Result<()> {
-        let mut stop = StopOthers { sealer: self, is_wanted: true };
+        let mut stop = StopOthers { builder: self, is_wanted: true };
         let outcome = self.run();
         stop.is_wanted = outcome.is_err();
         outcome
@@ -249,8 +252,8 @@ impl Sealer<'_, '_> {
                     flushed = round;
                     self.settle()?;
                 }
-                Task::Sort(bucket, held) => {
-                    let sorted = self.open_bucket(bucket, held)?;
+                Task::Sort(bucket, reservation) => {
+                    let sorted = self.open_bucket(bucket, reservation)?;
                     self.add_sorted(bucket, sorted)?;
                 }
                 Task::Encode(segment, column, bytes) => {
@@ -319,8 +322,8 @@ impl Sealer<'_, '_> {
                 if is_idle || has_room {
                     schedule.next_sort += 1;
                     schedule.sorted.push_back(None);
-                    let held = self.job.open.reserve_unchecked(bytes);
-                    return Ok(Task::Sort(bucket, held));
+                    let reservation = self.job.open.reserve_unchecked(bytes);
+                    return Ok(Task::Sort(bucket, reservation));
                 }
             } else if schedule.is_done(count) {
                 return Ok(Task::Done);
@@ -329,30 +332,30 @@ impl Sealer<'_, '_> {
         }
     }
 
-    /// Takes a bucket's slabs, from memory or the spill file, and sorts its rows.
-    fn open_bucket(&self, bucket: usize, held: Reservation) -> Result<SortedBucket> {
-        let SealJob { buckets, spill, progress, .. } = self.job;
-        let mut slabs = Vec::new();
-        let stored = std::mem::take(&mut self.bucket(bucket).slabs);
-        let spilled = stored.iter().filter(|slab| matches!(slab, StoredSlab::Spilled(_)));
-        self.make_room(spilled.map(StoredSlab::bytes).sum(), bucket)?;
+    /// Takes a bucket's column buffers, from memory or the spill file, and sorts its rows.
+    fn open_bucket(&self, bucket: usize, reservation: Reservation) -> Result<SortedBucket> {
+        let BuildJob { buckets, spill, progress, .. } = self.job;
+        let mut buffers = Vec::new();
+        let stored = std::mem::take(&mut self.bucket(bucket).buffers);
+        let spilled = stored.iter().filter(|buffer| matches!(buffer, StoredBuffer::Spilled(_)));
+        self.make_room(spilled.map(StoredBuffer::bytes).sum(), bucket)?;
         for stored in stored {
-            slabs.push(match stored {
-                StoredSlab::Here(held) => (held.slab, held.held),
-                StoredSlab::Spilled(spilled) => {
-                    let held = buckets.budget.reserve_unchecked(spilled.bytes);
+            buffers.push(match stored {
+                StoredBuffer::InMemory(stored) => (stored.buffer, stored.reservation),
+                StoredBuffer::Spilled(spilled) => {
+                    let reservation = buckets.budget.reserve_unchecked(spilled.bytes);
                     progress.set_memory(buckets.budget.used_bytes());
-                    (spill.read(spilled, &buckets.layout, progress)?, held)
+                    (spill.read(spilled, &buckets.layout, progress)?, reservation)
                 }
             });
         }
         progress.set_memory(buckets.budget.used_bytes());
-        Ok(SortedBucket::new(slabs, &buckets.layout, held))
+        Ok(SortedBucket::new(buffers, &buckets.layout, reservation))
     }
 
     /// Spills waiting buckets, the last of them first, until there is room to read `bytes` back.
     fn make_room(&self, bytes: u64, opened: usize) -> Result<()> {
-        let SealJob { buckets, spill, read_back_max, .. } = self.job;
+        let BuildJob { buckets, spill, read_back_max, .. } = self.job;
         if bytes == 0 {
             return Ok(());
         }
@@ -361,7 +364,7 @@ impl Sealer<'_, '_> {
                 break;
             }
             // A worker that opens the bucket waits on its lock until it is spilled.
-            spill_slabs(&mut self.bucket(number).slabs, spill)?;
+            spill_buffers(&mut self.bucket(number).buffers, spill)?;
         }
         Ok(())
     }
@@ -514,7 +517,7 @@ impl Sealer<'_, '_> {
         let bytes = written.meta.bytes.0;
         // Only a hint that the disk may begin; the commit waits for the result.
         let _ = written.file.as_ref().map(|file| file.start_writeback(0, bytes));
-        self.job.progress.add_rows_sealed(segment.rows as u64);
+        self.job.progress.add_rows_written(segment.rows as u64);
         let mut schedule = self.lock();
         schedule.written.push(written, self.workers);
         schedule.unfinished -= 1;
@@ -526,24 +529,24 @@ impl Sealer<'_, '_> {
 
 impl SegmentJob {
     /// The memory that encoding a column takes: its texts, and their encoded form.
-    fn column_bytes(&self, job: &SealJob<'_>, column: usize) -> u64 {
+    fn column_bytes(&self, job: &BuildJob<'_>, column: usize) -> u64 {
         let layout = &job.buckets.layout.columns[column];
         let fixed = (self.rows * layout.width) as u64;
         let Some(text) = layout.text else { return fixed };
-        let slabs = self.parts.iter().flat_map(|part| part.bucket.slabs());
-        let texts: u64 = slabs.map(|slab| slab.texts[text].bytes.len() as u64).sum();
+        let buffers = self.parts.iter().flat_map(|part| part.bucket.buffers());
+        let texts: u64 = buffers.map(|buffer| buffer.texts[text].bytes.len() as u64).sum();
         fixed + 2 * texts.min(self.bytes)
     }
 }
 
 impl Schedule {
-    /// Returns true if all buckets are sealed and no round is in progress.
+    /// Returns true if segments of all buckets are built and no round is in progress.
     fn is_done(&self, buckets: usize) -> bool {
         let is_settled = self.written.flushing.is_empty();
         self.next_cut == buckets && self.unfinished == 0 && is_settled
     }
 
-    fn encode_task(&mut self, job: &SealJob<'_>) -> Option<Task> {
+    fn encode_task(&mut self, job: &BuildJob<'_>) -> Option<Task> {
         let columns = job.buckets.layout.columns.len();
         while let Some(segment) = self.open.front() {
             let is_begun = segment.next_column.load(Ordering::Acquire) > 0;
