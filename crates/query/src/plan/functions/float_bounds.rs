@@ -19,6 +19,8 @@ use datafusion::logical_expr::{
 };
 use tidegate_filter::aggregate::{float_of_key, key_of_float};
 
+use crate::plan::one_zero_and_nan;
+
 /// Returns the function in place of DataFusion's `min` or `max`.
 pub(crate) fn of_floats(inner: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     let which = if inner.name() == "min" { Which::Least } else { Which::Greatest };

@@ -30,6 +30,11 @@ for binary in (False, True):
                      datetime.time(1, 2, 3, 500000), [[1, 2], [3, 4]]), found
     found = cursor.execute("SELECT %s, %s", (row[0], row[4])).fetchone()
     assert found == (row[0], row[4]), found
+    # One parameter has a type, and one has none: the column is called after the value of the first.
+    found = cursor.execute("SELECT %s, %s", (5, 'x')).fetchone()
+    assert found == (5, 'x'), found
+    found = cursor.execute("SELECT v + %s FROM t WHERE s <> %s AND v > %s", (5, 'x', 0)).fetchone()
+    assert found == (1e300,), found
     many = [(datetime.datetime(2025, 4, 1, 0, 0, n), 'many', n) for n in range(50)]
     cursor.executemany("INSERT INTO t (ts, s, n) VALUES (%s, %s, %s)", many)
     assert cursor.execute("SELECT count(*) FROM t WHERE s = 'many'").fetchone() == (50,)
