@@ -323,7 +323,7 @@ fn storage_shown(database: &Database) -> Vec<Shown> {
         value(
             "tidegate_wal_unflushed_bytes",
             "Bytes of the log that were acknowledged and are not known to be on disk.",
-            database.unflushed_bytes(),
+            database.unsynced_bytes(),
         ),
         value(
             "tidegate_sealed_bytes_total",

@@ -16,7 +16,7 @@ mod tail;
 mod table;
 mod plan;
 mod commit;
-mod flush;
+mod sync;
 mod budget;
 mod ddl;
 mod pending;
@@ -78,10 +78,10 @@ use budget::TailBudget;
 use caution::CautiousDisk;
 use checkpoint::Checkpoints;
 use commit::{Committed, Committer, Refusal};
-use flush::Flushes;
 use folder::Paths;
 use plan::{Tables, Wish};
 use recovery::Tidying;
+use sync::Syncs;
 use upkeep::Upkeep;
 
 /// Number of log files from which on opening flushes all memtables. Each process begins one, with
@@ -124,7 +124,7 @@ pub enum Durability {
     /// The record of the commit is on disk.
     Sync,
     /// The operating system has the record: it survives a crash of the process, but not of the
-    /// machine, until `Database::flush` is called. Such a crash loses only the latest commits.
+    /// machine, until `Database::sync` is called. Such a crash loses only the latest commits.
     Async,
 }
 
@@ -134,7 +134,7 @@ pub struct LogOptions {
     /// The moment at which a commit is acknowledged.
     pub durability: Durability,
     /// Bytes of records that may be acknowledged and not durable; the next commit syncs the log.
-    pub unflushed_bytes_max: u64,
+    pub unsynced_bytes_max: u64,
     /// Bytes that are filled with zeros ahead of use, at a time.
     pub step_bytes: u64,
     /// Bytes after which another file is started.
@@ -191,7 +191,7 @@ pub struct Database {
     /// True after a failed commit: no other can be made before the log is repaired.
     is_log_broken: AtomicBool,
     /// The state of syncs of the log.
-    flushes: Flushes,
+    syncs: Syncs,
     /// The work that B3 still requires.
     tidying: Mutex<Option<Tidying>>,
     ballast: Ballast,
@@ -245,7 +245,7 @@ impl LogOptions {
     /// Space for some thousand commits at a step, and a replay of less than a second.
     pub const STANDARD: LogOptions = LogOptions {
         durability: Durability::Sync,
-        unflushed_bytes_max: 64 << 20,
+        unsynced_bytes_max: 64 << 20,
         step_bytes: 4 << 20,
         file_bytes: 64 << 20,
         checkpoint_bytes: 64 << 20,
@@ -293,7 +293,7 @@ impl Database {
             checkpoint_as_of: AtomicU64::new(recovered.catalog.as_of.0),
             durable_lsn: AtomicU64::new(log.durable().0),
             is_log_broken: AtomicBool::new(false),
-            flushes: Flushes::default(),
+            syncs: Syncs::default(),
             tables: RwLock::new(Published {
                 lsn: log.end(),
                 tables: recovered.tables,
@@ -449,8 +449,8 @@ impl Database {
         if self.log_bytes() > self.options.log.bytes_max {
             self.checkpoint_all().map_err(lost)?;
         }
-        if self.unflushed_bytes() > self.options.log.unflushed_bytes_max {
-            self.flush().map_err(lost)?;
+        if self.unsynced_bytes() > self.options.log.unsynced_bytes_max {
+            self.sync().map_err(lost)?;
         }
         let committed = self.committer.commit(self, wish)?;
         let as_of = self.checkpoint_as_of.load(Ordering::Acquire);

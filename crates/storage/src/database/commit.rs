@@ -12,8 +12,8 @@ use tidegate_model::{Lsn, SeqTxn, TableId, limits};
 
 use super::Database;
 use super::budget::TailBytes;
-use super::flush::Outdated;
 use super::plan::{Changes, Overlay, Plan, Wish};
+use super::sync::Outdated;
 use crate::error::{Error, Result};
 use crate::wal::{self, Fate, Record, TableChange};
 

@@ -176,7 +176,7 @@ pub(super) fn recover(
         return Err(Error::Corrupt { path: paths.log(), offset: 0, what });
     }
     // C4.
-    log_end.unflushed.count_durable(catalog.as_of);
+    log_end.unsynced.count_durable(catalog.as_of);
     let (next_table, report) = (recovery.next_table, recovery.memory.report);
     let tables = recovery.finish();
     Ok(Recovered { catalog, tables, next_table, log_end, tidying, report, catalog_damage })
@@ -707,7 +707,7 @@ impl Database {
             tidying.is_swept = true;
         }
         // O5.
-        self.flush()?;
+        self.sync()?;
         self.remove(&tidying.obsolete);
         Ok(())
     }

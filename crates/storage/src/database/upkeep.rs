@@ -182,7 +182,7 @@ impl Database {
         self.check_in_place()?;
         self.tidy()?;
         let before = self.upkeep.report();
-        let mut outcome = if self.is_log_broken() { self.flush() } else { Ok(()) };
+        let mut outcome = if self.is_log_broken() { self.sync() } else { Ok(()) };
         for table in self.table_states() {
             let done = self.maintain_table(table.id());
             outcome = outcome.and(done);
@@ -260,7 +260,7 @@ impl Database {
         self.tidy()?;
         let tables = self.unfinished_tables();
         if tables.len() > limits::CLOSE_TABLES {
-            return self.flush();
+            return self.sync();
         }
         let sealed = self.seal_tables(&tables);
         sealed.and(self.checkpoint())

@@ -320,7 +320,7 @@ fn masked_rows_go_from_the_disk_of_a_table_that_nobody_writes_to() {
     let untouched = database.snapshot("t").unwrap().segments().last().unwrap().meta.id;
     // A later deletion does not extend the wait of the first one.
     for (purges, masks, step) in
-        [(0, 1, Step::Flush), (0, 1, Step::Delete("t", 3)), (1, 0, Step::Flush)]
+        [(0, 1, Step::Sync), (0, 1, Step::Delete("t", 3)), (1, 0, Step::Sync)]
     {
         step.run(&database).unwrap();
         step.apply(&mut tables);

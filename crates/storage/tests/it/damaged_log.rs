@@ -371,7 +371,7 @@ fn asynchronous_commits_that_were_cut_off_are_no_damage() {
         for n in 0..9 {
             append(&database, "t", &[(n, "a", n)]).unwrap();
             if n == 3 {
-                database.flush().unwrap();
+                database.sync().unwrap();
             }
         }
         let disk = disk.after_power_loss();

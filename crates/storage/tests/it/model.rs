@@ -73,7 +73,7 @@ pub(crate) enum Step {
     Merge(&'static str),
     Maintain,
     Checkpoint,
-    Flush,
+    Sync,
     Reopen,
 }
 
@@ -134,7 +134,7 @@ impl Step {
             Step::Merge(table) => database.merge_table(table),
             Step::Maintain => database.maintain().map(drop),
             Step::Checkpoint => database.checkpoint(),
-            Step::Flush => database.flush(),
+            Step::Sync => database.sync(),
             Step::Reopen => Ok(()),
         }
     }
@@ -236,7 +236,7 @@ impl Step {
             | Step::Merge(_)
             | Step::Maintain
             | Step::Checkpoint
-            | Step::Flush
+            | Step::Sync
             | Step::Reopen => {}
         }
     }

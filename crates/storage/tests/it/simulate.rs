@@ -161,7 +161,7 @@ impl Generator {
             22..25 => Step::Merge(table),
             25..28 => Step::Maintain,
             28 => Step::Checkpoint,
-            29 => Step::Flush,
+            29 => Step::Sync,
             30 if self.may_reopen => Step::Reopen,
             31 | 32 if has("value") => {
                 let back = i64::try_from(self.random.below(20)).unwrap();
@@ -201,7 +201,7 @@ impl Generator {
 pub(crate) fn options(random: &mut Random) -> OpenOptions {
     let log = LogOptions {
         durability: random.pick(&[Durability::Sync, Durability::Async]),
-        unflushed_bytes_max: random.pick(&[24 << 10, 1 << 30]),
+        unsynced_bytes_max: random.pick(&[24 << 10, 1 << 30]),
         step_bytes: 8 << 10,
         file_bytes: 40 << 10,
         checkpoint_bytes: random.pick(&[16 << 10, 64 << 10, 1 << 30]),
@@ -272,7 +272,7 @@ fn simulate(seed: u64) {
         let fault = plan_fault(&disk, &mut random);
         made.may_reopen = fault != "failed sync";
         let context = format!("seed {seed}, life {life}, {fault}, {:?}", options.log.durability);
-        let mut states = States { now: tables, in_flight: None, unflushed: Vec::new() };
+        let mut states = States { now: tables, in_flight: None, unsynced: Vec::new() };
         live(&disk, &options, (&mut states, &mut made), &context);
         let is_power_lost = matches!(fault, "crash" | "failed sync") || random.one_in(2);
         // Half of the lives end with a power loss. Only the process in which a sync has failed
@@ -294,7 +294,7 @@ fn simulate(seed: u64) {
         check_surveyed(&disk, &context);
         let database = open(&disk, &reopened).unwrap_or_else(|e| panic!("{context}: {e:?}"));
         let may_be_lost = options.log.durability == Durability::Async && is_power_lost;
-        let lost = states.unflushed.drain(..).filter(|_| may_be_lost);
+        let lost = states.unsynced.drain(..).filter(|_| may_be_lost);
         let mut found = read(&database);
         if let Some((step @ Step::Batch(..), after)) = &states.in_flight
             && (found == states.now || found == *after)
@@ -329,7 +329,7 @@ struct States {
     /// The step in progress, and the tables if it succeeds.
     in_flight: Option<(Step, Tables)>,
     /// Earlier states in the order of commits, each from before a commit that was not synced.
-    unflushed: Vec<Tables>,
+    unsynced: Vec<Tables>,
 }
 
 /// Opens a database; if failing calls prevent that, or suspend a table, opens it again without
@@ -381,9 +381,9 @@ fn live(
         };
         let has_power = !context.contains("crash");
         match done {
-            Ok(()) if matches!(step, Step::Flush | Step::Checkpoint) => states.unflushed.clear(),
+            Ok(()) if matches!(step, Step::Sync | Step::Checkpoint) => states.unsynced.clear(),
             Ok(()) if states.now == after => {}
-            Ok(()) => states.unflushed.push(std::mem::replace(&mut states.now, after)),
+            Ok(()) => states.unsynced.push(std::mem::replace(&mut states.now, after)),
             Err(error) => {
                 assert_eq!(error.class(), Class::Environment, "{context}: {step:?}: {error:?}");
                 assert!(may_fail, "{context}: {step:?} failed without reason: {error:?}");
