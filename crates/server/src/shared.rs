@@ -306,7 +306,7 @@ fn storage_shown(database: &Database) -> Vec<Shown> {
     let partitions = snapshots.iter().map(|snapshot| {
         snapshot.segments().map(|run| run.meta.partition).collect::<BTreeSet<_>>().len()
     });
-    let written = report.log_bytes + report.sealed_bytes + report.merged_bytes;
+    let written = report.log_bytes + report.flushed_bytes + report.merged_bytes;
     let value = |name, help, value: u64| Shown { name, help, value: value as f64 };
     vec![
         value(
@@ -328,7 +328,7 @@ fn storage_shown(database: &Database) -> Vec<Shown> {
         value(
             "tidegate_sealed_bytes_total",
             "Bytes of the segments that tails became.",
-            report.sealed_bytes,
+            report.flushed_bytes,
         ),
         value(
             "tidegate_merged_bytes_total",

@@ -105,7 +105,7 @@ fn throughput(dir: &Path, threads: usize, size: &Size) {
     let seconds = begin.elapsed().as_secs_f64();
     let rows = size.batches / threads * threads * size.batch_rows;
     let report = database.upkeep_report();
-    let written = report.log_bytes + report.sealed_bytes + report.merged_bytes;
+    let written = report.log_bytes + report.flushed_bytes + report.merged_bytes;
     #[expect(clippy::cast_precision_loss, reason = "figures for people")]
     let (speed, amplification) =
         (rows as f64 / seconds / 1e6, written as f64 / report.log_bytes.max(1) as f64);

@@ -5,7 +5,7 @@
 //! - M3. A manifest changes only through `apply`: an acknowledged commit and a replayed record give
 //!   the same table.
 //! - M4. Symbol marks never decrease, and belong to symbol columns of the schema.
-//! - M5. The rows of every append up to `sealed` are in segments, or deleted. Rows of later appends
+//! - M5. The rows of every append up to `flushed_seq` are in segments, or deleted. Rows of later appends
 //!   are not in the manifest: they are in the log, and in the memtable of the table.
 //!
 //! Bytes: docs/format.md, Manifest; the parts that it shares with the log are in
@@ -43,7 +43,7 @@ pub struct Manifest {
     /// The last commit that is included.
     pub seq_txn: SeqTxn,
     /// The commit up to which all appended rows are in segments (M5).
-    pub sealed: SeqTxn,
+    pub flushed_seq: SeqTxn,
     /// The columns.
     pub schema: Arc<Schema>,
     /// The least id that was never used for a segment.
@@ -132,7 +132,7 @@ impl Manifest {
         Manifest {
             table,
             seq_txn,
-            sealed: SeqTxn(0),
+            flushed_seq: SeqTxn(0),
             schema,
             next_segment: SegmentId(0),
             segments: Arc::default(),
@@ -172,7 +172,7 @@ impl Manifest {
             | TableChange::GivenUp => {}
             TableChange::Truncate => {
                 self.segments = Arc::default();
-                self.sealed = seq_txn;
+                self.flushed_seq = seq_txn;
             }
             TableChange::Alter { schema } => self.alter(schema)?,
             TableChange::AddSegments { segments, symbols } => {
@@ -194,13 +194,13 @@ impl Manifest {
                     batches.push(BatchMark { id, seq_txn });
                 }
             }
-            TableChange::Replace { out, sealed, segments, symbols } => {
+            TableChange::Replace { out, flushed_seq, segments, symbols } => {
                 self.replace(seq_txn, out, segments)?;
-                if *sealed >= seq_txn {
-                    let what = "the commit that a table is sealed up to";
-                    return Err(Corruption::Impossible { what, value: sealed.0 });
+                if *flushed_seq >= seq_txn {
+                    let what = "the commit that a table is flushed up to";
+                    return Err(Corruption::Impossible { what, value: flushed_seq.0 });
                 }
-                self.sealed = self.sealed.max(*sealed);
+                self.flushed_seq = self.flushed_seq.max(*flushed_seq);
                 self.add_symbols(symbols)?;
             }
         }
@@ -390,9 +390,9 @@ impl Manifest {
         let batches = self.batches.iter().map(|mark| mark.seq_txn);
         if self.batches.len() > limits::BATCH_MARKS
             || !batches.clone().is_sorted()
-            || batches.max().max(Some(self.sealed)) > Some(self.seq_txn)
+            || batches.max().max(Some(self.flushed_seq)) > Some(self.seq_txn)
         {
-            let value = self.sealed.0;
+            let value = self.flushed_seq.0;
             return Err(Corruption::Impossible { what: "a position from the future", value });
         }
         Ok(())
@@ -402,7 +402,7 @@ impl Manifest {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut w = ByteWriter::default();
-        w.u64(self.table.0).u64(self.seq_txn.0).u64(self.sealed.0).u64(self.next_segment.0);
+        w.u64(self.table.0).u64(self.seq_txn.0).u64(self.flushed_seq.0).u64(self.next_segment.0);
         parts::encode_schema(&mut w, &self.schema);
         w.u64(self.segments.len() as u64);
         for SegmentEntry { meta, mask } in self.segments.iter() {
@@ -438,7 +438,7 @@ pub fn decode(bytes: &[u8], table: TableId) -> Result<Manifest, DecodeError> {
     }
     let seq_txn = SeqTxn(r.u64()?);
     // Before version 2 all rows were in segments.
-    let sealed = if version == 1 { seq_txn } else { SeqTxn(r.u64()?) };
+    let flushed_seq = if version == 1 { seq_txn } else { SeqTxn(r.u64()?) };
     let next_segment = SegmentId(r.u64()?);
     let schema = Arc::new(parts::decode_schema(&mut r)?);
     let count = parts::decode_count(&mut r, parts::SEGMENT_BYTES + 1)?;
@@ -466,7 +466,7 @@ pub fn decode(bytes: &[u8], table: TableId) -> Result<Manifest, DecodeError> {
     envelope::finish(&r)?;
     let (segments, batches) = (Arc::new(segments), Arc::new(batches));
     let manifest =
-        Manifest { table, seq_txn, sealed, schema, next_segment, segments, symbols, batches };
+        Manifest { table, seq_txn, flushed_seq, schema, next_segment, segments, symbols, batches };
     manifest.check().map_err(|what| DecodeError::at(start, what))?;
     Ok(manifest)
 }

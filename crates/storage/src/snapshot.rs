@@ -138,8 +138,8 @@ impl Snapshot {
 
     /// The same without the rows of the memtable: the commits up to the last flush.
     #[must_use]
-    pub fn sealed(&self) -> Snapshot {
-        let sealed = |group: &ScanGroup| {
+    pub fn without_memtable(&self) -> Snapshot {
+        let in_files = |group: &ScanGroup| {
             let runs = group.runs.iter().filter(|Run::Segment(run)| !run.is_in_memory());
             let runs: Vec<Run> = runs.cloned().collect();
             (!runs.is_empty()).then_some(ScanGroup { partition: group.partition, runs })
@@ -149,7 +149,7 @@ impl Snapshot {
             name: self.name.clone(),
             schema: Arc::clone(&self.schema),
             seq_txn: self.seq_txn,
-            groups: self.groups.iter().filter_map(sealed).collect(),
+            groups: self.groups.iter().filter_map(in_files).collect(),
             symbols: self.symbols.clone(),
             derived: Derived::default(),
         }

@@ -81,7 +81,7 @@ pub(crate) enum FailedStep {
 #[derive(Debug, Default)]
 pub(crate) struct WriteCounters {
     log: AtomicU64,
-    sealed: AtomicU64,
+    flushed: AtomicU64,
     merged: AtomicU64,
 }
 
@@ -122,8 +122,8 @@ impl WriteCounters {
         self.log.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn add_sealed(&self, bytes: u64) {
-        self.sealed.fetch_add(bytes, Ordering::Relaxed);
+    pub(crate) fn add_flushed(&self, bytes: u64) {
+        self.flushed.fetch_add(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn add_merged(&self, bytes: u64) {
@@ -133,7 +133,7 @@ impl WriteCounters {
     pub(crate) fn read(&self) -> TableWrites {
         TableWrites {
             log_bytes: self.log.load(Ordering::Relaxed),
-            sealed_bytes: self.sealed.load(Ordering::Relaxed),
+            flushed_bytes: self.flushed.load(Ordering::Relaxed),
             merged_bytes: self.merged.load(Ordering::Relaxed),
         }
     }

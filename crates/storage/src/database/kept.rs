@@ -168,21 +168,23 @@ impl Database {
         let known = checkpoints.kept.get(&id).copied();
         let from = known.map_or(Lsn(0), |kept| kept.until);
         let span = LogSpan { log: self.log_id, from: checkpoints.lsn, until: Some(until) };
-        let sealed = table.manifest.sealed;
+        let flushed_seq = table.manifest.flushed_seq;
         let path = self.paths.kept_file(id, until);
         let mut last = known.map_or(SeqTxn(0), |kept| kept.seq_txn);
         let file = KeptFile { path: &path, log: self.log_id, table: id, until };
         wal::write_kept(disk, file, &mut |keep| {
             if let Some(kept) = known {
                 read(disk, &self.paths, (self.log_id, id, kept), &mut |record| {
-                    of_table(record, id, sealed).map_or(Ok(()), |record| keep(&record))
+                    of_table(record, id, flushed_seq).map_or(Ok(()), |record| keep(&record))
                 })?;
             }
             wal::replay(disk, &self.paths.log(), span, &mut |replayed| {
                 if replayed.lsn < from {
                     return Ok(());
                 }
-                let Some(record) = of_table(replayed.record, id, sealed) else { return Ok(()) };
+                let Some(record) = of_table(replayed.record, id, flushed_seq) else {
+                    return Ok(());
+                };
                 last = record.ops.iter().map(|op| op.seq_txn).fold(last, SeqTxn::max);
                 keep(&record)
             })?;
@@ -206,10 +208,10 @@ impl Database {
     }
 }
 
-/// The change of a record to one table, without rows up to `sealed`, which are in segments (KP3).
-fn of_table(record: &Record, table: TableId, sealed: SeqTxn) -> Option<Record> {
+/// The change of a record to one table, without rows up to `flushed_seq`, which are in segments (KP3).
+fn of_table(record: &Record, table: TableId, flushed_seq: SeqTxn) -> Option<Record> {
     let ops = record.ops.iter().filter(|op| op.table == table).map(|op| match &op.change {
-        TableChange::Append { batch, .. } if op.seq_txn <= sealed => {
+        TableChange::Append { batch, .. } if op.seq_txn <= flushed_seq => {
             let (images, symbols) = (Vec::new(), Vec::new());
             let change = TableChange::Append { batch: *batch, images, symbols };
             TableOp { change, ..op.clone() }

@@ -549,15 +549,18 @@ impl<'a> Overlay<'a> {
             return Err(changed(name, tail));
         }
         let last = tail.iter().map(|run| run.meta.seq_last).max();
-        let sealed = table.manifest.sealed.max(last.unwrap_or(SeqTxn(0)));
+        let flushed_seq = table.manifest.flushed_seq.max(last.unwrap_or(SeqTxn(0)));
         let left = &table.tail.runs()[tail.len()..];
-        assert!(left.iter().all(|run| run.meta.seq_first > sealed), "whole commits are sealed");
+        assert!(
+            left.iter().all(|run| run.meta.seq_first > flushed_seq),
+            "whole commits are flushed"
+        );
         let schema = &table.manifest.schema;
         // A column may have been dropped while the segments were written.
         let symbols = symbols.iter().filter(|(column, _)| schema.column(*column).is_some());
         let change = TableChange::Replace {
             out: out.iter().map(|(id, _)| *id).collect(),
-            sealed,
+            flushed_seq,
             segments: segments.clone(),
             symbols: symbols.copied().collect(),
         };

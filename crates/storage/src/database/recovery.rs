@@ -9,7 +9,7 @@
 //!   there is nothing to do.
 //! - O2. A record is applied to the names if it is not before the catalog's `as_of`, to a table's
 //!   manifest if it is after the manifest's commit, and to its memtable if it is after the
-//!   manifest's `sealed`: each may be newer than the others.
+//!   manifest's `flushed_seq`: each may be newer than the others.
 //! - O3. Files that a replayed record made obsolete are removed only when that record is durable
 //!   (O5): until then a power loss may undo it.
 //! - O4. A catalog that was read may be lost in the next power loss, if the sync after its rename
@@ -516,7 +516,7 @@ impl<'a> Recovery<'a> {
         let mut files = Vec::new();
         match &op.change {
             // Symbol files have its strings, or later records contain them again.
-            TableChange::Append { .. } if op.seq_txn <= manifest.sealed => return Ok(()),
+            TableChange::Append { .. } if op.seq_txn <= manifest.flushed_seq => return Ok(()),
             TableChange::Append { images, symbols, .. } => {
                 symbols.iter().for_each(|texts| folder.replay_symbols(texts));
                 if self.flushed.get(&op.table).is_some_and(|last| op.seq_txn <= *last) {

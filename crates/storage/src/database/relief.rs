@@ -77,7 +77,7 @@ impl Database {
         });
         let (mut kept, mut is_awaited) = (Vec::new(), false);
         for table in tables {
-            match settled(self.seal(table.id(), Patience::Try)) {
+            match settled(self.flush(table.id(), Patience::Try)) {
                 Ok(Attempt::Done) => return Ok(Room::Given),
                 Ok(Attempt::Busy) => is_awaited = true,
                 Ok(Attempt::Idle) => {}
@@ -99,8 +99,8 @@ impl Database {
         }
         for table in self.targets(appends) {
             if let Some(failure) = table.folder.failure() {
-                let sealed = settled(self.seal(table.id(), Patience::Wait));
-                if let Err(error) = sealed {
+                let flushed = settled(self.flush(table.id(), Patience::Wait));
+                if let Err(error) = flushed {
                     self.unflushed(&table, error);
                 } else {
                     // There may be nothing left to flush.
@@ -161,11 +161,11 @@ impl Database {
     }
 
     /// Flushes tables, each as far as possible; returns the error of one that could not be flushed.
-    pub(super) fn seal_tables(&self, tables: &[TableId]) -> Result<()> {
+    pub(super) fn flush_tables(&self, tables: &[TableId]) -> Result<()> {
         let failed = Mutex::new(None);
         self.several_at_a_time(tables.len(), &|at| {
             let Some(table) = self.table_state(tables[at]) else { return Ok(()) };
-            match self.seal_until_done(table.id()) {
+            match self.flush_until_done(table.id()) {
                 Err(error) if !error.is_of_log() => {
                     let error = self.unflushed(&table, error);
                     failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -180,9 +180,9 @@ impl Database {
     /// Flushes the memtables that keep the log from being purged, as far as possible.
     pub(super) fn shorten_log(&self) -> Result<()> {
         let tables: Vec<_> = self.table_states().iter().map(|table| table.id()).collect();
-        let sealed = self.seal_tables(&tables);
+        let flushed = self.flush_tables(&tables);
         self.checkpoint_all()?;
-        match sealed {
+        match flushed {
             Err(error) if error.is_of_log() => Err(error),
             _ => Ok(()),
         }

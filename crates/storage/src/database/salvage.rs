@@ -79,7 +79,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
                     // The table, or the number, may be the damaged part.
                     let may_be = |it: &SurveyedTable| {
                         let known = it.manifest.as_ref();
-                        let range = known.map(|it| it.sealed.next()..=it.seq_txn.next());
+                        let range = known.map(|it| it.flushed_seq.next()..=it.seq_txn.next());
                         range.is_none_or(|range| range.contains(&seq_txn))
                     };
                     if self.survey.tables.get(&table).is_none_or(may_be) {
@@ -112,8 +112,8 @@ impl<'s, 'a> Salvage<'s, 'a> {
             return Vec::new();
         }
         let is_of_tail = |op: &&&TableOp| {
-            let sealed = table.manifest.as_ref().map(|manifest| manifest.sealed);
-            matches!(op.change, TableChange::Append { .. }) && sealed < Some(op.seq_txn)
+            let flushed_seq = table.manifest.as_ref().map(|manifest| manifest.flushed_seq);
+            matches!(op.change, TableChange::Append { .. }) && flushed_seq < Some(op.seq_txn)
         };
         // A suspended table cannot be judged: all of its records stay.
         let ops = commit.ops.iter().filter(|op| table.is_damaged || is_of_tail(op));
@@ -229,7 +229,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
         let TableChange::Append { images, symbols, .. } = &op.change else { return true };
         let Some(table) = self.survey.tables.get(&op.table) else { return true };
         let Some(manifest) = &table.manifest else { return true };
-        if op.seq_txn <= manifest.sealed {
+        if op.seq_txn <= manifest.flushed_seq {
             return true;
         }
         let columns = manifest.schema.columns().iter();
@@ -319,8 +319,8 @@ impl<'s, 'a> Salvage<'s, 'a> {
             if !gone.is_empty() {
                 let segments = self.instead_of(&mended, &mut gone);
                 let out = gone.iter().map(|entry| entry.meta.id).collect();
-                let (sealed, symbols) = (mended.sealed.min(mended.seq_txn), Vec::new());
-                let change = TableChange::Replace { out, sealed, segments, symbols };
+                let (flushed_seq, symbols) = (mended.flushed_seq.min(mended.seq_txn), Vec::new());
+                let change = TableChange::Replace { out, flushed_seq, segments, symbols };
                 ops.push(TableOp { table: id, seq_txn, change });
             }
             if let Some(schema) = self.without_lost_symbols(&mended) {

@@ -243,7 +243,7 @@ impl SurveyedTable {
     pub(super) fn apply_to_rows(&mut self, op: &TableOp) -> Result<()> {
         let Some(manifest) = &self.manifest else { return Ok(()) };
         match &op.change {
-            TableChange::Append { images, symbols, .. } if op.seq_txn > manifest.sealed => {
+            TableChange::Append { images, symbols, .. } if op.seq_txn > manifest.flushed_seq => {
                 symbols.iter().for_each(|texts| self.folder.replay_symbols(texts));
                 for image in images {
                     SegmentFile::replayed(op.table, image)?;
@@ -254,9 +254,9 @@ impl SurveyedTable {
                 self.folder.forget_replayed_symbols();
                 self.rows.clear();
             }
-            TableChange::Replace { sealed, .. } => {
+            TableChange::Replace { flushed_seq, .. } => {
                 self.folder.replay_marks(manifest);
-                self.rows.retain(|(seq_txn, _)| seq_txn > sealed);
+                self.rows.retain(|(seq_txn, _)| seq_txn > flushed_seq);
             }
             TableChange::Alter { .. } | TableChange::AddSegments { .. } => {
                 self.folder.replay_marks(manifest);

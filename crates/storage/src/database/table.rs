@@ -413,7 +413,9 @@ pub(crate) fn change_tail(tail: &mut Tail, change: &TableChange, rows: Option<Ne
             }
         }
         TableChange::Truncate => tail.retain(|_| false),
-        TableChange::Replace { sealed, .. } => tail.retain(|run| run.meta.seq_last > *sealed),
+        TableChange::Replace { flushed_seq, .. } => {
+            tail.retain(|run| run.meta.seq_last > *flushed_seq)
+        }
         TableChange::Create { .. }
         | TableChange::Drop
         | TableChange::Rename { .. }

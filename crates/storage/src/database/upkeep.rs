@@ -42,11 +42,11 @@ pub struct TailOptions {
     /// another writer that does; a replay that would exceed it spills.
     pub bytes_max: u64,
     /// Rows at which a table's memtable is flushed.
-    pub seal_rows: u64,
+    pub flush_rows: u64,
     /// Bytes at which a table's memtable is flushed.
-    pub seal_bytes: u64,
+    pub flush_bytes: u64,
     /// Maximal age of rows in a memtable.
-    pub seal_after_nanos: u64,
+    pub flush_after_nanos: u64,
     /// Maximal bytes of the log that memtables may keep from being purged.
     pub log_bytes: u64,
     /// Number of a memtable's runs at which a writer coalesces them.
@@ -65,9 +65,9 @@ pub struct UpkeepReport {
     /// Runs of memtables that were merged with others.
     pub coalesced_runs: u64,
     /// Memtables that were flushed.
-    pub seals: u64,
+    pub flushes: u64,
     /// Bytes of the segments that flushes wrote.
-    pub sealed_bytes: u64,
+    pub flushed_bytes: u64,
     /// Compactions of segments.
     pub merges: u64,
     /// Bytes of the segments that compactions and purges wrote.
@@ -86,7 +86,7 @@ pub struct TableWrites {
     /// Bytes written to the log.
     pub log_bytes: u64,
     /// Bytes of the segments that its flushes wrote.
-    pub sealed_bytes: u64,
+    pub flushed_bytes: u64,
     /// Bytes of the segments that its compactions wrote.
     pub merged_bytes: u64,
 }
@@ -113,9 +113,9 @@ impl TailOptions {
     /// memory for rows that arrive one by one.
     pub const STANDARD: TailOptions = TailOptions {
         bytes_max: 256 << 20,
-        seal_rows: 1 << 20,
-        seal_bytes: 64 << 20,
-        seal_after_nanos: 300_000_000_000,
+        flush_rows: 1 << 20,
+        flush_bytes: 64 << 20,
+        flush_after_nanos: 300_000_000_000,
         log_bytes: 512 << 20,
         runs_max: 64,
         merge_runs: 4,
@@ -158,8 +158,8 @@ impl UpkeepReport {
     fn since(self, before: UpkeepReport) -> UpkeepReport {
         UpkeepReport {
             coalesced_runs: self.coalesced_runs - before.coalesced_runs,
-            seals: self.seals - before.seals,
-            sealed_bytes: self.sealed_bytes - before.sealed_bytes,
+            flushes: self.flushes - before.flushes,
+            flushed_bytes: self.flushed_bytes - before.flushed_bytes,
             merges: self.merges - before.merges,
             merged_bytes: self.merged_bytes - before.merged_bytes,
             purges: self.purges - before.purges,
@@ -231,10 +231,10 @@ impl Database {
     ///
     /// # Errors
     /// If there is no such table, or segments cannot be written: then nothing has changed.
-    pub fn seal_table(&self, table: &str) -> Result<()> {
+    pub fn flush_table(&self, table: &str) -> Result<()> {
         self.tidy()?;
         let id = self.committed().existing(table)?.id();
-        self.seal_until_done(id)
+        self.flush_until_done(id)
     }
 
     /// Compacts segments of a table as far as that is due.
@@ -262,8 +262,8 @@ impl Database {
         if tables.len() > limits::CLOSE_TABLES {
             return self.sync();
         }
-        let sealed = self.seal_tables(&tables);
-        sealed.and(self.checkpoint())
+        let flushed = self.flush_tables(&tables);
+        flushed.and(self.checkpoint())
     }
 
     /// The tables with rows or changes that are not in a checkpoint.
@@ -292,9 +292,9 @@ impl Database {
     fn maintain_table(&self, id: TableId) -> Result<()> {
         while settled(self.coalesce(id, Patience::Try))? == Attempt::Done {}
         let Some(table) = self.table_state(id) else { return Ok(()) };
-        if self.is_seal_due(&table) {
-            let sealed = settled(self.seal(id, Patience::Try));
-            sealed.map_err(|error| self.unflushed(&table, error))?;
+        if self.is_flush_due(&table) {
+            let flushed = settled(self.flush(id, Patience::Try));
+            flushed.map_err(|error| self.unflushed(&table, error))?;
         }
         while settled(self.merge(id))? == Attempt::Done {}
         while settled(self.purge(id))? == Attempt::Done {}
@@ -305,17 +305,17 @@ impl Database {
         Ok(())
     }
 
-    fn is_seal_due(&self, table: &TableState) -> bool {
+    fn is_flush_due(&self, table: &TableState) -> bool {
         let options = &self.options.tail;
         let Some(Origin { lsn, since_nanos }) = table.tail.origin() else { return false };
         let now = self.options.clock.monotonic_nanos();
         if self.has_failed_lately(table) {
             return false;
         }
-        table.tail.rows() >= options.seal_rows
-            || table.tail.bytes() >= options.seal_bytes
+        table.tail.rows() >= options.flush_rows
+            || table.tail.bytes() >= options.flush_bytes
             || table.tail.has_spilled()
-            || now.saturating_sub(since_nanos) >= options.seal_after_nanos
+            || now.saturating_sub(since_nanos) >= options.flush_after_nanos
             || self.published().lsn.0.saturating_sub(lsn.0) >= options.log_bytes
     }
 
@@ -328,23 +328,23 @@ impl Database {
     }
 
     /// Flushes the current rows of a table's memtable.
-    pub(super) fn seal_until_done(&self, id: TableId) -> Result<()> {
+    pub(super) fn flush_until_done(&self, id: TableId) -> Result<()> {
         let Some(last) = self.table_state(id).and_then(|table| table.tail.last()) else {
             return Ok(());
         };
-        let is_left = |table: Arc<TableState>| table.manifest.sealed < last;
+        let is_left = |table: Arc<TableState>| table.manifest.flushed_seq < last;
         while self.table_state(id).is_some_and(is_left) {
-            settled(self.seal(id, Patience::Wait))?;
+            settled(self.flush(id, Patience::Wait))?;
         }
         Ok(())
     }
 
     /// Flushes the memtable of a table to segments (UP2).
-    pub(super) fn seal(&self, id: TableId, patience: Patience) -> Result<Attempt> {
-        self.with_ballast(&mut || self.seal_once(id, patience))
+    pub(super) fn flush(&self, id: TableId, patience: Patience) -> Result<Attempt> {
+        self.with_ballast(&mut || self.flush_once(id, patience))
     }
 
-    fn seal_once(&self, id: TableId, patience: Patience) -> Result<Attempt> {
+    fn flush_once(&self, id: TableId, patience: Patience) -> Result<Attempt> {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         // Dropped after the lock of the runs.
         let _wake = Wake::new(&self.tails);
@@ -361,11 +361,11 @@ impl Database {
         let replace = written.replacing(Vec::new(), table.tail.runs(), symbols);
         self.commit_rewritten(replace, &written)?;
         self.upkeep.count(|done| {
-            done.seals += 1;
-            done.sealed_bytes += written.bytes();
+            done.flushes += 1;
+            done.flushed_bytes += written.bytes();
         });
         table.folder.note_done(FailedStep::Flush);
-        table.folder.writes().add_sealed(written.bytes());
+        table.folder.writes().add_flushed(written.bytes());
         Ok(Attempt::Done)
     }
 

@@ -77,11 +77,11 @@ fn append(seq: u64, id: u64, day: i64, batch: Option<u8>) -> TableChange {
     }
 }
 
-fn replace(seq: u64, out: &[u64], id: u64, sealed: u64) -> TableChange {
+fn replace(seq: u64, out: &[u64], id: u64, flushed_seq: u64) -> TableChange {
     let meta = SegmentMeta { seq_first: SeqTxn(0), ..segment(id, 0, seq - 1) };
     TableChange::Replace {
         out: out.iter().map(|&id| SegmentId(id)).collect(),
-        sealed: SeqTxn(sealed),
+        flushed_seq: SeqTxn(flushed_seq),
         segments: vec![meta],
         symbols: vec![(ColumnId(1), mark(7))],
     }
@@ -102,7 +102,7 @@ fn change(seq: u64) -> impl Strategy<Value = TableChange> {
     let replaced = (proptest::collection::vec(0..30_u64, 0..2), 0..30_u64, 0..9_u64);
     prop_oneof![
         3 => appended.prop_map(move |(id, day, batch)| append(seq, id, day, batch)),
-        3 => replaced.prop_map(move |(out, id, sealed)| replace(seq, &out, id, sealed)),
+        3 => replaced.prop_map(move |(out, id, flushed_seq)| replace(seq, &out, id, flushed_seq)),
         6 => add,
         3 => mask,
         1 => Just(TableChange::Truncate),
@@ -196,7 +196,7 @@ fn what_cannot_be_is_refused() {
     refused(|table| edit(table)[0].meta.min_ts = i64::MIN);
     refused(|table| edit(table)[0].meta.seq_last = SeqTxn(3));
     refused(|table| table.seq_txn = SeqTxn(u64::MAX));
-    refused(|table| table.sealed = SeqTxn(3));
+    refused(|table| table.flushed_seq = SeqTxn(3));
     refused(|table| table.batches = Arc::new(vec![batch(1, 3)]));
     refused(|table| table.batches = Arc::new(vec![batch(1, 2), batch(2, 1)]));
     refused(|table| table.batches = Arc::new(vec![batch(1, 2); limits::BATCH_MARKS + 1]));
@@ -310,7 +310,7 @@ fn a_manifest_is_of_version_3_only_with_comments_defaults_or_a_query() {
 }
 
 #[test]
-fn a_manifest_of_version_1_is_sealed_up_to_its_last_commit() {
+fn a_manifest_of_version_1_is_flushed_up_to_its_last_commit() {
     let added = TableChange::AddSegments {
         segments: vec![segment(3, 0, 2)],
         symbols: vec![(ColumnId(1), mark(4))],
@@ -318,25 +318,25 @@ fn a_manifest_of_version_1_is_sealed_up_to_its_last_commit() {
     let table = table_after(&[added]);
     let bytes = table.encode();
     let body = &bytes[20..bytes.len() - 4];
-    // Without `sealed`, and without batches.
+    // Without `flushed_seq`, and without batches.
     let old = [&body[..16], &body[24..body.len() - 8]].concat();
     let bytes = envelope::encode(&Kind { version: 1, oldest: 1, ..KIND }, &old);
-    let expected = Manifest { sealed: SeqTxn(2), ..table };
+    let expected = Manifest { flushed_seq: SeqTxn(2), ..table };
     assert_eq!(decode(&bytes, TABLE), Ok(expected));
 }
 
 #[test]
-fn a_seal_names_a_commit_before_its_own_and_segments_that_are_there() {
+fn a_flush_names_a_commit_before_its_own_and_segments_that_are_there() {
     let table = table_after(&[append(2, 4, 0, None)]);
-    assert_eq!((table.sealed, table.next_segment), (SeqTxn(0), SegmentId(5)), "M5");
-    let sealed = |change: &TableChange| {
+    assert_eq!((table.flushed_seq, table.next_segment), (SeqTxn(0), SegmentId(5)), "M5");
+    let applied = |change: &TableChange| {
         let mut table = table.clone();
         table.apply(SeqTxn(3), change).map(|()| table)
     };
-    let after = sealed(&replace(3, &[], 6, 2)).unwrap();
-    assert_eq!((after.sealed, after.segments.len()), (SeqTxn(2), 1));
+    let after = applied(&replace(3, &[], 6, 2)).unwrap();
+    assert_eq!((after.flushed_seq, after.segments.len()), (SeqTxn(2), 1));
     for wrong in [replace(3, &[], 6, 3), replace(3, &[4], 6, 2), replace(4, &[], 6, 2)] {
-        assert!(sealed(&wrong).is_err(), "{wrong:?}");
+        assert!(applied(&wrong).is_err(), "{wrong:?}");
     }
 }
 

@@ -271,7 +271,7 @@ fn sentence(random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
-fn sealed_texts_are_as_small_as_imported_ones() {
+fn flushed_texts_are_as_small_as_imported_ones() {
     use crate::segment::strings::{StringCompressor, StringRows, TextForm};
     let (mut table, schema) = (TestTable::new(), plain_schema());
     let mut random = Random(8);
@@ -285,10 +285,10 @@ fn sealed_texts_are_as_small_as_imported_ones() {
         .collect();
     let case = Case::new(&table, &schema, &runs);
     let segments = case.to_segments(&mut table);
-    case.has(&segments, &rows, "sealed");
+    case.has(&segments, &rows, "flushed");
     let reader = Reader::in_memory(Arc::clone(&segments[0].bytes), TABLE, &segments[0].meta);
     let footer = reader.expect("opens").footer().columns[3].clone();
-    let sealed = footer.frames.iter().map(|frame| frame.region.bytes).sum::<u64>();
+    let flushed = footer.frames.iter().map(|frame| frame.region.bytes).sum::<u64>();
     // Like an import: trained with the strings of each slab, then given all of them.
     let texts: Vec<&[u8]> = rows
         .iter()
@@ -302,7 +302,7 @@ fn sealed_texts_are_as_small_as_imported_ones() {
     let imported = encoder.finish().footer.frames.iter().map(|f| f.region.bytes).sum::<u64>();
     let plain = texts.iter().map(|text| text.len() as u64).sum::<u64>();
     assert!(imported * 3 < plain * 2, "the test says something: {imported} of {plain}");
-    assert!(sealed * 100 <= imported * 103, "TX2: {sealed}, imported {imported}");
+    assert!(flushed * 100 <= imported * 103, "TX2: {flushed}, imported {imported}");
 }
 
 #[test]

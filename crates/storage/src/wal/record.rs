@@ -91,7 +91,7 @@ pub enum TableChange {
         /// Segments that are removed.
         out: Vec<SegmentId>,
         /// The rows of all appends up to this commit are now in segments.
-        sealed: SeqTxn,
+        flushed_seq: SeqTxn,
         /// Segments that are added.
         segments: Vec<SegmentMeta>,
         /// The marks of the symbols that they use.
@@ -226,8 +226,8 @@ fn encode_payload(w: &mut ByteWriter, change: &TableChange) {
                 parts::encode_symbol_texts(w, texts);
             }
         }
-        TableChange::Replace { out, sealed, segments, symbols } => {
-            w.u64(sealed.0).u64(out.len() as u64);
+        TableChange::Replace { out, flushed_seq, segments, symbols } => {
+            w.u64(flushed_seq.0).u64(out.len() as u64);
             for id in out {
                 w.u64(id.0);
             }
@@ -382,12 +382,12 @@ fn decode_change(kind: u8, payload: &[u8]) -> Result<TableChange, DecodeError> {
         }
         8 => decode_append(r)?,
         REPLACE => {
-            let sealed = SeqTxn(r.u64()?);
+            let flushed_seq = SeqTxn(r.u64()?);
             let count = parts::decode_count(r, 8)?;
             let out = (0..count).map(|_| Ok(SegmentId(r.u64()?)));
             let out = out.collect::<Result<_, DecodeError>>()?;
             let segments = decode_segments(r)?;
-            TableChange::Replace { out, sealed, segments, symbols: parts::decode_symbols(r)? }
+            TableChange::Replace { out, flushed_seq, segments, symbols: parts::decode_symbols(r)? }
         }
         _ => {
             let what = Corruption::Impossible { what: "the kind of a change", value: kind.into() };

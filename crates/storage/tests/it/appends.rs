@@ -64,10 +64,10 @@ fn equal_timestamps_stand_in_the_order_of_commits_whoever_committed() {
         Step::Append(vec![("t", same(4), None)]),
         Step::Import("t", same(5)),
         Step::Append(vec![("t", same(6), None)]),
-        Step::Seal("t"),
+        Step::Flush("t"),
         Step::Append(vec![("t", same(7), None)]),
         Step::Merge("t"),
-        Step::Seal("t"),
+        Step::Flush("t"),
         Step::Merge("t"),
     ];
     for step in steps {
@@ -80,7 +80,7 @@ fn equal_timestamps_stand_in_the_order_of_commits_whoever_committed() {
     let table = database.snapshot("t").unwrap().table;
     let writes = database.table_writes(table).unwrap();
     assert_eq!(writes.log_bytes, report.log_bytes, "there is one table");
-    assert_eq!(writes.sealed_bytes, report.sealed_bytes);
+    assert_eq!(writes.flushed_bytes, report.flushed_bytes);
     assert_eq!(writes.merged_bytes, report.merged_bytes);
     check_reopened(&disk.after_power_loss(), &tables, "after power loss");
 }
@@ -287,7 +287,7 @@ fn memory_of_tails_is_bounded_and_nobody_is_refused() {
     });
     let rows = |table: &str| database.snapshot(table).unwrap().rows().0;
     assert_eq!((rows("t"), rows("u")), (6_000, 6_000));
-    assert!(database.upkeep_report().seals > 2);
+    assert!(database.upkeep_report().flushes > 2);
     database.close().unwrap();
     assert_eq!(database.tail_bytes(), 0);
 }
@@ -342,7 +342,7 @@ fn rows_with_the_same_keys_replace_each_other() {
         Step::Keys("t", true),
         Step::Append(vec![("t", vec![(5, "a", 4), (5, "b", 5), (5, "b", 6)], None)]),
         Step::Append(vec![("t", vec![(DAY, "a", 7), (5, "b", 8)], Some("more"))]),
-        Step::Seal("t"),
+        Step::Flush("t"),
         Step::Append(vec![("t", vec![(6, "b", 9), (DAY, "a", 10)], None)]),
         Step::Append(vec![("t", vec![(DAY, "a", 11), (6, "c", 12)], None)]),
         Step::Merge("t"),
@@ -400,7 +400,7 @@ fn a_flush_keeps_few_files_open() {
     let (mut tables, step) = (Tables::new(), Step::Append(vec![("a", rows, None)]));
     step.run(&database).unwrap();
     step.apply(&mut tables);
-    database.seal_table("a").unwrap();
+    database.flush_table("a").unwrap();
     assert!(disk.open_files_max() < 100, "{} files were open", disk.open_files_max());
     check(&disk, &database, &tables, "flushed");
 }

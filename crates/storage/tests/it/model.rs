@@ -69,7 +69,7 @@ pub(crate) enum Step {
     DropPartition(&'static str, i64),
     /// Sets timestamp and host as keys of DEDUP, or removes the keys.
     Keys(&'static str, bool),
-    Seal(&'static str),
+    Flush(&'static str),
     Merge(&'static str),
     Maintain,
     Checkpoint,
@@ -130,7 +130,7 @@ impl Step {
             }
             Step::Keys(table, true) => database.set_dedup_keys(table, &["ts", "host"]),
             Step::Keys(table, false) => database.set_dedup_keys(table, &[]),
-            Step::Seal(table) => database.seal_table(table),
+            Step::Flush(table) => database.flush_table(table),
             Step::Merge(table) => database.merge_table(table),
             Step::Maintain => database.maintain().map(drop),
             Step::Checkpoint => database.checkpoint(),
@@ -232,7 +232,7 @@ impl Step {
             }
             Step::Keys(table, has_keys) => tables.get_mut(*table).unwrap().has_keys = *has_keys,
             Step::Abort(..)
-            | Step::Seal(_)
+            | Step::Flush(_)
             | Step::Merge(_)
             | Step::Maintain
             | Step::Checkpoint
@@ -372,7 +372,7 @@ fn commit(tables: &mut Tables, changes: &[Step], appends: &[(&'static str, Vec<R
 /// Finds the rows with this value.
 fn find(database: &Database, table: &str, value: i64) -> Result<(Arc<Snapshot>, Vec<MaskedRows>)> {
     // Rows of a memtable cannot be masked.
-    database.seal_table(table)?;
+    database.flush_table(table)?;
     let snapshot = database.snapshot(table)?;
     let gone = rows_with(&snapshot, value)?;
     Ok((snapshot, gone))

@@ -63,7 +63,7 @@ fn tables_of(step: &Step, all: &Tables) -> BTreeSet<String> {
         | Step::Update(table, _)
         | Step::DropPartition(table, _)
         | Step::Keys(table, _)
-        | Step::Seal(table)
+        | Step::Flush(table)
         | Step::Rename(table, _)
         | Step::View(table, _)
         | Step::Comment(table, ..)

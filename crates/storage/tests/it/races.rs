@@ -151,7 +151,7 @@ fn who_is_overtaken_every_time_is_told_so() {
     // One of the old rows stays, because otherwise no mask would be written.
     let rows: [Row; 2] = [(5, "a", 1), (6, "a", 1)];
     append(&database, "t", &rows).unwrap();
-    database.seal_table("t").unwrap();
+    database.flush_table("t").unwrap();
     database.set_dedup_keys("t", &["ts", "host"]).unwrap();
     let count = Arc::new(AtomicU64::new(0));
     overtake_always(&disk, &database, &count);

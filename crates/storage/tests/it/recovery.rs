@@ -166,7 +166,7 @@ fn steps() -> Vec<Step> {
     steps.extend((80..110).map(|n| Step::Append(vec![("t", rows(n, 1), None)])));
     steps.push(Step::AddColumn("t", "e0", tidegate_model::ColumnType::Int64));
     steps.extend((110..125).map(|n| Step::Append(vec![("t", rows(n, 2), Some("e0"))])));
-    steps.push(Step::Seal("t"));
+    steps.push(Step::Flush("t"));
     steps.push(Step::Append(vec![("t", rows(200, 50), Some("e0"))]));
     steps.push(Step::Delete("t", 210));
     steps.push(Step::Update("t", 212));
@@ -208,7 +208,7 @@ fn commits_during_a_flush_are_not_coalesced_with_those_before_it() {
     disk.before_open(OpenMode::CreateNew, ".seg", move || {
         during.iter().for_each(|step| step.run(&writer).unwrap());
     });
-    database.seal_table("t").unwrap();
+    database.flush_table("t").unwrap();
     for n in 200..300 {
         step(n).run(&database).unwrap();
     }

@@ -157,7 +157,7 @@ impl Generator {
         match self.random.below(44) {
             0..15 => self.append(),
             15..18 if has("host") && has("value") => Step::Import(table, self.rows()),
-            18..22 => Step::Seal(table),
+            18..22 => Step::Flush(table),
             22..25 => Step::Merge(table),
             25..28 => Step::Maintain,
             28 => Step::Checkpoint,
@@ -209,9 +209,9 @@ pub(crate) fn options(random: &mut Random) -> OpenOptions {
     };
     let tail = TailOptions {
         bytes_max: random.pick(&[20 << 10, 1 << 20]),
-        seal_rows: random.pick(&[20, 200]),
-        seal_bytes: 1 << 20,
-        seal_after_nanos: u64::MAX,
+        flush_rows: random.pick(&[20, 200]),
+        flush_bytes: 1 << 20,
+        flush_after_nanos: u64::MAX,
         log_bytes: random.pick(&[50 << 10, 1 << 30]),
         runs_max: random.pick(&[3, 9]),
         merge_runs: random.pick(&[2, 4]),

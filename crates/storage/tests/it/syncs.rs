@@ -108,7 +108,7 @@ fn files_stay_until_the_commit_that_replaced_them_is_durable() {
     let (disk, mut tables) = (SimDisk::new(1), Tables::new());
     let database = open(&disk);
     run(&database, &mut tables, rows(1));
-    run(&database, &mut tables, Step::Seal("t"));
+    run(&database, &mut tables, Step::Flush("t"));
     database.checkpoint().unwrap();
     let before = (files(&disk, ".seg"), tables.clone());
     assert_eq!(before.0.len(), 2);

@@ -257,7 +257,7 @@ fn segments_of_a_pinned_table_stay_until_it_is_let_go() {
     database.create_table("t", schema()).unwrap();
     for at in 0..8 {
         append(&database, "t", &[(at, "x", at)]).unwrap();
-        database.seal_table("t").unwrap();
+        database.flush_table("t").unwrap();
     }
     let ids = || -> Vec<_> {
         database.snapshot("t").unwrap().segments().map(|run| run.meta.id).collect()

@@ -66,8 +66,8 @@ async fn overtaken(sql: &str, times: u64) -> Result<(Result<u64, Error>, String,
     }
     let (disk, engine) = ten_rows().await?;
     // The flush happens here, and so not within the statement.
-    let sealed = engine.database().seal_table("t");
-    sealed.map_err(|error| TestError::of(&error))?;
+    let flushed = engine.database().flush_table("t");
+    flushed.map_err(|error| TestError::of(&error))?;
     let count = Arc::new(AtomicU64::new(0));
     overtake(&disk, engine.database(), times, &count);
     let done = match engine.execute(sql).await {

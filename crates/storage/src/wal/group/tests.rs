@@ -46,7 +46,7 @@ fn change() -> impl Strategy<Value = TableChange> {
     let replace = proptest::collection::vec(0..99_u64, 0..5).prop_map(|out| TableChange::Replace {
         segments: out.iter().map(|&id| segment(id, 3, id)).collect(),
         out: out.into_iter().map(SegmentId).collect(),
-        sealed: SeqTxn(4),
+        flushed_seq: SeqTxn(4),
         symbols: vec![(ColumnId(3), SymbolMark { count: 4, bytes: 99 })],
     });
     prop_oneof![
@@ -73,7 +73,7 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
     proptest::collection::vec(record, 1..4)
 }
 
-const OF: (u64, GroupLayout) = (LOG, GroupLayout::Sealed);
+const OF: (u64, GroupLayout) = (LOG, GroupLayout::CheckedHeader);
 const PLACE: GroupPlace = GroupPlace { log: LOG, lsn: LSN, durable: LSN, room: 8_192 };
 
 fn encode(records: &[Record]) -> Vec<u8> {
@@ -252,7 +252,7 @@ fn a_file_header_is_checked() {
     let decoded = decode_file_header(&bytes, LOG, LSN);
     assert_eq!(decoded, Ok((header, fields_bytes)));
     assert_eq!(header.layout_at(LSN), GroupLayout::Plain, "it was copied from an older file");
-    assert_eq!(header.layout_at(plain_until), GroupLayout::Sealed);
+    assert_eq!(header.layout_at(plain_until), GroupLayout::CheckedHeader);
     assert!(decode_file_header(&bytes, LOG, Lsn(0)).is_err());
     assert!(decode_file_header(&bytes, LOG + 1, LSN).is_err());
     for at in 0..fields_bytes * 8 {
