@@ -312,7 +312,7 @@ fn storage_shown(database: &Database) -> Vec<Shown> {
         value(
             "tidegate_tail_bytes",
             "Memory of committed rows that are not in segments yet.",
-            database.tail_bytes(),
+            database.memtable_bytes(),
         ),
         value(
             "tidegate_wal_bytes",

@@ -144,7 +144,7 @@ impl Cpu {
     }
 
     /// A memtable of `rows` rows that arrived in batches.
-    fn tail(&self, rows: usize, batch_rows: usize, late: i64) -> Vec<Arc<SegmentRun>> {
+    fn memtable(&self, rows: usize, batch_rows: usize, late: i64) -> Vec<Arc<SegmentRun>> {
         let mut next_id = 0;
         let batches = (0..rows).step_by(batch_rows).enumerate();
         let images = batches.flat_map(|(commit, first)| {
@@ -221,14 +221,14 @@ fn rewrite(criterion: &mut Criterion) {
         };
         // Every second batch is of the other connection.
         let (mut a, mut b) = (Vec::new(), Vec::new());
-        for (at, run) in cpu.tail(rows, 100, 0).into_iter().enumerate() {
+        for (at, run) in cpu.memtable(rows, 100, 0).into_iter().enumerate() {
             if at % 2 == 0 { a.push(run) } else { b.push(run) }
         }
         [a, b].into_iter().flat_map(half).collect::<Vec<_>>()
     };
     for (name, runs) in [
-        ("seal", cpu.tail(rows, batch_rows, 0)),
-        ("seal_late", cpu.tail(rows, batch_rows, 600_000_000)),
+        ("seal", cpu.memtable(rows, batch_rows, 0)),
+        ("seal_late", cpu.memtable(rows, batch_rows, 600_000_000)),
         ("merge", overlapping()),
     ] {
         group.bench_function(name, |bencher| {
@@ -244,7 +244,7 @@ fn rewrite(criterion: &mut Criterion) {
             });
         });
     }
-    let small = cpu.tail(1_000, 1, 0);
+    let small = cpu.memtable(1_000, 1, 0);
     group.throughput(Throughput::Elements(small.len() as u64));
     group.bench_function("coalesce_single_rows", |bencher| {
         let mut id = SegmentId(0);

@@ -12,7 +12,7 @@
 
 mod caution;
 mod folder;
-mod tail;
+mod memtable;
 mod table;
 mod plan;
 mod commit;
@@ -33,7 +33,7 @@ mod upkeep;
 mod relief;
 mod ballast;
 mod kept;
-mod memtables;
+mod replay_memory;
 mod purge;
 mod partitions;
 mod recovery;
@@ -64,17 +64,17 @@ pub use ddl::{NewColumns, Relations, SchemaEdit, TableDdl};
 pub(crate) use dedup::{Superseded, superseded};
 pub use import::{ImportTarget, ImportTxn};
 pub use masks::{MaskedRows, Removal};
-pub use memtables::RecoveryReport;
 pub use pending::{PendingDdl, VisibleTables};
 pub use repair::{LogRepair, LostCommits, repair_log};
+pub use replay_memory::RecoveryReport;
 pub use transaction::{RemovedRows, SegmentPin, TransactionCommit};
-pub use upkeep::{TableWrites, TailOptions, UpkeepReport};
+pub use upkeep::{MaintenanceOptions, TableWrites, UpkeepReport};
 pub use verify::{VerifyReport, VerifyStep, survey};
 
 pub(crate) use folder::TableFile;
 
 use ballast::Ballast;
-use budget::TailBudget;
+use budget::MemtableBudget;
 use caution::CautiousDisk;
 use checkpoint::Checkpoints;
 use commit::{Committed, Committer, Refusal};
@@ -97,7 +97,7 @@ pub struct OpenOptions {
     /// The bounds of the log.
     pub log: LogOptions,
     /// The bounds of memtables.
-    pub tail: TailOptions,
+    pub maintenance: MaintenanceOptions,
     /// Number of files that a commit syncs at a time; these threads only wait for the disk.
     pub sync_threads: NonZeroUsize,
     /// Permission to change tables and rows.
@@ -176,7 +176,7 @@ pub struct Database {
     next_table: AtomicU64,
     next_import: AtomicU64,
     committer: Committer,
-    tails: Arc<TailBudget>,
+    memtable_budget: Arc<MemtableBudget>,
     upkeep: Upkeep,
     /// Locked by the leader of a group commit. Code that locks both locks `checkpoints` first.
     log: Mutex<Log>,
@@ -225,17 +225,25 @@ impl OpenOptions {
     pub fn new(clock: Arc<dyn Clock>) -> OpenOptions {
         // Eight syncs at a time keep a disk busy.
         let sync_threads = NonZeroUsize::new(8).expect("8 is not 0");
-        let (log, tail) = (LogOptions::STANDARD, TailOptions::STANDARD);
+        let (log, maintenance) = (LogOptions::STANDARD, MaintenanceOptions::STANDARD);
         let (access, ballast_bytes) = (Access::ReadWrite, ByteCount(0));
         let open_segments_max = limits::OPEN_SEGMENTS;
-        OpenOptions { clock, log, tail, sync_threads, access, ballast_bytes, open_segments_max }
+        OpenOptions {
+            clock,
+            log,
+            maintenance,
+            sync_threads,
+            access,
+            ballast_bytes,
+            open_segments_max,
+        }
     }
 }
 
 impl fmt::Debug for OpenOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut output = f.debug_struct("OpenOptions");
-        output.field("log", &self.log).field("tail", &self.tail);
+        output.field("log", &self.log).field("maintenance", &self.maintenance);
         output.field("sync_threads", &self.sync_threads).field("access", &self.access);
         output.finish_non_exhaustive()
     }
@@ -287,7 +295,10 @@ impl Database {
             next_table: AtomicU64::new(recovered.next_table.0),
             next_import: AtomicU64::new(0),
             committer: Committer::default(),
-            tails: Arc::new(TailBudget::new(options.tail.bytes_max, recovered.tables.tail_bytes())),
+            memtable_budget: Arc::new(MemtableBudget::new(
+                options.maintenance.memtable_bytes_max,
+                recovered.tables.memtable_bytes(),
+            )),
             upkeep: Upkeep::default(),
             checkpoint_lsn: AtomicU64::new(recovered.catalog.lsn.0),
             checkpoint_as_of: AtomicU64::new(recovered.catalog.as_of.0),

@@ -193,7 +193,7 @@ impl SegmentRun {
     }
 
     /// An image of the memtable, whose commits are set already.
-    pub(crate) fn of_tail(
+    pub(crate) fn of_memtable(
         meta: SegmentMeta,
         file: &Arc<SegmentFile>,
         mask: Option<Arc<RowMask>>,
@@ -207,7 +207,7 @@ impl SegmentRun {
     /// If its bytes do not match its description.
     pub fn of_image(table: TableId, image: &Image) -> Result<SegmentRun> {
         let file = Arc::new(SegmentFile::replayed(table, image)?);
-        Ok(SegmentRun::of_tail(image.meta, &file, None))
+        Ok(SegmentRun::of_memtable(image.meta, &file, None))
     }
 
     /// The path of the file; for an image, its name in messages.
@@ -428,16 +428,16 @@ impl GroupedSegments {
     }
 
     /// All groups, with a memtable. Only groups that overlap the memtable are sorted anew.
-    pub(crate) fn with_tail(&self, tail: Vec<SegmentRun>) -> Vec<ScanGroup> {
-        let low = tail.iter().map(|run| run.meta.min_ts).min();
-        let high = tail.iter().map(|run| run.meta.max_ts).max();
+    pub(crate) fn with_memtable(&self, memtable: Vec<SegmentRun>) -> Vec<ScanGroup> {
+        let low = memtable.iter().map(|run| run.meta.min_ts).min();
+        let high = memtable.iter().map(|run| run.meta.max_ts).max();
         let (Some(low), Some(high)) = (low, high) else { return self.groups.clone() };
         // Without order, all runs have the instant 0.
         let start = self.bounds.partition_point(|&(_, max)| max < low);
         let end = self.bounds.partition_point(|&(min, _)| min <= high).max(start);
         let met = self.groups[start..end].iter().flat_map(|group| &group.runs);
         let met = met.map(|Run::Segment(run)| Arc::clone(run));
-        let runs = met.chain(tail.into_iter().map(Arc::new)).collect();
+        let runs = met.chain(memtable.into_iter().map(Arc::new)).collect();
         let mut groups = self.groups[..start].to_vec();
         groups.extend(grouped(runs, self.is_ordered));
         groups.extend_from_slice(&self.groups[end..]);

@@ -18,8 +18,8 @@ use tidegate_storage::{
 use super::{Changes, TableChanges, TemporaryTable, next_number};
 use crate::error::Result;
 
-/// The number of cached snapshots: a statement may read a table with and without its tail, and be
-/// planned twice.
+/// The number of cached snapshots: a statement may read a table with and without its memtable, and
+/// be planned twice.
 const OVERLAYS: usize = 4;
 
 /// The cached state for reading the changes of a table.

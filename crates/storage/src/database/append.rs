@@ -200,7 +200,7 @@ impl Database {
         let committed = self.commit_prepared(options, tables, gone_files)?;
         drop(held);
         let touched: Vec<TableId> = targets.iter().flatten().copied().collect();
-        self.shorten_tails(&touched);
+        self.coalesce_memtables(&touched);
         let seq_txn = |(append, target): (&TableAppend, &Option<TableId>)| {
             let found = committed.seq_txns.iter().find(|(id, _)| Some(*id) == *target);
             found.map_or_else(|| self.last_commit(&append.table), |&(_, seq_txn)| seq_txn)

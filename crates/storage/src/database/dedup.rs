@@ -169,14 +169,14 @@ pub(super) fn supersede(
         bounds.fold((i64::MAX, i64::MIN), |(min, max), (low, high)| (min.min(low), max.max(high)));
     let (mut new, mut doubled) = (NewRows::new(bounds), Doubled::new());
     for (at, image) in to.images.iter().enumerate() {
-        let run = SegmentRun::of_tail(image.meta, &to.files[at], None);
+        let run = SegmentRun::of_memtable(image.meta, &to.files[at], None);
         let all = RowRange { start: 0, end: run.meta.rows.0 };
         new.add(&keys, (at, &run), all, &mut doubled)?;
     }
     for (at, rows) in doubled {
         let image = &to.images[at];
         let mask = Arc::new(RowMask::new(image.meta.rows, &rows));
-        let run = Arc::new(SegmentRun::of_tail(image.meta, &to.files[at], Some(mask)));
+        let run = Arc::new(SegmentRun::of_memtable(image.meta, &to.files[at], Some(mask)));
         let image = image_of((folder, schema), marks, &[run], &mut || folder.new_segment_id())?;
         let image = image.expect("the last row of a key is left, and one image has no more rows");
         to.files[at] = Arc::new(SegmentFile::in_memory(folder.table(), &image));

@@ -51,7 +51,7 @@ pub(crate) struct TableFolder {
     /// Symbols that were read from the log, in order, and are not in a symbol file.
     replayed: Mutex<ReplayedSymbols>,
     is_dropped: AtomicBool,
-    tail_gate: Gate,
+    memtable_gate: Gate,
     segments_gate: Gate,
     /// Number of transactions that refer to rows by their places in segments.
     pins: AtomicUsize,
@@ -142,7 +142,7 @@ impl WriteCounters {
 /// The kind of a table's runs to be rewritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunsOf {
-    Tail,
+    Memtable,
     Segments,
 }
 
@@ -295,7 +295,7 @@ impl TableFolder {
             dictionaries: Mutex::new(BTreeMap::new()),
             replayed: Mutex::default(),
             is_dropped: AtomicBool::new(false),
-            tail_gate: Gate::default(),
+            memtable_gate: Gate::default(),
             segments_gate: Gate::default(),
             pins: AtomicUsize::new(0),
             writes: WriteCounters::default(),
@@ -415,7 +415,7 @@ impl TableFolder {
 
     fn gate(&self, of: RunsOf) -> &Gate {
         match of {
-            RunsOf::Tail => &self.tail_gate,
+            RunsOf::Memtable => &self.memtable_gate,
             RunsOf::Segments => &self.segments_gate,
         }
     }

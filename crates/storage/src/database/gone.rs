@@ -28,7 +28,7 @@ use crate::snapshot::{SegmentRun, Snapshot};
 #[derive(Debug)]
 pub(super) struct HeldTable {
     pub(super) state: Arc<TableState>,
-    _tail: Held,
+    _memtable: Held,
     _segments: Held,
     /// Dropped last: writers that wait for memory may wait for the memtable.
     _wake: Wake,
@@ -54,13 +54,13 @@ impl Database {
     /// Locks the runs of a table for rewriting; `None` if it was dropped.
     pub(super) fn hold_table(&self, id: TableId) -> Option<HeldTable> {
         let folder = Arc::clone(&self.table_state(id)?.folder);
-        let (tail, segments) = (
-            folder.hold(RunsOf::Tail, Patience::Wait)?,
+        let (memtable, segments) = (
+            folder.hold(RunsOf::Memtable, Patience::Wait)?,
             folder.hold(RunsOf::Segments, Patience::Wait)?,
         );
         let state = self.table_state(id)?;
-        let wake = Wake::new(&self.tails);
-        Some(HeldTable { state, _tail: tail, _segments: segments, _wake: wake })
+        let wake = Wake::new(&self.memtable_budget);
+        Some(HeldTable { state, _memtable: memtable, _segments: segments, _wake: wake })
     }
 
     /// Writes the deletion of rows of a locked table (GO2).
@@ -84,7 +84,7 @@ pub(super) struct GoneWriter<'a, 's> {
     seen: BTreeSet<SegmentId>,
     files: GoneFiles<'a>,
     losses: Losses,
-    of_tail: Vec<MaskedRows>,
+    of_memtable: Vec<MaskedRows>,
 }
 
 impl<'a, 's> GoneWriter<'a, 's> {
@@ -102,7 +102,7 @@ impl<'a, 's> GoneWriter<'a, 's> {
             seen: BTreeSet::new(),
             files,
             losses: Losses::default(),
-            of_tail: Vec::new(),
+            of_memtable: Vec::new(),
         }
     }
 
@@ -111,7 +111,7 @@ impl<'a, 's> GoneWriter<'a, 's> {
         let run = self.runs.get(&rows.segment).expect("the segment is one of the snapshot");
         if run.is_in_memory() {
             assert!(self.seen.insert(rows.segment), "a segment comes once");
-            self.of_tail.push(rows);
+            self.of_memtable.push(rows);
             return Ok(());
         }
         self.add_mask(rows.segment, &RowMask::new(run.meta.rows, &rows.rows))
@@ -121,25 +121,25 @@ impl<'a, 's> GoneWriter<'a, 's> {
     pub(super) fn add_mask(&mut self, segment: SegmentId, left: &RowMask) -> Result<()> {
         assert!(self.seen.insert(segment), "a segment comes once");
         let run = self.runs.get(&segment).expect("the segment is one of the snapshot");
-        assert!(!run.is_in_memory(), "rows of the tail have no mask");
+        assert!(!run.is_in_memory(), "rows of the memtable have no deletion vector");
         self.losses.add(self.files.masks.write(self.table, run, left)?);
         Ok(())
     }
 
     /// Makes all files durable, and returns the deletion.
     pub(super) fn finish(self) -> Result<(Gone, GoneFiles<'a>)> {
-        let GoneWriter { database, table, mut files, losses, of_tail, .. } = self;
+        let GoneWriter { database, table, mut files, losses, of_memtable, .. } = self;
         files.masks.sync_folders()?;
-        if of_tail.is_empty() {
+        if of_memtable.is_empty() {
             return Ok((losses.into_gone(table, None), files));
         }
         let mut written = NewSegments::new(database, table)?;
-        written.write_tail(&|run| {
-            let rows = of_tail.iter().find(|rows| rows.segment == run.meta.id);
+        written.write_memtable(&|run| {
+            let rows = of_memtable.iter().find(|rows| rows.segment == run.meta.id);
             Some(rows.map_or_else(|| run.run(), |rows| run.run_without(&rows.rows)))
         })?;
         let symbols = written.sync()?;
-        let replace = |out| written.replacing(out, table.tail.runs(), symbols.clone());
+        let replace = |out| written.replacing(out, table.memtable.runs(), symbols.clone());
         let gone = losses.into_gone(table, Some(&replace));
         files.segments = Some(written);
         Ok((gone, files))

@@ -312,7 +312,7 @@ impl ImportTxn {
         let (mut metas, symbols) = (self.check(segments), self.symbols());
         metas.sort_by_key(|meta| meta.id);
         for meta in metas {
-            let run = SegmentRun::of_tail(meta, &self.file_of(meta), None);
+            let run = SegmentRun::of_memtable(meta, &self.file_of(meta), None);
             let reader = run.reader()?;
             for frame in 0..reader.frame_count() {
                 let rows = PickedRows::Range(0..reader.frame_rows(frame));

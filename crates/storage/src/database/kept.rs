@@ -76,10 +76,10 @@ pub(super) fn find_litter(
 /// The position at which a replay must begin for the memtables, given the kept records.
 pub(super) fn needed_from(tables: &Tables, kept: &BTreeMap<TableId, Kept>, end: Lsn) -> Lsn {
     let needed = tables.by_id.values().filter_map(|table| {
-        let origin = table.tail.origin()?;
+        let origin = table.memtable.origin()?;
         match kept.get(&table.id()) {
             None => Some(origin.lsn),
-            Some(kept) if table.tail.last() <= Some(kept.seq_txn) => None,
+            Some(kept) if table.memtable.last() <= Some(kept.seq_txn) => None,
             // Runs may have been merged with kept ones.
             Some(kept) => Some(origin.lsn.max(kept.until)),
         }
@@ -110,7 +110,7 @@ impl Checkpoints {
 
 /// Returns true if the memtable of a table has rows of kept records.
 fn needs(table: &TableState, kept: Kept) -> bool {
-    table.tail.runs().iter().any(|run| run.meta.seq_first <= kept.seq_txn)
+    table.memtable.runs().iter().any(|run| run.meta.seq_first <= kept.seq_txn)
 }
 
 impl Database {
@@ -120,11 +120,11 @@ impl Database {
         if let Some(damage) = table.damage() {
             return damage.has_records && !checkpoints.has_kept(table);
         }
-        let (log, tail) = (&self.options.log, &self.options.tail);
-        let is_long = self.log_bytes() > tail.log_bytes.min(log.bytes_max / 2);
+        let (log, maintenance) = (&self.options.log, &self.options.maintenance);
+        let is_long = self.log_bytes() > maintenance.log_bytes.min(log.bytes_max / 2);
         is_long
             && table.folder.failure().is_some()
-            && !table.tail.is_empty()
+            && !table.memtable.is_empty()
             && !checkpoints.has_kept(table)
     }
 
@@ -208,7 +208,8 @@ impl Database {
     }
 }
 
-/// The change of a record to one table, without rows up to `flushed_seq`, which are in segments (KP3).
+/// The change of a record to one table, without rows up to `flushed_seq`, which are in segments
+/// (KP3).
 fn of_table(record: &Record, table: TableId, flushed_seq: SeqTxn) -> Option<Record> {
     let ops = record.ops.iter().filter(|op| op.table == table).map(|op| match &op.change {
         TableChange::Append { batch, .. } if op.seq_txn <= flushed_seq => {

@@ -17,9 +17,9 @@ use tidegate_model::{
 use super::commit::Committed;
 use super::ddl::{Relations, SchemaEdit};
 use super::folder::TableFolder;
+use super::memtable::{Memtable, MemtableRun, Origin};
 use super::pending::PendingDdl;
 use super::table::{NewRows, TableState};
-use super::tail::{Origin, Tail, TailRun};
 use crate::catalog::{check_name, fold_name};
 use crate::error::{Error, Result};
 use crate::image::Image;
@@ -107,7 +107,7 @@ pub(crate) struct Replace {
     /// The segments replaced, with the masks that they were read with.
     pub(crate) out: Vec<(SegmentId, Option<MaskMark>)>,
     /// The oldest runs of the memtable, with all rows up to the last commit in them.
-    pub(crate) tail: Vec<Arc<TailRun>>,
+    pub(crate) memtable: Vec<Arc<MemtableRun>>,
     pub(crate) segments: Vec<SegmentMeta>,
     pub(crate) symbols: Vec<(ColumnId, SymbolMark)>,
 }
@@ -117,8 +117,8 @@ pub(crate) struct Replace {
 pub(crate) struct Coalesce {
     pub(crate) table: TableId,
     pub(crate) name: String,
-    pub(crate) out: Vec<Arc<TailRun>>,
-    pub(crate) run: Arc<TailRun>,
+    pub(crate) out: Vec<Arc<MemtableRun>>,
+    pub(crate) run: Arc<MemtableRun>,
 }
 
 /// Runs of a memtable, each with one that has the same rows elsewhere. It needs no record in the
@@ -127,7 +127,7 @@ pub(crate) struct Coalesce {
 pub(crate) struct Exchange {
     pub(crate) table: TableId,
     pub(crate) name: String,
-    pub(crate) pairs: Vec<(Arc<TailRun>, Arc<TailRun>)>,
+    pub(crate) pairs: Vec<(Arc<MemtableRun>, Arc<MemtableRun>)>,
 }
 
 /// The planned changes of a commit request.
@@ -230,8 +230,8 @@ impl Tables {
     }
 
     /// The memory of all memtables in bytes.
-    pub(crate) fn tail_bytes(&self) -> u64 {
-        self.by_id.values().map(|table| table.tail.memory_bytes()).sum()
+    pub(crate) fn memtable_bytes(&self) -> u64 {
+        self.by_id.values().map(|table| table.memtable.memory_bytes()).sum()
     }
 }
 
@@ -366,11 +366,11 @@ impl<'a> Overlay<'a> {
                 Ok(ops)
             }
             Wish::Replace(replace) => Ok(vec![self.plan_replace(replace)?]),
-            Wish::Coalesce(Coalesce { name, out, .. }) => match self.other_tail(wish) {
+            Wish::Coalesce(Coalesce { name, out, .. }) => match self.other_memtable(wish) {
                 Some(_) => Ok(Vec::new()),
                 None => Err(changed(name, out)),
             },
-            Wish::Exchange(Exchange { name, .. }) => match self.other_tail(wish) {
+            Wish::Exchange(Exchange { name, .. }) => match self.other_memtable(wish) {
                 Some(_) => Ok(Vec::new()),
                 None => Err(changed(name, &[])),
             },
@@ -418,17 +418,17 @@ impl<'a> Overlay<'a> {
     }
 
     /// The memtable of a table after its rows have moved to other runs.
-    fn other_tail(&self, wish: &Wish) -> Option<(TableId, Tail)> {
-        let (id, tail) = match wish {
+    fn other_memtable(&self, wish: &Wish) -> Option<(TableId, Memtable)> {
+        let (id, memtable) = match wish {
             Wish::Coalesce(Coalesce { table, out, run, .. }) => {
-                (*table, self.by_id(*table)?.tail.replaced(out, run)?)
+                (*table, self.by_id(*table)?.memtable.replaced(out, run)?)
             }
             Wish::Exchange(Exchange { table, pairs, .. }) => {
-                (*table, self.by_id(*table)?.tail.exchanged(pairs)?)
+                (*table, self.by_id(*table)?.memtable.exchanged(pairs)?)
             }
             _ => return None,
         };
-        Some((id, tail))
+        Some((id, memtable))
     }
 
     /// The commits of a batch, if one of its tables has it already; an error if a table has other
@@ -537,7 +537,7 @@ impl<'a> Overlay<'a> {
     }
 
     fn plan_replace(&self, replace: &Replace) -> Result<TableOp> {
-        let Replace { name, out, tail, segments, symbols, .. } = replace;
+        let Replace { name, out, memtable, segments, symbols, .. } = replace;
         let table = self.by_id(replace.table);
         let table = table.ok_or_else(|| Error::TableDropped { table: name.clone() })?;
         for (id, mask) in out {
@@ -545,12 +545,12 @@ impl<'a> Overlay<'a> {
                 return Err(Error::SegmentChanged { table: name.clone(), segment: id.0 });
             }
         }
-        if !table.tail.begins_with(tail) {
-            return Err(changed(name, tail));
+        if !table.memtable.begins_with(memtable) {
+            return Err(changed(name, memtable));
         }
-        let last = tail.iter().map(|run| run.meta.seq_last).max();
+        let last = memtable.iter().map(|run| run.meta.seq_last).max();
         let flushed_seq = table.manifest.flushed_seq.max(last.unwrap_or(SeqTxn(0)));
-        let left = &table.tail.runs()[tail.len()..];
+        let left = &table.memtable.runs()[memtable.len()..];
         assert!(
             left.iter().all(|run| run.meta.seq_first > flushed_seq),
             "whole commits are flushed"
@@ -661,9 +661,9 @@ impl<'a> Overlay<'a> {
             );
             self.changes.ddl_count += u64::from(!is_of_rows);
         }
-        if let Some((table, tail)) = self.other_tail(wish) {
+        if let Some((table, memtable)) = self.other_memtable(wish) {
             let known = self.by_id(table).expect("P1: planned on these tables");
-            let changed = Arc::new(known.with_tail(tail));
+            let changed = Arc::new(known.with_memtable(memtable));
             self.changes.tables.insert(table, Some(changed));
         }
     }
@@ -704,8 +704,8 @@ impl<'a> Overlay<'a> {
 impl Replace {
     /// Removes some segments of a table.
     pub(crate) fn without(table: &TableState, out: Vec<(SegmentId, Option<MaskMark>)>) -> Replace {
-        let (tail, segments, symbols) = (Vec::new(), Vec::new(), Vec::new());
-        Replace { table: table.id(), name: table.name.clone(), out, tail, segments, symbols }
+        let (memtable, segments, symbols) = (Vec::new(), Vec::new(), Vec::new());
+        Replace { table: table.id(), name: table.name.clone(), out, memtable, segments, symbols }
     }
 }
 
@@ -749,7 +749,7 @@ fn symbol_count(dictionary: &SymbolTable) -> u32 {
 }
 
 /// The error for runs of a memtable that no longer exist.
-fn changed(table: &str, runs: &[Arc<TailRun>]) -> Error {
+fn changed(table: &str, runs: &[Arc<MemtableRun>]) -> Error {
     let segment = runs.first().map_or(0, |run| run.meta.id.0);
     Error::SegmentChanged { table: table.to_owned(), segment }
 }

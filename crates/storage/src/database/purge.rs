@@ -1,9 +1,9 @@
 //! Removal of deleted rows from the disk: segments with deleted rows are rewritten without them,
 //! also in tables that are no longer written to.
 //!
-//! - PU1. A deleted row stays in a file for at most `TailOptions::purge_after_nanos`, plus the time
-//!   of the rewrite and the life of snapshots with it. Only the process that wrote a mask knows its
-//!   time; a mask that is found on open is assumed to be as old as its segment.
+//! - PU1. A deleted row stays in a file for at most `MaintenanceOptions::purge_after_nanos`, plus
+//!   the time of the rewrite and the life of snapshots with it. Only the process that wrote a mask
+//!   knows its time; a mask that is found on open is assumed to be as old as its segment.
 //! - PU2. Until then a segment keeps its deleted rows, unless it is compacted: frequent deletions
 //!   do not rewrite large segments each time.
 //! - PU3. A segment without rows is removed at once. Commits leave none (`masks` MA1), but earlier
@@ -32,7 +32,7 @@ impl Purges {
     /// The segments of a table whose deleted rows have waited long enough (PU1).
     pub(super) fn due(&self, database: &Database, table: &TableState) -> BTreeSet<SegmentId> {
         let now = database.options.clock.monotonic_nanos();
-        let after = database.options.tail.purge_after_nanos;
+        let after = database.options.maintenance.purge_after_nanos;
         let mut all = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = !all.contains_key(&table.id());
         let known = all.entry(table.id()).or_default();

@@ -5,7 +5,7 @@
 //!
 //! - B1, B3 as in `database`.
 //! - O1. Nothing is written before all checkpoints and log files were read, so that a newer or
-//!   damaged database stays as it is, except scratch files (`memtables`); and nothing at all if
+//!   damaged database stays as it is, except scratch files (`replay_memory`); and nothing at all if
 //!   there is nothing to do.
 //! - O2. A record is applied to the names if it is not before the catalog's `as_of`, to a table's
 //!   manifest if it is after the manifest's commit, and to its memtable if it is after the
@@ -39,11 +39,11 @@ use tidegate_platform::{DirLock, Disk};
 
 use super::folder::{Paths, TableFolder};
 use super::kept;
-use super::memtables::{NextCoalesce, RecoveredTable, RecoveryReport, ReplayMemory};
+use super::memtable::{Memtable, Origin};
 use super::plan::Tables;
+use super::replay_memory::{NextCoalesce, RecoveredTable, RecoveryReport, ReplayMemory};
 use super::sweep::{self, Leftovers};
-use super::table::{Damage, NewRows, TableState, change_tail};
-use super::tail::{Origin, Tail};
+use super::table::{Damage, NewRows, TableState, change_memtable};
 use super::{Database, OpenOptions};
 use crate::catalog::{self, Catalog, fold_name};
 use crate::envelope;
@@ -333,7 +333,7 @@ impl<'a> Recovery<'a> {
         catalog: &Catalog,
         options: &OpenOptions,
     ) -> Result<Recovery<'a>> {
-        let bytes_max = options.tail.bytes_max;
+        let bytes_max = options.maintenance.memtable_bytes_max;
         let mut recovery = Recovery {
             disk,
             paths,
@@ -404,7 +404,7 @@ impl<'a> Recovery<'a> {
             if is_applied && self.tables[&op.table].manifest.is_some() {
                 self.apply_to_manifest(op).map_err(misfit)?;
             }
-            self.apply_to_tail(op, until)?;
+            self.apply_to_memtable(op, until)?;
         }
         self.memory.relieve(&mut self.tables)
     }
@@ -436,7 +436,7 @@ impl<'a> Recovery<'a> {
             if let Err(what) = self.apply_to_table(op, is_old, &mut applies) {
                 self.suspend(op.table, misfit(what));
             }
-            self.apply_to_tail(op, replayed.lsn)?;
+            self.apply_to_memtable(op, replayed.lsn)?;
             if !is_old {
                 self.apply_to_catalog(op).map_err(misfit)?;
             }
@@ -475,7 +475,7 @@ impl<'a> Recovery<'a> {
     fn suspend(&mut self, id: TableId, error: Error) {
         let table = self.tables.get_mut(&id).expect("it is one of the catalog");
         table.manifest = None;
-        self.memory.change(&mut table.tail, |tail| *tail = Tail::default());
+        self.memory.change(&mut table.memtable, |memtable| *memtable = Memtable::default());
         table.damage.get_or_insert(error);
         table.has_records = true;
     }
@@ -488,7 +488,7 @@ impl<'a> Recovery<'a> {
     ) -> &mut RecoveredTable {
         let folder = TableFolder::new(self.disk, self.paths, id, SegmentId(0));
         folder.begin_replay();
-        let (name, tail, folder) = (name.to_owned(), Tail::default(), Arc::new(folder));
+        let (name, memtable, folder) = (name.to_owned(), Memtable::default(), Arc::new(folder));
         let next_coalesce = NextCoalesce::default();
         let (kept, damage, has_records) = (None, None, false);
         self.tables
@@ -496,7 +496,7 @@ impl<'a> Recovery<'a> {
             .insert_entry(RecoveredTable {
                 name,
                 manifest,
-                tail,
+                memtable,
                 folder,
                 next_coalesce,
                 kept,
@@ -508,9 +508,9 @@ impl<'a> Recovery<'a> {
 
     /// Applies the rows of an append that are not in segments, and the effects of other changes on
     /// rows (O2).
-    fn apply_to_tail(&mut self, op: &TableOp, lsn: Lsn) -> Result<()> {
+    fn apply_to_memtable(&mut self, op: &TableOp, lsn: Lsn) -> Result<()> {
         let Some(table) = self.tables.get_mut(&op.table) else { return Ok(()) };
-        let RecoveredTable { manifest: Some(manifest), tail, folder, .. } = table else {
+        let RecoveredTable { manifest: Some(manifest), memtable, folder, .. } = table else {
             return Ok(());
         };
         let mut files = Vec::new();
@@ -538,7 +538,7 @@ impl<'a> Recovery<'a> {
         }
         let origin = Origin { lsn, since_nanos: self.since_nanos };
         let rows = NewRows { files: &files, origin };
-        self.memory.change(tail, |tail| change_tail(tail, &op.change, Some(rows)));
+        self.memory.change(memtable, |memtable| change_memtable(memtable, &op.change, Some(rows)));
         self.memory.coalesce_if_due(table);
         Ok(())
     }
@@ -612,7 +612,7 @@ impl<'a> Recovery<'a> {
         match &op.change {
             TableChange::Drop => {
                 self.by_name.remove(&fold_name(&table.name));
-                self.memory.change(&mut table.tail, |tail| *tail = Tail::default());
+                self.memory.change(&mut table.memtable, |memtable| *memtable = Memtable::default());
                 self.tables.remove(&op.table);
                 self.obsolete.folders.insert(self.paths.table(op.table).root().to_path_buf());
             }
@@ -640,7 +640,8 @@ impl<'a> Recovery<'a> {
     fn finish(self) -> Tables {
         let mut by_id = BTreeMap::new();
         for (id, table) in self.tables {
-            let RecoveredTable { name, manifest, tail, folder, damage, has_records, .. } = table;
+            let RecoveredTable { name, manifest, memtable, folder, damage, has_records, .. } =
+                table;
             let Some(manifest) = manifest else {
                 let missing = || Error::missing(&self.paths.table(id).manifest());
                 let error = Arc::new(damage.unwrap_or_else(missing));
@@ -649,8 +650,8 @@ impl<'a> Recovery<'a> {
                 continue;
             };
             folder.raise_next_segment(manifest.next_segment);
-            let replayed = folder.end_replay(&manifest, !tail.is_empty());
-            let table = TableState::recovered(folder, name, manifest, tail, &replayed);
+            let replayed = folder.end_replay(&manifest, !memtable.is_empty());
+            let table = TableState::recovered(folder, name, manifest, memtable, &replayed);
             by_id.insert(id, Arc::new(table));
         }
         Tables { by_id, by_name: self.by_name }

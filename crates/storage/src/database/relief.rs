@@ -19,10 +19,10 @@ use tidegate_model::TableId;
 use super::Database;
 use super::append::TableAppend;
 use super::folder::{FailedStep, Failure, Patience, RunsOf};
-use super::memtables::spill_images;
+use super::memtable::MemtableRun;
 use super::plan::{Exchange, Wish};
+use super::replay_memory::spill_images;
 use super::table::TableState;
-use super::tail::TailRun;
 use super::upkeep::{Attempt, settled};
 use crate::error::{Error, Result};
 use crate::segment::ImageBytes;
@@ -51,15 +51,15 @@ impl Database {
             }
         }
         loop {
-            let turn = self.tails.turn();
-            if self.tails.has_room_for(bytes) {
+            let turn = self.memtable_budget.turn();
+            if self.memtable_budget.has_room_for(bytes) {
                 return Ok(());
             }
             match self.give_room()? {
                 Room::Given => {}
-                Room::Awaited => self.tails.wait(turn),
+                Room::Awaited => self.memtable_budget.wait(turn),
                 Room::Kept(tables) => {
-                    if !self.spill_tails(&tables)? {
+                    if !self.spill_memtables(&tables)? {
                         // The rest of their memory is not used by images.
                         return Ok(());
                     }
@@ -71,9 +71,9 @@ impl Database {
     /// Flushes the memtable that frees the most memory, of those that can be flushed (RL1).
     fn give_room(&self) -> Result<Room> {
         let mut tables = self.table_states();
-        tables.retain(|table| !table.tail.is_empty());
+        tables.retain(|table| !table.memtable.is_empty());
         tables.sort_by_key(|table| {
-            (table.folder.failure().is_some(), Reverse(table.tail.memory_bytes()))
+            (table.folder.failure().is_some(), Reverse(table.memtable.memory_bytes()))
         });
         let (mut kept, mut is_awaited) = (Vec::new(), false);
         for table in tables {
@@ -198,15 +198,15 @@ impl Database {
     }
 
     /// Writes the images of memtables into files; returns false if there were none in memory (RL2).
-    fn spill_tails(&self, tables: &[Arc<TableState>]) -> Result<bool> {
+    fn spill_memtables(&self, tables: &[Arc<TableState>]) -> Result<bool> {
         let mut has_spilled = false;
         for table in tables {
-            let Some(_held) = table.folder.hold(RunsOf::Tail, Patience::Wait) else { continue };
+            let Some(_held) = table.folder.hold(RunsOf::Memtable, Patience::Wait) else { continue };
             let Some(table) = self.table_state(table.id()) else { continue };
-            if table.tail.spillable_bytes() == 0 {
+            if table.memtable.spillable_bytes() == 0 {
                 continue;
             }
-            let pairs = self.spill_tail(&table)?;
+            let pairs = self.spill_memtable(&table)?;
             let wish = Exchange { table: table.id(), name: table.name.clone(), pairs };
             match self.commit_all(Wish::Exchange(wish)) {
                 Ok(_) => has_spilled = true,
@@ -216,22 +216,25 @@ impl Database {
         Ok(has_spilled)
     }
 
-    fn spill_tail(&self, table: &TableState) -> Result<Vec<(Arc<TailRun>, Arc<TailRun>)>> {
+    fn spill_memtable(
+        &self,
+        table: &TableState,
+    ) -> Result<Vec<(Arc<MemtableRun>, Arc<MemtableRun>)>> {
         let number = self.next_import.fetch_add(1, Ordering::Relaxed);
         let path: PathBuf = self.paths.scratch().join(format!("spill-{number}"));
         let disk = self.guarded.as_ref();
         let made = disk.create_dir_all(&self.paths.scratch());
         let mapping = made
-            .and_then(|()| spill_images(disk, &path, table.tail.runs().iter()))
+            .and_then(|()| spill_images(disk, &path, table.memtable.runs().iter()))
             .map_err(Error::disk("spill rows that cannot be flushed"))?;
         let mut start = 0;
-        let in_memory = table.tail.runs().iter().filter(|run| !run.is_spilled());
+        let in_memory = table.memtable.runs().iter().filter(|run| !run.is_spilled());
         let spilled = in_memory.map(|run| {
             let end = start + run.file.image().map_or(0, |image| image.len());
             let bytes = ImageBytes::Spilled(mapping.clone(), start..end);
             start = end;
             let file = Arc::new(SegmentFile::of_image(table.id(), run.meta, bytes));
-            let spilled = TailRun { meta: run.meta, file, origin: run.origin };
+            let spilled = MemtableRun { meta: run.meta, file, origin: run.origin };
             (Arc::clone(run), Arc::new(spilled))
         });
         Ok(spilled.collect())

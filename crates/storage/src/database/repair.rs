@@ -200,7 +200,7 @@ fn keep_unnamed(
         kept.push(to);
     }
     // Symbols that only those files use are cut off by the next open.
-    for path in litter.tails.keys() {
+    for path in litter.truncations.keys() {
         let to = place(path);
         let parent = to.parent().expect("it is in a folder");
         disk.create_dir_all(parent).map_err(&failed)?;

@@ -111,12 +111,12 @@ impl<'s, 'a> Salvage<'s, 'a> {
         if table.kept.is_some_and(|kept| lsn < kept.until) {
             return Vec::new();
         }
-        let is_of_tail = |op: &&&TableOp| {
+        let is_of_memtable = |op: &&&TableOp| {
             let flushed_seq = table.manifest.as_ref().map(|manifest| manifest.flushed_seq);
             matches!(op.change, TableChange::Append { .. }) && flushed_seq < Some(op.seq_txn)
         };
         // A suspended table cannot be judged: all of its records stay.
-        let ops = commit.ops.iter().filter(|op| table.is_damaged || is_of_tail(op));
+        let ops = commit.ops.iter().filter(|op| table.is_damaged || is_of_memtable(op));
         let ops: Vec<TableOp> = ops.map(|&op| op.clone()).collect();
         let is_damaged = table.is_damaged;
         let fit = ops.into_iter().filter(|op| is_damaged || self.keep_old_rows(op));

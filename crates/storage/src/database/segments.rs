@@ -16,10 +16,10 @@ use tidegate_platform::{Disk, DiskFile, OpenMode};
 
 use super::Database;
 use super::folder::TableFolder;
+use super::memtable::MemtableRun;
 use super::plan::Replace;
 use super::table::TableState;
-use super::tail::TailRun;
-use super::upkeep::policy::tail_groups;
+use super::upkeep::policy::memtable_groups;
 use crate::error::{Error, Result};
 use crate::image::Image;
 use crate::manifest::MaskMark;
@@ -72,11 +72,11 @@ impl<'a> NewSegments<'a> {
     }
 
     /// Writes the memtable of the table: for each run the rows that `left` returns.
-    pub(super) fn write_tail(
+    pub(super) fn write_memtable(
         &mut self,
-        left: &dyn Fn(&TailRun) -> Option<SegmentRun>,
+        left: &dyn Fn(&MemtableRun) -> Option<SegmentRun>,
     ) -> Result<()> {
-        for group in tail_groups(&self.table.tail, &self.table.manifest.segments) {
+        for group in memtable_groups(&self.table.memtable, &self.table.manifest.segments) {
             let runs: Vec<_> = group.iter().filter_map(|run| left(run)).map(Arc::new).collect();
             if !runs.is_empty() {
                 self.write(&runs)?;
@@ -111,12 +111,12 @@ impl<'a> NewSegments<'a> {
     pub(super) fn replacing(
         &self,
         out: Vec<(SegmentId, Option<MaskMark>)>,
-        tail: &[Arc<TailRun>],
+        memtable: &[Arc<MemtableRun>],
         symbols: Vec<(ColumnId, SymbolMark)>,
     ) -> Replace {
         let (table, name) = (self.table.id(), self.table.name.clone());
-        let (tail, segments) = (tail.to_vec(), self.metas());
-        Replace { table, name, out, tail, segments, symbols }
+        let (memtable, segments) = (memtable.to_vec(), self.metas());
+        Replace { table, name, out, memtable, segments, symbols }
     }
 
     /// The descriptions of the new segments, with their ranges of commits.

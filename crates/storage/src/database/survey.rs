@@ -13,9 +13,9 @@ use tidegate_platform::Disk;
 
 use super::folder::{Paths, TableFolder};
 use super::kept;
+use super::memtable::Memtable;
 use super::recovery::read_manifest;
 use super::table::{Damage, TableState};
-use super::tail::Tail;
 use crate::catalog::{Catalog, Kept};
 use crate::error::{Corruption, Error, Result};
 use crate::image::Image;
@@ -178,8 +178,8 @@ impl<'a> Survey<'a> {
             let SurveyedTable { name, folder, .. } = table;
             folder.raise_next_segment(manifest.next_segment);
             let replayed = folder.end_replay(&manifest, !table.rows.is_empty());
-            let (folder, tail) = (Arc::new(folder), Tail::default());
-            tables.push(TableState::recovered(folder, name, manifest, tail, &replayed));
+            let (folder, memtable) = (Arc::new(folder), Memtable::default());
+            tables.push(TableState::recovered(folder, name, manifest, memtable, &replayed));
         }
         (tables, rows, self.problems)
     }

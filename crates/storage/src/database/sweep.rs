@@ -22,8 +22,8 @@ use crate::symbols;
 pub(super) struct Leftovers {
     pub(super) files: BTreeSet<PathBuf>,
     pub(super) folders: BTreeSet<PathBuf>,
-    /// Symbol files that are longer than their marks, with the marks.
-    pub(super) tails: BTreeMap<PathBuf, u64>,
+    /// Symbol files that are longer than their marks, with the length that remains.
+    pub(super) truncations: BTreeMap<PathBuf, u64>,
 }
 
 /// Removes the content of the scratch directory, before any code can have started to use it.
@@ -82,7 +82,7 @@ impl Leftovers {
         for path in &self.folders {
             note(path, "remove a folder that no table names", disk.remove_dir_all(path));
         }
-        for (path, &bytes) in &self.tails {
+        for (path, &bytes) in &self.truncations {
             let cut = disk.open(path, OpenMode::ReadWrite).and_then(|file| file.set_len(bytes));
             note(path, "cut a symbol file where its table ends it", cut);
         }
@@ -183,7 +183,7 @@ impl Sweep<'_> {
                 None => drop(self.litter.files.insert(path)),
                 // Y4. A file that is shorter is reported by its reader.
                 Some(mark) if mark.bytes < entry.bytes => {
-                    self.litter.tails.insert(path, mark.bytes);
+                    self.litter.truncations.insert(path, mark.bytes);
                 }
                 Some(_) => {}
             }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use tidegate_model::{ColumnId, ColumnType, Schema, SegmentId, SeqTxn, TableId};
 
 use super::folder::{TableFile, TableFolder};
-use super::tail::{Origin, Tail, TailRun};
+use super::memtable::{Memtable, MemtableRun, Origin};
 use crate::envelope;
 use crate::error::{Corruption, Error, Result};
 use crate::manifest::{Manifest, Obsolete, SegmentEntry};
@@ -23,7 +23,7 @@ pub(crate) struct TableState {
     pub(crate) name: String,
     pub(crate) manifest: Manifest,
     /// The rows that are not yet in the manifest (M5).
-    pub(crate) tail: Tail,
+    pub(crate) memtable: Memtable,
     /// The number of values of each symbol column that a replay would find: in the symbol file, and
     /// then in the records of the memtable's rows. So only whole commits leave a memtable, the
     /// oldest first, and symbols are saved with them.
@@ -73,7 +73,7 @@ pub(crate) struct NewRows<'a> {
 impl TableState {
     /// A table from its manifest.
     pub(crate) fn new(folder: Arc<TableFolder>, name: String, manifest: Manifest) -> TableState {
-        TableState::recovered(folder, name, manifest, Tail::default(), &BTreeMap::new())
+        TableState::recovered(folder, name, manifest, Memtable::default(), &BTreeMap::new())
     }
 
     /// A table from its manifest and the log; the log has values of symbol columns up to
@@ -82,7 +82,7 @@ impl TableState {
         folder: Arc<TableFolder>,
         name: String,
         manifest: Manifest,
-        tail: Tail,
+        memtable: Memtable,
         replayed: &BTreeMap<ColumnId, u32>,
     ) -> TableState {
         assert_eq!(folder.table(), manifest.table, "a table's folder");
@@ -95,7 +95,7 @@ impl TableState {
             folder,
             name,
             manifest,
-            tail,
+            memtable,
             logged,
             truncated_at: SeqTxn(0),
             segments,
@@ -162,8 +162,8 @@ impl TableState {
     ) -> Result<TableState, Corruption> {
         let mut manifest = self.manifest.clone();
         manifest.apply(seq_txn, change)?;
-        let mut tail = self.tail.clone();
-        change_tail(&mut tail, change, rows);
+        let mut memtable = self.memtable.clone();
+        change_memtable(&mut memtable, change, rows);
         let segments = if Arc::ptr_eq(&manifest.segments, &self.manifest.segments) {
             Arc::clone(&self.segments)
         } else {
@@ -182,7 +182,7 @@ impl TableState {
             folder,
             name,
             manifest,
-            tail,
+            memtable,
             logged,
             truncated_at,
             segments,
@@ -192,12 +192,12 @@ impl TableState {
     }
 
     /// This table with other memtable runs that hold the same rows.
-    pub(crate) fn with_tail(&self, tail: Tail) -> TableState {
+    pub(crate) fn with_memtable(&self, memtable: Memtable) -> TableState {
         TableState {
             folder: Arc::clone(&self.folder),
             name: self.name.clone(),
             manifest: self.manifest.clone(),
-            tail,
+            memtable,
             logged: Arc::clone(&self.logged),
             truncated_at: self.truncated_at,
             segments: Arc::clone(&self.segments),
@@ -294,13 +294,13 @@ impl TableState {
     }
 
     fn snapshot_of(&self, grouped: &GroupedSegments, symbols: SymbolTables) -> Snapshot {
-        let tail = self.tail.runs().iter().map(|run| run.run()).collect();
+        let memtable = self.memtable.runs().iter().map(|run| run.run()).collect();
         Snapshot {
             table: self.id(),
             name: self.name.clone(),
             schema: Arc::clone(&self.manifest.schema),
             seq_txn: self.manifest.seq_txn,
-            groups: grouped.with_tail(tail),
+            groups: grouped.with_memtable(memtable),
             symbols,
             derived: Derived::default(),
         }
@@ -386,7 +386,7 @@ impl TableState {
 
     /// Number of segments and images.
     pub(crate) fn run_count(&self) -> u64 {
-        (self.segments.files.len() + self.tail.runs().len()) as u64
+        (self.segments.files.len() + self.memtable.runs().len()) as u64
     }
 
     fn files_of(&self, id: SegmentId) -> Option<&SegmentFiles> {
@@ -403,18 +403,22 @@ impl Segments {
 }
 
 /// Applies a change to a memtable; an append is given with its rows.
-pub(crate) fn change_tail(tail: &mut Tail, change: &TableChange, rows: Option<NewRows<'_>>) {
+pub(crate) fn change_memtable(
+    memtable: &mut Memtable,
+    change: &TableChange,
+    rows: Option<NewRows<'_>>,
+) {
     match change {
         TableChange::Append { images, .. } => {
             let NewRows { files, origin } = rows.expect("an append comes with its rows");
             assert_eq!(images.len(), files.len(), "a file for each image");
             for (image, file) in images.iter().zip(files) {
-                tail.push(TailRun::new(image, Arc::clone(file), origin));
+                memtable.push(MemtableRun::new(image, Arc::clone(file), origin));
             }
         }
-        TableChange::Truncate => tail.retain(|_| false),
+        TableChange::Truncate => memtable.retain(|_| false),
         TableChange::Replace { flushed_seq, .. } => {
-            tail.retain(|run| run.meta.seq_last > *flushed_seq)
+            memtable.retain(|run| run.meta.seq_last > *flushed_seq)
         }
         TableChange::Create { .. }
         | TableChange::Drop

@@ -125,7 +125,7 @@ impl Database {
         self.commit_prepared(&AppendOptions::default(), (ddl.clone(), tables), gone_files)?;
         drop(held);
         let touched: Vec<TableId> = targets.iter().flatten().copied().collect();
-        self.shorten_tails(&touched);
+        self.coalesce_memtables(&touched);
         Ok(())
     }
 }

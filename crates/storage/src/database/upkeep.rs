@@ -24,23 +24,23 @@ use super::Database;
 use super::budget::Wake;
 use super::commit::Refusal;
 use super::folder::{FailedStep, Patience, RunsOf, TableFolder};
+use super::memtable::{MemtableRun, Origin};
 use super::plan::{Coalesce, Replace, Wish};
 use super::purge::Purges;
 use super::segments::{NewSegments, image_of};
 use super::table::TableState;
-use super::tail::{Origin, TailRun};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::snapshot::SegmentFile;
 use crate::wal::Fate;
-use policy::{Due, tail_groups};
+use policy::{Due, memtable_groups};
 
 /// The bounds of memtables, and the thresholds of maintenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TailOptions {
+pub struct MaintenanceOptions {
     /// Memory of all memtables together: a writer that would exceed it flushes one, or waits for
     /// another writer that does; a replay that would exceed it spills.
-    pub bytes_max: u64,
+    pub memtable_bytes_max: u64,
     /// Rows at which a table's memtable is flushed.
     pub flush_rows: u64,
     /// Bytes at which a table's memtable is flushed.
@@ -50,7 +50,7 @@ pub struct TailOptions {
     /// Maximal bytes of the log that memtables may keep from being purged.
     pub log_bytes: u64,
     /// Number of a memtable's runs at which a writer coalesces them.
-    pub runs_max: usize,
+    pub memtable_runs_max: usize,
     /// Number of adjacent segments of similar size in a partition at which they are compacted.
     pub merge_runs: usize,
     /// Maximal rows of one compaction.
@@ -108,16 +108,16 @@ pub(super) enum Attempt {
     Busy,
 }
 
-impl TailOptions {
+impl MaintenanceOptions {
     /// Segments of a million rows, a replay of some seconds at most, and at most five minutes in
     /// memory for rows that arrive one by one.
-    pub const STANDARD: TailOptions = TailOptions {
-        bytes_max: 256 << 20,
+    pub const STANDARD: MaintenanceOptions = MaintenanceOptions {
+        memtable_bytes_max: 256 << 20,
         flush_rows: 1 << 20,
         flush_bytes: 64 << 20,
         flush_after_nanos: 300_000_000_000,
         log_bytes: 512 << 20,
-        runs_max: 64,
+        memtable_runs_max: 64,
         merge_runs: 4,
         merge_rows_max: 32 << 20,
         purge_after_nanos: 24 * 3_600 * 1_000_000_000,
@@ -126,14 +126,14 @@ impl TailOptions {
     /// The same for a process that may use this much memory: memtables get an eighth of it, but not
     /// more than before. It bounds a replay as well.
     #[must_use]
-    pub fn within(self, memory: ByteCount) -> TailOptions {
-        let part = (memory.0 / 8).max(TAILS_BYTES_MIN);
-        TailOptions { bytes_max: self.bytes_max.min(part), ..self }
+    pub fn within(self, memory: ByteCount) -> MaintenanceOptions {
+        let part = (memory.0 / 8).max(MEMTABLES_BYTES_MIN);
+        MaintenanceOptions { memtable_bytes_max: self.memtable_bytes_max.min(part), ..self }
     }
 }
 
 /// Below this, memtables would be flushed every few commits.
-const TAILS_BYTES_MIN: u64 = 4 << 20;
+const MEMTABLES_BYTES_MIN: u64 = 4 << 20;
 
 impl Upkeep {
     fn count(&self, what: impl FnOnce(&mut UpkeepReport)) {
@@ -223,8 +223,8 @@ impl Database {
 
     /// The memory of all memtables in bytes.
     #[must_use]
-    pub fn tail_bytes(&self) -> u64 {
-        self.tails.used_bytes()
+    pub fn memtable_bytes(&self) -> u64 {
+        self.memtable_budget.used_bytes()
     }
 
     /// Flushes the memtable of a table: its rows are in segments when the call returns.
@@ -271,7 +271,7 @@ impl Database {
         let checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let is_unfinished = |table: &Arc<TableState>| {
             let known = checkpoints.manifests.get(&table.id()).copied();
-            !table.tail.is_empty() || known != Some(table.manifest.seq_txn)
+            !table.memtable.is_empty() || known != Some(table.manifest.seq_txn)
         };
         let mut tables = self.table_states();
         tables.retain(is_unfinished);
@@ -279,10 +279,10 @@ impl Database {
     }
 
     /// Coalesces memtables with many runs, unless another thread does so already.
-    pub(super) fn shorten_tails(&self, tables: &[TableId]) {
+    pub(super) fn coalesce_memtables(&self, tables: &[TableId]) {
         for &id in tables {
-            let runs = self.table_state(id).map_or(0, |table| table.tail.runs().len());
-            if runs >= self.options.tail.runs_max {
+            let runs = self.table_state(id).map_or(0, |table| table.memtable.runs().len());
+            if runs >= self.options.maintenance.memtable_runs_max {
                 // The rows are committed, and the next writer tries to coalesce again.
                 let _ = self.coalesce(id, Patience::Try);
             }
@@ -306,15 +306,15 @@ impl Database {
     }
 
     fn is_flush_due(&self, table: &TableState) -> bool {
-        let options = &self.options.tail;
-        let Some(Origin { lsn, since_nanos }) = table.tail.origin() else { return false };
+        let options = &self.options.maintenance;
+        let Some(Origin { lsn, since_nanos }) = table.memtable.origin() else { return false };
         let now = self.options.clock.monotonic_nanos();
         if self.has_failed_lately(table) {
             return false;
         }
-        table.tail.rows() >= options.flush_rows
-            || table.tail.bytes() >= options.flush_bytes
-            || table.tail.has_spilled()
+        table.memtable.rows() >= options.flush_rows
+            || table.memtable.bytes() >= options.flush_bytes
+            || table.memtable.has_spilled()
             || now.saturating_sub(since_nanos) >= options.flush_after_nanos
             || self.published().lsn.0.saturating_sub(lsn.0) >= options.log_bytes
     }
@@ -329,7 +329,7 @@ impl Database {
 
     /// Flushes the current rows of a table's memtable.
     pub(super) fn flush_until_done(&self, id: TableId) -> Result<()> {
-        let Some(last) = self.table_state(id).and_then(|table| table.tail.last()) else {
+        let Some(last) = self.table_state(id).and_then(|table| table.memtable.last()) else {
             return Ok(());
         };
         let is_left = |table: Arc<TableState>| table.manifest.flushed_seq < last;
@@ -347,18 +347,18 @@ impl Database {
     fn flush_once(&self, id: TableId, patience: Patience) -> Result<Attempt> {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         // Dropped after the lock of the runs.
-        let _wake = Wake::new(&self.tails);
-        let Some(_held) = table.folder.hold(RunsOf::Tail, patience) else {
+        let _wake = Wake::new(&self.memtable_budget);
+        let Some(_held) = table.folder.hold(RunsOf::Memtable, patience) else {
             return Ok(Attempt::Busy);
         };
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
-        if table.tail.is_empty() {
+        if table.memtable.is_empty() {
             return Ok(Attempt::Idle);
         }
         let mut written = NewSegments::new(self, &table)?;
-        written.write_tail(&|run| Some(run.run()))?;
+        written.write_memtable(&|run| Some(run.run()))?;
         let symbols = written.sync()?;
-        let replace = written.replacing(Vec::new(), table.tail.runs(), symbols);
+        let replace = written.replacing(Vec::new(), table.memtable.runs(), symbols);
         self.commit_rewritten(replace, &written)?;
         self.upkeep.count(|done| {
             done.flushes += 1;
@@ -371,7 +371,7 @@ impl Database {
 
     /// Compacts segments of a table, if some are due.
     fn merge(&self, id: TableId) -> Result<Attempt> {
-        let due = |table: &TableState| policy::due_merge(table, &self.options.tail);
+        let due = |table: &TableState| policy::due_merge(table, &self.options.maintenance);
         let done = self.rewrite(id, &due)?;
         self.upkeep.count(|report| report.merges += u64::from(done == Attempt::Done));
         Ok(done)
@@ -436,13 +436,13 @@ impl Database {
     fn coalesce(&self, id: TableId, patience: Patience) -> Result<Attempt> {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         // Dropped after the lock of the runs.
-        let _wake = Wake::new(&self.tails);
-        let Some(_held) = table.folder.hold(RunsOf::Tail, patience) else {
+        let _wake = Wake::new(&self.memtable_budget);
+        let Some(_held) = table.folder.hold(RunsOf::Memtable, patience) else {
             return Ok(Attempt::Busy);
         };
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         let mut done = Attempt::Idle;
-        for group in tail_groups(&table.tail, &table.manifest.segments) {
+        for group in memtable_groups(&table.memtable, &table.manifest.segments) {
             let Some(out) = policy::due_coalesce(&group) else { continue };
             let new_id = &mut || table.folder.new_segment_id();
             let Some(run) = coalesced(&table.folder, &table.manifest, out, new_id)? else {
@@ -474,13 +474,13 @@ pub(super) fn settled(attempt: Result<Attempt>) -> Result<Attempt> {
 pub(super) fn coalesced(
     folder: &TableFolder,
     manifest: &Manifest,
-    out: &[Arc<TailRun>],
+    out: &[Arc<MemtableRun>],
     new_id: &mut dyn FnMut() -> SegmentId,
-) -> Result<Option<TailRun>> {
+) -> Result<Option<MemtableRun>> {
     let runs: Vec<_> = out.iter().map(|run| Arc::new(run.run())).collect();
     let image = image_of((folder, &manifest.schema), &manifest.symbols, &runs, new_id)?;
     let Some(image) = image else { return Ok(None) };
     let origin = out.iter().map(|run| run.origin).reduce(Origin::oldest);
     let file = Arc::new(SegmentFile::in_memory(folder.table(), &image));
-    Ok(Some(TailRun::new(&image, file, origin.expect("a group has a run"))))
+    Ok(Some(MemtableRun::new(&image, file, origin.expect("a group has a run"))))
 }

@@ -159,7 +159,7 @@ impl ImportTxn {
             let files: Vec<_> = files.collect();
             let run = |(at, mask)| {
                 let segment: &WrittenSegment = written[at];
-                Arc::new(SegmentRun::of_tail(segment.meta, &files[at], mask))
+                Arc::new(SegmentRun::of_memtable(segment.meta, &files[at], mask))
             };
             let runs: Vec<_> = (0..files.len()).map(|at| run((at, None))).collect();
             let known = known.get(&partition).map_or(&[][..], Vec::as_slice);

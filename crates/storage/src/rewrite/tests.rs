@@ -29,7 +29,7 @@ fn file_of(image: &Image, commit: u64) -> Arc<SegmentFile> {
 
 fn whole_run(image: &Image, commit: u64, rows: Vec<Row>) -> TestRun {
     let file = file_of(image, commit);
-    TestRun { run: Arc::new(SegmentRun::of_tail(*file.meta(), &file, None)), rows }
+    TestRun { run: Arc::new(SegmentRun::of_memtable(*file.meta(), &file, None)), rows }
 }
 
 /// A run of an image, some of whose rows may be deleted.
@@ -44,7 +44,7 @@ fn run(random: &mut Random, image: &Image, commit: u64, rows: Vec<Row>) -> TestR
     let mask = Some(Arc::new(RowMask::new(image.meta.rows, &gone)));
     let is_left = |row: &usize| !gone.contains(&(*row as u64));
     let rows = (0..rows.len()).filter(is_left).map(|row| rows[row].clone()).collect();
-    TestRun { run: Arc::new(SegmentRun::of_tail(*file.meta(), &file, mask)), rows }
+    TestRun { run: Arc::new(SegmentRun::of_memtable(*file.meta(), &file, mask)), rows }
 }
 
 /// Rows of one schema converted to another one.
@@ -313,7 +313,7 @@ fn nothing_is_made_of_runs_without_rows() {
     let gone: Vec<u64> = (0..100).collect();
     let mask = Some(Arc::new(RowMask::new(images[0].meta.rows, &gone)));
     let runs = [TestRun {
-        run: Arc::new(SegmentRun::of_tail(*file.meta(), &file, mask)),
+        run: Arc::new(SegmentRun::of_memtable(*file.meta(), &file, mask)),
         rows: Vec::new(),
     }];
     let case = Case::new(&table, &schema, &runs);
@@ -331,7 +331,7 @@ fn damage_of_a_run_is_an_error_and_not_a_panic() {
         bytes[at] ^= 0x11;
         let damaged = Image { bytes: bytes.into(), ..images[0].clone() };
         let Ok(file) = SegmentFile::replayed(TABLE, &damaged) else { continue };
-        let runs = [Arc::new(SegmentRun::of_tail(*file.meta(), &Arc::new(file), None))];
+        let runs = [Arc::new(SegmentRun::of_memtable(*file.meta(), &Arc::new(file), None))];
         let rewrite = Rewrite { table: TABLE, schema: &schema, symbols: &tables, runs: &runs };
         // Zones are not read, and bytes between regions are not either.
         let _ = to_images(&rewrite, &mut || table.new_id());

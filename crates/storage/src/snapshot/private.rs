@@ -170,7 +170,7 @@ pub fn encode_private(
     let run = |Image { mut meta, bytes }: Image| {
         (meta.seq_first, meta.seq_last) = (commit, commit);
         let file = SegmentFile::in_memory(table, &Image { meta, bytes });
-        Arc::new(SegmentRun::of_tail(meta, &Arc::new(file), None))
+        Arc::new(SegmentRun::of_memtable(meta, &Arc::new(file), None))
     };
     Ok(images.into_iter().map(run).collect())
 }

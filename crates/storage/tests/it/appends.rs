@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tidegate_model::{ColumnType, PartitionUnit, Ttl};
 use tidegate_platform::{SimClock, SimDisk};
 use tidegate_storage::{
-    AppendOptions, Appended, BatchColumn, BatchId, BatchValues, Database, Error, NewTableOptions,
-    OpenOptions, RowBatch, TableAppend, TailOptions,
+    AppendOptions, Appended, BatchColumn, BatchId, BatchValues, Database, Error,
+    MaintenanceOptions, NewTableOptions, OpenOptions, RowBatch, TableAppend,
 };
 
 use crate::fixture::{
@@ -15,9 +15,9 @@ use crate::fixture::{
 };
 use crate::model::{Step, Tables, check, check_reopened, read};
 
-fn open_with(disk: &SimDisk, change: impl FnOnce(&mut TailOptions)) -> Arc<Database> {
+fn open_with(disk: &SimDisk, change: impl FnOnce(&mut MaintenanceOptions)) -> Arc<Database> {
     let mut options = options();
-    change(&mut options.tail);
+    change(&mut options.maintenance);
     Database::open(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap()
 }
 
@@ -54,7 +54,7 @@ fn disk_after_loss(disk: &SimDisk, tables: &Tables) {
 #[test]
 fn equal_timestamps_stand_in_the_order_of_commits_whoever_committed() {
     let disk = SimDisk::new(1);
-    let database = open_with(&disk, |tail| tail.merge_runs = 2);
+    let database = open_with(&disk, |maintenance| maintenance.merge_runs = 2);
     let mut tables = Tables::new();
     let same = |value: i64| vec![(7, "x", value), (7, "y", value + 100)];
     let steps = [
@@ -268,9 +268,9 @@ fn a_name_of_a_batch_stands_for_the_same_rows_also_after_a_restart() {
 }
 
 #[test]
-fn memory_of_tails_is_bounded_and_nobody_is_refused() {
+fn memory_of_memtables_is_bounded_and_no_writer_is_refused() {
     let disk = SimDisk::new(3);
-    let database = open_with(&disk, |tail| tail.bytes_max = 20 << 10);
+    let database = open_with(&disk, |maintenance| maintenance.memtable_bytes_max = 20 << 10);
     std::thread::scope(|scope| {
         for thread in 0..4_i64 {
             let database = &database;
@@ -280,7 +280,7 @@ fn memory_of_tails_is_bounded_and_nobody_is_refused() {
                     append(database, ["t", "u"][usize::try_from(thread).unwrap() % 2], &rows)
                         .unwrap();
                     // Each writer may exceed the bound by one commit.
-                    assert!(database.tail_bytes() < 40 << 10, "{}", database.tail_bytes());
+                    assert!(database.memtable_bytes() < 40 << 10, "{}", database.memtable_bytes());
                 }
             });
         }
@@ -289,11 +289,11 @@ fn memory_of_tails_is_bounded_and_nobody_is_refused() {
     assert_eq!((rows("t"), rows("u")), (6_000, 6_000));
     assert!(database.upkeep_report().flushes > 2);
     database.close().unwrap();
-    assert_eq!(database.tail_bytes(), 0);
+    assert_eq!(database.memtable_bytes(), 0);
 }
 
 #[test]
-fn a_truncated_table_forgets_its_tail() {
+fn a_truncated_table_forgets_its_memtable() {
     let (disk, database) = new_database();
     append(&database, "t", &[(1, "a", 1)]).unwrap();
     database.checkpoint().unwrap();

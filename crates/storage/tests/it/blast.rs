@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_model::ColumnType;
 use tidegate_platform::{Disk, OpenMode, SimCall, SimDisk, SimErrno};
-use tidegate_storage::{Database, Error, LogOptions, OpenOptions, TailOptions, survey};
+use tidegate_storage::{Database, Error, LogOptions, MaintenanceOptions, OpenOptions, survey};
 
 use crate::fixture::{DAY, DIR, Row, append, chain, files, new_database, open, options};
 use crate::model::{Step, Tables, check, read, read_table};
@@ -26,9 +26,13 @@ fn folder(table: u64) -> PathBuf {
 
 /// Little memory, and a log that soon exceeds its bound.
 fn tight() -> OpenOptions {
-    let tail = TailOptions { bytes_max: 64 << 10, log_bytes: 1 << 30, ..options().tail };
+    let maintenance = MaintenanceOptions {
+        memtable_bytes_max: 64 << 10,
+        log_bytes: 1 << 30,
+        ..options().maintenance
+    };
     let log = LogOptions { checkpoint_bytes: 64 << 10, bytes_max: 1 << 20, ..options().log };
-    OpenOptions { tail, log, ..options() }
+    OpenOptions { maintenance, log, ..options() }
 }
 
 fn open_tight(disk: &SimDisk) -> Arc<Database> {

@@ -303,7 +303,7 @@ const PURGE_AFTER: u32 = 1_000_000;
 fn open_at(disk: &SimDisk, clock: &Arc<SimClock>) -> Arc<Database> {
     let clock = Arc::clone(clock);
     let mut options = OpenOptions::new(clock);
-    options.tail.purge_after_nanos = u64::from(PURGE_AFTER) * 1_000;
+    options.maintenance.purge_after_nanos = u64::from(PURGE_AFTER) * 1_000;
     Database::open(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap()
 }
 

@@ -235,9 +235,9 @@ fn appends_of_threads_survive_a_crash_whole_and_once() {
     for crash_at in (5..150).step_by(7) {
         let disk = SimDisk::new(crash_at);
         let mut options = crate::fixture::options();
-        options.tail.flush_rows = 12;
-        options.tail.runs_max = 4;
-        options.tail.merge_runs = 2;
+        options.maintenance.flush_rows = 12;
+        options.maintenance.memtable_runs_max = 4;
+        options.maintenance.merge_runs = 2;
         options.log.checkpoint_bytes = 32 << 10;
         let dir = std::path::Path::new(crate::fixture::DIR);
         let database = Database::open(Arc::new(disk.clone()), dir, &options).unwrap();

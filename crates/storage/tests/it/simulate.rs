@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use tidegate_model::ColumnType;
 use tidegate_platform::{Class, Disk, SimCall, SimClock, SimDisk, SimErrno};
-use tidegate_storage::{Database, Durability, Error, LogOptions, OpenOptions, TailOptions, survey};
+use tidegate_storage::{
+    Database, Durability, Error, LogOptions, MaintenanceOptions, OpenOptions, survey,
+};
 
 use crate::fixture::{DAY, DIR, Row};
 use crate::model::{Step, Tables, check, read};
@@ -205,15 +207,15 @@ pub(crate) fn options(random: &mut Random) -> OpenOptions {
         step_bytes: 8 << 10,
         file_bytes: 40 << 10,
         checkpoint_bytes: random.pick(&[16 << 10, 64 << 10, 1 << 30]),
-        bytes_max: random.pick(&[256 << 10, 1 << 31]),
+        memtable_bytes_max: random.pick(&[256 << 10, 1 << 31]),
     };
-    let tail = TailOptions {
-        bytes_max: random.pick(&[20 << 10, 1 << 20]),
+    let maintenance = MaintenanceOptions {
+        memtable_bytes_max: random.pick(&[20 << 10, 1 << 20]),
         flush_rows: random.pick(&[20, 200]),
         flush_bytes: 1 << 20,
         flush_after_nanos: u64::MAX,
         log_bytes: random.pick(&[50 << 10, 1 << 30]),
-        runs_max: random.pick(&[3, 9]),
+        memtable_runs_max: random.pick(&[3, 9]),
         merge_runs: random.pick(&[2, 4]),
         merge_rows_max: random.pick(&[100, 1 << 20]),
         purge_after_nanos: random.pick(&[0, u64::MAX]),
@@ -221,7 +223,7 @@ pub(crate) fn options(random: &mut Random) -> OpenOptions {
     let sync_threads = NonZeroUsize::new(1).unwrap();
     let clock = Arc::new(SimClock::new(77));
     let open_segments_max = random.pick(&[1, 3, 1 << 14]);
-    OpenOptions { log, tail, sync_threads, open_segments_max, ..OpenOptions::new(clock) }
+    OpenOptions { log, maintenance, sync_threads, open_segments_max, ..OpenOptions::new(clock) }
 }
 
 fn open(disk: &SimDisk, options: &OpenOptions) -> Result<Arc<Database>, Error> {
@@ -282,9 +284,14 @@ fn simulate(seed: u64) {
             disk = disk.after_power_loss_by(random.next());
         }
         // The database is opened with as much memory as it was written with, or with very little.
-        let bytes_max = random.pick(&[options.tail.bytes_max, 2 << 10]);
-        let reopened =
-            OpenOptions { tail: TailOptions { bytes_max, ..options.tail }, ..options.clone() };
+        let bytes_max = random.pick(&[options.maintenance.memtable_bytes_max, 2 << 10]);
+        let reopened = OpenOptions {
+            maintenance: MaintenanceOptions {
+                memtable_bytes_max: bytes_max,
+                ..options.maintenance
+            },
+            ..options.clone()
+        };
         if is_power_lost && random.one_in(3) {
             // Power fails again during that recovery.
             disk.crash_at_sync(1 + random.below(6));

@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 use tidegate_model::{PartitionKey, SegmentId, SeqTxn, limits};
 
+use super::super::memtable::{Memtable, MemtableRun};
 use super::super::table::TableState;
-use super::super::tail::{Tail, TailRun};
-use super::TailOptions;
+use super::MaintenanceOptions;
 use crate::manifest::SegmentEntry;
 
 /// Number of runs of similar size that are merged.
@@ -39,16 +39,16 @@ pub(super) struct Due {
 
 /// The runs of a memtable that may be rewritten together (UP1): those of one partition without
 /// commits of a segment between them, in the order of their commits.
-pub(in super::super) fn tail_groups(
-    tail: &Tail,
+pub(in super::super) fn memtable_groups(
+    memtable: &Memtable,
     segments: &[SegmentEntry],
-) -> Vec<Vec<Arc<TailRun>>> {
-    let mut partitions: BTreeMap<PartitionKey, Vec<Arc<TailRun>>> = BTreeMap::new();
-    for run in tail.runs() {
+) -> Vec<Vec<Arc<MemtableRun>>> {
+    let mut partitions: BTreeMap<PartitionKey, Vec<Arc<MemtableRun>>> = BTreeMap::new();
+    for run in memtable.runs() {
         partitions.entry(run.meta.partition).or_default().push(Arc::clone(run));
     }
     let mut between: BTreeMap<PartitionKey, Vec<SeqTxn>> = BTreeMap::new();
-    if let Some(first) = tail.runs().iter().map(|run| run.meta.seq_first).min() {
+    if let Some(first) = memtable.runs().iter().map(|run| run.meta.seq_first).min() {
         for SegmentEntry { meta, .. } in segments {
             if meta.seq_last > first && partitions.contains_key(&meta.partition) {
                 between.entry(meta.partition).or_default().push(meta.seq_first);
@@ -74,12 +74,12 @@ pub(in super::super) fn tail_groups(
     groups
 }
 
-fn order(run: &TailRun) -> (SeqTxn, i64, SegmentId) {
+fn order(run: &MemtableRun) -> (SeqTxn, i64, SegmentId) {
     (run.meta.seq_first, run.meta.min_ts, run.meta.id)
 }
 
 /// Runs of a group to be merged into one; `None` if they are few (PO1).
-pub(in super::super) fn due_coalesce(group: &[Arc<TailRun>]) -> Option<&[Arc<TailRun>]> {
+pub(in super::super) fn due_coalesce(group: &[Arc<MemtableRun>]) -> Option<&[Arc<MemtableRun>]> {
     let sizes: Vec<(u64, u64)> =
         group.iter().map(|run| (run.meta.rows.0, run.meta.bytes.0)).collect();
     // The newest runs are at the end; large ones before them stay.
@@ -95,7 +95,7 @@ pub(in super::super) fn due_coalesce(group: &[Arc<TailRun>]) -> Option<&[Arc<Tai
     (out.len() > 1).then_some(out)
 }
 
-fn joined_is_too_large(runs: &[Arc<TailRun>]) -> bool {
+fn joined_is_too_large(runs: &[Arc<MemtableRun>]) -> bool {
     let rows: u64 = runs.iter().map(|run| run.meta.rows.0).sum();
     let bytes: u64 = runs.iter().map(|run| run.meta.bytes.0).sum();
     is_too_large(rows, bytes)
@@ -107,7 +107,7 @@ fn is_too_large(rows: u64, bytes: u64) -> bool {
 
 /// The runs of a group, in order, whose images are so small that they take much more memory
 /// separately than merged: neighbours that fit one run each.
-pub(in super::super) fn joinable(group: &[Arc<TailRun>]) -> Vec<&[Arc<TailRun>]> {
+pub(in super::super) fn joinable(group: &[Arc<MemtableRun>]) -> Vec<&[Arc<MemtableRun>]> {
     let (mut parts, mut start) = (Vec::new(), 0);
     let (mut rows, mut bytes) = (0, 0);
     for (at, run) in group.iter().enumerate() {
@@ -153,7 +153,7 @@ struct Unit {
 }
 
 /// The segments to be compacted next, if any.
-pub(super) fn due_merge(table: &TableState, options: &TailOptions) -> Option<Due> {
+pub(super) fn due_merge(table: &TableState, options: &MaintenanceOptions) -> Option<Due> {
     let mut partitions: BTreeMap<PartitionKey, Vec<SegmentEntry>> = BTreeMap::new();
     for entry in table.manifest.segments.iter() {
         partitions.entry(entry.meta.partition).or_default().push(*entry);
@@ -163,8 +163,8 @@ pub(super) fn due_merge(table: &TableState, options: &TailOptions) -> Option<Due
         if entries.len() < options.merge_runs {
             return None;
         }
-        let tail = table.tail.runs().iter().filter(|run| run.meta.partition == partition);
-        let barriers: Vec<SeqTxn> = tail.map(|run| run.meta.seq_first).collect();
+        let memtable = table.memtable.runs().iter().filter(|run| run.meta.partition == partition);
+        let barriers: Vec<SeqTxn> = memtable.map(|run| run.meta.seq_first).collect();
         due_of_partition(&units(entries), &barriers, options)
     })
 }
@@ -236,7 +236,11 @@ fn units(mut entries: Vec<SegmentEntry>) -> Vec<Unit> {
     units
 }
 
-fn due_of_partition(units: &[Unit], barriers: &[SeqTxn], options: &TailOptions) -> Option<Due> {
+fn due_of_partition(
+    units: &[Unit],
+    barriers: &[SeqTxn],
+    options: &MaintenanceOptions,
+) -> Option<Due> {
     let fan = options.merge_runs.max(2);
     let tier = |unit: &Unit| unit.rows.max(1).ilog(fan as u64);
     for start in 0..units.len() {
