@@ -297,7 +297,7 @@ impl Shared {
 }
 
 fn storage_shown(database: &Database) -> Vec<Shown> {
-    let report = database.upkeep_report();
+    let report = database.maintenance_report();
     // A table that was dropped meanwhile, or cannot be read, is not counted.
     let snapshots = database.tables().into_iter().map(|table| database.snapshot(&table.name));
     let snapshots = snapshots.filter_map(Result::ok).collect::<Vec<_>>();
@@ -306,7 +306,7 @@ fn storage_shown(database: &Database) -> Vec<Shown> {
     let partitions = snapshots.iter().map(|snapshot| {
         snapshot.segments().map(|run| run.meta.partition).collect::<BTreeSet<_>>().len()
     });
-    let written = report.log_bytes + report.flushed_bytes + report.merged_bytes;
+    let written = report.log_bytes + report.flushed_bytes + report.compacted_bytes;
     let value = |name, help, value: u64| Shown { name, help, value: value as f64 };
     vec![
         value(
@@ -333,7 +333,7 @@ fn storage_shown(database: &Database) -> Vec<Shown> {
         value(
             "tidegate_merged_bytes_total",
             "Bytes of the segments that merges made.",
-            report.merged_bytes,
+            report.compacted_bytes,
         ),
         Shown {
             name: "tidegate_write_amplification",

@@ -7,8 +7,8 @@
 //!   unreferenced files are removed.
 //!
 //! Commits are planned in `plan` and made durable in `commit`; `recovery` opens a database,
-//! `checkpoint` keeps the log short, `sweep` removes unreferenced files. Not here: the rows
-//! (`segment`).
+//! `checkpoint` keeps the log short, `garbage_collection` removes unreferenced files. Not here: the
+//! rows (`segment`).
 
 mod caution;
 mod folder;
@@ -29,15 +29,15 @@ mod append;
 mod transaction;
 mod gone;
 mod dedup;
-mod upkeep;
+mod maintenance;
 mod relief;
 mod ballast;
 mod kept;
 mod replay_memory;
-mod purge;
+mod delete_compaction;
 mod partitions;
 mod recovery;
-mod sweep;
+mod garbage_collection;
 mod checkpoint;
 mod survey;
 mod verify;
@@ -63,12 +63,12 @@ pub use change::ChangeTxn;
 pub use ddl::{NewColumns, Relations, SchemaEdit, TableDdl};
 pub(crate) use dedup::{Superseded, superseded};
 pub use import::{ImportTarget, ImportTxn};
+pub use maintenance::{MaintenanceOptions, MaintenanceReport, TableWrites};
 pub use masks::{MaskedRows, Removal};
 pub use pending::{PendingDdl, VisibleTables};
 pub use repair::{LogRepair, LostCommits, repair_log};
 pub use replay_memory::RecoveryReport;
 pub use transaction::{RemovedRows, SegmentPin, TransactionCommit};
-pub use upkeep::{MaintenanceOptions, TableWrites, UpkeepReport};
 pub use verify::{VerifyReport, VerifyStep, survey};
 
 pub(crate) use folder::TableFile;
@@ -79,10 +79,10 @@ use caution::CautiousDisk;
 use checkpoint::Checkpoints;
 use commit::{Committed, Committer, Refusal};
 use folder::Paths;
+use maintenance::Maintenance;
 use plan::{Tables, Wish};
 use recovery::Tidying;
 use sync::Syncs;
-use upkeep::Upkeep;
 
 /// Number of log files from which on opening flushes all memtables. Each process begins one, with
 /// room for some thousand commits, and opening keeps the log: without this limit, a process that is
@@ -177,7 +177,7 @@ pub struct Database {
     next_import: AtomicU64,
     committer: Committer,
     memtable_budget: Arc<MemtableBudget>,
-    upkeep: Upkeep,
+    maintenance: Maintenance,
     /// Locked by the leader of a group commit. Code that locks both locks `checkpoints` first.
     log: Mutex<Log>,
     checkpoints: Mutex<Checkpoints>,
@@ -299,7 +299,7 @@ impl Database {
                 options.maintenance.memtable_bytes_max,
                 recovered.tables.memtable_bytes(),
             )),
-            upkeep: Upkeep::default(),
+            maintenance: Maintenance::default(),
             checkpoint_lsn: AtomicU64::new(recovered.catalog.lsn.0),
             checkpoint_as_of: AtomicU64::new(recovered.catalog.as_of.0),
             durable_lsn: AtomicU64::new(log.durable().0),
@@ -322,7 +322,7 @@ impl Database {
             locks,
         };
         // Files that cannot be removed now are harmless: the next open tries again.
-        let _ = sweep::empty_scratch(database.guarded.as_ref(), &database.paths);
+        let _ = garbage_collection::empty_scratch(database.guarded.as_ref(), &database.paths);
         // If this fails, the next commit tries again, and reports the error.
         if database.tidy().is_ok() {
             database.shorten_log_of_many_files();

@@ -30,10 +30,10 @@ mod error;
 pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 pub use database::{
     Access, AppendOptions, Appended, ChangeTxn, Database, Durability, ImportTarget, ImportTxn,
-    LogOptions, LogRepair, LostCommits, MaintenanceOptions, MaskedRows, NewColumns,
-    NewTableOptions, OpenOptions, PendingDdl, RecoveryReport, Relations, Removal, RemovedRows,
-    SchemaEdit, SegmentPin, TableAppend, TableDdl, TableDescription, TableEntry, TableWrites,
-    TransactionCommit, UpkeepReport, VerifyReport, VerifyStep, VisibleTables, repair_log, survey,
+    LogOptions, LogRepair, LostCommits, MaintenanceOptions, MaintenanceReport, MaskedRows,
+    NewColumns, NewTableOptions, OpenOptions, PendingDdl, RecoveryReport, Relations, Removal,
+    RemovedRows, SchemaEdit, SegmentPin, TableAppend, TableDdl, TableDescription, TableEntry,
+    TableWrites, TransactionCommit, VerifyReport, VerifyStep, VisibleTables, repair_log, survey,
 };
 pub use error::{Class, Corruption, DecodeError, Error, Result};
 pub use image::{Image, ImageBatch, ImageColumn};

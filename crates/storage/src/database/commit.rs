@@ -127,7 +127,7 @@ impl Lead<'_> {
         database.note_log(&log);
         match written {
             Ok(shares) => {
-                database.upkeep.add_log_bytes(shares.iter().map(|(_, bytes)| bytes).sum());
+                database.maintenance.add_log_bytes(shares.iter().map(|(_, bytes)| bytes).sum());
                 database.publish(log.end(), changes);
                 database.count_log_bytes(&shares);
                 for (ticket, committed) in tickets {

@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tidegate_model::{ColumnId, ColumnType, Lsn, PartitionKey, Schema, SegmentId, TableId, limits};
 use tidegate_platform::Disk;
 
-use super::upkeep::TableWrites;
+use super::maintenance::TableWrites;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, MaskMark, Obsolete};
 use crate::segment::{OpenReaders, SegmentMeta};
@@ -82,7 +82,7 @@ pub(crate) enum FailedStep {
 pub(crate) struct WriteCounters {
     log: AtomicU64,
     flushed: AtomicU64,
-    merged: AtomicU64,
+    compacted: AtomicU64,
 }
 
 /// Symbols of records that were replayed, in order.
@@ -126,15 +126,15 @@ impl WriteCounters {
         self.flushed.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn add_merged(&self, bytes: u64) {
-        self.merged.fetch_add(bytes, Ordering::Relaxed);
+    pub(crate) fn add_compacted(&self, bytes: u64) {
+        self.compacted.fetch_add(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn read(&self) -> TableWrites {
         TableWrites {
             log_bytes: self.log.load(Ordering::Relaxed),
             flushed_bytes: self.flushed.load(Ordering::Relaxed),
-            merged_bytes: self.merged.load(Ordering::Relaxed),
+            compacted_bytes: self.compacted.load(Ordering::Relaxed),
         }
     }
 }

@@ -18,8 +18,8 @@ use tidegate_platform::Disk;
 use super::Database;
 use super::checkpoint::Checkpoints;
 use super::folder::{KEPT_SUFFIX, Paths};
+use super::garbage_collection::Garbage;
 use super::plan::Tables;
-use super::sweep::Leftovers;
 use super::table::TableState;
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
@@ -50,15 +50,15 @@ pub(super) fn last_flushed(
 }
 
 /// Finds files that belong to no table.
-pub(super) fn find_litter(
+pub(super) fn find_garbage(
     disk: &dyn Disk,
     paths: &Paths,
     named: &BTreeMap<TableId, Kept>,
-) -> Result<Leftovers> {
-    let mut litter = Leftovers::default();
+) -> Result<Garbage> {
+    let mut garbage = Garbage::default();
     let entries = match disk.list(&paths.kept()) {
         Ok(entries) => entries,
-        Err(error) if error.is_not_found() => return Ok(litter),
+        Err(error) if error.is_not_found() => return Ok(garbage),
         Err(error) => return Err(Error::disk("look for files that nobody names")(error)),
     };
     let named: Vec<_> =
@@ -67,10 +67,10 @@ pub(super) fn find_litter(
         let path = paths.kept().join(&entry.name);
         let is_ours = entry.name.ends_with(KEPT_SUFFIX) || entry.name.ends_with(".kept.tmp");
         if is_ours && !named.contains(&path) {
-            litter.files.insert(path);
+            garbage.files.insert(path);
         }
     }
-    Ok(litter)
+    Ok(garbage)
 }
 
 /// The position at which a replay must begin for the memtables, given the kept records.

@@ -8,7 +8,7 @@
 //! - TA3. A memtable never changes; a commit creates a new one, which shares its runs. So no run
 //!   has a mask: rows of a memtable are deleted by flushing it without them (`gone`).
 //!
-//! Not here: coalescing of runs, and flushing them to segments (`upkeep`).
+//! Not here: coalescing of runs, and flushing them to segments (`maintenance`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -38,11 +38,11 @@ use tidegate_model::{Lsn, Schema, SegmentId, SeqTxn, TableId, limits};
 use tidegate_platform::{DirLock, Disk};
 
 use super::folder::{Paths, TableFolder};
+use super::garbage_collection::{self, Garbage};
 use super::kept;
 use super::memtable::{Memtable, Origin};
 use super::plan::Tables;
 use super::replay_memory::{NextCoalesce, RecoveredTable, RecoveryReport, ReplayMemory};
-use super::sweep::{self, Leftovers};
 use super::table::{Damage, NewRows, TableState, change_memtable};
 use super::{Database, OpenOptions};
 use crate::catalog::{self, Catalog, fold_name};
@@ -71,7 +71,7 @@ pub(super) struct Recovered {
 #[derive(Debug)]
 pub(super) struct Tidying {
     /// Files that replayed records made obsolete (O3).
-    obsolete: Leftovers,
+    obsolete: Garbage,
     /// True once unreferenced files are removed: this is done only once, because symbol files grow
     /// afterwards.
     is_swept: bool,
@@ -94,7 +94,7 @@ struct Recovery<'a> {
     as_of: Lsn,
     /// The id of the log.
     log: u64,
-    obsolete: Leftovers,
+    obsolete: Garbage,
 }
 
 /// Creates the directory if necessary, and returns the directories created, outermost first.
@@ -345,7 +345,7 @@ impl<'a> Recovery<'a> {
             next_table: catalog.next_table,
             as_of: catalog.as_of,
             log: catalog.log,
-            obsolete: Leftovers::default(),
+            obsolete: Garbage::default(),
         };
         for table in &catalog.tables {
             let (manifest, damage) = match read_manifest(disk.as_ref(), paths, table.id) {
@@ -697,12 +697,13 @@ impl Database {
         self.copy_catalog()?;
         let disk = self.guarded.as_ref();
         if !tidying.is_swept {
-            let (litter, failed) = sweep::find_litter(disk, &self.paths, &self.published().tables);
-            self.remove(&litter.without(&tidying.obsolete));
+            let (garbage, failed) =
+                garbage_collection::find_garbage(disk, &self.paths, &self.published().tables);
+            self.remove(&garbage.without(&tidying.obsolete));
             self.warn(failed);
             let checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
-            match kept::find_litter(disk, &self.paths, &checkpoints.kept) {
-                Ok(litter) => self.remove(&litter),
+            match kept::find_garbage(disk, &self.paths, &checkpoints.kept) {
+                Ok(garbage) => self.remove(&garbage),
                 Err(error) => self.warn(vec![error]),
             }
             tidying.is_swept = true;
@@ -715,9 +716,9 @@ impl Database {
 
     /// Removes files that belong to no commit. Files that cannot be removed stay, and their ids are
     /// not reused.
-    fn remove(&self, litter: &Leftovers) {
-        for (path, error) in litter.remove(self.guarded.as_ref()) {
-            let (table, segment) = sweep::number_of(&self.paths, &path);
+    fn remove(&self, garbage: &Garbage) {
+        for (path, error) in garbage.remove(self.guarded.as_ref()) {
+            let (table, segment) = garbage_collection::number_of(&self.paths, &path);
             if let Some(id) = table {
                 self.next_table.fetch_max(id.0.saturating_add(1), Ordering::Relaxed);
                 if let (Some(table), Some(segment)) = (self.table_state(id), segment) {

@@ -7,7 +7,7 @@
 //!   records of the log are kept aside when the log has to be purged (`kept`).
 //! - RL3. A failure of the log is not attributed to a table.
 //!
-//! Not here: regular flushes of memtables (`upkeep`).
+//! Not here: regular flushes of memtables (`maintenance`).
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -19,11 +19,11 @@ use tidegate_model::TableId;
 use super::Database;
 use super::append::TableAppend;
 use super::folder::{FailedStep, Failure, Patience, RunsOf};
+use super::maintenance::{Attempt, settled};
 use super::memtable::MemtableRun;
 use super::plan::{Exchange, Wish};
 use super::replay_memory::spill_images;
 use super::table::TableState;
-use super::upkeep::{Attempt, settled};
 use crate::error::{Error, Result};
 use crate::segment::ImageBytes;
 use crate::snapshot::SegmentFile;

@@ -14,7 +14,7 @@
 //!   the time of a replay is linear in the log except for that logarithm.
 //!
 //! No later record of the log takes rows from a memtable here (`recovery` O6). Not here: the choice
-//! of the records to apply (`recovery`), flushing the remaining rows (`upkeep`).
+//! of the records to apply (`recovery`), flushing the remaining rows (`maintenance`).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -25,9 +25,9 @@ use tidegate_model::{SegmentId, TableId};
 use tidegate_platform::{Disk, Mapping, OpenMode};
 
 use super::folder::TableFolder;
+use super::maintenance::coalesced;
+use super::maintenance::policy::{due_coalesce, joinable, memtable_groups};
 use super::memtable::{Memtable, MemtableRun};
-use super::upkeep::coalesced;
-use super::upkeep::policy::{due_coalesce, joinable, memtable_groups};
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;

@@ -372,7 +372,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
             all.sort_by_key(|entry| (entry.meta.seq_first, entry.meta.id));
             let unnamed = self.unnamed_segments(manifest, &gone_here);
             let rows_of = |metas: &[SegmentMeta]| metas.iter().map(|it| it.rows.0).sum::<u64>();
-            // All unreferenced files, or one of them: the others may be leftovers.
+            // All unreferenced files, or one of them: the others may be garbage.
             let single = unnamed.iter().map(std::slice::from_ref);
             let choices: Vec<&[SegmentMeta]> = [&unnamed[..]].into_iter().chain(single).collect();
             let fits = |replaced: &&[SegmentEntry]| {

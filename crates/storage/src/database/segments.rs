@@ -1,7 +1,7 @@
 //! Segments that are not yet part of their table: writing them durably, and making them from runs.
 //!
-//! - UP4 as in `upkeep`, T3 as in `import`: before a record or a manifest names them, segments,
-//!   their symbols, and the names of files and directories are on disk.
+//! - UP4 as in `maintenance`, T3 as in `import`: before a record or a manifest names them,
+//!   segments, their symbols, and the names of files and directories are on disk.
 //!
 //! Not here: segments of imported rows (`import`).
 
@@ -16,10 +16,10 @@ use tidegate_platform::{Disk, DiskFile, OpenMode};
 
 use super::Database;
 use super::folder::TableFolder;
+use super::maintenance::policy::memtable_groups;
 use super::memtable::MemtableRun;
 use super::plan::Replace;
 use super::table::TableState;
-use super::upkeep::policy::memtable_groups;
 use crate::error::{Error, Result};
 use crate::image::Image;
 use crate::manifest::MaskMark;

@@ -54,7 +54,7 @@ fn disk_after_loss(disk: &SimDisk, tables: &Tables) {
 #[test]
 fn equal_timestamps_stand_in_the_order_of_commits_whoever_committed() {
     let disk = SimDisk::new(1);
-    let database = open_with(&disk, |maintenance| maintenance.merge_runs = 2);
+    let database = open_with(&disk, |maintenance| maintenance.compaction_runs = 2);
     let mut tables = Tables::new();
     let same = |value: i64| vec![(7, "x", value), (7, "y", value + 100)];
     let steps = [
@@ -66,22 +66,22 @@ fn equal_timestamps_stand_in_the_order_of_commits_whoever_committed() {
         Step::Append(vec![("t", same(6), None)]),
         Step::Flush("t"),
         Step::Append(vec![("t", same(7), None)]),
-        Step::Merge("t"),
+        Step::Compact("t"),
         Step::Flush("t"),
-        Step::Merge("t"),
+        Step::Compact("t"),
     ];
     for step in steps {
         step.run(&database).unwrap();
         step.apply(&mut tables);
         check(&disk, &database, &tables, &format!("{step:?}"));
     }
-    let report = database.upkeep_report();
-    assert!(report.merges > 0);
+    let report = database.maintenance_report();
+    assert!(report.compactions > 0);
     let table = database.snapshot("t").unwrap().table;
     let writes = database.table_writes(table).unwrap();
     assert_eq!(writes.log_bytes, report.log_bytes, "there is one table");
     assert_eq!(writes.flushed_bytes, report.flushed_bytes);
-    assert_eq!(writes.merged_bytes, report.merged_bytes);
+    assert_eq!(writes.compacted_bytes, report.compacted_bytes);
     check_reopened(&disk.after_power_loss(), &tables, "after power loss");
 }
 
@@ -287,7 +287,7 @@ fn memory_of_memtables_is_bounded_and_no_writer_is_refused() {
     });
     let rows = |table: &str| database.snapshot(table).unwrap().rows().0;
     assert_eq!((rows("t"), rows("u")), (6_000, 6_000));
-    assert!(database.upkeep_report().flushes > 2);
+    assert!(database.maintenance_report().flushes > 2);
     database.close().unwrap();
     assert_eq!(database.memtable_bytes(), 0);
 }
@@ -345,7 +345,7 @@ fn rows_with_the_same_keys_replace_each_other() {
         Step::Flush("t"),
         Step::Append(vec![("t", vec![(6, "b", 9), (DAY, "a", 10)], None)]),
         Step::Append(vec![("t", vec![(DAY, "a", 11), (6, "c", 12)], None)]),
-        Step::Merge("t"),
+        Step::Compact("t"),
         Step::Append(vec![("t", vec![(7, "a", 13), (7, "b", 14)], None)]),
         // Rows of segments and of the memtable, of other rows of the import, and of two partitions.
         Step::Import("t", vec![(6, "c", 15), (7, "b", 16), (5, "x", 17), (5, "x", 18)]),

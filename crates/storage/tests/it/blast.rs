@@ -264,23 +264,23 @@ fn a_suspended_table_can_be_dropped() {
     check(&disk, &database, &tables, "opened again");
 }
 
-// A leftover that could not be removed made the whole database read-only, and the message said that
+// Garbage that could not be removed made the whole database read-only, and the message said that
 // the log could not be written.
 #[test]
-fn a_leftover_that_cannot_be_removed_stops_no_table() {
+fn garbage_that_cannot_be_removed_stops_no_table() {
     let (disk, mut tables) = six();
-    let leftovers = [
+    let garbage = [
         folder(1).join("1970-01-01").join("77.seg"),
         folder(9).join("1970-01-01").join("0.seg"),
         Path::new(DIR).join("wal").join("left.tmp"),
     ];
-    for path in &leftovers {
+    for path in &garbage {
         disk.create_dir_all(path.parent().unwrap()).unwrap();
         disk.open(path, OpenMode::CreateOrTruncate).unwrap();
     }
-    disk.fail_calls_in(&leftovers[0], &[SimCall::Remove], SimErrno::NoAccess);
+    disk.fail_calls_in(&garbage[0], &[SimCall::Remove], SimErrno::NoAccess);
     disk.fail_calls_in(&folder(9), &[SimCall::Remove], SimErrno::Io);
-    disk.fail_calls_in(&leftovers[2], &[SimCall::Remove], SimErrno::Io);
+    disk.fail_calls_in(&garbage[2], &[SimCall::Remove], SimErrno::Io);
     disk.fail_calls_in(&folder(3), &[SimCall::List], SimErrno::NoAccess);
     disk.fail_calls_in(&folder(4).join("symbols"), &[SimCall::List], SimErrno::Io);
     let database = open(&disk);

@@ -298,12 +298,12 @@ fn rows_of_a_table_that_was_made_anew_are_not_changed() {
 }
 
 /// Maximal time of deleted rows in segments, in microseconds.
-const PURGE_AFTER: u32 = 1_000_000;
+const DELETE_COMPACTION_AFTER: u32 = 1_000_000;
 
 fn open_at(disk: &SimDisk, clock: &Arc<SimClock>) -> Arc<Database> {
     let clock = Arc::clone(clock);
     let mut options = OpenOptions::new(clock);
-    options.maintenance.purge_after_nanos = u64::from(PURGE_AFTER) * 1_000;
+    options.maintenance.delete_compaction_after_nanos = u64::from(DELETE_COMPACTION_AFTER) * 1_000;
     Database::open(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap()
 }
 
@@ -319,15 +319,19 @@ fn masked_rows_go_from_the_disk_of_a_table_that_nobody_writes_to() {
     }
     let untouched = database.snapshot("t").unwrap().segments().last().unwrap().meta.id;
     // A later deletion does not extend the wait of the first one.
-    for (purges, masks, step) in
+    for (delete_compactions, masks, step) in
         [(0, 1, Step::Sync), (0, 1, Step::Delete("t", 3)), (1, 0, Step::Sync)]
     {
         step.run(&database).unwrap();
         step.apply(&mut tables);
         check(&disk, &database, &tables, &format!("{step:?}"));
-        assert_eq!(database.maintain().unwrap().purges, purges, "PU1, {step:?}");
+        assert_eq!(
+            database.maintain().unwrap().delete_compactions,
+            delete_compactions,
+            "PU1, {step:?}"
+        );
         assert_eq!(files(&disk, ".mask").len(), masks, "PU1, {step:?}");
-        clock.advance_micros(PURGE_AFTER / 2);
+        clock.advance_micros(DELETE_COMPACTION_AFTER / 2);
     }
     let now = database.snapshot("t").unwrap();
     assert_eq!(now.segments().last().unwrap().meta.id, untouched, "PU1");
@@ -345,15 +349,21 @@ fn masked_rows_that_an_open_finds_are_as_old_as_their_segment() {
     drop(database);
     // The simulated disk counts changes instead of time, so its files are about as old as the
     // clock.
-    for (micros, purges) in [(PURGE_AFTER / 2, 0), (PURGE_AFTER * 2, 1)] {
+    for (micros, delete_compactions) in
+        [(DELETE_COMPACTION_AFTER / 2, 0), (DELETE_COMPACTION_AFTER * 2, 1)]
+    {
         clock.set_micros(micros.into());
         let database = open_at(&disk, &clock);
-        assert_eq!(database.maintain().unwrap().purges, purges, "PU1, {micros}");
+        assert_eq!(
+            database.maintain().unwrap().delete_compactions,
+            delete_compactions,
+            "PU1, {micros}"
+        );
     }
 }
 
 #[test]
-fn a_purge_keeps_the_order_of_equal_timestamps() {
+fn a_delete_compaction_keeps_the_order_of_equal_timestamps() {
     let (disk, clock) = (SimDisk::new(1), Arc::new(SimClock::new(1)));
     let database = open_at(&disk, &clock);
     let mut tables = Tables::new();
@@ -372,9 +382,9 @@ fn a_purge_keeps_the_order_of_equal_timestamps() {
         database.snapshot("t").unwrap().segments().map(|run| run.meta.id).collect()
     };
     let before = ids();
-    assert_eq!((before.len(), database.maintain().unwrap().purges), (4, 0));
-    clock.advance_micros(PURGE_AFTER);
-    assert_eq!(database.maintain().unwrap().purges, 1);
+    assert_eq!((before.len(), database.maintain().unwrap().delete_compactions), (4, 0));
+    clock.advance_micros(DELETE_COMPACTION_AFTER);
+    assert_eq!(database.maintain().unwrap().delete_compactions, 1);
     check(&disk, &database, &tables, "PO4");
     assert_eq!((ids().len(), ids()[0], files(&disk, ".mask").len()), (2, before[0], 0), "PO4");
     check_reopened(&disk.after_power_loss(), &tables, "PO4");

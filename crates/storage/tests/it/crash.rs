@@ -237,7 +237,7 @@ fn appends_of_threads_survive_a_crash_whole_and_once() {
         let mut options = crate::fixture::options();
         options.maintenance.flush_rows = 12;
         options.maintenance.memtable_runs_max = 4;
-        options.maintenance.merge_runs = 2;
+        options.maintenance.compaction_runs = 2;
         options.log.checkpoint_bytes = 32 << 10;
         let dir = std::path::Path::new(crate::fixture::DIR);
         let database = Database::open(Arc::new(disk.clone()), dir, &options).unwrap();

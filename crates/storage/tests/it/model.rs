@@ -70,7 +70,7 @@ pub(crate) enum Step {
     /// Sets timestamp and host as keys of DEDUP, or removes the keys.
     Keys(&'static str, bool),
     Flush(&'static str),
-    Merge(&'static str),
+    Compact(&'static str),
     Maintain,
     Checkpoint,
     Sync,
@@ -131,7 +131,7 @@ impl Step {
             Step::Keys(table, true) => database.set_dedup_keys(table, &["ts", "host"]),
             Step::Keys(table, false) => database.set_dedup_keys(table, &[]),
             Step::Flush(table) => database.flush_table(table),
-            Step::Merge(table) => database.merge_table(table),
+            Step::Compact(table) => database.compact_table(table),
             Step::Maintain => database.maintain().map(drop),
             Step::Checkpoint => database.checkpoint(),
             Step::Sync => database.sync(),
@@ -233,7 +233,7 @@ impl Step {
             Step::Keys(table, has_keys) => tables.get_mut(*table).unwrap().has_keys = *has_keys,
             Step::Abort(..)
             | Step::Flush(_)
-            | Step::Merge(_)
+            | Step::Compact(_)
             | Step::Maintain
             | Step::Checkpoint
             | Step::Sync
@@ -490,7 +490,7 @@ pub(crate) fn check(disk: &SimDisk, database: &Database, expected: &Tables, cont
     assert_eq!(&read(database), expected, "{context}");
     let report = database.verify(&|_| {}).unwrap();
     assert!(report.problems.is_empty(), "{context}: {:?}", report.problems);
-    assert_no_litter(disk, database, context);
+    assert_no_garbage(disk, database, context);
 }
 
 /// Opens a database and asserts that it equals the model.
@@ -502,7 +502,7 @@ pub(crate) fn check_reopened(disk: &SimDisk, expected: &Tables, context: &str) {
 
 /// Asserts that every file is in use. Files dropped since the open may still exist.
 #[track_caller]
-pub(crate) fn assert_no_litter(disk: &SimDisk, database: &Database, context: &str) {
+pub(crate) fn assert_no_garbage(disk: &SimDisk, database: &Database, context: &str) {
     let mut named = BTreeSet::new();
     let mut tables = BTreeSet::new();
     for table in database.tables() {
@@ -531,6 +531,6 @@ pub(crate) fn assert_no_litter(disk: &SimDisk, database: &Database, context: &st
         };
         assert!(is_fine, "{context}: {} is named by nobody", path.display());
     }
-    let litter: Vec<&PathBuf> = found.symmetric_difference(&named).collect();
-    assert!(litter.is_empty(), "{context}: {litter:?}");
+    let garbage: Vec<&PathBuf> = found.symmetric_difference(&named).collect();
+    assert!(garbage.is_empty(), "{context}: {garbage:?}");
 }

@@ -67,7 +67,7 @@ fn tables_of(step: &Step, all: &Tables) -> BTreeSet<String> {
         | Step::Rename(table, _)
         | Step::View(table, _)
         | Step::Comment(table, ..)
-        | Step::Merge(table) => one(table),
+        | Step::Compact(table) => one(table),
         Step::Maintain | Step::Checkpoint | Step::Sync | Step::Reopen => {
             all.keys().cloned().collect()
         }

@@ -160,7 +160,7 @@ impl Generator {
             0..15 => self.append(),
             15..18 if has("host") && has("value") => Step::Import(table, self.rows()),
             18..22 => Step::Flush(table),
-            22..25 => Step::Merge(table),
+            22..25 => Step::Compact(table),
             25..28 => Step::Maintain,
             28 => Step::Checkpoint,
             29 => Step::Sync,
@@ -207,7 +207,7 @@ pub(crate) fn options(random: &mut Random) -> OpenOptions {
         step_bytes: 8 << 10,
         file_bytes: 40 << 10,
         checkpoint_bytes: random.pick(&[16 << 10, 64 << 10, 1 << 30]),
-        memtable_bytes_max: random.pick(&[256 << 10, 1 << 31]),
+        bytes_max: random.pick(&[256 << 10, 1 << 31]),
     };
     let maintenance = MaintenanceOptions {
         memtable_bytes_max: random.pick(&[20 << 10, 1 << 20]),
@@ -216,9 +216,9 @@ pub(crate) fn options(random: &mut Random) -> OpenOptions {
         flush_after_nanos: u64::MAX,
         log_bytes: random.pick(&[50 << 10, 1 << 30]),
         memtable_runs_max: random.pick(&[3, 9]),
-        merge_runs: random.pick(&[2, 4]),
-        merge_rows_max: random.pick(&[100, 1 << 20]),
-        purge_after_nanos: random.pick(&[0, u64::MAX]),
+        compaction_runs: random.pick(&[2, 4]),
+        compaction_rows_max: random.pick(&[100, 1 << 20]),
+        delete_compaction_after_nanos: random.pick(&[0, u64::MAX]),
     };
     let sync_threads = NonZeroUsize::new(1).unwrap();
     let clock = Arc::new(SimClock::new(77));

@@ -265,12 +265,12 @@ fn segments_of_a_pinned_table_stay_until_it_is_let_go() {
     let before = ids();
     let id = database.table_id("t").unwrap();
     let (first, second) = (database.pin_segments(id).unwrap(), database.pin_segments(id).unwrap());
-    database.merge_table("t").unwrap();
+    database.compact_table("t").unwrap();
     drop(first);
-    database.merge_table("t").unwrap();
+    database.compact_table("t").unwrap();
     assert_eq!(ids(), before, "TX2");
     drop(second);
-    database.merge_table("t").unwrap();
+    database.compact_table("t").unwrap();
     assert!(ids().len() < before.len());
     assert!(database.pin_segments(TableId(99)).is_none());
 }

@@ -1,16 +1,16 @@
 //! Policy of maintenance: chooses the runs of a table to rewrite next, from their numbers, without
 //! I/O.
 //!
-//! - UP1 as in `upkeep`.
+//! - UP1 as in `maintenance`.
 //! - PO1. A memtable of n rows in runs of any size has few runs: at most seven of each power of
 //!   eight rows, except those that came since the last maintenance. Each row is rewritten once for
 //!   each power.
 //! - PO2. Segments with the same range of commits, the parts of one import or compaction, are
 //!   compacted together or not at all: their range may not interleave with another one.
-//! - PO3. A compaction takes at least `merge_runs` neighbours of similar size, so that each row is
-//!   rewritten once for each power of `merge_runs`, up to `merge_rows_max`.
-//! - PO4. A purge takes one segment and, of those of its range of commits, the ones with which it
-//!   shares instants: equal timestamps are ordered by ids, and it gets a new id.
+//! - PO3. A compaction takes at least `compaction_runs` neighbours of similar size, so that each
+//!   row is rewritten once for each power of `compaction_runs`, up to `compaction_rows_max`.
+//! - PO4. A delete compaction takes one segment and, of those of its range of commits, the ones
+//!   with which it shares instants: equal timestamps are ordered by ids, and it gets a new id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -153,14 +153,14 @@ struct Unit {
 }
 
 /// The segments to be compacted next, if any.
-pub(super) fn due_merge(table: &TableState, options: &MaintenanceOptions) -> Option<Due> {
+pub(super) fn due_compaction(table: &TableState, options: &MaintenanceOptions) -> Option<Due> {
     let mut partitions: BTreeMap<PartitionKey, Vec<SegmentEntry>> = BTreeMap::new();
     for entry in table.manifest.segments.iter() {
         partitions.entry(entry.meta.partition).or_default().push(*entry);
     }
     partitions.into_iter().find_map(|(partition, entries)| {
         // One or two segments are the usual case.
-        if entries.len() < options.merge_runs {
+        if entries.len() < options.compaction_runs {
             return None;
         }
         let memtable = table.memtable.runs().iter().filter(|run| run.meta.partition == partition);
@@ -171,7 +171,7 @@ pub(super) fn due_merge(table: &TableState, options: &MaintenanceOptions) -> Opt
 
 /// Segments to be rewritten without their deleted rows, if any: those without any live row first,
 /// then one of those that are `due`, with its neighbours (PO4).
-pub(super) fn due_purge(table: &TableState, due: &BTreeSet<SegmentId>) -> Option<Due> {
+pub(super) fn due_delete_compaction(table: &TableState, due: &BTreeSet<SegmentId>) -> Option<Due> {
     let entries = &table.manifest.segments;
     let is_empty = |entry: &&SegmentEntry| entry.mask.is_some_and(|mask| mask.live.0 == 0);
     let empty: Vec<_> = entries.iter().filter(is_empty).copied().collect();
@@ -241,7 +241,7 @@ fn due_of_partition(
     barriers: &[SeqTxn],
     options: &MaintenanceOptions,
 ) -> Option<Due> {
-    let fan = options.merge_runs.max(2);
+    let fan = options.compaction_runs.max(2);
     let tier = |unit: &Unit| unit.rows.max(1).ilog(fan as u64);
     for start in 0..units.len() {
         let mut end = start + 1;
@@ -249,7 +249,7 @@ fn due_of_partition(
         // The oldest is the largest: the others are of its size, or smaller.
         while end < units.len()
             && tier(&units[end]) <= tier(&units[start])
-            && rows + units[end].live <= options.merge_rows_max
+            && rows + units[end].live <= options.compaction_rows_max
             && !is_between(barriers, units[end - 1].seqs.1, units[end].seqs.0)
         {
             rows += units[end].live;

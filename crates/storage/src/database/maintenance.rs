@@ -10,8 +10,8 @@
 //! - UP5. This module has no thread: the owner of a database calls `maintain` from time to time,
 //!   and writers help where they would have to wait.
 //!
-//! The choice of runs is in `upkeep/policy.rs`, the schedule of purges in `purge`; files are
-//! written in `segments`.
+//! The choice of runs is in `maintenance/policy.rs`, the schedule of delete compactions in
+//! `delete_compaction`; files are written in `segments`.
 
 pub(super) mod policy;
 
@@ -23,10 +23,10 @@ use tidegate_model::{ByteCount, SegmentId, TableId, limits};
 use super::Database;
 use super::budget::Wake;
 use super::commit::Refusal;
+use super::delete_compaction::DeleteCompactions;
 use super::folder::{FailedStep, Patience, RunsOf, TableFolder};
 use super::memtable::{MemtableRun, Origin};
 use super::plan::{Coalesce, Replace, Wish};
-use super::purge::Purges;
 use super::segments::{NewSegments, image_of};
 use super::table::TableState;
 use crate::error::{Error, Result};
@@ -52,16 +52,16 @@ pub struct MaintenanceOptions {
     /// Number of a memtable's runs at which a writer coalesces them.
     pub memtable_runs_max: usize,
     /// Number of adjacent segments of similar size in a partition at which they are compacted.
-    pub merge_runs: usize,
+    pub compaction_runs: usize,
     /// Maximal rows of one compaction.
-    pub merge_rows_max: u64,
+    pub compaction_rows_max: u64,
     /// Maximal time that deleted rows stay in segments.
-    pub purge_after_nanos: u64,
+    pub delete_compaction_after_nanos: u64,
 }
 
 /// The work of maintenance, in one call or since the database was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct UpkeepReport {
+pub struct MaintenanceReport {
     /// Runs of memtables that were merged with others.
     pub coalesced_runs: u64,
     /// Memtables that were flushed.
@@ -69,11 +69,11 @@ pub struct UpkeepReport {
     /// Bytes of the segments that flushes wrote.
     pub flushed_bytes: u64,
     /// Compactions of segments.
-    pub merges: u64,
-    /// Bytes of the segments that compactions and purges wrote.
-    pub merged_bytes: u64,
+    pub compactions: u64,
+    /// Bytes of the segments that compactions wrote, also those for deleted rows.
+    pub compacted_bytes: u64,
     /// Number of rewrites of segments without their deleted rows.
-    pub purges: u64,
+    pub delete_compactions: u64,
     /// Bytes of records that were written to the log.
     pub log_bytes: u64,
     /// Partitions that were dropped because of a TTL.
@@ -88,14 +88,14 @@ pub struct TableWrites {
     /// Bytes of the segments that its flushes wrote.
     pub flushed_bytes: u64,
     /// Bytes of the segments that its compactions wrote.
-    pub merged_bytes: u64,
+    pub compacted_bytes: u64,
 }
 
 /// The work since the database was opened.
 #[derive(Debug, Default)]
-pub(super) struct Upkeep {
-    done: Mutex<UpkeepReport>,
-    purges: Purges,
+pub(super) struct Maintenance {
+    done: Mutex<MaintenanceReport>,
+    delete_compactions: DeleteCompactions,
 }
 
 /// The result of an attempt.
@@ -118,9 +118,9 @@ impl MaintenanceOptions {
         flush_after_nanos: 300_000_000_000,
         log_bytes: 512 << 20,
         memtable_runs_max: 64,
-        merge_runs: 4,
-        merge_rows_max: 32 << 20,
-        purge_after_nanos: 24 * 3_600 * 1_000_000_000,
+        compaction_runs: 4,
+        compaction_rows_max: 32 << 20,
+        delete_compaction_after_nanos: 24 * 3_600 * 1_000_000_000,
     };
 
     /// The same for a process that may use this much memory: memtables get an eighth of it, but not
@@ -135,8 +135,8 @@ impl MaintenanceOptions {
 /// Below this, memtables would be flushed every few commits.
 const MEMTABLES_BYTES_MIN: u64 = 4 << 20;
 
-impl Upkeep {
-    fn count(&self, what: impl FnOnce(&mut UpkeepReport)) {
+impl Maintenance {
+    fn count(&self, what: impl FnOnce(&mut MaintenanceReport)) {
         what(&mut self.done());
     }
 
@@ -144,25 +144,25 @@ impl Upkeep {
         self.count(|done| done.log_bytes += bytes);
     }
 
-    fn report(&self) -> UpkeepReport {
+    fn report(&self) -> MaintenanceReport {
         *self.done()
     }
 
-    fn done(&self) -> MutexGuard<'_, UpkeepReport> {
+    fn done(&self) -> MutexGuard<'_, MaintenanceReport> {
         // Every change of it is an addition.
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl UpkeepReport {
-    fn since(self, before: UpkeepReport) -> UpkeepReport {
-        UpkeepReport {
+impl MaintenanceReport {
+    fn since(self, before: MaintenanceReport) -> MaintenanceReport {
+        MaintenanceReport {
             coalesced_runs: self.coalesced_runs - before.coalesced_runs,
             flushes: self.flushes - before.flushes,
             flushed_bytes: self.flushed_bytes - before.flushed_bytes,
-            merges: self.merges - before.merges,
-            merged_bytes: self.merged_bytes - before.merged_bytes,
-            purges: self.purges - before.purges,
+            compactions: self.compactions - before.compactions,
+            compacted_bytes: self.compacted_bytes - before.compacted_bytes,
+            delete_compactions: self.delete_compactions - before.delete_compactions,
             log_bytes: self.log_bytes - before.log_bytes,
             expired_partitions: self.expired_partitions - before.expired_partitions,
         }
@@ -171,37 +171,37 @@ impl UpkeepReport {
 
 impl Database {
     /// Does all due work: repairs a log that could not be written to, frees space if there is none,
-    /// coalesces memtables, flushes those that are large or old, compacts and purges segments,
+    /// coalesces memtables, flushes those that are large or old, compacts segments,
     /// writes a checkpoint. A call takes as long as that; the owner of the database calls it every
     /// few milliseconds, from one thread or several.
     ///
     /// # Errors
     /// The first error; other due work is done all the same. Nothing is lost: failed work is due
     /// again.
-    pub fn maintain(&self) -> Result<UpkeepReport> {
+    pub fn maintain(&self) -> Result<MaintenanceReport> {
         self.check_in_place()?;
         self.tidy()?;
-        let before = self.upkeep.report();
+        let before = self.maintenance.report();
         let mut outcome = if self.is_log_broken() { self.sync() } else { Ok(()) };
         for table in self.table_states() {
             let done = self.maintain_table(table.id());
             outcome = outcome.and(done);
         }
         outcome = outcome.and(self.free_space());
-        self.upkeep.purges.retain(|id| self.table_state(id).is_some());
+        self.maintenance.delete_compactions.retain(|id| self.table_state(id).is_some());
         let lsn = self.published().lsn.0;
         if lsn.saturating_sub(self.checkpoint_as_of.load(Ordering::Acquire))
             > self.options.log.checkpoint_bytes
         {
             outcome = outcome.and(self.checkpoint());
         }
-        outcome.map(|()| self.upkeep.report().since(before))
+        outcome.map(|()| self.maintenance.report().since(before))
     }
 
     /// The work of maintenance since the database was opened, and the bytes written to the log.
     #[must_use]
-    pub fn upkeep_report(&self) -> UpkeepReport {
-        self.upkeep.report()
+    pub fn maintenance_report(&self) -> MaintenanceReport {
+        self.maintenance.report()
     }
 
     /// The bytes written for a table since the database was opened; `None` if it does not exist.
@@ -241,10 +241,10 @@ impl Database {
     ///
     /// # Errors
     /// If there is no such table, or segments cannot be written: then nothing has changed.
-    pub fn merge_table(&self, table: &str) -> Result<()> {
+    pub fn compact_table(&self, table: &str) -> Result<()> {
         self.tidy()?;
         let id = self.committed().existing(table)?.id();
-        while settled(self.merge(id))? == Attempt::Done {}
+        while settled(self.compact(id))? == Attempt::Done {}
         Ok(())
     }
 
@@ -296,11 +296,11 @@ impl Database {
             let flushed = settled(self.flush(id, Patience::Try));
             flushed.map_err(|error| self.unflushed(&table, error))?;
         }
-        while settled(self.merge(id))? == Attempt::Done {}
-        while settled(self.purge(id))? == Attempt::Done {}
+        while settled(self.compact(id))? == Attempt::Done {}
+        while settled(self.compact_deletes(id))? == Attempt::Done {}
         if !self.expired(&table).is_empty() {
             let dropped = self.drop_partitions_of(id, &|table| self.expired(table))?;
-            self.upkeep.count(|done| done.expired_partitions += dropped as u64);
+            self.maintenance.count(|done| done.expired_partitions += dropped as u64);
         }
         Ok(())
     }
@@ -360,7 +360,7 @@ impl Database {
         let symbols = written.sync()?;
         let replace = written.replacing(Vec::new(), table.memtable.runs(), symbols);
         self.commit_rewritten(replace, &written)?;
-        self.upkeep.count(|done| {
+        self.maintenance.count(|done| {
             done.flushes += 1;
             done.flushed_bytes += written.bytes();
         });
@@ -370,19 +370,24 @@ impl Database {
     }
 
     /// Compacts segments of a table, if some are due.
-    fn merge(&self, id: TableId) -> Result<Attempt> {
-        let due = |table: &TableState| policy::due_merge(table, &self.options.maintenance);
+    fn compact(&self, id: TableId) -> Result<Attempt> {
+        let due = |table: &TableState| policy::due_compaction(table, &self.options.maintenance);
         let done = self.rewrite(id, &due)?;
-        self.upkeep.count(|report| report.merges += u64::from(done == Attempt::Done));
+        self.maintenance.count(|report| report.compactions += u64::from(done == Attempt::Done));
         Ok(done)
     }
 
     /// Rewrites segments of a table without their deleted rows, if some are due.
-    fn purge(&self, id: TableId) -> Result<Attempt> {
-        let due =
-            |table: &TableState| policy::due_purge(table, &self.upkeep.purges.due(self, table));
+    fn compact_deletes(&self, id: TableId) -> Result<Attempt> {
+        let due = |table: &TableState| {
+            policy::due_delete_compaction(
+                table,
+                &self.maintenance.delete_compactions.due(self, table),
+            )
+        };
         let done = self.rewrite(id, &due)?;
-        self.upkeep.count(|report| report.purges += u64::from(done == Attempt::Done));
+        self.maintenance
+            .count(|report| report.delete_compactions += u64::from(done == Attempt::Done));
         Ok(done)
     }
 
@@ -407,8 +412,8 @@ impl Database {
         let symbols = written.sync()?;
         let out = out.iter().map(|entry| (entry.meta.id, entry.mask)).collect();
         self.commit_rewritten(written.replacing(out, &[], symbols), &written)?;
-        self.upkeep.count(|done| done.merged_bytes += written.bytes());
-        table.folder.writes().add_merged(written.bytes());
+        self.maintenance.count(|done| done.compacted_bytes += written.bytes());
+        table.folder.writes().add_compacted(written.bytes());
         Ok(Attempt::Done)
     }
 
@@ -455,7 +460,7 @@ impl Database {
                 run: Arc::new(run),
             };
             self.commit_all(Wish::Coalesce(wish)).map_err(|refusal| refusal.error)?;
-            self.upkeep.count(|done| done.coalesced_runs += out.len() as u64);
+            self.maintenance.count(|done| done.coalesced_runs += out.len() as u64);
             done = Attempt::Done;
         }
         Ok(done)
