@@ -15,7 +15,7 @@
 pub mod batch;
 pub mod time_order;
 pub mod segment;
-pub mod image;
+pub mod mem_segment;
 pub mod symbols;
 pub mod mask;
 pub mod snapshot;
@@ -36,9 +36,9 @@ pub use database::{
     TableWrites, TransactionCommit, VerifyReport, VerifyStep, VisibleTables, repair_log, survey,
 };
 pub use error::{Class, Corruption, DecodeError, Error, Result};
-pub use image::{Image, ImageBatch, ImageColumn};
 pub use manifest::BatchId;
 pub use mask::RowMask;
+pub use mem_segment::{MemSegment, MemSegmentBatch, MemSegmentColumn};
 pub use rewrite::Rewrite;
 pub use segment::{SegmentMeta, WrittenSegment};
 pub use snapshot::{

@@ -5,8 +5,8 @@
 //! - M3. A manifest changes only through `apply`: an acknowledged commit and a replayed record give
 //!   the same table.
 //! - M4. Symbol marks never decrease, and belong to symbol columns of the schema.
-//! - M5. The rows of every append up to `flushed_seq` are in segments, or deleted. Rows of later appends
-//!   are not in the manifest: they are in the log, and in the memtable of the table.
+//! - M5. The rows of every append up to `flushed_seq` are in segments, or deleted. Rows of later
+//!   appends are not in the manifest: they are in the log, and in the memtable of the table.
 //!
 //! Bytes: docs/format.md, Manifest; the parts that it shares with the log are in
 //! `manifest/parts.rs`. Not here: the table's name (`catalog`), files (`database`).
@@ -25,7 +25,7 @@ use tidegate_model::{
 
 use crate::envelope::{self, Kind};
 use crate::error::{Corruption, DecodeError};
-use crate::image::Image;
+use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
 use crate::symbols::{SymbolMark, SymbolTexts};
 use crate::wal::TableChange;
@@ -184,8 +184,8 @@ impl Manifest {
                 self.add_symbols(symbols)?;
             }
             TableChange::Mask { segment, mask } => self.mask(seq_txn, *segment, *mask)?,
-            TableChange::Append { batch, images, symbols } => {
-                self.append(seq_txn, images)?;
+            TableChange::Append { batch, mem_segments, symbols } => {
+                self.append(seq_txn, mem_segments)?;
                 self.check_texts(symbols)?;
                 if let Some(id) = *batch {
                     let batches = Arc::make_mut(&mut self.batches);
@@ -284,9 +284,10 @@ impl Manifest {
         self.check_symbols()
     }
 
-    /// The rows of an append belong to the memtable; their images have ids of the table.
-    fn append(&mut self, seq: SeqTxn, images: &[Image]) -> Result<(), Corruption> {
-        for Image { meta, .. } in images {
+    /// The rows of an append belong to the memtable; their in-memory segments have ids of the
+    /// table.
+    fn append(&mut self, seq: SeqTxn, mem_segments: &[MemSegment]) -> Result<(), Corruption> {
+        for MemSegment { meta, .. } in mem_segments {
             if seqs(meta) != (seq, seq) {
                 let value = meta.seq_last.0;
                 return Err(Corruption::Impossible { what: "the commit of new rows", value });

@@ -23,10 +23,10 @@ use tidegate_model::{PartitionKey, RowCount, Schema, SegmentId, SeqTxn, TableId}
 use crate::database::TableFile;
 use crate::envelope;
 use crate::error::{Corruption, Error, Result};
-use crate::image::Image;
 use crate::manifest::MaskMark;
 use crate::mask::{self, RowMask};
-use crate::segment::{self, ImageBytes, Reader, ReaderSlot, SegmentMeta};
+use crate::mem_segment::MemSegment;
+use crate::segment::{self, MemSegmentBytes, Reader, ReaderSlot, SegmentMeta};
 use crate::symbols::SymbolTables;
 
 pub use private::{PrivateNumbers, PrivateRows, PrivateSnapshot, encode_private, is_private};
@@ -71,7 +71,7 @@ pub enum Run {
     Segment(Arc<SegmentRun>),
 }
 
-/// A segment in a snapshot: a file, or an image in memory.
+/// A segment in a snapshot: a file, or an in-memory segment.
 #[derive(Debug)]
 pub struct SegmentRun {
     /// The segment.
@@ -97,17 +97,17 @@ pub(crate) struct SegmentFile {
 #[derive(Debug)]
 enum Source {
     File(TableFile),
-    Image(ImageSource),
+    MemSegment(MemSegmentSource),
 }
 
-/// An image: the input of its reader, which is created on first use, so that a run that no query
-/// reads takes little more memory than its bytes.
+/// An in-memory segment: the input of its reader, which is created on first use, so that a run that
+/// no query reads takes little more memory than its bytes.
 #[derive(Debug)]
-struct ImageSource {
+struct MemSegmentSource {
     table: TableId,
-    /// The name of the image in messages.
+    /// The name of the in-memory segment in messages.
     path: PathBuf,
-    bytes: ImageBytes,
+    bytes: MemSegmentBytes,
 }
 
 /// The file of a deletion vector, shared by all snapshots that contain it.
@@ -192,7 +192,7 @@ impl SegmentRun {
         Ok(SegmentRun { meta: file.meta, mask, mask_mark, file: Arc::clone(file) })
     }
 
-    /// An image of the memtable, whose commits are set already.
+    /// An in-memory segment of the memtable, whose commits are set already.
     pub(crate) fn of_memtable(
         meta: SegmentMeta,
         file: &Arc<SegmentFile>,
@@ -201,25 +201,25 @@ impl SegmentRun {
         SegmentRun { meta, mask, mask_mark: None, file: Arc::clone(file) }
     }
 
-    /// An image of `table` as a run, for callers without a database.
+    /// An in-memory segment of `table` as a run, for callers without a database.
     ///
     /// # Errors
     /// If its bytes do not match its description.
-    pub fn of_image(table: TableId, image: &Image) -> Result<SegmentRun> {
-        let file = Arc::new(SegmentFile::replayed(table, image)?);
-        Ok(SegmentRun::of_memtable(image.meta, &file, None))
+    pub fn of_mem_segment(table: TableId, mem_segment: &MemSegment) -> Result<SegmentRun> {
+        let file = Arc::new(SegmentFile::replayed(table, mem_segment)?);
+        Ok(SegmentRun::of_memtable(mem_segment.meta, &file, None))
     }
 
-    /// The path of the file; for an image, its name in messages.
+    /// The path of the file; for an in-memory segment, its name in messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Returns true for an image: rows that are in the log and not yet in a file.
+    /// Returns true for an in-memory segment: rows that are in the log and not yet in a file.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
-        matches!(self.file.source, Source::Image(_))
+        matches!(self.file.source, Source::MemSegment(_))
     }
 
     pub(crate) fn mask_mark(&self) -> Option<MaskMark> {
@@ -247,33 +247,41 @@ impl SegmentFile {
         SegmentFile { meta, source, reader, is_there: OnceLock::new() }
     }
 
-    /// An image of `table` that this process has encoded.
-    pub(crate) fn in_memory(table: TableId, image: &Image) -> SegmentFile {
-        SegmentFile::of_image(table, image.meta, ImageBytes::Heap(Arc::clone(&image.bytes)))
+    /// An in-memory segment of `table` that this process has encoded.
+    pub(crate) fn in_memory(table: TableId, mem_segment: &MemSegment) -> SegmentFile {
+        SegmentFile::of_mem_segment(
+            table,
+            mem_segment.meta,
+            MemSegmentBytes::Heap(Arc::clone(&mem_segment.bytes)),
+        )
     }
 
-    /// An image of `table` whose bytes are `bytes`.
-    pub(crate) fn of_image(table: TableId, meta: SegmentMeta, bytes: ImageBytes) -> SegmentFile {
-        let path = segment::image_path(table, &meta);
-        let source = Source::Image(ImageSource { table, path, bytes });
+    /// An in-memory segment of `table` whose bytes are `bytes`.
+    pub(crate) fn of_mem_segment(
+        table: TableId,
+        meta: SegmentMeta,
+        bytes: MemSegmentBytes,
+    ) -> SegmentFile {
+        let path = segment::mem_segment_path(table, &meta);
+        let source = Source::MemSegment(MemSegmentSource { table, path, bytes });
         SegmentFile { meta, source, reader: Arc::default(), is_there: OnceLock::new() }
     }
 
-    /// An image of `table` that was read from a log.
+    /// An in-memory segment of `table` that was read from a log.
     ///
     /// # Errors
     /// If its bytes do not match its description.
-    pub(crate) fn replayed(table: TableId, image: &Image) -> Result<SegmentFile> {
-        let file = SegmentFile::in_memory(table, image);
+    pub(crate) fn replayed(table: TableId, mem_segment: &MemSegment) -> Result<SegmentFile> {
+        let file = SegmentFile::in_memory(table, mem_segment);
         file.open()?;
         Ok(file)
     }
 
-    /// The bytes of an image.
-    pub(crate) fn image(&self) -> Option<&ImageBytes> {
+    /// The bytes of an in-memory segment.
+    pub(crate) fn mem_segment(&self) -> Option<&MemSegmentBytes> {
         match &self.source {
             Source::File(_) => None,
-            Source::Image(image) => Some(&image.bytes),
+            Source::MemSegment(mem_segment) => Some(&mem_segment.bytes),
         }
     }
 
@@ -291,7 +299,7 @@ impl SegmentFile {
     fn path(&self) -> &Path {
         match &self.source {
             Source::File(file) => file.path(),
-            Source::Image(image) => &image.path,
+            Source::MemSegment(mem_segment) => &mem_segment.path,
         }
     }
 
@@ -313,7 +321,7 @@ impl SegmentFile {
     fn reader(&self) -> Result<Arc<Reader>> {
         match &self.source {
             Source::File(file) => file.folder().readers().reader(&self.reader, || self.open()),
-            Source::Image(_) => match self.reader.get() {
+            Source::MemSegment(_) => match self.reader.get() {
                 Some(reader) => Ok(reader),
                 None => Ok(self.reader.keep(self.open()?).0),
             },
@@ -323,8 +331,8 @@ impl SegmentFile {
     fn open(&self) -> Result<Reader> {
         let file = match &self.source {
             Source::File(file) => file,
-            Source::Image(ImageSource { table, bytes, .. }) => {
-                return Reader::of_image(bytes.clone(), *table, &self.meta);
+            Source::MemSegment(MemSegmentSource { table, bytes, .. }) => {
+                return Reader::of_mem_segment(bytes.clone(), *table, &self.meta);
             }
         };
         let (folder, path) = (file.folder(), file.path());

@@ -29,13 +29,13 @@ use super::transaction::{self, Removals};
 use crate::batch::{BatchColumn, RowBatch};
 use crate::catalog::fold_name;
 use crate::error::{Error, Result};
-use crate::image;
 use crate::manifest::BatchId;
+use crate::mem_segment;
 use crate::snapshot::SegmentFile;
 use crate::symbols::SymbolMark;
 use crate::wal::Fate;
 
-/// Approximate maximal bytes of a value in an image, except strings.
+/// Approximate maximal bytes of a value in an in-memory segment, except strings.
 pub(super) const VALUE_BYTES: u64 = 8;
 /// Maximal number of times that rows are encoded while other commits keep changing columns.
 pub(super) const ATTEMPTS: usize = 32;
@@ -437,8 +437,9 @@ pub(super) fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
         Ok(ids)
     };
     let mut new_id = || folder.new_segment_id();
-    let images = image::encode_rows((folder.table(), &schema), rows, &mut intern, &mut new_id)?;
-    let file = |image| Arc::new(SegmentFile::in_memory(folder.table(), image));
-    let files = images.iter().map(file).collect();
-    Ok(AppendTo { target, images, files, symbols, gone: Gone::default() })
+    let mem_segments =
+        mem_segment::encode_rows((folder.table(), &schema), rows, &mut intern, &mut new_id)?;
+    let file = |mem_segment| Arc::new(SegmentFile::in_memory(folder.table(), mem_segment));
+    let files = mem_segments.iter().map(file).collect();
+    Ok(AppendTo { target, mem_segments, files, symbols, gone: Gone::default() })
 }

@@ -21,7 +21,7 @@ use tidegate_model::{Column, ColumnId, RowRange, Schema, SegmentId, TimeRange, l
 
 use super::masks::MaskedRows;
 use super::plan::AppendTo;
-use super::segments::image_of;
+use super::segments::mem_segment_of;
 use super::table::TableState;
 use crate::error::Result;
 use crate::mask::RowMask;
@@ -42,13 +42,13 @@ struct Keys<'a> {
 
 /// New rows by their keys: the last one of each key.
 struct NewRows {
-    /// The position of the image, and the row in it.
+    /// The position of the in-memory segment, and the row in it.
     by_key: HashMap<OwnedRow, (usize, u64)>,
     timestamps: HashSet<i64>,
     bounds: (i64, i64),
 }
 
-/// The rows of new images or segments, by position, that later ones replace.
+/// The rows of new segments, in memory or in files, by position, that later ones replace.
 pub(crate) type Doubled = BTreeMap<usize, Vec<u64>>;
 
 impl NewRows {
@@ -154,8 +154,8 @@ fn frames(run: &SegmentRun, rows: RowRange) -> Result<Vec<(u64, (usize, usize))>
     frames.map(|frame| Ok((frame, in_frame(run, frame, rows.start, rows.end)?))).collect()
 }
 
-/// Keeps the last row of each key in the images of an append, and finds the rows of the table that
-/// they replace.
+/// Keeps the last row of each key in the in-memory segments of an append, and finds the rows of the
+/// table that they replace.
 pub(super) fn supersede(
     to: &mut AppendTo,
     (table, schema): (&TableState, &Schema),
@@ -164,23 +164,28 @@ pub(super) fn supersede(
     let (folder, marks) = (&table.folder, &table.manifest.symbols);
     let symbols: SymbolTables = folder.symbols(schema, marks)?;
     let keys = Keys::new(schema, &symbols);
-    let bounds = to.images.iter().map(|image| (image.meta.min_ts, image.meta.max_ts));
+    let bounds = to
+        .mem_segments
+        .iter()
+        .map(|mem_segment| (mem_segment.meta.min_ts, mem_segment.meta.max_ts));
     let bounds =
         bounds.fold((i64::MAX, i64::MIN), |(min, max), (low, high)| (min.min(low), max.max(high)));
     let (mut new, mut doubled) = (NewRows::new(bounds), Doubled::new());
-    for (at, image) in to.images.iter().enumerate() {
-        let run = SegmentRun::of_memtable(image.meta, &to.files[at], None);
+    for (at, mem_segment) in to.mem_segments.iter().enumerate() {
+        let run = SegmentRun::of_memtable(mem_segment.meta, &to.files[at], None);
         let all = RowRange { start: 0, end: run.meta.rows.0 };
         new.add(&keys, (at, &run), all, &mut doubled)?;
     }
     for (at, rows) in doubled {
-        let image = &to.images[at];
-        let mask = Arc::new(RowMask::new(image.meta.rows, &rows));
-        let run = Arc::new(SegmentRun::of_memtable(image.meta, &to.files[at], Some(mask)));
-        let image = image_of((folder, schema), marks, &[run], &mut || folder.new_segment_id())?;
-        let image = image.expect("the last row of a key is left, and one image has no more rows");
-        to.files[at] = Arc::new(SegmentFile::in_memory(folder.table(), &image));
-        to.images[at] = image;
+        let mem_segment = &to.mem_segments[at];
+        let mask = Arc::new(RowMask::new(mem_segment.meta.rows, &rows));
+        let run = Arc::new(SegmentRun::of_memtable(mem_segment.meta, &to.files[at], Some(mask)));
+        let mem_segment =
+            mem_segment_of((folder, schema), marks, &[run], &mut || folder.new_segment_id())?;
+        let mem_segment =
+            mem_segment.expect("the last row of a key is left, and one segment has no more rows");
+        to.files[at] = Arc::new(SegmentFile::in_memory(folder.table(), &mem_segment));
+        to.mem_segments[at] = mem_segment;
     }
     let mut gone = Vec::new();
     for run in snapshot.segments() {

@@ -213,8 +213,8 @@ impl Database {
 fn of_table(record: &Record, table: TableId, flushed_seq: SeqTxn) -> Option<Record> {
     let ops = record.ops.iter().filter(|op| op.table == table).map(|op| match &op.change {
         TableChange::Append { batch, .. } if op.seq_txn <= flushed_seq => {
-            let (images, symbols) = (Vec::new(), Vec::new());
-            let change = TableChange::Append { batch: *batch, images, symbols };
+            let (mem_segments, symbols) = (Vec::new(), Vec::new());
+            let change = TableChange::Append { batch: *batch, mem_segments, symbols };
             TableOp { change, ..op.clone() }
         }
         _ => op.clone(),

@@ -27,7 +27,7 @@ use super::delete_compaction::DeleteCompactions;
 use super::folder::{FailedStep, Patience, RunsOf, TableFolder};
 use super::memtable::{MemtableRun, Origin};
 use super::plan::{Coalesce, Replace, Wish};
-use super::segments::{NewSegments, image_of};
+use super::segments::{NewSegments, mem_segment_of};
 use super::table::TableState;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
@@ -483,9 +483,9 @@ pub(super) fn coalesced(
     new_id: &mut dyn FnMut() -> SegmentId,
 ) -> Result<Option<MemtableRun>> {
     let runs: Vec<_> = out.iter().map(|run| Arc::new(run.run())).collect();
-    let image = image_of((folder, &manifest.schema), &manifest.symbols, &runs, new_id)?;
-    let Some(image) = image else { return Ok(None) };
+    let mem_segment = mem_segment_of((folder, &manifest.schema), &manifest.symbols, &runs, new_id)?;
+    let Some(mem_segment) = mem_segment else { return Ok(None) };
     let origin = out.iter().map(|run| run.origin).reduce(Origin::oldest);
-    let file = Arc::new(SegmentFile::in_memory(folder.table(), &image));
-    Ok(Some(MemtableRun::new(&image, file, origin.expect("a group has a run"))))
+    let file = Arc::new(SegmentFile::in_memory(folder.table(), &mem_segment));
+    Ok(Some(MemtableRun::new(&mem_segment, file, origin.expect("a group has a run"))))
 }

@@ -1,5 +1,5 @@
-//! The memtable of a table: rows that are in the log and not yet in segments, as images in memory,
-//! or in a spill file if a replay has found more rows than fit into memory.
+//! The memtable of a table: rows that are in the log and not yet in segments, as in-memory segments
+//! in memory, or in a spill file if a replay has found more rows than fit into memory.
 //!
 //! - TA1. A memtable has the rows of every append after the commit up to which the table is
 //!   flushed, each once.
@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use tidegate_model::{Lsn, SegmentId, SeqTxn};
 
-use crate::image::Image;
 use crate::mask::RowMask;
-use crate::segment::{ImageBytes, SegmentMeta};
+use crate::mem_segment::MemSegment;
+use crate::segment::{MemSegmentBytes, SegmentMeta};
 use crate::snapshot::{SegmentFile, SegmentRun};
 
 /// A run of a memtable: rows of one partition in memory.
@@ -49,19 +49,23 @@ pub(crate) struct Memtable {
     spillable_bytes: u64,
 }
 
-/// Approximate memory of a run besides its image: the run itself, its place in the memtable and its
-/// name. It does not include the caches of queries that have read the run.
+/// Approximate memory of a run besides its in-memory segment: the run itself, its place in the
+/// memtable and its name. It does not include the caches of queries that have read the run.
 pub(crate) const RUN_BYTES: u64 = 512;
 
 impl MemtableRun {
-    /// The run of an image in a record.
-    pub(crate) fn new(image: &Image, file: Arc<SegmentFile>, origin: Origin) -> MemtableRun {
-        MemtableRun { meta: image.meta, file, origin }
+    /// The run of an in-memory segment in a record.
+    pub(crate) fn new(
+        mem_segment: &MemSegment,
+        file: Arc<SegmentFile>,
+        origin: Origin,
+    ) -> MemtableRun {
+        MemtableRun { meta: mem_segment.meta, file, origin }
     }
 
-    /// Returns true if its image is in a file that the kernel reads when it is needed.
+    /// Returns true if its in-memory segment is in a file that the kernel reads when it is needed.
     pub(crate) fn is_spilled(&self) -> bool {
-        matches!(self.file.image(), Some(ImageBytes::Spilled(..)))
+        matches!(self.file.mem_segment(), Some(MemSegmentBytes::Spilled(..)))
     }
 
     /// The memory of this run in the memtable.
@@ -109,7 +113,7 @@ impl Memtable {
         self.rows
     }
 
-    /// The bytes of all images.
+    /// The bytes of all in-memory segments.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -119,12 +123,12 @@ impl Memtable {
         self.memory_bytes
     }
 
-    /// The part of the memory that is used by images.
+    /// The part of the memory that is used by in-memory segments.
     pub(crate) fn spillable_bytes(&self) -> u64 {
         self.spillable_bytes
     }
 
-    /// Returns true if some of its images are in a file.
+    /// Returns true if some of its in-memory segments are in a file.
     pub(crate) fn has_spilled(&self) -> bool {
         self.spillable_bytes < self.bytes
     }

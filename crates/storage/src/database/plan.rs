@@ -22,8 +22,8 @@ use super::pending::PendingDdl;
 use super::table::{NewRows, TableState};
 use crate::catalog::{check_name, fold_name};
 use crate::error::{Error, Result};
-use crate::image::Image;
 use crate::manifest::{BatchId, Manifest, MaskMark, Obsolete};
+use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
 use crate::snapshot::SegmentFile;
 use crate::symbols::{SymbolMark, SymbolTable, SymbolTexts};
@@ -68,10 +68,10 @@ pub(crate) struct Append {
 #[derive(Debug)]
 pub(crate) struct AppendTo {
     pub(crate) target: AppendTarget,
-    pub(crate) images: Vec<Image>,
-    /// One file for each image.
+    pub(crate) mem_segments: Vec<MemSegment>,
+    /// One file for each in-memory segment.
     pub(crate) files: Vec<Arc<SegmentFile>>,
-    /// Dictionaries with all symbols of the images, which use the first values of each.
+    /// Dictionaries with all symbols of the in-memory segments, which use the first values of each.
     pub(crate) symbols: Vec<(ColumnId, Arc<SymbolTable>)>,
     /// Rows to delete with the same commit.
     pub(crate) gone: Gone,
@@ -501,15 +501,16 @@ impl<'a> Overlay<'a> {
             let texts = || dictionary.texts_between(first, end);
             (first < end).then(|| SymbolTexts { column: *column, first, texts: texts() })
         });
-        let commit = |Image { meta, bytes }: &Image| {
+        let commit = |MemSegment { meta, bytes }: &MemSegment| {
             let meta = SegmentMeta { seq_first: seq_txn, seq_last: seq_txn, ..*meta };
-            Image { meta, bytes: Arc::clone(bytes) }
+            MemSegment { meta, bytes: Arc::clone(bytes) }
         };
-        if to.images.is_empty() {
+        if to.mem_segments.is_empty() {
             return Ok(ops);
         }
-        let (symbols, images) = (symbols.collect(), to.images.iter().map(commit).collect());
-        let change = TableChange::Append { batch, images, symbols };
+        let (symbols, mem_segments) =
+            (symbols.collect(), to.mem_segments.iter().map(commit).collect());
+        let change = TableChange::Append { batch, mem_segments, symbols };
         ops.push(TableOp { table, seq_txn, change });
         Ok(ops)
     }

@@ -517,13 +517,13 @@ impl<'a> Recovery<'a> {
         match &op.change {
             // Symbol files have its strings, or later records contain them again.
             TableChange::Append { .. } if op.seq_txn <= manifest.flushed_seq => return Ok(()),
-            TableChange::Append { images, symbols, .. } => {
+            TableChange::Append { mem_segments, symbols, .. } => {
                 symbols.iter().for_each(|texts| folder.replay_symbols(texts));
                 if self.flushed.get(&op.table).is_some_and(|last| op.seq_txn <= *last) {
                     return Ok(());
                 }
-                for image in images {
-                    files.push(Arc::new(SegmentFile::replayed(op.table, image)?));
+                for mem_segment in mem_segments {
+                    files.push(Arc::new(SegmentFile::replayed(op.table, mem_segment)?));
                 }
             }
             TableChange::Truncate => folder.forget_replayed_symbols(),

@@ -3,8 +3,8 @@
 //! - RL1. A table whose memtable cannot be flushed, or whose manifest cannot be written, fails no
 //!   write to another one. It accepts no rows itself until that succeeds; each write to it tries
 //!   that first.
-//! - RL2. Its images move from memory to a file in scratch when no other table can free memory. Its
-//!   records of the log are kept aside when the log has to be purged (`kept`).
+//! - RL2. Its in-memory segments move from memory to a file in scratch when no other table can free
+//!   memory. Its records of the log are kept aside when the log has to be purged (`kept`).
 //! - RL3. A failure of the log is not attributed to a table.
 //!
 //! Not here: regular flushes of memtables (`maintenance`).
@@ -22,10 +22,10 @@ use super::folder::{FailedStep, Failure, Patience, RunsOf};
 use super::maintenance::{Attempt, settled};
 use super::memtable::MemtableRun;
 use super::plan::{Exchange, Wish};
-use super::replay_memory::spill_images;
+use super::replay_memory::spill_mem_segments;
 use super::table::TableState;
 use crate::error::{Error, Result};
-use crate::segment::ImageBytes;
+use crate::segment::MemSegmentBytes;
 use crate::snapshot::SegmentFile;
 
 /// The time for which a memtable that could not be flushed is left alone unless space is needed:
@@ -42,7 +42,7 @@ enum Room {
 }
 
 impl Database {
-    /// Waits, or flushes, until this many bytes of images fit into memory (BU2).
+    /// Waits, or flushes, until this many bytes of in-memory segments fit into memory (BU2).
     pub(super) fn make_room(&self, bytes: u64) -> Result<()> {
         if self.log_bytes() > self.options.log.bytes_max / 2 {
             let shortened = self.shorten_log();
@@ -60,7 +60,7 @@ impl Database {
                 Room::Awaited => self.memtable_budget.wait(turn),
                 Room::Kept(tables) => {
                     if !self.spill_memtables(&tables)? {
-                        // The rest of their memory is not used by images.
+                        // The rest of their memory is not used by in-memory segments.
                         return Ok(());
                     }
                 }
@@ -197,7 +197,8 @@ impl Database {
         }
     }
 
-    /// Writes the images of memtables into files; returns false if there were none in memory (RL2).
+    /// Writes the in-memory segments of memtables into files; returns false if there were none in
+    /// memory (RL2).
     fn spill_memtables(&self, tables: &[Arc<TableState>]) -> Result<bool> {
         let mut has_spilled = false;
         for table in tables {
@@ -225,15 +226,15 @@ impl Database {
         let disk = self.guarded.as_ref();
         let made = disk.create_dir_all(&self.paths.scratch());
         let mapping = made
-            .and_then(|()| spill_images(disk, &path, table.memtable.runs().iter()))
+            .and_then(|()| spill_mem_segments(disk, &path, table.memtable.runs().iter()))
             .map_err(Error::disk("spill rows that cannot be flushed"))?;
         let mut start = 0;
         let in_memory = table.memtable.runs().iter().filter(|run| !run.is_spilled());
         let spilled = in_memory.map(|run| {
-            let end = start + run.file.image().map_or(0, |image| image.len());
-            let bytes = ImageBytes::Spilled(mapping.clone(), start..end);
+            let end = start + run.file.mem_segment().map_or(0, |mem_segment| mem_segment.len());
+            let bytes = MemSegmentBytes::Spilled(mapping.clone(), start..end);
             start = end;
-            let file = Arc::new(SegmentFile::of_image(table.id(), run.meta, bytes));
+            let file = Arc::new(SegmentFile::of_mem_segment(table.id(), run.meta, bytes));
             let spilled = MemtableRun { meta: run.meta, file, origin: run.origin };
             (Arc::clone(run), Arc::new(spilled))
         });

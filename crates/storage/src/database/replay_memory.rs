@@ -3,8 +3,8 @@
 //!
 //! - ME1. All memtables together take at most the bound of
 //!   `MaintenanceOptions::memtable_bytes_max`, plus the record being applied, and a run being
-//!   merged (`COALESCE_BYTES`). A spilled image counts with `RUN_BYTES`, so small ones are merged
-//!   first.
+//!   merged (`COALESCE_BYTES`). A spilled in-memory segment counts with `RUN_BYTES`, so small ones
+//!   are merged first.
 //! - ME2. A spill file is not part of the database: it is written in the scratch directory, is
 //!   never synced, and has no name once it is mapped. So a crash during a replay leaves the state
 //!   before it, and the next replay does the same.
@@ -31,7 +31,7 @@ use super::memtable::{Memtable, MemtableRun};
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
-use crate::segment::ImageBytes;
+use crate::segment::MemSegmentBytes;
 use crate::snapshot::SegmentFile;
 
 /// Number of runs of a memtable from which it is checked for runs to coalesce.
@@ -138,8 +138,8 @@ impl<'a> ReplayMemory<'a> {
 
     /// Reduces all memtables below half of the bound if they are above it (ME1).
     pub(super) fn relieve(&mut self, tables: &mut BTreeMap<TableId, RecoveredTable>) -> Result<()> {
-        // The memory of runs besides their images is not freed: without this minimum, a file would
-        // be written again and again for little gain.
+        // The memory of runs besides their in-memory segments is not freed: without this minimum, a
+        // file would be written again and again for little gain.
         let worthwhile_bytes = (self.bytes_max / 4).max(1);
         if self.used_bytes <= self.bytes_max || self.spillable_bytes < worthwhile_bytes {
             return Ok(());
@@ -192,7 +192,7 @@ impl<'a> ReplayMemory<'a> {
         true
     }
 
-    /// Writes the images of memtables into a file.
+    /// Writes the in-memory segments of memtables into a file.
     fn spill(
         &mut self,
         tables: &mut BTreeMap<TableId, RecoveredTable>,
@@ -202,18 +202,18 @@ impl<'a> ReplayMemory<'a> {
         self.spill_files += 1;
         self.disk.create_dir_all(&self.scratch)?;
         let runs = taken.iter().flat_map(|id| tables[id].memtable.runs());
-        let mapping = spill_images(self.disk, &path, runs)?;
+        let mapping = spill_mem_segments(self.disk, &path, runs)?;
         let spilled = taken.iter().map(|id| tables[id].memtable.spillable_bytes());
         self.report.spilled_bytes += spilled.sum::<u64>();
         let mut start = 0;
         for id in taken {
-            let table = tables.get_mut(id).expect("its images were just written");
+            let table = tables.get_mut(id).expect("its segments were just written");
             let RecoveredTable { memtable, folder, .. } = table;
             let spilled = |run: &MemtableRun| {
-                let end = start + run.file.image().map_or(0, |image| image.len());
-                let bytes = ImageBytes::Spilled(mapping.clone(), start..end);
+                let end = start + run.file.mem_segment().map_or(0, |mem_segment| mem_segment.len());
+                let bytes = MemSegmentBytes::Spilled(mapping.clone(), start..end);
                 start = end;
-                let file = Arc::new(SegmentFile::of_image(folder.table(), run.meta, bytes));
+                let file = Arc::new(SegmentFile::of_mem_segment(folder.table(), run.meta, bytes));
                 MemtableRun { meta: run.meta, file, origin: run.origin }
             };
             self.change(memtable, |memtable| memtable.spill(spilled));
@@ -222,9 +222,9 @@ impl<'a> ReplayMemory<'a> {
     }
 }
 
-/// Writes the images of runs that are not spilled into a file, one after another, and maps it; then
-/// it has no name (ME2).
-pub(super) fn spill_images<'r>(
+/// Writes the in-memory segments of runs that are not spilled into a file, one after another, and
+/// maps it; then it has no name (ME2).
+pub(super) fn spill_mem_segments<'r>(
     disk: &dyn Disk,
     path: &Path,
     runs: impl Iterator<Item = &'r Arc<MemtableRun>>,
@@ -233,7 +233,8 @@ pub(super) fn spill_images<'r>(
     let written = (|| -> tidegate_platform::Result<Mapping> {
         let (mut buffer, mut written) = (Vec::with_capacity(WRITE_BYTES), 0);
         for run in runs.filter(|run| !run.is_spilled()) {
-            buffer.extend_from_slice(run.file.image().expect("a run is an image"));
+            buffer
+                .extend_from_slice(run.file.mem_segment().expect("a run is an in-memory segment"));
             if buffer.len() >= WRITE_BYTES {
                 file.write_all_at(&buffer, written)?;
                 written += buffer.len() as u64;

@@ -226,7 +226,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
 
     /// Checks that the rows of an append can be read (SA3).
     fn keep_rows(&mut self, op: &TableOp) -> bool {
-        let TableChange::Append { images, symbols, .. } = &op.change else { return true };
+        let TableChange::Append { mem_segments, symbols, .. } = &op.change else { return true };
         let Some(table) = self.survey.tables.get(&op.table) else { return true };
         let Some(manifest) = &table.manifest else { return true };
         if op.seq_txn <= manifest.flushed_seq {
@@ -238,7 +238,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
         }
         // If no commit of the table is missing, none of its strings is missing.
         let is_doubtful = op.seq_txn <= manifest.seq_txn || self.lost.contains_key(&op.table);
-        let is_readable = table.knows(symbols, if is_doubtful { images } else { &[] });
+        let is_readable = table.knows(symbols, if is_doubtful { mem_segments } else { &[] });
         if !is_readable {
             self.lose(op.table, op.seq_txn);
         }

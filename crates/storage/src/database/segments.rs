@@ -21,8 +21,8 @@ use super::memtable::MemtableRun;
 use super::plan::Replace;
 use super::table::TableState;
 use crate::error::{Error, Result};
-use crate::image::Image;
 use crate::manifest::MaskMark;
+use crate::mem_segment::MemSegment;
 use crate::rewrite::{self, Rewrite};
 use crate::segment::{Direct, SegmentMeta, WrittenSegment};
 use crate::snapshot::SegmentRun;
@@ -249,17 +249,18 @@ pub(super) fn save_symbols<'a>(
     Ok(saved)
 }
 
-/// The rows of adjacent runs as one image; `None` if they are too many for one, or all deleted.
-pub(super) fn image_of(
+/// The rows of adjacent runs as one in-memory segment; `None` if they are too many for one, or all
+/// deleted.
+pub(super) fn mem_segment_of(
     (folder, schema): (&TableFolder, &Schema),
     marks: &BTreeMap<ColumnId, SymbolMark>,
     runs: &[Arc<SegmentRun>],
     new_id: &mut dyn FnMut() -> SegmentId,
-) -> Result<Option<Image>> {
+) -> Result<Option<MemSegment>> {
     let has_symbols = schema.columns().iter().any(|column| column.ty == ColumnType::Symbol);
     let symbols =
         if has_symbols { folder.symbols(schema, marks)? } else { SymbolTables::default() };
     let rewrite = Rewrite { table: folder.table(), schema, symbols: &symbols, runs };
-    let mut images = rewrite::to_images(&rewrite, new_id)?;
-    Ok(images.pop().filter(|_| images.is_empty()))
+    let mut mem_segments = rewrite::to_mem_segments(&rewrite, new_id)?;
+    Ok(mem_segments.pop().filter(|_| mem_segments.is_empty()))
 }

@@ -63,7 +63,7 @@ struct SegmentFiles {
     mask: Option<Arc<MaskFile>>,
 }
 
-/// The images of an append in memory.
+/// The in-memory segments of an append.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewRows<'a> {
     pub(crate) files: &'a [Arc<SegmentFile>],
@@ -384,7 +384,7 @@ impl TableState {
         SegmentRun::open(&files.segment, files.mask.as_ref()).map(Arc::new)
     }
 
-    /// Number of segments and images.
+    /// Number of segments and in-memory segments.
     pub(crate) fn run_count(&self) -> u64 {
         (self.segments.files.len() + self.memtable.runs().len()) as u64
     }
@@ -409,11 +409,11 @@ pub(crate) fn change_memtable(
     rows: Option<NewRows<'_>>,
 ) {
     match change {
-        TableChange::Append { images, .. } => {
+        TableChange::Append { mem_segments, .. } => {
             let NewRows { files, origin } = rows.expect("an append comes with its rows");
-            assert_eq!(images.len(), files.len(), "a file for each image");
-            for (image, file) in images.iter().zip(files) {
-                memtable.push(MemtableRun::new(image, Arc::clone(file), origin));
+            assert_eq!(mem_segments.len(), files.len(), "a file for each in-memory segment");
+            for (mem_segment, file) in mem_segments.iter().zip(files) {
+                memtable.push(MemtableRun::new(mem_segment, Arc::clone(file), origin));
             }
         }
         TableChange::Truncate => memtable.retain(|_| false),

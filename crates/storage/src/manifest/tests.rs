@@ -72,7 +72,7 @@ fn append(seq: u64, id: u64, day: i64, batch: Option<u8>) -> TableChange {
     let texts = BatchTexts { ends: vec![1, 2], bytes: b"ab".to_vec() };
     TableChange::Append {
         batch: batch.map(|id| BatchId([id; 16])),
-        images: vec![Image { meta, bytes: Arc::from(&b"abc"[..]) }],
+        mem_segments: vec![MemSegment { meta, bytes: Arc::from(&b"abc"[..]) }],
         symbols: vec![SymbolTexts { column: ColumnId(1), first: 0, texts }],
     }
 }
@@ -350,7 +350,8 @@ fn the_latest_batches_are_known_and_no_more() {
     };
     let count = limits::BATCH_MARKS as u64 + 3;
     for n in 0..count {
-        let change = TableChange::Append { batch: Some(id(n)), images: vec![], symbols: vec![] };
+        let change =
+            TableChange::Append { batch: Some(id(n)), mem_segments: vec![], symbols: vec![] };
         table.apply(SeqTxn(n + 2), &change).unwrap();
     }
     assert_eq!(table.batches.len(), limits::BATCH_MARKS);

@@ -20,8 +20,8 @@ use super::{Derived, SegmentFile, SegmentRun, Snapshot, grouped};
 use crate::batch::RowBatch;
 use crate::database::{MaskedRows, Superseded, superseded};
 use crate::error::{Error, Result};
-use crate::image::{self, Image};
 use crate::mask::RowMask;
+use crate::mem_segment::{self, MemSegment};
 use crate::symbols::SymbolTables;
 
 /// The id of the first private segment: tables count theirs from 0, one by one.
@@ -166,11 +166,11 @@ pub fn encode_private(
     let commit = SeqTxn(FIRST_COMMIT + numbers.commit);
     let mut intern = |column, texts: &[&[u8]]| symbols.intern(column, texts);
     let mut new_id = || SegmentId(FIRST_SEGMENT + numbers.segments.fetch_add(1, Relaxed));
-    let images = image::encode_rows((table, schema), rows, &mut intern, &mut new_id)?;
-    let run = |Image { mut meta, bytes }: Image| {
+    let mem_segments = mem_segment::encode_rows((table, schema), rows, &mut intern, &mut new_id)?;
+    let run = |MemSegment { mut meta, bytes }: MemSegment| {
         (meta.seq_first, meta.seq_last) = (commit, commit);
-        let file = SegmentFile::in_memory(table, &Image { meta, bytes });
+        let file = SegmentFile::in_memory(table, &MemSegment { meta, bytes });
         Arc::new(SegmentRun::of_memtable(meta, &Arc::new(file), None))
     };
-    Ok(images.into_iter().map(run).collect())
+    Ok(mem_segments.into_iter().map(run).collect())
 }

@@ -200,7 +200,7 @@ fn check_crc(r: &mut ByteReader<'_>, bytes: &[u8]) -> Result<(), DecodeError> {
 impl EncodedGroup {
     /// A group of records: a header, the records, and zeros up to a page.
     ///
-    /// Records have images of rows in them, so they are encoded where they stay.
+    /// Records have in-memory segments of rows in them, so they are encoded where they stay.
     pub(crate) fn new(records: &[Record]) -> EncodedGroup {
         let records_max = records.iter().map(|record| record_bytes_max(&record.ops)).sum::<usize>();
         let bytes_max = GROUP_HEADER_BYTES + records_max;

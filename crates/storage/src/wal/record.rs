@@ -6,8 +6,8 @@ use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::{ColumnId, Schema, SegmentId, SeqTxn, TableId, limits};
 
 use crate::error::{Corruption, DecodeError};
-use crate::image::Image;
 use crate::manifest::{BatchId, MaskMark, parts};
+use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
 use crate::symbols::{SymbolMark, SymbolTexts};
 
@@ -82,7 +82,7 @@ pub enum TableChange {
         /// The identity of the rows, if they are to be applied once.
         batch: Option<BatchId>,
         /// Segments as they would be on disk.
-        images: Vec<Image>,
+        mem_segments: Vec<MemSegment>,
         /// Strings of symbols that are in no earlier record and in no symbol file.
         symbols: Vec<SymbolTexts>,
     },
@@ -114,10 +114,12 @@ pub(crate) fn record_bytes_max(ops: &[TableOp]) -> usize {
             16 + segments.len() * parts::SEGMENT_BYTES + symbols.len() * parts::SYMBOLS_BYTES
         }
         TableChange::Mask { .. } => 8 + parts::MASK_BYTES,
-        TableChange::Append { images, symbols, .. } => {
-            let images = images.iter().map(|image| parts::SEGMENT_BYTES + image.bytes.len());
+        TableChange::Append { mem_segments, symbols, .. } => {
+            let mem_segments = mem_segments
+                .iter()
+                .map(|mem_segment| parts::SEGMENT_BYTES + mem_segment.bytes.len());
             let symbols = symbols.iter().map(parts::symbol_texts_bytes);
-            1 + parts::BATCH_BYTES + 16 + images.sum::<usize>() + symbols.sum::<usize>()
+            1 + parts::BATCH_BYTES + 16 + mem_segments.sum::<usize>() + symbols.sum::<usize>()
         }
         TableChange::Replace { out, segments, symbols, .. } => {
             let entries = out.len() * 8 + segments.len() * parts::SEGMENT_BYTES;
@@ -210,14 +212,14 @@ fn encode_payload(w: &mut ByteWriter, change: &TableChange) {
             w.u64(segment.0);
             parts::encode_mask(w, mask);
         }
-        TableChange::Append { batch, images, symbols } => {
+        TableChange::Append { batch, mem_segments, symbols } => {
             w.u8(batch.is_some().into());
             if let Some(batch) = batch {
                 w.raw(&batch.0);
             }
-            w.u64(images.len() as u64);
-            for Image { meta, bytes } in images {
-                assert_eq!(meta.bytes.0, bytes.len() as u64, "the length of an image");
+            w.u64(mem_segments.len() as u64);
+            for MemSegment { meta, bytes } in mem_segments {
+                assert_eq!(meta.bytes.0, bytes.len() as u64, "the length of an in-memory segment");
                 parts::encode_segment(w, meta);
                 w.raw(bytes);
             }
@@ -249,13 +251,16 @@ fn decode_segments(r: &mut ByteReader<'_>) -> Result<Vec<SegmentMeta>, DecodeErr
     (0..count).map(|_| parts::decode_segment(r)).collect()
 }
 
-fn decode_image(r: &mut ByteReader<'_>) -> Result<Image, DecodeError> {
+fn decode_mem_segment(r: &mut ByteReader<'_>) -> Result<MemSegment, DecodeError> {
     let meta = parts::decode_segment(r)?;
     let at = r.offset();
     match usize::try_from(meta.bytes.0) {
-        Ok(bytes) if bytes <= r.left() => Ok(Image { meta, bytes: r.raw(bytes)?.into() }),
+        Ok(bytes) if bytes <= r.left() => Ok(MemSegment { meta, bytes: r.raw(bytes)?.into() }),
         _ => {
-            let what = Corruption::Impossible { what: "the size of an image", value: meta.bytes.0 };
+            let what = Corruption::Impossible {
+                what: "the size of an in-memory segment",
+                value: meta.bytes.0,
+            };
             Err(DecodeError::at(at, what))
         }
     }
@@ -272,10 +277,10 @@ fn decode_append(r: &mut ByteReader<'_>) -> Result<TableChange, DecodeError> {
         }
     };
     let count = parts::decode_count(r, parts::SEGMENT_BYTES)?;
-    let images = (0..count).map(|_| decode_image(r)).collect::<Result<_, _>>()?;
+    let mem_segments = (0..count).map(|_| decode_mem_segment(r)).collect::<Result<_, _>>()?;
     let count = parts::decode_count(r, parts::SYMBOL_TEXTS_BYTES)?;
     let symbols = (0..count).map(|_| parts::decode_symbol_texts(r)).collect::<Result<_, _>>()?;
-    Ok(TableChange::Append { batch, images, symbols })
+    Ok(TableChange::Append { batch, mem_segments, symbols })
 }
 
 /// Decodes the next record of a group.

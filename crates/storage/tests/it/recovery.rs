@@ -14,7 +14,7 @@ use tidegate_storage::{AppendOptions, Database, Durability, MaintenanceOptions, 
 use crate::fixture::{self, DAY, DIR, Row, append, append_of, files, open, options};
 use crate::model::{Step, Tables, check, check_reopened, read};
 
-/// Memory of a memtable run besides its image.
+/// Memory of a memtable run besides its in-memory segment.
 const RUN_BYTES: u64 = 512;
 
 fn open_within(disk: &SimDisk, bytes_max: u64) -> Arc<Database> {

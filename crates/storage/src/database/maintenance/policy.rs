@@ -28,7 +28,8 @@ const COALESCE_RUNS: usize = 8;
 const COALESCE_RUNS_MAX: usize = 32;
 /// Maximal bytes of a merged run: larger ones wait for the flush.
 const COALESCE_BYTES: u64 = 16 << 20;
-/// Images from this size on are not merged to save memory: the other memory of a run is small then.
+/// In-memory segments from this size on are not merged to save memory: the other memory of a run is
+/// small then.
 const JOINABLE_BYTES: u64 = 64 << 10;
 
 /// Segments to be rewritten, in the order of their commits.
@@ -105,8 +106,8 @@ fn is_too_large(rows: u64, bytes: u64) -> bool {
     rows > limits::FRAME_ROWS.0 || bytes > COALESCE_BYTES
 }
 
-/// The runs of a group, in order, whose images are so small that they take much more memory
-/// separately than merged: neighbours that fit one run each.
+/// The runs of a group, in order, whose in-memory segments are so small that they take much more
+/// memory separately than merged: neighbours that fit one run each.
 pub(in super::super) fn joinable(group: &[Arc<MemtableRun>]) -> Vec<&[Arc<MemtableRun>]> {
     let (mut parts, mut start) = (Vec::new(), 0);
     let (mut rows, mut bytes) = (0, 0);
