@@ -101,12 +101,12 @@ pub struct SegmentEntry {
     /// The segment.
     pub meta: SegmentMeta,
     /// The deletion vector of the segment, if rows of it are deleted.
-    pub mask: Option<MaskMark>,
+    pub deletion_vector: Option<DeletionVectorMeta>,
 }
 
 /// The deletion vector of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MaskMark {
+pub struct DeletionVectorMeta {
     /// Part of the name of its file; from the same numbers as segment ids.
     pub id: SegmentId,
     /// The commit that wrote it.
@@ -121,7 +121,7 @@ pub struct MaskMark {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Obsolete {
     Segment(SegmentMeta),
-    Mask(SegmentMeta, MaskMark),
+    DeletionVector(SegmentMeta, DeletionVectorMeta),
     Symbols(ColumnId),
 }
 
@@ -183,7 +183,9 @@ impl Manifest {
                 self.add_segments(segments)?;
                 self.add_symbols(symbols)?;
             }
-            TableChange::Mask { segment, mask } => self.mask(seq_txn, *segment, *mask)?,
+            TableChange::DeletionVector { segment, deletion_vector } => {
+                self.deletion_vector(seq_txn, *segment, *deletion_vector)?
+            }
             TableChange::Append { batch, mem_segments, symbols } => {
                 self.append(seq_txn, mem_segments)?;
                 self.check_texts(symbols)?;
@@ -210,7 +212,11 @@ impl Manifest {
 
     /// The files that are unreferenced once a change is made.
     pub(crate) fn obsoleted_by(&self, change: &TableChange) -> Vec<Obsolete> {
-        let mask = |entry: &SegmentEntry| entry.mask.map(|mask| Obsolete::Mask(entry.meta, mask));
+        let deletion_vector = |entry: &SegmentEntry| {
+            entry
+                .deletion_vector
+                .map(|deletion_vector| Obsolete::DeletionVector(entry.meta, deletion_vector))
+        };
         match change {
             TableChange::Create { .. }
             | TableChange::Drop
@@ -220,12 +226,15 @@ impl Manifest {
             | TableChange::GivenUp => Vec::new(),
             TableChange::Replace { out, .. } => {
                 let entries = out.iter().filter_map(|&id| self.segment(id));
-                entries.flat_map(|e| [Some(Obsolete::Segment(e.meta)), mask(e)]).flatten().collect()
+                entries
+                    .flat_map(|e| [Some(Obsolete::Segment(e.meta)), deletion_vector(e)])
+                    .flatten()
+                    .collect()
             }
             TableChange::Truncate => {
                 let segments = self.segments.iter();
                 segments
-                    .flat_map(|e| [Some(Obsolete::Segment(e.meta)), mask(e)])
+                    .flat_map(|e| [Some(Obsolete::Segment(e.meta)), deletion_vector(e)])
                     .flatten()
                     .collect()
             }
@@ -233,8 +242,8 @@ impl Manifest {
                 let columns = self.symbols.keys().filter(|&&id| schema.column(id).is_none());
                 columns.map(|&column| Obsolete::Symbols(column)).collect()
             }
-            TableChange::Mask { segment, .. } => {
-                self.segment(*segment).and_then(mask).into_iter().collect()
+            TableChange::DeletionVector { segment, .. } => {
+                self.segment(*segment).and_then(deletion_vector).into_iter().collect()
             }
         }
     }
@@ -268,7 +277,7 @@ impl Manifest {
         let known = Arc::make_mut(&mut self.segments);
         for meta in segments {
             check_segment(&self.schema, meta)?;
-            known.push(SegmentEntry { meta: *meta, mask: None });
+            known.push(SegmentEntry { meta: *meta, deletion_vector: None });
             self.next_segment = self.next_segment.max(SegmentId(meta.id.0 + 1));
         }
         // Ids are assigned before the commit, so that two imports may commit theirs interleaved.
@@ -329,18 +338,23 @@ impl Manifest {
         self.add_segments(segments)
     }
 
-    fn mask(&mut self, seq: SeqTxn, id: SegmentId, mask: MaskMark) -> Result<(), Corruption> {
+    fn deletion_vector(
+        &mut self,
+        seq: SeqTxn,
+        id: SegmentId,
+        deletion_vector: DeletionVectorMeta,
+    ) -> Result<(), Corruption> {
         let found = self.segments.binary_search_by_key(&id, |entry| entry.meta.id);
         let Ok(at) = found else {
             return Err(Corruption::Impossible { what: "a masked segment", value: id.0 });
         };
         let entry = &mut Arc::make_mut(&mut self.segments)[at];
-        if mask.seq_txn != seq || mask.live > entry.meta.rows {
-            let value = mask.live.0;
+        if deletion_vector.seq_txn != seq || deletion_vector.live > entry.meta.rows {
+            let value = deletion_vector.live.0;
             return Err(Corruption::Impossible { what: "the live count of a mask", value });
         }
-        entry.mask = Some(mask);
-        self.next_segment = self.next_segment.max(SegmentId(mask.id.0 + 1));
+        entry.deletion_vector = Some(deletion_vector);
+        self.next_segment = self.next_segment.max(SegmentId(deletion_vector.id.0 + 1));
         Ok(())
     }
 
@@ -374,10 +388,11 @@ impl Manifest {
     fn check(&self) -> Result<(), Corruption> {
         self.check_ids()?;
         self.check_symbols()?;
-        for SegmentEntry { meta, mask } in self.segments.iter() {
+        for SegmentEntry { meta, deletion_vector } in self.segments.iter() {
             check_segment(&self.schema, meta)?;
-            let masked = mask.map_or(meta.seq_last, |mask| mask.seq_txn);
-            let live = mask.map_or(meta.rows, |mask| mask.live);
+            let masked =
+                deletion_vector.map_or(meta.seq_last, |deletion_vector| deletion_vector.seq_txn);
+            let live = deletion_vector.map_or(meta.rows, |deletion_vector| deletion_vector.live);
             if meta.seq_last > self.seq_txn || masked > self.seq_txn || live > meta.rows {
                 let value = meta.id.0;
                 return Err(Corruption::Impossible { what: "a segment from the future", value });
@@ -406,11 +421,11 @@ impl Manifest {
         w.u64(self.table.0).u64(self.seq_txn.0).u64(self.flushed_seq.0).u64(self.next_segment.0);
         parts::encode_schema(&mut w, &self.schema);
         w.u64(self.segments.len() as u64);
-        for SegmentEntry { meta, mask } in self.segments.iter() {
+        for SegmentEntry { meta, deletion_vector } in self.segments.iter() {
             parts::encode_segment(&mut w, meta);
-            w.u8(mask.is_some().into());
-            if let Some(mask) = mask {
-                parts::encode_mask(&mut w, mask);
+            w.u8(deletion_vector.is_some().into());
+            if let Some(deletion_vector) = deletion_vector {
+                parts::encode_deletion_vector(&mut w, deletion_vector);
             }
         }
         let symbols: Vec<_> = self.symbols.iter().map(|(&column, &mark)| (column, mark)).collect();
@@ -447,15 +462,15 @@ pub fn decode(bytes: &[u8], table: TableId) -> Result<Manifest, DecodeError> {
     for _ in 0..count {
         let meta = parts::decode_segment(&mut r)?;
         let at = r.offset();
-        let mask = match r.u8()? {
+        let deletion_vector = match r.u8()? {
             0 => None,
-            1 => Some(parts::decode_mask(&mut r)?),
+            1 => Some(parts::decode_deletion_vector(&mut r)?),
             flag => {
                 let what = Corruption::Impossible { what: "the mask flag", value: flag.into() };
                 return Err(DecodeError::at(at, what));
             }
         };
-        segments.push(SegmentEntry { meta, mask });
+        segments.push(SegmentEntry { meta, deletion_vector });
     }
     let symbols = parts::decode_symbols(&mut r)?.into_iter().collect();
     let mut batches = Vec::new();

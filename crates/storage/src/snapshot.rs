@@ -21,10 +21,10 @@ use std::sync::{Arc, OnceLock};
 use tidegate_model::{PartitionKey, RowCount, Schema, SegmentId, SeqTxn, TableId};
 
 use crate::database::TableFile;
+use crate::deletion_vector::{self, DeletionVector};
 use crate::envelope;
 use crate::error::{Corruption, Error, Result};
-use crate::manifest::MaskMark;
-use crate::mask::{self, RowMask};
+use crate::manifest::DeletionVectorMeta;
 use crate::mem_segment::MemSegment;
 use crate::segment::{self, MemSegmentBytes, Reader, ReaderSlot, SegmentMeta};
 use crate::symbols::SymbolTables;
@@ -77,8 +77,8 @@ pub struct SegmentRun {
     /// The segment.
     pub meta: SegmentMeta,
     /// The deletion vector of the segment.
-    pub mask: Option<Arc<RowMask>>,
-    mask_mark: Option<MaskMark>,
+    pub deletion_vector: Option<Arc<DeletionVector>>,
+    deletion_vector_meta: Option<DeletionVectorMeta>,
     file: Arc<SegmentFile>,
 }
 
@@ -112,11 +112,11 @@ struct MemSegmentSource {
 
 /// The file of a deletion vector, shared by all snapshots that contain it.
 #[derive(Debug)]
-pub(crate) struct MaskFile {
+pub(crate) struct DeletionVectorFile {
     file: TableFile,
     segment: SegmentId,
-    mark: MaskMark,
-    mask: OnceLock<Arc<RowMask>>,
+    mark: DeletionVectorMeta,
+    deletion_vector: OnceLock<Arc<DeletionVector>>,
 }
 
 impl Snapshot {
@@ -185,20 +185,26 @@ impl SegmentRun {
     /// A segment without the rows that its deletion vector deletes.
     pub(crate) fn open(
         file: &Arc<SegmentFile>,
-        mask: Option<&Arc<MaskFile>>,
+        deletion_vector: Option<&Arc<DeletionVectorFile>>,
     ) -> Result<SegmentRun> {
-        let mask_mark = mask.map(|mask| *mask.mark());
-        let mask = mask.map(|mask| mask.mask()).transpose()?;
-        Ok(SegmentRun { meta: file.meta, mask, mask_mark, file: Arc::clone(file) })
+        let deletion_vector_meta = deletion_vector.map(|deletion_vector| *deletion_vector.mark());
+        let deletion_vector =
+            deletion_vector.map(|deletion_vector| deletion_vector.deletion_vector()).transpose()?;
+        Ok(SegmentRun {
+            meta: file.meta,
+            deletion_vector,
+            deletion_vector_meta,
+            file: Arc::clone(file),
+        })
     }
 
     /// An in-memory segment of the memtable, whose commits are set already.
     pub(crate) fn of_memtable(
         meta: SegmentMeta,
         file: &Arc<SegmentFile>,
-        mask: Option<Arc<RowMask>>,
+        deletion_vector: Option<Arc<DeletionVector>>,
     ) -> SegmentRun {
-        SegmentRun { meta, mask, mask_mark: None, file: Arc::clone(file) }
+        SegmentRun { meta, deletion_vector, deletion_vector_meta: None, file: Arc::clone(file) }
     }
 
     /// An in-memory segment of `table` as a run, for callers without a database.
@@ -222,14 +228,16 @@ impl SegmentRun {
         matches!(self.file.source, Source::MemSegment(_))
     }
 
-    pub(crate) fn mask_mark(&self) -> Option<MaskMark> {
-        self.mask_mark
+    pub(crate) fn deletion_vector_meta(&self) -> Option<DeletionVectorMeta> {
+        self.deletion_vector_meta
     }
 
     /// Number of rows that are not deleted.
     #[must_use]
     pub fn rows(&self) -> RowCount {
-        self.mask.as_ref().map_or(self.meta.rows, |mask| mask.live())
+        self.deletion_vector
+            .as_ref()
+            .map_or(self.meta.rows, |deletion_vector| deletion_vector.live())
     }
 
     /// Returns the reader of the segment; opens and maps the file if it is not open.
@@ -344,12 +352,16 @@ impl SegmentFile {
     }
 }
 
-impl MaskFile {
-    pub(crate) fn new(file: TableFile, segment: SegmentId, mark: MaskMark) -> MaskFile {
-        MaskFile { file, segment, mark, mask: OnceLock::new() }
+impl DeletionVectorFile {
+    pub(crate) fn new(
+        file: TableFile,
+        segment: SegmentId,
+        mark: DeletionVectorMeta,
+    ) -> DeletionVectorFile {
+        DeletionVectorFile { file, segment, mark, deletion_vector: OnceLock::new() }
     }
 
-    pub(crate) fn mark(&self) -> &MaskMark {
+    pub(crate) fn mark(&self) -> &DeletionVectorMeta {
         &self.mark
     }
 
@@ -358,27 +370,27 @@ impl MaskFile {
     }
 
     /// The live rows, read on first use.
-    pub(crate) fn mask(&self) -> Result<Arc<RowMask>> {
-        if let Some(mask) = self.mask.get() {
-            return Ok(Arc::clone(mask));
+    pub(crate) fn deletion_vector(&self) -> Result<Arc<DeletionVector>> {
+        if let Some(deletion_vector) = self.deletion_vector.get() {
+            return Ok(Arc::clone(deletion_vector));
         }
-        let mask = Arc::new(self.read()?);
-        Ok(Arc::clone(self.mask.get_or_init(|| mask)))
+        let deletion_vector = Arc::new(self.read()?);
+        Ok(Arc::clone(self.deletion_vector.get_or_init(|| deletion_vector)))
     }
 
     /// The live rows, read from the file now.
-    pub(crate) fn read(&self) -> Result<RowMask> {
+    pub(crate) fn read(&self) -> Result<DeletionVector> {
         let (folder, path) = (self.file.folder(), self.file.path());
         let bytes = envelope::read(folder.disk().as_ref(), path, "read row mask")?;
         let bytes = bytes.ok_or_else(|| Error::missing(path))?;
-        let mask = mask::decode(&bytes, folder.table(), self.segment);
-        let mask = mask.map_err(Error::decode(path))?;
+        let deletion_vector = deletion_vector::decode(&bytes, folder.table(), self.segment);
+        let deletion_vector = deletion_vector.map_err(Error::decode(path))?;
         let actual = crc32c::crc32c(&bytes);
-        if actual != self.mark.crc || mask.live() != self.mark.live {
+        if actual != self.mark.crc || deletion_vector.live() != self.mark.live {
             let what = Corruption::Checksum { expected: self.mark.crc, actual };
             return Err(Error::Corrupt { path: path.to_path_buf(), offset: 0, what });
         }
-        Ok(mask)
+        Ok(deletion_vector)
     }
 }
 

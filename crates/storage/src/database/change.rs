@@ -19,8 +19,8 @@ use std::sync::Arc;
 use tidegate_model::{Column, PartitionKey, Schema, SeqTxn};
 
 use super::Database;
+use super::deletion_vectors::SnapshotDeletes;
 use super::import::{ImportTarget, ImportTxn};
-use super::masks::Removal;
 use crate::batch::{BatchColumn, RowBatch};
 use crate::error::{Error, Result};
 use crate::mem_segment::{self, MemSegment};
@@ -114,7 +114,7 @@ impl ChangeTxn {
     /// # Panics
     /// If a segment of `removal` is not one of its snapshot, occurs twice, or does not have such a
     /// row; or if the snapshot is of another table.
-    pub fn commit(mut self, removal: Option<Removal<'_>>) -> Result<SeqTxn> {
+    pub fn commit(mut self, removal: Option<SnapshotDeletes<'_>>) -> Result<SeqTxn> {
         if self.overlaps {
             self.rewrite()?;
         }

@@ -18,12 +18,12 @@ use tidegate_platform::Disk;
 
 use super::maintenance::TableWrites;
 use crate::error::{Error, Result};
-use crate::manifest::{Manifest, MaskMark, Obsolete};
+use crate::manifest::{DeletionVectorMeta, Manifest, Obsolete};
 use crate::segment::{OpenReaders, SegmentMeta};
 use crate::symbols::{self, Dictionary, SymbolMark, SymbolTables, SymbolTexts};
 
 const SEGMENT_SUFFIX: &str = ".seg";
-const MASK_SUFFIX: &str = ".mask";
+const DELETION_VECTOR_SUFFIX: &str = ".mask";
 pub(crate) const KEPT_SUFFIX: &str = ".kept";
 
 /// The paths of the files of a database, and its open segments.
@@ -265,14 +265,19 @@ impl TablePaths {
     }
 
     /// The path of a deletion vector, beside its segment.
-    pub(crate) fn mask(&self, schema: &Schema, meta: &SegmentMeta, mark: &MaskMark) -> PathBuf {
-        self.partition(schema, meta.partition).join(mask_name(meta.id, mark.id))
+    pub(crate) fn deletion_vector(
+        &self,
+        schema: &Schema,
+        meta: &SegmentMeta,
+        mark: &DeletionVectorMeta,
+    ) -> PathBuf {
+        self.partition(schema, meta.partition).join(deletion_vector_name(meta.id, mark.id))
     }
 
     pub(crate) fn obsolete(&self, schema: &Schema, obsolete: &Obsolete) -> PathBuf {
         match obsolete {
             Obsolete::Segment(meta) => self.segment(schema, meta),
-            Obsolete::Mask(meta, mark) => self.mask(schema, meta, mark),
+            Obsolete::DeletionVector(meta, mark) => self.deletion_vector(schema, meta, mark),
             Obsolete::Symbols(column) => self.symbol_file(*column),
         }
     }
@@ -556,8 +561,8 @@ fn segment_name(id: SegmentId) -> String {
     format!("{id}{SEGMENT_SUFFIX}")
 }
 
-fn mask_name(segment: SegmentId, mask: SegmentId) -> String {
-    format!("{segment}-{mask}{MASK_SUFFIX}")
+fn deletion_vector_name(segment: SegmentId, deletion_vector: SegmentId) -> String {
+    format!("{segment}-{deletion_vector}{DELETION_VECTOR_SUFFIX}")
 }
 
 /// Returns true if a file in a partition's directory may be one of ours.
@@ -566,16 +571,22 @@ pub(crate) fn is_ours(name: &str) -> bool {
     if let Some(id) = name.strip_suffix(SEGMENT_SUFFIX).and_then(number) {
         return segment_name(id) == name;
     }
-    let mask = name.strip_suffix(MASK_SUFFIX).and_then(|stem| stem.split_once('-'));
-    match mask.map(|(segment, mask)| (number(segment), number(mask))) {
-        Some((Some(segment), Some(mask))) => mask_name(segment, mask) == name,
+    let deletion_vector =
+        name.strip_suffix(DELETION_VECTOR_SUFFIX).and_then(|stem| stem.split_once('-'));
+    match deletion_vector
+        .map(|(segment, deletion_vector)| (number(segment), number(deletion_vector)))
+    {
+        Some((Some(segment), Some(deletion_vector))) => {
+            deletion_vector_name(segment, deletion_vector) == name
+        }
         _ => false,
     }
 }
 
 /// The last number in the name of a segment or a deletion vector.
 pub(crate) fn last_number(name: &str) -> Option<SegmentId> {
-    let stem = name.strip_suffix(SEGMENT_SUFFIX).or_else(|| name.strip_suffix(MASK_SUFFIX))?;
+    let stem =
+        name.strip_suffix(SEGMENT_SUFFIX).or_else(|| name.strip_suffix(DELETION_VECTOR_SUFFIX))?;
     stem.rsplit('-').next()?.parse().ok().map(SegmentId)
 }
 

@@ -145,7 +145,9 @@ impl Collector<'_> {
         let mut named = BTreeSet::new();
         for entry in manifest.segments.iter() {
             named.insert(paths.segment(schema, &entry.meta));
-            named.extend(entry.mask.map(|mark| paths.mask(schema, &entry.meta, &mark)));
+            named.extend(
+                entry.deletion_vector.map(|mark| paths.deletion_vector(schema, &entry.meta, &mark)),
+            );
         }
         for entry in entries {
             self.find_temporary(paths.root(), &entry);

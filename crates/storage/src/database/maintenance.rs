@@ -410,7 +410,7 @@ impl Database {
             written.write(&runs)?;
         }
         let symbols = written.sync()?;
-        let out = out.iter().map(|entry| (entry.meta.id, entry.mask)).collect();
+        let out = out.iter().map(|entry| (entry.meta.id, entry.deletion_vector)).collect();
         self.commit_rewritten(written.replacing(out, &[], symbols), &written)?;
         self.maintenance.count(|done| done.compacted_bytes += written.bytes());
         table.folder.writes().add_compacted(written.bytes());

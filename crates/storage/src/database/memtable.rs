@@ -6,7 +6,7 @@
 //! - TA2. Runs of one partition hold ranges of commits that do not overlap, and no segment of it
 //!   has commits between those of one run.
 //! - TA3. A memtable never changes; a commit creates a new one, which shares its runs. So no run
-//!   has a mask: rows of a memtable are deleted by flushing it without them (`gone`).
+//!   has a deletion vector: rows of a memtable are deleted by flushing it without them (`deletes`).
 //!
 //! Not here: coalescing of runs, and flushing them to segments (`maintenance`).
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use tidegate_model::{Lsn, SegmentId, SeqTxn};
 
-use crate::mask::RowMask;
+use crate::deletion_vector::DeletionVector;
 use crate::mem_segment::MemSegment;
 use crate::segment::{MemSegmentBytes, SegmentMeta};
 use crate::snapshot::{SegmentFile, SegmentRun};
@@ -84,8 +84,8 @@ impl MemtableRun {
 
     /// The same without these rows, in any order.
     pub(crate) fn run_without(&self, rows: &[u64]) -> SegmentRun {
-        let mask = RowMask::new(self.meta.rows, rows);
-        SegmentRun::of_memtable(self.meta, &self.file, Some(Arc::new(mask)))
+        let deletion_vector = DeletionVector::new(self.meta.rows, rows);
+        SegmentRun::of_memtable(self.meta, &self.file, Some(Arc::new(deletion_vector)))
     }
 }
 

@@ -45,7 +45,7 @@ impl Database {
         let chosen = choose(table);
         let entries = table.manifest.segments.iter();
         let entries = entries.filter(|entry| chosen.contains(&entry.meta.partition));
-        let out: Vec<_> = entries.map(|entry| (entry.meta.id, entry.mask)).collect();
+        let out: Vec<_> = entries.map(|entry| (entry.meta.id, entry.deletion_vector)).collect();
         let of_memtable = table.memtable.runs().iter().map(|run| run.meta.partition);
         let of_memtable: BTreeSet<_> = of_memtable.filter(|key| chosen.contains(key)).collect();
         let of_segments = table.manifest.segments.iter().map(|entry| entry.meta.partition);

@@ -22,7 +22,7 @@ use super::pending::PendingDdl;
 use super::table::{NewRows, TableState};
 use crate::catalog::{check_name, fold_name};
 use crate::error::{Error, Result};
-use crate::manifest::{BatchId, Manifest, MaskMark, Obsolete};
+use crate::manifest::{BatchId, DeletionVectorMeta, Manifest, Obsolete};
 use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
 use crate::snapshot::SegmentFile;
@@ -74,14 +74,14 @@ pub(crate) struct AppendTo {
     /// Dictionaries with all symbols of the in-memory segments, which use the first values of each.
     pub(crate) symbols: Vec<(ColumnId, Arc<SymbolTable>)>,
     /// Rows to delete with the same commit.
-    pub(crate) gone: Gone,
+    pub(crate) deletes: Deletes,
 }
 
 /// Rows to delete.
 #[derive(Debug, Default)]
-pub(crate) struct Gone {
-    /// The masks of segments that keep other rows.
-    pub(crate) masks: Vec<NewMask>,
+pub(crate) struct Deletes {
+    /// The deletion vectors of segments that keep other rows.
+    pub(crate) deletion_vectors: Vec<NewDeletionVector>,
     /// The segments without other rows, and the memtable, which is flushed without the rows.
     pub(crate) replace: Option<Replace>,
 }
@@ -104,8 +104,8 @@ pub(crate) enum AppendTarget {
 pub(crate) struct Replace {
     pub(crate) table: TableId,
     pub(crate) name: String,
-    /// The segments replaced, with the masks that they were read with.
-    pub(crate) out: Vec<(SegmentId, Option<MaskMark>)>,
+    /// The segments replaced, with the deletion vectors that they were read with.
+    pub(crate) out: Vec<(SegmentId, Option<DeletionVectorMeta>)>,
     /// The oldest runs of the memtable, with all rows up to the last commit in them.
     pub(crate) memtable: Vec<Arc<MemtableRun>>,
     pub(crate) segments: Vec<SegmentMeta>,
@@ -155,7 +155,7 @@ pub(crate) struct Import {
     pub(crate) segments: Vec<SegmentMeta>,
     pub(crate) symbols: Vec<(ColumnId, SymbolMark)>,
     /// Rows to delete with the same commit.
-    pub(crate) gone: Gone,
+    pub(crate) deletes: Deletes,
     /// The keys of DEDUP by which the rows to delete were found; `None` if keys were not used.
     pub(crate) keys: Option<Vec<ColumnId>>,
 }
@@ -180,14 +180,14 @@ pub(crate) struct SnapshotId {
     pub(crate) seq_txn: SeqTxn,
 }
 
-/// A mask that is on disk already.
+/// A deletion vector that is on disk already.
 #[derive(Debug)]
-pub(crate) struct NewMask {
+pub(crate) struct NewDeletionVector {
     pub(crate) segment: SegmentId,
     /// The mark; the commit sets its `seq_txn`.
-    pub(crate) mark: MaskMark,
-    /// The mask that it was made from.
-    pub(crate) replaces: Option<MaskMark>,
+    pub(crate) mark: DeletionVectorMeta,
+    /// The deletion vector that it was made from.
+    pub(crate) replaces: Option<DeletionVectorMeta>,
 }
 
 /// All tables as of a position in the log.
@@ -491,7 +491,7 @@ impl<'a> Overlay<'a> {
                 (alter.collect(), *id, self.next_number(table))
             }
         };
-        ops.extend(self.plan_gone(table, &to.gone)?);
+        ops.extend(self.plan_deletes(table, &to.deletes)?);
         let known = self.by_id(table);
         let is_logged = |column: &ColumnId| {
             known.and_then(|table| table.logged.get(column).copied()).unwrap_or_default()
@@ -515,34 +515,44 @@ impl<'a> Overlay<'a> {
         Ok(ops)
     }
 
-    fn plan_gone(&self, id: TableId, gone: &Gone) -> Result<Vec<TableOp>> {
+    fn plan_deletes(&self, id: TableId, deletes: &Deletes) -> Result<Vec<TableOp>> {
         let Some(table) = self.by_id(id) else { return Ok(Vec::new()) };
-        let mut ops = self.plan_masks(table, &gone.masks)?;
-        if let Some(replace) = &gone.replace {
+        let mut ops = self.plan_deletion_vectors(table, &deletes.deletion_vectors)?;
+        if let Some(replace) = &deletes.replace {
             ops.push(self.plan_replace(replace)?);
         }
         Ok(ops)
     }
 
-    fn plan_masks(&self, table: &TableState, masks: &[NewMask]) -> Result<Vec<TableOp>> {
-        let mask = |new: &NewMask| {
-            let known = table.manifest.segment(new.segment).map(|entry| entry.mask);
+    fn plan_deletion_vectors(
+        &self,
+        table: &TableState,
+        deletion_vectors: &[NewDeletionVector],
+    ) -> Result<Vec<TableOp>> {
+        let deletion_vector = |new: &NewDeletionVector| {
+            let known = table.manifest.segment(new.segment).map(|entry| entry.deletion_vector);
             if known != Some(new.replaces) {
                 let (table, segment) = (table.name.clone(), new.segment.0);
                 return Err(Error::SegmentChanged { table, segment });
             }
-            let mask = MaskMark { seq_txn: self.next_number(table), ..new.mark };
-            Ok(self.next_op(table, TableChange::Mask { segment: new.segment, mask }))
+            let deletion_vector =
+                DeletionVectorMeta { seq_txn: self.next_number(table), ..new.mark };
+            Ok(self.next_op(
+                table,
+                TableChange::DeletionVector { segment: new.segment, deletion_vector },
+            ))
         };
-        masks.iter().map(mask).collect()
+        deletion_vectors.iter().map(deletion_vector).collect()
     }
 
     fn plan_replace(&self, replace: &Replace) -> Result<TableOp> {
         let Replace { name, out, memtable, segments, symbols, .. } = replace;
         let table = self.by_id(replace.table);
         let table = table.ok_or_else(|| Error::TableDropped { table: name.clone() })?;
-        for (id, mask) in out {
-            if table.manifest.segment(*id).map(|entry| entry.mask) != Some(*mask) {
+        for (id, deletion_vector) in out {
+            if table.manifest.segment(*id).map(|entry| entry.deletion_vector)
+                != Some(*deletion_vector)
+            {
                 return Err(Error::SegmentChanged { table: name.clone(), segment: id.0 });
             }
         }
@@ -610,8 +620,8 @@ impl<'a> Overlay<'a> {
                 if heeded.is_some_and(|keys| keys != table.manifest.schema.dedup()) {
                     return Err(Error::SchemaChanged { table: id.name.clone() });
                 }
-                let gone = self.plan_gone(table.id(), &import.gone)?;
-                (gone, table.id(), self.next_number(table), &id.name)
+                let deletes = self.plan_deletes(table.id(), &import.deletes)?;
+                (deletes, table.id(), self.next_number(table), &id.name)
             }
         };
         let known = self.by_id(table).map_or(&[][..], |table| table.manifest.segments.as_slice());
@@ -656,7 +666,7 @@ impl<'a> Overlay<'a> {
             let is_of_rows = matches!(
                 op.change,
                 TableChange::AddSegments { .. }
-                    | TableChange::Mask { .. }
+                    | TableChange::DeletionVector { .. }
                     | TableChange::Append { .. }
                     | TableChange::Replace { .. }
             );
@@ -704,7 +714,10 @@ impl<'a> Overlay<'a> {
 
 impl Replace {
     /// Removes some segments of a table.
-    pub(crate) fn without(table: &TableState, out: Vec<(SegmentId, Option<MaskMark>)>) -> Replace {
+    pub(crate) fn without(
+        table: &TableState,
+        out: Vec<(SegmentId, Option<DeletionVectorMeta>)>,
+    ) -> Replace {
         let (memtable, segments, symbols) = (Vec::new(), Vec::new(), Vec::new());
         Replace { table: table.id(), name: table.name.clone(), out, memtable, segments, symbols }
     }

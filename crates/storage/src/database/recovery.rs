@@ -533,7 +533,7 @@ impl<'a> Recovery<'a> {
             TableChange::Create { .. }
             | TableChange::Drop
             | TableChange::Rename { .. }
-            | TableChange::Mask { .. }
+            | TableChange::DeletionVector { .. }
             | TableChange::GivenUp => {}
         }
         let origin = Origin { lsn, since_nanos: self.since_nanos };
@@ -629,7 +629,7 @@ impl<'a> Recovery<'a> {
             | TableChange::Truncate
             | TableChange::Alter { .. }
             | TableChange::AddSegments { .. }
-            | TableChange::Mask { .. }
+            | TableChange::DeletionVector { .. }
             | TableChange::Append { .. }
             | TableChange::Replace { .. }
             | TableChange::GivenUp => {}

@@ -24,9 +24,9 @@ use super::folder::{Paths, last_number};
 use super::repair::LostCommits;
 use super::survey::{Survey, SurveyedTable};
 use crate::catalog::fold_name;
+use crate::deletion_vector::{self, DeletionVector};
 use crate::error::Result;
-use crate::manifest::{Manifest, MaskMark, SegmentEntry};
-use crate::mask::{self, RowMask};
+use crate::manifest::{DeletionVectorMeta, Manifest, SegmentEntry};
 use crate::segment::{self, SegmentMeta};
 use crate::wal::{Found, Record, TableChange, TableOp};
 
@@ -307,12 +307,13 @@ impl<'s, 'a> Salvage<'s, 'a> {
                 let paths = self.paths.table(id);
                 if !self.has(&paths.segment(&mended.schema, &entry.meta)) {
                     gone.push(entry);
-                } else if let Some(mark) = &entry.mask
-                    && !self.has(&paths.mask(&mended.schema, &entry.meta, mark))
+                } else if let Some(mark) = &entry.deletion_vector
+                    && !self.has(&paths.deletion_vector(&mended.schema, &entry.meta, mark))
                 {
-                    let mask = self.other_mask(&mended, &entry, mending)?;
-                    let mask = MaskMark { seq_txn, ..mask };
-                    let change = TableChange::Mask { segment: entry.meta.id, mask };
+                    let deletion_vector = self.other_deletion_vector(&mended, &entry, mending)?;
+                    let deletion_vector = DeletionVectorMeta { seq_txn, ..deletion_vector };
+                    let change =
+                        TableChange::DeletionVector { segment: entry.meta.id, deletion_vector };
                     ops.push(TableOp { table: id, seq_txn, change });
                 }
             }
@@ -362,7 +363,8 @@ impl<'s, 'a> Salvage<'s, 'a> {
     /// commit. It may have replaced others that still exist: these are added to the missing ones.
     fn instead_of(&self, manifest: &Manifest, gone: &mut Vec<SegmentEntry>) -> Vec<SegmentMeta> {
         let partitions: BTreeSet<_> = gone.iter().map(|entry| entry.meta.partition).collect();
-        let live = |entry: &SegmentEntry| entry.mask.map_or(entry.meta.rows, |it| it.live).0;
+        let live =
+            |entry: &SegmentEntry| entry.deletion_vector.map_or(entry.meta.rows, |it| it.live).0;
         let mut found = Vec::new();
         for partition in partitions {
             let is_here = |entry: &&SegmentEntry| entry.meta.partition == partition;
@@ -410,39 +412,43 @@ impl<'s, 'a> Salvage<'s, 'a> {
         found
     }
 
-    /// A mask for a segment whose own mask is missing: the latest file, as written by a missing
-    /// commit, or a new one without deleted rows.
-    fn other_mask(
+    /// A deletion vector for a segment whose own deletion vector is missing: the latest file, as
+    /// written by a missing commit, or a new one without deleted rows.
+    fn other_deletion_vector(
         &self,
         manifest: &Manifest,
         entry: &SegmentEntry,
         mending: Mending,
-    ) -> Result<MaskMark> {
+    ) -> Result<DeletionVectorMeta> {
         let paths = self.paths.table(manifest.table);
         let dir = paths.partition(&manifest.schema, entry.meta.partition);
         let prefix = format!("{}-", entry.meta.id);
-        let mut best: Option<MaskMark> = None;
+        let mut best: Option<DeletionVectorMeta> = None;
         for file in self.disk.list(&dir).unwrap_or_default() {
             let id = last_number(&file.name).filter(|_| file.name.starts_with(&prefix));
             let Some(id) = id.filter(|id| best.is_none_or(|best| best.id < *id)) else { continue };
             let Ok(bytes) = self.disk.read(&dir.join(&file.name)) else { continue };
-            let Ok(mask) = mask::decode(&bytes, manifest.table, entry.meta.id) else { continue };
-            if mask.rows() == entry.meta.rows {
-                let (live, crc) = (mask.live(), crc32c::crc32c(&bytes));
-                best = Some(MaskMark { id, seq_txn: SeqTxn(0), live, crc });
+            let Ok(deletion_vector) =
+                deletion_vector::decode(&bytes, manifest.table, entry.meta.id)
+            else {
+                continue;
+            };
+            if deletion_vector.rows() == entry.meta.rows {
+                let (live, crc) = (deletion_vector.live(), crc32c::crc32c(&bytes));
+                best = Some(DeletionVectorMeta { id, seq_txn: SeqTxn(0), live, crc });
             }
         }
         if let Some(best) = best {
             return Ok(best);
         }
-        let bytes = RowMask::new(entry.meta.rows, &[]).encode(manifest.table, entry.meta.id);
+        let bytes = DeletionVector::new(entry.meta.rows, &[]).encode(manifest.table, entry.meta.id);
         let crc = crc32c::crc32c(&bytes);
         let id = manifest.next_segment;
-        let mark = MaskMark { id, seq_txn: SeqTxn(0), live: entry.meta.rows, crc };
+        let mark = DeletionVectorMeta { id, seq_txn: SeqTxn(0), live: entry.meta.rows, crc };
         if mending == Mending::Nothing {
             return Ok(mark);
         }
-        let path = paths.mask(&manifest.schema, &entry.meta, &mark);
+        let path = paths.deletion_vector(&manifest.schema, &entry.meta, &mark);
         crate::envelope::replace(self.disk.as_ref(), &path, &bytes)
             .map_err(crate::Error::disk("write row mask"))?;
         Ok(mark)

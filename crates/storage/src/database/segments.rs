@@ -21,7 +21,7 @@ use super::memtable::MemtableRun;
 use super::plan::Replace;
 use super::table::TableState;
 use crate::error::{Error, Result};
-use crate::manifest::MaskMark;
+use crate::manifest::DeletionVectorMeta;
 use crate::mem_segment::MemSegment;
 use crate::rewrite::{self, Rewrite};
 use crate::segment::{Direct, SegmentMeta, WrittenSegment};
@@ -110,7 +110,7 @@ impl<'a> NewSegments<'a> {
     /// The commit request that puts them in place of segments and of runs of the memtable.
     pub(super) fn replacing(
         &self,
-        out: Vec<(SegmentId, Option<MaskMark>)>,
+        out: Vec<(SegmentId, Option<DeletionVectorMeta>)>,
         memtable: &[Arc<MemtableRun>],
         symbols: Vec<(ColumnId, SymbolMark)>,
     ) -> Replace {

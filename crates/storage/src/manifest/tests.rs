@@ -94,17 +94,23 @@ fn change(seq: u64) -> impl Strategy<Value = TableChange> {
         segments: segments.into_iter().map(|(id, day)| segment(id, day, seq)).collect(),
         symbols: vec![(ColumnId(1), mark(count))],
     });
-    let mask = (0..30_u64, 0..90_u64).prop_map(move |(id, live)| TableChange::Mask {
-        segment: SegmentId(id),
-        mask: MaskMark { id: SegmentId(99), seq_txn: SeqTxn(seq), live: RowCount(live), crc: 1 },
-    });
+    let deletion_vector =
+        (0..30_u64, 0..90_u64).prop_map(move |(id, live)| TableChange::DeletionVector {
+            segment: SegmentId(id),
+            deletion_vector: DeletionVectorMeta {
+                id: SegmentId(99),
+                seq_txn: SeqTxn(seq),
+                live: RowCount(live),
+                crc: 1,
+            },
+        });
     let appended = (0..30_u64, -3..3_i64, proptest::option::of(any::<u8>()));
     let replaced = (proptest::collection::vec(0..30_u64, 0..2), 0..30_u64, 0..9_u64);
     prop_oneof![
         3 => appended.prop_map(move |(id, day, batch)| append(seq, id, day, batch)),
         3 => replaced.prop_map(move |(out, id, flushed_seq)| replace(seq, &out, id, flushed_seq)),
         6 => add,
-        3 => mask,
+        3 => deletion_vector,
         1 => Just(TableChange::Truncate),
         1 => Just({
             let schema = Arc::new(schema().without_column("host").unwrap());
@@ -260,22 +266,35 @@ fn marks_never_fall() {
 
 #[test]
 fn obsolete_files_are_exactly_those_that_are_named_no_more() {
-    let mask = |id| MaskMark { id: SegmentId(id), seq_txn: SeqTxn(3), live: RowCount(1), crc: 0 };
+    let deletion_vector = |id| DeletionVectorMeta {
+        id: SegmentId(id),
+        seq_txn: SeqTxn(3),
+        live: RowCount(1),
+        crc: 0,
+    };
     let add = TableChange::AddSegments {
         segments: vec![segment(0, 0, 2)],
         symbols: vec![(ColumnId(1), mark(1)), (ColumnId(3), mark(2))],
     };
-    let masked = TableChange::Mask { segment: SegmentId(0), mask: mask(1) };
+    let masked =
+        TableChange::DeletionVector { segment: SegmentId(0), deletion_vector: deletion_vector(1) };
     let table = table_after(&[add, masked]);
     let meta = segment(0, 0, 2);
-    let again = TableChange::Mask { segment: SegmentId(0), mask: mask(2) };
+    let again =
+        TableChange::DeletionVector { segment: SegmentId(0), deletion_vector: deletion_vector(2) };
     let without = Arc::new(schema().without_column("host").unwrap());
     let replaced = replace(5, &[0], 9, 2);
     for (change, expected) in [
-        (replaced, vec![Obsolete::Segment(meta), Obsolete::Mask(meta, mask(1))]),
+        (
+            replaced,
+            vec![Obsolete::Segment(meta), Obsolete::DeletionVector(meta, deletion_vector(1))],
+        ),
         (append(5, 9, 0, None), vec![]),
-        (TableChange::Truncate, vec![Obsolete::Segment(meta), Obsolete::Mask(meta, mask(1))]),
-        (again, vec![Obsolete::Mask(meta, mask(1))]),
+        (
+            TableChange::Truncate,
+            vec![Obsolete::Segment(meta), Obsolete::DeletionVector(meta, deletion_vector(1))],
+        ),
+        (again, vec![Obsolete::DeletionVector(meta, deletion_vector(1))]),
         (TableChange::Alter { schema: without }, vec![Obsolete::Symbols(ColumnId(1))]),
         (TableChange::Rename { name: "x".to_owned() }, vec![]),
     ] {
@@ -365,7 +384,7 @@ fn sizes_in_the_description_of_the_format_are_those_of_the_code() {
     let description = include_str!("../../../../docs/format.md");
     for (what, bytes) in [
         ("**Segment entry**", parts::SEGMENT_BYTES),
-        ("**Mask mark**", parts::MASK_BYTES),
+        ("**Mask mark**", parts::DELETION_VECTOR_BYTES),
         ("**Batch mark**", parts::BATCH_MARK_BYTES),
         ("A file begins with a page", crate::wal::FILE_HEADER_BYTES),
         ("A zone has", limits::ZONE_ROWS.as_len()),

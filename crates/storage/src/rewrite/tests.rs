@@ -7,8 +7,8 @@ use tidegate_model::{ColumnId, ColumnType, PartitionUnit, TimeUnit, Value};
 use tidegate_platform::{Disk, OpenMode, SimDisk};
 
 use super::*;
+use crate::deletion_vector::DeletionVector;
 use crate::error::Error;
-use crate::mask::RowMask;
 use crate::mem_segment::tests::{
     Random, Row, TABLE, TestTable, assert_rows, random_rows, random_schema, rows_of, timestamp,
 };
@@ -40,11 +40,11 @@ fn run(random: &mut Random, mem_segment: &MemSegment, commit: u64, rows: Vec<Row
         1 => 1 + rows.len() as u64 / 2,
         _ => return whole_run(mem_segment, commit, rows),
     };
-    let gone: Vec<u64> = (0..rows.len() as u64).filter(|row| row / every % 2 == 0).collect();
-    let mask = Some(Arc::new(RowMask::new(mem_segment.meta.rows, &gone)));
-    let is_left = |row: &usize| !gone.contains(&(*row as u64));
+    let deleted: Vec<u64> = (0..rows.len() as u64).filter(|row| row / every % 2 == 0).collect();
+    let deletion_vector = Some(Arc::new(DeletionVector::new(mem_segment.meta.rows, &deleted)));
+    let is_left = |row: &usize| !deleted.contains(&(*row as u64));
     let rows = (0..rows.len()).filter(is_left).map(|row| rows[row].clone()).collect();
-    TestRun { run: Arc::new(SegmentRun::of_memtable(*file.meta(), &file, mask)), rows }
+    TestRun { run: Arc::new(SegmentRun::of_memtable(*file.meta(), &file, deletion_vector)), rows }
 }
 
 /// Rows of one schema converted to another one.
@@ -319,10 +319,10 @@ fn nothing_is_made_of_runs_without_rows() {
     let (mut table, schema) = (TestTable::new(), plain_schema());
     let mem_segments = table.mem_segments(&schema, &plain_rows(0..100)).expect("encodes");
     let file = file_of(&mem_segments[0], 1);
-    let gone: Vec<u64> = (0..100).collect();
-    let mask = Some(Arc::new(RowMask::new(mem_segments[0].meta.rows, &gone)));
+    let deleted: Vec<u64> = (0..100).collect();
+    let deletion_vector = Some(Arc::new(DeletionVector::new(mem_segments[0].meta.rows, &deleted)));
     let runs = [TestRun {
-        run: Arc::new(SegmentRun::of_memtable(*file.meta(), &file, mask)),
+        run: Arc::new(SegmentRun::of_memtable(*file.meta(), &file, deletion_vector)),
         rows: Vec::new(),
     }];
     let case = Case::new(&table, &schema, &runs);

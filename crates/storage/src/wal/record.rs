@@ -6,7 +6,7 @@ use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::{ColumnId, Schema, SegmentId, SeqTxn, TableId, limits};
 
 use crate::error::{Corruption, DecodeError};
-use crate::manifest::{BatchId, MaskMark, parts};
+use crate::manifest::{BatchId, DeletionVectorMeta, parts};
 use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
 use crate::symbols::{SymbolMark, SymbolTexts};
@@ -71,11 +71,11 @@ pub enum TableChange {
         symbols: Vec<(ColumnId, SymbolMark)>,
     },
     /// Rows of a segment are deleted.
-    Mask {
+    DeletionVector {
         /// The segment.
         segment: SegmentId,
         /// All its deleted rows, with those that had been deleted before.
-        mask: MaskMark,
+        deletion_vector: DeletionVectorMeta,
     },
     /// The table gets more rows, which the record contains.
     Append {
@@ -113,7 +113,7 @@ pub(crate) fn record_bytes_max(ops: &[TableOp]) -> usize {
         TableChange::AddSegments { segments, symbols } => {
             16 + segments.len() * parts::SEGMENT_BYTES + symbols.len() * parts::SYMBOLS_BYTES
         }
-        TableChange::Mask { .. } => 8 + parts::MASK_BYTES,
+        TableChange::DeletionVector { .. } => 8 + parts::DELETION_VECTOR_BYTES,
         TableChange::Append { mem_segments, symbols, .. } => {
             let mem_segments = mem_segments
                 .iter()
@@ -188,7 +188,7 @@ fn kind(change: &TableChange) -> u8 {
         TableChange::Truncate => TRUNCATE,
         TableChange::Alter { .. } => 5,
         TableChange::AddSegments { .. } => 6,
-        TableChange::Mask { .. } => 7,
+        TableChange::DeletionVector { .. } => 7,
         TableChange::Append { .. } => 8,
         TableChange::Replace { .. } => REPLACE,
         TableChange::GivenUp => GIVEN_UP,
@@ -208,9 +208,9 @@ fn encode_payload(w: &mut ByteWriter, change: &TableChange) {
             encode_segments(w, segments);
             parts::encode_symbols(w, symbols);
         }
-        TableChange::Mask { segment, mask } => {
+        TableChange::DeletionVector { segment, deletion_vector } => {
             w.u64(segment.0);
-            parts::encode_mask(w, mask);
+            parts::encode_deletion_vector(w, deletion_vector);
         }
         TableChange::Append { batch, mem_segments, symbols } => {
             w.u8(batch.is_some().into());
@@ -383,7 +383,10 @@ fn decode_change(kind: u8, payload: &[u8]) -> Result<TableChange, DecodeError> {
         }
         7 => {
             let segment = SegmentId(r.u64()?);
-            TableChange::Mask { segment, mask: parts::decode_mask(r)? }
+            TableChange::DeletionVector {
+                segment,
+                deletion_vector: parts::decode_deletion_vector(r)?,
+            }
         }
         8 => decode_append(r)?,
         REPLACE => {

@@ -10,9 +10,9 @@ use tidegate_model::{ColumnType, PartitionKey, SeqTxn};
 use tidegate_platform::SimDisk;
 use tidegate_storage::segment::PickedRows;
 use tidegate_storage::{
-    AppendOptions, BatchId, Database, ImportTarget, MaskedRows, NewColumns, PendingDdl, Relations,
-    Removal, Result, RowBatch, Run, SchemaEdit, SegmentRun, Snapshot, TableAppend, TableDdl,
-    TransactionCommit,
+    AppendOptions, BatchId, Database, ImportTarget, NewColumns, PendingDdl, Relations, Result,
+    RowBatch, Run, SchemaEdit, SegmentDeletes, SegmentRun, Snapshot, SnapshotDeletes, TableAppend,
+    TableDdl, TransactionCommit,
 };
 
 use crate::fixture::{self, DAY, DIR, Row, columns, schema, try_open};
@@ -104,10 +104,10 @@ impl Step {
             Step::RenameColumn(table, from, to) => database.rename_column(table, from, to),
             Step::Delete(table, value) => delete(database, table, *value),
             Step::Change(table, value, batches) => {
-                let (snapshot, gone) = find(database, table, *value)?;
+                let (snapshot, deleted) = find(database, table, *value)?;
                 let batches: Vec<_> =
                     batches.iter().map(|rows| fixture::batch(rows, None)).collect();
-                change(database, &snapshot, &gone, &batches).map(drop)
+                change(database, &snapshot, &deleted, &batches).map(drop)
             }
             Step::Append(tables) | Step::Batch(_, tables) => {
                 let appends = tables
@@ -370,55 +370,63 @@ fn commit(tables: &mut Tables, changes: &[Step], appends: &[(&'static str, Vec<R
 }
 
 /// Finds the rows with this value.
-fn find(database: &Database, table: &str, value: i64) -> Result<(Arc<Snapshot>, Vec<MaskedRows>)> {
-    // Rows of a memtable cannot be masked.
+fn find(
+    database: &Database,
+    table: &str,
+    value: i64,
+) -> Result<(Arc<Snapshot>, Vec<SegmentDeletes>)> {
+    // Rows of a memtable have no deletion vector.
     database.flush_table(table)?;
     let snapshot = database.snapshot(table)?;
-    let gone = rows_with(&snapshot, value)?;
-    Ok((snapshot, gone))
+    let deleted = rows_with(&snapshot, value)?;
+    Ok((snapshot, deleted))
 }
 
 /// Deletes rows that were found in a snapshot and adds others, in one commit.
 pub(crate) fn change(
     database: &Arc<Database>,
     snapshot: &Snapshot,
-    gone: &[MaskedRows],
+    deleted: &[SegmentDeletes],
     batches: &[RowBatch],
 ) -> Result<SeqTxn> {
     let mut txn = database.begin_change(ImportTarget::Existing(&snapshot.name))?;
     batches.iter().try_for_each(|rows| txn.add(rows))?;
-    txn.commit(Some(Removal { snapshot, rows: &mut gone.iter().cloned() }))
+    txn.commit(Some(SnapshotDeletes { snapshot, rows: &mut deleted.iter().cloned() }))
 }
 
 fn delete(database: &Arc<Database>, table: &str, value: i64) -> Result<()> {
-    let (snapshot, gone) = find(database, table, value)?;
-    change(database, &snapshot, &gone, &[]).map(drop)
+    let (snapshot, deleted) = find(database, table, value)?;
+    change(database, &snapshot, &deleted, &[]).map(drop)
 }
 
 fn update(database: &Arc<Database>, table: &str, value: i64) -> Result<()> {
-    let (snapshot, gone) = find(database, table, value)?;
-    let Some(found) = gone.first() else { return Ok(()) };
+    let (snapshot, deleted) = find(database, table, value)?;
+    let Some(found) = deleted.first() else { return Ok(()) };
     let run = snapshot.segments().find(|run| run.meta.id == found.segment).unwrap();
     let old = rows_of_segment(&snapshot, run)?.swap_remove(usize::try_from(found.rows[0]).unwrap());
     let rows = fixture::batch(&[(timestamp(&old), "", value + 1_000_000)], None).into_columns();
     let without_host = rows.into_iter().filter(|column| column.name != "host").collect();
-    change(database, &snapshot, &gone, &[RowBatch::new(1, without_host)]).map(drop)
+    change(database, &snapshot, &deleted, &[RowBatch::new(1, without_host)]).map(drop)
 }
 
-fn rows_with(snapshot: &Snapshot, value: i64) -> Result<Vec<MaskedRows>> {
+fn rows_with(snapshot: &Snapshot, value: i64) -> Result<Vec<SegmentDeletes>> {
     let at = snapshot.schema.columns().iter().position(|c| c.name == "value").unwrap();
-    let mut gone = Vec::new();
+    let mut deleted = Vec::new();
     for run in snapshot.segments() {
         let rows = rows_of_segment(snapshot, run)?.into_iter().enumerate();
-        let is_live = |row| run.mask.as_ref().is_none_or(|mask| mask.is_live(row as u64));
+        let is_live = |row| {
+            run.deletion_vector
+                .as_ref()
+                .is_none_or(|deletion_vector| deletion_vector.is_live(row as u64))
+        };
         let rows =
             rows.filter(|(row, cells)| cells[at] == Some(value.to_string()) && is_live(*row));
         let rows: Vec<u64> = rows.map(|(row, _)| row as u64).collect();
         if !rows.is_empty() {
-            gone.push(MaskedRows { segment: run.meta.id, rows });
+            deleted.push(SegmentDeletes { segment: run.meta.id, rows });
         }
     }
-    Ok(gone)
+    Ok(deleted)
 }
 
 /// The content of a database as the model.
@@ -446,7 +454,11 @@ pub(crate) fn read_table(snapshot: &Snapshot) -> Table {
         for Run::Segment(run) in &group.runs {
             assert!(run.rows().0 > 0, "MA1: segment {} has no rows", run.meta.id);
             let all = rows_of_segment(snapshot, run).unwrap().into_iter().enumerate();
-            let is_live = |row| run.mask.as_ref().is_none_or(|mask| mask.is_live(row as u64));
+            let is_live = |row| {
+                run.deletion_vector
+                    .as_ref()
+                    .is_none_or(|deletion_vector| deletion_vector.is_live(row as u64))
+            };
             rows.extend(all.filter(|&(row, _)| is_live(row)).map(|(_, row)| row));
         }
         // R2 of `snapshot`: a stable sort keeps the order of the runs.

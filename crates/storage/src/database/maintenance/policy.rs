@@ -174,12 +174,15 @@ pub(super) fn due_compaction(table: &TableState, options: &MaintenanceOptions) -
 /// then one of those that are `due`, with its neighbours (PO4).
 pub(super) fn due_delete_compaction(table: &TableState, due: &BTreeSet<SegmentId>) -> Option<Due> {
     let entries = &table.manifest.segments;
-    let is_empty = |entry: &&SegmentEntry| entry.mask.is_some_and(|mask| mask.live.0 == 0);
+    let is_empty = |entry: &&SegmentEntry| {
+        entry.deletion_vector.is_some_and(|deletion_vector| deletion_vector.live.0 == 0)
+    };
     let empty: Vec<_> = entries.iter().filter(is_empty).copied().collect();
     if !empty.is_empty() {
         return Some(Due { out: empty });
     }
-    let is_due = |entry: &&SegmentEntry| entry.mask.is_some() && due.contains(&entry.meta.id);
+    let is_due =
+        |entry: &&SegmentEntry| entry.deletion_vector.is_some() && due.contains(&entry.meta.id);
     let first = entries.iter().find(is_due)?;
     let range =
         |entry: &SegmentEntry| (entry.meta.partition, entry.meta.seq_first, entry.meta.seq_last);
@@ -216,7 +219,8 @@ fn units(mut entries: Vec<SegmentEntry>) -> Vec<Unit> {
     for entry in entries {
         let meta = entry.meta;
         let seqs = (meta.seq_first, meta.seq_last);
-        let live = entry.mask.map_or(meta.rows, |mask| mask.live).0;
+        let live =
+            entry.deletion_vector.map_or(meta.rows, |deletion_vector| deletion_vector.live).0;
         match units.last_mut() {
             Some(unit) if unit.seqs == seqs => {
                 unit.rows += meta.rows.0;

@@ -8,7 +8,7 @@ use tidegate_model::{ByteCount, ColumnId, RowCount, SegmentId, SeqTxn, TableId};
 use super::*;
 use crate::batch::BatchTexts;
 use crate::manifest::tests::{schema, segment};
-use crate::manifest::{BatchId, MaskMark};
+use crate::manifest::{BatchId, DeletionVectorMeta};
 use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
 use crate::symbols::{SymbolMark, SymbolTexts};
@@ -24,7 +24,8 @@ fn change() -> impl Strategy<Value = TableChange> {
         segments: segments.into_iter().map(|(id, day, seq)| segment(id, day, seq)).collect(),
         symbols: vec![(ColumnId(3), SymbolMark { count: 4, bytes: 99 })],
     });
-    let mask = MaskMark { id: SegmentId(4), seq_txn: SeqTxn(2), live: RowCount(9), crc: 77 };
+    let deletion_vector =
+        DeletionVectorMeta { id: SegmentId(4), seq_txn: SeqTxn(2), live: RowCount(9), crc: 77 };
     let mem_segment = (any::<u16>(), proptest::collection::vec(any::<u8>(), 0..300));
     let mem_segment = mem_segment.prop_map(|(id, bytes)| {
         let meta = SegmentMeta { bytes: ByteCount(bytes.len() as u64), ..segment(id.into(), 1, 5) };
@@ -54,7 +55,7 @@ fn change() -> impl Strategy<Value = TableChange> {
         Just(TableChange::Drop),
         Just(TableChange::Truncate),
         Just(TableChange::Alter { schema: Arc::new(schema()) }),
-        Just(TableChange::Mask { segment: SegmentId(3), mask }),
+        Just(TableChange::DeletionVector { segment: SegmentId(3), deletion_vector }),
         "[a-z\u{e4}]{1,60}".prop_map(|name| TableChange::Rename { name }),
         "[A-Z ]{1,127}".prop_map(|name| TableChange::Create { name, schema: Arc::new(schema()) }),
     ]
