@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex};
 use datafusion::arrow::array::RecordBatch;
 use tidegate_model::{Schema, SchemaVersion, SegmentId, TableId, limits};
 use tidegate_storage::{
-    Database, Error as StorageError, MaskedRows, NewColumns, PendingDdl, RowMask, SchemaEdit,
-    SegmentPin, Snapshot, TableDdl,
+    Database, DeletionVector, Error as StorageError, NewColumns, PendingDdl, SchemaEdit,
+    SegmentDeletes, SegmentPin, Snapshot, TableDdl,
 };
 
 use crate::error::{Error, Result};
@@ -97,7 +97,7 @@ struct TableChanges {
     /// In the order of statements.
     batches: Vec<Arc<HeldBatch>>,
     /// The rows that are left of segments that are files.
-    gone: BTreeMap<SegmentId, Arc<RowMask>>,
+    gone: BTreeMap<SegmentId, Arc<DeletionVector>>,
     gone_charge: Option<Arc<Charge>>,
     /// The schema version when rows were first deleted.
     found_in: Option<SchemaVersion>,
@@ -175,7 +175,7 @@ impl TableChanges {
     fn remove(
         &mut self,
         seen: &Arc<Snapshot>,
-        rows: impl Iterator<Item = MaskedRows>,
+        rows: impl Iterator<Item = SegmentDeletes>,
         pin: Option<&Arc<SegmentPin>>,
     ) -> Result<()> {
         let (own, of_table) = self.split(seen, rows);
@@ -193,7 +193,7 @@ impl TableChanges {
         let sizes: BTreeMap<_, _> = runs.chain(self.committed_sizes(seen)).collect();
         for (segment, rows) in of_table {
             let size = *sizes.get(&segment).expect("rows are of the snapshot");
-            let left = RowMask::new(size, &rows);
+            let left = DeletionVector::new(size, &rows);
             let left = self.gone.get(&segment).map_or_else(|| left.clone(), |it| it.and(&left));
             self.gone.insert(segment, Arc::new(left));
         }
@@ -455,7 +455,7 @@ impl Changes {
     pub(crate) fn remove(
         &mut self,
         seen: &Arc<Snapshot>,
-        rows: impl Iterator<Item = MaskedRows>,
+        rows: impl Iterator<Item = SegmentDeletes>,
         pin: Option<&Arc<SegmentPin>>,
     ) -> Result<()> {
         let mut rows = rows.peekable();

@@ -2,8 +2,8 @@
 //!
 //! - DM1. Each is one commit, of the rows that it inserts and of those that it deletes: durable and
 //!   visible when it returns, or nothing has changed.
-//! - DM2. UPDATE and DELETE see a snapshot, as of a seal of the table's tail; rows committed in the
-//!   meantime stay as they are. If the rows that they found were changed or moved in the meantime,
+//! - DM2. UPDATE and DELETE see a snapshot, as of a flush of the table's memtable; rows committed
+//!   in the meantime stay as they are. If the rows that they found were changed or moved in the meantime,
 //!   they begin again, up to `ATTEMPTS` times.
 //! - DM3. Memory: the rows of one segment at a time (`batch::BATCH_BYTES_MAX`), and a bit for each
 //!   row of every segment that loses some.
@@ -202,7 +202,7 @@ impl RowChanges<'_> {
     async fn update(&self, sql: &str, update: &Update) -> Result<Changed> {
         let table = &update.target.table;
         self.schema(sql, table)?;
-        let pin = self.seal(table).await?;
+        let pin = self.flush(table).await?;
         let running = self.start(sql, Statement::Update(update.clone())).await?;
         let Running { stream, snapshot, columns, notices } = running;
         let snapshot = snapshot.expect("the table that is changed is read");
@@ -225,7 +225,7 @@ impl RowChanges<'_> {
     async fn delete(&self, sql: &str, delete: &Delete) -> Result<Changed> {
         let table = &delete.target.table;
         self.schema(sql, table)?;
-        let pin = self.seal(table).await?;
+        let pin = self.flush(table).await?;
         let running = self.start(sql, Statement::Delete(delete.clone())).await?;
         let snapshot = running.snapshot.expect("the table that is changed is read");
         let wanted = delete.returning.as_ref().map(|list| {
@@ -254,7 +254,7 @@ impl RowChanges<'_> {
                 database: &database,
                 sql: &text,
                 parameters: &parameters,
-                rows: TargetRows::Sealed,
+                rows: TargetRows::Flushed,
             };
             planning.time_ranges(&delete)
         });
@@ -285,9 +285,10 @@ impl RowChanges<'_> {
         self.session.seen()?.named(table).map(Arc::clone)
     }
 
-    /// Seals the tail of a table: its rows get into files, from which row masks can delete them.
+    /// Flushes the memtable of a table: its rows get into segments, whose deletion vectors can delete
+    /// them.
     /// Within a transaction, returns a pin that keeps the segments in place until its end.
-    async fn seal(&self, table: &Name) -> Result<Option<Arc<SegmentPin>>> {
+    async fn flush(&self, table: &Name) -> Result<Option<Arc<SegmentPin>>> {
         if self.temporary_table(table).is_some() {
             return Ok(None);
         }
@@ -298,11 +299,11 @@ impl RowChanges<'_> {
             let pin = id.and_then(|id| database.pin_segments(id));
             // The transaction may have renamed or created the table.
             let table = id.map_or(Some(table), |id| database.table_name(id));
-            table.map_or(Ok(()), |table| database.seal_table(&table)).map(|()| pin.map(Arc::new))
+            table.map_or(Ok(()), |table| database.flush_table(&table)).map(|()| pin.map(Arc::new))
         });
-        let sealed = task.join_unwind().await;
+        let flushed = task.join_unwind().await;
         let failed = |error| DataFusionError::ExecutionJoin(Box::new(error));
-        Ok(sealed.map_err(failed)??)
+        Ok(flushed.map_err(failed)??)
     }
 
     /// The current columns of a table.
@@ -326,7 +327,7 @@ impl RowChanges<'_> {
 
     /// Plans the query of a statement and starts it.
     async fn start(&self, sql: &str, statement: Statement) -> Result<Running> {
-        let planned = self.planned(sql, statement, TargetRows::Sealed).await?;
+        let planned = self.planned(sql, statement, TargetRows::Flushed).await?;
         self.run(planned)
     }
 

@@ -13,7 +13,8 @@ pub trait Host: fmt::Debug + Send + Sync {
     /// The configuration, for `SHOW PARAMETERS`.
     fn parameters(&self) -> Vec<ConfigEntry>;
 
-    /// The memory of each part of the program, besides queries and tails, for `memory_metrics()`.
+    /// The memory of each part of the program, besides queries and memtables, for
+    /// `memory_metrics()`.
     fn memory(&self) -> Vec<MemoryUse>;
 
     /// Records in the audit log that a session has changed a table or used a file of the server,

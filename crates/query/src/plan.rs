@@ -476,8 +476,8 @@ fn snapshots(
         if name == TARGET && snapshot.schema.view().is_some() {
             return Err(StorageError::IsView { view: snapshot.name.clone() }.into());
         }
-        if purpose.rows == Rows::Sealed && name == TARGET {
-            snapshot = Arc::new(snapshot.sealed());
+        if purpose.rows == Rows::Flushed && name == TARGET {
+            snapshot = Arc::new(snapshot.without_memtable());
         }
         let seen = match &changes {
             Some(changes) => changes.seen(&snapshot)?,

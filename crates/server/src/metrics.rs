@@ -186,7 +186,7 @@ impl Metrics {
         drop(rejects);
         self.write_queries(&mut text);
         for (name, help, counter) in [
-            ("maintenance_errors_total", "Upkeep that failed.", &self.maintenance_errors),
+            ("maintenance_errors_total", "Maintenance that failed.", &self.maintenance_errors),
             (
                 "auth_failures_total",
                 "Connections that did not say who they are.",

@@ -144,8 +144,8 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     let maintenance = Ticking::maintenance(&shared, &database)?;
     let overload = Ticking::overload(&shared, &services)?;
     let lanes = Ticking::lanes(&services)?;
-    let flushes = Ticking::flushes(&shared, &database)?;
-    let threads = [Some(maintenance), Some(overload), Some(lanes), flushes];
+    let syncs = Ticking::syncs(&shared, &database)?;
+    let threads = [Some(maintenance), Some(overload), Some(lanes), syncs];
     let ticking = threads.into_iter().flatten().collect();
     log.info("server", format_args!("ready"));
     network.block_on(async {
@@ -651,22 +651,22 @@ impl Ticking {
     }
 
     /// Starts the thread that syncs the log every `wal.flush_interval`, unless every commit does.
-    fn flushes(shared: &Arc<Shared>, database: &Arc<Database>) -> Result<Option<Ticking>> {
+    fn syncs(shared: &Arc<Shared>, database: &Arc<Database>) -> Result<Option<Ticking>> {
         if shared.config.durability == Durability::Sync {
             return Ok(None);
         }
         let (interval, log) = (shared.config.flush_interval, Arc::clone(&shared.log));
         let database = Arc::clone(database);
-        let flushes = Ticking::start(
-            ("flush", interval),
+        let syncs = Ticking::start(
+            ("sync", interval),
             || {},
             move || {
-                if let Err(error) = database.flush() {
-                    log.warn_limited("storage", format_args!("flush: {}", sentence(&error)));
+                if let Err(error) = database.sync() {
+                    log.warn_limited("storage", format_args!("sync: {}", sentence(&error)));
                 }
             },
         )?;
-        Ok(Some(flushes))
+        Ok(Some(syncs))
     }
 
     /// Starts a thread that calls `begin` once, and then `work` at each interval.

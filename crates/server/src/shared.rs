@@ -297,7 +297,7 @@ impl Shared {
 }
 
 fn storage_shown(database: &Database) -> Vec<Shown> {
-    let report = database.upkeep_report();
+    let report = database.maintenance_report();
     // A table that was dropped meanwhile, or cannot be read, is not counted.
     let snapshots = database.tables().into_iter().map(|table| database.snapshot(&table.name));
     let snapshots = snapshots.filter_map(Result::ok).collect::<Vec<_>>();
@@ -306,13 +306,13 @@ fn storage_shown(database: &Database) -> Vec<Shown> {
     let partitions = snapshots.iter().map(|snapshot| {
         snapshot.segments().map(|run| run.meta.partition).collect::<BTreeSet<_>>().len()
     });
-    let written = report.log_bytes + report.sealed_bytes + report.merged_bytes;
+    let written = report.log_bytes + report.flushed_bytes + report.compacted_bytes;
     let value = |name, help, value: u64| Shown { name, help, value: value as f64 };
     vec![
         value(
             "tidegate_tail_bytes",
             "Memory of committed rows that are not in segments yet.",
-            database.tail_bytes(),
+            database.memtable_bytes(),
         ),
         value(
             "tidegate_wal_bytes",
@@ -323,17 +323,17 @@ fn storage_shown(database: &Database) -> Vec<Shown> {
         value(
             "tidegate_wal_unflushed_bytes",
             "Bytes of the log that were acknowledged and are not known to be on disk.",
-            database.unflushed_bytes(),
+            database.unsynced_bytes(),
         ),
         value(
             "tidegate_sealed_bytes_total",
             "Bytes of the segments that tails became.",
-            report.sealed_bytes,
+            report.flushed_bytes,
         ),
         value(
             "tidegate_merged_bytes_total",
             "Bytes of the segments that merges made.",
-            report.merged_bytes,
+            report.compacted_bytes,
         ),
         Shown {
             name: "tidegate_write_amplification",

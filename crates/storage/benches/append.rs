@@ -76,7 +76,7 @@ fn throughput(dir: &Path, threads: usize, size: &Size) {
     let is_done = std::sync::atomic::AtomicBool::new(false);
     let begin = Instant::now();
     let times: Vec<Duration> = std::thread::scope(|scope| {
-        let upkeep = scope.spawn(|| {
+        let maintenance = scope.spawn(|| {
             while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
                 database.maintain().expect("maintained");
                 std::thread::sleep(Duration::from_millis(20));
@@ -99,13 +99,13 @@ fn throughput(dir: &Path, threads: usize, size: &Size) {
         let times = writers.into_iter().flat_map(|writer| writer.join().expect("no panic"));
         let times = times.collect();
         is_done.store(true, std::sync::atomic::Ordering::Relaxed);
-        upkeep.join().expect("no panic");
+        maintenance.join().expect("no panic");
         times
     });
     let seconds = begin.elapsed().as_secs_f64();
     let rows = size.batches / threads * threads * size.batch_rows;
-    let report = database.upkeep_report();
-    let written = report.log_bytes + report.sealed_bytes + report.merged_bytes;
+    let report = database.maintenance_report();
+    let written = report.log_bytes + report.flushed_bytes + report.compacted_bytes;
     #[expect(clippy::cast_precision_loss, reason = "figures for people")]
     let (speed, amplification) =
         (rows as f64 / seconds / 1e6, written as f64 / report.log_bytes.max(1) as f64);

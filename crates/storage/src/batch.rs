@@ -4,7 +4,7 @@
 //! - BA2. The value under a NULL is one of the type, and is ignored.
 //!
 //! A batch has names and types, but no table: its writer maps names to columns, and creates missing
-//! ones. Not here: encoding (`image`), committing (`database`).
+//! ones. Not here: encoding (`mem_segment`), committing (`database`).
 
 use tidegate_model::{ColumnType, types::Physical};
 

@@ -7,37 +7,37 @@
 //!   unreferenced files are removed.
 //!
 //! Commits are planned in `plan` and made durable in `commit`; `recovery` opens a database,
-//! `checkpoint` keeps the log short, `sweep` removes unreferenced files. Not here: the rows
-//! (`segment`).
+//! `checkpoint` keeps the log short, `garbage_collection` removes unreferenced files. Not here: the
+//! rows (`segment`).
 
 mod caution;
 mod folder;
-mod tail;
+mod memtable;
 mod table;
 mod plan;
 mod commit;
-mod flush;
+mod sync;
 mod budget;
 mod ddl;
 mod pending;
 mod segments;
 mod import;
 mod upsert;
-mod masks;
+mod deletion_vectors;
 mod change;
 mod append;
 mod transaction;
-mod gone;
+mod deletes;
 mod dedup;
-mod upkeep;
+mod maintenance;
 mod relief;
 mod ballast;
 mod kept;
-mod memtables;
-mod purge;
+mod replay_memory;
+mod delete_compaction;
 mod partitions;
 mod recovery;
-mod sweep;
+mod garbage_collection;
 mod checkpoint;
 mod survey;
 mod verify;
@@ -62,27 +62,27 @@ pub use append::{AppendOptions, Appended, NewTableOptions, TableAppend};
 pub use change::ChangeTxn;
 pub use ddl::{NewColumns, Relations, SchemaEdit, TableDdl};
 pub(crate) use dedup::{Superseded, superseded};
+pub use deletion_vectors::{SegmentDeletes, SnapshotDeletes};
 pub use import::{ImportTarget, ImportTxn};
-pub use masks::{MaskedRows, Removal};
-pub use memtables::RecoveryReport;
+pub use maintenance::{MaintenanceOptions, MaintenanceReport, TableWrites};
 pub use pending::{PendingDdl, VisibleTables};
 pub use repair::{LogRepair, LostCommits, repair_log};
-pub use transaction::{RemovedRows, SegmentPin, TransactionCommit};
-pub use upkeep::{TableWrites, TailOptions, UpkeepReport};
+pub use replay_memory::RecoveryReport;
+pub use transaction::{SegmentPin, TableDeletes, TransactionCommit};
 pub use verify::{VerifyReport, VerifyStep, survey};
 
 pub(crate) use folder::TableFile;
 
 use ballast::Ballast;
-use budget::TailBudget;
+use budget::MemtableBudget;
 use caution::CautiousDisk;
 use checkpoint::Checkpoints;
 use commit::{Committed, Committer, Refusal};
-use flush::Flushes;
 use folder::Paths;
+use maintenance::Maintenance;
 use plan::{Tables, Wish};
 use recovery::Tidying;
-use upkeep::Upkeep;
+use sync::Syncs;
 
 /// Number of log files from which on opening flushes all memtables. Each process begins one, with
 /// room for some thousand commits, and opening keeps the log: without this limit, a process that is
@@ -97,7 +97,7 @@ pub struct OpenOptions {
     /// The bounds of the log.
     pub log: LogOptions,
     /// The bounds of memtables.
-    pub tail: TailOptions,
+    pub maintenance: MaintenanceOptions,
     /// Number of files that a commit syncs at a time; these threads only wait for the disk.
     pub sync_threads: NonZeroUsize,
     /// Permission to change tables and rows.
@@ -124,7 +124,7 @@ pub enum Durability {
     /// The record of the commit is on disk.
     Sync,
     /// The operating system has the record: it survives a crash of the process, but not of the
-    /// machine, until `Database::flush` is called. Such a crash loses only the latest commits.
+    /// machine, until `Database::sync` is called. Such a crash loses only the latest commits.
     Async,
 }
 
@@ -134,7 +134,7 @@ pub struct LogOptions {
     /// The moment at which a commit is acknowledged.
     pub durability: Durability,
     /// Bytes of records that may be acknowledged and not durable; the next commit syncs the log.
-    pub unflushed_bytes_max: u64,
+    pub unsynced_bytes_max: u64,
     /// Bytes that are filled with zeros ahead of use, at a time.
     pub step_bytes: u64,
     /// Bytes after which another file is started.
@@ -176,8 +176,8 @@ pub struct Database {
     next_table: AtomicU64,
     next_import: AtomicU64,
     committer: Committer,
-    tails: Arc<TailBudget>,
-    upkeep: Upkeep,
+    memtable_budget: Arc<MemtableBudget>,
+    maintenance: Maintenance,
     /// Locked by the leader of a group commit. Code that locks both locks `checkpoints` first.
     log: Mutex<Log>,
     checkpoints: Mutex<Checkpoints>,
@@ -191,7 +191,7 @@ pub struct Database {
     /// True after a failed commit: no other can be made before the log is repaired.
     is_log_broken: AtomicBool,
     /// The state of syncs of the log.
-    flushes: Flushes,
+    syncs: Syncs,
     /// The work that B3 still requires.
     tidying: Mutex<Option<Tidying>>,
     ballast: Ballast,
@@ -225,17 +225,25 @@ impl OpenOptions {
     pub fn new(clock: Arc<dyn Clock>) -> OpenOptions {
         // Eight syncs at a time keep a disk busy.
         let sync_threads = NonZeroUsize::new(8).expect("8 is not 0");
-        let (log, tail) = (LogOptions::STANDARD, TailOptions::STANDARD);
+        let (log, maintenance) = (LogOptions::STANDARD, MaintenanceOptions::STANDARD);
         let (access, ballast_bytes) = (Access::ReadWrite, ByteCount(0));
         let open_segments_max = limits::OPEN_SEGMENTS;
-        OpenOptions { clock, log, tail, sync_threads, access, ballast_bytes, open_segments_max }
+        OpenOptions {
+            clock,
+            log,
+            maintenance,
+            sync_threads,
+            access,
+            ballast_bytes,
+            open_segments_max,
+        }
     }
 }
 
 impl fmt::Debug for OpenOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut output = f.debug_struct("OpenOptions");
-        output.field("log", &self.log).field("tail", &self.tail);
+        output.field("log", &self.log).field("maintenance", &self.maintenance);
         output.field("sync_threads", &self.sync_threads).field("access", &self.access);
         output.finish_non_exhaustive()
     }
@@ -245,7 +253,7 @@ impl LogOptions {
     /// Space for some thousand commits at a step, and a replay of less than a second.
     pub const STANDARD: LogOptions = LogOptions {
         durability: Durability::Sync,
-        unflushed_bytes_max: 64 << 20,
+        unsynced_bytes_max: 64 << 20,
         step_bytes: 4 << 20,
         file_bytes: 64 << 20,
         checkpoint_bytes: 64 << 20,
@@ -287,13 +295,16 @@ impl Database {
             next_table: AtomicU64::new(recovered.next_table.0),
             next_import: AtomicU64::new(0),
             committer: Committer::default(),
-            tails: Arc::new(TailBudget::new(options.tail.bytes_max, recovered.tables.tail_bytes())),
-            upkeep: Upkeep::default(),
+            memtable_budget: Arc::new(MemtableBudget::new(
+                options.maintenance.memtable_bytes_max,
+                recovered.tables.memtable_bytes(),
+            )),
+            maintenance: Maintenance::default(),
             checkpoint_lsn: AtomicU64::new(recovered.catalog.lsn.0),
             checkpoint_as_of: AtomicU64::new(recovered.catalog.as_of.0),
             durable_lsn: AtomicU64::new(log.durable().0),
             is_log_broken: AtomicBool::new(false),
-            flushes: Flushes::default(),
+            syncs: Syncs::default(),
             tables: RwLock::new(Published {
                 lsn: log.end(),
                 tables: recovered.tables,
@@ -311,7 +322,7 @@ impl Database {
             locks,
         };
         // Files that cannot be removed now are harmless: the next open tries again.
-        let _ = sweep::empty_scratch(database.guarded.as_ref(), &database.paths);
+        let _ = garbage_collection::empty_scratch(database.guarded.as_ref(), &database.paths);
         // If this fails, the next commit tries again, and reports the error.
         if database.tidy().is_ok() {
             database.shorten_log_of_many_files();
@@ -449,8 +460,8 @@ impl Database {
         if self.log_bytes() > self.options.log.bytes_max {
             self.checkpoint_all().map_err(lost)?;
         }
-        if self.unflushed_bytes() > self.options.log.unflushed_bytes_max {
-            self.flush().map_err(lost)?;
+        if self.unsynced_bytes() > self.options.log.unsynced_bytes_max {
+            self.sync().map_err(lost)?;
         }
         let committed = self.committer.commit(self, wish)?;
         let as_of = self.checkpoint_as_of.load(Ordering::Acquire);

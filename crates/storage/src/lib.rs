@@ -15,9 +15,9 @@
 pub mod batch;
 pub mod time_order;
 pub mod segment;
-pub mod image;
+pub mod mem_segment;
 pub mod symbols;
-pub mod mask;
+pub mod deletion_vector;
 pub mod snapshot;
 pub mod rewrite;
 pub mod wal;
@@ -30,15 +30,16 @@ mod error;
 pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 pub use database::{
     Access, AppendOptions, Appended, ChangeTxn, Database, Durability, ImportTarget, ImportTxn,
-    LogOptions, LogRepair, LostCommits, MaskedRows, NewColumns, NewTableOptions, OpenOptions,
-    PendingDdl, RecoveryReport, Relations, Removal, RemovedRows, SchemaEdit, SegmentPin,
-    TableAppend, TableDdl, TableDescription, TableEntry, TableWrites, TailOptions,
-    TransactionCommit, UpkeepReport, VerifyReport, VerifyStep, VisibleTables, repair_log, survey,
+    LogOptions, LogRepair, LostCommits, MaintenanceOptions, MaintenanceReport, NewColumns,
+    NewTableOptions, OpenOptions, PendingDdl, RecoveryReport, Relations, SchemaEdit,
+    SegmentDeletes, SegmentPin, SnapshotDeletes, TableAppend, TableDdl, TableDeletes,
+    TableDescription, TableEntry, TableWrites, TransactionCommit, VerifyReport, VerifyStep,
+    VisibleTables, repair_log, survey,
 };
+pub use deletion_vector::DeletionVector;
 pub use error::{Class, Corruption, DecodeError, Error, Result};
-pub use image::{Image, ImageBatch, ImageColumn};
 pub use manifest::BatchId;
-pub use mask::RowMask;
+pub use mem_segment::{MemSegment, MemSegmentBatch, MemSegmentColumn};
 pub use rewrite::Rewrite;
 pub use segment::{SegmentMeta, WrittenSegment};
 pub use snapshot::{

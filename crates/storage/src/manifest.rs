@@ -5,8 +5,8 @@
 //! - M3. A manifest changes only through `apply`: an acknowledged commit and a replayed record give
 //!   the same table.
 //! - M4. Symbol marks never decrease, and belong to symbol columns of the schema.
-//! - M5. The rows of every append up to `sealed` are in segments, or deleted. Rows of later appends
-//!   are not in the manifest: they are in the log, and in the memtable of the table.
+//! - M5. The rows of every append up to `flushed_seq` are in segments, or deleted. Rows of later
+//!   appends are not in the manifest: they are in the log, and in the memtable of the table.
 //!
 //! Bytes: docs/format.md, Manifest; the parts that it shares with the log are in
 //! `manifest/parts.rs`. Not here: the table's name (`catalog`), files (`database`).
@@ -25,7 +25,7 @@ use tidegate_model::{
 
 use crate::envelope::{self, Kind};
 use crate::error::{Corruption, DecodeError};
-use crate::image::Image;
+use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
 use crate::symbols::{SymbolMark, SymbolTexts};
 use crate::wal::TableChange;
@@ -43,7 +43,7 @@ pub struct Manifest {
     /// The last commit that is included.
     pub seq_txn: SeqTxn,
     /// The commit up to which all appended rows are in segments (M5).
-    pub sealed: SeqTxn,
+    pub flushed_seq: SeqTxn,
     /// The columns.
     pub schema: Arc<Schema>,
     /// The least id that was never used for a segment.
@@ -101,12 +101,12 @@ pub struct SegmentEntry {
     /// The segment.
     pub meta: SegmentMeta,
     /// The deletion vector of the segment, if rows of it are deleted.
-    pub mask: Option<MaskMark>,
+    pub deletion_vector: Option<DeletionVectorMeta>,
 }
 
 /// The deletion vector of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MaskMark {
+pub struct DeletionVectorMeta {
     /// Part of the name of its file; from the same numbers as segment ids.
     pub id: SegmentId,
     /// The commit that wrote it.
@@ -121,7 +121,7 @@ pub struct MaskMark {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Obsolete {
     Segment(SegmentMeta),
-    Mask(SegmentMeta, MaskMark),
+    DeletionVector(SegmentMeta, DeletionVectorMeta),
     Symbols(ColumnId),
 }
 
@@ -132,7 +132,7 @@ impl Manifest {
         Manifest {
             table,
             seq_txn,
-            sealed: SeqTxn(0),
+            flushed_seq: SeqTxn(0),
             schema,
             next_segment: SegmentId(0),
             segments: Arc::default(),
@@ -172,7 +172,7 @@ impl Manifest {
             | TableChange::GivenUp => {}
             TableChange::Truncate => {
                 self.segments = Arc::default();
-                self.sealed = seq_txn;
+                self.flushed_seq = seq_txn;
             }
             TableChange::Alter { schema } => self.alter(schema)?,
             TableChange::AddSegments { segments, symbols } => {
@@ -183,9 +183,11 @@ impl Manifest {
                 self.add_segments(segments)?;
                 self.add_symbols(symbols)?;
             }
-            TableChange::Mask { segment, mask } => self.mask(seq_txn, *segment, *mask)?,
-            TableChange::Append { batch, images, symbols } => {
-                self.append(seq_txn, images)?;
+            TableChange::DeletionVector { segment, deletion_vector } => {
+                self.deletion_vector(seq_txn, *segment, *deletion_vector)?
+            }
+            TableChange::Append { batch, mem_segments, symbols } => {
+                self.append(seq_txn, mem_segments)?;
                 self.check_texts(symbols)?;
                 if let Some(id) = *batch {
                     let batches = Arc::make_mut(&mut self.batches);
@@ -194,13 +196,13 @@ impl Manifest {
                     batches.push(BatchMark { id, seq_txn });
                 }
             }
-            TableChange::Replace { out, sealed, segments, symbols } => {
+            TableChange::Replace { out, flushed_seq, segments, symbols } => {
                 self.replace(seq_txn, out, segments)?;
-                if *sealed >= seq_txn {
-                    let what = "the commit that a table is sealed up to";
-                    return Err(Corruption::Impossible { what, value: sealed.0 });
+                if *flushed_seq >= seq_txn {
+                    let what = "the commit that a table is flushed up to";
+                    return Err(Corruption::Impossible { what, value: flushed_seq.0 });
                 }
-                self.sealed = self.sealed.max(*sealed);
+                self.flushed_seq = self.flushed_seq.max(*flushed_seq);
                 self.add_symbols(symbols)?;
             }
         }
@@ -210,7 +212,11 @@ impl Manifest {
 
     /// The files that are unreferenced once a change is made.
     pub(crate) fn obsoleted_by(&self, change: &TableChange) -> Vec<Obsolete> {
-        let mask = |entry: &SegmentEntry| entry.mask.map(|mask| Obsolete::Mask(entry.meta, mask));
+        let deletion_vector = |entry: &SegmentEntry| {
+            entry
+                .deletion_vector
+                .map(|deletion_vector| Obsolete::DeletionVector(entry.meta, deletion_vector))
+        };
         match change {
             TableChange::Create { .. }
             | TableChange::Drop
@@ -220,12 +226,15 @@ impl Manifest {
             | TableChange::GivenUp => Vec::new(),
             TableChange::Replace { out, .. } => {
                 let entries = out.iter().filter_map(|&id| self.segment(id));
-                entries.flat_map(|e| [Some(Obsolete::Segment(e.meta)), mask(e)]).flatten().collect()
+                entries
+                    .flat_map(|e| [Some(Obsolete::Segment(e.meta)), deletion_vector(e)])
+                    .flatten()
+                    .collect()
             }
             TableChange::Truncate => {
                 let segments = self.segments.iter();
                 segments
-                    .flat_map(|e| [Some(Obsolete::Segment(e.meta)), mask(e)])
+                    .flat_map(|e| [Some(Obsolete::Segment(e.meta)), deletion_vector(e)])
                     .flatten()
                     .collect()
             }
@@ -233,8 +242,8 @@ impl Manifest {
                 let columns = self.symbols.keys().filter(|&&id| schema.column(id).is_none());
                 columns.map(|&column| Obsolete::Symbols(column)).collect()
             }
-            TableChange::Mask { segment, .. } => {
-                self.segment(*segment).and_then(mask).into_iter().collect()
+            TableChange::DeletionVector { segment, .. } => {
+                self.segment(*segment).and_then(deletion_vector).into_iter().collect()
             }
         }
     }
@@ -268,7 +277,7 @@ impl Manifest {
         let known = Arc::make_mut(&mut self.segments);
         for meta in segments {
             check_segment(&self.schema, meta)?;
-            known.push(SegmentEntry { meta: *meta, mask: None });
+            known.push(SegmentEntry { meta: *meta, deletion_vector: None });
             self.next_segment = self.next_segment.max(SegmentId(meta.id.0 + 1));
         }
         // Ids are assigned before the commit, so that two imports may commit theirs interleaved.
@@ -284,9 +293,10 @@ impl Manifest {
         self.check_symbols()
     }
 
-    /// The rows of an append belong to the memtable; their images have ids of the table.
-    fn append(&mut self, seq: SeqTxn, images: &[Image]) -> Result<(), Corruption> {
-        for Image { meta, .. } in images {
+    /// The rows of an append belong to the memtable; their in-memory segments have ids of the
+    /// table.
+    fn append(&mut self, seq: SeqTxn, mem_segments: &[MemSegment]) -> Result<(), Corruption> {
+        for MemSegment { meta, .. } in mem_segments {
             if seqs(meta) != (seq, seq) {
                 let value = meta.seq_last.0;
                 return Err(Corruption::Impossible { what: "the commit of new rows", value });
@@ -328,18 +338,23 @@ impl Manifest {
         self.add_segments(segments)
     }
 
-    fn mask(&mut self, seq: SeqTxn, id: SegmentId, mask: MaskMark) -> Result<(), Corruption> {
+    fn deletion_vector(
+        &mut self,
+        seq: SeqTxn,
+        id: SegmentId,
+        deletion_vector: DeletionVectorMeta,
+    ) -> Result<(), Corruption> {
         let found = self.segments.binary_search_by_key(&id, |entry| entry.meta.id);
         let Ok(at) = found else {
             return Err(Corruption::Impossible { what: "a masked segment", value: id.0 });
         };
         let entry = &mut Arc::make_mut(&mut self.segments)[at];
-        if mask.seq_txn != seq || mask.live > entry.meta.rows {
-            let value = mask.live.0;
+        if deletion_vector.seq_txn != seq || deletion_vector.live > entry.meta.rows {
+            let value = deletion_vector.live.0;
             return Err(Corruption::Impossible { what: "the live count of a mask", value });
         }
-        entry.mask = Some(mask);
-        self.next_segment = self.next_segment.max(SegmentId(mask.id.0 + 1));
+        entry.deletion_vector = Some(deletion_vector);
+        self.next_segment = self.next_segment.max(SegmentId(deletion_vector.id.0 + 1));
         Ok(())
     }
 
@@ -373,10 +388,11 @@ impl Manifest {
     fn check(&self) -> Result<(), Corruption> {
         self.check_ids()?;
         self.check_symbols()?;
-        for SegmentEntry { meta, mask } in self.segments.iter() {
+        for SegmentEntry { meta, deletion_vector } in self.segments.iter() {
             check_segment(&self.schema, meta)?;
-            let masked = mask.map_or(meta.seq_last, |mask| mask.seq_txn);
-            let live = mask.map_or(meta.rows, |mask| mask.live);
+            let masked =
+                deletion_vector.map_or(meta.seq_last, |deletion_vector| deletion_vector.seq_txn);
+            let live = deletion_vector.map_or(meta.rows, |deletion_vector| deletion_vector.live);
             if meta.seq_last > self.seq_txn || masked > self.seq_txn || live > meta.rows {
                 let value = meta.id.0;
                 return Err(Corruption::Impossible { what: "a segment from the future", value });
@@ -390,9 +406,9 @@ impl Manifest {
         let batches = self.batches.iter().map(|mark| mark.seq_txn);
         if self.batches.len() > limits::BATCH_MARKS
             || !batches.clone().is_sorted()
-            || batches.max().max(Some(self.sealed)) > Some(self.seq_txn)
+            || batches.max().max(Some(self.flushed_seq)) > Some(self.seq_txn)
         {
-            let value = self.sealed.0;
+            let value = self.flushed_seq.0;
             return Err(Corruption::Impossible { what: "a position from the future", value });
         }
         Ok(())
@@ -402,14 +418,14 @@ impl Manifest {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut w = ByteWriter::default();
-        w.u64(self.table.0).u64(self.seq_txn.0).u64(self.sealed.0).u64(self.next_segment.0);
+        w.u64(self.table.0).u64(self.seq_txn.0).u64(self.flushed_seq.0).u64(self.next_segment.0);
         parts::encode_schema(&mut w, &self.schema);
         w.u64(self.segments.len() as u64);
-        for SegmentEntry { meta, mask } in self.segments.iter() {
+        for SegmentEntry { meta, deletion_vector } in self.segments.iter() {
             parts::encode_segment(&mut w, meta);
-            w.u8(mask.is_some().into());
-            if let Some(mask) = mask {
-                parts::encode_mask(&mut w, mask);
+            w.u8(deletion_vector.is_some().into());
+            if let Some(deletion_vector) = deletion_vector {
+                parts::encode_deletion_vector(&mut w, deletion_vector);
             }
         }
         let symbols: Vec<_> = self.symbols.iter().map(|(&column, &mark)| (column, mark)).collect();
@@ -438,7 +454,7 @@ pub fn decode(bytes: &[u8], table: TableId) -> Result<Manifest, DecodeError> {
     }
     let seq_txn = SeqTxn(r.u64()?);
     // Before version 2 all rows were in segments.
-    let sealed = if version == 1 { seq_txn } else { SeqTxn(r.u64()?) };
+    let flushed_seq = if version == 1 { seq_txn } else { SeqTxn(r.u64()?) };
     let next_segment = SegmentId(r.u64()?);
     let schema = Arc::new(parts::decode_schema(&mut r)?);
     let count = parts::decode_count(&mut r, parts::SEGMENT_BYTES + 1)?;
@@ -446,15 +462,15 @@ pub fn decode(bytes: &[u8], table: TableId) -> Result<Manifest, DecodeError> {
     for _ in 0..count {
         let meta = parts::decode_segment(&mut r)?;
         let at = r.offset();
-        let mask = match r.u8()? {
+        let deletion_vector = match r.u8()? {
             0 => None,
-            1 => Some(parts::decode_mask(&mut r)?),
+            1 => Some(parts::decode_deletion_vector(&mut r)?),
             flag => {
                 let what = Corruption::Impossible { what: "the mask flag", value: flag.into() };
                 return Err(DecodeError::at(at, what));
             }
         };
-        segments.push(SegmentEntry { meta, mask });
+        segments.push(SegmentEntry { meta, deletion_vector });
     }
     let symbols = parts::decode_symbols(&mut r)?.into_iter().collect();
     let mut batches = Vec::new();
@@ -466,7 +482,7 @@ pub fn decode(bytes: &[u8], table: TableId) -> Result<Manifest, DecodeError> {
     envelope::finish(&r)?;
     let (segments, batches) = (Arc::new(segments), Arc::new(batches));
     let manifest =
-        Manifest { table, seq_txn, sealed, schema, next_segment, segments, symbols, batches };
+        Manifest { table, seq_txn, flushed_seq, schema, next_segment, segments, symbols, batches };
     manifest.check().map_err(|what| DecodeError::at(start, what))?;
     Ok(manifest)
 }

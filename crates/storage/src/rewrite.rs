@@ -1,5 +1,5 @@
-//! Rewrites runs as new segments, or images, with the same rows in order: used to coalesce and
-//! flush memtables, and to compact segments.
+//! Rewrites runs as new segments, or in-memory segments, with the same rows in order: used to
+//! coalesce and flush memtables, and to compact segments.
 //!
 //! - RW1. The rows are those of the runs except the deleted ones, ordered by timestamp, then by the
 //!   order of the runs, then by their position in the run. No output extends past the end of a
@@ -28,11 +28,11 @@ use tidegate_model::{
 use tidegate_platform::DiskFile;
 
 use crate::error::Result;
-use crate::image::Image;
+use crate::mem_segment::MemSegment;
 use crate::segment::encode::{ColumnEncoder, FRAME_ROWS};
 use crate::segment::strings::StringCompressor;
 use crate::segment::{
-    ImageWriter, Reader, RegionSink, SegmentMeta, Writer, WriterSpec, WrittenSegment,
+    MemSegmentWriter, Reader, RegionSink, SegmentMeta, Writer, WriterSpec, WrittenSegment,
 };
 use crate::snapshot::SegmentRun;
 use crate::symbols::SymbolTables;
@@ -97,27 +97,27 @@ pub fn to_segments(
     Ok(written)
 }
 
-/// Writes the rows into new images.
+/// Writes the rows into new in-memory segments.
 ///
 /// # Errors
 /// If a run cannot be read.
-pub fn to_images(
+pub fn to_mem_segments(
     rewrite: &Rewrite<'_>,
     new_id: &mut dyn FnMut() -> SegmentId,
-) -> Result<Vec<Image>> {
-    images_within(rewrite, TEXT_LIMITS, new_id)
+) -> Result<Vec<MemSegment>> {
+    mem_segments_within(rewrite, TEXT_LIMITS, new_id)
 }
 
-fn images_within(
+fn mem_segments_within(
     rewrite: &Rewrite<'_>,
     limits: TextLimits,
     new_id: &mut dyn FnMut() -> SegmentId,
-) -> Result<Vec<Image>> {
+) -> Result<Vec<MemSegment>> {
     let readers = readers_of(rewrite)?;
     let mut job = Job::new(rewrite, &readers, (limits, Compress::Nothing))?;
-    let (mut images, mut spare) = (Vec::new(), Vec::new());
+    let (mut mem_segments, mut spare) = (Vec::new(), Vec::new());
     while let Some(plan) = job.next_segment()? {
-        let mut writer = ImageWriter::new(job.spec(&plan, new_id()), spare);
+        let mut writer = MemSegmentWriter::new(job.spec(&plan, new_id()), spare);
         for at in 0..job.columns.len() {
             let &Column { id, ty, .. } = job.columns[at];
             let mut encoder = writer.begin(id, ty);
@@ -125,10 +125,11 @@ fn images_within(
             writer.add(encoder.finish());
         }
         let (meta, bytes) = writer.finish();
-        images.push(Image { meta: job.with_commits(meta), bytes: Arc::from(bytes.as_slice()) });
+        mem_segments
+            .push(MemSegment { meta: job.with_commits(meta), bytes: Arc::from(bytes.as_slice()) });
         spare = bytes;
     }
-    Ok(images)
+    Ok(mem_segments)
 }
 
 fn readers_of(rewrite: &Rewrite<'_>) -> Result<Vec<Arc<Reader>>> {

@@ -1,5 +1,5 @@
 //! Segments: rows of one partition in time order, with all columns, in an immutable file or in
-//! memory (as an image).
+//! memory.
 //!
 //! - G1. A segment is written once and never changed; a `SegmentMeta` in the log or a manifest
 //!   makes it part of its table.
@@ -30,10 +30,10 @@ use tidegate_model::{ByteCount, PartitionKey, RowCount, SegmentId, SeqTxn, Table
 use tidegate_platform::DiskFile;
 
 pub use decode::{PickedRows, arrow_field, arrow_type};
-pub use memory::ImageWriter;
+pub use memory::MemSegmentWriter;
 pub(crate) use open::{OpenReaders, ReaderSlot};
 pub use read::Reader;
-pub(crate) use read::{ImageBytes, check_length, image_path};
+pub(crate) use read::{MemSegmentBytes, check_length, mem_segment_path};
 pub use write::{Direct, RegionSink, Writer, WriterSpec};
 
 /// The description of a segment in WAL records and manifests.

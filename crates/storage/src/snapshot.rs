@@ -21,12 +21,12 @@ use std::sync::{Arc, OnceLock};
 use tidegate_model::{PartitionKey, RowCount, Schema, SegmentId, SeqTxn, TableId};
 
 use crate::database::TableFile;
+use crate::deletion_vector::{self, DeletionVector};
 use crate::envelope;
 use crate::error::{Corruption, Error, Result};
-use crate::image::Image;
-use crate::manifest::MaskMark;
-use crate::mask::{self, RowMask};
-use crate::segment::{self, ImageBytes, Reader, ReaderSlot, SegmentMeta};
+use crate::manifest::DeletionVectorMeta;
+use crate::mem_segment::MemSegment;
+use crate::segment::{self, MemSegmentBytes, Reader, ReaderSlot, SegmentMeta};
 use crate::symbols::SymbolTables;
 
 pub use private::{PrivateNumbers, PrivateRows, PrivateSnapshot, encode_private, is_private};
@@ -71,14 +71,14 @@ pub enum Run {
     Segment(Arc<SegmentRun>),
 }
 
-/// A segment in a snapshot: a file, or an image in memory.
+/// A segment in a snapshot: a file, or an in-memory segment.
 #[derive(Debug)]
 pub struct SegmentRun {
     /// The segment.
     pub meta: SegmentMeta,
     /// The deletion vector of the segment.
-    pub mask: Option<Arc<RowMask>>,
-    mask_mark: Option<MaskMark>,
+    pub deletion_vector: Option<Arc<DeletionVector>>,
+    deletion_vector_meta: Option<DeletionVectorMeta>,
     file: Arc<SegmentFile>,
 }
 
@@ -97,26 +97,26 @@ pub(crate) struct SegmentFile {
 #[derive(Debug)]
 enum Source {
     File(TableFile),
-    Image(ImageSource),
+    MemSegment(MemSegmentSource),
 }
 
-/// An image: the input of its reader, which is created on first use, so that a run that no query
-/// reads takes little more memory than its bytes.
+/// An in-memory segment: the input of its reader, which is created on first use, so that a run that
+/// no query reads takes little more memory than its bytes.
 #[derive(Debug)]
-struct ImageSource {
+struct MemSegmentSource {
     table: TableId,
-    /// The name of the image in messages.
+    /// The name of the in-memory segment in messages.
     path: PathBuf,
-    bytes: ImageBytes,
+    bytes: MemSegmentBytes,
 }
 
 /// The file of a deletion vector, shared by all snapshots that contain it.
 #[derive(Debug)]
-pub(crate) struct MaskFile {
+pub(crate) struct DeletionVectorFile {
     file: TableFile,
     segment: SegmentId,
-    mark: MaskMark,
-    mask: OnceLock<Arc<RowMask>>,
+    mark: DeletionVectorMeta,
+    deletion_vector: OnceLock<Arc<DeletionVector>>,
 }
 
 impl Snapshot {
@@ -138,8 +138,8 @@ impl Snapshot {
 
     /// The same without the rows of the memtable: the commits up to the last flush.
     #[must_use]
-    pub fn sealed(&self) -> Snapshot {
-        let sealed = |group: &ScanGroup| {
+    pub fn without_memtable(&self) -> Snapshot {
+        let in_files = |group: &ScanGroup| {
             let runs = group.runs.iter().filter(|Run::Segment(run)| !run.is_in_memory());
             let runs: Vec<Run> = runs.cloned().collect();
             (!runs.is_empty()).then_some(ScanGroup { partition: group.partition, runs })
@@ -149,7 +149,7 @@ impl Snapshot {
             name: self.name.clone(),
             schema: Arc::clone(&self.schema),
             seq_txn: self.seq_txn,
-            groups: self.groups.iter().filter_map(sealed).collect(),
+            groups: self.groups.iter().filter_map(in_files).collect(),
             symbols: self.symbols.clone(),
             derived: Derived::default(),
         }
@@ -185,51 +185,59 @@ impl SegmentRun {
     /// A segment without the rows that its deletion vector deletes.
     pub(crate) fn open(
         file: &Arc<SegmentFile>,
-        mask: Option<&Arc<MaskFile>>,
+        deletion_vector: Option<&Arc<DeletionVectorFile>>,
     ) -> Result<SegmentRun> {
-        let mask_mark = mask.map(|mask| *mask.mark());
-        let mask = mask.map(|mask| mask.mask()).transpose()?;
-        Ok(SegmentRun { meta: file.meta, mask, mask_mark, file: Arc::clone(file) })
+        let deletion_vector_meta = deletion_vector.map(|deletion_vector| *deletion_vector.mark());
+        let deletion_vector =
+            deletion_vector.map(|deletion_vector| deletion_vector.deletion_vector()).transpose()?;
+        Ok(SegmentRun {
+            meta: file.meta,
+            deletion_vector,
+            deletion_vector_meta,
+            file: Arc::clone(file),
+        })
     }
 
-    /// An image of the memtable, whose commits are set already.
-    pub(crate) fn of_tail(
+    /// An in-memory segment of the memtable, whose commits are set already.
+    pub(crate) fn of_memtable(
         meta: SegmentMeta,
         file: &Arc<SegmentFile>,
-        mask: Option<Arc<RowMask>>,
+        deletion_vector: Option<Arc<DeletionVector>>,
     ) -> SegmentRun {
-        SegmentRun { meta, mask, mask_mark: None, file: Arc::clone(file) }
+        SegmentRun { meta, deletion_vector, deletion_vector_meta: None, file: Arc::clone(file) }
     }
 
-    /// An image of `table` as a run, for callers without a database.
+    /// An in-memory segment of `table` as a run, for callers without a database.
     ///
     /// # Errors
     /// If its bytes do not match its description.
-    pub fn of_image(table: TableId, image: &Image) -> Result<SegmentRun> {
-        let file = Arc::new(SegmentFile::replayed(table, image)?);
-        Ok(SegmentRun::of_tail(image.meta, &file, None))
+    pub fn of_mem_segment(table: TableId, mem_segment: &MemSegment) -> Result<SegmentRun> {
+        let file = Arc::new(SegmentFile::replayed(table, mem_segment)?);
+        Ok(SegmentRun::of_memtable(mem_segment.meta, &file, None))
     }
 
-    /// The path of the file; for an image, its name in messages.
+    /// The path of the file; for an in-memory segment, its name in messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Returns true for an image: rows that are in the log and not yet in a file.
+    /// Returns true for an in-memory segment: rows that are in the log and not yet in a file.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
-        matches!(self.file.source, Source::Image(_))
+        matches!(self.file.source, Source::MemSegment(_))
     }
 
-    pub(crate) fn mask_mark(&self) -> Option<MaskMark> {
-        self.mask_mark
+    pub(crate) fn deletion_vector_meta(&self) -> Option<DeletionVectorMeta> {
+        self.deletion_vector_meta
     }
 
     /// Number of rows that are not deleted.
     #[must_use]
     pub fn rows(&self) -> RowCount {
-        self.mask.as_ref().map_or(self.meta.rows, |mask| mask.live())
+        self.deletion_vector
+            .as_ref()
+            .map_or(self.meta.rows, |deletion_vector| deletion_vector.live())
     }
 
     /// Returns the reader of the segment; opens and maps the file if it is not open.
@@ -247,33 +255,41 @@ impl SegmentFile {
         SegmentFile { meta, source, reader, is_there: OnceLock::new() }
     }
 
-    /// An image of `table` that this process has encoded.
-    pub(crate) fn in_memory(table: TableId, image: &Image) -> SegmentFile {
-        SegmentFile::of_image(table, image.meta, ImageBytes::Heap(Arc::clone(&image.bytes)))
+    /// An in-memory segment of `table` that this process has encoded.
+    pub(crate) fn in_memory(table: TableId, mem_segment: &MemSegment) -> SegmentFile {
+        SegmentFile::of_mem_segment(
+            table,
+            mem_segment.meta,
+            MemSegmentBytes::Heap(Arc::clone(&mem_segment.bytes)),
+        )
     }
 
-    /// An image of `table` whose bytes are `bytes`.
-    pub(crate) fn of_image(table: TableId, meta: SegmentMeta, bytes: ImageBytes) -> SegmentFile {
-        let path = segment::image_path(table, &meta);
-        let source = Source::Image(ImageSource { table, path, bytes });
+    /// An in-memory segment of `table` whose bytes are `bytes`.
+    pub(crate) fn of_mem_segment(
+        table: TableId,
+        meta: SegmentMeta,
+        bytes: MemSegmentBytes,
+    ) -> SegmentFile {
+        let path = segment::mem_segment_path(table, &meta);
+        let source = Source::MemSegment(MemSegmentSource { table, path, bytes });
         SegmentFile { meta, source, reader: Arc::default(), is_there: OnceLock::new() }
     }
 
-    /// An image of `table` that was read from a log.
+    /// An in-memory segment of `table` that was read from a log.
     ///
     /// # Errors
     /// If its bytes do not match its description.
-    pub(crate) fn replayed(table: TableId, image: &Image) -> Result<SegmentFile> {
-        let file = SegmentFile::in_memory(table, image);
+    pub(crate) fn replayed(table: TableId, mem_segment: &MemSegment) -> Result<SegmentFile> {
+        let file = SegmentFile::in_memory(table, mem_segment);
         file.open()?;
         Ok(file)
     }
 
-    /// The bytes of an image.
-    pub(crate) fn image(&self) -> Option<&ImageBytes> {
+    /// The bytes of an in-memory segment.
+    pub(crate) fn mem_segment(&self) -> Option<&MemSegmentBytes> {
         match &self.source {
             Source::File(_) => None,
-            Source::Image(image) => Some(&image.bytes),
+            Source::MemSegment(mem_segment) => Some(&mem_segment.bytes),
         }
     }
 
@@ -291,7 +307,7 @@ impl SegmentFile {
     fn path(&self) -> &Path {
         match &self.source {
             Source::File(file) => file.path(),
-            Source::Image(image) => &image.path,
+            Source::MemSegment(mem_segment) => &mem_segment.path,
         }
     }
 
@@ -313,7 +329,7 @@ impl SegmentFile {
     fn reader(&self) -> Result<Arc<Reader>> {
         match &self.source {
             Source::File(file) => file.folder().readers().reader(&self.reader, || self.open()),
-            Source::Image(_) => match self.reader.get() {
+            Source::MemSegment(_) => match self.reader.get() {
                 Some(reader) => Ok(reader),
                 None => Ok(self.reader.keep(self.open()?).0),
             },
@@ -323,8 +339,8 @@ impl SegmentFile {
     fn open(&self) -> Result<Reader> {
         let file = match &self.source {
             Source::File(file) => file,
-            Source::Image(ImageSource { table, bytes, .. }) => {
-                return Reader::of_image(bytes.clone(), *table, &self.meta);
+            Source::MemSegment(MemSegmentSource { table, bytes, .. }) => {
+                return Reader::of_mem_segment(bytes.clone(), *table, &self.meta);
             }
         };
         let (folder, path) = (file.folder(), file.path());
@@ -336,12 +352,16 @@ impl SegmentFile {
     }
 }
 
-impl MaskFile {
-    pub(crate) fn new(file: TableFile, segment: SegmentId, mark: MaskMark) -> MaskFile {
-        MaskFile { file, segment, mark, mask: OnceLock::new() }
+impl DeletionVectorFile {
+    pub(crate) fn new(
+        file: TableFile,
+        segment: SegmentId,
+        mark: DeletionVectorMeta,
+    ) -> DeletionVectorFile {
+        DeletionVectorFile { file, segment, mark, deletion_vector: OnceLock::new() }
     }
 
-    pub(crate) fn mark(&self) -> &MaskMark {
+    pub(crate) fn mark(&self) -> &DeletionVectorMeta {
         &self.mark
     }
 
@@ -350,27 +370,27 @@ impl MaskFile {
     }
 
     /// The live rows, read on first use.
-    pub(crate) fn mask(&self) -> Result<Arc<RowMask>> {
-        if let Some(mask) = self.mask.get() {
-            return Ok(Arc::clone(mask));
+    pub(crate) fn deletion_vector(&self) -> Result<Arc<DeletionVector>> {
+        if let Some(deletion_vector) = self.deletion_vector.get() {
+            return Ok(Arc::clone(deletion_vector));
         }
-        let mask = Arc::new(self.read()?);
-        Ok(Arc::clone(self.mask.get_or_init(|| mask)))
+        let deletion_vector = Arc::new(self.read()?);
+        Ok(Arc::clone(self.deletion_vector.get_or_init(|| deletion_vector)))
     }
 
     /// The live rows, read from the file now.
-    pub(crate) fn read(&self) -> Result<RowMask> {
+    pub(crate) fn read(&self) -> Result<DeletionVector> {
         let (folder, path) = (self.file.folder(), self.file.path());
         let bytes = envelope::read(folder.disk().as_ref(), path, "read row mask")?;
         let bytes = bytes.ok_or_else(|| Error::missing(path))?;
-        let mask = mask::decode(&bytes, folder.table(), self.segment);
-        let mask = mask.map_err(Error::decode(path))?;
+        let deletion_vector = deletion_vector::decode(&bytes, folder.table(), self.segment);
+        let deletion_vector = deletion_vector.map_err(Error::decode(path))?;
         let actual = crc32c::crc32c(&bytes);
-        if actual != self.mark.crc || mask.live() != self.mark.live {
+        if actual != self.mark.crc || deletion_vector.live() != self.mark.live {
             let what = Corruption::Checksum { expected: self.mark.crc, actual };
             return Err(Error::Corrupt { path: path.to_path_buf(), offset: 0, what });
         }
-        Ok(mask)
+        Ok(deletion_vector)
     }
 }
 
@@ -428,16 +448,16 @@ impl GroupedSegments {
     }
 
     /// All groups, with a memtable. Only groups that overlap the memtable are sorted anew.
-    pub(crate) fn with_tail(&self, tail: Vec<SegmentRun>) -> Vec<ScanGroup> {
-        let low = tail.iter().map(|run| run.meta.min_ts).min();
-        let high = tail.iter().map(|run| run.meta.max_ts).max();
+    pub(crate) fn with_memtable(&self, memtable: Vec<SegmentRun>) -> Vec<ScanGroup> {
+        let low = memtable.iter().map(|run| run.meta.min_ts).min();
+        let high = memtable.iter().map(|run| run.meta.max_ts).max();
         let (Some(low), Some(high)) = (low, high) else { return self.groups.clone() };
         // Without order, all runs have the instant 0.
         let start = self.bounds.partition_point(|&(_, max)| max < low);
         let end = self.bounds.partition_point(|&(min, _)| min <= high).max(start);
         let met = self.groups[start..end].iter().flat_map(|group| &group.runs);
         let met = met.map(|Run::Segment(run)| Arc::clone(run));
-        let runs = met.chain(tail.into_iter().map(Arc::new)).collect();
+        let runs = met.chain(memtable.into_iter().map(Arc::new)).collect();
         let mut groups = self.groups[..start].to_vec();
         groups.extend(grouped(runs, self.is_ordered));
         groups.extend_from_slice(&self.groups[end..]);

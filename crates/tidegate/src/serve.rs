@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &ServeArguments, session: &Session) -> Result<Exit>
     let mut options = session.open_options(config.memory_limit);
     options.log.durability = config.durability;
     let purge_after = u64::try_from(config.purge_after.as_nanos());
-    options.tail.purge_after_nanos = purge_after.unwrap_or(u64::MAX);
+    options.maintenance.delete_compaction_after_nanos = purge_after.unwrap_or(u64::MAX);
     match config.read_only {
         true => options.access = Access::ReadOnly,
         false => options.ballast_bytes = ballast_bytes(&session.db),

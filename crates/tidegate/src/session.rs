@@ -41,7 +41,7 @@ impl Session {
     /// Returns the options to open a database within a memory limit.
     pub(crate) fn open_options(&self, memory: ByteCount) -> OpenOptions {
         let mut options = OpenOptions::new(Arc::clone(&self.clock));
-        options.tail = options.tail.within(memory);
+        options.maintenance = options.maintenance.within(memory);
         options
     }
 

@@ -1,7 +1,7 @@
 //! Any bytes are a deletion vector or an error, and a deletion vector has an answer for every row.
 
 use tidegate_model::{SegmentId, TableId};
-use tidegate_storage::mask::decode;
+use tidegate_storage::deletion_vector::decode;
 
 use super::checksum::envelope;
 

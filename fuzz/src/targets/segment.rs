@@ -18,7 +18,7 @@ use tidegate_model::{
 use tidegate_platform::{Disk, OpenMode, SimDisk};
 use tidegate_storage::segment::{PickedRows, Reader};
 use tidegate_storage::{
-    Image, Rewrite, SegmentMeta, SegmentRun, SymbolTable, SymbolTables, rewrite,
+    MemSegment, Rewrite, SegmentMeta, SegmentRun, SymbolTable, SymbolTables, rewrite,
 };
 
 use super::checksum::crc32c;
@@ -65,14 +65,15 @@ pub(crate) fn check(bytes: &[u8]) {
     let reader = Reader::open(&disk, path, footer.table, &meta);
     let (Ok(reader), Some(schema)) = (reader, schema(&footer)) else { return };
     read(&reader, &schema);
-    rewrite_image(Image { meta, bytes: file.into() }, &schema, &reader);
+    rewrite_mem_segment(MemSegment { meta, bytes: file.into() }, &schema, &reader);
 }
 
 /// Checks that the same bytes in memory are read in the same way; and that a compaction of them
 /// with themselves has each row twice.
-fn rewrite_image(image: Image, schema: &Schema, reader: &Reader) {
-    let (meta, table) = (image.meta, reader.footer().table);
-    let run = SegmentRun::of_image(table, &image).expect("a file of these bytes was opened");
+fn rewrite_mem_segment(mem_segment: MemSegment, schema: &Schema, reader: &Reader) {
+    let (meta, table) = (mem_segment.meta, reader.footer().table);
+    let run =
+        SegmentRun::of_mem_segment(table, &mem_segment).expect("a file of these bytes was opened");
     let symbols = symbols(schema);
     let verified = run.reader().expect("it is open").verify(schema, &symbols);
     assert_eq!(verified.is_ok(), reader.verify(schema, &symbols).is_ok());
@@ -80,17 +81,18 @@ fn rewrite_image(image: Image, schema: &Schema, reader: &Reader) {
     let in_range = TIMESTAMP_MIN <= meta.min_ts && meta.max_ts <= TIMESTAMP_MAX;
     let run = Arc::new(run);
     let runs = [Arc::clone(&run), run];
-    let rewritten =
-        rewrite::to_images(&Rewrite { table, schema, symbols: &symbols, runs: &runs }, &mut || {
-            SegmentId(1)
-        });
+    let rewritten = rewrite::to_mem_segments(
+        &Rewrite { table, schema, symbols: &symbols, runs: &runs },
+        &mut || SegmentId(1),
+    );
     let is_sound = verified.is_ok() && (in_range || !designated);
     assert!(rewritten.is_ok() || !is_sound, "{rewritten:?}");
-    if let Ok(images) = rewritten {
-        let rows: u64 = images.iter().map(|image| image.meta.rows.0).sum();
+    if let Ok(mem_segments) = rewritten {
+        let rows: u64 = mem_segments.iter().map(|mem_segment| mem_segment.meta.rows.0).sum();
         assert_eq!(rows, meta.rows.0 * 2);
-        for image in images.iter().filter(|_| is_sound) {
-            let reader = Reader::in_memory(Arc::clone(&image.bytes), table, &image.meta);
+        for mem_segment in mem_segments.iter().filter(|_| is_sound) {
+            let reader =
+                Reader::in_memory(Arc::clone(&mem_segment.bytes), table, &mem_segment.meta);
             let reader = reader.expect("it was just made");
             reader.verify(schema, &symbols).expect("what is made of sound rows is sound");
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidegate_model::layout::SEGMENT_HEADER_BYTES;
 use tidegate_model::{ColumnType, PartitionUnit, RowCount, SegmentId, TableId, TimeUnit};
 use tidegate_platform::{Disk, RealDisk, SimDisk};
-use tidegate_storage::RowMask;
+use tidegate_storage::DeletionVector;
 
 use crate::import::random::Random;
 use crate::world::{TABLE, World, put, schema_of};
@@ -117,7 +117,7 @@ fn corpora_of_stored_values_are_written() {
     let end = file.len() - 24 - footer.len();
     let length = u16::try_from(footer.len()).unwrap().to_le_bytes();
     write("segment", &[&length, footer.as_slice(), &file[SEGMENT_HEADER_BYTES..end]].concat());
-    let mask = RowMask::new(RowCount(9_000), &[0, 1, 5_000, 8_999]);
+    let mask = DeletionVector::new(RowCount(9_000), &[0, 1, 5_000, 8_999]);
     write("mask", body(&mask.encode(TableId(1), SegmentId(2))));
     let log = disk.files().into_iter().find(|(path, _)| path.starts_with("/db/wal")).unwrap().0;
     write("wal_group", &group_seed(&disk.read(&log).unwrap()[4_096..]));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tidegate_model::TableId;
 use tidegate_storage::{
-    Database, Error as StorageError, MaskedRows, PendingDdl, RemovedRows, RowBatch, TableAppend,
-    TransactionCommit, VisibleTables,
+    Database, Error as StorageError, PendingDdl, RowBatch, SegmentDeletes, TableAppend,
+    TableDeletes, TransactionCommit, VisibleTables,
 };
 
 use super::batch::builder;
@@ -70,12 +70,11 @@ impl TableChanges {
         let id = Some(self.id);
         commit.appends.push(TableAppend { table, id, create: None, add_columns: false, rows });
         if let Some(version) = self.found_in.filter(|_| !self.gone.is_empty()) {
-            let of_segment = |(&segment, left): (_, &Arc<tidegate_storage::RowMask>)| MaskedRows {
-                segment,
-                rows: left.gone().collect(),
+            let of_segment = |(&segment, left): (_, &Arc<tidegate_storage::DeletionVector>)| {
+                SegmentDeletes { segment, rows: left.deleted().collect() }
             };
             let rows = self.gone.iter().map(of_segment).collect();
-            commit.removed.push(RemovedRows { table: self.id, version, rows });
+            commit.removed.push(TableDeletes { table: self.id, version, rows });
         }
         Ok(())
     }

@@ -11,15 +11,15 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use tidegate_model::{RowCount, SegmentId};
 use tidegate_storage::{
-    Error as StorageError, MaskedRows, PrivateRows, PrivateSnapshot, SegmentRun, Snapshot,
+    Error as StorageError, PrivateRows, PrivateSnapshot, SegmentDeletes, SegmentRun, Snapshot,
     SymbolTables, is_private,
 };
 
 use super::{Changes, TableChanges, TemporaryTable, next_number};
 use crate::error::Result;
 
-/// The number of cached snapshots: a statement may read a table with and without its tail, and be
-/// planned twice.
+/// The number of cached snapshots: a statement may read a table with and without its memtable, and
+/// be planned twice.
 const OVERLAYS: usize = 4;
 
 /// The cached state for reading the changes of a table.
@@ -43,7 +43,7 @@ struct Overlay {
     runs: Vec<Arc<SegmentRun>>,
     snapshot: Arc<Snapshot>,
     doubled: BTreeMap<usize, Vec<u64>>,
-    replaced: Vec<MaskedRows>,
+    replaced: Vec<SegmentDeletes>,
 }
 
 /// Row positions by segment.
@@ -88,7 +88,7 @@ impl TableChanges {
             return Err(StorageError::RowsChanged { table: self.name.clone() }.into());
         }
         let runs = self.encode(&mut view, committed)?;
-        let rows = PrivateRows { runs: &runs, symbols: &view.symbols, gone: &self.gone };
+        let rows = PrivateRows { runs: &runs, symbols: &view.symbols, deleted: &self.gone };
         let PrivateSnapshot { snapshot, doubled, replaced } = committed.with_private(rows)?;
         let (stamp, committed, snapshot) = (self.stamp, Arc::clone(committed), Arc::new(snapshot));
         let overlay = Overlay { stamp, committed, runs, snapshot, doubled, replaced };
@@ -123,12 +123,12 @@ impl TableChanges {
     pub(super) fn split(
         &self,
         seen: &Arc<Snapshot>,
-        rows: impl Iterator<Item = MaskedRows>,
+        rows: impl Iterator<Item = SegmentDeletes>,
     ) -> (Rows, Rows) {
         let (mut own, mut of_table) = (Rows::new(), Rows::new());
         let overlay = self.overlay_of(seen);
         let replaced = overlay.iter().flat_map(|overlay| overlay.replaced.clone());
-        for MaskedRows { segment, rows } in rows.chain(replaced) {
+        for SegmentDeletes { segment, rows } in rows.chain(replaced) {
             let gone = if is_private(segment) { &mut own } else { &mut of_table };
             gone.entry(segment).or_default().extend(rows);
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use datafusion::arrow::array::{BooleanArray, UInt64Array};
 use tidegate_model::SegmentId;
-use tidegate_storage::{MaskedRows, Snapshot};
+use tidegate_storage::{SegmentDeletes, Snapshot};
 
 use crate::scan::place_of;
 
@@ -45,7 +45,7 @@ impl Gone {
     }
 
     /// The rows, segment by segment.
-    pub(super) fn into_rows(self) -> impl Iterator<Item = MaskedRows> {
+    pub(super) fn into_rows(self) -> impl Iterator<Item = SegmentDeletes> {
         self.segments.into_iter().map(|(segment, words)| {
             let bits = |(at, mut word): (usize, u64)| {
                 std::iter::from_fn(move || {
@@ -55,7 +55,7 @@ impl Gone {
                 })
             };
             let rows = words.into_iter().enumerate().flat_map(bits).collect();
-            MaskedRows { segment, rows }
+            SegmentDeletes { segment, rows }
         })
     }
 }

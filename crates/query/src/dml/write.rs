@@ -16,8 +16,8 @@ use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use tidegate_model::{Column, Schema, SchemaError};
 use tidegate_storage::{
-    AppendOptions, ChangeTxn, Database, Error as StorageError, ImportTarget, Removal, Snapshot,
-    TableAppend,
+    AppendOptions, ChangeTxn, Database, Error as StorageError, ImportTarget, Snapshot,
+    SnapshotDeletes, TableAppend,
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
@@ -191,7 +191,7 @@ impl Work {
                 if rows > 0 {
                     let txn = database.begin_change_of(&snapshot, &[])?;
                     let mut gone = gone.into_rows();
-                    txn.commit(Some(Removal { snapshot: &snapshot, rows: &mut gone }))?;
+                    txn.commit(Some(SnapshotDeletes { snapshot: &snapshot, rows: &mut gone }))?;
                 }
                 Ok(rows)
             }
@@ -307,7 +307,7 @@ impl Writer {
         }
         if let Some(txn) = self.txn {
             let mut gone = gone.into_rows();
-            txn.commit(Some(Removal { snapshot, rows: &mut gone }))?;
+            txn.commit(Some(SnapshotDeletes { snapshot, rows: &mut gone }))?;
         }
         Ok(self.rows)
     }

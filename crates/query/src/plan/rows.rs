@@ -61,7 +61,7 @@ pub(crate) struct Purpose<'a> {
 pub(crate) enum TargetRows {
     /// Those in segments: only they can be removed, and the memtable was flushed before.
     #[default]
-    Sealed,
+    Flushed,
     /// All: the plan is only shown, and the memtable is not flushed for that.
     All,
     /// None: only its columns matter.

@@ -96,7 +96,7 @@ fn selected(snapshot: &Snapshot, ranges: Option<&[TimeRange]>) -> Result<Selecte
             let count = rows.iter().map(|range| range.count().0).sum::<u64>();
             if count > 0 {
                 counts.rows += count;
-                counts.has_masked |= segment.mask.is_some();
+                counts.has_masked |= segment.deletion_vector.is_some();
                 runs.push(SelectedRun { segment: Arc::clone(segment), rows });
             }
         }

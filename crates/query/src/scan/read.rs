@@ -25,7 +25,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use tidegate_filter::Selection;
 use tidegate_model::{Column, SegmentId, limits};
 use tidegate_storage::segment::PickedRows;
-use tidegate_storage::{RowMask, SegmentRun, Snapshot};
+use tidegate_storage::{DeletionVector, SegmentRun, Snapshot};
 
 use super::dynamic::DynamicFilters;
 use super::merge::Merge;
@@ -262,7 +262,7 @@ impl ReadPlan {
             }
             live = filters.peek().map(|_| selection.words().to_vec());
         }
-        let count = match (count, asked.segment.mask.as_deref()) {
+        let count = match (count, asked.segment.deletion_vector.as_deref()) {
             (Some(count), _) => count,
             (None, Some(mask)) => selection.replace(live_rows(mask, asked)),
             (None, None) => return Ok(None),
@@ -272,8 +272,9 @@ impl ReadPlan {
 
     /// Returns the rows that pass the filter.
     fn pick(&self, asked: &Asked<'_>) -> Result<Picked> {
-        let may_drop =
-            self.filter.is_some() || self.dynamic.is_some() || asked.segment.mask.is_some();
+        let may_drop = self.filter.is_some()
+            || self.dynamic.is_some()
+            || asked.segment.deletion_vector.is_some();
         if !may_drop {
             return Ok(Picked::Range(asked.rows.clone()));
         }
@@ -313,14 +314,14 @@ fn narrow(row: usize) -> u32 {
 }
 
 /// Returns the rows that are not deleted.
-fn live_rows<'a>(mask: &'a RowMask, asked: &Asked<'_>) -> impl Iterator<Item = usize> + 'a {
+fn live_rows<'a>(mask: &'a DeletionVector, asked: &Asked<'_>) -> impl Iterator<Item = usize> + 'a {
     let first = asked.frame * limits::FRAME_ROWS.0;
     asked.rows.clone().filter(move |&row| mask.is_live(first + row as u64))
 }
 
 /// Returns the rows of a page frame that are not deleted, a bit each; `None` if all are there.
 fn live_words(asked: &Asked<'_>) -> Result<Option<Vec<u64>>> {
-    let Some(mask) = asked.segment.mask.as_deref() else { return Ok(None) };
+    let Some(mask) = asked.segment.deletion_vector.as_deref() else { return Ok(None) };
     let reader = asked.segment.reader().map_err(Error::Storage)?;
     let zones_in_frame = limits::FRAME_ROWS.0 / limits::ZONE_ROWS.0;
     let words_in_zone = usize::try_from(limits::ZONE_ROWS.0 / 64).expect("64");

@@ -132,9 +132,9 @@ fn row_counts(
 /// Returns the bytes written for each byte of log, since the database was opened.
 fn write_amplification(visible: &VisibleTables<'_>, snapshots: &[Arc<Snapshot>]) -> ArrayRef {
     let of_table = |it: &Arc<Snapshot>| {
-        let TableWrites { log_bytes, sealed_bytes, merged_bytes } =
+        let TableWrites { log_bytes, flushed_bytes, compacted_bytes } =
             visible.database().table_writes(it.table)?;
-        let written = log_bytes + sealed_bytes + merged_bytes;
+        let written = log_bytes + flushed_bytes + compacted_bytes;
         (0 < log_bytes).then(|| written as f64 / log_bytes as f64)
     };
     Arc::new(snapshots.iter().map(of_table).collect::<Float64Array>())

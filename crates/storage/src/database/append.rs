@@ -20,22 +20,22 @@ use tidegate_model::{
 use super::Database;
 use super::commit::{Committed, Refusal};
 use super::dedup;
+use super::deletes::{DeleteFiles, HeldTable};
 use super::folder::TableFolder;
-use super::gone::{GoneFiles, HeldTable};
 use super::pending::{PendingDdl, VisibleTables};
-use super::plan::{Append, AppendTarget, AppendTo, Gone, Wish};
+use super::plan::{Append, AppendTarget, AppendTo, Deletes, Wish};
 use super::table::TableState;
 use super::transaction::{self, Removals};
 use crate::batch::{BatchColumn, RowBatch};
 use crate::catalog::fold_name;
 use crate::error::{Error, Result};
-use crate::image;
 use crate::manifest::BatchId;
+use crate::mem_segment;
 use crate::snapshot::SegmentFile;
 use crate::symbols::SymbolMark;
 use crate::wal::Fate;
 
-/// Approximate maximal bytes of a value in an image, except strings.
+/// Approximate maximal bytes of a value in an in-memory segment, except strings.
 pub(super) const VALUE_BYTES: u64 = 8;
 /// Maximal number of times that rows are encoded while other commits keep changing columns.
 pub(super) const ATTEMPTS: usize = 32;
@@ -93,7 +93,7 @@ pub(super) struct Prepared<'a> {
     pub(super) targets: Vec<Option<TableId>>,
     pub(super) tables: Vec<AppendTo>,
     /// The files for the rows that these replace (A4).
-    pub(super) gone_files: Vec<GoneFiles<'a>>,
+    pub(super) delete_files: Vec<DeleteFiles<'a>>,
 }
 
 /// The columns of a batch, mapped to those of a table.
@@ -194,13 +194,13 @@ impl Database {
         self.check_not_failed(appends)?;
         let (visible, none) = (self.committed(), Removals::new());
         let held = self.hold_tables(&visible, appends, &none)?;
-        let Prepared { targets, tables, gone_files } =
+        let Prepared { targets, tables, delete_files } =
             self.prepare(&visible, appends, (&none, &held))?;
         let tables = (PendingDdl::default(), tables);
-        let committed = self.commit_prepared(options, tables, gone_files)?;
+        let committed = self.commit_prepared(options, tables, delete_files)?;
         drop(held);
         let touched: Vec<TableId> = targets.iter().flatten().copied().collect();
-        self.shorten_tails(&touched);
+        self.coalesce_memtables(&touched);
         let seq_txn = |(append, target): (&TableAppend, &Option<TableId>)| {
             let found = committed.seq_txns.iter().find(|(id, _)| Some(*id) == *target);
             found.map_or_else(|| self.last_commit(&append.table), |&(_, seq_txn)| seq_txn)
@@ -249,10 +249,10 @@ impl Database {
                     true => dedup::supersede(&mut to, (state, &schema), &snapshot)?,
                     false => Vec::new(),
                 };
-                let gone = transaction::gone_with(superseded, removed, &snapshot)?;
-                let (gone, files) = self.write_gone(state, &snapshot, gone)?;
-                to.gone = gone;
-                prepared.gone_files.push(files);
+                let deletes = transaction::deletes_with(superseded, removed, &snapshot)?;
+                let (deletes, files) = self.write_deletes(state, &snapshot, deletes)?;
+                to.deletes = deletes;
+                prepared.delete_files.push(files);
             }
             prepared.targets.push(Some(id));
             prepared.tables.push(to);
@@ -264,7 +264,7 @@ impl Database {
         &self,
         options: &AppendOptions,
         (ddl, tables): (PendingDdl, Vec<AppendTo>),
-        mut gone_files: Vec<GoneFiles<'_>>,
+        mut delete_files: Vec<DeleteFiles<'_>>,
     ) -> Result<Committed> {
         if tables.is_empty() && ddl.is_empty() {
             return Ok(Committed { is_new: true, ..Committed::default() });
@@ -276,13 +276,13 @@ impl Database {
                 // If the batch was there already, its commit has replaced the rows, and these files
                 // are unreferenced.
                 if committed.is_new {
-                    gone_files.iter_mut().for_each(GoneFiles::keep);
+                    delete_files.iter_mut().for_each(DeleteFiles::keep);
                 }
                 Ok(committed)
             }
             Err(Refusal { error, fate }) => {
                 if fate == Fate::InDoubt {
-                    gone_files.iter_mut().for_each(GoneFiles::keep);
+                    delete_files.iter_mut().for_each(DeleteFiles::keep);
                 }
                 Err(error)
             }
@@ -437,8 +437,9 @@ pub(super) fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
         Ok(ids)
     };
     let mut new_id = || folder.new_segment_id();
-    let images = image::encode_rows((folder.table(), &schema), rows, &mut intern, &mut new_id)?;
-    let file = |image| Arc::new(SegmentFile::in_memory(folder.table(), image));
-    let files = images.iter().map(file).collect();
-    Ok(AppendTo { target, images, files, symbols, gone: Gone::default() })
+    let mem_segments =
+        mem_segment::encode_rows((folder.table(), &schema), rows, &mut intern, &mut new_id)?;
+    let file = |mem_segment| Arc::new(SegmentFile::in_memory(folder.table(), mem_segment));
+    let files = mem_segments.iter().map(file).collect();
+    Ok(AppendTo { target, mem_segments, files, symbols, deletes: Deletes::default() })
 }

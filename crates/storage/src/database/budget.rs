@@ -15,7 +15,7 @@ use super::table::TableState;
 
 /// The memory of all memtables.
 #[derive(Debug)]
-pub(super) struct TailBudget {
+pub(super) struct MemtableBudget {
     max_bytes: u64,
     /// Written by the thread that publishes, one at a time.
     used_bytes: AtomicU64,
@@ -27,10 +27,10 @@ pub(super) struct TailBudget {
 /// Wakes the writers that wait for memory when it is dropped, after success and failure: a holder
 /// of the locks of a table's runs drops it after those.
 #[derive(Debug)]
-pub(super) struct Wake(Arc<TailBudget>);
+pub(super) struct Wake(Arc<MemtableBudget>);
 
 impl Wake {
-    pub(super) fn new(budget: &Arc<TailBudget>) -> Wake {
+    pub(super) fn new(budget: &Arc<MemtableBudget>) -> Wake {
         Wake(Arc::clone(budget))
     }
 }
@@ -43,25 +43,26 @@ impl Drop for Wake {
 
 /// The bytes that a group of commits adds to memtables, and those that it frees.
 #[derive(Debug, Default)]
-pub(super) struct TailBytes {
+pub(super) struct MemtableBytes {
     taken: u64,
     given_back: u64,
 }
 
-impl TailBytes {
+impl MemtableBytes {
     /// Counts a table that is replaced by another version.
     pub(super) fn count(&mut self, old: Option<&Arc<TableState>>, new: Option<&Arc<TableState>>) {
-        let bytes =
-            |table: Option<&Arc<TableState>>| table.map_or(0, |table| table.tail.memory_bytes());
+        let bytes = |table: Option<&Arc<TableState>>| {
+            table.map_or(0, |table| table.memtable.memory_bytes())
+        };
         self.given_back += bytes(old);
         self.taken += bytes(new);
     }
 }
 
-impl TailBudget {
-    pub(super) fn new(max_bytes: u64, used_bytes: u64) -> TailBudget {
+impl MemtableBudget {
+    pub(super) fn new(max_bytes: u64, used_bytes: u64) -> MemtableBudget {
         let (turns, turned) = (Mutex::new(0), Condvar::new());
-        TailBudget { max_bytes, used_bytes: AtomicU64::new(used_bytes), turns, turned }
+        MemtableBudget { max_bytes, used_bytes: AtomicU64::new(used_bytes), turns, turned }
     }
 
     pub(super) fn used_bytes(&self) -> u64 {
@@ -76,7 +77,7 @@ impl TailBudget {
     }
 
     /// Counts a published group (BU1).
-    pub(super) fn change(&self, change: &TailBytes) {
+    pub(super) fn change(&self, change: &MemtableBytes) {
         if change.taken >= change.given_back {
             self.used_bytes.fetch_add(change.taken - change.given_back, Ordering::AcqRel);
         } else {

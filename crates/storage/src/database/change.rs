@@ -4,8 +4,8 @@
 //!   reader sees both changes, or neither.
 //! - CH2. Rows with equal timestamps are in the order in which they were added: segments that
 //!   overlap in time are rewritten before they are committed.
-//! - CH3. Memory holds one batch at a time, as rows and as an image, and a deletion vector of one
-//!   segment; for a table with keys of DEDUP, those of all segments that lose rows.
+//! - CH3. Memory holds one batch at a time, as rows and as an in-memory segment, and a deletion
+//!   vector of one segment; for a table with keys of DEDUP, those of all segments that lose rows.
 //! - CH4. Rows made for the columns of a snapshot are written even if columns that the statement
 //!   does not need have changed: a dropped one is left out, an added one is NULL, a renamed one has
 //!   its new name. So the table looks as if the statement had run before the change of its columns.
@@ -19,11 +19,11 @@ use std::sync::Arc;
 use tidegate_model::{Column, PartitionKey, Schema, SeqTxn};
 
 use super::Database;
+use super::deletion_vectors::SnapshotDeletes;
 use super::import::{ImportTarget, ImportTxn};
-use super::masks::Removal;
 use crate::batch::{BatchColumn, RowBatch};
 use crate::error::{Error, Result};
-use crate::image::{self, Image};
+use crate::mem_segment::{self, MemSegment};
 use crate::segment::{SegmentMeta, WrittenSegment};
 use crate::snapshot::{SegmentRun, Snapshot};
 
@@ -85,13 +85,15 @@ impl ChangeTxn {
     /// # Panics
     /// If a column is not one of [`schema`](Self::schema), or not of its type.
     pub fn add(&mut self, rows: &RowBatch) -> Result<()> {
-        let images = self.encode(rows)?;
-        let Some((first, last)) = images.first().zip(images.last()) else { return Ok(()) };
+        let mem_segments = self.encode(rows)?;
+        let Some((first, last)) = mem_segments.first().zip(mem_segments.last()) else {
+            return Ok(());
+        };
         let (min_ts, max_ts) = (first.meta.min_ts, last.meta.max_ts);
         // A segment may begin with the last timestamp of its predecessor, whose rows come first.
         self.overlaps |= self.reached.is_some_and(|reached| min_ts < reached);
         self.reached = self.reached.max(Some(max_ts));
-        for Image { meta, bytes } in images {
+        for MemSegment { meta, bytes } in mem_segments {
             let file = self.import.make_segment(meta.id, meta.partition)?;
             file.write_all_at(&bytes, 0).map_err(Error::disk("write segment"))?;
             self.written.push(WrittenSegment { meta, file: Some(file) });
@@ -112,7 +114,7 @@ impl ChangeTxn {
     /// # Panics
     /// If a segment of `removal` is not one of its snapshot, occurs twice, or does not have such a
     /// row; or if the snapshot is of another table.
-    pub fn commit(mut self, removal: Option<Removal<'_>>) -> Result<SeqTxn> {
+    pub fn commit(mut self, removal: Option<SnapshotDeletes<'_>>) -> Result<SeqTxn> {
         if self.overlaps {
             self.rewrite()?;
         }
@@ -123,12 +125,12 @@ impl ChangeTxn {
         }
     }
 
-    fn encode(&self, rows: &RowBatch) -> Result<Vec<Image>> {
+    fn encode(&self, rows: &RowBatch) -> Result<Vec<MemSegment>> {
         let import = &self.import;
         let mut intern = |column, texts: &[&[u8]]| import.intern(column, texts);
         let mut new_id = || import.new_segment_id();
         let rows = self.fitting(rows);
-        image::encode_rows((import.table(), import.schema()), &rows, &mut intern, &mut new_id)
+        mem_segment::encode_rows((import.table(), import.schema()), &rows, &mut intern, &mut new_id)
     }
 
     /// The rows with the current columns of the table (CH4).

@@ -104,7 +104,7 @@ impl Database {
         }
         if self.durable_lsn.load(Ordering::Acquire) < as_of.0 {
             // C4.
-            self.flush()?;
+            self.sync()?;
         }
         let failed = self.write_manifests(checkpoints, &tables)?;
         let kept = self.keep_records(checkpoints, (&tables, as_of), &failed)?;

@@ -11,9 +11,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tidegate_model::{Lsn, SeqTxn, TableId, limits};
 
 use super::Database;
-use super::budget::TailBytes;
-use super::flush::Outdated;
+use super::budget::MemtableBytes;
 use super::plan::{Changes, Overlay, Plan, Wish};
+use super::sync::Outdated;
 use crate::error::{Error, Result};
 use crate::wal::{self, Fate, Record, TableChange};
 
@@ -127,7 +127,7 @@ impl Lead<'_> {
         database.note_log(&log);
         match written {
             Ok(shares) => {
-                database.upkeep.add_log_bytes(shares.iter().map(|(_, bytes)| bytes).sum());
+                database.maintenance.add_log_bytes(shares.iter().map(|(_, bytes)| bytes).sum());
                 database.publish(log.end(), changes);
                 database.count_log_bytes(&shares);
                 for (ticket, committed) in tickets {
@@ -198,9 +198,9 @@ impl Database {
         let mut replaced = Vec::new();
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         tables.lsn = lsn;
-        let mut tail_bytes = TailBytes::default();
+        let mut memtable_bytes = MemtableBytes::default();
         for (id, table) in changes.tables {
-            tail_bytes.count(tables.tables.by_id.get(&id), table.as_ref());
+            memtable_bytes.count(tables.tables.by_id.get(&id), table.as_ref());
             replaced.extend(match table {
                 Some(table) => tables.tables.by_id.insert(id, table),
                 None => tables.tables.by_id.remove(&id),
@@ -214,7 +214,7 @@ impl Database {
         }
         tables.schema_epoch += changes.ddl_count;
         drop(tables);
-        self.tails.change(&tail_bytes);
+        self.memtable_budget.change(&memtable_bytes);
         self.discard_when_durable(lsn, Outdated::new(changes.obsolete, changes.dropped));
         // Files are removed here, without the lock, if no snapshot has them.
         drop(replaced);

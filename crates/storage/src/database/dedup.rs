@@ -9,7 +9,7 @@
 //!   are in memory at a time, or of all rows of one instant: rows with the same keys have the same
 //!   timestamp.
 //!
-//! Not here: deleting the rows (`gone`), and the commit of new segments (`upsert`).
+//! Not here: deleting the rows (`deletes`), and the commit of new segments (`upsert`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::row::{OwnedRow, RowConverter, SortField};
 use tidegate_model::{Column, ColumnId, RowRange, Schema, SegmentId, TimeRange, limits};
 
-use super::masks::MaskedRows;
+use super::deletion_vectors::SegmentDeletes;
 use super::plan::AppendTo;
-use super::segments::image_of;
+use super::segments::mem_segment_of;
 use super::table::TableState;
+use crate::deletion_vector::DeletionVector;
 use crate::error::Result;
-use crate::mask::RowMask;
 use crate::segment::{PickedRows, arrow_type};
 use crate::snapshot::{SegmentFile, SegmentRun, Snapshot};
 use crate::symbols::SymbolTables;
@@ -42,13 +42,13 @@ struct Keys<'a> {
 
 /// New rows by their keys: the last one of each key.
 struct NewRows {
-    /// The position of the image, and the row in it.
+    /// The position of the in-memory segment, and the row in it.
     by_key: HashMap<OwnedRow, (usize, u64)>,
     timestamps: HashSet<i64>,
     bounds: (i64, i64),
 }
 
-/// The rows of new images or segments, by position, that later ones replace.
+/// The rows of new segments, in memory or in files, by position, that later ones replace.
 pub(crate) type Doubled = BTreeMap<usize, Vec<u64>>;
 
 impl NewRows {
@@ -154,42 +154,51 @@ fn frames(run: &SegmentRun, rows: RowRange) -> Result<Vec<(u64, (usize, usize))>
     frames.map(|frame| Ok((frame, in_frame(run, frame, rows.start, rows.end)?))).collect()
 }
 
-/// Keeps the last row of each key in the images of an append, and finds the rows of the table that
-/// they replace.
+/// Keeps the last row of each key in the in-memory segments of an append, and finds the rows of the
+/// table that they replace.
 pub(super) fn supersede(
     to: &mut AppendTo,
     (table, schema): (&TableState, &Schema),
     snapshot: &Snapshot,
-) -> Result<Vec<MaskedRows>> {
+) -> Result<Vec<SegmentDeletes>> {
     let (folder, marks) = (&table.folder, &table.manifest.symbols);
     let symbols: SymbolTables = folder.symbols(schema, marks)?;
     let keys = Keys::new(schema, &symbols);
-    let bounds = to.images.iter().map(|image| (image.meta.min_ts, image.meta.max_ts));
+    let bounds = to
+        .mem_segments
+        .iter()
+        .map(|mem_segment| (mem_segment.meta.min_ts, mem_segment.meta.max_ts));
     let bounds =
         bounds.fold((i64::MAX, i64::MIN), |(min, max), (low, high)| (min.min(low), max.max(high)));
     let (mut new, mut doubled) = (NewRows::new(bounds), Doubled::new());
-    for (at, image) in to.images.iter().enumerate() {
-        let run = SegmentRun::of_tail(image.meta, &to.files[at], None);
+    for (at, mem_segment) in to.mem_segments.iter().enumerate() {
+        let run = SegmentRun::of_memtable(mem_segment.meta, &to.files[at], None);
         let all = RowRange { start: 0, end: run.meta.rows.0 };
         new.add(&keys, (at, &run), all, &mut doubled)?;
     }
     for (at, rows) in doubled {
-        let image = &to.images[at];
-        let mask = Arc::new(RowMask::new(image.meta.rows, &rows));
-        let run = Arc::new(SegmentRun::of_tail(image.meta, &to.files[at], Some(mask)));
-        let image = image_of((folder, schema), marks, &[run], &mut || folder.new_segment_id())?;
-        let image = image.expect("the last row of a key is left, and one image has no more rows");
-        to.files[at] = Arc::new(SegmentFile::in_memory(folder.table(), &image));
-        to.images[at] = image;
+        let mem_segment = &to.mem_segments[at];
+        let deletion_vector = Arc::new(DeletionVector::new(mem_segment.meta.rows, &rows));
+        let run = Arc::new(SegmentRun::of_memtable(
+            mem_segment.meta,
+            &to.files[at],
+            Some(deletion_vector),
+        ));
+        let mem_segment =
+            mem_segment_of((folder, schema), marks, &[run], &mut || folder.new_segment_id())?;
+        let mem_segment =
+            mem_segment.expect("the last row of a key is left, and one segment has no more rows");
+        to.files[at] = Arc::new(SegmentFile::in_memory(folder.table(), &mem_segment));
+        to.mem_segments[at] = mem_segment;
     }
-    let mut gone = Vec::new();
+    let mut deletes = Vec::new();
     for run in snapshot.segments() {
         let rows = replaced(run, &keys, &new)?;
         if !rows.is_empty() {
-            gone.push(MaskedRows { segment: run.meta.id, rows });
+            deletes.push(SegmentDeletes { segment: run.meta.id, rows });
         }
     }
-    Ok(gone)
+    Ok(deletes)
 }
 
 /// The rows that new segments of one partition replace.
@@ -197,7 +206,7 @@ pub(crate) struct Superseded {
     /// Rows of the new segments.
     pub(crate) doubled: Doubled,
     /// Rows of the table.
-    pub(crate) gone: Vec<MaskedRows>,
+    pub(crate) deletes: Vec<SegmentDeletes>,
 }
 
 /// Finds the rows that new segments of a partition replace, among themselves and in the runs of the
@@ -209,7 +218,7 @@ pub(crate) fn superseded(
 ) -> Result<Superseded> {
     let keys = Keys::new(schema, symbols);
     let unit = keys.designated.ty.time_unit().expect("S2");
-    let (mut doubled, mut gone) = (Doubled::new(), BTreeMap::<SegmentId, Vec<u64>>::new());
+    let (mut doubled, mut deletes) = (Doubled::new(), BTreeMap::<SegmentId, Vec<u64>>::new());
     for window in cuts(new, &keys)?.windows(2) {
         let (start, end) = (window[0], window[1]);
         let mut rows = NewRows::new((start, end - 1));
@@ -221,12 +230,12 @@ pub(crate) fn superseded(
         for run in known {
             let replaced = replaced(run, &keys, &rows)?;
             if !replaced.is_empty() {
-                gone.entry(run.meta.id).or_default().extend(replaced);
+                deletes.entry(run.meta.id).or_default().extend(replaced);
             }
         }
     }
-    let gone = gone.into_iter().map(|(segment, rows)| MaskedRows { segment, rows });
-    Ok(Superseded { doubled, gone: gone.collect() })
+    let deletes = deletes.into_iter().map(|(segment, rows)| SegmentDeletes { segment, rows });
+    Ok(Superseded { doubled, deletes: deletes.collect() })
 }
 
 /// Instants between which runs have few rows each (DE4), ascending; all rows lie between the first
@@ -266,7 +275,10 @@ fn replaced(run: &SegmentRun, keys: &Keys<'_>, new: &NewRows) -> Result<Vec<u64>
         let met = (start + first, start + last + 1);
         for (at, key) in keys.of(run, frame, met)?.iter().enumerate() {
             let row = frame * limits::FRAME_ROWS.0 + (met.0 + at) as u64;
-            let is_live = run.mask.as_ref().is_none_or(|mask| mask.is_live(row));
+            let is_live = run
+                .deletion_vector
+                .as_ref()
+                .is_none_or(|deletion_vector| deletion_vector.is_live(row));
             if is_live && new.by_key.contains_key(key) {
                 rows.push(row);
             }

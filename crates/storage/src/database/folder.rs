@@ -16,14 +16,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tidegate_model::{ColumnId, ColumnType, Lsn, PartitionKey, Schema, SegmentId, TableId, limits};
 use tidegate_platform::Disk;
 
-use super::upkeep::TableWrites;
+use super::maintenance::TableWrites;
 use crate::error::{Error, Result};
-use crate::manifest::{Manifest, MaskMark, Obsolete};
+use crate::manifest::{DeletionVectorMeta, Manifest, Obsolete};
 use crate::segment::{OpenReaders, SegmentMeta};
 use crate::symbols::{self, Dictionary, SymbolMark, SymbolTables, SymbolTexts};
 
 const SEGMENT_SUFFIX: &str = ".seg";
-const MASK_SUFFIX: &str = ".mask";
+const DELETION_VECTOR_SUFFIX: &str = ".mask";
 pub(crate) const KEPT_SUFFIX: &str = ".kept";
 
 /// The paths of the files of a database, and its open segments.
@@ -51,7 +51,7 @@ pub(crate) struct TableFolder {
     /// Symbols that were read from the log, in order, and are not in a symbol file.
     replayed: Mutex<ReplayedSymbols>,
     is_dropped: AtomicBool,
-    tail_gate: Gate,
+    memtable_gate: Gate,
     segments_gate: Gate,
     /// Number of transactions that refer to rows by their places in segments.
     pins: AtomicUsize,
@@ -81,8 +81,8 @@ pub(crate) enum FailedStep {
 #[derive(Debug, Default)]
 pub(crate) struct WriteCounters {
     log: AtomicU64,
-    sealed: AtomicU64,
-    merged: AtomicU64,
+    flushed: AtomicU64,
+    compacted: AtomicU64,
 }
 
 /// Symbols of records that were replayed, in order.
@@ -122,19 +122,19 @@ impl WriteCounters {
         self.log.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn add_sealed(&self, bytes: u64) {
-        self.sealed.fetch_add(bytes, Ordering::Relaxed);
+    pub(crate) fn add_flushed(&self, bytes: u64) {
+        self.flushed.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn add_merged(&self, bytes: u64) {
-        self.merged.fetch_add(bytes, Ordering::Relaxed);
+    pub(crate) fn add_compacted(&self, bytes: u64) {
+        self.compacted.fetch_add(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn read(&self) -> TableWrites {
         TableWrites {
             log_bytes: self.log.load(Ordering::Relaxed),
-            sealed_bytes: self.sealed.load(Ordering::Relaxed),
-            merged_bytes: self.merged.load(Ordering::Relaxed),
+            flushed_bytes: self.flushed.load(Ordering::Relaxed),
+            compacted_bytes: self.compacted.load(Ordering::Relaxed),
         }
     }
 }
@@ -142,7 +142,7 @@ impl WriteCounters {
 /// The kind of a table's runs to be rewritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunsOf {
-    Tail,
+    Memtable,
     Segments,
 }
 
@@ -265,14 +265,19 @@ impl TablePaths {
     }
 
     /// The path of a deletion vector, beside its segment.
-    pub(crate) fn mask(&self, schema: &Schema, meta: &SegmentMeta, mark: &MaskMark) -> PathBuf {
-        self.partition(schema, meta.partition).join(mask_name(meta.id, mark.id))
+    pub(crate) fn deletion_vector(
+        &self,
+        schema: &Schema,
+        meta: &SegmentMeta,
+        mark: &DeletionVectorMeta,
+    ) -> PathBuf {
+        self.partition(schema, meta.partition).join(deletion_vector_name(meta.id, mark.id))
     }
 
     pub(crate) fn obsolete(&self, schema: &Schema, obsolete: &Obsolete) -> PathBuf {
         match obsolete {
             Obsolete::Segment(meta) => self.segment(schema, meta),
-            Obsolete::Mask(meta, mark) => self.mask(schema, meta, mark),
+            Obsolete::DeletionVector(meta, mark) => self.deletion_vector(schema, meta, mark),
             Obsolete::Symbols(column) => self.symbol_file(*column),
         }
     }
@@ -295,7 +300,7 @@ impl TableFolder {
             dictionaries: Mutex::new(BTreeMap::new()),
             replayed: Mutex::default(),
             is_dropped: AtomicBool::new(false),
-            tail_gate: Gate::default(),
+            memtable_gate: Gate::default(),
             segments_gate: Gate::default(),
             pins: AtomicUsize::new(0),
             writes: WriteCounters::default(),
@@ -415,7 +420,7 @@ impl TableFolder {
 
     fn gate(&self, of: RunsOf) -> &Gate {
         match of {
-            RunsOf::Tail => &self.tail_gate,
+            RunsOf::Memtable => &self.memtable_gate,
             RunsOf::Segments => &self.segments_gate,
         }
     }
@@ -556,8 +561,8 @@ fn segment_name(id: SegmentId) -> String {
     format!("{id}{SEGMENT_SUFFIX}")
 }
 
-fn mask_name(segment: SegmentId, mask: SegmentId) -> String {
-    format!("{segment}-{mask}{MASK_SUFFIX}")
+fn deletion_vector_name(segment: SegmentId, deletion_vector: SegmentId) -> String {
+    format!("{segment}-{deletion_vector}{DELETION_VECTOR_SUFFIX}")
 }
 
 /// Returns true if a file in a partition's directory may be one of ours.
@@ -566,16 +571,22 @@ pub(crate) fn is_ours(name: &str) -> bool {
     if let Some(id) = name.strip_suffix(SEGMENT_SUFFIX).and_then(number) {
         return segment_name(id) == name;
     }
-    let mask = name.strip_suffix(MASK_SUFFIX).and_then(|stem| stem.split_once('-'));
-    match mask.map(|(segment, mask)| (number(segment), number(mask))) {
-        Some((Some(segment), Some(mask))) => mask_name(segment, mask) == name,
+    let deletion_vector =
+        name.strip_suffix(DELETION_VECTOR_SUFFIX).and_then(|stem| stem.split_once('-'));
+    match deletion_vector
+        .map(|(segment, deletion_vector)| (number(segment), number(deletion_vector)))
+    {
+        Some((Some(segment), Some(deletion_vector))) => {
+            deletion_vector_name(segment, deletion_vector) == name
+        }
         _ => false,
     }
 }
 
 /// The last number in the name of a segment or a deletion vector.
 pub(crate) fn last_number(name: &str) -> Option<SegmentId> {
-    let stem = name.strip_suffix(SEGMENT_SUFFIX).or_else(|| name.strip_suffix(MASK_SUFFIX))?;
+    let stem =
+        name.strip_suffix(SEGMENT_SUFFIX).or_else(|| name.strip_suffix(DELETION_VECTOR_SUFFIX))?;
     stem.rsplit('-').next()?.parse().ok().map(SegmentId)
 }
 

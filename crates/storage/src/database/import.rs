@@ -24,9 +24,9 @@ use tidegate_platform::DiskFile;
 
 use super::Database;
 use super::commit::Refusal;
+use super::deletion_vectors::{DeletionVectorFiles, SnapshotDeletes};
 use super::folder::{TableFile, TableFolder};
-use super::masks::{MaskFiles, Removal};
-use super::plan::{self, Gone, NewTable, SnapshotId, Wish};
+use super::plan::{self, Deletes, NewTable, SnapshotId, Wish};
 use super::segments;
 use super::table::TableState;
 use crate::catalog::check_name;
@@ -312,7 +312,7 @@ impl ImportTxn {
         let (mut metas, symbols) = (self.check(segments), self.symbols());
         metas.sort_by_key(|meta| meta.id);
         for meta in metas {
-            let run = SegmentRun::of_tail(meta, &self.file_of(meta), None);
+            let run = SegmentRun::of_memtable(meta, &self.file_of(meta), None);
             let reader = run.reader()?;
             for frame in 0..reader.frame_count() {
                 let rows = PickedRows::Range(0..reader.frame_rows(frame));
@@ -324,19 +324,19 @@ impl ImportTxn {
 
     /// Makes the segments part of the table and deletes rows from it, without checking keys;
     /// segments only while the table has no keys.
-    pub(super) fn commit_masked(
+    pub(super) fn commit_with_deletes(
         &self,
         segments: &[WrittenSegment],
-        removal: Removal<'_>,
+        removal: SnapshotDeletes<'_>,
     ) -> Result<SeqTxn> {
         let table = self.existing().expect("a new table has no rows that could go");
-        let mut files = MaskFiles::new(self.database.guarded.as_ref());
-        let gone = files.write_all(table, removal)?;
-        if segments.is_empty() && gone.masks.is_empty() && gone.replace.is_none() {
+        let mut files = DeletionVectorFiles::new(self.database.guarded.as_ref());
+        let deletes = files.write_all(table, removal)?;
+        if segments.is_empty() && deletes.deletion_vectors.is_empty() && deletes.replace.is_none() {
             return Ok(table.manifest.seq_txn);
         }
         let keys = (!segments.is_empty()).then(Vec::new);
-        let outcome = self.commit_segments(segments, gone, keys);
+        let outcome = self.commit_segments(segments, deletes, keys);
         if may_be_committed(&outcome) {
             files.keep();
         }
@@ -347,7 +347,7 @@ impl ImportTxn {
     pub(super) fn commit_segments(
         &self,
         segments: &[WrittenSegment],
-        gone: Gone,
+        deletes: Deletes,
         keys: Option<Vec<ColumnId>>,
     ) -> Result<SeqTxn, Refusal> {
         let metas = self.check(segments);
@@ -361,8 +361,14 @@ impl ImportTxn {
             }
         };
         let committed: BTreeSet<SegmentId> = metas.iter().map(|meta| meta.id).collect();
-        let import =
-            plan::Import { target, replaces: self.replaces, segments: metas, symbols, gone, keys };
+        let import = plan::Import {
+            target,
+            replaces: self.replaces,
+            segments: metas,
+            symbols,
+            deletes,
+            keys,
+        };
         let outcome = self.database.commit(Wish::Import(import));
         if may_be_committed(&outcome) {
             self.keep_files(&committed);

@@ -18,8 +18,8 @@ use tidegate_platform::Disk;
 use super::Database;
 use super::checkpoint::Checkpoints;
 use super::folder::{KEPT_SUFFIX, Paths};
+use super::garbage_collection::Garbage;
 use super::plan::Tables;
-use super::sweep::Leftovers;
 use super::table::TableState;
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
@@ -50,15 +50,15 @@ pub(super) fn last_flushed(
 }
 
 /// Finds files that belong to no table.
-pub(super) fn find_litter(
+pub(super) fn find_garbage(
     disk: &dyn Disk,
     paths: &Paths,
     named: &BTreeMap<TableId, Kept>,
-) -> Result<Leftovers> {
-    let mut litter = Leftovers::default();
+) -> Result<Garbage> {
+    let mut garbage = Garbage::default();
     let entries = match disk.list(&paths.kept()) {
         Ok(entries) => entries,
-        Err(error) if error.is_not_found() => return Ok(litter),
+        Err(error) if error.is_not_found() => return Ok(garbage),
         Err(error) => return Err(Error::disk("look for files that nobody names")(error)),
     };
     let named: Vec<_> =
@@ -67,19 +67,19 @@ pub(super) fn find_litter(
         let path = paths.kept().join(&entry.name);
         let is_ours = entry.name.ends_with(KEPT_SUFFIX) || entry.name.ends_with(".kept.tmp");
         if is_ours && !named.contains(&path) {
-            litter.files.insert(path);
+            garbage.files.insert(path);
         }
     }
-    Ok(litter)
+    Ok(garbage)
 }
 
 /// The position at which a replay must begin for the memtables, given the kept records.
 pub(super) fn needed_from(tables: &Tables, kept: &BTreeMap<TableId, Kept>, end: Lsn) -> Lsn {
     let needed = tables.by_id.values().filter_map(|table| {
-        let origin = table.tail.origin()?;
+        let origin = table.memtable.origin()?;
         match kept.get(&table.id()) {
             None => Some(origin.lsn),
-            Some(kept) if table.tail.last() <= Some(kept.seq_txn) => None,
+            Some(kept) if table.memtable.last() <= Some(kept.seq_txn) => None,
             // Runs may have been merged with kept ones.
             Some(kept) => Some(origin.lsn.max(kept.until)),
         }
@@ -110,7 +110,7 @@ impl Checkpoints {
 
 /// Returns true if the memtable of a table has rows of kept records.
 fn needs(table: &TableState, kept: Kept) -> bool {
-    table.tail.runs().iter().any(|run| run.meta.seq_first <= kept.seq_txn)
+    table.memtable.runs().iter().any(|run| run.meta.seq_first <= kept.seq_txn)
 }
 
 impl Database {
@@ -120,11 +120,11 @@ impl Database {
         if let Some(damage) = table.damage() {
             return damage.has_records && !checkpoints.has_kept(table);
         }
-        let (log, tail) = (&self.options.log, &self.options.tail);
-        let is_long = self.log_bytes() > tail.log_bytes.min(log.bytes_max / 2);
+        let (log, maintenance) = (&self.options.log, &self.options.maintenance);
+        let is_long = self.log_bytes() > maintenance.log_bytes.min(log.bytes_max / 2);
         is_long
             && table.folder.failure().is_some()
-            && !table.tail.is_empty()
+            && !table.memtable.is_empty()
             && !checkpoints.has_kept(table)
     }
 
@@ -168,21 +168,23 @@ impl Database {
         let known = checkpoints.kept.get(&id).copied();
         let from = known.map_or(Lsn(0), |kept| kept.until);
         let span = LogSpan { log: self.log_id, from: checkpoints.lsn, until: Some(until) };
-        let sealed = table.manifest.sealed;
+        let flushed_seq = table.manifest.flushed_seq;
         let path = self.paths.kept_file(id, until);
         let mut last = known.map_or(SeqTxn(0), |kept| kept.seq_txn);
         let file = KeptFile { path: &path, log: self.log_id, table: id, until };
         wal::write_kept(disk, file, &mut |keep| {
             if let Some(kept) = known {
                 read(disk, &self.paths, (self.log_id, id, kept), &mut |record| {
-                    of_table(record, id, sealed).map_or(Ok(()), |record| keep(&record))
+                    of_table(record, id, flushed_seq).map_or(Ok(()), |record| keep(&record))
                 })?;
             }
             wal::replay(disk, &self.paths.log(), span, &mut |replayed| {
                 if replayed.lsn < from {
                     return Ok(());
                 }
-                let Some(record) = of_table(replayed.record, id, sealed) else { return Ok(()) };
+                let Some(record) = of_table(replayed.record, id, flushed_seq) else {
+                    return Ok(());
+                };
                 last = record.ops.iter().map(|op| op.seq_txn).fold(last, SeqTxn::max);
                 keep(&record)
             })?;
@@ -206,12 +208,13 @@ impl Database {
     }
 }
 
-/// The change of a record to one table, without rows up to `sealed`, which are in segments (KP3).
-fn of_table(record: &Record, table: TableId, sealed: SeqTxn) -> Option<Record> {
+/// The change of a record to one table, without rows up to `flushed_seq`, which are in segments
+/// (KP3).
+fn of_table(record: &Record, table: TableId, flushed_seq: SeqTxn) -> Option<Record> {
     let ops = record.ops.iter().filter(|op| op.table == table).map(|op| match &op.change {
-        TableChange::Append { batch, .. } if op.seq_txn <= sealed => {
-            let (images, symbols) = (Vec::new(), Vec::new());
-            let change = TableChange::Append { batch: *batch, images, symbols };
+        TableChange::Append { batch, .. } if op.seq_txn <= flushed_seq => {
+            let (mem_segments, symbols) = (Vec::new(), Vec::new());
+            let change = TableChange::Append { batch: *batch, mem_segments, symbols };
             TableOp { change, ..op.clone() }
         }
         _ => op.clone(),

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use tidegate_model::{PartitionKey, TableId, Timestamp};
 
 use super::Database;
+use super::memtable::MemtableRun;
 use super::segments::NewSegments;
 use super::table::TableState;
-use super::tail::TailRun;
 use crate::error::Result;
 
 impl Database {
@@ -45,23 +45,23 @@ impl Database {
         let chosen = choose(table);
         let entries = table.manifest.segments.iter();
         let entries = entries.filter(|entry| chosen.contains(&entry.meta.partition));
-        let out: Vec<_> = entries.map(|entry| (entry.meta.id, entry.mask)).collect();
-        let of_tail = table.tail.runs().iter().map(|run| run.meta.partition);
-        let of_tail: BTreeSet<_> = of_tail.filter(|key| chosen.contains(key)).collect();
+        let out: Vec<_> = entries.map(|entry| (entry.meta.id, entry.deletion_vector)).collect();
+        let of_memtable = table.memtable.runs().iter().map(|run| run.meta.partition);
+        let of_memtable: BTreeSet<_> = of_memtable.filter(|key| chosen.contains(key)).collect();
         let of_segments = table.manifest.segments.iter().map(|entry| entry.meta.partition);
         let of_segments = of_segments.filter(|key| chosen.contains(key));
-        let dropped: BTreeSet<_> = of_segments.chain(of_tail.iter().copied()).collect();
+        let dropped: BTreeSet<_> = of_segments.chain(of_memtable.iter().copied()).collect();
         if dropped.is_empty() {
             return Ok(0);
         }
         let mut written = NewSegments::new(self, table)?;
-        let replace = if of_tail.is_empty() {
+        let replace = if of_memtable.is_empty() {
             written.replacing(out, &[], Vec::new())
         } else {
-            let is_left = |run: &TailRun| !of_tail.contains(&run.meta.partition);
-            written.write_tail(&|run| is_left(run).then(|| run.run()))?;
+            let is_left = |run: &MemtableRun| !of_memtable.contains(&run.meta.partition);
+            written.write_memtable(&|run| is_left(run).then(|| run.run()))?;
             let symbols = written.sync()?;
-            written.replacing(out, table.tail.runs(), symbols)
+            written.replacing(out, table.memtable.runs(), symbols)
         };
         self.commit_rewritten(replace, &written)?;
         Ok(dropped.len())
@@ -73,7 +73,7 @@ impl Database {
         let Some(ttl) = schema.ttl() else { return BTreeSet::new() };
         let metas = || {
             let segments = table.manifest.segments.iter().map(|entry| &entry.meta);
-            segments.chain(table.tail.runs().iter().map(|run| &run.meta))
+            segments.chain(table.memtable.runs().iter().map(|run| &run.meta))
         };
         let Some(newest) = metas().map(|meta| meta.max_ts).max() else { return BTreeSet::new() };
         let unit = schema.time_unit();

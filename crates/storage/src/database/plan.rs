@@ -17,13 +17,13 @@ use tidegate_model::{
 use super::commit::Committed;
 use super::ddl::{Relations, SchemaEdit};
 use super::folder::TableFolder;
+use super::memtable::{Memtable, MemtableRun, Origin};
 use super::pending::PendingDdl;
 use super::table::{NewRows, TableState};
-use super::tail::{Origin, Tail, TailRun};
 use crate::catalog::{check_name, fold_name};
 use crate::error::{Error, Result};
-use crate::image::Image;
-use crate::manifest::{BatchId, Manifest, MaskMark, Obsolete};
+use crate::manifest::{BatchId, DeletionVectorMeta, Manifest, Obsolete};
+use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
 use crate::snapshot::SegmentFile;
 use crate::symbols::{SymbolMark, SymbolTable, SymbolTexts};
@@ -68,20 +68,20 @@ pub(crate) struct Append {
 #[derive(Debug)]
 pub(crate) struct AppendTo {
     pub(crate) target: AppendTarget,
-    pub(crate) images: Vec<Image>,
-    /// One file for each image.
+    pub(crate) mem_segments: Vec<MemSegment>,
+    /// One file for each in-memory segment.
     pub(crate) files: Vec<Arc<SegmentFile>>,
-    /// Dictionaries with all symbols of the images, which use the first values of each.
+    /// Dictionaries with all symbols of the in-memory segments, which use the first values of each.
     pub(crate) symbols: Vec<(ColumnId, Arc<SymbolTable>)>,
     /// Rows to delete with the same commit.
-    pub(crate) gone: Gone,
+    pub(crate) deletes: Deletes,
 }
 
 /// Rows to delete.
 #[derive(Debug, Default)]
-pub(crate) struct Gone {
-    /// The masks of segments that keep other rows.
-    pub(crate) masks: Vec<NewMask>,
+pub(crate) struct Deletes {
+    /// The deletion vectors of segments that keep other rows.
+    pub(crate) deletion_vectors: Vec<NewDeletionVector>,
     /// The segments without other rows, and the memtable, which is flushed without the rows.
     pub(crate) replace: Option<Replace>,
 }
@@ -104,10 +104,10 @@ pub(crate) enum AppendTarget {
 pub(crate) struct Replace {
     pub(crate) table: TableId,
     pub(crate) name: String,
-    /// The segments replaced, with the masks that they were read with.
-    pub(crate) out: Vec<(SegmentId, Option<MaskMark>)>,
+    /// The segments replaced, with the deletion vectors that they were read with.
+    pub(crate) out: Vec<(SegmentId, Option<DeletionVectorMeta>)>,
     /// The oldest runs of the memtable, with all rows up to the last commit in them.
-    pub(crate) tail: Vec<Arc<TailRun>>,
+    pub(crate) memtable: Vec<Arc<MemtableRun>>,
     pub(crate) segments: Vec<SegmentMeta>,
     pub(crate) symbols: Vec<(ColumnId, SymbolMark)>,
 }
@@ -117,8 +117,8 @@ pub(crate) struct Replace {
 pub(crate) struct Coalesce {
     pub(crate) table: TableId,
     pub(crate) name: String,
-    pub(crate) out: Vec<Arc<TailRun>>,
-    pub(crate) run: Arc<TailRun>,
+    pub(crate) out: Vec<Arc<MemtableRun>>,
+    pub(crate) run: Arc<MemtableRun>,
 }
 
 /// Runs of a memtable, each with one that has the same rows elsewhere. It needs no record in the
@@ -127,7 +127,7 @@ pub(crate) struct Coalesce {
 pub(crate) struct Exchange {
     pub(crate) table: TableId,
     pub(crate) name: String,
-    pub(crate) pairs: Vec<(Arc<TailRun>, Arc<TailRun>)>,
+    pub(crate) pairs: Vec<(Arc<MemtableRun>, Arc<MemtableRun>)>,
 }
 
 /// The planned changes of a commit request.
@@ -155,7 +155,7 @@ pub(crate) struct Import {
     pub(crate) segments: Vec<SegmentMeta>,
     pub(crate) symbols: Vec<(ColumnId, SymbolMark)>,
     /// Rows to delete with the same commit.
-    pub(crate) gone: Gone,
+    pub(crate) deletes: Deletes,
     /// The keys of DEDUP by which the rows to delete were found; `None` if keys were not used.
     pub(crate) keys: Option<Vec<ColumnId>>,
 }
@@ -180,14 +180,14 @@ pub(crate) struct SnapshotId {
     pub(crate) seq_txn: SeqTxn,
 }
 
-/// A mask that is on disk already.
+/// A deletion vector that is on disk already.
 #[derive(Debug)]
-pub(crate) struct NewMask {
+pub(crate) struct NewDeletionVector {
     pub(crate) segment: SegmentId,
     /// The mark; the commit sets its `seq_txn`.
-    pub(crate) mark: MaskMark,
-    /// The mask that it was made from.
-    pub(crate) replaces: Option<MaskMark>,
+    pub(crate) mark: DeletionVectorMeta,
+    /// The deletion vector that it was made from.
+    pub(crate) replaces: Option<DeletionVectorMeta>,
 }
 
 /// All tables as of a position in the log.
@@ -230,8 +230,8 @@ impl Tables {
     }
 
     /// The memory of all memtables in bytes.
-    pub(crate) fn tail_bytes(&self) -> u64 {
-        self.by_id.values().map(|table| table.tail.memory_bytes()).sum()
+    pub(crate) fn memtable_bytes(&self) -> u64 {
+        self.by_id.values().map(|table| table.memtable.memory_bytes()).sum()
     }
 }
 
@@ -366,11 +366,11 @@ impl<'a> Overlay<'a> {
                 Ok(ops)
             }
             Wish::Replace(replace) => Ok(vec![self.plan_replace(replace)?]),
-            Wish::Coalesce(Coalesce { name, out, .. }) => match self.other_tail(wish) {
+            Wish::Coalesce(Coalesce { name, out, .. }) => match self.other_memtable(wish) {
                 Some(_) => Ok(Vec::new()),
                 None => Err(changed(name, out)),
             },
-            Wish::Exchange(Exchange { name, .. }) => match self.other_tail(wish) {
+            Wish::Exchange(Exchange { name, .. }) => match self.other_memtable(wish) {
                 Some(_) => Ok(Vec::new()),
                 None => Err(changed(name, &[])),
             },
@@ -418,17 +418,17 @@ impl<'a> Overlay<'a> {
     }
 
     /// The memtable of a table after its rows have moved to other runs.
-    fn other_tail(&self, wish: &Wish) -> Option<(TableId, Tail)> {
-        let (id, tail) = match wish {
+    fn other_memtable(&self, wish: &Wish) -> Option<(TableId, Memtable)> {
+        let (id, memtable) = match wish {
             Wish::Coalesce(Coalesce { table, out, run, .. }) => {
-                (*table, self.by_id(*table)?.tail.replaced(out, run)?)
+                (*table, self.by_id(*table)?.memtable.replaced(out, run)?)
             }
             Wish::Exchange(Exchange { table, pairs, .. }) => {
-                (*table, self.by_id(*table)?.tail.exchanged(pairs)?)
+                (*table, self.by_id(*table)?.memtable.exchanged(pairs)?)
             }
             _ => return None,
         };
-        Some((id, tail))
+        Some((id, memtable))
     }
 
     /// The commits of a batch, if one of its tables has it already; an error if a table has other
@@ -491,7 +491,7 @@ impl<'a> Overlay<'a> {
                 (alter.collect(), *id, self.next_number(table))
             }
         };
-        ops.extend(self.plan_gone(table, &to.gone)?);
+        ops.extend(self.plan_deletes(table, &to.deletes)?);
         let known = self.by_id(table);
         let is_logged = |column: &ColumnId| {
             known.and_then(|table| table.logged.get(column).copied()).unwrap_or_default()
@@ -501,63 +501,77 @@ impl<'a> Overlay<'a> {
             let texts = || dictionary.texts_between(first, end);
             (first < end).then(|| SymbolTexts { column: *column, first, texts: texts() })
         });
-        let commit = |Image { meta, bytes }: &Image| {
+        let commit = |MemSegment { meta, bytes }: &MemSegment| {
             let meta = SegmentMeta { seq_first: seq_txn, seq_last: seq_txn, ..*meta };
-            Image { meta, bytes: Arc::clone(bytes) }
+            MemSegment { meta, bytes: Arc::clone(bytes) }
         };
-        if to.images.is_empty() {
+        if to.mem_segments.is_empty() {
             return Ok(ops);
         }
-        let (symbols, images) = (symbols.collect(), to.images.iter().map(commit).collect());
-        let change = TableChange::Append { batch, images, symbols };
+        let (symbols, mem_segments) =
+            (symbols.collect(), to.mem_segments.iter().map(commit).collect());
+        let change = TableChange::Append { batch, mem_segments, symbols };
         ops.push(TableOp { table, seq_txn, change });
         Ok(ops)
     }
 
-    fn plan_gone(&self, id: TableId, gone: &Gone) -> Result<Vec<TableOp>> {
+    fn plan_deletes(&self, id: TableId, deletes: &Deletes) -> Result<Vec<TableOp>> {
         let Some(table) = self.by_id(id) else { return Ok(Vec::new()) };
-        let mut ops = self.plan_masks(table, &gone.masks)?;
-        if let Some(replace) = &gone.replace {
+        let mut ops = self.plan_deletion_vectors(table, &deletes.deletion_vectors)?;
+        if let Some(replace) = &deletes.replace {
             ops.push(self.plan_replace(replace)?);
         }
         Ok(ops)
     }
 
-    fn plan_masks(&self, table: &TableState, masks: &[NewMask]) -> Result<Vec<TableOp>> {
-        let mask = |new: &NewMask| {
-            let known = table.manifest.segment(new.segment).map(|entry| entry.mask);
+    fn plan_deletion_vectors(
+        &self,
+        table: &TableState,
+        deletion_vectors: &[NewDeletionVector],
+    ) -> Result<Vec<TableOp>> {
+        let deletion_vector = |new: &NewDeletionVector| {
+            let known = table.manifest.segment(new.segment).map(|entry| entry.deletion_vector);
             if known != Some(new.replaces) {
                 let (table, segment) = (table.name.clone(), new.segment.0);
                 return Err(Error::SegmentChanged { table, segment });
             }
-            let mask = MaskMark { seq_txn: self.next_number(table), ..new.mark };
-            Ok(self.next_op(table, TableChange::Mask { segment: new.segment, mask }))
+            let deletion_vector =
+                DeletionVectorMeta { seq_txn: self.next_number(table), ..new.mark };
+            Ok(self.next_op(
+                table,
+                TableChange::DeletionVector { segment: new.segment, deletion_vector },
+            ))
         };
-        masks.iter().map(mask).collect()
+        deletion_vectors.iter().map(deletion_vector).collect()
     }
 
     fn plan_replace(&self, replace: &Replace) -> Result<TableOp> {
-        let Replace { name, out, tail, segments, symbols, .. } = replace;
+        let Replace { name, out, memtable, segments, symbols, .. } = replace;
         let table = self.by_id(replace.table);
         let table = table.ok_or_else(|| Error::TableDropped { table: name.clone() })?;
-        for (id, mask) in out {
-            if table.manifest.segment(*id).map(|entry| entry.mask) != Some(*mask) {
+        for (id, deletion_vector) in out {
+            if table.manifest.segment(*id).map(|entry| entry.deletion_vector)
+                != Some(*deletion_vector)
+            {
                 return Err(Error::SegmentChanged { table: name.clone(), segment: id.0 });
             }
         }
-        if !table.tail.begins_with(tail) {
-            return Err(changed(name, tail));
+        if !table.memtable.begins_with(memtable) {
+            return Err(changed(name, memtable));
         }
-        let last = tail.iter().map(|run| run.meta.seq_last).max();
-        let sealed = table.manifest.sealed.max(last.unwrap_or(SeqTxn(0)));
-        let left = &table.tail.runs()[tail.len()..];
-        assert!(left.iter().all(|run| run.meta.seq_first > sealed), "whole commits are sealed");
+        let last = memtable.iter().map(|run| run.meta.seq_last).max();
+        let flushed_seq = table.manifest.flushed_seq.max(last.unwrap_or(SeqTxn(0)));
+        let left = &table.memtable.runs()[memtable.len()..];
+        assert!(
+            left.iter().all(|run| run.meta.seq_first > flushed_seq),
+            "whole commits are flushed"
+        );
         let schema = &table.manifest.schema;
         // A column may have been dropped while the segments were written.
         let symbols = symbols.iter().filter(|(column, _)| schema.column(*column).is_some());
         let change = TableChange::Replace {
             out: out.iter().map(|(id, _)| *id).collect(),
-            sealed,
+            flushed_seq,
             segments: segments.clone(),
             symbols: symbols.copied().collect(),
         };
@@ -606,8 +620,8 @@ impl<'a> Overlay<'a> {
                 if heeded.is_some_and(|keys| keys != table.manifest.schema.dedup()) {
                     return Err(Error::SchemaChanged { table: id.name.clone() });
                 }
-                let gone = self.plan_gone(table.id(), &import.gone)?;
-                (gone, table.id(), self.next_number(table), &id.name)
+                let deletes = self.plan_deletes(table.id(), &import.deletes)?;
+                (deletes, table.id(), self.next_number(table), &id.name)
             }
         };
         let known = self.by_id(table).map_or(&[][..], |table| table.manifest.segments.as_slice());
@@ -652,15 +666,15 @@ impl<'a> Overlay<'a> {
             let is_of_rows = matches!(
                 op.change,
                 TableChange::AddSegments { .. }
-                    | TableChange::Mask { .. }
+                    | TableChange::DeletionVector { .. }
                     | TableChange::Append { .. }
                     | TableChange::Replace { .. }
             );
             self.changes.ddl_count += u64::from(!is_of_rows);
         }
-        if let Some((table, tail)) = self.other_tail(wish) {
+        if let Some((table, memtable)) = self.other_memtable(wish) {
             let known = self.by_id(table).expect("P1: planned on these tables");
-            let changed = Arc::new(known.with_tail(tail));
+            let changed = Arc::new(known.with_memtable(memtable));
             self.changes.tables.insert(table, Some(changed));
         }
     }
@@ -700,9 +714,12 @@ impl<'a> Overlay<'a> {
 
 impl Replace {
     /// Removes some segments of a table.
-    pub(crate) fn without(table: &TableState, out: Vec<(SegmentId, Option<MaskMark>)>) -> Replace {
-        let (tail, segments, symbols) = (Vec::new(), Vec::new(), Vec::new());
-        Replace { table: table.id(), name: table.name.clone(), out, tail, segments, symbols }
+    pub(crate) fn without(
+        table: &TableState,
+        out: Vec<(SegmentId, Option<DeletionVectorMeta>)>,
+    ) -> Replace {
+        let (memtable, segments, symbols) = (Vec::new(), Vec::new(), Vec::new());
+        Replace { table: table.id(), name: table.name.clone(), out, memtable, segments, symbols }
     }
 }
 
@@ -746,7 +763,7 @@ fn symbol_count(dictionary: &SymbolTable) -> u32 {
 }
 
 /// The error for runs of a memtable that no longer exist.
-fn changed(table: &str, runs: &[Arc<TailRun>]) -> Error {
+fn changed(table: &str, runs: &[Arc<MemtableRun>]) -> Error {
     let segment = runs.first().map_or(0, |run| run.meta.id.0);
     Error::SegmentChanged { table: table.to_owned(), segment }
 }

@@ -5,11 +5,11 @@
 //!
 //! - B1, B3 as in `database`.
 //! - O1. Nothing is written before all checkpoints and log files were read, so that a newer or
-//!   damaged database stays as it is, except scratch files (`memtables`); and nothing at all if
+//!   damaged database stays as it is, except scratch files (`replay_memory`); and nothing at all if
 //!   there is nothing to do.
 //! - O2. A record is applied to the names if it is not before the catalog's `as_of`, to a table's
 //!   manifest if it is after the manifest's commit, and to its memtable if it is after the
-//!   manifest's `sealed`: each may be newer than the others.
+//!   manifest's `flushed_seq`: each may be newer than the others.
 //! - O3. Files that a replayed record made obsolete are removed only when that record is durable
 //!   (O5): until then a power loss may undo it.
 //! - O4. A catalog that was read may be lost in the next power loss, if the sync after its rename
@@ -38,12 +38,12 @@ use tidegate_model::{Lsn, Schema, SegmentId, SeqTxn, TableId, limits};
 use tidegate_platform::{DirLock, Disk};
 
 use super::folder::{Paths, TableFolder};
+use super::garbage_collection::{self, Garbage};
 use super::kept;
-use super::memtables::{NextCoalesce, RecoveredTable, RecoveryReport, ReplayMemory};
+use super::memtable::{Memtable, Origin};
 use super::plan::Tables;
-use super::sweep::{self, Leftovers};
-use super::table::{Damage, NewRows, TableState, change_tail};
-use super::tail::{Origin, Tail};
+use super::replay_memory::{NextCoalesce, RecoveredTable, RecoveryReport, ReplayMemory};
+use super::table::{Damage, NewRows, TableState, change_memtable};
 use super::{Database, OpenOptions};
 use crate::catalog::{self, Catalog, fold_name};
 use crate::envelope;
@@ -71,7 +71,7 @@ pub(super) struct Recovered {
 #[derive(Debug)]
 pub(super) struct Tidying {
     /// Files that replayed records made obsolete (O3).
-    obsolete: Leftovers,
+    obsolete: Garbage,
     /// True once unreferenced files are removed: this is done only once, because symbol files grow
     /// afterwards.
     is_swept: bool,
@@ -94,7 +94,7 @@ struct Recovery<'a> {
     as_of: Lsn,
     /// The id of the log.
     log: u64,
-    obsolete: Leftovers,
+    obsolete: Garbage,
 }
 
 /// Creates the directory if necessary, and returns the directories created, outermost first.
@@ -176,7 +176,7 @@ pub(super) fn recover(
         return Err(Error::Corrupt { path: paths.log(), offset: 0, what });
     }
     // C4.
-    log_end.unflushed.count_durable(catalog.as_of);
+    log_end.unsynced.count_durable(catalog.as_of);
     let (next_table, report) = (recovery.next_table, recovery.memory.report);
     let tables = recovery.finish();
     Ok(Recovered { catalog, tables, next_table, log_end, tidying, report, catalog_damage })
@@ -333,7 +333,7 @@ impl<'a> Recovery<'a> {
         catalog: &Catalog,
         options: &OpenOptions,
     ) -> Result<Recovery<'a>> {
-        let bytes_max = options.tail.bytes_max;
+        let bytes_max = options.maintenance.memtable_bytes_max;
         let mut recovery = Recovery {
             disk,
             paths,
@@ -345,7 +345,7 @@ impl<'a> Recovery<'a> {
             next_table: catalog.next_table,
             as_of: catalog.as_of,
             log: catalog.log,
-            obsolete: Leftovers::default(),
+            obsolete: Garbage::default(),
         };
         for table in &catalog.tables {
             let (manifest, damage) = match read_manifest(disk.as_ref(), paths, table.id) {
@@ -404,7 +404,7 @@ impl<'a> Recovery<'a> {
             if is_applied && self.tables[&op.table].manifest.is_some() {
                 self.apply_to_manifest(op).map_err(misfit)?;
             }
-            self.apply_to_tail(op, until)?;
+            self.apply_to_memtable(op, until)?;
         }
         self.memory.relieve(&mut self.tables)
     }
@@ -436,7 +436,7 @@ impl<'a> Recovery<'a> {
             if let Err(what) = self.apply_to_table(op, is_old, &mut applies) {
                 self.suspend(op.table, misfit(what));
             }
-            self.apply_to_tail(op, replayed.lsn)?;
+            self.apply_to_memtable(op, replayed.lsn)?;
             if !is_old {
                 self.apply_to_catalog(op).map_err(misfit)?;
             }
@@ -475,7 +475,7 @@ impl<'a> Recovery<'a> {
     fn suspend(&mut self, id: TableId, error: Error) {
         let table = self.tables.get_mut(&id).expect("it is one of the catalog");
         table.manifest = None;
-        self.memory.change(&mut table.tail, |tail| *tail = Tail::default());
+        self.memory.change(&mut table.memtable, |memtable| *memtable = Memtable::default());
         table.damage.get_or_insert(error);
         table.has_records = true;
     }
@@ -488,7 +488,7 @@ impl<'a> Recovery<'a> {
     ) -> &mut RecoveredTable {
         let folder = TableFolder::new(self.disk, self.paths, id, SegmentId(0));
         folder.begin_replay();
-        let (name, tail, folder) = (name.to_owned(), Tail::default(), Arc::new(folder));
+        let (name, memtable, folder) = (name.to_owned(), Memtable::default(), Arc::new(folder));
         let next_coalesce = NextCoalesce::default();
         let (kept, damage, has_records) = (None, None, false);
         self.tables
@@ -496,7 +496,7 @@ impl<'a> Recovery<'a> {
             .insert_entry(RecoveredTable {
                 name,
                 manifest,
-                tail,
+                memtable,
                 folder,
                 next_coalesce,
                 kept,
@@ -508,22 +508,22 @@ impl<'a> Recovery<'a> {
 
     /// Applies the rows of an append that are not in segments, and the effects of other changes on
     /// rows (O2).
-    fn apply_to_tail(&mut self, op: &TableOp, lsn: Lsn) -> Result<()> {
+    fn apply_to_memtable(&mut self, op: &TableOp, lsn: Lsn) -> Result<()> {
         let Some(table) = self.tables.get_mut(&op.table) else { return Ok(()) };
-        let RecoveredTable { manifest: Some(manifest), tail, folder, .. } = table else {
+        let RecoveredTable { manifest: Some(manifest), memtable, folder, .. } = table else {
             return Ok(());
         };
         let mut files = Vec::new();
         match &op.change {
             // Symbol files have its strings, or later records contain them again.
-            TableChange::Append { .. } if op.seq_txn <= manifest.sealed => return Ok(()),
-            TableChange::Append { images, symbols, .. } => {
+            TableChange::Append { .. } if op.seq_txn <= manifest.flushed_seq => return Ok(()),
+            TableChange::Append { mem_segments, symbols, .. } => {
                 symbols.iter().for_each(|texts| folder.replay_symbols(texts));
                 if self.flushed.get(&op.table).is_some_and(|last| op.seq_txn <= *last) {
                     return Ok(());
                 }
-                for image in images {
-                    files.push(Arc::new(SegmentFile::replayed(op.table, image)?));
+                for mem_segment in mem_segments {
+                    files.push(Arc::new(SegmentFile::replayed(op.table, mem_segment)?));
                 }
             }
             TableChange::Truncate => folder.forget_replayed_symbols(),
@@ -533,12 +533,12 @@ impl<'a> Recovery<'a> {
             TableChange::Create { .. }
             | TableChange::Drop
             | TableChange::Rename { .. }
-            | TableChange::Mask { .. }
+            | TableChange::DeletionVector { .. }
             | TableChange::GivenUp => {}
         }
         let origin = Origin { lsn, since_nanos: self.since_nanos };
         let rows = NewRows { files: &files, origin };
-        self.memory.change(tail, |tail| change_tail(tail, &op.change, Some(rows)));
+        self.memory.change(memtable, |memtable| change_memtable(memtable, &op.change, Some(rows)));
         self.memory.coalesce_if_due(table);
         Ok(())
     }
@@ -612,7 +612,7 @@ impl<'a> Recovery<'a> {
         match &op.change {
             TableChange::Drop => {
                 self.by_name.remove(&fold_name(&table.name));
-                self.memory.change(&mut table.tail, |tail| *tail = Tail::default());
+                self.memory.change(&mut table.memtable, |memtable| *memtable = Memtable::default());
                 self.tables.remove(&op.table);
                 self.obsolete.folders.insert(self.paths.table(op.table).root().to_path_buf());
             }
@@ -629,7 +629,7 @@ impl<'a> Recovery<'a> {
             | TableChange::Truncate
             | TableChange::Alter { .. }
             | TableChange::AddSegments { .. }
-            | TableChange::Mask { .. }
+            | TableChange::DeletionVector { .. }
             | TableChange::Append { .. }
             | TableChange::Replace { .. }
             | TableChange::GivenUp => {}
@@ -640,7 +640,8 @@ impl<'a> Recovery<'a> {
     fn finish(self) -> Tables {
         let mut by_id = BTreeMap::new();
         for (id, table) in self.tables {
-            let RecoveredTable { name, manifest, tail, folder, damage, has_records, .. } = table;
+            let RecoveredTable { name, manifest, memtable, folder, damage, has_records, .. } =
+                table;
             let Some(manifest) = manifest else {
                 let missing = || Error::missing(&self.paths.table(id).manifest());
                 let error = Arc::new(damage.unwrap_or_else(missing));
@@ -649,8 +650,8 @@ impl<'a> Recovery<'a> {
                 continue;
             };
             folder.raise_next_segment(manifest.next_segment);
-            let replayed = folder.end_replay(&manifest, !tail.is_empty());
-            let table = TableState::recovered(folder, name, manifest, tail, &replayed);
+            let replayed = folder.end_replay(&manifest, !memtable.is_empty());
+            let table = TableState::recovered(folder, name, manifest, memtable, &replayed);
             by_id.insert(id, Arc::new(table));
         }
         Tables { by_id, by_name: self.by_name }
@@ -696,27 +697,28 @@ impl Database {
         self.copy_catalog()?;
         let disk = self.guarded.as_ref();
         if !tidying.is_swept {
-            let (litter, failed) = sweep::find_litter(disk, &self.paths, &self.published().tables);
-            self.remove(&litter.without(&tidying.obsolete));
+            let (garbage, failed) =
+                garbage_collection::find_garbage(disk, &self.paths, &self.published().tables);
+            self.remove(&garbage.without(&tidying.obsolete));
             self.warn(failed);
             let checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
-            match kept::find_litter(disk, &self.paths, &checkpoints.kept) {
-                Ok(litter) => self.remove(&litter),
+            match kept::find_garbage(disk, &self.paths, &checkpoints.kept) {
+                Ok(garbage) => self.remove(&garbage),
                 Err(error) => self.warn(vec![error]),
             }
             tidying.is_swept = true;
         }
         // O5.
-        self.flush()?;
+        self.sync()?;
         self.remove(&tidying.obsolete);
         Ok(())
     }
 
     /// Removes files that belong to no commit. Files that cannot be removed stay, and their ids are
     /// not reused.
-    fn remove(&self, litter: &Leftovers) {
-        for (path, error) in litter.remove(self.guarded.as_ref()) {
-            let (table, segment) = sweep::number_of(&self.paths, &path);
+    fn remove(&self, garbage: &Garbage) {
+        for (path, error) in garbage.remove(self.guarded.as_ref()) {
+            let (table, segment) = garbage_collection::number_of(&self.paths, &path);
             if let Some(id) = table {
                 self.next_table.fetch_max(id.0.saturating_add(1), Ordering::Relaxed);
                 if let (Some(table), Some(segment)) = (self.table_state(id), segment) {

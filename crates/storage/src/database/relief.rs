@@ -3,11 +3,11 @@
 //! - RL1. A table whose memtable cannot be flushed, or whose manifest cannot be written, fails no
 //!   write to another one. It accepts no rows itself until that succeeds; each write to it tries
 //!   that first.
-//! - RL2. Its images move from memory to a file in scratch when no other table can free memory. Its
-//!   records of the log are kept aside when the log has to be purged (`kept`).
+//! - RL2. Its in-memory segments move from memory to a file in scratch when no other table can free
+//!   memory. Its records of the log are kept aside when the log has to be purged (`kept`).
 //! - RL3. A failure of the log is not attributed to a table.
 //!
-//! Not here: regular flushes of memtables (`upkeep`).
+//! Not here: regular flushes of memtables (`maintenance`).
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -19,13 +19,13 @@ use tidegate_model::TableId;
 use super::Database;
 use super::append::TableAppend;
 use super::folder::{FailedStep, Failure, Patience, RunsOf};
-use super::memtables::spill_images;
+use super::maintenance::{Attempt, settled};
+use super::memtable::MemtableRun;
 use super::plan::{Exchange, Wish};
+use super::replay_memory::spill_mem_segments;
 use super::table::TableState;
-use super::tail::TailRun;
-use super::upkeep::{Attempt, settled};
 use crate::error::{Error, Result};
-use crate::segment::ImageBytes;
+use crate::segment::MemSegmentBytes;
 use crate::snapshot::SegmentFile;
 
 /// The time for which a memtable that could not be flushed is left alone unless space is needed:
@@ -42,7 +42,7 @@ enum Room {
 }
 
 impl Database {
-    /// Waits, or flushes, until this many bytes of images fit into memory (BU2).
+    /// Waits, or flushes, until this many bytes of in-memory segments fit into memory (BU2).
     pub(super) fn make_room(&self, bytes: u64) -> Result<()> {
         if self.log_bytes() > self.options.log.bytes_max / 2 {
             let shortened = self.shorten_log();
@@ -51,16 +51,16 @@ impl Database {
             }
         }
         loop {
-            let turn = self.tails.turn();
-            if self.tails.has_room_for(bytes) {
+            let turn = self.memtable_budget.turn();
+            if self.memtable_budget.has_room_for(bytes) {
                 return Ok(());
             }
             match self.give_room()? {
                 Room::Given => {}
-                Room::Awaited => self.tails.wait(turn),
+                Room::Awaited => self.memtable_budget.wait(turn),
                 Room::Kept(tables) => {
-                    if !self.spill_tails(&tables)? {
-                        // The rest of their memory is not used by images.
+                    if !self.spill_memtables(&tables)? {
+                        // The rest of their memory is not used by in-memory segments.
                         return Ok(());
                     }
                 }
@@ -71,13 +71,13 @@ impl Database {
     /// Flushes the memtable that frees the most memory, of those that can be flushed (RL1).
     fn give_room(&self) -> Result<Room> {
         let mut tables = self.table_states();
-        tables.retain(|table| !table.tail.is_empty());
+        tables.retain(|table| !table.memtable.is_empty());
         tables.sort_by_key(|table| {
-            (table.folder.failure().is_some(), Reverse(table.tail.memory_bytes()))
+            (table.folder.failure().is_some(), Reverse(table.memtable.memory_bytes()))
         });
         let (mut kept, mut is_awaited) = (Vec::new(), false);
         for table in tables {
-            match settled(self.seal(table.id(), Patience::Try)) {
+            match settled(self.flush(table.id(), Patience::Try)) {
                 Ok(Attempt::Done) => return Ok(Room::Given),
                 Ok(Attempt::Busy) => is_awaited = true,
                 Ok(Attempt::Idle) => {}
@@ -99,8 +99,8 @@ impl Database {
         }
         for table in self.targets(appends) {
             if let Some(failure) = table.folder.failure() {
-                let sealed = settled(self.seal(table.id(), Patience::Wait));
-                if let Err(error) = sealed {
+                let flushed = settled(self.flush(table.id(), Patience::Wait));
+                if let Err(error) = flushed {
                     self.unflushed(&table, error);
                 } else {
                     // There may be nothing left to flush.
@@ -161,11 +161,11 @@ impl Database {
     }
 
     /// Flushes tables, each as far as possible; returns the error of one that could not be flushed.
-    pub(super) fn seal_tables(&self, tables: &[TableId]) -> Result<()> {
+    pub(super) fn flush_tables(&self, tables: &[TableId]) -> Result<()> {
         let failed = Mutex::new(None);
         self.several_at_a_time(tables.len(), &|at| {
             let Some(table) = self.table_state(tables[at]) else { return Ok(()) };
-            match self.seal_until_done(table.id()) {
+            match self.flush_until_done(table.id()) {
                 Err(error) if !error.is_of_log() => {
                     let error = self.unflushed(&table, error);
                     failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -180,9 +180,9 @@ impl Database {
     /// Flushes the memtables that keep the log from being purged, as far as possible.
     pub(super) fn shorten_log(&self) -> Result<()> {
         let tables: Vec<_> = self.table_states().iter().map(|table| table.id()).collect();
-        let sealed = self.seal_tables(&tables);
+        let flushed = self.flush_tables(&tables);
         self.checkpoint_all()?;
-        match sealed {
+        match flushed {
             Err(error) if error.is_of_log() => Err(error),
             _ => Ok(()),
         }
@@ -197,16 +197,17 @@ impl Database {
         }
     }
 
-    /// Writes the images of memtables into files; returns false if there were none in memory (RL2).
-    fn spill_tails(&self, tables: &[Arc<TableState>]) -> Result<bool> {
+    /// Writes the in-memory segments of memtables into files; returns false if there were none in
+    /// memory (RL2).
+    fn spill_memtables(&self, tables: &[Arc<TableState>]) -> Result<bool> {
         let mut has_spilled = false;
         for table in tables {
-            let Some(_held) = table.folder.hold(RunsOf::Tail, Patience::Wait) else { continue };
+            let Some(_held) = table.folder.hold(RunsOf::Memtable, Patience::Wait) else { continue };
             let Some(table) = self.table_state(table.id()) else { continue };
-            if table.tail.spillable_bytes() == 0 {
+            if table.memtable.spillable_bytes() == 0 {
                 continue;
             }
-            let pairs = self.spill_tail(&table)?;
+            let pairs = self.spill_memtable(&table)?;
             let wish = Exchange { table: table.id(), name: table.name.clone(), pairs };
             match self.commit_all(Wish::Exchange(wish)) {
                 Ok(_) => has_spilled = true,
@@ -216,22 +217,25 @@ impl Database {
         Ok(has_spilled)
     }
 
-    fn spill_tail(&self, table: &TableState) -> Result<Vec<(Arc<TailRun>, Arc<TailRun>)>> {
+    fn spill_memtable(
+        &self,
+        table: &TableState,
+    ) -> Result<Vec<(Arc<MemtableRun>, Arc<MemtableRun>)>> {
         let number = self.next_import.fetch_add(1, Ordering::Relaxed);
         let path: PathBuf = self.paths.scratch().join(format!("spill-{number}"));
         let disk = self.guarded.as_ref();
         let made = disk.create_dir_all(&self.paths.scratch());
         let mapping = made
-            .and_then(|()| spill_images(disk, &path, table.tail.runs().iter()))
+            .and_then(|()| spill_mem_segments(disk, &path, table.memtable.runs().iter()))
             .map_err(Error::disk("spill rows that cannot be flushed"))?;
         let mut start = 0;
-        let in_memory = table.tail.runs().iter().filter(|run| !run.is_spilled());
+        let in_memory = table.memtable.runs().iter().filter(|run| !run.is_spilled());
         let spilled = in_memory.map(|run| {
-            let end = start + run.file.image().map_or(0, |image| image.len());
-            let bytes = ImageBytes::Spilled(mapping.clone(), start..end);
+            let end = start + run.file.mem_segment().map_or(0, |mem_segment| mem_segment.len());
+            let bytes = MemSegmentBytes::Spilled(mapping.clone(), start..end);
             start = end;
-            let file = Arc::new(SegmentFile::of_image(table.id(), run.meta, bytes));
-            let spilled = TailRun { meta: run.meta, file, origin: run.origin };
+            let file = Arc::new(SegmentFile::of_mem_segment(table.id(), run.meta, bytes));
+            let spilled = MemtableRun { meta: run.meta, file, origin: run.origin };
             (Arc::clone(run), Arc::new(spilled))
         });
         Ok(spilled.collect())

@@ -15,11 +15,11 @@ use tidegate_model::{Lsn, SeqTxn, TableId};
 use tidegate_platform::{Disk, OpenMode};
 
 use super::folder::Paths;
+use super::garbage_collection;
 use super::plan::Tables;
 use super::recovery::{existing_catalog, lock_existing};
 use super::salvage::{Mending, Salvage};
 use super::survey::{Survey, SurveyedTable};
-use super::sweep;
 use crate::catalog::Catalog;
 use crate::envelope::TEMPORARY;
 use crate::error::{Corruption, Error, Result};
@@ -177,7 +177,7 @@ fn keep_unnamed(
     let (tables, _, _) = survey.finish();
     let by_id = tables.into_iter().map(|table| (table.id(), Arc::new(table))).collect();
     let tables = Tables { by_id, by_name: BTreeMap::new() };
-    let (litter, unlisted) = sweep::find_litter(disk.as_ref(), paths, &tables);
+    let (garbage, unlisted) = garbage_collection::find_garbage(disk.as_ref(), paths, &tables);
     if let Some(error) = unlisted.into_iter().next() {
         return Err(error);
     }
@@ -189,10 +189,10 @@ fn keep_unnamed(
         home.join(inside)
     };
     let of_folders =
-        |path: &&PathBuf| !litter.folders.iter().any(|folder| path.starts_with(folder));
+        |path: &&PathBuf| !garbage.folders.iter().any(|folder| path.starts_with(folder));
     let is_whole = |path: &&PathBuf| !path.to_string_lossy().ends_with(TEMPORARY);
-    let files = litter.files.iter().filter(is_whole).filter(of_folders);
-    for path in files.chain(&litter.folders) {
+    let files = garbage.files.iter().filter(is_whole).filter(of_folders);
+    for path in files.chain(&garbage.folders) {
         let to = place(path);
         let parent = to.parent().expect("it is in a folder");
         disk.create_dir_all(parent).map_err(&failed)?;
@@ -200,7 +200,7 @@ fn keep_unnamed(
         kept.push(to);
     }
     // Symbols that only those files use are cut off by the next open.
-    for path in litter.tails.keys() {
+    for path in garbage.truncations.keys() {
         let to = place(path);
         let parent = to.parent().expect("it is in a folder");
         disk.create_dir_all(parent).map_err(&failed)?;

@@ -24,9 +24,9 @@ use super::folder::{Paths, last_number};
 use super::repair::LostCommits;
 use super::survey::{Survey, SurveyedTable};
 use crate::catalog::fold_name;
+use crate::deletion_vector::{self, DeletionVector};
 use crate::error::Result;
-use crate::manifest::{Manifest, MaskMark, SegmentEntry};
-use crate::mask::{self, RowMask};
+use crate::manifest::{DeletionVectorMeta, Manifest, SegmentEntry};
 use crate::segment::{self, SegmentMeta};
 use crate::wal::{Found, Record, TableChange, TableOp};
 
@@ -79,7 +79,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
                     // The table, or the number, may be the damaged part.
                     let may_be = |it: &SurveyedTable| {
                         let known = it.manifest.as_ref();
-                        let range = known.map(|it| it.sealed.next()..=it.seq_txn.next());
+                        let range = known.map(|it| it.flushed_seq.next()..=it.seq_txn.next());
                         range.is_none_or(|range| range.contains(&seq_txn))
                     };
                     if self.survey.tables.get(&table).is_none_or(may_be) {
@@ -111,12 +111,12 @@ impl<'s, 'a> Salvage<'s, 'a> {
         if table.kept.is_some_and(|kept| lsn < kept.until) {
             return Vec::new();
         }
-        let is_of_tail = |op: &&&TableOp| {
-            let sealed = table.manifest.as_ref().map(|manifest| manifest.sealed);
-            matches!(op.change, TableChange::Append { .. }) && sealed < Some(op.seq_txn)
+        let is_of_memtable = |op: &&&TableOp| {
+            let flushed_seq = table.manifest.as_ref().map(|manifest| manifest.flushed_seq);
+            matches!(op.change, TableChange::Append { .. }) && flushed_seq < Some(op.seq_txn)
         };
         // A suspended table cannot be judged: all of its records stay.
-        let ops = commit.ops.iter().filter(|op| table.is_damaged || is_of_tail(op));
+        let ops = commit.ops.iter().filter(|op| table.is_damaged || is_of_memtable(op));
         let ops: Vec<TableOp> = ops.map(|&op| op.clone()).collect();
         let is_damaged = table.is_damaged;
         let fit = ops.into_iter().filter(|op| is_damaged || self.keep_old_rows(op));
@@ -226,10 +226,10 @@ impl<'s, 'a> Salvage<'s, 'a> {
 
     /// Checks that the rows of an append can be read (SA3).
     fn keep_rows(&mut self, op: &TableOp) -> bool {
-        let TableChange::Append { images, symbols, .. } = &op.change else { return true };
+        let TableChange::Append { mem_segments, symbols, .. } = &op.change else { return true };
         let Some(table) = self.survey.tables.get(&op.table) else { return true };
         let Some(manifest) = &table.manifest else { return true };
-        if op.seq_txn <= manifest.sealed {
+        if op.seq_txn <= manifest.flushed_seq {
             return true;
         }
         let columns = manifest.schema.columns().iter();
@@ -238,7 +238,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
         }
         // If no commit of the table is missing, none of its strings is missing.
         let is_doubtful = op.seq_txn <= manifest.seq_txn || self.lost.contains_key(&op.table);
-        let is_readable = table.knows(symbols, if is_doubtful { images } else { &[] });
+        let is_readable = table.knows(symbols, if is_doubtful { mem_segments } else { &[] });
         if !is_readable {
             self.lose(op.table, op.seq_txn);
         }
@@ -307,20 +307,21 @@ impl<'s, 'a> Salvage<'s, 'a> {
                 let paths = self.paths.table(id);
                 if !self.has(&paths.segment(&mended.schema, &entry.meta)) {
                     gone.push(entry);
-                } else if let Some(mark) = &entry.mask
-                    && !self.has(&paths.mask(&mended.schema, &entry.meta, mark))
+                } else if let Some(mark) = &entry.deletion_vector
+                    && !self.has(&paths.deletion_vector(&mended.schema, &entry.meta, mark))
                 {
-                    let mask = self.other_mask(&mended, &entry, mending)?;
-                    let mask = MaskMark { seq_txn, ..mask };
-                    let change = TableChange::Mask { segment: entry.meta.id, mask };
+                    let deletion_vector = self.other_deletion_vector(&mended, &entry, mending)?;
+                    let deletion_vector = DeletionVectorMeta { seq_txn, ..deletion_vector };
+                    let change =
+                        TableChange::DeletionVector { segment: entry.meta.id, deletion_vector };
                     ops.push(TableOp { table: id, seq_txn, change });
                 }
             }
             if !gone.is_empty() {
                 let segments = self.instead_of(&mended, &mut gone);
                 let out = gone.iter().map(|entry| entry.meta.id).collect();
-                let (sealed, symbols) = (mended.sealed.min(mended.seq_txn), Vec::new());
-                let change = TableChange::Replace { out, sealed, segments, symbols };
+                let (flushed_seq, symbols) = (mended.flushed_seq.min(mended.seq_txn), Vec::new());
+                let change = TableChange::Replace { out, flushed_seq, segments, symbols };
                 ops.push(TableOp { table: id, seq_txn, change });
             }
             if let Some(schema) = self.without_lost_symbols(&mended) {
@@ -362,7 +363,8 @@ impl<'s, 'a> Salvage<'s, 'a> {
     /// commit. It may have replaced others that still exist: these are added to the missing ones.
     fn instead_of(&self, manifest: &Manifest, gone: &mut Vec<SegmentEntry>) -> Vec<SegmentMeta> {
         let partitions: BTreeSet<_> = gone.iter().map(|entry| entry.meta.partition).collect();
-        let live = |entry: &SegmentEntry| entry.mask.map_or(entry.meta.rows, |it| it.live).0;
+        let live =
+            |entry: &SegmentEntry| entry.deletion_vector.map_or(entry.meta.rows, |it| it.live).0;
         let mut found = Vec::new();
         for partition in partitions {
             let is_here = |entry: &&SegmentEntry| entry.meta.partition == partition;
@@ -372,7 +374,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
             all.sort_by_key(|entry| (entry.meta.seq_first, entry.meta.id));
             let unnamed = self.unnamed_segments(manifest, &gone_here);
             let rows_of = |metas: &[SegmentMeta]| metas.iter().map(|it| it.rows.0).sum::<u64>();
-            // All unreferenced files, or one of them: the others may be leftovers.
+            // All unreferenced files, or one of them: the others may be garbage.
             let single = unnamed.iter().map(std::slice::from_ref);
             let choices: Vec<&[SegmentMeta]> = [&unnamed[..]].into_iter().chain(single).collect();
             let fits = |replaced: &&[SegmentEntry]| {
@@ -410,39 +412,43 @@ impl<'s, 'a> Salvage<'s, 'a> {
         found
     }
 
-    /// A mask for a segment whose own mask is missing: the latest file, as written by a missing
-    /// commit, or a new one without deleted rows.
-    fn other_mask(
+    /// A deletion vector for a segment whose own deletion vector is missing: the latest file, as
+    /// written by a missing commit, or a new one without deleted rows.
+    fn other_deletion_vector(
         &self,
         manifest: &Manifest,
         entry: &SegmentEntry,
         mending: Mending,
-    ) -> Result<MaskMark> {
+    ) -> Result<DeletionVectorMeta> {
         let paths = self.paths.table(manifest.table);
         let dir = paths.partition(&manifest.schema, entry.meta.partition);
         let prefix = format!("{}-", entry.meta.id);
-        let mut best: Option<MaskMark> = None;
+        let mut best: Option<DeletionVectorMeta> = None;
         for file in self.disk.list(&dir).unwrap_or_default() {
             let id = last_number(&file.name).filter(|_| file.name.starts_with(&prefix));
             let Some(id) = id.filter(|id| best.is_none_or(|best| best.id < *id)) else { continue };
             let Ok(bytes) = self.disk.read(&dir.join(&file.name)) else { continue };
-            let Ok(mask) = mask::decode(&bytes, manifest.table, entry.meta.id) else { continue };
-            if mask.rows() == entry.meta.rows {
-                let (live, crc) = (mask.live(), crc32c::crc32c(&bytes));
-                best = Some(MaskMark { id, seq_txn: SeqTxn(0), live, crc });
+            let Ok(deletion_vector) =
+                deletion_vector::decode(&bytes, manifest.table, entry.meta.id)
+            else {
+                continue;
+            };
+            if deletion_vector.rows() == entry.meta.rows {
+                let (live, crc) = (deletion_vector.live(), crc32c::crc32c(&bytes));
+                best = Some(DeletionVectorMeta { id, seq_txn: SeqTxn(0), live, crc });
             }
         }
         if let Some(best) = best {
             return Ok(best);
         }
-        let bytes = RowMask::new(entry.meta.rows, &[]).encode(manifest.table, entry.meta.id);
+        let bytes = DeletionVector::new(entry.meta.rows, &[]).encode(manifest.table, entry.meta.id);
         let crc = crc32c::crc32c(&bytes);
         let id = manifest.next_segment;
-        let mark = MaskMark { id, seq_txn: SeqTxn(0), live: entry.meta.rows, crc };
+        let mark = DeletionVectorMeta { id, seq_txn: SeqTxn(0), live: entry.meta.rows, crc };
         if mending == Mending::Nothing {
             return Ok(mark);
         }
-        let path = paths.mask(&manifest.schema, &entry.meta, &mark);
+        let path = paths.deletion_vector(&manifest.schema, &entry.meta, &mark);
         crate::envelope::replace(self.disk.as_ref(), &path, &bytes)
             .map_err(crate::Error::disk("write row mask"))?;
         Ok(mark)

@@ -1,7 +1,7 @@
 //! Segments that are not yet part of their table: writing them durably, and making them from runs.
 //!
-//! - UP4 as in `upkeep`, T3 as in `import`: before a record or a manifest names them, segments,
-//!   their symbols, and the names of files and directories are on disk.
+//! - UP4 as in `maintenance`, T3 as in `import`: before a record or a manifest names them,
+//!   segments, their symbols, and the names of files and directories are on disk.
 //!
 //! Not here: segments of imported rows (`import`).
 
@@ -16,13 +16,13 @@ use tidegate_platform::{Disk, DiskFile, OpenMode};
 
 use super::Database;
 use super::folder::TableFolder;
+use super::maintenance::policy::memtable_groups;
+use super::memtable::MemtableRun;
 use super::plan::Replace;
 use super::table::TableState;
-use super::tail::TailRun;
-use super::upkeep::policy::tail_groups;
 use crate::error::{Error, Result};
-use crate::image::Image;
-use crate::manifest::MaskMark;
+use crate::manifest::DeletionVectorMeta;
+use crate::mem_segment::MemSegment;
 use crate::rewrite::{self, Rewrite};
 use crate::segment::{Direct, SegmentMeta, WrittenSegment};
 use crate::snapshot::SegmentRun;
@@ -72,11 +72,11 @@ impl<'a> NewSegments<'a> {
     }
 
     /// Writes the memtable of the table: for each run the rows that `left` returns.
-    pub(super) fn write_tail(
+    pub(super) fn write_memtable(
         &mut self,
-        left: &dyn Fn(&TailRun) -> Option<SegmentRun>,
+        left: &dyn Fn(&MemtableRun) -> Option<SegmentRun>,
     ) -> Result<()> {
-        for group in tail_groups(&self.table.tail, &self.table.manifest.segments) {
+        for group in memtable_groups(&self.table.memtable, &self.table.manifest.segments) {
             let runs: Vec<_> = group.iter().filter_map(|run| left(run)).map(Arc::new).collect();
             if !runs.is_empty() {
                 self.write(&runs)?;
@@ -110,13 +110,13 @@ impl<'a> NewSegments<'a> {
     /// The commit request that puts them in place of segments and of runs of the memtable.
     pub(super) fn replacing(
         &self,
-        out: Vec<(SegmentId, Option<MaskMark>)>,
-        tail: &[Arc<TailRun>],
+        out: Vec<(SegmentId, Option<DeletionVectorMeta>)>,
+        memtable: &[Arc<MemtableRun>],
         symbols: Vec<(ColumnId, SymbolMark)>,
     ) -> Replace {
         let (table, name) = (self.table.id(), self.table.name.clone());
-        let (tail, segments) = (tail.to_vec(), self.metas());
-        Replace { table, name, out, tail, segments, symbols }
+        let (memtable, segments) = (memtable.to_vec(), self.metas());
+        Replace { table, name, out, memtable, segments, symbols }
     }
 
     /// The descriptions of the new segments, with their ranges of commits.
@@ -249,17 +249,18 @@ pub(super) fn save_symbols<'a>(
     Ok(saved)
 }
 
-/// The rows of adjacent runs as one image; `None` if they are too many for one, or all deleted.
-pub(super) fn image_of(
+/// The rows of adjacent runs as one in-memory segment; `None` if they are too many for one, or all
+/// deleted.
+pub(super) fn mem_segment_of(
     (folder, schema): (&TableFolder, &Schema),
     marks: &BTreeMap<ColumnId, SymbolMark>,
     runs: &[Arc<SegmentRun>],
     new_id: &mut dyn FnMut() -> SegmentId,
-) -> Result<Option<Image>> {
+) -> Result<Option<MemSegment>> {
     let has_symbols = schema.columns().iter().any(|column| column.ty == ColumnType::Symbol);
     let symbols =
         if has_symbols { folder.symbols(schema, marks)? } else { SymbolTables::default() };
     let rewrite = Rewrite { table: folder.table(), schema, symbols: &symbols, runs };
-    let mut images = rewrite::to_images(&rewrite, new_id)?;
-    Ok(images.pop().filter(|_| images.is_empty()))
+    let mut mem_segments = rewrite::to_mem_segments(&rewrite, new_id)?;
+    Ok(mem_segments.pop().filter(|_| mem_segments.is_empty()))
 }

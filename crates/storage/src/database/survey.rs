@@ -13,13 +13,13 @@ use tidegate_platform::Disk;
 
 use super::folder::{Paths, TableFolder};
 use super::kept;
+use super::memtable::Memtable;
 use super::recovery::read_manifest;
 use super::table::{Damage, TableState};
-use super::tail::Tail;
 use crate::catalog::{Catalog, Kept};
 use crate::error::{Corruption, Error, Result};
-use crate::image::Image;
 use crate::manifest::Manifest;
+use crate::mem_segment::MemSegment;
 use crate::snapshot::{SegmentFile, SegmentRun};
 use crate::symbols::{SymbolTable, SymbolTexts};
 use crate::wal::{ReplayedRecord, TableChange, TableOp};
@@ -178,8 +178,8 @@ impl<'a> Survey<'a> {
             let SurveyedTable { name, folder, .. } = table;
             folder.raise_next_segment(manifest.next_segment);
             let replayed = folder.end_replay(&manifest, !table.rows.is_empty());
-            let (folder, tail) = (Arc::new(folder), Tail::default());
-            tables.push(TableState::recovered(folder, name, manifest, tail, &replayed));
+            let (folder, memtable) = (Arc::new(folder), Memtable::default());
+            tables.push(TableState::recovered(folder, name, manifest, memtable, &replayed));
         }
         (tables, rows, self.problems)
     }
@@ -217,7 +217,7 @@ impl SurveyedTable {
     }
 
     /// Returns false if rows have symbols whose strings are in no record so far, and in no file.
-    pub(super) fn knows(&self, symbols: &[SymbolTexts], images: &[Image]) -> bool {
+    pub(super) fn knows(&self, symbols: &[SymbolTexts], mem_segments: &[MemSegment]) -> bool {
         let Some(Manifest { table, schema, symbols: marks, .. }) = &self.manifest else {
             return true;
         };
@@ -227,15 +227,15 @@ impl SurveyedTable {
             // The symbols of a column that was dropped since.
             let Some(before) = known.0.get(&texts.column) else { continue };
             let Some(count) = before.len().checked_sub(texts.first as usize) else { return false };
-            if !images.is_empty() {
+            if !mem_segments.is_empty() {
                 let behind = (count..texts.texts.len()).map(|at| texts.texts.get(at));
                 let all: Vec<&[u8]> = before.texts().chain(behind).collect();
                 let longer = Arc::new(SymbolTable::of(&all));
                 known.0.insert(texts.column, longer);
             }
         }
-        images.iter().all(|image| {
-            let run = SegmentRun::of_image(*table, image);
+        mem_segments.iter().all(|mem_segment| {
+            let run = SegmentRun::of_mem_segment(*table, mem_segment);
             run.and_then(|run| run.reader()?.verify(schema, &known)).is_ok()
         })
     }
@@ -243,20 +243,22 @@ impl SurveyedTable {
     pub(super) fn apply_to_rows(&mut self, op: &TableOp) -> Result<()> {
         let Some(manifest) = &self.manifest else { return Ok(()) };
         match &op.change {
-            TableChange::Append { images, symbols, .. } if op.seq_txn > manifest.sealed => {
+            TableChange::Append { mem_segments, symbols, .. }
+                if op.seq_txn > manifest.flushed_seq =>
+            {
                 symbols.iter().for_each(|texts| self.folder.replay_symbols(texts));
-                for image in images {
-                    SegmentFile::replayed(op.table, image)?;
-                    self.rows.push((op.seq_txn, image.meta.rows.0));
+                for mem_segment in mem_segments {
+                    SegmentFile::replayed(op.table, mem_segment)?;
+                    self.rows.push((op.seq_txn, mem_segment.meta.rows.0));
                 }
             }
             TableChange::Truncate => {
                 self.folder.forget_replayed_symbols();
                 self.rows.clear();
             }
-            TableChange::Replace { sealed, .. } => {
+            TableChange::Replace { flushed_seq, .. } => {
                 self.folder.replay_marks(manifest);
-                self.rows.retain(|(seq_txn, _)| seq_txn > sealed);
+                self.rows.retain(|(seq_txn, _)| seq_txn > flushed_seq);
             }
             TableChange::Alter { .. } | TableChange::AddSegments { .. } => {
                 self.folder.replay_marks(manifest);

@@ -8,11 +8,13 @@ use std::sync::{Arc, OnceLock};
 use tidegate_model::{ColumnId, ColumnType, Schema, SegmentId, SeqTxn, TableId};
 
 use super::folder::{TableFile, TableFolder};
-use super::tail::{Origin, Tail, TailRun};
+use super::memtable::{Memtable, MemtableRun, Origin};
 use crate::envelope;
 use crate::error::{Corruption, Error, Result};
 use crate::manifest::{Manifest, Obsolete, SegmentEntry};
-use crate::snapshot::{Derived, GroupedSegments, MaskFile, SegmentFile, SegmentRun, Snapshot};
+use crate::snapshot::{
+    DeletionVectorFile, Derived, GroupedSegments, SegmentFile, SegmentRun, Snapshot,
+};
 use crate::symbols::{self, SymbolMark, SymbolTable, SymbolTables};
 use crate::wal::TableChange;
 
@@ -23,7 +25,7 @@ pub(crate) struct TableState {
     pub(crate) name: String,
     pub(crate) manifest: Manifest,
     /// The rows that are not yet in the manifest (M5).
-    pub(crate) tail: Tail,
+    pub(crate) memtable: Memtable,
     /// The number of values of each symbol column that a replay would find: in the symbol file, and
     /// then in the records of the memtable's rows. So only whole commits leave a memtable, the
     /// oldest first, and symbols are saved with them.
@@ -52,7 +54,7 @@ struct Segments {
     /// One for each segment, in the same order.
     files: Vec<SegmentFiles>,
     grouped: OnceLock<GroupedSegments>,
-    /// Set once all masks and symbols were read successfully.
+    /// Set once all deletion vectors and symbols were read successfully.
     is_readable: OnceLock<()>,
 }
 
@@ -60,10 +62,10 @@ struct Segments {
 #[derive(Debug, Clone)]
 struct SegmentFiles {
     segment: Arc<SegmentFile>,
-    mask: Option<Arc<MaskFile>>,
+    deletion_vector: Option<Arc<DeletionVectorFile>>,
 }
 
-/// The images of an append in memory.
+/// The in-memory segments of an append.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewRows<'a> {
     pub(crate) files: &'a [Arc<SegmentFile>],
@@ -73,7 +75,7 @@ pub(crate) struct NewRows<'a> {
 impl TableState {
     /// A table from its manifest.
     pub(crate) fn new(folder: Arc<TableFolder>, name: String, manifest: Manifest) -> TableState {
-        TableState::recovered(folder, name, manifest, Tail::default(), &BTreeMap::new())
+        TableState::recovered(folder, name, manifest, Memtable::default(), &BTreeMap::new())
     }
 
     /// A table from its manifest and the log; the log has values of symbol columns up to
@@ -82,7 +84,7 @@ impl TableState {
         folder: Arc<TableFolder>,
         name: String,
         manifest: Manifest,
-        tail: Tail,
+        memtable: Memtable,
         replayed: &BTreeMap<ColumnId, u32>,
     ) -> TableState {
         assert_eq!(folder.table(), manifest.table, "a table's folder");
@@ -95,7 +97,7 @@ impl TableState {
             folder,
             name,
             manifest,
-            tail,
+            memtable,
             logged,
             truncated_at: SeqTxn(0),
             segments,
@@ -162,8 +164,8 @@ impl TableState {
     ) -> Result<TableState, Corruption> {
         let mut manifest = self.manifest.clone();
         manifest.apply(seq_txn, change)?;
-        let mut tail = self.tail.clone();
-        change_tail(&mut tail, change, rows);
+        let mut memtable = self.memtable.clone();
+        change_memtable(&mut memtable, change, rows);
         let segments = if Arc::ptr_eq(&manifest.segments, &self.manifest.segments) {
             Arc::clone(&self.segments)
         } else {
@@ -182,7 +184,7 @@ impl TableState {
             folder,
             name,
             manifest,
-            tail,
+            memtable,
             logged,
             truncated_at,
             segments,
@@ -192,12 +194,12 @@ impl TableState {
     }
 
     /// This table with other memtable runs that hold the same rows.
-    pub(crate) fn with_tail(&self, tail: Tail) -> TableState {
+    pub(crate) fn with_memtable(&self, memtable: Memtable) -> TableState {
         TableState {
             folder: Arc::clone(&self.folder),
             name: self.name.clone(),
             manifest: self.manifest.clone(),
-            tail,
+            memtable,
             logged: Arc::clone(&self.logged),
             truncated_at: self.truncated_at,
             segments: Arc::clone(&self.segments),
@@ -228,7 +230,7 @@ impl TableState {
             | TableChange::Drop
             | TableChange::Rename { .. }
             | TableChange::Alter { .. }
-            | TableChange::Mask { .. }
+            | TableChange::DeletionVector { .. }
             | TableChange::GivenUp => {}
         }
         logged
@@ -246,7 +248,7 @@ impl TableState {
     }
 
     /// Checks that queries can read the table, before rows are added to it: its segments exist, and
-    /// masks and symbols can be read. This is done once, until the segments change.
+    /// deletion vectors and symbols can be read. This is done once, until the segments change.
     pub(crate) fn check_readable(&self) -> Result<()> {
         self.check_known()?;
         if self.segments.is_readable.get().is_some() {
@@ -255,8 +257,11 @@ impl TableState {
         let check = || {
             let mut segments = self.segments.files.iter().map(|files| &files.segment);
             segments.try_for_each(|segment| segment.check_there())?;
-            let masks = self.segments.files.iter().filter_map(|files| files.mask.as_ref());
-            masks.into_iter().try_for_each(|mask| mask.mask().map(drop))?;
+            let deletion_vectors =
+                self.segments.files.iter().filter_map(|files| files.deletion_vector.as_ref());
+            deletion_vectors
+                .into_iter()
+                .try_for_each(|deletion_vector| deletion_vector.deletion_vector().map(drop))?;
             let Manifest { schema, symbols, .. } = &self.manifest;
             self.folder.open_dictionaries(schema, symbols).map(drop)
         };
@@ -268,11 +273,12 @@ impl TableState {
         Ok(())
     }
 
-    /// The table as its manifest describes it, without masks and symbols: for the system catalog,
-    /// if these cannot be read.
+    /// The table as its manifest describes it, without deletion vectors and symbols: for the system
+    /// catalog, if these cannot be read.
     pub(crate) fn described(&self) -> Snapshot {
         let open = |files: &SegmentFiles| {
-            SegmentRun::open(&files.segment, None).expect("without a mask nothing is read")
+            SegmentRun::open(&files.segment, None)
+                .expect("without a deletion vector nothing is read")
         };
         let runs = self.segments.files.iter().map(open).collect();
         let grouped = GroupedSegments::new(runs, self.is_ordered());
@@ -283,7 +289,8 @@ impl TableState {
         if let Some(grouped) = self.segments.grouped.get() {
             return Ok(grouped);
         }
-        let run = |files: &SegmentFiles| SegmentRun::open(&files.segment, files.mask.as_ref());
+        let run =
+            |files: &SegmentFiles| SegmentRun::open(&files.segment, files.deletion_vector.as_ref());
         let runs = self.segments.files.iter().map(run).collect::<Result<_>>()?;
         let grouped = GroupedSegments::new(runs, self.is_ordered());
         Ok(self.segments.grouped.get_or_init(|| grouped))
@@ -294,13 +301,13 @@ impl TableState {
     }
 
     fn snapshot_of(&self, grouped: &GroupedSegments, symbols: SymbolTables) -> Snapshot {
-        let tail = self.tail.runs().iter().map(|run| run.run()).collect();
+        let memtable = self.memtable.runs().iter().map(|run| run.run()).collect();
         Snapshot {
             table: self.id(),
             name: self.name.clone(),
             schema: Arc::clone(&self.manifest.schema),
             seq_txn: self.manifest.seq_txn,
-            groups: grouped.with_tail(tail),
+            groups: grouped.with_memtable(memtable),
             symbols,
             derived: Derived::default(),
         }
@@ -312,8 +319,8 @@ impl TableState {
         let files = |id| self.files_of(id).expect("it is a segment of this table");
         match obsolete {
             Obsolete::Segment(meta) => files(meta.id).segment.discard(),
-            Obsolete::Mask(meta, _) => {
-                files(meta.id).mask.as_ref().expect("it has a mask").file().discard();
+            Obsolete::DeletionVector(meta, _) => {
+                files(meta.id).deletion_vector.as_ref().expect("it has one").file().discard();
             }
             Obsolete::Symbols(column) => self.folder.discard_symbols(*column),
         }
@@ -321,18 +328,18 @@ impl TableState {
 
     /// Handles the durable drop of the table.
     pub(crate) fn discard_all(&self) {
-        for SegmentFiles { segment, mask } in &self.segments.files {
+        for SegmentFiles { segment, deletion_vector } in &self.segments.files {
             segment.discard();
-            if let Some(mask) = mask {
-                mask.file().discard();
+            if let Some(deletion_vector) = deletion_vector {
+                deletion_vector.file().discard();
             }
         }
         self.folder.drop_folder();
     }
 
-    /// The readable parts of the table, for verification, and the errors of the others: masks and
-    /// symbols are read anew, a segment whose mask is damaged has all its rows, and a column whose
-    /// symbols are damaged has none.
+    /// The readable parts of the table, for verification, and the errors of the others: deletion
+    /// vectors and symbols are read anew, a segment whose deletion vector is damaged has all its
+    /// rows, and a column whose symbols are damaged has none.
     pub(crate) fn readable(&self) -> (Snapshot, Vec<Error>) {
         let mut problems = Vec::new();
         let mut symbols = Vec::new();
@@ -345,12 +352,13 @@ impl TableState {
             }
         }
         let files = &self.segments.files;
-        let masks = files.iter().filter_map(|files| files.mask.as_ref());
-        problems.extend(masks.filter_map(|mask| mask.read().err()));
+        let deletion_vectors = files.iter().filter_map(|files| files.deletion_vector.as_ref());
+        problems
+            .extend(deletion_vectors.filter_map(|deletion_vector| deletion_vector.read().err()));
         let open = |files: &SegmentFiles| {
-            SegmentRun::open(&files.segment, files.mask.as_ref())
+            SegmentRun::open(&files.segment, files.deletion_vector.as_ref())
                 .or_else(|_| SegmentRun::open(&files.segment, None))
-                .expect("a segment without a mask is only opened when it is read")
+                .expect("a segment without a deletion vector is only opened when it is read")
         };
         let runs = files.iter().map(open).collect();
         let grouped = GroupedSegments::new(runs, self.is_ordered());
@@ -381,12 +389,12 @@ impl TableState {
     /// A segment without the deleted rows.
     pub(crate) fn segment_run(&self, id: SegmentId) -> Result<Arc<SegmentRun>> {
         let files = self.files_of(id).expect("it is a segment of this table");
-        SegmentRun::open(&files.segment, files.mask.as_ref()).map(Arc::new)
+        SegmentRun::open(&files.segment, files.deletion_vector.as_ref()).map(Arc::new)
     }
 
-    /// Number of segments and images.
+    /// Number of segments and in-memory segments.
     pub(crate) fn run_count(&self) -> u64 {
-        (self.segments.files.len() + self.tail.runs().len()) as u64
+        (self.segments.files.len() + self.memtable.runs().len()) as u64
     }
 
     fn files_of(&self, id: SegmentId) -> Option<&SegmentFiles> {
@@ -403,23 +411,29 @@ impl Segments {
 }
 
 /// Applies a change to a memtable; an append is given with its rows.
-pub(crate) fn change_tail(tail: &mut Tail, change: &TableChange, rows: Option<NewRows<'_>>) {
+pub(crate) fn change_memtable(
+    memtable: &mut Memtable,
+    change: &TableChange,
+    rows: Option<NewRows<'_>>,
+) {
     match change {
-        TableChange::Append { images, .. } => {
+        TableChange::Append { mem_segments, .. } => {
             let NewRows { files, origin } = rows.expect("an append comes with its rows");
-            assert_eq!(images.len(), files.len(), "a file for each image");
-            for (image, file) in images.iter().zip(files) {
-                tail.push(TailRun::new(image, Arc::clone(file), origin));
+            assert_eq!(mem_segments.len(), files.len(), "a file for each in-memory segment");
+            for (mem_segment, file) in mem_segments.iter().zip(files) {
+                memtable.push(MemtableRun::new(mem_segment, Arc::clone(file), origin));
             }
         }
-        TableChange::Truncate => tail.retain(|_| false),
-        TableChange::Replace { sealed, .. } => tail.retain(|run| run.meta.seq_last > *sealed),
+        TableChange::Truncate => memtable.retain(|_| false),
+        TableChange::Replace { flushed_seq, .. } => {
+            memtable.retain(|run| run.meta.seq_last > *flushed_seq)
+        }
         TableChange::Create { .. }
         | TableChange::Drop
         | TableChange::Rename { .. }
         | TableChange::Alter { .. }
         | TableChange::AddSegments { .. }
-        | TableChange::Mask { .. }
+        | TableChange::DeletionVector { .. }
         | TableChange::GivenUp => {}
     }
 }
@@ -436,7 +450,7 @@ fn files_of(
     known: &[SegmentFiles],
 ) -> Vec<SegmentFiles> {
     let mut known = known.iter().peekable();
-    let files = |SegmentEntry { meta, mask }: &SegmentEntry| {
+    let files = |SegmentEntry { meta, deletion_vector }: &SegmentEntry| {
         let (paths, schema) = (folder.paths(), &manifest.schema);
         while known.next_if(|files| files.segment.meta().id < meta.id).is_some() {}
         let old = known.next_if(|files| files.segment.meta().id == meta.id);
@@ -447,15 +461,17 @@ fn files_of(
                 Arc::new(SegmentFile::new(file, *meta))
             }
         };
-        let old_mask = old.and_then(|old| old.mask.as_ref());
-        let mask = mask.map(|mark| match old_mask.filter(|old| *old.mark() == mark) {
-            Some(old) => Arc::clone(old),
-            None => {
-                let file = TableFile::new(folder, paths.mask(schema, meta, &mark));
-                Arc::new(MaskFile::new(file, meta.id, mark))
+        let old_deletion_vector = old.and_then(|old| old.deletion_vector.as_ref());
+        let deletion_vector = deletion_vector.map(|mark| {
+            match old_deletion_vector.filter(|old| *old.mark() == mark) {
+                Some(old) => Arc::clone(old),
+                None => {
+                    let file = TableFile::new(folder, paths.deletion_vector(schema, meta, &mark));
+                    Arc::new(DeletionVectorFile::new(file, meta.id, mark))
+                }
             }
         });
-        SegmentFiles { segment, mask }
+        SegmentFiles { segment, deletion_vector }
     };
     manifest.segments.iter().map(files).collect()
 }

@@ -18,8 +18,8 @@ use tidegate_model::{SchemaVersion, SegmentId, TableId};
 
 use super::Database;
 use super::append::{ATTEMPTS, AppendOptions, Prepared, TableAppend, VALUE_BYTES, check_once};
+use super::deletion_vectors::{SegmentDeletes, runs_of};
 use super::folder::{Patience, RunsOf, TableFolder};
-use super::masks::{MaskedRows, runs_of};
 use super::pending::PendingDdl;
 use crate::batch::RowBatch;
 use crate::error::{Error, Result};
@@ -34,22 +34,22 @@ pub struct TransactionCommit {
     /// has an append without any.
     pub appends: Vec<TableAppend>,
     /// Rows to delete, of tables in `appends`; each table once.
-    pub removed: Vec<RemovedRows>,
+    pub removed: Vec<TableDeletes>,
 }
 
 /// Rows of one table to delete.
 #[derive(Debug, Clone)]
-pub struct RemovedRows {
+pub struct TableDeletes {
     /// The table.
     pub table: TableId,
     /// The version of its columns when the rows were found.
     pub version: SchemaVersion,
     /// Segments in files, each once, which were pinned when they were found.
-    pub rows: Vec<MaskedRows>,
+    pub rows: Vec<SegmentDeletes>,
 }
 
 /// The rows to delete of each table.
-pub(super) type Removals<'a> = BTreeMap<TableId, &'a RemovedRows>;
+pub(super) type Removals<'a> = BTreeMap<TableId, &'a TableDeletes>;
 
 /// A table whose segments are not rewritten until the pin is dropped (TX2).
 #[derive(Debug)]
@@ -120,38 +120,42 @@ impl Database {
                 });
             }
         }
-        let Prepared { targets, tables, gone_files } =
+        let Prepared { targets, tables, delete_files } =
             self.prepare(&visible, appends, (&removals, &held))?;
-        self.commit_prepared(&AppendOptions::default(), (ddl.clone(), tables), gone_files)?;
+        self.commit_prepared(&AppendOptions::default(), (ddl.clone(), tables), delete_files)?;
         drop(held);
         let touched: Vec<TableId> = targets.iter().flatten().copied().collect();
-        self.shorten_tails(&touched);
+        self.coalesce_memtables(&touched);
         Ok(())
     }
 }
 
 /// Writes the deletion of a table's rows: those that new ones replace, and those that a transaction
 /// deletes, if all of them still exist (TX3).
-pub(super) fn gone_with(
-    superseded: Vec<MaskedRows>,
-    removed: Option<&RemovedRows>,
+pub(super) fn deletes_with(
+    superseded: Vec<SegmentDeletes>,
+    removed: Option<&TableDeletes>,
     now: &Snapshot,
-) -> Result<Vec<MaskedRows>> {
+) -> Result<Vec<SegmentDeletes>> {
     let Some(removed) = removed else { return Ok(superseded) };
     let runs = runs_of(now);
-    let mut gone: BTreeMap<SegmentId, Vec<u64>> = BTreeMap::new();
-    for MaskedRows { segment, rows } in &removed.rows {
+    let mut deletes: BTreeMap<SegmentId, Vec<u64>> = BTreeMap::new();
+    for SegmentDeletes { segment, rows } in &removed.rows {
         let is_there = runs.get(segment).is_some_and(|run| {
-            let is_live = |row: &u64| run.mask.as_ref().is_none_or(|mask| mask.is_live(*row));
+            let is_live = |row: &u64| {
+                run.deletion_vector
+                    .as_ref()
+                    .is_none_or(|deletion_vector| deletion_vector.is_live(*row))
+            };
             rows.iter().all(is_live)
         });
         if !is_there {
             return Err(Error::RowsChanged { table: now.name.clone() });
         }
-        gone.entry(*segment).or_default().extend(rows);
+        deletes.entry(*segment).or_default().extend(rows);
     }
-    for MaskedRows { segment, rows } in superseded {
-        gone.entry(segment).or_default().extend(rows);
+    for SegmentDeletes { segment, rows } in superseded {
+        deletes.entry(segment).or_default().extend(rows);
     }
-    Ok(gone.into_iter().map(|(segment, rows)| MaskedRows { segment, rows }).collect())
+    Ok(deletes.into_iter().map(|(segment, rows)| SegmentDeletes { segment, rows }).collect())
 }

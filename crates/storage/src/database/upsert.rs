@@ -20,12 +20,12 @@ use tidegate_model::{PartitionKey, Schema, SeqTxn};
 
 use super::commit::Refusal;
 use super::dedup::{self, Superseded};
-use super::gone::GoneWriter;
+use super::deletes::DeleteWriter;
+use super::deletion_vectors::{SegmentDeletes, SnapshotDeletes};
 use super::import::{ImportTxn, may_be_committed};
-use super::masks::{MaskedRows, Removal};
-use super::plan::Gone;
+use super::plan::Deletes;
+use crate::deletion_vector::DeletionVector;
 use crate::error::{Error, Result};
-use crate::mask::RowMask;
 use crate::segment::WrittenSegment;
 use crate::snapshot::{SegmentRun, Snapshot};
 use crate::symbols::SymbolTables;
@@ -70,19 +70,19 @@ impl ImportTxn {
     pub(super) fn commit_with(
         &self,
         segments: &[WrittenSegment],
-        removal: Removal<'_>,
+        removal: SnapshotDeletes<'_>,
     ) -> Result<SeqTxn> {
         let state = self.database().table_state(self.table());
         let has_keys = state.is_some_and(|state| !state.manifest.schema.dedup().is_empty());
         if has_keys && !segments.is_empty() {
             self.commit_held(segments, Some(removal))
         } else {
-            self.commit_masked(segments, removal)
+            self.commit_with_deletes(segments, removal)
         }
     }
 
     fn commit_plain(&self, segments: &[WrittenSegment]) -> Result<SeqTxn> {
-        let outcome = self.commit_segments(segments, Gone::default(), Some(Vec::new()));
+        let outcome = self.commit_segments(segments, Deletes::default(), Some(Vec::new()));
         outcome.map_err(|Refusal { error, .. }| error)
     }
 
@@ -93,7 +93,7 @@ impl ImportTxn {
             return self.commit_plain(segments);
         }
         let symbols = self.symbols();
-        let mut none = |rows: MaskedRows| -> Result<()> {
+        let mut none = |rows: SegmentDeletes| -> Result<()> {
             unreachable!("segment {} is of no new table", rows.segment)
         };
         let left = self.supersede(segments, (schema, &symbols), &KnownRuns::new(), &mut none)?;
@@ -103,7 +103,7 @@ impl ImportTxn {
     fn commit_held(
         &self,
         segments: &[WrittenSegment],
-        removal: Option<Removal<'_>>,
+        removal: Option<SnapshotDeletes<'_>>,
     ) -> Result<SeqTxn> {
         let Some(held) = self.database().hold_table(self.table()) else {
             // The table was dropped, which the commit detects and reports.
@@ -113,26 +113,30 @@ impl ImportTxn {
         let schema = &table.manifest.schema;
         if schema.dedup().is_empty() {
             return match removal {
-                Some(removal) => self.commit_masked(segments, removal),
+                Some(removal) => self.commit_with_deletes(segments, removal),
                 None => self.commit_plain(segments),
             };
         }
-        let removed = removal.map(|removal| removal.into_masks(&snapshot)).transpose()?;
+        let removed =
+            removal.map(|removal| removal.into_deletion_vectors(&snapshot)).transpose()?;
         let mut removed = removed.unwrap_or_default();
         let symbols = table.folder.symbols(schema, &table.manifest.symbols)?;
-        let mut writer = GoneWriter::new(self.database(), table, &snapshot);
+        let mut writer = DeleteWriter::new(self.database(), table, &snapshot);
         let known = by_partition(&snapshot);
-        let mut go = |rows: MaskedRows| match removed.remove(&rows.segment) {
-            Some(mask) => {
-                let left = mask.and(&RowMask::new(mask.rows(), &rows.rows));
-                writer.add_mask(rows.segment, &left)
+        let mut go = |rows: SegmentDeletes| match removed.remove(&rows.segment) {
+            Some(deletion_vector) => {
+                let left =
+                    deletion_vector.and(&DeletionVector::new(deletion_vector.rows(), &rows.rows));
+                writer.add_deletion_vector(rows.segment, &left)
             }
             None => writer.add(rows),
         };
         let left = self.supersede(segments, (schema, &symbols), &known, &mut go)?;
-        removed.iter().try_for_each(|(&segment, left)| writer.add_mask(segment, left))?;
-        let (gone, mut files) = writer.finish()?;
-        let outcome = self.commit_segments(&left, gone, Some(schema.dedup().to_vec()));
+        removed
+            .iter()
+            .try_for_each(|(&segment, left)| writer.add_deletion_vector(segment, left))?;
+        let (deletes, mut files) = writer.finish()?;
+        let outcome = self.commit_segments(&left, deletes, Some(schema.dedup().to_vec()));
         if may_be_committed(&outcome) {
             files.keep();
         }
@@ -145,7 +149,7 @@ impl ImportTxn {
         segments: &[WrittenSegment],
         (schema, symbols): (&Schema, &SymbolTables),
         known: &KnownRuns<'_>,
-        go: &mut dyn FnMut(MaskedRows) -> Result<()>,
+        go: &mut dyn FnMut(SegmentDeletes) -> Result<()>,
     ) -> Result<Vec<WrittenSegment>> {
         let mut partitions: BTreeMap<PartitionKey, Vec<&WrittenSegment>> = BTreeMap::new();
         for segment in segments {
@@ -157,25 +161,25 @@ impl ImportTxn {
             written.sort_by_key(|segment| segment.meta.id);
             let files = written.iter().map(|segment| self.file_of(segment.meta));
             let files: Vec<_> = files.collect();
-            let run = |(at, mask)| {
+            let run = |(at, deletion_vector)| {
                 let segment: &WrittenSegment = written[at];
-                Arc::new(SegmentRun::of_tail(segment.meta, &files[at], mask))
+                Arc::new(SegmentRun::of_memtable(segment.meta, &files[at], deletion_vector))
             };
             let runs: Vec<_> = (0..files.len()).map(|at| run((at, None))).collect();
             let known = known.get(&partition).map_or(&[][..], Vec::as_slice);
             let found = dedup::superseded(&runs, known, (schema, symbols))?;
-            let Superseded { doubled, gone } = found;
-            gone.into_iter().try_for_each(&mut *go)?;
+            let Superseded { doubled, deletes } = found;
+            deletes.into_iter().try_for_each(&mut *go)?;
             if doubled.is_empty() {
                 left.extend(written.into_iter().cloned());
                 continue;
             }
-            let masked = runs.iter().enumerate().filter_map(|(at, whole)| {
+            let without = runs.iter().enumerate().filter_map(|(at, whole)| {
                 let Some(rows) = doubled.get(&at) else { return Some(Arc::clone(whole)) };
-                let mask = RowMask::new(whole.meta.rows, rows);
-                (mask.live().0 > 0).then(|| run((at, Some(Arc::new(mask)))))
+                let deletion_vector = DeletionVector::new(whole.meta.rows, rows);
+                (deletion_vector.live().0 > 0).then(|| run((at, Some(Arc::new(deletion_vector)))))
             });
-            rewritten.extend(self.rewrite(&masked.collect::<Vec<_>>())?);
+            rewritten.extend(self.rewrite(&without.collect::<Vec<_>>())?);
             self.database().settle_many(&mut rewritten)?;
         }
         left.append(&mut rewritten);
@@ -229,8 +233,11 @@ mod tests {
             let value = |column: usize, row: usize| {
                 arrays[column].to_data().buffers()[0].typed_data::<i64>()[row]
             };
-            let live = (0..arrays[0].len())
-                .filter(|&row| run.mask.as_ref().is_none_or(|mask| mask.is_live(row as u64)));
+            let live = (0..arrays[0].len()).filter(|&row| {
+                run.deletion_vector
+                    .as_ref()
+                    .is_none_or(|deletion_vector| deletion_vector.is_live(row as u64))
+            });
             rows.extend(live.map(|row| (value(0, row), value(1, row), value(2, row))));
         }
         rows.sort_unstable();

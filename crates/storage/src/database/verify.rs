@@ -253,10 +253,10 @@ fn verify_table(
 }
 
 fn verify_segment(snapshot: &Snapshot, run: &SegmentRun) -> Result<()> {
-    if let Some(mask) = &run.mask
-        && mask.rows() != run.meta.rows
+    if let Some(deletion_vector) = &run.deletion_vector
+        && deletion_vector.rows() != run.meta.rows
     {
-        let (expected, actual) = (run.meta.rows.0, mask.rows().0);
+        let (expected, actual) = (run.meta.rows.0, deletion_vector.rows().0);
         let what = Corruption::Differs { what: "the row count of its mask", expected, actual };
         return Err(Error::Corrupt { path: run.path().to_path_buf(), offset: 0, what });
     }

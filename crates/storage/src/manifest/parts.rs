@@ -11,7 +11,7 @@ use tidegate_model::{
     limits,
 };
 
-use super::{BatchId, BatchMark, MaskMark};
+use super::{BatchId, BatchMark, DeletionVectorMeta};
 use crate::batch::BatchTexts;
 use crate::error::{Corruption, DecodeError};
 use crate::segment::SegmentMeta;
@@ -20,7 +20,7 @@ use crate::symbols::{SymbolMark, SymbolTexts};
 /// Bytes of a segment's description.
 pub(crate) const SEGMENT_BYTES: usize = 8 * 8 + 4;
 /// Bytes of a deletion vector's description.
-pub(crate) const MASK_BYTES: usize = 8 + 8 + 8 + 4;
+pub(crate) const DELETION_VECTOR_BYTES: usize = 8 + 8 + 8 + 4;
 /// Bytes of a schema without its columns.
 const SCHEMA_BYTES: usize = 8 + 4 + 1 + 1 + 4 + 8 + SETTINGS_BYTES + 8;
 /// Bytes of a schema's settings without the keys: their count, and the TTL.
@@ -305,13 +305,23 @@ fn decode_segment_id(r: &mut ByteReader<'_>) -> Result<SegmentId, DecodeError> {
     Ok(SegmentId(id))
 }
 
-pub(crate) fn encode_mask(w: &mut ByteWriter, mask: &MaskMark) {
-    w.u64(mask.id.0).u64(mask.seq_txn.0).u64(mask.live.0).u32(mask.crc);
+pub(crate) fn encode_deletion_vector(w: &mut ByteWriter, deletion_vector: &DeletionVectorMeta) {
+    w.u64(deletion_vector.id.0)
+        .u64(deletion_vector.seq_txn.0)
+        .u64(deletion_vector.live.0)
+        .u32(deletion_vector.crc);
 }
 
-pub(crate) fn decode_mask(r: &mut ByteReader<'_>) -> Result<MaskMark, DecodeError> {
+pub(crate) fn decode_deletion_vector(
+    r: &mut ByteReader<'_>,
+) -> Result<DeletionVectorMeta, DecodeError> {
     let id = decode_segment_id(r)?;
-    Ok(MaskMark { id, seq_txn: SeqTxn(r.u64()?), live: RowCount(r.u64()?), crc: r.u32()? })
+    Ok(DeletionVectorMeta {
+        id,
+        seq_txn: SeqTxn(r.u64()?),
+        live: RowCount(r.u64()?),
+        crc: r.u32()?,
+    })
 }
 
 pub(crate) fn encode_symbols(w: &mut ByteWriter, symbols: &[(ColumnId, SymbolMark)]) {

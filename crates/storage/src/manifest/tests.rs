@@ -72,16 +72,16 @@ fn append(seq: u64, id: u64, day: i64, batch: Option<u8>) -> TableChange {
     let texts = BatchTexts { ends: vec![1, 2], bytes: b"ab".to_vec() };
     TableChange::Append {
         batch: batch.map(|id| BatchId([id; 16])),
-        images: vec![Image { meta, bytes: Arc::from(&b"abc"[..]) }],
+        mem_segments: vec![MemSegment { meta, bytes: Arc::from(&b"abc"[..]) }],
         symbols: vec![SymbolTexts { column: ColumnId(1), first: 0, texts }],
     }
 }
 
-fn replace(seq: u64, out: &[u64], id: u64, sealed: u64) -> TableChange {
+fn replace(seq: u64, out: &[u64], id: u64, flushed_seq: u64) -> TableChange {
     let meta = SegmentMeta { seq_first: SeqTxn(0), ..segment(id, 0, seq - 1) };
     TableChange::Replace {
         out: out.iter().map(|&id| SegmentId(id)).collect(),
-        sealed: SeqTxn(sealed),
+        flushed_seq: SeqTxn(flushed_seq),
         segments: vec![meta],
         symbols: vec![(ColumnId(1), mark(7))],
     }
@@ -94,17 +94,23 @@ fn change(seq: u64) -> impl Strategy<Value = TableChange> {
         segments: segments.into_iter().map(|(id, day)| segment(id, day, seq)).collect(),
         symbols: vec![(ColumnId(1), mark(count))],
     });
-    let mask = (0..30_u64, 0..90_u64).prop_map(move |(id, live)| TableChange::Mask {
-        segment: SegmentId(id),
-        mask: MaskMark { id: SegmentId(99), seq_txn: SeqTxn(seq), live: RowCount(live), crc: 1 },
-    });
+    let deletion_vector =
+        (0..30_u64, 0..90_u64).prop_map(move |(id, live)| TableChange::DeletionVector {
+            segment: SegmentId(id),
+            deletion_vector: DeletionVectorMeta {
+                id: SegmentId(99),
+                seq_txn: SeqTxn(seq),
+                live: RowCount(live),
+                crc: 1,
+            },
+        });
     let appended = (0..30_u64, -3..3_i64, proptest::option::of(any::<u8>()));
     let replaced = (proptest::collection::vec(0..30_u64, 0..2), 0..30_u64, 0..9_u64);
     prop_oneof![
         3 => appended.prop_map(move |(id, day, batch)| append(seq, id, day, batch)),
-        3 => replaced.prop_map(move |(out, id, sealed)| replace(seq, &out, id, sealed)),
+        3 => replaced.prop_map(move |(out, id, flushed_seq)| replace(seq, &out, id, flushed_seq)),
         6 => add,
-        3 => mask,
+        3 => deletion_vector,
         1 => Just(TableChange::Truncate),
         1 => Just({
             let schema = Arc::new(schema().without_column("host").unwrap());
@@ -196,7 +202,7 @@ fn what_cannot_be_is_refused() {
     refused(|table| edit(table)[0].meta.min_ts = i64::MIN);
     refused(|table| edit(table)[0].meta.seq_last = SeqTxn(3));
     refused(|table| table.seq_txn = SeqTxn(u64::MAX));
-    refused(|table| table.sealed = SeqTxn(3));
+    refused(|table| table.flushed_seq = SeqTxn(3));
     refused(|table| table.batches = Arc::new(vec![batch(1, 3)]));
     refused(|table| table.batches = Arc::new(vec![batch(1, 2), batch(2, 1)]));
     refused(|table| table.batches = Arc::new(vec![batch(1, 2); limits::BATCH_MARKS + 1]));
@@ -260,22 +266,35 @@ fn marks_never_fall() {
 
 #[test]
 fn obsolete_files_are_exactly_those_that_are_named_no_more() {
-    let mask = |id| MaskMark { id: SegmentId(id), seq_txn: SeqTxn(3), live: RowCount(1), crc: 0 };
+    let deletion_vector = |id| DeletionVectorMeta {
+        id: SegmentId(id),
+        seq_txn: SeqTxn(3),
+        live: RowCount(1),
+        crc: 0,
+    };
     let add = TableChange::AddSegments {
         segments: vec![segment(0, 0, 2)],
         symbols: vec![(ColumnId(1), mark(1)), (ColumnId(3), mark(2))],
     };
-    let masked = TableChange::Mask { segment: SegmentId(0), mask: mask(1) };
+    let masked =
+        TableChange::DeletionVector { segment: SegmentId(0), deletion_vector: deletion_vector(1) };
     let table = table_after(&[add, masked]);
     let meta = segment(0, 0, 2);
-    let again = TableChange::Mask { segment: SegmentId(0), mask: mask(2) };
+    let again =
+        TableChange::DeletionVector { segment: SegmentId(0), deletion_vector: deletion_vector(2) };
     let without = Arc::new(schema().without_column("host").unwrap());
     let replaced = replace(5, &[0], 9, 2);
     for (change, expected) in [
-        (replaced, vec![Obsolete::Segment(meta), Obsolete::Mask(meta, mask(1))]),
+        (
+            replaced,
+            vec![Obsolete::Segment(meta), Obsolete::DeletionVector(meta, deletion_vector(1))],
+        ),
         (append(5, 9, 0, None), vec![]),
-        (TableChange::Truncate, vec![Obsolete::Segment(meta), Obsolete::Mask(meta, mask(1))]),
-        (again, vec![Obsolete::Mask(meta, mask(1))]),
+        (
+            TableChange::Truncate,
+            vec![Obsolete::Segment(meta), Obsolete::DeletionVector(meta, deletion_vector(1))],
+        ),
+        (again, vec![Obsolete::DeletionVector(meta, deletion_vector(1))]),
         (TableChange::Alter { schema: without }, vec![Obsolete::Symbols(ColumnId(1))]),
         (TableChange::Rename { name: "x".to_owned() }, vec![]),
     ] {
@@ -310,7 +329,7 @@ fn a_manifest_is_of_version_3_only_with_comments_defaults_or_a_query() {
 }
 
 #[test]
-fn a_manifest_of_version_1_is_sealed_up_to_its_last_commit() {
+fn a_manifest_of_version_1_is_flushed_up_to_its_last_commit() {
     let added = TableChange::AddSegments {
         segments: vec![segment(3, 0, 2)],
         symbols: vec![(ColumnId(1), mark(4))],
@@ -318,25 +337,25 @@ fn a_manifest_of_version_1_is_sealed_up_to_its_last_commit() {
     let table = table_after(&[added]);
     let bytes = table.encode();
     let body = &bytes[20..bytes.len() - 4];
-    // Without `sealed`, and without batches.
+    // Without `flushed_seq`, and without batches.
     let old = [&body[..16], &body[24..body.len() - 8]].concat();
     let bytes = envelope::encode(&Kind { version: 1, oldest: 1, ..KIND }, &old);
-    let expected = Manifest { sealed: SeqTxn(2), ..table };
+    let expected = Manifest { flushed_seq: SeqTxn(2), ..table };
     assert_eq!(decode(&bytes, TABLE), Ok(expected));
 }
 
 #[test]
-fn a_seal_names_a_commit_before_its_own_and_segments_that_are_there() {
+fn a_flush_names_a_commit_before_its_own_and_segments_that_are_there() {
     let table = table_after(&[append(2, 4, 0, None)]);
-    assert_eq!((table.sealed, table.next_segment), (SeqTxn(0), SegmentId(5)), "M5");
-    let sealed = |change: &TableChange| {
+    assert_eq!((table.flushed_seq, table.next_segment), (SeqTxn(0), SegmentId(5)), "M5");
+    let applied = |change: &TableChange| {
         let mut table = table.clone();
         table.apply(SeqTxn(3), change).map(|()| table)
     };
-    let after = sealed(&replace(3, &[], 6, 2)).unwrap();
-    assert_eq!((after.sealed, after.segments.len()), (SeqTxn(2), 1));
+    let after = applied(&replace(3, &[], 6, 2)).unwrap();
+    assert_eq!((after.flushed_seq, after.segments.len()), (SeqTxn(2), 1));
     for wrong in [replace(3, &[], 6, 3), replace(3, &[4], 6, 2), replace(4, &[], 6, 2)] {
-        assert!(sealed(&wrong).is_err(), "{wrong:?}");
+        assert!(applied(&wrong).is_err(), "{wrong:?}");
     }
 }
 
@@ -350,7 +369,8 @@ fn the_latest_batches_are_known_and_no_more() {
     };
     let count = limits::BATCH_MARKS as u64 + 3;
     for n in 0..count {
-        let change = TableChange::Append { batch: Some(id(n)), images: vec![], symbols: vec![] };
+        let change =
+            TableChange::Append { batch: Some(id(n)), mem_segments: vec![], symbols: vec![] };
         table.apply(SeqTxn(n + 2), &change).unwrap();
     }
     assert_eq!(table.batches.len(), limits::BATCH_MARKS);
@@ -364,7 +384,7 @@ fn sizes_in_the_description_of_the_format_are_those_of_the_code() {
     let description = include_str!("../../../../docs/format.md");
     for (what, bytes) in [
         ("**Segment entry**", parts::SEGMENT_BYTES),
-        ("**Mask mark**", parts::MASK_BYTES),
+        ("**Mask mark**", parts::DELETION_VECTOR_BYTES),
         ("**Batch mark**", parts::BATCH_MARK_BYTES),
         ("A file begins with a page", crate::wal::FILE_HEADER_BYTES),
         ("A zone has", limits::ZONE_ROWS.as_len()),

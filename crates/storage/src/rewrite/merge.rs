@@ -9,8 +9,8 @@ use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use tidegate_model::{Column, Encoded, limits};
 
 use super::Rewrite;
+use crate::deletion_vector::DeletionVector;
 use crate::error::Result;
-use crate::mask::RowMask;
 use crate::segment::decode::{self, PickedRows};
 use crate::segment::{Damage, Reader};
 
@@ -63,7 +63,7 @@ pub(super) struct Merge<'a> {
 /// A cursor that reads a run from front to back.
 struct Cursor<'a> {
     reader: &'a Reader,
-    mask: Option<&'a RowMask>,
+    deletion_vector: Option<&'a DeletionVector>,
     designated: Option<&'a Column>,
     /// The next live row; past the last one if there is none.
     row: u64,
@@ -80,7 +80,7 @@ impl<'a> Merge<'a> {
         let designated = rewrite.schema.designated_column().map(|(column, _)| column);
         let cursor = |(run, reader): (&'a Arc<crate::SegmentRun>, &'a Arc<Reader>)| Cursor {
             reader,
-            mask: run.mask.as_deref(),
+            deletion_vector: run.deletion_vector.as_deref(),
             designated,
             row: 0,
             frame: None,
@@ -174,7 +174,9 @@ impl Cursor<'_> {
     /// Moves to the first live row from `row` on.
     fn go_to(&mut self, row: u64) -> Result<()> {
         let rows = self.reader.footer().rows.0;
-        self.row = self.mask.map_or(row, |mask| next_live(mask, row, rows));
+        self.row = self
+            .deletion_vector
+            .map_or(row, |deletion_vector| next_live(deletion_vector, row, rows));
         let frame = self.row / FRAME_ROWS;
         if self.row >= rows {
             self.timestamps = Vec::new();
@@ -188,7 +190,8 @@ impl Cursor<'_> {
     fn live_end(&self) -> u64 {
         let rows = self.reader.footer().rows.0;
         let end = rows.min((self.row / FRAME_ROWS + 1) * FRAME_ROWS);
-        self.mask.map_or(end, |mask| first_gone(mask, self.row, end))
+        self.deletion_vector
+            .map_or(end, |deletion_vector| first_deleted(deletion_vector, self.row, end))
     }
 
     fn read(&mut self, frame: u64) -> Result<()> {
@@ -220,9 +223,9 @@ impl Cursor<'_> {
 }
 
 /// The first live row from `row` on, or `rows`.
-fn next_live(mask: &RowMask, mut row: u64, rows: u64) -> u64 {
+fn next_live(deletion_vector: &DeletionVector, mut row: u64, rows: u64) -> u64 {
     while row < rows {
-        let Some(bits) = mask.zone(row / ZONE_ROWS) else { return row };
+        let Some(bits) = deletion_vector.zone(row / ZONE_ROWS) else { return row };
         let at = usize::try_from(row % ZONE_ROWS).expect("4,096");
         let first = bits[at / 64] & u64::MAX << (at % 64);
         let words = std::iter::once(first).chain(bits[at / 64 + 1..].iter().copied());
@@ -240,19 +243,19 @@ fn next_live(mask: &RowMask, mut row: u64, rows: u64) -> u64 {
 }
 
 /// The first deleted row from `row` on, or `end`.
-fn first_gone(mask: &RowMask, mut row: u64, end: u64) -> u64 {
+fn first_deleted(deletion_vector: &DeletionVector, mut row: u64, end: u64) -> u64 {
     while row < end {
         let at = usize::try_from(row % ZONE_ROWS).expect("4,096");
         let zone = row - at as u64;
-        let Some(bits) = mask.zone(row / ZONE_ROWS) else {
+        let Some(bits) = deletion_vector.zone(row / ZONE_ROWS) else {
             row = zone + ZONE_ROWS;
             continue;
         };
         let first = !bits[at / 64] & u64::MAX << (at % 64);
         let words = std::iter::once(first).chain(bits[at / 64 + 1..].iter().map(|word| !word));
         match words.enumerate().find(|&(_, word)| word != 0) {
-            Some((word, gone)) => {
-                let bit = (at / 64 + word) as u64 * 64 + u64::from(gone.trailing_zeros());
+            Some((word, deleted)) => {
+                let bit = (at / 64 + word) as u64 * 64 + u64::from(deleted.trailing_zeros());
                 return (zone + bit).min(end);
             }
             None => row = zone + ZONE_ROWS,

@@ -7,11 +7,11 @@ use tidegate_model::{ColumnId, ColumnType, PartitionUnit, TimeUnit, Value};
 use tidegate_platform::{Disk, OpenMode, SimDisk};
 
 use super::*;
+use crate::deletion_vector::DeletionVector;
 use crate::error::Error;
-use crate::image::tests::{
+use crate::mem_segment::tests::{
     Random, Row, TABLE, TestTable, assert_rows, random_rows, random_schema, rows_of, timestamp,
 };
-use crate::mask::RowMask;
 use crate::segment::Direct;
 use crate::snapshot::SegmentFile;
 
@@ -21,30 +21,30 @@ struct TestRun {
     rows: Vec<Row>,
 }
 
-fn file_of(image: &Image, commit: u64) -> Arc<SegmentFile> {
-    let mut image = image.clone();
-    (image.meta.seq_first, image.meta.seq_last) = (SeqTxn(commit), SeqTxn(commit));
-    Arc::new(SegmentFile::in_memory(TABLE, &image))
+fn file_of(mem_segment: &MemSegment, commit: u64) -> Arc<SegmentFile> {
+    let mut mem_segment = mem_segment.clone();
+    (mem_segment.meta.seq_first, mem_segment.meta.seq_last) = (SeqTxn(commit), SeqTxn(commit));
+    Arc::new(SegmentFile::in_memory(TABLE, &mem_segment))
 }
 
-fn whole_run(image: &Image, commit: u64, rows: Vec<Row>) -> TestRun {
-    let file = file_of(image, commit);
-    TestRun { run: Arc::new(SegmentRun::of_tail(*file.meta(), &file, None)), rows }
+fn whole_run(mem_segment: &MemSegment, commit: u64, rows: Vec<Row>) -> TestRun {
+    let file = file_of(mem_segment, commit);
+    TestRun { run: Arc::new(SegmentRun::of_memtable(*file.meta(), &file, None)), rows }
 }
 
-/// A run of an image, some of whose rows may be deleted.
-fn run(random: &mut Random, image: &Image, commit: u64, rows: Vec<Row>) -> TestRun {
-    let file = file_of(image, commit);
+/// A run of an in-memory segment, some of whose rows may be deleted.
+fn run(random: &mut Random, mem_segment: &MemSegment, commit: u64, rows: Vec<Row>) -> TestRun {
+    let file = file_of(mem_segment, commit);
     let every = match random.below(4) {
         0 => 2 + random.below(9) as u64,
         1 => 1 + rows.len() as u64 / 2,
-        _ => return whole_run(image, commit, rows),
+        _ => return whole_run(mem_segment, commit, rows),
     };
-    let gone: Vec<u64> = (0..rows.len() as u64).filter(|row| row / every % 2 == 0).collect();
-    let mask = Some(Arc::new(RowMask::new(image.meta.rows, &gone)));
-    let is_left = |row: &usize| !gone.contains(&(*row as u64));
+    let deleted: Vec<u64> = (0..rows.len() as u64).filter(|row| row / every % 2 == 0).collect();
+    let deletion_vector = Some(Arc::new(DeletionVector::new(mem_segment.meta.rows, &deleted)));
+    let is_left = |row: &usize| !deleted.contains(&(*row as u64));
     let rows = (0..rows.len()).filter(is_left).map(|row| rows[row].clone()).collect();
-    TestRun { run: Arc::new(SegmentRun::of_tail(*file.meta(), &file, mask)), rows }
+    TestRun { run: Arc::new(SegmentRun::of_memtable(*file.meta(), &file, deletion_vector)), rows }
 }
 
 /// Rows of one schema converted to another one.
@@ -80,8 +80,8 @@ impl<'a> Case<'a> {
         Rewrite { table: TABLE, schema, symbols, runs }
     }
 
-    /// New segments, as images of their files.
-    fn to_segments(&self, table: &mut TestTable) -> Vec<Image> {
+    /// New segments, as in-memory segments of their files.
+    fn to_segments(&self, table: &mut TestTable) -> Vec<MemSegment> {
         let disk = SimDisk::new(1);
         let path = |id: SegmentId| PathBuf::from(format!("/{id}.seg"));
         let mut new_segment = |_| {
@@ -95,21 +95,30 @@ impl<'a> Case<'a> {
             let file = file.expect("it is open");
             let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
             file.read_exact_at(&mut bytes, 0).unwrap();
-            Image { meta, bytes: bytes.into() }
+            MemSegment { meta, bytes: bytes.into() }
         };
         written.into_iter().map(read).collect()
     }
 
     #[track_caller]
-    fn has(&self, images: &[Image], wanted: &[Row], what: &str) {
+    fn has(&self, mem_segments: &[MemSegment], wanted: &[Row], what: &str) {
         let mut found = Vec::new();
-        for image in images {
+        for mem_segment in mem_segments {
             let bounds = || self.runs.iter().map(|run| run.meta);
             let first = bounds().map(|meta| meta.seq_first).min().unwrap();
             let last = bounds().map(|meta| meta.seq_last).max().unwrap();
-            assert_eq!((image.meta.seq_first, image.meta.seq_last), (first, last), "{what}");
-            assert_eq!(crate::manifest::check_segment(self.schema, &image.meta), Ok(()), "RW1");
-            let reader = Reader::in_memory(Arc::clone(&image.bytes), TABLE, &image.meta);
+            assert_eq!(
+                (mem_segment.meta.seq_first, mem_segment.meta.seq_last),
+                (first, last),
+                "{what}"
+            );
+            assert_eq!(
+                crate::manifest::check_segment(self.schema, &mem_segment.meta),
+                Ok(()),
+                "RW1"
+            );
+            let reader =
+                Reader::in_memory(Arc::clone(&mem_segment.bytes), TABLE, &mem_segment.meta);
             let reader = reader.expect("IM1");
             reader.verify(self.schema, &self.symbols).unwrap_or_else(|e| panic!("{what}: {e}"));
             found.extend(rows_of(&reader, self.schema, &self.symbols));
@@ -131,11 +140,11 @@ fn rewritten_rows_are_those_of_the_runs_in_order(seed: u64) {
         let schema = &schemas[at];
         let count = [1, 3, 64, 200, 700][random.below(5)];
         let mut rows = random_rows(&mut random, schema, count);
-        let images = table.images(schema, &rows).expect("encodes");
+        let mem_segments = table.mem_segments(schema, &rows).expect("encodes");
         rows.sort_by_key(|row| timestamp(schema, row));
-        for image in images {
-            let rest = rows.split_off(usize::try_from(image.meta.rows.0).unwrap());
-            runs.push((run(&mut random, &image, commit, rows), at));
+        for mem_segment in mem_segments {
+            let rest = rows.split_off(usize::try_from(mem_segment.meta.rows.0).unwrap());
+            runs.push((run(&mut random, &mem_segment, commit, rows), at));
             rows = rest;
         }
     }
@@ -147,27 +156,27 @@ fn rewritten_rows_are_those_of_the_runs_in_order(seed: u64) {
     let runs: Vec<TestRun> = runs.into_iter().map(in_schema).collect();
     let wanted = expected(&runs, schema);
     let case = Case::new(&table, schema, &runs);
-    let images = to_images(&case.rewrite(), &mut || table.new_id()).expect("rewritten");
-    case.has(&images, &wanted, &format!("images, seed {seed}"));
+    let mem_segments = to_mem_segments(&case.rewrite(), &mut || table.new_id()).expect("rewritten");
+    case.has(&mem_segments, &wanted, &format!("in memory, seed {seed}"));
     let segments = case.to_segments(&mut table);
     case.has(&segments, &wanted, &format!("segments, seed {seed}"));
     let text_limits = TextLimits { segment_bytes: 9_000, frame_bytes: 3_000 };
-    let small = images_within(&case.rewrite(), text_limits, &mut || table.new_id());
+    let small = mem_segments_within(&case.rewrite(), text_limits, &mut || table.new_id());
     case.has(&small.expect("rewritten"), &wanted, &format!("short of memory, seed {seed}"));
     // The output can be rewritten again, with later rows.
     let mut again = Vec::new();
     let mut rows = wanted;
-    for image in &segments {
-        let rest = rows.split_off(usize::try_from(image.meta.rows.0).unwrap());
-        again.push(run(&mut random, image, 1, rows));
+    for mem_segment in &segments {
+        let rest = rows.split_off(usize::try_from(mem_segment.meta.rows.0).unwrap());
+        again.push(run(&mut random, mem_segment, 1, rows));
         rows = rest;
     }
     let mut late = random_rows(&mut random, schema, 100);
-    let images = table.images(schema, &late).expect("encodes");
+    let mem_segments = table.mem_segments(schema, &late).expect("encodes");
     late.sort_by_key(|row| timestamp(schema, row));
-    for image in images {
-        let rest = late.split_off(usize::try_from(image.meta.rows.0).unwrap());
-        again.push(run(&mut random, &image, 2, late));
+    for mem_segment in mem_segments {
+        let rest = late.split_off(usize::try_from(mem_segment.meta.rows.0).unwrap());
+        again.push(run(&mut random, &mem_segment, 2, late));
         late = rest;
     }
     let wanted = expected(&again, schema);
@@ -220,9 +229,9 @@ fn plain_rows(timestamps: impl Iterator<Item = i64>) -> Vec<Row> {
 }
 
 fn plain_run(table: &mut TestTable, schema: &Schema, commit: u64, rows: Vec<Row>) -> TestRun {
-    let images = table.images(schema, &rows).expect("encodes");
-    assert_eq!(images.len(), 1, "of one day");
-    whole_run(&images[0], commit, rows)
+    let mem_segments = table.mem_segments(schema, &rows).expect("encodes");
+    assert_eq!(mem_segments.len(), 1, "of one day");
+    whole_run(&mem_segments[0], commit, rows)
 }
 
 #[test]
@@ -241,7 +250,7 @@ fn runs_of_several_page_frames_are_merged_row_by_row() {
     let footer = reader.unwrap().footer().clone();
     assert!(footer.columns[3].string_table.bytes > 0, "TX2: texts are compressed");
     // Strings compressed with the same table are copied unchanged, and stay as small.
-    let bytes = |image: &Image| image.bytes.len();
+    let bytes = |mem_segment: &MemSegment| mem_segment.bytes.len();
     let (first, rest) = (segments[0].clone(), plain_rows((0..9).map(|row| row + 500_000)));
     let rows = wanted.clone();
     let again = [whole_run(&first, 1, rows)];
@@ -271,7 +280,7 @@ fn sentence(random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
-fn sealed_texts_are_as_small_as_imported_ones() {
+fn flushed_texts_are_as_small_as_imported_ones() {
     use crate::segment::strings::{StringCompressor, StringRows, TextForm};
     let (mut table, schema) = (TestTable::new(), plain_schema());
     let mut random = Random(8);
@@ -285,10 +294,10 @@ fn sealed_texts_are_as_small_as_imported_ones() {
         .collect();
     let case = Case::new(&table, &schema, &runs);
     let segments = case.to_segments(&mut table);
-    case.has(&segments, &rows, "sealed");
+    case.has(&segments, &rows, "flushed");
     let reader = Reader::in_memory(Arc::clone(&segments[0].bytes), TABLE, &segments[0].meta);
     let footer = reader.expect("opens").footer().columns[3].clone();
-    let sealed = footer.frames.iter().map(|frame| frame.region.bytes).sum::<u64>();
+    let flushed = footer.frames.iter().map(|frame| frame.region.bytes).sum::<u64>();
     // Like an import: trained with the strings of each slab, then given all of them.
     let texts: Vec<&[u8]> = rows
         .iter()
@@ -302,38 +311,38 @@ fn sealed_texts_are_as_small_as_imported_ones() {
     let imported = encoder.finish().footer.frames.iter().map(|f| f.region.bytes).sum::<u64>();
     let plain = texts.iter().map(|text| text.len() as u64).sum::<u64>();
     assert!(imported * 3 < plain * 2, "the test says something: {imported} of {plain}");
-    assert!(sealed * 100 <= imported * 103, "TX2: {sealed}, imported {imported}");
+    assert!(flushed * 100 <= imported * 103, "TX2: {flushed}, imported {imported}");
 }
 
 #[test]
 fn nothing_is_made_of_runs_without_rows() {
     let (mut table, schema) = (TestTable::new(), plain_schema());
-    let images = table.images(&schema, &plain_rows(0..100)).expect("encodes");
-    let file = file_of(&images[0], 1);
-    let gone: Vec<u64> = (0..100).collect();
-    let mask = Some(Arc::new(RowMask::new(images[0].meta.rows, &gone)));
+    let mem_segments = table.mem_segments(&schema, &plain_rows(0..100)).expect("encodes");
+    let file = file_of(&mem_segments[0], 1);
+    let deleted: Vec<u64> = (0..100).collect();
+    let deletion_vector = Some(Arc::new(DeletionVector::new(mem_segments[0].meta.rows, &deleted)));
     let runs = [TestRun {
-        run: Arc::new(SegmentRun::of_tail(*file.meta(), &file, mask)),
+        run: Arc::new(SegmentRun::of_memtable(*file.meta(), &file, deletion_vector)),
         rows: Vec::new(),
     }];
     let case = Case::new(&table, &schema, &runs);
     assert!(case.to_segments(&mut table).is_empty(), "RW1");
-    assert!(to_images(&case.rewrite(), &mut || table.new_id()).unwrap().is_empty(), "RW1");
+    assert!(to_mem_segments(&case.rewrite(), &mut || table.new_id()).unwrap().is_empty(), "RW1");
 }
 
 #[test]
 fn damage_of_a_run_is_an_error_and_not_a_panic() {
     let (mut table, schema) = (TestTable::new(), plain_schema());
-    let images = table.images(&schema, &plain_rows(0..500)).expect("encodes");
+    let mem_segments = table.mem_segments(&schema, &plain_rows(0..500)).expect("encodes");
     let tables = table.tables(&schema);
-    for at in (0..images[0].bytes.len()).step_by(7) {
-        let mut bytes = images[0].bytes.to_vec();
+    for at in (0..mem_segments[0].bytes.len()).step_by(7) {
+        let mut bytes = mem_segments[0].bytes.to_vec();
         bytes[at] ^= 0x11;
-        let damaged = Image { bytes: bytes.into(), ..images[0].clone() };
+        let damaged = MemSegment { bytes: bytes.into(), ..mem_segments[0].clone() };
         let Ok(file) = SegmentFile::replayed(TABLE, &damaged) else { continue };
-        let runs = [Arc::new(SegmentRun::of_tail(*file.meta(), &Arc::new(file), None))];
+        let runs = [Arc::new(SegmentRun::of_memtable(*file.meta(), &Arc::new(file), None))];
         let rewrite = Rewrite { table: TABLE, schema: &schema, symbols: &tables, runs: &runs };
         // Zones are not read, and bytes between regions are not either.
-        let _ = to_images(&rewrite, &mut || table.new_id());
+        let _ = to_mem_segments(&rewrite, &mut || table.new_id());
     }
 }

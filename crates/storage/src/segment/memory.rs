@@ -1,12 +1,13 @@
-//! Writing of a segment into memory, as an image with the same bytes as its file.
+//! Writing of a segment into memory, as an in-memory segment with the same bytes as its file.
 //!
 //! - MI1. The bytes are those of a segment from header to trailer, so code that reads segments
-//!   reads images; `segment::Reader` does not distinguish them.
-//! - MI2. Columns are encoded in their final place: no byte is copied before the image is complete.
+//!   reads in-memory segments; `segment::Reader` does not distinguish them.
+//! - MI2. Columns are encoded in their final place: no byte is copied before the in-memory segment
+//!   is complete.
 //!
 //! Nothing is aligned to pages here, because no region is read or dropped on its own; and regions
-//! of images with few rows are not padded, because images are written to the log. Not here: files
-//! (`write`), the choice of rows (`crate::image`).
+//! of in-memory segments with few rows are not padded, because in-memory segments are written to
+//! the log. Not here: files (`write`), the choice of rows (`crate::mem_segment`).
 
 use tidegate_model::layout::ColumnFooter;
 use tidegate_model::{ColumnId, ColumnType, limits};
@@ -17,7 +18,7 @@ use super::{SegmentMeta, WriterSpec};
 
 /// A segment that is being written into memory.
 #[derive(Debug)]
-pub struct ImageWriter {
+pub struct MemSegmentWriter {
     spec: WriterSpec,
     /// The bytes so far; an encoder owns them while a column is encoded.
     bytes: Vec<u8>,
@@ -25,17 +26,17 @@ pub struct ImageWriter {
     region_align: usize,
 }
 
-impl ImageWriter {
+impl MemSegmentWriter {
     /// A segment without columns, written into `bytes`, which is recycled memory.
     #[must_use]
-    pub fn new(spec: WriterSpec, mut bytes: Vec<u8>) -> ImageWriter {
+    pub fn new(spec: WriterSpec, mut bytes: Vec<u8>) -> MemSegmentWriter {
         assert!(0 < spec.rows.0 && spec.rows <= limits::SEGMENT_ROWS, "G1");
         bytes.clear();
         append_header(&mut bytes);
         // Vector instructions need codes at cache lines; for a few codes the alignment does not
-        // matter, and padding would be most of the image.
+        // matter, and padding would be most of the in-memory segment.
         let region_align = if spec.rows < limits::ZONE_ROWS { 1 } else { REGION_ALIGN };
-        ImageWriter { spec, bytes, columns: Vec::new(), region_align }
+        MemSegmentWriter { spec, bytes, columns: Vec::new(), region_align }
     }
 
     /// Returns the bytes of the columns so far.
@@ -63,7 +64,7 @@ impl ImageWriter {
     /// All bytes, from header to trailer, and the description for a log record.
     #[must_use]
     pub fn finish(self) -> (SegmentMeta, Vec<u8>) {
-        let ImageWriter { spec, mut bytes, columns, .. } = self;
+        let MemSegmentWriter { spec, mut bytes, columns, .. } = self;
         let meta = append_footer(&spec, columns, 0, &mut bytes);
         (meta, bytes)
     }

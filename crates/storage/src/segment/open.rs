@@ -106,15 +106,16 @@ mod tests {
     use tidegate_model::TableId;
 
     use super::*;
-    use crate::image::tests::image_of_one_row;
+    use crate::mem_segment::tests::mem_segment_of_one_row;
 
     /// Uses the slots of `uses`, and compares the slots that are open afterwards.
     fn check(max: usize, uses: &[usize], expected: &[usize]) {
         let readers = OpenReaders::new(max);
         let slots: Vec<Arc<ReaderSlot>> = (0..8).map(|_| Arc::default()).collect();
-        let image = image_of_one_row();
+        let mem_segment = mem_segment_of_one_row();
         for &at in uses {
-            let open = || Reader::in_memory(Arc::clone(&image.bytes), TableId(1), &image.meta);
+            let open =
+                || Reader::in_memory(Arc::clone(&mem_segment.bytes), TableId(1), &mem_segment.meta);
             readers.reader(&slots[at], open).unwrap();
         }
         let is_open = |at: &usize| slots[*at].reader.read().unwrap().is_some();
@@ -138,8 +139,9 @@ mod tests {
     #[test]
     fn a_segment_that_is_gone_leaves_its_place_to_others() {
         let readers = OpenReaders::new(2);
-        let image = image_of_one_row();
-        let open = || Reader::in_memory(Arc::clone(&image.bytes), TableId(1), &image.meta);
+        let mem_segment = mem_segment_of_one_row();
+        let open =
+            || Reader::in_memory(Arc::clone(&mem_segment.bytes), TableId(1), &mem_segment.meta);
         let kept: Arc<ReaderSlot> = Arc::default();
         let reader = readers.reader(&kept, open).unwrap();
         for _ in 0..10 {

@@ -47,12 +47,12 @@ pub struct Reader {
 #[derive(Debug)]
 enum Bytes {
     Mapped(Mapping),
-    Image(ImageBytes),
+    MemSegment(MemSegmentBytes),
 }
 
-/// The bytes of an image: on the heap, or in a part of a file that contains several.
+/// The bytes of an in-memory segment: on the heap, or in a part of a file that contains several.
 #[derive(Debug, Clone)]
-pub(crate) enum ImageBytes {
+pub(crate) enum MemSegmentBytes {
     Heap(Arc<[u8]>),
     Spilled(Mapping, Range<usize>),
 }
@@ -64,19 +64,19 @@ impl std::ops::Deref for Bytes {
     fn deref(&self) -> &[u8] {
         match self {
             Bytes::Mapped(mapping) => mapping,
-            Bytes::Image(image) => image,
+            Bytes::MemSegment(mem_segment) => mem_segment,
         }
     }
 }
 
-impl std::ops::Deref for ImageBytes {
+impl std::ops::Deref for MemSegmentBytes {
     type Target = [u8];
 
     #[inline]
     fn deref(&self) -> &[u8] {
         match self {
-            ImageBytes::Heap(bytes) => bytes,
-            ImageBytes::Spilled(mapping, range) => &mapping[range.clone()],
+            MemSegmentBytes::Heap(bytes) => bytes,
+            MemSegmentBytes::Spilled(mapping, range) => &mapping[range.clone()],
         }
     }
 }
@@ -115,18 +115,18 @@ impl Reader {
     /// # Errors
     /// As `open`.
     pub fn in_memory(bytes: Arc<[u8]>, table: TableId, meta: &SegmentMeta) -> Result<Reader> {
-        Reader::of_image(ImageBytes::Heap(bytes), table, meta)
+        Reader::of_mem_segment(MemSegmentBytes::Heap(bytes), table, meta)
     }
 
-    /// As `in_memory`, for an image on the heap or in a file.
-    pub(crate) fn of_image(
-        bytes: ImageBytes,
+    /// As `in_memory`, for an in-memory segment on the heap or in a file.
+    pub(crate) fn of_mem_segment(
+        bytes: MemSegmentBytes,
         table: TableId,
         meta: &SegmentMeta,
     ) -> Result<Reader> {
-        let path = image_path(table, meta);
+        let path = mem_segment_path(table, meta);
         check_length(&path, bytes.len() as u64, meta)?;
-        Reader::new(path, Bytes::Image(bytes), table, meta)
+        Reader::new(path, Bytes::MemSegment(bytes), table, meta)
     }
 
     fn new(path: PathBuf, bytes: Bytes, table: TableId, meta: &SegmentMeta) -> Result<Reader> {
@@ -172,8 +172,10 @@ impl Reader {
     pub(super) fn will_need_all(&self) {
         match &self.bytes {
             Bytes::Mapped(mapping) => mapping.will_need(0..mapping.len()),
-            Bytes::Image(ImageBytes::Spilled(mapping, range)) => mapping.will_need(range.clone()),
-            Bytes::Image(ImageBytes::Heap(_)) => {}
+            Bytes::MemSegment(MemSegmentBytes::Spilled(mapping, range)) => {
+                mapping.will_need(range.clone())
+            }
+            Bytes::MemSegment(MemSegmentBytes::Heap(_)) => {}
         }
     }
 
@@ -443,8 +445,8 @@ impl Reader {
     }
 }
 
-/// The name of an image in messages.
-pub(crate) fn image_path(table: TableId, meta: &SegmentMeta) -> PathBuf {
+/// The name of an in-memory segment in messages.
+pub(crate) fn mem_segment_path(table: TableId, meta: &SegmentMeta) -> PathBuf {
     PathBuf::from(format!("segment {} of table {table} in memory", meta.id))
 }
 

@@ -14,7 +14,7 @@ use tidegate_platform::{Disk, OpenMode, SimDisk};
 
 use super::encode::{ColumnEncoder, EncodedColumn, FrameValues};
 use super::strings::{DictionaryRows, StringCompressor, StringRows, TextForm};
-use super::{Direct, ImageWriter, PickedRows, Reader, SegmentMeta, Writer, WriterSpec};
+use super::{Direct, MemSegmentWriter, PickedRows, Reader, SegmentMeta, Writer, WriterSpec};
 use crate::error::Result;
 use crate::symbols::{SymbolTable, SymbolTables};
 
@@ -55,7 +55,7 @@ fn in_memory(ty: ColumnType, rows: usize, push: impl Fn(&mut ColumnEncoder)) -> 
         min_ts: 0,
         max_ts: 0,
     };
-    let mut writer = ImageWriter::new(spec, vec![1; 100]);
+    let mut writer = MemSegmentWriter::new(spec, vec![1; 100]);
     // A column before it, so that its offset differs from that in a file.
     let mut encoder = writer.begin(ColumnId(2), ColumnType::Boolean);
     for start in (0..rows).step_by(65_536) {
@@ -257,13 +257,13 @@ fn conforms(ty: ColumnType, values: &[Value], what: &str) -> Vec<Encoding> {
     let tables = SymbolTables([(ColumnId(3), Arc::new(SymbolTable::of(&symbols)))].into());
     let column = column(ty);
     reads_as(&reader, &column, values, &tables, what);
-    let image = in_memory(ty, values.len(), encoded_in_memory);
-    reads_as(&image, &column, values, &tables, what);
+    let mem_segment = in_memory(ty, values.len(), encoded_in_memory);
+    reads_as(&mem_segment, &column, values, &tables, what);
     let encodings = |reader: &Reader| -> Vec<Encoding> {
         let column = reader.footer().columns.last().expect("one at least");
         column.frames.iter().map(|frame| frame.encoding).collect()
     };
-    assert_eq!(encodings(&image), encodings(&reader), "IM1 {ty:?} {what}");
+    assert_eq!(encodings(&mem_segment), encodings(&reader), "IM1 {ty:?} {what}");
     encodings(&reader)
 }
 

@@ -18,10 +18,10 @@ use tidegate_model::{ColumnType, Schema, SegmentId, SeqTxn, TableId};
 
 use super::{Derived, SegmentFile, SegmentRun, Snapshot, grouped};
 use crate::batch::RowBatch;
-use crate::database::{MaskedRows, Superseded, superseded};
+use crate::database::{SegmentDeletes, Superseded, superseded};
+use crate::deletion_vector::DeletionVector;
 use crate::error::{Error, Result};
-use crate::image::{self, Image};
-use crate::mask::RowMask;
+use crate::mem_segment::{self, MemSegment};
 use crate::symbols::SymbolTables;
 
 /// The id of the first private segment: tables count theirs from 0, one by one.
@@ -37,7 +37,7 @@ pub struct PrivateRows<'a> {
     /// The symbols of the rows and of the snapshot.
     pub symbols: &'a SymbolTables,
     /// The rows that it has left of segments in files, after its deletions.
-    pub gone: &'a BTreeMap<SegmentId, Arc<RowMask>>,
+    pub deleted: &'a BTreeMap<SegmentId, Arc<DeletionVector>>,
 }
 
 /// A snapshot as one session sees it.
@@ -48,7 +48,7 @@ pub struct PrivateSnapshot {
     /// The rows of its own runs, by position of the run, that later rows replace (PV3).
     pub doubled: BTreeMap<usize, Vec<u64>>,
     /// The rows of the table's segments that its own replace (PV3).
-    pub replaced: Vec<MaskedRows>,
+    pub replaced: Vec<SegmentDeletes>,
 }
 
 impl Snapshot {
@@ -75,16 +75,16 @@ impl Snapshot {
     /// [`Error::RowsChanged`] if a segment with deleted rows no longer exists, and the errors of
     /// reading keys.
     pub fn with_private(&self, private: PrivateRows<'_>) -> Result<PrivateSnapshot> {
-        let PrivateRows { runs, symbols, gone } = private;
+        let PrivateRows { runs, symbols, deleted } = private;
         let mut known: Vec<Arc<SegmentRun>> = self.segments().map(Arc::clone).collect();
         let mut found = 0;
         for run in &mut known {
-            if let Some(left) = gone.get(&run.meta.id) {
+            if let Some(left) = deleted.get(&run.meta.id) {
                 found += 1;
-                *run = run.masked(left);
+                *run = run.with_deletion_vector(left);
             }
         }
-        if found < gone.len() {
+        if found < deleted.len() {
             return Err(Error::RowsChanged { table: self.name.clone() });
         }
         let mut own = runs.to_vec();
@@ -92,18 +92,18 @@ impl Snapshot {
             true => (BTreeMap::new(), Vec::new()),
             false => {
                 let known = known.iter().collect::<Vec<_>>();
-                let Superseded { doubled, gone } =
+                let Superseded { doubled, deletes: deleted } =
                     superseded(&own, &known, (&self.schema, symbols))?;
-                (doubled, gone)
+                (doubled, deleted)
             }
         };
         for (&at, rows) in &doubled {
-            own[at] = own[at].masked(&RowMask::new(own[at].meta.rows, rows));
+            own[at] = own[at].with_deletion_vector(&DeletionVector::new(own[at].meta.rows, rows));
         }
-        for MaskedRows { segment, rows } in &replaced {
+        for SegmentDeletes { segment, rows } in &replaced {
             let run = known.iter_mut().find(|run| run.meta.id == *segment);
             let run = run.expect("it is one of these");
-            *run = run.masked(&RowMask::new(run.meta.rows, rows));
+            *run = run.with_deletion_vector(&DeletionVector::new(run.meta.rows, rows));
         }
         known.append(&mut own);
         known.retain(|run| run.rows().0 > 0);
@@ -125,11 +125,19 @@ impl Snapshot {
 }
 
 impl SegmentRun {
-    /// The same run with only the rows that are live in this mask.
-    fn masked(&self, left: &RowMask) -> Arc<SegmentRun> {
-        let mask = self.mask.as_ref().map_or_else(|| left.clone(), |mask| mask.and(left));
-        let (mask_mark, file) = (self.mask_mark, Arc::clone(&self.file));
-        Arc::new(SegmentRun { meta: self.meta, mask: Some(Arc::new(mask)), mask_mark, file })
+    /// The same run with only the rows that are live in this deletion vector.
+    fn with_deletion_vector(&self, left: &DeletionVector) -> Arc<SegmentRun> {
+        let deletion_vector = self
+            .deletion_vector
+            .as_ref()
+            .map_or_else(|| left.clone(), |deletion_vector| deletion_vector.and(left));
+        let (deletion_vector_meta, file) = (self.deletion_vector_meta, Arc::clone(&self.file));
+        Arc::new(SegmentRun {
+            meta: self.meta,
+            deletion_vector: Some(Arc::new(deletion_vector)),
+            deletion_vector_meta,
+            file,
+        })
     }
 }
 
@@ -166,11 +174,11 @@ pub fn encode_private(
     let commit = SeqTxn(FIRST_COMMIT + numbers.commit);
     let mut intern = |column, texts: &[&[u8]]| symbols.intern(column, texts);
     let mut new_id = || SegmentId(FIRST_SEGMENT + numbers.segments.fetch_add(1, Relaxed));
-    let images = image::encode_rows((table, schema), rows, &mut intern, &mut new_id)?;
-    let run = |Image { mut meta, bytes }: Image| {
+    let mem_segments = mem_segment::encode_rows((table, schema), rows, &mut intern, &mut new_id)?;
+    let run = |MemSegment { mut meta, bytes }: MemSegment| {
         (meta.seq_first, meta.seq_last) = (commit, commit);
-        let file = SegmentFile::in_memory(table, &Image { meta, bytes });
-        Arc::new(SegmentRun::of_tail(meta, &Arc::new(file), None))
+        let file = SegmentFile::in_memory(table, &MemSegment { meta, bytes });
+        Arc::new(SegmentRun::of_memtable(meta, &Arc::new(file), None))
     };
-    Ok(images.into_iter().map(run).collect())
+    Ok(mem_segments.into_iter().map(run).collect())
 }

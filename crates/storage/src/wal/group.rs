@@ -29,7 +29,7 @@ const FILE_MAGIC: [u8; 8] = *b"TIDEWAL\0";
 const FILE_VERSION: u32 = 3;
 /// Files of versions 1 and 2 have shorter headers, of the file and of groups.
 const FILE_VERSION_OLDEST: u32 = 1;
-const FILE_VERSION_SEALED: u32 = 3;
+const FILE_VERSION_CHECKED_HEADER: u32 = 3;
 /// Magic, version, log, first LSN.
 const FILE_FIELDS_BYTES: usize = 8 + 4 + 8 + 8;
 /// End of the predecessor, durable LSN, end of plain groups, room.
@@ -39,9 +39,9 @@ const GROUP_MAGIC: [u8; 8] = *b"TIDEGRP\0";
 /// Magic, log, LSN, durable LSN, bytes, count of records.
 const GROUP_FIELDS_BYTES: usize = 8 + 8 + 8 + 8 + 8 + 4;
 /// Room, count of zero sectors, checksum of the header.
-const GROUP_SEAL_BYTES: usize = 8 + 4 + 4;
-/// The fields, the seal and the checksum.
-pub(crate) const GROUP_HEADER_BYTES: usize = GROUP_FIELDS_BYTES + GROUP_SEAL_BYTES + 4;
+const GROUP_CHECK_BYTES: usize = 8 + 4 + 4;
+/// The fields, the check and the checksum.
+pub(crate) const GROUP_HEADER_BYTES: usize = GROUP_FIELDS_BYTES + GROUP_CHECK_BYTES + 4;
 
 /// Maximal bytes of all records of a group: the same as of one record.
 pub(crate) const RECORDS_BYTES_MAX: usize = limits::WAL_RECORD_BYTES;
@@ -84,14 +84,14 @@ pub(crate) enum GroupLayout {
     /// The layout in files of versions 1 and 2: only the whole group has a checksum.
     Plain,
     /// The header has a checksum of its own (G1).
-    Sealed,
+    CheckedHeader,
 }
 
 impl GroupLayout {
     pub(crate) fn header_bytes(self) -> usize {
         match self {
             GroupLayout::Plain => GROUP_FIELDS_BYTES + 4,
-            GroupLayout::Sealed => GROUP_HEADER_BYTES,
+            GroupLayout::CheckedHeader => GROUP_HEADER_BYTES,
         }
     }
 }
@@ -139,7 +139,7 @@ pub(crate) fn encode_file_header(header: &FileHeader) -> Vec<u8> {
 impl FileHeader {
     /// The layout of the group at a position.
     pub(crate) fn layout_at(&self, lsn: Lsn) -> GroupLayout {
-        if lsn < self.plain_until { GroupLayout::Plain } else { GroupLayout::Sealed }
+        if lsn < self.plain_until { GroupLayout::Plain } else { GroupLayout::CheckedHeader }
     }
 }
 
@@ -164,7 +164,7 @@ pub(crate) fn decode_file_header(
             return Err(DecodeError::at(12, Corruption::Differs { what, expected, actual }));
         }
     }
-    if version < FILE_VERSION_SEALED {
+    if version < FILE_VERSION_CHECKED_HEADER {
         let room = FILE_HEADER_BYTES as u64;
         let (previous_end, durable, plain_until) = (first, first, Lsn(u64::MAX));
         let header = FileHeader { log, first, previous_end, durable, plain_until, room };
@@ -200,7 +200,7 @@ fn check_crc(r: &mut ByteReader<'_>, bytes: &[u8]) -> Result<(), DecodeError> {
 impl EncodedGroup {
     /// A group of records: a header, the records, and zeros up to a page.
     ///
-    /// Records have images of rows in them, so they are encoded where they stay.
+    /// Records have in-memory segments of rows in them, so they are encoded where they stay.
     pub(crate) fn new(records: &[Record]) -> EncodedGroup {
         let records_max = records.iter().map(|record| record_bytes_max(&record.ops)).sum::<usize>();
         let bytes_max = GROUP_HEADER_BYTES + records_max;
@@ -270,7 +270,7 @@ pub(crate) fn peek_group(
     let (at, used) = (r.offset(), r.u64()?);
     r.u32()?;
     let (mut room, mut zero_sectors) = (0, 0);
-    if layout == GroupLayout::Sealed {
+    if layout == GroupLayout::CheckedHeader {
         (room, zero_sectors) = (r.u64()?, r.u32()? as usize);
         check_crc(&mut r, bytes)?;
     }
@@ -404,7 +404,7 @@ impl CheckedGroup<'_> {
 /// # Errors
 /// If no undamaged group of this log and place begins there. Offsets count from its first byte.
 pub fn decode_group(bytes: &[u8], log: u64, lsn: Lsn) -> Result<Group, DecodeError> {
-    check_group(bytes, (log, GroupLayout::Sealed), lsn)?.decode()
+    check_group(bytes, (log, GroupLayout::CheckedHeader), lsn)?.decode()
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use super::group::{
 };
 use super::head::write_head;
 use super::record::{Record, TableShares};
-use super::replay::{LogEnd, UnflushedGroups};
+use super::replay::{LogEnd, UnsyncedGroups};
 use crate::database::{Durability, LogOptions};
 use crate::envelope;
 use crate::error::{Error, Result};
@@ -65,7 +65,7 @@ pub(crate) struct Log {
     /// The position up to which everything is on disk.
     durable: Lsn,
     /// The groups after that position, as they were written (W9).
-    unflushed: VecDeque<Vec<u8>>,
+    unsynced: VecDeque<Vec<u8>>,
     /// Groups before this position are plain: they come from a file of an older version.
     plain_until: Lsn,
     files: Vec<LogFile>,
@@ -96,13 +96,13 @@ struct OpenFile {
 
 /// A sync that makes groups durable, without locking the log meanwhile.
 #[derive(Debug)]
-pub(crate) struct Flush {
+pub(crate) struct LogSync {
     handle: Arc<dyn DiskFile>,
     /// The end of the groups written before the sync.
     until: Lsn,
 }
 
-impl Flush {
+impl LogSync {
     /// Waits for the disk.
     pub(crate) fn sync(&self) -> tidegate_platform::Result<()> {
         self.handle.sync_data()
@@ -119,8 +119,8 @@ impl Log {
         (id, end): (u64, LogEnd),
         options: LogOptions,
     ) -> Log {
-        let UnflushedGroups { durable, groups: unflushed, plain_until } = end.unflushed;
-        let bytes: usize = unflushed.iter().map(Vec::len).sum();
+        let UnsyncedGroups { durable, groups: unsynced, plain_until } = end.unsynced;
+        let bytes: usize = unsynced.iter().map(Vec::len).sum();
         assert_eq!(durable.0 + bytes as u64, end.lsn.0, "W9");
         Log {
             disk: Arc::clone(disk),
@@ -129,7 +129,7 @@ impl Log {
             id,
             end: end.lsn,
             durable,
-            unflushed,
+            unsynced,
             plain_until,
             files: end.files,
             resumed: end.last,
@@ -180,7 +180,7 @@ impl Log {
                         self.durable = self.end;
                         self.current = Current::Ready(OpenFile { synced: file.filled, ..file });
                     }
-                    Durability::Async => self.unflushed.push_back(bytes),
+                    Durability::Async => self.unsynced.push_back(bytes),
                 }
                 Ok(shares)
             }
@@ -196,10 +196,10 @@ impl Log {
     /// Returns the sync that makes everything durable; `None` if it is, or is now because a new
     /// file has repaired a broken log, or contains the replayed groups. One sync is in progress at
     /// a time: the kernel reports an error once, and a second sync would not get it.
-    pub(crate) fn begin_flush(&mut self) -> Result<Option<Flush>> {
+    pub(crate) fn begin_sync(&mut self) -> Result<Option<LogSync>> {
         match &self.current {
             Current::Ready(file) if self.durable < self.end => {
-                Ok(Some(Flush { handle: Arc::clone(&file.handle), until: self.end }))
+                Ok(Some(LogSync { handle: Arc::clone(&file.handle), until: self.end }))
             }
             Current::Ready(_) => Ok(None),
             Current::None if self.durable == self.end => Ok(None),
@@ -211,23 +211,23 @@ impl Log {
     }
 
     /// Handles the result of a sync.
-    pub(crate) fn end_flush(
+    pub(crate) fn end_sync(
         &mut self,
-        flush: &Flush,
+        sync: &LogSync,
         outcome: tidegate_platform::Result<()>,
     ) -> Result<()> {
-        if flush.until <= self.durable {
+        if sync.until <= self.durable {
             // A new file has replaced it meanwhile, with all groups.
             return Ok(());
         }
         let is_current = match &self.current {
-            Current::Ready(file) => Arc::ptr_eq(&file.handle, &flush.handle),
+            Current::Ready(file) => Arc::ptr_eq(&file.handle, &sync.handle),
             Current::None | Current::Unusable => false,
         };
         match outcome {
             Ok(()) if is_current => {
-                while self.durable < flush.until {
-                    let group = self.unflushed.pop_front().expect("W9");
+                while self.durable < sync.until {
+                    let group = self.unsynced.pop_front().expect("W9");
                     self.durable = Lsn(self.durable.0 + group.len() as u64);
                 }
                 self.rotate();
@@ -240,7 +240,7 @@ impl Log {
             Err(error) => {
                 self.current = Current::Unusable;
                 let failed =
-                    |_| Error::ReadOnly { source: Arc::new(Error::disk("flush log")(error)) };
+                    |_| Error::ReadOnly { source: Arc::new(Error::disk("sync log")(error)) };
                 self.start_file().map_err(failed)
             }
         }
@@ -325,7 +325,7 @@ impl Log {
                 let _ = write_head(self.disk.as_ref(), &self.dir, (self.id, first));
                 self.current = Current::Ready(OpenFile { handle, first, filled, synced });
                 self.durable = self.end;
-                self.unflushed.clear();
+                self.unsynced.clear();
                 Ok(())
             }
             Err(error) => {
@@ -350,7 +350,7 @@ impl Log {
         handle.write_all_at(&encode_file_header(&header), 0)?;
         fill(handle.as_ref(), FILE_HEADER_BYTES as u64, filled)?;
         let mut offset = FILE_HEADER_BYTES as u64;
-        for group in &self.unflushed {
+        for group in &self.unsynced {
             handle.write_all_at(group, offset)?;
             offset += group.len() as u64;
         }

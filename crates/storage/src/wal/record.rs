@@ -6,8 +6,8 @@ use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::{ColumnId, Schema, SegmentId, SeqTxn, TableId, limits};
 
 use crate::error::{Corruption, DecodeError};
-use crate::image::Image;
-use crate::manifest::{BatchId, MaskMark, parts};
+use crate::manifest::{BatchId, DeletionVectorMeta, parts};
+use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
 use crate::symbols::{SymbolMark, SymbolTexts};
 
@@ -71,18 +71,18 @@ pub enum TableChange {
         symbols: Vec<(ColumnId, SymbolMark)>,
     },
     /// Rows of a segment are deleted.
-    Mask {
+    DeletionVector {
         /// The segment.
         segment: SegmentId,
         /// All its deleted rows, with those that had been deleted before.
-        mask: MaskMark,
+        deletion_vector: DeletionVectorMeta,
     },
     /// The table gets more rows, which the record contains.
     Append {
         /// The identity of the rows, if they are to be applied once.
         batch: Option<BatchId>,
         /// Segments as they would be on disk.
-        images: Vec<Image>,
+        mem_segments: Vec<MemSegment>,
         /// Strings of symbols that are in no earlier record and in no symbol file.
         symbols: Vec<SymbolTexts>,
     },
@@ -91,7 +91,7 @@ pub enum TableChange {
         /// Segments that are removed.
         out: Vec<SegmentId>,
         /// The rows of all appends up to this commit are now in segments.
-        sealed: SeqTxn,
+        flushed_seq: SeqTxn,
         /// Segments that are added.
         segments: Vec<SegmentMeta>,
         /// The marks of the symbols that they use.
@@ -113,11 +113,13 @@ pub(crate) fn record_bytes_max(ops: &[TableOp]) -> usize {
         TableChange::AddSegments { segments, symbols } => {
             16 + segments.len() * parts::SEGMENT_BYTES + symbols.len() * parts::SYMBOLS_BYTES
         }
-        TableChange::Mask { .. } => 8 + parts::MASK_BYTES,
-        TableChange::Append { images, symbols, .. } => {
-            let images = images.iter().map(|image| parts::SEGMENT_BYTES + image.bytes.len());
+        TableChange::DeletionVector { .. } => 8 + parts::DELETION_VECTOR_BYTES,
+        TableChange::Append { mem_segments, symbols, .. } => {
+            let mem_segments = mem_segments
+                .iter()
+                .map(|mem_segment| parts::SEGMENT_BYTES + mem_segment.bytes.len());
             let symbols = symbols.iter().map(parts::symbol_texts_bytes);
-            1 + parts::BATCH_BYTES + 16 + images.sum::<usize>() + symbols.sum::<usize>()
+            1 + parts::BATCH_BYTES + 16 + mem_segments.sum::<usize>() + symbols.sum::<usize>()
         }
         TableChange::Replace { out, segments, symbols, .. } => {
             let entries = out.len() * 8 + segments.len() * parts::SEGMENT_BYTES;
@@ -186,7 +188,7 @@ fn kind(change: &TableChange) -> u8 {
         TableChange::Truncate => TRUNCATE,
         TableChange::Alter { .. } => 5,
         TableChange::AddSegments { .. } => 6,
-        TableChange::Mask { .. } => 7,
+        TableChange::DeletionVector { .. } => 7,
         TableChange::Append { .. } => 8,
         TableChange::Replace { .. } => REPLACE,
         TableChange::GivenUp => GIVEN_UP,
@@ -206,18 +208,18 @@ fn encode_payload(w: &mut ByteWriter, change: &TableChange) {
             encode_segments(w, segments);
             parts::encode_symbols(w, symbols);
         }
-        TableChange::Mask { segment, mask } => {
+        TableChange::DeletionVector { segment, deletion_vector } => {
             w.u64(segment.0);
-            parts::encode_mask(w, mask);
+            parts::encode_deletion_vector(w, deletion_vector);
         }
-        TableChange::Append { batch, images, symbols } => {
+        TableChange::Append { batch, mem_segments, symbols } => {
             w.u8(batch.is_some().into());
             if let Some(batch) = batch {
                 w.raw(&batch.0);
             }
-            w.u64(images.len() as u64);
-            for Image { meta, bytes } in images {
-                assert_eq!(meta.bytes.0, bytes.len() as u64, "the length of an image");
+            w.u64(mem_segments.len() as u64);
+            for MemSegment { meta, bytes } in mem_segments {
+                assert_eq!(meta.bytes.0, bytes.len() as u64, "the length of an in-memory segment");
                 parts::encode_segment(w, meta);
                 w.raw(bytes);
             }
@@ -226,8 +228,8 @@ fn encode_payload(w: &mut ByteWriter, change: &TableChange) {
                 parts::encode_symbol_texts(w, texts);
             }
         }
-        TableChange::Replace { out, sealed, segments, symbols } => {
-            w.u64(sealed.0).u64(out.len() as u64);
+        TableChange::Replace { out, flushed_seq, segments, symbols } => {
+            w.u64(flushed_seq.0).u64(out.len() as u64);
             for id in out {
                 w.u64(id.0);
             }
@@ -249,13 +251,16 @@ fn decode_segments(r: &mut ByteReader<'_>) -> Result<Vec<SegmentMeta>, DecodeErr
     (0..count).map(|_| parts::decode_segment(r)).collect()
 }
 
-fn decode_image(r: &mut ByteReader<'_>) -> Result<Image, DecodeError> {
+fn decode_mem_segment(r: &mut ByteReader<'_>) -> Result<MemSegment, DecodeError> {
     let meta = parts::decode_segment(r)?;
     let at = r.offset();
     match usize::try_from(meta.bytes.0) {
-        Ok(bytes) if bytes <= r.left() => Ok(Image { meta, bytes: r.raw(bytes)?.into() }),
+        Ok(bytes) if bytes <= r.left() => Ok(MemSegment { meta, bytes: r.raw(bytes)?.into() }),
         _ => {
-            let what = Corruption::Impossible { what: "the size of an image", value: meta.bytes.0 };
+            let what = Corruption::Impossible {
+                what: "the size of an in-memory segment",
+                value: meta.bytes.0,
+            };
             Err(DecodeError::at(at, what))
         }
     }
@@ -272,10 +277,10 @@ fn decode_append(r: &mut ByteReader<'_>) -> Result<TableChange, DecodeError> {
         }
     };
     let count = parts::decode_count(r, parts::SEGMENT_BYTES)?;
-    let images = (0..count).map(|_| decode_image(r)).collect::<Result<_, _>>()?;
+    let mem_segments = (0..count).map(|_| decode_mem_segment(r)).collect::<Result<_, _>>()?;
     let count = parts::decode_count(r, parts::SYMBOL_TEXTS_BYTES)?;
     let symbols = (0..count).map(|_| parts::decode_symbol_texts(r)).collect::<Result<_, _>>()?;
-    Ok(TableChange::Append { batch, images, symbols })
+    Ok(TableChange::Append { batch, mem_segments, symbols })
 }
 
 /// Decodes the next record of a group.
@@ -378,16 +383,19 @@ fn decode_change(kind: u8, payload: &[u8]) -> Result<TableChange, DecodeError> {
         }
         7 => {
             let segment = SegmentId(r.u64()?);
-            TableChange::Mask { segment, mask: parts::decode_mask(r)? }
+            TableChange::DeletionVector {
+                segment,
+                deletion_vector: parts::decode_deletion_vector(r)?,
+            }
         }
         8 => decode_append(r)?,
         REPLACE => {
-            let sealed = SeqTxn(r.u64()?);
+            let flushed_seq = SeqTxn(r.u64()?);
             let count = parts::decode_count(r, 8)?;
             let out = (0..count).map(|_| Ok(SegmentId(r.u64()?)));
             let out = out.collect::<Result<_, DecodeError>>()?;
             let segments = decode_segments(r)?;
-            TableChange::Replace { out, sealed, segments, symbols: parts::decode_symbols(r)? }
+            TableChange::Replace { out, flushed_seq, segments, symbols: parts::decode_symbols(r)? }
         }
         _ => {
             let what = Corruption::Impossible { what: "the kind of a change", value: kind.into() };

@@ -45,7 +45,7 @@ pub(crate) struct LogEnd {
     /// All files, in order.
     pub(crate) files: Vec<LogFile>,
     /// The groups at the end that may not be durable.
-    pub(crate) unflushed: UnflushedGroups,
+    pub(crate) unsynced: UnsyncedGroups,
     /// The start of the last file, and the end of the one before it.
     pub(crate) last: (Lsn, Lsn),
     /// The group after the end that was ignored.
@@ -55,7 +55,7 @@ pub(crate) struct LogEnd {
 /// The last groups of a replayed log: those that no later group or file counts as durable. The
 /// process that wrote them knew whether a sync of them had failed; this one does not.
 #[derive(Debug)]
-pub(crate) struct UnflushedGroups {
+pub(crate) struct UnsyncedGroups {
     /// The position up to which everything is on disk.
     pub(crate) durable: Lsn,
     /// The groups after that, byte for byte.
@@ -64,10 +64,10 @@ pub(crate) struct UnflushedGroups {
     pub(crate) plain_until: Lsn,
 }
 
-impl UnflushedGroups {
+impl UnsyncedGroups {
     /// No groups after a position.
-    pub(crate) fn new(durable: Lsn) -> UnflushedGroups {
-        UnflushedGroups { durable, groups: VecDeque::new(), plain_until: durable }
+    pub(crate) fn new(durable: Lsn) -> UnsyncedGroups {
+        UnsyncedGroups { durable, groups: VecDeque::new(), plain_until: durable }
     }
 
     /// Records that everything before `durable` is on disk: a group ends there, or `durable` is
@@ -229,7 +229,7 @@ fn visit_groups(
         return Err(missing());
     }
     progress.lsn = from.max(file.header.first);
-    let mut unflushed = UnflushedGroups::new(progress.lsn);
+    let mut unsynced = UnsyncedGroups::new(progress.lsn);
     for next in files[needed + 1..].iter().map(Some).chain([None]) {
         // W5: the next file contains the end of this one. If its header is unreadable, this file is
         // read up to the first position of the next one.
@@ -239,13 +239,13 @@ fn visit_groups(
             Some((next, Err(_))) => Some(next.first),
             None => until,
         };
-        file.visit(&mut unflushed, next_end, visit, progress)?;
+        file.visit(&mut unsynced, next_end, visit, progress)?;
         let Some((named, next)) = next else { break };
         progress.path.clone_from(&named.path);
         file = next?;
         progress.lsn = file.header.first;
         // W5: a file begins where its predecessor was durable.
-        unflushed.count_durable(file.header.first);
+        unsynced.count_durable(file.header.first);
     }
     let torn = match until {
         Some(_) => None,
@@ -253,7 +253,7 @@ fn visit_groups(
     };
     progress.is_damaged = false;
     let last = (file.header.first, file.header.previous_end);
-    Ok(LogEnd { lsn: progress.lsn, files, unflushed, last, torn })
+    Ok(LogEnd { lsn: progress.lsn, files, unsynced, last, torn })
 }
 
 /// Returns true if a log file of an unfinished database is empty: no group begins in it.
@@ -295,7 +295,7 @@ impl OpenFile {
     /// Visits groups to the end of the log, or to where the next file says that this one ends.
     fn visit(
         &self,
-        unflushed: &mut UnflushedGroups,
+        unsynced: &mut UnsyncedGroups,
         limit: Option<Lsn>,
         visit: &mut Visit<'_>,
         progress: &mut Progress,
@@ -322,11 +322,11 @@ impl OpenFile {
             if self.header.durable <= lsn {
                 room = room.max(group.room);
             }
-            unflushed.count_durable(group.durable);
+            unsynced.count_durable(group.durable);
             progress.is_damaged = false;
             progress.lsn = visit(self, lsn, group)?;
             progress.is_damaged = true;
-            unflushed.push((lsn, progress.lsn), self.header.layout_at(lsn), bytes);
+            unsynced.push((lsn, progress.lsn), self.header.layout_at(lsn), bytes);
         }
         // W10. Bytes of a file after the beginning of the next one are ignored.
         if limit.is_none() && self.length < room {

@@ -17,7 +17,8 @@ use super::record::shifted;
 use super::replay::{LogSpan, OpenFile, SEARCH_BYTES};
 use crate::error::{Corruption, Error, Result};
 
-/// Fewer non-zero bytes are treated as damage: the remains of images may be mostly zeros.
+/// Fewer non-zero bytes are treated as damage: the remains of in-memory segments may be mostly
+/// zeros.
 const REMAINS_BYTES_MIN: usize = 2;
 /// Reads every file and returns the damage; the other files are read in spite of it.
 pub(crate) fn verify(disk: &dyn Disk, dir: &Path, span: LogSpan) -> Vec<Error> {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tidegate_model::{ColumnType, PartitionUnit, Ttl};
 use tidegate_platform::{SimClock, SimDisk};
 use tidegate_storage::{
-    AppendOptions, Appended, BatchColumn, BatchId, BatchValues, Database, Error, NewTableOptions,
-    OpenOptions, RowBatch, TableAppend, TailOptions,
+    AppendOptions, Appended, BatchColumn, BatchId, BatchValues, Database, Error,
+    MaintenanceOptions, NewTableOptions, OpenOptions, RowBatch, TableAppend,
 };
 
 use crate::fixture::{
@@ -15,9 +15,9 @@ use crate::fixture::{
 };
 use crate::model::{Step, Tables, check, check_reopened, read};
 
-fn open_with(disk: &SimDisk, change: impl FnOnce(&mut TailOptions)) -> Arc<Database> {
+fn open_with(disk: &SimDisk, change: impl FnOnce(&mut MaintenanceOptions)) -> Arc<Database> {
     let mut options = options();
-    change(&mut options.tail);
+    change(&mut options.maintenance);
     Database::open(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap()
 }
 
@@ -54,7 +54,7 @@ fn disk_after_loss(disk: &SimDisk, tables: &Tables) {
 #[test]
 fn equal_timestamps_stand_in_the_order_of_commits_whoever_committed() {
     let disk = SimDisk::new(1);
-    let database = open_with(&disk, |tail| tail.merge_runs = 2);
+    let database = open_with(&disk, |maintenance| maintenance.compaction_runs = 2);
     let mut tables = Tables::new();
     let same = |value: i64| vec![(7, "x", value), (7, "y", value + 100)];
     let steps = [
@@ -64,24 +64,24 @@ fn equal_timestamps_stand_in_the_order_of_commits_whoever_committed() {
         Step::Append(vec![("t", same(4), None)]),
         Step::Import("t", same(5)),
         Step::Append(vec![("t", same(6), None)]),
-        Step::Seal("t"),
+        Step::Flush("t"),
         Step::Append(vec![("t", same(7), None)]),
-        Step::Merge("t"),
-        Step::Seal("t"),
-        Step::Merge("t"),
+        Step::Compact("t"),
+        Step::Flush("t"),
+        Step::Compact("t"),
     ];
     for step in steps {
         step.run(&database).unwrap();
         step.apply(&mut tables);
         check(&disk, &database, &tables, &format!("{step:?}"));
     }
-    let report = database.upkeep_report();
-    assert!(report.merges > 0);
+    let report = database.maintenance_report();
+    assert!(report.compactions > 0);
     let table = database.snapshot("t").unwrap().table;
     let writes = database.table_writes(table).unwrap();
     assert_eq!(writes.log_bytes, report.log_bytes, "there is one table");
-    assert_eq!(writes.sealed_bytes, report.sealed_bytes);
-    assert_eq!(writes.merged_bytes, report.merged_bytes);
+    assert_eq!(writes.flushed_bytes, report.flushed_bytes);
+    assert_eq!(writes.compacted_bytes, report.compacted_bytes);
     check_reopened(&disk.after_power_loss(), &tables, "after power loss");
 }
 
@@ -268,9 +268,9 @@ fn a_name_of_a_batch_stands_for_the_same_rows_also_after_a_restart() {
 }
 
 #[test]
-fn memory_of_tails_is_bounded_and_nobody_is_refused() {
+fn memory_of_memtables_is_bounded_and_no_writer_is_refused() {
     let disk = SimDisk::new(3);
-    let database = open_with(&disk, |tail| tail.bytes_max = 20 << 10);
+    let database = open_with(&disk, |maintenance| maintenance.memtable_bytes_max = 20 << 10);
     std::thread::scope(|scope| {
         for thread in 0..4_i64 {
             let database = &database;
@@ -280,20 +280,20 @@ fn memory_of_tails_is_bounded_and_nobody_is_refused() {
                     append(database, ["t", "u"][usize::try_from(thread).unwrap() % 2], &rows)
                         .unwrap();
                     // Each writer may exceed the bound by one commit.
-                    assert!(database.tail_bytes() < 40 << 10, "{}", database.tail_bytes());
+                    assert!(database.memtable_bytes() < 40 << 10, "{}", database.memtable_bytes());
                 }
             });
         }
     });
     let rows = |table: &str| database.snapshot(table).unwrap().rows().0;
     assert_eq!((rows("t"), rows("u")), (6_000, 6_000));
-    assert!(database.upkeep_report().seals > 2);
+    assert!(database.maintenance_report().flushes > 2);
     database.close().unwrap();
-    assert_eq!(database.tail_bytes(), 0);
+    assert_eq!(database.memtable_bytes(), 0);
 }
 
 #[test]
-fn a_truncated_table_forgets_its_tail() {
+fn a_truncated_table_forgets_its_memtable() {
     let (disk, database) = new_database();
     append(&database, "t", &[(1, "a", 1)]).unwrap();
     database.checkpoint().unwrap();
@@ -342,10 +342,10 @@ fn rows_with_the_same_keys_replace_each_other() {
         Step::Keys("t", true),
         Step::Append(vec![("t", vec![(5, "a", 4), (5, "b", 5), (5, "b", 6)], None)]),
         Step::Append(vec![("t", vec![(DAY, "a", 7), (5, "b", 8)], Some("more"))]),
-        Step::Seal("t"),
+        Step::Flush("t"),
         Step::Append(vec![("t", vec![(6, "b", 9), (DAY, "a", 10)], None)]),
         Step::Append(vec![("t", vec![(DAY, "a", 11), (6, "c", 12)], None)]),
-        Step::Merge("t"),
+        Step::Compact("t"),
         Step::Append(vec![("t", vec![(7, "a", 13), (7, "b", 14)], None)]),
         // Rows of segments and of the memtable, of other rows of the import, and of two partitions.
         Step::Import("t", vec![(6, "c", 15), (7, "b", 16), (5, "x", 17), (5, "x", 18)]),
@@ -400,7 +400,7 @@ fn a_flush_keeps_few_files_open() {
     let (mut tables, step) = (Tables::new(), Step::Append(vec![("a", rows, None)]));
     step.run(&database).unwrap();
     step.apply(&mut tables);
-    database.seal_table("a").unwrap();
+    database.flush_table("a").unwrap();
     assert!(disk.open_files_max() < 100, "{} files were open", disk.open_files_max());
     check(&disk, &database, &tables, "flushed");
 }

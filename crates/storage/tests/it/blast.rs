@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_model::ColumnType;
 use tidegate_platform::{Disk, OpenMode, SimCall, SimDisk, SimErrno};
-use tidegate_storage::{Database, Error, LogOptions, OpenOptions, TailOptions, survey};
+use tidegate_storage::{Database, Error, LogOptions, MaintenanceOptions, OpenOptions, survey};
 
 use crate::fixture::{DAY, DIR, Row, append, chain, files, new_database, open, options};
 use crate::model::{Step, Tables, check, read, read_table};
@@ -26,9 +26,13 @@ fn folder(table: u64) -> PathBuf {
 
 /// Little memory, and a log that soon exceeds its bound.
 fn tight() -> OpenOptions {
-    let tail = TailOptions { bytes_max: 64 << 10, log_bytes: 1 << 30, ..options().tail };
+    let maintenance = MaintenanceOptions {
+        memtable_bytes_max: 64 << 10,
+        log_bytes: 1 << 30,
+        ..options().maintenance
+    };
     let log = LogOptions { checkpoint_bytes: 64 << 10, bytes_max: 1 << 20, ..options().log };
-    OpenOptions { tail, log, ..options() }
+    OpenOptions { maintenance, log, ..options() }
 }
 
 fn open_tight(disk: &SimDisk) -> Arc<Database> {
@@ -260,23 +264,23 @@ fn a_suspended_table_can_be_dropped() {
     check(&disk, &database, &tables, "opened again");
 }
 
-// A leftover that could not be removed made the whole database read-only, and the message said that
+// Garbage that could not be removed made the whole database read-only, and the message said that
 // the log could not be written.
 #[test]
-fn a_leftover_that_cannot_be_removed_stops_no_table() {
+fn garbage_that_cannot_be_removed_stops_no_table() {
     let (disk, mut tables) = six();
-    let leftovers = [
+    let garbage = [
         folder(1).join("1970-01-01").join("77.seg"),
         folder(9).join("1970-01-01").join("0.seg"),
         Path::new(DIR).join("wal").join("left.tmp"),
     ];
-    for path in &leftovers {
+    for path in &garbage {
         disk.create_dir_all(path.parent().unwrap()).unwrap();
         disk.open(path, OpenMode::CreateOrTruncate).unwrap();
     }
-    disk.fail_calls_in(&leftovers[0], &[SimCall::Remove], SimErrno::NoAccess);
+    disk.fail_calls_in(&garbage[0], &[SimCall::Remove], SimErrno::NoAccess);
     disk.fail_calls_in(&folder(9), &[SimCall::Remove], SimErrno::Io);
-    disk.fail_calls_in(&leftovers[2], &[SimCall::Remove], SimErrno::Io);
+    disk.fail_calls_in(&garbage[2], &[SimCall::Remove], SimErrno::Io);
     disk.fail_calls_in(&folder(3), &[SimCall::List], SimErrno::NoAccess);
     disk.fail_calls_in(&folder(4).join("symbols"), &[SimCall::List], SimErrno::Io);
     let database = open(&disk);

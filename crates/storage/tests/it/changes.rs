@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use tidegate_model::ColumnType;
 use tidegate_platform::{SimClock, SimDisk};
-use tidegate_storage::{Database, Error, ImportTarget, MaskedRows, OpenOptions, Removal};
+use tidegate_storage::{
+    Database, Error, ImportTarget, OpenOptions, SegmentDeletes, SnapshotDeletes,
+};
 
 use crate::fixture::{DAY, DIR, Row, batch, files, new_database, schema};
 use crate::model::{Step, Tables, change, check, check_reopened, read_table};
@@ -77,25 +79,25 @@ fn rows_that_others_have_changed_are_not_taken_out() {
     step.run(&database).unwrap();
     step.apply(&mut tables);
     let segment = before.segments().next().unwrap().meta.id;
-    let gone = [MaskedRows { segment, rows: vec![1] }];
-    let outcome = change(&database, &before, &gone, &[batch(&[(9, "new", 9)], None)]);
+    let deleted = [SegmentDeletes { segment, rows: vec![1] }];
+    let outcome = change(&database, &before, &deleted, &[batch(&[(9, "new", 9)], None)]);
     assert!(matches!(outcome, Err(Error::SegmentChanged { .. })), "{outcome:?}");
     check(&disk, &database, &tables, "nothing has changed");
     assert_eq!(files(&disk, ".seg").len(), 1, "T2");
     assert_eq!(files(&disk, ".mask").len(), 1, "T2");
 }
 
-/// Runs steps, checks the number of segments and masks on disk after each, and compares.
+/// Runs steps, checks the number of segments and deletion vectors on disk after each, and compares.
 #[track_caller]
 fn check_files(steps: &[(Step, usize, usize)]) {
     let (disk, database) = new_database();
     let mut tables = Tables::new();
-    for (step, segments, masks) in steps {
+    for (step, segments, deletion_vectors) in steps {
         step.run(&database).unwrap();
         step.apply(&mut tables);
         check(&disk, &database, &tables, &format!("{step:?}"));
         let found = (files(&disk, ".seg").len(), files(&disk, ".mask").len());
-        assert_eq!(found, (*segments, *masks), "{step:?}");
+        assert_eq!(found, (*segments, *deletion_vectors), "{step:?}");
     }
     check_reopened(&disk.after_power_loss(), &tables, "after power loss");
     drop(database);
@@ -108,7 +110,7 @@ fn a_segment_goes_with_its_last_row() {
         (Step::Create("t"), 0, 0),
         (Step::Import("t", vec![(1, "a", 1), (2, "a", 2), (DAY, "a", 3)]), 2, 0),
         (Step::Delete("t", 1), 2, 1),
-        // The segment's last row is deleted, and its mask is removed too.
+        // The segment's last row is deleted, and its deletion vector is removed too.
         (Step::Delete("t", 2), 1, 0),
         // Another segment is added in its place.
         (Step::Change("t", 3, vec![vec![(DAY, "b", 4)]]), 1, 0),
@@ -181,13 +183,13 @@ fn a_changed_row_replaces_those_that_came_meanwhile() {
     append.run(&database).unwrap();
     append.apply(&mut tables);
     let segment = before.segments().next().unwrap().meta.id;
-    let gone = [MaskedRows { segment, rows: vec![0] }];
-    change(&database, &before, &gone, &[batch(&[(1, "b", 10)], None)]).unwrap();
+    let deleted = [SegmentDeletes { segment, rows: vec![0] }];
+    change(&database, &before, &deleted, &[batch(&[(1, "b", 10)], None)]).unwrap();
     Step::Change("t", 1, vec![vec![(1, "b", 10)]]).apply(&mut tables);
     check(&disk, &database, &tables, "UR4");
     check_reopened(&disk.after_power_loss(), &tables, "UR4");
     // The same change again: its row no longer exists.
-    let again = change(&database, &before, &gone, &[batch(&[(1, "b", 11)], None)]);
+    let again = change(&database, &before, &deleted, &[batch(&[(1, "b", 11)], None)]);
     assert!(matches!(again, Err(Error::SegmentChanged { .. })), "{again:?}");
     check(&disk, &database, &tables, "nothing has changed");
 }
@@ -220,8 +222,8 @@ fn check_columns(meanwhile: &[Step], needed: &str, is_done: bool) {
             step.apply(&mut tables);
         }
         let txn = begun.map_or_else(|| begin().and_then(add), Ok);
-        let mut gone = [MaskedRows { segment, rows: vec![0] }].into_iter();
-        let removal = Removal { snapshot: &snapshot, rows: &mut gone };
+        let mut deleted = [SegmentDeletes { segment, rows: vec![0] }].into_iter();
+        let removal = SnapshotDeletes { snapshot: &snapshot, rows: &mut deleted };
         let outcome = txn.and_then(|txn| txn.commit(Some(removal)));
         assert_eq!(outcome.is_ok(), is_done, "{meanwhile:?}: {outcome:?}");
         if is_done {
@@ -298,17 +300,17 @@ fn rows_of_a_table_that_was_made_anew_are_not_changed() {
 }
 
 /// Maximal time of deleted rows in segments, in microseconds.
-const PURGE_AFTER: u32 = 1_000_000;
+const DELETE_COMPACTION_AFTER: u32 = 1_000_000;
 
 fn open_at(disk: &SimDisk, clock: &Arc<SimClock>) -> Arc<Database> {
     let clock = Arc::clone(clock);
     let mut options = OpenOptions::new(clock);
-    options.tail.purge_after_nanos = u64::from(PURGE_AFTER) * 1_000;
+    options.maintenance.delete_compaction_after_nanos = u64::from(DELETE_COMPACTION_AFTER) * 1_000;
     Database::open(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap()
 }
 
 #[test]
-fn masked_rows_go_from_the_disk_of_a_table_that_nobody_writes_to() {
+fn deleted_rows_go_from_the_disk_of_a_table_without_writes() {
     let (disk, clock) = (SimDisk::new(1), Arc::new(SimClock::new(1)));
     let database = open_at(&disk, &clock);
     let mut tables = Tables::new();
@@ -319,15 +321,19 @@ fn masked_rows_go_from_the_disk_of_a_table_that_nobody_writes_to() {
     }
     let untouched = database.snapshot("t").unwrap().segments().last().unwrap().meta.id;
     // A later deletion does not extend the wait of the first one.
-    for (purges, masks, step) in
-        [(0, 1, Step::Flush), (0, 1, Step::Delete("t", 3)), (1, 0, Step::Flush)]
+    for (delete_compactions, deletion_vectors, step) in
+        [(0, 1, Step::Sync), (0, 1, Step::Delete("t", 3)), (1, 0, Step::Sync)]
     {
         step.run(&database).unwrap();
         step.apply(&mut tables);
         check(&disk, &database, &tables, &format!("{step:?}"));
-        assert_eq!(database.maintain().unwrap().purges, purges, "PU1, {step:?}");
-        assert_eq!(files(&disk, ".mask").len(), masks, "PU1, {step:?}");
-        clock.advance_micros(PURGE_AFTER / 2);
+        assert_eq!(
+            database.maintain().unwrap().delete_compactions,
+            delete_compactions,
+            "PU1, {step:?}"
+        );
+        assert_eq!(files(&disk, ".mask").len(), deletion_vectors, "PU1, {step:?}");
+        clock.advance_micros(DELETE_COMPACTION_AFTER / 2);
     }
     let now = database.snapshot("t").unwrap();
     assert_eq!(now.segments().last().unwrap().meta.id, untouched, "PU1");
@@ -335,7 +341,7 @@ fn masked_rows_go_from_the_disk_of_a_table_that_nobody_writes_to() {
 }
 
 #[test]
-fn masked_rows_that_an_open_finds_are_as_old_as_their_segment() {
+fn deletion_vectors_that_an_open_finds_are_as_old_as_their_segment() {
     let (disk, clock) = (SimDisk::new(1), Arc::new(SimClock::new(1)));
     let database = open_at(&disk, &clock);
     for step in [Step::Create("t"), Step::Import("t", vec![(1, "a", 1), (2, "a", 2)])] {
@@ -345,15 +351,21 @@ fn masked_rows_that_an_open_finds_are_as_old_as_their_segment() {
     drop(database);
     // The simulated disk counts changes instead of time, so its files are about as old as the
     // clock.
-    for (micros, purges) in [(PURGE_AFTER / 2, 0), (PURGE_AFTER * 2, 1)] {
+    for (micros, delete_compactions) in
+        [(DELETE_COMPACTION_AFTER / 2, 0), (DELETE_COMPACTION_AFTER * 2, 1)]
+    {
         clock.set_micros(micros.into());
         let database = open_at(&disk, &clock);
-        assert_eq!(database.maintain().unwrap().purges, purges, "PU1, {micros}");
+        assert_eq!(
+            database.maintain().unwrap().delete_compactions,
+            delete_compactions,
+            "PU1, {micros}"
+        );
     }
 }
 
 #[test]
-fn a_purge_keeps_the_order_of_equal_timestamps() {
+fn a_delete_compaction_keeps_the_order_of_equal_timestamps() {
     let (disk, clock) = (SimDisk::new(1), Arc::new(SimClock::new(1)));
     let database = open_at(&disk, &clock);
     let mut tables = Tables::new();
@@ -372,9 +384,9 @@ fn a_purge_keeps_the_order_of_equal_timestamps() {
         database.snapshot("t").unwrap().segments().map(|run| run.meta.id).collect()
     };
     let before = ids();
-    assert_eq!((before.len(), database.maintain().unwrap().purges), (4, 0));
-    clock.advance_micros(PURGE_AFTER);
-    assert_eq!(database.maintain().unwrap().purges, 1);
+    assert_eq!((before.len(), database.maintain().unwrap().delete_compactions), (4, 0));
+    clock.advance_micros(DELETE_COMPACTION_AFTER);
+    assert_eq!(database.maintain().unwrap().delete_compactions, 1);
     check(&disk, &database, &tables, "PO4");
     assert_eq!((ids().len(), ids()[0], files(&disk, ".mask").len()), (2, before[0], 0), "PO4");
     check_reopened(&disk.after_power_loss(), &tables, "PO4");

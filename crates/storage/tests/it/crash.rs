@@ -40,7 +40,7 @@ pub(crate) fn workload() -> Vec<Step> {
         Step::Append(vec![("gone", vec![(3, "i", 16), (DAY + 3, "h", 17)], None)]),
         Step::Checkpoint,
         Step::Append(vec![("new", vec![(1, "j", 18)], Some("more")), ("gone", vec![], None)]),
-        Step::Seal("gone"),
+        Step::Flush("gone"),
         Step::Append(vec![("gone", vec![(2, "k", 19)], None), ("new", vec![(1, "k", 20)], None)]),
         Step::Reopen,
         Step::Keys("gone", true),
@@ -235,9 +235,9 @@ fn appends_of_threads_survive_a_crash_whole_and_once() {
     for crash_at in (5..150).step_by(7) {
         let disk = SimDisk::new(crash_at);
         let mut options = crate::fixture::options();
-        options.tail.seal_rows = 12;
-        options.tail.runs_max = 4;
-        options.tail.merge_runs = 2;
+        options.maintenance.flush_rows = 12;
+        options.maintenance.memtable_runs_max = 4;
+        options.maintenance.compaction_runs = 2;
         options.log.checkpoint_bytes = 32 << 10;
         let dir = std::path::Path::new(crate::fixture::DIR);
         let database = Database::open(Arc::new(disk.clone()), dir, &options).unwrap();

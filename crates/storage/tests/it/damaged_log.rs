@@ -371,7 +371,7 @@ fn asynchronous_commits_that_were_cut_off_are_no_damage() {
         for n in 0..9 {
             append(&database, "t", &[(n, "a", n)]).unwrap();
             if n == 3 {
-                database.flush().unwrap();
+                database.sync().unwrap();
             }
         }
         let disk = disk.after_power_loss();
@@ -388,8 +388,8 @@ fn verification_writes_nothing() {
     let disk = logged(
         &[&steps()[..], &[Step::Delete("a", 1), Step::Append(vec![("b", rows, None)])]].concat(),
     );
-    let litter = Path::new(DIR).join("wal/00000000000000004096.wal.tmp");
-    disk.open(&litter, OpenMode::CreateNew).unwrap();
+    let garbage = Path::new(DIR).join("wal/00000000000000004096.wal.tmp");
+    disk.open(&garbage, OpenMode::CreateNew).unwrap();
     disk.remove(&Path::new(DIR).join("lock")).unwrap();
     let (before, syncs) = (everything(&disk), disk.syncs());
     let report = verify(&disk);
@@ -420,7 +420,7 @@ fn a_repair_loses_only_commits_of_the_damaged_group() {
     let rows: Vec<_> = (0..50).map(|n| (n, "x", n)).collect();
     let changes = [
         vec![Step::Update("a", 1), Step::Delete("a", 2), Step::Delete("a", 3)],
-        vec![Step::Append(vec![("a", rows.clone(), None)]), Step::Seal("a"), Step::Merge("a")],
+        vec![Step::Append(vec![("a", rows.clone(), None)]), Step::Flush("a"), Step::Compact("a")],
         vec![Step::Truncate("a"), Step::Append(vec![("a", vec![(5, "new", 5)], None)])],
         vec![Step::Rename("a", "z"), Step::DropColumn("z", "value")],
         vec![Step::Drop(vec!["a"]), Step::Create("a")],
@@ -429,7 +429,7 @@ fn a_repair_loses_only_commits_of_the_damaged_group() {
         let (disk, database) = new_database();
         let before = [
             Step::Append(vec![("a", rows.clone(), None)]),
-            Step::Seal("a"),
+            Step::Flush("a"),
             Step::Import("a", vec![(60, "y", 60)]),
         ];
         let mut tables = Tables::new();
@@ -461,11 +461,11 @@ fn a_table_with_a_gap_keeps_what_is_consistent() {
     // The damaged step, the later steps, and the number of rows afterwards.
     let cases: [(Step, Vec<Step>, usize); 6] = [
         // The segment of all rows is replaced by one whose record is damaged: the file exists.
-        (Step::Merge("a"), vec![], 54),
-        (Step::Merge("a"), vec![Step::Import("a", vec![(70, "y", 70)])], 55),
+        (Step::Compact("a"), vec![], 54),
+        (Step::Compact("a"), vec![Step::Import("a", vec![(70, "y", 70)])], 55),
         // A deletion vector replaces another one, which was removed.
         (Step::Delete("a", 7), vec![], 53),
-        (Step::Append(vec![("a", vec![(80, "x", 80)], None)]), vec![Step::Seal("a")], 55),
+        (Step::Append(vec![("a", vec![(80, "x", 80)], None)]), vec![Step::Flush("a")], 55),
         (
             Step::Append(vec![("a", vec![(80, "fresh", 80)], None)]),
             vec![Step::Append(vec![("a", vec![(81, "fresh", 81)], None)])],
@@ -480,7 +480,7 @@ fn a_table_with_a_gap_keeps_what_is_consistent() {
     for (n, (damaged, after, count)) in cases.iter().enumerate() {
         let (disk, database) = new_database();
         Step::Append(vec![("a", rows.clone(), None)]).run(&database).unwrap();
-        Step::Seal("a").run(&database).unwrap();
+        Step::Flush("a").run(&database).unwrap();
         for ts in 60..65 {
             Step::Import("a", vec![(ts, "y", ts)]).run(&database).unwrap();
         }

@@ -9,7 +9,7 @@ use tidegate_storage::{Error, ImportTarget, ImportTxn};
 use crate::fixture::{
     DAY, DIR, Row, columns, files, import, import_into, new_database, open, schema, write,
 };
-use crate::model::{Step, Tables, assert_no_litter, check_reopened, read};
+use crate::model::{Step, Tables, assert_no_garbage, check_reopened, read};
 
 const ROWS: [Row; 3] = [(5, "a", 1), (DAY, "b", 2), (3, "c", 3)];
 
@@ -54,7 +54,7 @@ fn an_import_that_is_given_up_leaves_nothing() {
     let txn = database.begin_import(ImportTarget::Existing("t")).unwrap();
     txn.new_segment(PartitionKey(9 * DAY)).unwrap();
     commit(txn, &ROWS).unwrap();
-    assert_no_litter(&disk, &database, "T2");
+    assert_no_garbage(&disk, &database, "T2");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_new_table_takes_the_place_of_another_with_one_commit() {
     assert_eq!(database.snapshot("t").unwrap().name, "T");
     assert_eq!(old.rows().0, 3, "R4 of `snapshot`");
     drop(old);
-    assert_no_litter(&disk, &database, "T2");
+    assert_no_garbage(&disk, &database, "T2");
     drop(database);
     let mut tables = Tables::new();
     Step::ImportNew("T", ROWS[..1].to_vec()).apply(&mut tables);
@@ -178,7 +178,7 @@ fn a_commit_that_cannot_be_says_why_and_changes_nothing() {
         assert_eq!(error.to_string(), expected);
         assert_eq!(error.class(), Class::Caller);
         assert_eq!(read(&database), tables, "{expected}");
-        assert_no_litter(&disk, &database, expected);
+        assert_no_garbage(&disk, &database, expected);
         drop(database);
         check_reopened(&disk, &tables, expected);
     }

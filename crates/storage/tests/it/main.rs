@@ -13,7 +13,7 @@ mod commits;
 mod races;
 mod verify;
 mod appends;
-mod flushes;
+mod syncs;
 mod crash;
 mod blast;
 mod damaged_log;

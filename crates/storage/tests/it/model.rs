@@ -10,9 +10,9 @@ use tidegate_model::{ColumnType, PartitionKey, SeqTxn};
 use tidegate_platform::SimDisk;
 use tidegate_storage::segment::PickedRows;
 use tidegate_storage::{
-    AppendOptions, BatchId, Database, ImportTarget, MaskedRows, NewColumns, PendingDdl, Relations,
-    Removal, Result, RowBatch, Run, SchemaEdit, SegmentRun, Snapshot, TableAppend, TableDdl,
-    TransactionCommit,
+    AppendOptions, BatchId, Database, ImportTarget, NewColumns, PendingDdl, Relations, Result,
+    RowBatch, Run, SchemaEdit, SegmentDeletes, SegmentRun, Snapshot, SnapshotDeletes, TableAppend,
+    TableDdl, TransactionCommit,
 };
 
 use crate::fixture::{self, DAY, DIR, Row, columns, schema, try_open};
@@ -69,11 +69,11 @@ pub(crate) enum Step {
     DropPartition(&'static str, i64),
     /// Sets timestamp and host as keys of DEDUP, or removes the keys.
     Keys(&'static str, bool),
-    Seal(&'static str),
-    Merge(&'static str),
+    Flush(&'static str),
+    Compact(&'static str),
     Maintain,
     Checkpoint,
-    Flush,
+    Sync,
     Reopen,
 }
 
@@ -104,10 +104,10 @@ impl Step {
             Step::RenameColumn(table, from, to) => database.rename_column(table, from, to),
             Step::Delete(table, value) => delete(database, table, *value),
             Step::Change(table, value, batches) => {
-                let (snapshot, gone) = find(database, table, *value)?;
+                let (snapshot, deleted) = find(database, table, *value)?;
                 let batches: Vec<_> =
                     batches.iter().map(|rows| fixture::batch(rows, None)).collect();
-                change(database, &snapshot, &gone, &batches).map(drop)
+                change(database, &snapshot, &deleted, &batches).map(drop)
             }
             Step::Append(tables) | Step::Batch(_, tables) => {
                 let appends = tables
@@ -130,11 +130,11 @@ impl Step {
             }
             Step::Keys(table, true) => database.set_dedup_keys(table, &["ts", "host"]),
             Step::Keys(table, false) => database.set_dedup_keys(table, &[]),
-            Step::Seal(table) => database.seal_table(table),
-            Step::Merge(table) => database.merge_table(table),
+            Step::Flush(table) => database.flush_table(table),
+            Step::Compact(table) => database.compact_table(table),
             Step::Maintain => database.maintain().map(drop),
             Step::Checkpoint => database.checkpoint(),
-            Step::Flush => database.flush(),
+            Step::Sync => database.sync(),
             Step::Reopen => Ok(()),
         }
     }
@@ -232,11 +232,11 @@ impl Step {
             }
             Step::Keys(table, has_keys) => tables.get_mut(*table).unwrap().has_keys = *has_keys,
             Step::Abort(..)
-            | Step::Seal(_)
-            | Step::Merge(_)
+            | Step::Flush(_)
+            | Step::Compact(_)
             | Step::Maintain
             | Step::Checkpoint
-            | Step::Flush
+            | Step::Sync
             | Step::Reopen => {}
         }
     }
@@ -370,55 +370,63 @@ fn commit(tables: &mut Tables, changes: &[Step], appends: &[(&'static str, Vec<R
 }
 
 /// Finds the rows with this value.
-fn find(database: &Database, table: &str, value: i64) -> Result<(Arc<Snapshot>, Vec<MaskedRows>)> {
-    // Rows of a memtable cannot be masked.
-    database.seal_table(table)?;
+fn find(
+    database: &Database,
+    table: &str,
+    value: i64,
+) -> Result<(Arc<Snapshot>, Vec<SegmentDeletes>)> {
+    // Rows of a memtable have no deletion vector.
+    database.flush_table(table)?;
     let snapshot = database.snapshot(table)?;
-    let gone = rows_with(&snapshot, value)?;
-    Ok((snapshot, gone))
+    let deleted = rows_with(&snapshot, value)?;
+    Ok((snapshot, deleted))
 }
 
 /// Deletes rows that were found in a snapshot and adds others, in one commit.
 pub(crate) fn change(
     database: &Arc<Database>,
     snapshot: &Snapshot,
-    gone: &[MaskedRows],
+    deleted: &[SegmentDeletes],
     batches: &[RowBatch],
 ) -> Result<SeqTxn> {
     let mut txn = database.begin_change(ImportTarget::Existing(&snapshot.name))?;
     batches.iter().try_for_each(|rows| txn.add(rows))?;
-    txn.commit(Some(Removal { snapshot, rows: &mut gone.iter().cloned() }))
+    txn.commit(Some(SnapshotDeletes { snapshot, rows: &mut deleted.iter().cloned() }))
 }
 
 fn delete(database: &Arc<Database>, table: &str, value: i64) -> Result<()> {
-    let (snapshot, gone) = find(database, table, value)?;
-    change(database, &snapshot, &gone, &[]).map(drop)
+    let (snapshot, deleted) = find(database, table, value)?;
+    change(database, &snapshot, &deleted, &[]).map(drop)
 }
 
 fn update(database: &Arc<Database>, table: &str, value: i64) -> Result<()> {
-    let (snapshot, gone) = find(database, table, value)?;
-    let Some(found) = gone.first() else { return Ok(()) };
+    let (snapshot, deleted) = find(database, table, value)?;
+    let Some(found) = deleted.first() else { return Ok(()) };
     let run = snapshot.segments().find(|run| run.meta.id == found.segment).unwrap();
     let old = rows_of_segment(&snapshot, run)?.swap_remove(usize::try_from(found.rows[0]).unwrap());
     let rows = fixture::batch(&[(timestamp(&old), "", value + 1_000_000)], None).into_columns();
     let without_host = rows.into_iter().filter(|column| column.name != "host").collect();
-    change(database, &snapshot, &gone, &[RowBatch::new(1, without_host)]).map(drop)
+    change(database, &snapshot, &deleted, &[RowBatch::new(1, without_host)]).map(drop)
 }
 
-fn rows_with(snapshot: &Snapshot, value: i64) -> Result<Vec<MaskedRows>> {
+fn rows_with(snapshot: &Snapshot, value: i64) -> Result<Vec<SegmentDeletes>> {
     let at = snapshot.schema.columns().iter().position(|c| c.name == "value").unwrap();
-    let mut gone = Vec::new();
+    let mut deleted = Vec::new();
     for run in snapshot.segments() {
         let rows = rows_of_segment(snapshot, run)?.into_iter().enumerate();
-        let is_live = |row| run.mask.as_ref().is_none_or(|mask| mask.is_live(row as u64));
+        let is_live = |row| {
+            run.deletion_vector
+                .as_ref()
+                .is_none_or(|deletion_vector| deletion_vector.is_live(row as u64))
+        };
         let rows =
             rows.filter(|(row, cells)| cells[at] == Some(value.to_string()) && is_live(*row));
         let rows: Vec<u64> = rows.map(|(row, _)| row as u64).collect();
         if !rows.is_empty() {
-            gone.push(MaskedRows { segment: run.meta.id, rows });
+            deleted.push(SegmentDeletes { segment: run.meta.id, rows });
         }
     }
-    Ok(gone)
+    Ok(deleted)
 }
 
 /// The content of a database as the model.
@@ -446,7 +454,11 @@ pub(crate) fn read_table(snapshot: &Snapshot) -> Table {
         for Run::Segment(run) in &group.runs {
             assert!(run.rows().0 > 0, "MA1: segment {} has no rows", run.meta.id);
             let all = rows_of_segment(snapshot, run).unwrap().into_iter().enumerate();
-            let is_live = |row| run.mask.as_ref().is_none_or(|mask| mask.is_live(row as u64));
+            let is_live = |row| {
+                run.deletion_vector
+                    .as_ref()
+                    .is_none_or(|deletion_vector| deletion_vector.is_live(row as u64))
+            };
             rows.extend(all.filter(|&(row, _)| is_live(row)).map(|(_, row)| row));
         }
         // R2 of `snapshot`: a stable sort keeps the order of the runs.
@@ -490,7 +502,7 @@ pub(crate) fn check(disk: &SimDisk, database: &Database, expected: &Tables, cont
     assert_eq!(&read(database), expected, "{context}");
     let report = database.verify(&|_| {}).unwrap();
     assert!(report.problems.is_empty(), "{context}: {:?}", report.problems);
-    assert_no_litter(disk, database, context);
+    assert_no_garbage(disk, database, context);
 }
 
 /// Opens a database and asserts that it equals the model.
@@ -502,7 +514,7 @@ pub(crate) fn check_reopened(disk: &SimDisk, expected: &Tables, context: &str) {
 
 /// Asserts that every file is in use. Files dropped since the open may still exist.
 #[track_caller]
-pub(crate) fn assert_no_litter(disk: &SimDisk, database: &Database, context: &str) {
+pub(crate) fn assert_no_garbage(disk: &SimDisk, database: &Database, context: &str) {
     let mut named = BTreeSet::new();
     let mut tables = BTreeSet::new();
     for table in database.tables() {
@@ -531,6 +543,6 @@ pub(crate) fn assert_no_litter(disk: &SimDisk, database: &Database, context: &st
         };
         assert!(is_fine, "{context}: {} is named by nobody", path.display());
     }
-    let litter: Vec<&PathBuf> = found.symmetric_difference(&named).collect();
-    assert!(litter.is_empty(), "{context}: {litter:?}");
+    let garbage: Vec<&PathBuf> = found.symmetric_difference(&named).collect();
+    assert!(garbage.is_empty(), "{context}: {garbage:?}");
 }

@@ -63,12 +63,12 @@ fn tables_of(step: &Step, all: &Tables) -> BTreeSet<String> {
         | Step::Update(table, _)
         | Step::DropPartition(table, _)
         | Step::Keys(table, _)
-        | Step::Seal(table)
+        | Step::Flush(table)
         | Step::Rename(table, _)
         | Step::View(table, _)
         | Step::Comment(table, ..)
-        | Step::Merge(table) => one(table),
-        Step::Maintain | Step::Checkpoint | Step::Flush | Step::Reopen => {
+        | Step::Compact(table) => one(table),
+        Step::Maintain | Step::Checkpoint | Step::Sync | Step::Reopen => {
             all.keys().cloned().collect()
         }
     }
@@ -115,7 +115,7 @@ fn one_table_fails(seed: u64) {
         }
         let is_crash = random.below(2) == 0;
         let crashed = is_crash.then(|| {
-            database.flush().unwrap();
+            database.sync().unwrap();
             disk.after_power_loss_by(seed)
         });
         let context = format!("seed {seed}, round {round}, crash: {is_crash}");

@@ -59,7 +59,7 @@ fn a_folder_that_is_moved_takes_no_more_rows_and_leaves_its_path_alone() {
         append_one(2).apply(&mut tables);
         let before = disk.files().into_iter().filter(|(path, _)| path.starts_with(DIR));
         let before: Vec<_> = before.collect();
-        let error = database.seal_table("t").unwrap_err();
+        let error = database.flush_table("t").unwrap_err();
         assert!(chain(&error).contains("moved or replaced"), "{}", chain(&error));
         assert!(database.checkpoint().is_err());
         assert!(matches!(database.maintain().unwrap_err(), Error::Moved { .. }));

@@ -11,7 +11,7 @@ use tidegate_storage::{Database, Error};
 use crate::fixture::{Row, append, columns, new_database, open};
 use crate::model::{Step, Tables, check, check_reopened};
 
-const NEW_MASK: (OpenMode, &str) = (OpenMode::CreateNew, ".mask");
+const NEW_DELETION_VECTOR: (OpenMode, &str) = (OpenMode::CreateNew, ".mask");
 const READ_SYMBOLS: (OpenMode, &str) = (OpenMode::Read, ".sym");
 const WRITE_SYMBOLS: (OpenMode, &str) = (OpenMode::ReadWrite, ".sym");
 
@@ -33,16 +33,20 @@ fn overtake(
     done
 }
 
-/// A table with keys and a segment; new rows replace one of its rows, so that a mask is written
-/// between the read and the commit.
+/// A table with keys and a segment; new rows replace one of its rows, so that a deletion vector is
+/// written between the read and the commit.
 #[track_caller]
 fn check_overtaken(others: &[Step]) {
-    check_overtaken_at(NEW_MASK, others, &Step::Append(vec![("t", rows_to_come(), None)]));
+    check_overtaken_at(
+        NEW_DELETION_VECTOR,
+        others,
+        &Step::Append(vec![("t", rows_to_come(), None)]),
+    );
 }
 
 #[track_caller]
 fn check_import_overtaken(others: &[Step]) {
-    check_overtaken_at(NEW_MASK, others, &Step::Import("t", rows_to_come()));
+    check_overtaken_at(NEW_DELETION_VECTOR, others, &Step::Import("t", rows_to_come()));
 }
 
 fn rows_to_come() -> Vec<Row> {
@@ -69,8 +73,8 @@ fn check_overtaken_at(place: (OpenMode, &str), others: &[Step], mine: &Step) {
 
 #[test]
 fn rows_that_replace_others_are_encoded_anew_if_somebody_was_quicker() {
-    // The segment has another mask then, of a row that stays or of the row that is replaced anyway.
-    // A writer that changes rows handles keys itself, and would wait (UR2).
+    // The segment has another deletion vector then, of a row that stays or of the row that is
+    // replaced anyway. A writer that changes rows handles keys itself, and would wait (UR2).
     check_overtaken(&[Step::Delete("t", 2)]);
     check_overtaken(&[Step::Delete("t", 1)]);
     check_overtaken(&[Step::Delete("t", 3), Step::Delete("t", 2)]);
@@ -136,10 +140,10 @@ fn rows_of_columns_that_change_meanwhile_are_encoded_anew() {
 
 #[test]
 fn who_is_overtaken_every_time_is_told_so() {
-    /// Adds a column each time that a mask is about to be written.
+    /// Adds a column each time that a deletion vector is about to be written.
     fn overtake_always(disk: &SimDisk, database: &Arc<Database>, count: &Arc<AtomicU64>) {
         let again = (disk.clone(), Arc::clone(database), Arc::clone(count));
-        let (mode, end) = NEW_MASK;
+        let (mode, end) = NEW_DELETION_VECTOR;
         disk.before_open(mode, end, move || {
             let (disk, database, count) = again;
             let name = format!("more_{}", count.fetch_add(1, Relaxed));
@@ -148,10 +152,10 @@ fn who_is_overtaken_every_time_is_told_so() {
         });
     }
     let (disk, database) = new_database();
-    // One of the old rows stays, because otherwise no mask would be written.
+    // One of the old rows stays, because otherwise no deletion vector would be written.
     let rows: [Row; 2] = [(5, "a", 1), (6, "a", 1)];
     append(&database, "t", &rows).unwrap();
-    database.seal_table("t").unwrap();
+    database.flush_table("t").unwrap();
     database.set_dedup_keys("t", &["ts", "host"]).unwrap();
     let count = Arc::new(AtomicU64::new(0));
     overtake_always(&disk, &database, &count);

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate_model::{ByteCount, limits};
 use tidegate_platform::{Clock, Disk, OpenMode, RealDisk, SimDisk, SystemClock, rss_anon_bytes};
-use tidegate_storage::{AppendOptions, Database, Durability, OpenOptions, TailOptions};
+use tidegate_storage::{AppendOptions, Database, Durability, MaintenanceOptions, OpenOptions};
 
 use crate::fixture::{self, DAY, DIR, Row, append, append_of, files, open, options};
 use crate::model::{Step, Tables, check, check_reopened, read};
 
-/// Memory of a memtable run besides its image.
+/// Memory of a memtable run besides its in-memory segment.
 const RUN_BYTES: u64 = 512;
 
 fn open_within(disk: &SimDisk, bytes_max: u64) -> Arc<Database> {
@@ -23,7 +23,7 @@ fn open_within(disk: &SimDisk, bytes_max: u64) -> Arc<Database> {
 
 fn within(bytes_max: u64) -> OpenOptions {
     let mut options = options();
-    options.tail.bytes_max = bytes_max;
+    options.maintenance.memtable_bytes_max = bytes_max;
     options
 }
 
@@ -106,7 +106,7 @@ fn small_commits_are_coalesced_while_they_are_replayed() {
     assert_eq!(report.spilled_bytes, 0);
     // A row has 25 bytes; as a run of its own it takes more than a thousand.
     assert!(report.memory_bytes_max < 600 << 10, "{report:?}");
-    assert!(database.tail_bytes() <= report.memory_bytes_max);
+    assert!(database.memtable_bytes() <= report.memory_bytes_max);
     // Each row is rewritten a few times, not once for every other row.
     assert!(report.coalesced_runs < 3 * 5_000, "{report:?}");
     assert_eq!(read(&database), expected);
@@ -131,9 +131,9 @@ fn a_log_is_replayed_within_the_memory_there_is_now() {
                     (value % 977 * DAY / 400, ["x", "y", "z"][n % 3], noise(value))
                 })
                 .collect();
-            let before = database.tail_bytes();
+            let before = database.memtable_bytes();
             append(&database, table, &rows).unwrap();
-            record_bytes_max = record_bytes_max.max(database.tail_bytes().abs_diff(before));
+            record_bytes_max = record_bytes_max.max(database.memtable_bytes().abs_diff(before));
         }
         let expected = read(&database);
         let disk = crashed(&disk, database);
@@ -148,7 +148,7 @@ fn a_log_is_replayed_within_the_memory_there_is_now() {
         assert_eq!(read(&database), expected, "{name}");
         // Spilled rows are changed, flushed and compacted like others.
         database.maintain().unwrap();
-        assert_eq!(database.tail_bytes(), 0, "what is spilled is flushed first");
+        assert_eq!(database.memtable_bytes(), 0, "what is spilled is flushed first");
         check(&disk, &database, &expected, name);
         drop(database);
         check_reopened(&disk.after_power_loss(), &expected, name);
@@ -166,7 +166,7 @@ fn steps() -> Vec<Step> {
     steps.extend((80..110).map(|n| Step::Append(vec![("t", rows(n, 1), None)])));
     steps.push(Step::AddColumn("t", "e0", tidegate_model::ColumnType::Int64));
     steps.extend((110..125).map(|n| Step::Append(vec![("t", rows(n, 2), Some("e0"))])));
-    steps.push(Step::Seal("t"));
+    steps.push(Step::Flush("t"));
     steps.push(Step::Append(vec![("t", rows(200, 50), Some("e0"))]));
     steps.push(Step::Delete("t", 210));
     steps.push(Step::Update("t", 212));
@@ -208,7 +208,7 @@ fn commits_during_a_flush_are_not_coalesced_with_those_before_it() {
     disk.before_open(OpenMode::CreateNew, ".seg", move || {
         during.iter().for_each(|step| step.run(&writer).unwrap());
     });
-    database.seal_table("t").unwrap();
+    database.flush_table("t").unwrap();
     for n in 200..300 {
         step(n).run(&database).unwrap();
     }
@@ -368,8 +368,9 @@ fn closing_flushes_some_tables_and_leaves_many_to_the_log() {
 
 #[test]
 fn memtables_get_a_part_of_the_memory() {
-    let part = |memory: u64| TailOptions::STANDARD.within(ByteCount(memory)).bytes_max;
-    assert_eq!(part(16 << 30), TailOptions::STANDARD.bytes_max);
+    let part =
+        |memory: u64| MaintenanceOptions::STANDARD.within(ByteCount(memory)).memtable_bytes_max;
+    assert_eq!(part(16 << 30), MaintenanceOptions::STANDARD.memtable_bytes_max);
     assert_eq!(part(1 << 30), 128 << 20);
     assert_eq!(part(0), 4 << 20);
 }
@@ -422,7 +423,7 @@ fn copy(from: &Path, to: &Path) {
 fn product(memory: u64) -> OpenOptions {
     let mut options = OpenOptions::new(Arc::new(SystemClock));
     options.log.durability = Durability::Async;
-    options.tail = options.tail.within(ByteCount(memory));
+    options.maintenance = options.maintenance.within(ByteCount(memory));
     options
 }
 
@@ -456,7 +457,7 @@ fn memtables_of_hundreds_of_megabytes_are_replayed_in_a_few() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("db");
     let mut options = product(64 << 30);
-    options.tail.bytes_max = 1 << 30;
+    options.maintenance.memtable_bytes_max = 1 << 30;
     let database = Database::open(Arc::new(RealDisk), &dir, &options).unwrap();
     let mut value = 0;
     for n in 0..600 {
@@ -466,15 +467,15 @@ fn memtables_of_hundreds_of_megabytes_are_replayed_in_a_few() {
         });
         append(&database, NAMES[n % 7], &rows.collect::<Vec<Row>>()).unwrap();
     }
-    let tail_bytes = database.tail_bytes();
-    assert!(tail_bytes > 300 << 20, "{tail_bytes}");
+    let memtable_bytes = database.memtable_bytes();
+    assert!(memtable_bytes > 300 << 20, "{memtable_bytes}");
     let bytes_max = 16 << 20;
-    let tail = TailOptions { bytes_max, ..options.tail };
+    let maintenance = MaintenanceOptions { memtable_bytes_max: bytes_max, ..options.maintenance };
     let Replay { rss_bytes, nanos, database: opened } =
-        replay(&dir, &folder.path().join("copy"), &OpenOptions { tail, ..options });
+        replay(&dir, &folder.path().join("copy"), &OpenOptions { maintenance, ..options });
     let report = opened.recovery_report();
     println!(
-        "{tail_bytes} bytes of memtables, opened in {} ms with {rss_bytes} bytes: {report:?}",
+        "{memtable_bytes} bytes of memtables, opened in {} ms with {rss_bytes} bytes: {report:?}",
         nanos / 1_000_000
     );
     // A record, and a run that is being merged.
@@ -487,7 +488,7 @@ fn memtables_of_hundreds_of_megabytes_are_replayed_in_a_few() {
         assert_eq!(rows(&opened), rows(&database));
     }
     opened.maintain().unwrap();
-    assert!(opened.tail_bytes() < 1 << 20, "spilled rows are flushed");
+    assert!(opened.memtable_bytes() < 1 << 20, "spilled rows are flushed");
 }
 
 #[test]

@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use tidegate_model::ColumnType;
 use tidegate_platform::{Class, Disk, SimCall, SimClock, SimDisk, SimErrno};
-use tidegate_storage::{Database, Durability, Error, LogOptions, OpenOptions, TailOptions, survey};
+use tidegate_storage::{
+    Database, Durability, Error, LogOptions, MaintenanceOptions, OpenOptions, survey,
+};
 
 use crate::fixture::{DAY, DIR, Row};
 use crate::model::{Step, Tables, check, read};
@@ -157,11 +159,11 @@ impl Generator {
         match self.random.below(44) {
             0..15 => self.append(),
             15..18 if has("host") && has("value") => Step::Import(table, self.rows()),
-            18..22 => Step::Seal(table),
-            22..25 => Step::Merge(table),
+            18..22 => Step::Flush(table),
+            22..25 => Step::Compact(table),
             25..28 => Step::Maintain,
             28 => Step::Checkpoint,
-            29 => Step::Flush,
+            29 => Step::Sync,
             30 if self.may_reopen => Step::Reopen,
             31 | 32 if has("value") => {
                 let back = i64::try_from(self.random.below(20)).unwrap();
@@ -201,27 +203,27 @@ impl Generator {
 pub(crate) fn options(random: &mut Random) -> OpenOptions {
     let log = LogOptions {
         durability: random.pick(&[Durability::Sync, Durability::Async]),
-        unflushed_bytes_max: random.pick(&[24 << 10, 1 << 30]),
+        unsynced_bytes_max: random.pick(&[24 << 10, 1 << 30]),
         step_bytes: 8 << 10,
         file_bytes: 40 << 10,
         checkpoint_bytes: random.pick(&[16 << 10, 64 << 10, 1 << 30]),
         bytes_max: random.pick(&[256 << 10, 1 << 31]),
     };
-    let tail = TailOptions {
-        bytes_max: random.pick(&[20 << 10, 1 << 20]),
-        seal_rows: random.pick(&[20, 200]),
-        seal_bytes: 1 << 20,
-        seal_after_nanos: u64::MAX,
+    let maintenance = MaintenanceOptions {
+        memtable_bytes_max: random.pick(&[20 << 10, 1 << 20]),
+        flush_rows: random.pick(&[20, 200]),
+        flush_bytes: 1 << 20,
+        flush_after_nanos: u64::MAX,
         log_bytes: random.pick(&[50 << 10, 1 << 30]),
-        runs_max: random.pick(&[3, 9]),
-        merge_runs: random.pick(&[2, 4]),
-        merge_rows_max: random.pick(&[100, 1 << 20]),
-        purge_after_nanos: random.pick(&[0, u64::MAX]),
+        memtable_runs_max: random.pick(&[3, 9]),
+        compaction_runs: random.pick(&[2, 4]),
+        compaction_rows_max: random.pick(&[100, 1 << 20]),
+        delete_compaction_after_nanos: random.pick(&[0, u64::MAX]),
     };
     let sync_threads = NonZeroUsize::new(1).unwrap();
     let clock = Arc::new(SimClock::new(77));
     let open_segments_max = random.pick(&[1, 3, 1 << 14]);
-    OpenOptions { log, tail, sync_threads, open_segments_max, ..OpenOptions::new(clock) }
+    OpenOptions { log, maintenance, sync_threads, open_segments_max, ..OpenOptions::new(clock) }
 }
 
 fn open(disk: &SimDisk, options: &OpenOptions) -> Result<Arc<Database>, Error> {
@@ -272,7 +274,7 @@ fn simulate(seed: u64) {
         let fault = plan_fault(&disk, &mut random);
         made.may_reopen = fault != "failed sync";
         let context = format!("seed {seed}, life {life}, {fault}, {:?}", options.log.durability);
-        let mut states = States { now: tables, in_flight: None, unflushed: Vec::new() };
+        let mut states = States { now: tables, in_flight: None, unsynced: Vec::new() };
         live(&disk, &options, (&mut states, &mut made), &context);
         let is_power_lost = matches!(fault, "crash" | "failed sync") || random.one_in(2);
         // Half of the lives end with a power loss. Only the process in which a sync has failed
@@ -282,9 +284,14 @@ fn simulate(seed: u64) {
             disk = disk.after_power_loss_by(random.next());
         }
         // The database is opened with as much memory as it was written with, or with very little.
-        let bytes_max = random.pick(&[options.tail.bytes_max, 2 << 10]);
-        let reopened =
-            OpenOptions { tail: TailOptions { bytes_max, ..options.tail }, ..options.clone() };
+        let bytes_max = random.pick(&[options.maintenance.memtable_bytes_max, 2 << 10]);
+        let reopened = OpenOptions {
+            maintenance: MaintenanceOptions {
+                memtable_bytes_max: bytes_max,
+                ..options.maintenance
+            },
+            ..options.clone()
+        };
         if is_power_lost && random.one_in(3) {
             // Power fails again during that recovery.
             disk.crash_at_sync(1 + random.below(6));
@@ -294,7 +301,7 @@ fn simulate(seed: u64) {
         check_surveyed(&disk, &context);
         let database = open(&disk, &reopened).unwrap_or_else(|e| panic!("{context}: {e:?}"));
         let may_be_lost = options.log.durability == Durability::Async && is_power_lost;
-        let lost = states.unflushed.drain(..).filter(|_| may_be_lost);
+        let lost = states.unsynced.drain(..).filter(|_| may_be_lost);
         let mut found = read(&database);
         if let Some((step @ Step::Batch(..), after)) = &states.in_flight
             && (found == states.now || found == *after)
@@ -329,7 +336,7 @@ struct States {
     /// The step in progress, and the tables if it succeeds.
     in_flight: Option<(Step, Tables)>,
     /// Earlier states in the order of commits, each from before a commit that was not synced.
-    unflushed: Vec<Tables>,
+    unsynced: Vec<Tables>,
 }
 
 /// Opens a database; if failing calls prevent that, or suspend a table, opens it again without
@@ -381,9 +388,9 @@ fn live(
         };
         let has_power = !context.contains("crash");
         match done {
-            Ok(()) if matches!(step, Step::Flush | Step::Checkpoint) => states.unflushed.clear(),
+            Ok(()) if matches!(step, Step::Sync | Step::Checkpoint) => states.unsynced.clear(),
             Ok(()) if states.now == after => {}
-            Ok(()) => states.unflushed.push(std::mem::replace(&mut states.now, after)),
+            Ok(()) => states.unsynced.push(std::mem::replace(&mut states.now, after)),
             Err(error) => {
                 assert_eq!(error.class(), Class::Environment, "{context}: {step:?}: {error:?}");
                 assert!(may_fail, "{context}: {step:?} failed without reason: {error:?}");

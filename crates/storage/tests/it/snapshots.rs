@@ -2,7 +2,7 @@
 
 use tidegate_model::{PartitionUnit, RowCount, Schema};
 use tidegate_platform::SimDisk;
-use tidegate_storage::{Database, ImportTarget, MaskedRows, Run};
+use tidegate_storage::{Database, ImportTarget, Run, SegmentDeletes};
 
 use crate::fixture::{DAY, columns, files, import, import_into, new_database, open, schema};
 use crate::model::{Step, Tables, change, check_reopened, read, read_table};
@@ -128,7 +128,7 @@ fn a_table_without_designated_timestamp_keeps_the_order_of_its_commits() {
 }
 
 #[test]
-fn masked_rows_are_gone_for_later_snapshots_only() {
+fn rows_are_deleted_for_later_snapshots_only() {
     let (disk, database) = new_database();
     let mut tables = Tables::new();
     let import = Step::ImportNew("t", vec![(1, "a", 1), (2, "a", 3), (DAY, "b", 2)]);
@@ -141,12 +141,13 @@ fn masked_rows_are_gone_for_later_snapshots_only() {
     assert_eq!(read(&database), tables);
     check_reopened(&disk.after_power_loss(), &tables, "after power loss");
     // The row that was found in the old snapshot has changed.
-    let gone = [MaskedRows { segment: before.segments().next().unwrap().meta.id, rows: vec![0] }];
-    let error = change(&database, &before, &gone, &[]).unwrap_err();
+    let deleted =
+        [SegmentDeletes { segment: before.segments().next().unwrap().meta.id, rows: vec![0] }];
+    let error = change(&database, &before, &deleted, &[]).unwrap_err();
     assert_eq!(error.to_string(), "segment 0 of table `t` was changed meanwhile");
     // The deletion of deleted rows needs no commit.
     let now = database.snapshot("t").unwrap();
-    assert_eq!(change(&database, &now, &gone, &[]).unwrap(), now.seq_txn);
+    assert_eq!(change(&database, &now, &deleted, &[]).unwrap(), now.seq_txn);
     drop((before, now));
     assert_eq!(files(&disk, ".mask").len(), 1);
     database.truncate_table("t").unwrap();
@@ -154,7 +155,7 @@ fn masked_rows_are_gone_for_later_snapshots_only() {
 }
 
 #[test]
-fn a_mask_that_was_replaced_is_not_needed_by_those_who_have_read_it() {
+fn a_replaced_deletion_vector_is_not_needed_by_its_readers() {
     let (disk, database) = new_database();
     let rows = vec![(1, "a", 1), (2, "b", 2), (3, "c", 3)];
     Step::ImportNew("t", rows).run(&database).unwrap();

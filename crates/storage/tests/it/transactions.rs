@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicU64;
 use proptest::prelude::*;
 use tidegate_model::{ColumnType, TableId, limits};
 use tidegate_storage::{
-    AppendOptions, Database, Error, MaskedRows, NewColumns, PendingDdl, PrivateNumbers,
-    PrivateRows, Relations, RemovedRows, RowMask, Run, SchemaEdit, SegmentRun, Snapshot,
-    SymbolTables, TableAppend, TableDdl, TableEntry, TransactionCommit, VisibleTables,
+    AppendOptions, Database, DeletionVector, Error, NewColumns, PendingDdl, PrivateNumbers,
+    PrivateRows, Relations, Run, SchemaEdit, SegmentDeletes, SegmentRun, Snapshot, SymbolTables,
+    TableAppend, TableDdl, TableDeletes, TableEntry, TransactionCommit, VisibleTables,
     encode_private,
 };
 
@@ -23,10 +23,10 @@ fn rows_for(database: &Database, table: &str, rows: &[Row]) -> TableAppend {
 }
 
 /// The first rows of each segment.
-fn firsts(snapshot: &Snapshot) -> RemovedRows {
-    let of_run = |run: &Arc<SegmentRun>| MaskedRows { segment: run.meta.id, rows: vec![0] };
+fn firsts(snapshot: &Snapshot) -> TableDeletes {
+    let of_run = |run: &Arc<SegmentRun>| SegmentDeletes { segment: run.meta.id, rows: vec![0] };
     let rows = snapshot.segments().map(of_run).collect();
-    RemovedRows { table: snapshot.table, version: snapshot.schema.version(), rows }
+    TableDeletes { table: snapshot.table, version: snapshot.schema.version(), rows }
 }
 
 /// Uncommitted runs, one for each batch.
@@ -257,7 +257,7 @@ fn segments_of_a_pinned_table_stay_until_it_is_let_go() {
     database.create_table("t", schema()).unwrap();
     for at in 0..8 {
         append(&database, "t", &[(at, "x", at)]).unwrap();
-        database.seal_table("t").unwrap();
+        database.flush_table("t").unwrap();
     }
     let ids = || -> Vec<_> {
         database.snapshot("t").unwrap().segments().map(|run| run.meta.id).collect()
@@ -265,12 +265,12 @@ fn segments_of_a_pinned_table_stay_until_it_is_let_go() {
     let before = ids();
     let id = database.table_id("t").unwrap();
     let (first, second) = (database.pin_segments(id).unwrap(), database.pin_segments(id).unwrap());
-    database.merge_table("t").unwrap();
+    database.compact_table("t").unwrap();
     drop(first);
-    database.merge_table("t").unwrap();
+    database.compact_table("t").unwrap();
     assert_eq!(ids(), before, "TX2");
     drop(second);
-    database.merge_table("t").unwrap();
+    database.compact_table("t").unwrap();
     assert!(ids().len() < before.len());
     assert!(database.pin_segments(TableId(99)).is_none());
 }
@@ -289,15 +289,16 @@ fn a_session_sees_what_its_commit_makes() {
         ];
         let committed = database.snapshot("t").unwrap();
         let run = committed.segments().find(|run| !run.is_in_memory()).unwrap();
-        let gone = BTreeMap::from([(run.meta.id, Arc::new(RowMask::new(run.meta.rows, &[1])))]);
+        let deleted =
+            BTreeMap::from([(run.meta.id, Arc::new(DeletionVector::new(run.meta.rows, &[1])))]);
         let (runs, symbols) = private(&committed, &batches);
-        let rows = PrivateRows { runs: &runs, symbols: &symbols, gone: &gone };
+        let rows = PrivateRows { runs: &runs, symbols: &symbols, deleted: &deleted };
         let seen = committed.with_private(rows).unwrap();
         assert_eq!(seen.doubled.is_empty(), keys.is_empty(), "PV3");
-        let removed = RemovedRows {
+        let removed = TableDeletes {
             table: committed.table,
             version: committed.schema.version(),
-            rows: vec![MaskedRows { segment: run.meta.id, rows: vec![1] }],
+            rows: vec![SegmentDeletes { segment: run.meta.id, rows: vec![1] }],
         };
         let commit = TransactionCommit {
             appends: vec![rows_for(&database, "t", &batches.concat())],

@@ -10,7 +10,7 @@ use tidegate_storage::{Error, survey};
 use crate::fixture::{DAY, DIR, files, new_database, open, try_open};
 use crate::model::Step;
 
-/// A closed database with segments, symbols, a mask.
+/// A closed database with segments, symbols, a deletion vector.
 fn closed() -> SimDisk {
     let (disk, database) = new_database();
     for step in [
@@ -46,7 +46,7 @@ fn an_undamaged_database_has_no_problems() {
 }
 
 #[test]
-fn every_damaged_byte_of_symbols_and_masks_is_found() {
+fn every_damaged_byte_of_symbols_and_deletion_vectors_is_found() {
     let disk = closed();
     for path in [files(&disk, ".sym"), files(&disk, ".mask")].concat() {
         for at in 0..disk.read(&path).unwrap().len() as u64 {

@@ -138,7 +138,7 @@ fn rows_of_a_table_with_comments_go_on() {
     import(&database, "t", &[(1, "a", 1)]).unwrap();
     database.append(&[append_of("t", &[(2, "b", 2)], None)], &AppendOptions::default()).unwrap();
     let expected = read(&database);
-    database.flush().unwrap();
+    database.sync().unwrap();
     drop(database);
     check(&disk, &open(&disk), &expected, "with comments");
 }

@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use tidegate_model::ColumnType;
 use tidegate_platform::{OpenMode, SimClock, SimDisk};
 use tidegate_query::{Answer, Condition, Engine, Error};
-use tidegate_storage::{Database, ImportTarget, MaskedRows, OpenOptions, Removal};
+use tidegate_storage::{Database, ImportTarget, OpenOptions, SegmentDeletes, SnapshotDeletes};
 
 use super::{MEMORY_MAX, TestError, cells, engine};
 
@@ -30,11 +30,12 @@ async fn ten_rows() -> Result<(SimDisk, Arc<Engine>), TestError> {
 fn delete_first_row(database: &Arc<Database>) {
     let snapshot = database.snapshot("t").expect("it is there");
     let run = snapshot.segments().next().expect("it has a segment");
-    let is_live = |row: &u64| run.mask.as_ref().is_none_or(|mask| mask.is_live(*row));
+    let is_live = |row: &u64| run.deletion_vector.as_ref().is_none_or(|mask| mask.is_live(*row));
     let row = (0..run.meta.rows.0).find(is_live).expect("it has a row");
-    let mut rows = [MaskedRows { segment: run.meta.id, rows: vec![row] }].into_iter();
+    let mut rows = [SegmentDeletes { segment: run.meta.id, rows: vec![row] }].into_iter();
     let txn = database.begin_change(ImportTarget::Existing("t")).expect("it is there");
-    txn.commit(Some(Removal { snapshot: &snapshot, rows: &mut rows })).expect("nobody else does");
+    txn.commit(Some(SnapshotDeletes { snapshot: &snapshot, rows: &mut rows }))
+        .expect("nobody else does");
 }
 
 /// Returns all values of `n`, in the order of the table.
@@ -66,8 +67,8 @@ async fn overtaken(sql: &str, times: u64) -> Result<(Result<u64, Error>, String,
     }
     let (disk, engine) = ten_rows().await?;
     // The flush happens here, and so not within the statement.
-    let sealed = engine.database().seal_table("t");
-    sealed.map_err(|error| TestError::of(&error))?;
+    let flushed = engine.database().flush_table("t");
+    flushed.map_err(|error| TestError::of(&error))?;
     let count = Arc::new(AtomicU64::new(0));
     overtake(&disk, engine.database(), times, &count);
     let done = match engine.execute(sql).await {

@@ -324,7 +324,7 @@ pub(crate) async fn of_two_transactions_the_first_to_commit_has_the_row() -> Res
     let other = lasting_session();
     test.run("begin").await?;
     test.run("UPDATE t SET n = 10 WHERE n = 1").await?;
-    let maintained = test.engine().database().merge_table("t");
+    let maintained = test.engine().database().compact_table("t");
     maintained.map_err(|error| TestError::of(&error))?;
     let all = "SELECT sum(n) FROM t";
     test.as_session(&other, async |test| {
@@ -345,7 +345,7 @@ pub(crate) async fn of_two_transactions_the_first_to_commit_has_the_row() -> Res
     .await?;
     let DBOutput::Rows { rows, .. } = test.run(all).await? else { panic!("rows") };
     assert_eq!(rows, [["37"]]);
-    let maintained = test.engine().database().merge_table("t");
+    let maintained = test.engine().database().compact_table("t");
     maintained.map_err(|error| TestError::of(&error))?;
     let runs = |test: &TestDatabase| {
         test.engine().database().snapshot("t").expect("it is there").segments().count()

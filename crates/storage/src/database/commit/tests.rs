@@ -240,7 +240,7 @@ fn everybody_gets_an_answer_when_the_leader_panics() {
 }
 
 #[test]
-fn commits_do_not_wait_for_a_flush() {
+fn commits_do_not_wait_for_a_sync() {
     let disk = GatedDisk::new();
     let database = disk.open_with(Durability::Async);
     create(&database, "first").unwrap();
@@ -248,14 +248,14 @@ fn commits_do_not_wait_for_a_flush() {
     let before = disk.syncs();
     disk.set(Gate::Closed);
     std::thread::scope(|scope| {
-        let flush = scope.spawn(|| database.flush());
+        let sync = scope.spawn(|| database.sync());
         wait_until(|| disk.syncs() == before + 1);
         create(&database, "third").unwrap();
         assert_eq!(database.tables().len(), 3, "FL1");
         disk.set(Gate::Open);
-        flush.join().unwrap().unwrap();
+        sync.join().unwrap().unwrap();
     });
-    assert!(database.unflushed_bytes() > 0, "FL1: the third is the next one's");
-    database.flush().unwrap();
-    assert_eq!((database.unflushed_bytes(), disk.syncs()), (0, before + 2));
+    assert!(database.unsynced_bytes() > 0, "FL1: the third is the next one's");
+    database.sync().unwrap();
+    assert_eq!((database.unsynced_bytes(), disk.syncs()), (0, before + 2));
 }

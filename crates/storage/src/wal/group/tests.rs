@@ -7,9 +7,9 @@ use tidegate_model::{ByteCount, ColumnId, RowCount, SegmentId, SeqTxn, TableId};
 
 use super::*;
 use crate::batch::BatchTexts;
-use crate::image::Image;
 use crate::manifest::tests::{schema, segment};
-use crate::manifest::{BatchId, MaskMark};
+use crate::manifest::{BatchId, DeletionVectorMeta};
+use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
 use crate::symbols::{SymbolMark, SymbolTexts};
 use crate::wal::record::TableShares;
@@ -24,29 +24,28 @@ fn change() -> impl Strategy<Value = TableChange> {
         segments: segments.into_iter().map(|(id, day, seq)| segment(id, day, seq)).collect(),
         symbols: vec![(ColumnId(3), SymbolMark { count: 4, bytes: 99 })],
     });
-    let mask = MaskMark { id: SegmentId(4), seq_txn: SeqTxn(2), live: RowCount(9), crc: 77 };
-    let image = (any::<u16>(), proptest::collection::vec(any::<u8>(), 0..300));
-    let image = image.prop_map(|(id, bytes)| {
+    let deletion_vector =
+        DeletionVectorMeta { id: SegmentId(4), seq_txn: SeqTxn(2), live: RowCount(9), crc: 77 };
+    let mem_segment = (any::<u16>(), proptest::collection::vec(any::<u8>(), 0..300));
+    let mem_segment = mem_segment.prop_map(|(id, bytes)| {
         let meta = SegmentMeta { bytes: ByteCount(bytes.len() as u64), ..segment(id.into(), 1, 5) };
-        Image { meta, bytes: bytes.into() }
+        MemSegment { meta, bytes: bytes.into() }
     });
     let texts = proptest::collection::vec("[a-z\u{e4}]{0,9}", 1..9).prop_map(|texts| {
         let mut batch = BatchTexts::default();
         texts.iter().for_each(|text| batch.push(text.as_bytes()));
         SymbolTexts { column: ColumnId(1), first: 7, texts: batch }
     });
-    let (images, texts) =
-        (proptest::collection::vec(image, 0..4), proptest::collection::vec(texts, 0..3));
+    let (mem_segments, texts) =
+        (proptest::collection::vec(mem_segment, 0..4), proptest::collection::vec(texts, 0..3));
     let batch = proptest::option::of(any::<[u8; 16]>().prop_map(BatchId));
-    let append = (batch, images, texts).prop_map(|(batch, images, symbols)| TableChange::Append {
-        batch,
-        images,
-        symbols,
+    let append = (batch, mem_segments, texts).prop_map(|(batch, mem_segments, symbols)| {
+        TableChange::Append { batch, mem_segments, symbols }
     });
     let replace = proptest::collection::vec(0..99_u64, 0..5).prop_map(|out| TableChange::Replace {
         segments: out.iter().map(|&id| segment(id, 3, id)).collect(),
         out: out.into_iter().map(SegmentId).collect(),
-        sealed: SeqTxn(4),
+        flushed_seq: SeqTxn(4),
         symbols: vec![(ColumnId(3), SymbolMark { count: 4, bytes: 99 })],
     });
     prop_oneof![
@@ -56,7 +55,7 @@ fn change() -> impl Strategy<Value = TableChange> {
         Just(TableChange::Drop),
         Just(TableChange::Truncate),
         Just(TableChange::Alter { schema: Arc::new(schema()) }),
-        Just(TableChange::Mask { segment: SegmentId(3), mask }),
+        Just(TableChange::DeletionVector { segment: SegmentId(3), deletion_vector }),
         "[a-z\u{e4}]{1,60}".prop_map(|name| TableChange::Rename { name }),
         "[A-Z ]{1,127}".prop_map(|name| TableChange::Create { name, schema: Arc::new(schema()) }),
     ]
@@ -73,7 +72,7 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
     proptest::collection::vec(record, 1..4)
 }
 
-const OF: (u64, GroupLayout) = (LOG, GroupLayout::Sealed);
+const OF: (u64, GroupLayout) = (LOG, GroupLayout::CheckedHeader);
 const PLACE: GroupPlace = GroupPlace { log: LOG, lsn: LSN, durable: LSN, room: 8_192 };
 
 fn encode(records: &[Record]) -> Vec<u8> {
@@ -192,8 +191,9 @@ fn a_record_of_an_unknown_kind_is_told_from_a_bad_group() {
 fn a_group_that_lacks_sectors_is_told_from_one_with_other_bytes() {
     let body: Vec<u8> = [vec![7; 700], vec![0; 2_000], vec![9; 1_500]].concat();
     let meta = SegmentMeta { bytes: ByteCount(body.len() as u64), ..segment(1, 1, 5) };
-    let image = Image { meta, bytes: body.into() };
-    let change = TableChange::Append { batch: None, images: vec![image], symbols: Vec::new() };
+    let mem_segment = MemSegment { meta, bytes: body.into() };
+    let change =
+        TableChange::Append { batch: None, mem_segments: vec![mem_segment], symbols: Vec::new() };
     let op = TableOp { table: TableId(1), seq_txn: SeqTxn(1), change };
     let whole = encode(&[Record { ops: vec![op] }]);
     let used = peek_group(&whole, OF, LSN).unwrap().bytes;
@@ -252,7 +252,7 @@ fn a_file_header_is_checked() {
     let decoded = decode_file_header(&bytes, LOG, LSN);
     assert_eq!(decoded, Ok((header, fields_bytes)));
     assert_eq!(header.layout_at(LSN), GroupLayout::Plain, "it was copied from an older file");
-    assert_eq!(header.layout_at(plain_until), GroupLayout::Sealed);
+    assert_eq!(header.layout_at(plain_until), GroupLayout::CheckedHeader);
     assert!(decode_file_header(&bytes, LOG, Lsn(0)).is_err());
     assert!(decode_file_header(&bytes, LOG + 1, LSN).is_err());
     for at in 0..fields_bytes * 8 {

@@ -15,35 +15,35 @@ use tidegate_model::{SegmentId, TableId};
 
 use super::Database;
 use super::budget::Wake;
+use super::deletion_vectors::{DeleteEffects, DeletionVectorFiles, SegmentDeletes, runs_of};
 use super::folder::{Held, Patience, RunsOf};
-use super::masks::{Losses, MaskFiles, MaskedRows, runs_of};
-use super::plan::Gone;
+use super::plan::Deletes;
 use super::segments::NewSegments;
 use super::table::TableState;
+use crate::deletion_vector::DeletionVector;
 use crate::error::Result;
-use crate::mask::RowMask;
 use crate::snapshot::{SegmentRun, Snapshot};
 
 /// A table whose runs no other thread rewrites (GO1).
 #[derive(Debug)]
 pub(super) struct HeldTable {
     pub(super) state: Arc<TableState>,
-    _tail: Held,
+    _memtable: Held,
     _segments: Held,
     /// Dropped last: writers that wait for memory may wait for the memtable.
     _wake: Wake,
 }
 
 /// Files written for a deletion, which are removed unless they are kept.
-pub(super) struct GoneFiles<'a> {
-    masks: MaskFiles<'a>,
+pub(super) struct DeleteFiles<'a> {
+    deletion_vectors: DeletionVectorFiles<'a>,
     segments: Option<NewSegments<'a>>,
 }
 
-impl GoneFiles<'_> {
+impl DeleteFiles<'_> {
     /// Keeps the files: they are part of the table, or that is in doubt.
     pub(super) fn keep(&mut self) {
-        self.masks.keep();
+        self.deletion_vectors.keep();
         if let Some(segments) = &self.segments {
             segments.keep();
         }
@@ -54,95 +54,102 @@ impl Database {
     /// Locks the runs of a table for rewriting; `None` if it was dropped.
     pub(super) fn hold_table(&self, id: TableId) -> Option<HeldTable> {
         let folder = Arc::clone(&self.table_state(id)?.folder);
-        let (tail, segments) = (
-            folder.hold(RunsOf::Tail, Patience::Wait)?,
+        let (memtable, segments) = (
+            folder.hold(RunsOf::Memtable, Patience::Wait)?,
             folder.hold(RunsOf::Segments, Patience::Wait)?,
         );
         let state = self.table_state(id)?;
-        let wake = Wake::new(&self.tails);
-        Some(HeldTable { state, _tail: tail, _segments: segments, _wake: wake })
+        let wake = Wake::new(&self.memtable_budget);
+        Some(HeldTable { state, _memtable: memtable, _segments: segments, _wake: wake })
     }
 
     /// Writes the deletion of rows of a locked table (GO2).
-    pub(super) fn write_gone<'a>(
+    pub(super) fn write_deletes<'a>(
         &'a self,
         table: &'a TableState,
         snapshot: &Snapshot,
-        gone: Vec<MaskedRows>,
-    ) -> Result<(Gone, GoneFiles<'a>)> {
-        let mut writer = GoneWriter::new(self, table, snapshot);
-        gone.into_iter().try_for_each(|rows| writer.add(rows))?;
+        deletes: Vec<SegmentDeletes>,
+    ) -> Result<(Deletes, DeleteFiles<'a>)> {
+        let mut writer = DeleteWriter::new(self, table, snapshot);
+        deletes.into_iter().try_for_each(|rows| writer.add(rows))?;
         writer.finish()
     }
 }
 
 /// Writes the deletion of rows of a locked table (GO2), segment by segment.
-pub(super) struct GoneWriter<'a, 's> {
+pub(super) struct DeleteWriter<'a, 's> {
     database: &'a Database,
     table: &'a TableState,
     runs: BTreeMap<SegmentId, &'s Arc<SegmentRun>>,
     seen: BTreeSet<SegmentId>,
-    files: GoneFiles<'a>,
-    losses: Losses,
-    of_tail: Vec<MaskedRows>,
+    files: DeleteFiles<'a>,
+    effects: DeleteEffects,
+    of_memtable: Vec<SegmentDeletes>,
 }
 
-impl<'a, 's> GoneWriter<'a, 's> {
+impl<'a, 's> DeleteWriter<'a, 's> {
     /// Starts a deletion of rows that were found in a snapshot.
     pub(super) fn new(
         database: &'a Database,
         table: &'a TableState,
         snapshot: &'s Snapshot,
-    ) -> GoneWriter<'a, 's> {
-        let files = GoneFiles { masks: MaskFiles::new(database.guarded.as_ref()), segments: None };
-        GoneWriter {
+    ) -> DeleteWriter<'a, 's> {
+        let files = DeleteFiles {
+            deletion_vectors: DeletionVectorFiles::new(database.guarded.as_ref()),
+            segments: None,
+        };
+        DeleteWriter {
             database,
             table,
             runs: runs_of(snapshot),
             seen: BTreeSet::new(),
             files,
-            losses: Losses::default(),
-            of_tail: Vec::new(),
+            effects: DeleteEffects::default(),
+            of_memtable: Vec::new(),
         }
     }
 
     /// Adds all rows to delete of a segment. Those of the memtable stay in memory until the end.
-    pub(super) fn add(&mut self, rows: MaskedRows) -> Result<()> {
+    pub(super) fn add(&mut self, rows: SegmentDeletes) -> Result<()> {
         let run = self.runs.get(&rows.segment).expect("the segment is one of the snapshot");
         if run.is_in_memory() {
             assert!(self.seen.insert(rows.segment), "a segment comes once");
-            self.of_tail.push(rows);
+            self.of_memtable.push(rows);
             return Ok(());
         }
-        self.add_mask(rows.segment, &RowMask::new(run.meta.rows, &rows.rows))
+        self.add_deletion_vector(rows.segment, &DeletionVector::new(run.meta.rows, &rows.rows))
     }
 
     /// Adds all rows to delete of a segment in a file: those that are not live in `left`.
-    pub(super) fn add_mask(&mut self, segment: SegmentId, left: &RowMask) -> Result<()> {
+    pub(super) fn add_deletion_vector(
+        &mut self,
+        segment: SegmentId,
+        left: &DeletionVector,
+    ) -> Result<()> {
         assert!(self.seen.insert(segment), "a segment comes once");
         let run = self.runs.get(&segment).expect("the segment is one of the snapshot");
-        assert!(!run.is_in_memory(), "rows of the tail have no mask");
-        self.losses.add(self.files.masks.write(self.table, run, left)?);
+        assert!(!run.is_in_memory(), "rows of the memtable have no deletion vector");
+        self.effects.add(self.files.deletion_vectors.write(self.table, run, left)?);
         Ok(())
     }
 
     /// Makes all files durable, and returns the deletion.
-    pub(super) fn finish(self) -> Result<(Gone, GoneFiles<'a>)> {
-        let GoneWriter { database, table, mut files, losses, of_tail, .. } = self;
-        files.masks.sync_folders()?;
-        if of_tail.is_empty() {
-            return Ok((losses.into_gone(table, None), files));
+    pub(super) fn finish(self) -> Result<(Deletes, DeleteFiles<'a>)> {
+        let DeleteWriter { database, table, mut files, effects, of_memtable, .. } = self;
+        files.deletion_vectors.sync_folders()?;
+        if of_memtable.is_empty() {
+            return Ok((effects.into_deletes(table, None), files));
         }
         let mut written = NewSegments::new(database, table)?;
-        written.write_tail(&|run| {
-            let rows = of_tail.iter().find(|rows| rows.segment == run.meta.id);
+        written.write_memtable(&|run| {
+            let rows = of_memtable.iter().find(|rows| rows.segment == run.meta.id);
             Some(rows.map_or_else(|| run.run(), |rows| run.run_without(&rows.rows)))
         })?;
         let symbols = written.sync()?;
-        let replace = |out| written.replacing(out, table.tail.runs(), symbols.clone());
-        let gone = losses.into_gone(table, Some(&replace));
+        let replace = |out| written.replacing(out, table.memtable.runs(), symbols.clone());
+        let deletes = effects.into_deletes(table, Some(&replace));
         files.segments = Some(written);
-        Ok((gone, files))
+        Ok((deletes, files))
     }
 }
 

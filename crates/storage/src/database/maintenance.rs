@@ -10,8 +10,8 @@
 //! - UP5. This module has no thread: the owner of a database calls `maintain` from time to time,
 //!   and writers help where they would have to wait.
 //!
-//! The choice of runs is in `upkeep/policy.rs`, the schedule of purges in `purge`; files are
-//! written in `segments`.
+//! The choice of runs is in `maintenance/policy.rs`, the schedule of delete compactions in
+//! `delete_compaction`; files are written in `segments`.
 
 pub(super) mod policy;
 
@@ -23,57 +23,57 @@ use tidegate_model::{ByteCount, SegmentId, TableId, limits};
 use super::Database;
 use super::budget::Wake;
 use super::commit::Refusal;
+use super::delete_compaction::DeleteCompactions;
 use super::folder::{FailedStep, Patience, RunsOf, TableFolder};
+use super::memtable::{MemtableRun, Origin};
 use super::plan::{Coalesce, Replace, Wish};
-use super::purge::Purges;
-use super::segments::{NewSegments, image_of};
+use super::segments::{NewSegments, mem_segment_of};
 use super::table::TableState;
-use super::tail::{Origin, TailRun};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::snapshot::SegmentFile;
 use crate::wal::Fate;
-use policy::{Due, tail_groups};
+use policy::{Due, memtable_groups};
 
 /// The bounds of memtables, and the thresholds of maintenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TailOptions {
+pub struct MaintenanceOptions {
     /// Memory of all memtables together: a writer that would exceed it flushes one, or waits for
     /// another writer that does; a replay that would exceed it spills.
-    pub bytes_max: u64,
+    pub memtable_bytes_max: u64,
     /// Rows at which a table's memtable is flushed.
-    pub seal_rows: u64,
+    pub flush_rows: u64,
     /// Bytes at which a table's memtable is flushed.
-    pub seal_bytes: u64,
+    pub flush_bytes: u64,
     /// Maximal age of rows in a memtable.
-    pub seal_after_nanos: u64,
+    pub flush_after_nanos: u64,
     /// Maximal bytes of the log that memtables may keep from being purged.
     pub log_bytes: u64,
     /// Number of a memtable's runs at which a writer coalesces them.
-    pub runs_max: usize,
+    pub memtable_runs_max: usize,
     /// Number of adjacent segments of similar size in a partition at which they are compacted.
-    pub merge_runs: usize,
+    pub compaction_runs: usize,
     /// Maximal rows of one compaction.
-    pub merge_rows_max: u64,
+    pub compaction_rows_max: u64,
     /// Maximal time that deleted rows stay in segments.
-    pub purge_after_nanos: u64,
+    pub delete_compaction_after_nanos: u64,
 }
 
 /// The work of maintenance, in one call or since the database was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct UpkeepReport {
+pub struct MaintenanceReport {
     /// Runs of memtables that were merged with others.
     pub coalesced_runs: u64,
     /// Memtables that were flushed.
-    pub seals: u64,
+    pub flushes: u64,
     /// Bytes of the segments that flushes wrote.
-    pub sealed_bytes: u64,
+    pub flushed_bytes: u64,
     /// Compactions of segments.
-    pub merges: u64,
-    /// Bytes of the segments that compactions and purges wrote.
-    pub merged_bytes: u64,
+    pub compactions: u64,
+    /// Bytes of the segments that compactions wrote, also those for deleted rows.
+    pub compacted_bytes: u64,
     /// Number of rewrites of segments without their deleted rows.
-    pub purges: u64,
+    pub delete_compactions: u64,
     /// Bytes of records that were written to the log.
     pub log_bytes: u64,
     /// Partitions that were dropped because of a TTL.
@@ -86,16 +86,16 @@ pub struct TableWrites {
     /// Bytes written to the log.
     pub log_bytes: u64,
     /// Bytes of the segments that its flushes wrote.
-    pub sealed_bytes: u64,
+    pub flushed_bytes: u64,
     /// Bytes of the segments that its compactions wrote.
-    pub merged_bytes: u64,
+    pub compacted_bytes: u64,
 }
 
 /// The work since the database was opened.
 #[derive(Debug, Default)]
-pub(super) struct Upkeep {
-    done: Mutex<UpkeepReport>,
-    purges: Purges,
+pub(super) struct Maintenance {
+    done: Mutex<MaintenanceReport>,
+    delete_compactions: DeleteCompactions,
 }
 
 /// The result of an attempt.
@@ -108,35 +108,35 @@ pub(super) enum Attempt {
     Busy,
 }
 
-impl TailOptions {
+impl MaintenanceOptions {
     /// Segments of a million rows, a replay of some seconds at most, and at most five minutes in
     /// memory for rows that arrive one by one.
-    pub const STANDARD: TailOptions = TailOptions {
-        bytes_max: 256 << 20,
-        seal_rows: 1 << 20,
-        seal_bytes: 64 << 20,
-        seal_after_nanos: 300_000_000_000,
+    pub const STANDARD: MaintenanceOptions = MaintenanceOptions {
+        memtable_bytes_max: 256 << 20,
+        flush_rows: 1 << 20,
+        flush_bytes: 64 << 20,
+        flush_after_nanos: 300_000_000_000,
         log_bytes: 512 << 20,
-        runs_max: 64,
-        merge_runs: 4,
-        merge_rows_max: 32 << 20,
-        purge_after_nanos: 24 * 3_600 * 1_000_000_000,
+        memtable_runs_max: 64,
+        compaction_runs: 4,
+        compaction_rows_max: 32 << 20,
+        delete_compaction_after_nanos: 24 * 3_600 * 1_000_000_000,
     };
 
     /// The same for a process that may use this much memory: memtables get an eighth of it, but not
     /// more than before. It bounds a replay as well.
     #[must_use]
-    pub fn within(self, memory: ByteCount) -> TailOptions {
-        let part = (memory.0 / 8).max(TAILS_BYTES_MIN);
-        TailOptions { bytes_max: self.bytes_max.min(part), ..self }
+    pub fn within(self, memory: ByteCount) -> MaintenanceOptions {
+        let part = (memory.0 / 8).max(MEMTABLES_BYTES_MIN);
+        MaintenanceOptions { memtable_bytes_max: self.memtable_bytes_max.min(part), ..self }
     }
 }
 
 /// Below this, memtables would be flushed every few commits.
-const TAILS_BYTES_MIN: u64 = 4 << 20;
+const MEMTABLES_BYTES_MIN: u64 = 4 << 20;
 
-impl Upkeep {
-    fn count(&self, what: impl FnOnce(&mut UpkeepReport)) {
+impl Maintenance {
+    fn count(&self, what: impl FnOnce(&mut MaintenanceReport)) {
         what(&mut self.done());
     }
 
@@ -144,25 +144,25 @@ impl Upkeep {
         self.count(|done| done.log_bytes += bytes);
     }
 
-    fn report(&self) -> UpkeepReport {
+    fn report(&self) -> MaintenanceReport {
         *self.done()
     }
 
-    fn done(&self) -> MutexGuard<'_, UpkeepReport> {
+    fn done(&self) -> MutexGuard<'_, MaintenanceReport> {
         // Every change of it is an addition.
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl UpkeepReport {
-    fn since(self, before: UpkeepReport) -> UpkeepReport {
-        UpkeepReport {
+impl MaintenanceReport {
+    fn since(self, before: MaintenanceReport) -> MaintenanceReport {
+        MaintenanceReport {
             coalesced_runs: self.coalesced_runs - before.coalesced_runs,
-            seals: self.seals - before.seals,
-            sealed_bytes: self.sealed_bytes - before.sealed_bytes,
-            merges: self.merges - before.merges,
-            merged_bytes: self.merged_bytes - before.merged_bytes,
-            purges: self.purges - before.purges,
+            flushes: self.flushes - before.flushes,
+            flushed_bytes: self.flushed_bytes - before.flushed_bytes,
+            compactions: self.compactions - before.compactions,
+            compacted_bytes: self.compacted_bytes - before.compacted_bytes,
+            delete_compactions: self.delete_compactions - before.delete_compactions,
             log_bytes: self.log_bytes - before.log_bytes,
             expired_partitions: self.expired_partitions - before.expired_partitions,
         }
@@ -171,37 +171,37 @@ impl UpkeepReport {
 
 impl Database {
     /// Does all due work: repairs a log that could not be written to, frees space if there is none,
-    /// coalesces memtables, flushes those that are large or old, compacts and purges segments,
+    /// coalesces memtables, flushes those that are large or old, compacts segments,
     /// writes a checkpoint. A call takes as long as that; the owner of the database calls it every
     /// few milliseconds, from one thread or several.
     ///
     /// # Errors
     /// The first error; other due work is done all the same. Nothing is lost: failed work is due
     /// again.
-    pub fn maintain(&self) -> Result<UpkeepReport> {
+    pub fn maintain(&self) -> Result<MaintenanceReport> {
         self.check_in_place()?;
         self.tidy()?;
-        let before = self.upkeep.report();
-        let mut outcome = if self.is_log_broken() { self.flush() } else { Ok(()) };
+        let before = self.maintenance.report();
+        let mut outcome = if self.is_log_broken() { self.sync() } else { Ok(()) };
         for table in self.table_states() {
             let done = self.maintain_table(table.id());
             outcome = outcome.and(done);
         }
         outcome = outcome.and(self.free_space());
-        self.upkeep.purges.retain(|id| self.table_state(id).is_some());
+        self.maintenance.delete_compactions.retain(|id| self.table_state(id).is_some());
         let lsn = self.published().lsn.0;
         if lsn.saturating_sub(self.checkpoint_as_of.load(Ordering::Acquire))
             > self.options.log.checkpoint_bytes
         {
             outcome = outcome.and(self.checkpoint());
         }
-        outcome.map(|()| self.upkeep.report().since(before))
+        outcome.map(|()| self.maintenance.report().since(before))
     }
 
     /// The work of maintenance since the database was opened, and the bytes written to the log.
     #[must_use]
-    pub fn upkeep_report(&self) -> UpkeepReport {
-        self.upkeep.report()
+    pub fn maintenance_report(&self) -> MaintenanceReport {
+        self.maintenance.report()
     }
 
     /// The bytes written for a table since the database was opened; `None` if it does not exist.
@@ -223,28 +223,28 @@ impl Database {
 
     /// The memory of all memtables in bytes.
     #[must_use]
-    pub fn tail_bytes(&self) -> u64 {
-        self.tails.used_bytes()
+    pub fn memtable_bytes(&self) -> u64 {
+        self.memtable_budget.used_bytes()
     }
 
     /// Flushes the memtable of a table: its rows are in segments when the call returns.
     ///
     /// # Errors
     /// If there is no such table, or segments cannot be written: then nothing has changed.
-    pub fn seal_table(&self, table: &str) -> Result<()> {
+    pub fn flush_table(&self, table: &str) -> Result<()> {
         self.tidy()?;
         let id = self.committed().existing(table)?.id();
-        self.seal_until_done(id)
+        self.flush_until_done(id)
     }
 
     /// Compacts segments of a table as far as that is due.
     ///
     /// # Errors
     /// If there is no such table, or segments cannot be written: then nothing has changed.
-    pub fn merge_table(&self, table: &str) -> Result<()> {
+    pub fn compact_table(&self, table: &str) -> Result<()> {
         self.tidy()?;
         let id = self.committed().existing(table)?.id();
-        while settled(self.merge(id))? == Attempt::Done {}
+        while settled(self.compact(id))? == Attempt::Done {}
         Ok(())
     }
 
@@ -260,10 +260,10 @@ impl Database {
         self.tidy()?;
         let tables = self.unfinished_tables();
         if tables.len() > limits::CLOSE_TABLES {
-            return self.flush();
+            return self.sync();
         }
-        let sealed = self.seal_tables(&tables);
-        sealed.and(self.checkpoint())
+        let flushed = self.flush_tables(&tables);
+        flushed.and(self.checkpoint())
     }
 
     /// The tables with rows or changes that are not in a checkpoint.
@@ -271,7 +271,7 @@ impl Database {
         let checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let is_unfinished = |table: &Arc<TableState>| {
             let known = checkpoints.manifests.get(&table.id()).copied();
-            !table.tail.is_empty() || known != Some(table.manifest.seq_txn)
+            !table.memtable.is_empty() || known != Some(table.manifest.seq_txn)
         };
         let mut tables = self.table_states();
         tables.retain(is_unfinished);
@@ -279,10 +279,10 @@ impl Database {
     }
 
     /// Coalesces memtables with many runs, unless another thread does so already.
-    pub(super) fn shorten_tails(&self, tables: &[TableId]) {
+    pub(super) fn coalesce_memtables(&self, tables: &[TableId]) {
         for &id in tables {
-            let runs = self.table_state(id).map_or(0, |table| table.tail.runs().len());
-            if runs >= self.options.tail.runs_max {
+            let runs = self.table_state(id).map_or(0, |table| table.memtable.runs().len());
+            if runs >= self.options.maintenance.memtable_runs_max {
                 // The rows are committed, and the next writer tries to coalesce again.
                 let _ = self.coalesce(id, Patience::Try);
             }
@@ -292,30 +292,30 @@ impl Database {
     fn maintain_table(&self, id: TableId) -> Result<()> {
         while settled(self.coalesce(id, Patience::Try))? == Attempt::Done {}
         let Some(table) = self.table_state(id) else { return Ok(()) };
-        if self.is_seal_due(&table) {
-            let sealed = settled(self.seal(id, Patience::Try));
-            sealed.map_err(|error| self.unflushed(&table, error))?;
+        if self.is_flush_due(&table) {
+            let flushed = settled(self.flush(id, Patience::Try));
+            flushed.map_err(|error| self.unflushed(&table, error))?;
         }
-        while settled(self.merge(id))? == Attempt::Done {}
-        while settled(self.purge(id))? == Attempt::Done {}
+        while settled(self.compact(id))? == Attempt::Done {}
+        while settled(self.compact_deletes(id))? == Attempt::Done {}
         if !self.expired(&table).is_empty() {
             let dropped = self.drop_partitions_of(id, &|table| self.expired(table))?;
-            self.upkeep.count(|done| done.expired_partitions += dropped as u64);
+            self.maintenance.count(|done| done.expired_partitions += dropped as u64);
         }
         Ok(())
     }
 
-    fn is_seal_due(&self, table: &TableState) -> bool {
-        let options = &self.options.tail;
-        let Some(Origin { lsn, since_nanos }) = table.tail.origin() else { return false };
+    fn is_flush_due(&self, table: &TableState) -> bool {
+        let options = &self.options.maintenance;
+        let Some(Origin { lsn, since_nanos }) = table.memtable.origin() else { return false };
         let now = self.options.clock.monotonic_nanos();
         if self.has_failed_lately(table) {
             return false;
         }
-        table.tail.rows() >= options.seal_rows
-            || table.tail.bytes() >= options.seal_bytes
-            || table.tail.has_spilled()
-            || now.saturating_sub(since_nanos) >= options.seal_after_nanos
+        table.memtable.rows() >= options.flush_rows
+            || table.memtable.bytes() >= options.flush_bytes
+            || table.memtable.has_spilled()
+            || now.saturating_sub(since_nanos) >= options.flush_after_nanos
             || self.published().lsn.0.saturating_sub(lsn.0) >= options.log_bytes
     }
 
@@ -328,61 +328,66 @@ impl Database {
     }
 
     /// Flushes the current rows of a table's memtable.
-    pub(super) fn seal_until_done(&self, id: TableId) -> Result<()> {
-        let Some(last) = self.table_state(id).and_then(|table| table.tail.last()) else {
+    pub(super) fn flush_until_done(&self, id: TableId) -> Result<()> {
+        let Some(last) = self.table_state(id).and_then(|table| table.memtable.last()) else {
             return Ok(());
         };
-        let is_left = |table: Arc<TableState>| table.manifest.sealed < last;
+        let is_left = |table: Arc<TableState>| table.manifest.flushed_seq < last;
         while self.table_state(id).is_some_and(is_left) {
-            settled(self.seal(id, Patience::Wait))?;
+            settled(self.flush(id, Patience::Wait))?;
         }
         Ok(())
     }
 
     /// Flushes the memtable of a table to segments (UP2).
-    pub(super) fn seal(&self, id: TableId, patience: Patience) -> Result<Attempt> {
-        self.with_ballast(&mut || self.seal_once(id, patience))
+    pub(super) fn flush(&self, id: TableId, patience: Patience) -> Result<Attempt> {
+        self.with_ballast(&mut || self.flush_once(id, patience))
     }
 
-    fn seal_once(&self, id: TableId, patience: Patience) -> Result<Attempt> {
+    fn flush_once(&self, id: TableId, patience: Patience) -> Result<Attempt> {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         // Dropped after the lock of the runs.
-        let _wake = Wake::new(&self.tails);
-        let Some(_held) = table.folder.hold(RunsOf::Tail, patience) else {
+        let _wake = Wake::new(&self.memtable_budget);
+        let Some(_held) = table.folder.hold(RunsOf::Memtable, patience) else {
             return Ok(Attempt::Busy);
         };
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
-        if table.tail.is_empty() {
+        if table.memtable.is_empty() {
             return Ok(Attempt::Idle);
         }
         let mut written = NewSegments::new(self, &table)?;
-        written.write_tail(&|run| Some(run.run()))?;
+        written.write_memtable(&|run| Some(run.run()))?;
         let symbols = written.sync()?;
-        let replace = written.replacing(Vec::new(), table.tail.runs(), symbols);
+        let replace = written.replacing(Vec::new(), table.memtable.runs(), symbols);
         self.commit_rewritten(replace, &written)?;
-        self.upkeep.count(|done| {
-            done.seals += 1;
-            done.sealed_bytes += written.bytes();
+        self.maintenance.count(|done| {
+            done.flushes += 1;
+            done.flushed_bytes += written.bytes();
         });
         table.folder.note_done(FailedStep::Flush);
-        table.folder.writes().add_sealed(written.bytes());
+        table.folder.writes().add_flushed(written.bytes());
         Ok(Attempt::Done)
     }
 
     /// Compacts segments of a table, if some are due.
-    fn merge(&self, id: TableId) -> Result<Attempt> {
-        let due = |table: &TableState| policy::due_merge(table, &self.options.tail);
+    fn compact(&self, id: TableId) -> Result<Attempt> {
+        let due = |table: &TableState| policy::due_compaction(table, &self.options.maintenance);
         let done = self.rewrite(id, &due)?;
-        self.upkeep.count(|report| report.merges += u64::from(done == Attempt::Done));
+        self.maintenance.count(|report| report.compactions += u64::from(done == Attempt::Done));
         Ok(done)
     }
 
     /// Rewrites segments of a table without their deleted rows, if some are due.
-    fn purge(&self, id: TableId) -> Result<Attempt> {
-        let due =
-            |table: &TableState| policy::due_purge(table, &self.upkeep.purges.due(self, table));
+    fn compact_deletes(&self, id: TableId) -> Result<Attempt> {
+        let due = |table: &TableState| {
+            policy::due_delete_compaction(
+                table,
+                &self.maintenance.delete_compactions.due(self, table),
+            )
+        };
         let done = self.rewrite(id, &due)?;
-        self.upkeep.count(|report| report.purges += u64::from(done == Attempt::Done));
+        self.maintenance
+            .count(|report| report.delete_compactions += u64::from(done == Attempt::Done));
         Ok(done)
     }
 
@@ -405,10 +410,10 @@ impl Database {
             written.write(&runs)?;
         }
         let symbols = written.sync()?;
-        let out = out.iter().map(|entry| (entry.meta.id, entry.mask)).collect();
+        let out = out.iter().map(|entry| (entry.meta.id, entry.deletion_vector)).collect();
         self.commit_rewritten(written.replacing(out, &[], symbols), &written)?;
-        self.upkeep.count(|done| done.merged_bytes += written.bytes());
-        table.folder.writes().add_merged(written.bytes());
+        self.maintenance.count(|done| done.compacted_bytes += written.bytes());
+        table.folder.writes().add_compacted(written.bytes());
         Ok(Attempt::Done)
     }
 
@@ -436,13 +441,13 @@ impl Database {
     fn coalesce(&self, id: TableId, patience: Patience) -> Result<Attempt> {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         // Dropped after the lock of the runs.
-        let _wake = Wake::new(&self.tails);
-        let Some(_held) = table.folder.hold(RunsOf::Tail, patience) else {
+        let _wake = Wake::new(&self.memtable_budget);
+        let Some(_held) = table.folder.hold(RunsOf::Memtable, patience) else {
             return Ok(Attempt::Busy);
         };
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         let mut done = Attempt::Idle;
-        for group in tail_groups(&table.tail, &table.manifest.segments) {
+        for group in memtable_groups(&table.memtable, &table.manifest.segments) {
             let Some(out) = policy::due_coalesce(&group) else { continue };
             let new_id = &mut || table.folder.new_segment_id();
             let Some(run) = coalesced(&table.folder, &table.manifest, out, new_id)? else {
@@ -455,7 +460,7 @@ impl Database {
                 run: Arc::new(run),
             };
             self.commit_all(Wish::Coalesce(wish)).map_err(|refusal| refusal.error)?;
-            self.upkeep.count(|done| done.coalesced_runs += out.len() as u64);
+            self.maintenance.count(|done| done.coalesced_runs += out.len() as u64);
             done = Attempt::Done;
         }
         Ok(done)
@@ -474,13 +479,13 @@ pub(super) fn settled(attempt: Result<Attempt>) -> Result<Attempt> {
 pub(super) fn coalesced(
     folder: &TableFolder,
     manifest: &Manifest,
-    out: &[Arc<TailRun>],
+    out: &[Arc<MemtableRun>],
     new_id: &mut dyn FnMut() -> SegmentId,
-) -> Result<Option<TailRun>> {
+) -> Result<Option<MemtableRun>> {
     let runs: Vec<_> = out.iter().map(|run| Arc::new(run.run())).collect();
-    let image = image_of((folder, &manifest.schema), &manifest.symbols, &runs, new_id)?;
-    let Some(image) = image else { return Ok(None) };
+    let mem_segment = mem_segment_of((folder, &manifest.schema), &manifest.symbols, &runs, new_id)?;
+    let Some(mem_segment) = mem_segment else { return Ok(None) };
     let origin = out.iter().map(|run| run.origin).reduce(Origin::oldest);
-    let file = Arc::new(SegmentFile::in_memory(folder.table(), &image));
-    Ok(Some(TailRun::new(&image, file, origin.expect("a group has a run"))))
+    let file = Arc::new(SegmentFile::in_memory(folder.table(), &mem_segment));
+    Ok(Some(MemtableRun::new(&mem_segment, file, origin.expect("a group has a run"))))
 }

@@ -1,4 +1,4 @@
-//! Images of random rows of all types, compared with the rows in order.
+//! In-memory segments of random rows of all types, compared with the rows in order.
 
 use std::collections::BTreeMap;
 
@@ -30,15 +30,20 @@ impl Random {
     }
 }
 
-/// An image of table 1 that has one row.
-pub(crate) fn image_of_one_row() -> Image {
+/// An in-memory segment of table 1 that has one row.
+pub(crate) fn mem_segment_of_one_row() -> MemSegment {
     let columns = [("x".to_owned(), ColumnType::Int64)];
     let schema = Schema::new(&columns, None, PartitionUnit::None).unwrap();
     let values = BatchValues::I64(vec![5]);
     let column = &schema.columns()[0];
-    let column =
-        ImageColumn { id: column.id, ty: column.ty, values: &values, validity: None, symbols: &[] };
-    let batch = ImageBatch { table: TableId(1), schema: &schema, rows: 1, columns: &[column] };
+    let column = MemSegmentColumn {
+        id: column.id,
+        ty: column.ty,
+        values: &values,
+        validity: None,
+        symbols: &[],
+    };
+    let batch = MemSegmentBatch { table: TableId(1), schema: &schema, rows: 1, columns: &[column] };
     encode(&batch, &mut || SegmentId(3)).unwrap().remove(0)
 }
 
@@ -70,7 +75,11 @@ impl TestTable {
     }
 
     /// Encodes rows as a writer would pass them.
-    pub(crate) fn images(&mut self, schema: &Schema, rows: &[Row]) -> Result<Vec<Image>> {
+    pub(crate) fn mem_segments(
+        &mut self,
+        schema: &Schema,
+        rows: &[Row],
+    ) -> Result<Vec<MemSegment>> {
         let mut columns = Vec::new();
         for (at, column) in schema.columns().iter().enumerate() {
             let values: Vec<&Value> = rows.iter().map(|row| &row[at]).collect();
@@ -79,9 +88,9 @@ impl TestTable {
         }
         // A column that is NULL in all rows may be missing.
         columns.retain(|(_, _, validity)| validity.as_ref().is_none_or(|w| w != &[0]));
-        let columns: Vec<ImageColumn<'_>> = columns
+        let columns: Vec<MemSegmentColumn<'_>> = columns
             .iter()
-            .map(|(column, (values, symbols), validity)| ImageColumn {
+            .map(|(column, (values, symbols), validity)| MemSegmentColumn {
                 id: column.id,
                 ty: column.ty,
                 values,
@@ -89,7 +98,7 @@ impl TestTable {
                 symbols,
             })
             .collect();
-        let batch = ImageBatch { table: TABLE, schema, rows: rows.len(), columns: &columns };
+        let batch = MemSegmentBatch { table: TABLE, schema, rows: rows.len(), columns: &columns };
         encode(&batch, &mut || {
             self.next_segment += 1;
             SegmentId(self.next_segment)
@@ -286,21 +295,21 @@ pub(crate) fn assert_rows(found: &[Row], wanted: &[Row], what: &str) {
     }
 }
 
-fn images_are_the_rows_in_order(seed: u64) {
+fn mem_segments_are_the_rows_in_order(seed: u64) {
     let mut random = Random(seed);
     let schema = random_schema(&mut random);
     let count = [1, 2, 63, 64, 65, 700, 5_000][random.below(7)];
     let mut rows = random_rows(&mut random, &schema, count);
     let mut table = TestTable::new();
-    let images = table.images(&schema, &rows).expect("encodes");
+    let mem_segments = table.mem_segments(&schema, &rows).expect("encodes");
     rows.sort_by_key(|row| timestamp(&schema, row));
     let symbols = table.tables(&schema);
     let mut found = Vec::new();
-    for image in &images {
-        let reader = Reader::in_memory(Arc::clone(&image.bytes), TABLE, &image.meta);
+    for mem_segment in &mem_segments {
+        let reader = Reader::in_memory(Arc::clone(&mem_segment.bytes), TABLE, &mem_segment.meta);
         let reader = reader.expect("IM1");
         reader.verify(&schema, &symbols).expect("IM1");
-        assert_eq!(crate::manifest::check_segment(&schema, &image.meta), Ok(()), "IM2");
+        assert_eq!(crate::manifest::check_segment(&schema, &mem_segment.meta), Ok(()), "IM2");
         found.extend(rows_of(&reader, &schema, &symbols));
     }
     assert_rows(&found, &rows, &format!("IM2, seed {seed}"));
@@ -310,8 +319,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn images_are_the_rows_of_a_batch_in_order(seed in 0_u64..u64::MAX) {
-        images_are_the_rows_in_order(seed);
+    fn mem_segments_are_the_rows_of_a_batch_in_order(seed in 0_u64..u64::MAX) {
+        mem_segments_are_the_rows_in_order(seed);
     }
 }
 
@@ -330,7 +339,7 @@ fn framed(mut bytes: Vec<u8>, footer_bytes: usize) -> (Vec<u8>, u32) {
 
 proptest! {
     #[test]
-    fn any_bytes_are_an_image_or_an_error(
+    fn any_bytes_are_a_mem_segment_or_an_error(
         bytes in proptest::collection::vec(0_u8..=255, 0..400),
         footer_bytes in 0_usize..400,
         is_framed in proptest::bool::ANY,
@@ -361,7 +370,7 @@ fn a_timestamp_that_is_missing_or_out_of_range_is_named() {
         list.iter().map(|ts| vec![ts.map_or(Value::Null, |ts| Value::Integer(ts.into()))]).collect()
     };
     let refused = |list: &[Option<i64>]| {
-        let refused = TestTable::new().images(&schema, &rows(list)).expect_err("refused");
+        let refused = TestTable::new().mem_segments(&schema, &rows(list)).expect_err("refused");
         refused.to_string()
     };
     assert_eq!(refused(&[Some(1), None]), "row 1 has no designated timestamp");
@@ -369,5 +378,5 @@ fn a_timestamp_that_is_missing_or_out_of_range_is_named() {
         refused(&[Some(1), Some(7), Some(i64::MAX)]),
         "the designated timestamp of row 2, 9223372036854775807, is out of range"
     );
-    assert!(TestTable::new().images(&schema, &[]).expect("nothing").is_empty());
+    assert!(TestTable::new().mem_segments(&schema, &[]).expect("nothing").is_empty());
 }

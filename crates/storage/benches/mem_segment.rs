@@ -1,5 +1,6 @@
 //! Cost of a row in the memtable: batches like those of the TSBS cpu-only load (ten symbols, ten
-//! small numbers, a timestamp) become images, and images become segments. Throughput is in rows.
+//! small numbers, a timestamp) become in-memory segments, and these become segments.
+//! Throughput is in rows.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -12,8 +13,8 @@ use tidegate_model::{
 use tidegate_platform::{Disk, DiskFile, OpenMode, SimDisk};
 use tidegate_storage::segment::RegionSink;
 use tidegate_storage::{
-    BatchTexts, BatchValues, Error, Image, ImageBatch, ImageColumn, Result, Rewrite, SegmentRun,
-    SymbolTable, SymbolTables, image, rewrite,
+    BatchTexts, BatchValues, Error, MemSegment, MemSegmentBatch, MemSegmentColumn, Result, Rewrite,
+    SegmentRun, SymbolTable, SymbolTables, mem_segment, rewrite,
 };
 
 const TABLE: TableId = TableId(1);
@@ -123,10 +124,10 @@ impl Cpu {
         batch
     }
 
-    fn encode(&self, batch: &Batch, next_id: &mut u64) -> Vec<Image> {
+    fn encode(&self, batch: &Batch, next_id: &mut u64) -> Vec<MemSegment> {
         let columns = self.schema.columns().iter().zip(&batch.values).zip(&batch.symbols);
-        let columns: Vec<ImageColumn<'_>> = columns
-            .map(|((column, values), symbols)| ImageColumn {
+        let columns: Vec<MemSegmentColumn<'_>> = columns
+            .map(|((column, values), symbols)| MemSegmentColumn {
                 id: column.id,
                 ty: column.ty,
                 values,
@@ -135,29 +136,31 @@ impl Cpu {
             })
             .collect();
         let (table, schema) = (TABLE, &self.schema);
-        let batch = ImageBatch { table, schema, rows: batch.rows, columns: &columns };
+        let batch = MemSegmentBatch { table, schema, rows: batch.rows, columns: &columns };
         let mut new_id = || {
             *next_id += 1;
             SegmentId(*next_id)
         };
-        image::encode(&batch, &mut new_id).expect("sound")
+        mem_segment::encode(&batch, &mut new_id).expect("sound")
     }
 
     /// A memtable of `rows` rows that arrived in batches.
-    fn tail(&self, rows: usize, batch_rows: usize, late: i64) -> Vec<Arc<SegmentRun>> {
+    fn memtable(&self, rows: usize, batch_rows: usize, late: i64) -> Vec<Arc<SegmentRun>> {
         let mut next_id = 0;
         let batches = (0..rows).step_by(batch_rows).enumerate();
-        let images = batches.flat_map(|(commit, first)| {
+        let mem_segments = batches.flat_map(|(commit, first)| {
             let batch = self.batch(first, batch_rows.min(rows - first), late);
-            let mut images = self.encode(&batch, &mut next_id);
-            for image in &mut images {
+            let mut mem_segments = self.encode(&batch, &mut next_id);
+            for mem_segment in &mut mem_segments {
                 let seq_txn = SeqTxn(commit as u64 + 1);
-                (image.meta.seq_first, image.meta.seq_last) = (seq_txn, seq_txn);
+                (mem_segment.meta.seq_first, mem_segment.meta.seq_last) = (seq_txn, seq_txn);
             }
-            images
+            mem_segments
         });
-        let run = |image: Image| Arc::new(SegmentRun::of_image(TABLE, &image).expect("sound"));
-        images.map(run).collect()
+        let run = |mem_segment: MemSegment| {
+            Arc::new(SegmentRun::of_mem_segment(TABLE, &mem_segment).expect("sound"))
+        };
+        mem_segments.map(run).collect()
     }
 
     fn rewrite<'a>(&'a self, runs: &'a [Arc<SegmentRun>]) -> Rewrite<'a> {
@@ -165,8 +168,8 @@ impl Cpu {
     }
 }
 
-/// Rows of a TSBS load per second that a thread encodes as images: in order, and a tenth of them
-/// late.
+/// Rows of a TSBS load per second that a thread encodes as in-memory segments: in order, and a
+/// tenth of them late.
 fn encode(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("image_encode");
     for (kind, fields, late) in [
@@ -198,7 +201,7 @@ impl RegionSink for Swallow {
 }
 
 /// Cost of a flush without the disk: a memtable in order, one with late rows, two segments that
-/// overlap row by row; and small images that are merged.
+/// overlap row by row; and small in-memory segments that are merged.
 fn rewrite(criterion: &mut Criterion) {
     let cpu = Cpu::new(Fields::Integers);
     let sizes = if cfg!(debug_assertions) { (20_000, 1_000) } else { (1_000_000, 10_000) };
@@ -215,20 +218,23 @@ fn rewrite(criterion: &mut Criterion) {
                 id.0 += 1;
                 id
             };
-            let images = rewrite::to_images(&cpu.rewrite(&runs), &mut new_id).expect("sound");
-            let run = |image| Arc::new(SegmentRun::of_image(TABLE, &image).expect("sound"));
-            images.into_iter().map(run)
+            let mem_segments =
+                rewrite::to_mem_segments(&cpu.rewrite(&runs), &mut new_id).expect("sound");
+            let run = |mem_segment| {
+                Arc::new(SegmentRun::of_mem_segment(TABLE, &mem_segment).expect("sound"))
+            };
+            mem_segments.into_iter().map(run)
         };
         // Every second batch is of the other connection.
         let (mut a, mut b) = (Vec::new(), Vec::new());
-        for (at, run) in cpu.tail(rows, 100, 0).into_iter().enumerate() {
+        for (at, run) in cpu.memtable(rows, 100, 0).into_iter().enumerate() {
             if at % 2 == 0 { a.push(run) } else { b.push(run) }
         }
         [a, b].into_iter().flat_map(half).collect::<Vec<_>>()
     };
     for (name, runs) in [
-        ("seal", cpu.tail(rows, batch_rows, 0)),
-        ("seal_late", cpu.tail(rows, batch_rows, 600_000_000)),
+        ("seal", cpu.memtable(rows, batch_rows, 0)),
+        ("seal_late", cpu.memtable(rows, batch_rows, 600_000_000)),
         ("merge", overlapping()),
     ] {
         group.bench_function(name, |bencher| {
@@ -244,7 +250,7 @@ fn rewrite(criterion: &mut Criterion) {
             });
         });
     }
-    let small = cpu.tail(1_000, 1, 0);
+    let small = cpu.memtable(1_000, 1, 0);
     group.throughput(Throughput::Elements(small.len() as u64));
     group.bench_function("coalesce_single_rows", |bencher| {
         let mut id = SegmentId(0);
@@ -254,7 +260,7 @@ fn rewrite(criterion: &mut Criterion) {
         };
         bencher.iter_batched(
             || (),
-            |()| black_box(rewrite::to_images(&cpu.rewrite(&small), new_id)).expect("sound"),
+            |()| black_box(rewrite::to_mem_segments(&cpu.rewrite(&small), new_id)).expect("sound"),
             BatchSize::SmallInput,
         );
     });

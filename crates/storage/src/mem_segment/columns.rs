@@ -1,16 +1,16 @@
-//! Encoding of a batch's column, in the order of an image, a page frame at a time.
+//! Encoding of a batch's column, in the order of an in-memory segment, a page frame at a time.
 //!
-//! The loops have no branch on values; `benches/image.rs` measures them.
+//! The loops have no branch on values; `benches/mem_segment.rs` measures them.
 
 use std::ops::Range;
 
-use super::ImageColumn;
+use super::MemSegmentColumn;
 use crate::batch::{BatchTexts, BatchValues};
 use crate::segment::encode::{ColumnEncoder, FRAME_ROWS, FrameBuffers, FrameValues, Validity};
 use crate::segment::intern::Interner;
 use crate::segment::strings::{DictionaryRows, StringCompressor, StringRows, TextForm};
 
-/// The rows of an image, in its order.
+/// The rows of an in-memory segment, in its order.
 #[derive(Debug, Clone)]
 pub(super) enum PartRows<'a> {
     /// Rows in the order of the batch.
@@ -22,10 +22,10 @@ pub(super) enum PartRows<'a> {
 /// Working memory that columns and batches share.
 #[derive(Default)]
 pub(super) struct Scratch {
-    /// The bytes of the image.
+    /// The bytes of the in-memory segment.
     pub(super) bytes: Vec<u8>,
     frame: FrameBuffers,
-    /// Symbol codes of a whole image.
+    /// Symbol codes of a whole in-memory segment.
     codes: Vec<u32>,
     validity: Vec<u64>,
     ids: Vec<u32>,
@@ -120,7 +120,7 @@ impl Scratch {
     /// Encodes the rows of a column.
     pub(super) fn push(
         &mut self,
-        column: &ImageColumn<'_>,
+        column: &MemSegmentColumn<'_>,
         rows: &PartRows<'_>,
         encoder: &mut ColumnEncoder,
     ) {
@@ -171,7 +171,7 @@ impl Scratch {
 
     fn push_symbols(
         &mut self,
-        column: &ImageColumn<'_>,
+        column: &MemSegmentColumn<'_>,
         rows: &PartRows<'_>,
         (codes, texts): (&[u32], &BatchTexts),
         encoder: &mut ColumnEncoder,
@@ -224,7 +224,7 @@ impl Scratch {
 
     fn push_texts(
         &mut self,
-        column: &ImageColumn<'_>,
+        column: &MemSegmentColumn<'_>,
         rows: &PartRows<'_>,
         texts: &BatchTexts,
         encoder: &mut ColumnEncoder,

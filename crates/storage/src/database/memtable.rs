@@ -1,28 +1,28 @@
-//! The memtable of a table: rows that are in the log and not yet in segments, as images in memory,
-//! or in a spill file if a replay has found more rows than fit into memory.
+//! The memtable of a table: rows that are in the log and not yet in segments, as in-memory segments
+//! in memory, or in a spill file if a replay has found more rows than fit into memory.
 //!
 //! - TA1. A memtable has the rows of every append after the commit up to which the table is
 //!   flushed, each once.
 //! - TA2. Runs of one partition hold ranges of commits that do not overlap, and no segment of it
 //!   has commits between those of one run.
 //! - TA3. A memtable never changes; a commit creates a new one, which shares its runs. So no run
-//!   has a mask: rows of a memtable are deleted by flushing it without them (`gone`).
+//!   has a deletion vector: rows of a memtable are deleted by flushing it without them (`deletes`).
 //!
-//! Not here: coalescing of runs, and flushing them to segments (`upkeep`).
+//! Not here: coalescing of runs, and flushing them to segments (`maintenance`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_model::{Lsn, SegmentId, SeqTxn};
 
-use crate::image::Image;
-use crate::mask::RowMask;
-use crate::segment::{ImageBytes, SegmentMeta};
+use crate::deletion_vector::DeletionVector;
+use crate::mem_segment::MemSegment;
+use crate::segment::{MemSegmentBytes, SegmentMeta};
 use crate::snapshot::{SegmentFile, SegmentRun};
 
 /// A run of a memtable: rows of one partition in memory.
 #[derive(Debug)]
-pub(crate) struct TailRun {
+pub(crate) struct MemtableRun {
     /// The description of the run, with its range of commits.
     pub(crate) meta: SegmentMeta,
     pub(crate) file: Arc<SegmentFile>,
@@ -40,8 +40,8 @@ pub(crate) struct Origin {
 
 /// A memtable: all runs, in the order of their first commits and ids.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tail {
-    runs: Vec<Arc<TailRun>>,
+pub(crate) struct Memtable {
+    runs: Vec<Arc<MemtableRun>>,
     rows: u64,
     bytes: u64,
     memory_bytes: u64,
@@ -49,19 +49,23 @@ pub(crate) struct Tail {
     spillable_bytes: u64,
 }
 
-/// Approximate memory of a run besides its image: the run itself, its place in the memtable and its
-/// name. It does not include the caches of queries that have read the run.
+/// Approximate memory of a run besides its in-memory segment: the run itself, its place in the
+/// memtable and its name. It does not include the caches of queries that have read the run.
 pub(crate) const RUN_BYTES: u64 = 512;
 
-impl TailRun {
-    /// The run of an image in a record.
-    pub(crate) fn new(image: &Image, file: Arc<SegmentFile>, origin: Origin) -> TailRun {
-        TailRun { meta: image.meta, file, origin }
+impl MemtableRun {
+    /// The run of an in-memory segment in a record.
+    pub(crate) fn new(
+        mem_segment: &MemSegment,
+        file: Arc<SegmentFile>,
+        origin: Origin,
+    ) -> MemtableRun {
+        MemtableRun { meta: mem_segment.meta, file, origin }
     }
 
-    /// Returns true if its image is in a file that the kernel reads when it is needed.
+    /// Returns true if its in-memory segment is in a file that the kernel reads when it is needed.
     pub(crate) fn is_spilled(&self) -> bool {
-        matches!(self.file.image(), Some(ImageBytes::Spilled(..)))
+        matches!(self.file.mem_segment(), Some(MemSegmentBytes::Spilled(..)))
     }
 
     /// The memory of this run in the memtable.
@@ -75,13 +79,13 @@ impl TailRun {
 
     /// The run as a snapshot sees it.
     pub(crate) fn run(&self) -> SegmentRun {
-        SegmentRun::of_tail(self.meta, &self.file, None)
+        SegmentRun::of_memtable(self.meta, &self.file, None)
     }
 
     /// The same without these rows, in any order.
     pub(crate) fn run_without(&self, rows: &[u64]) -> SegmentRun {
-        let mask = RowMask::new(self.meta.rows, rows);
-        SegmentRun::of_tail(self.meta, &self.file, Some(Arc::new(mask)))
+        let deletion_vector = DeletionVector::new(self.meta.rows, rows);
+        SegmentRun::of_memtable(self.meta, &self.file, Some(Arc::new(deletion_vector)))
     }
 }
 
@@ -95,8 +99,8 @@ impl Origin {
     }
 }
 
-impl Tail {
-    pub(crate) fn runs(&self) -> &[Arc<TailRun>] {
+impl Memtable {
+    pub(crate) fn runs(&self) -> &[Arc<MemtableRun>] {
         &self.runs
     }
 
@@ -109,7 +113,7 @@ impl Tail {
         self.rows
     }
 
-    /// The bytes of all images.
+    /// The bytes of all in-memory segments.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -119,12 +123,12 @@ impl Tail {
         self.memory_bytes
     }
 
-    /// The part of the memory that is used by images.
+    /// The part of the memory that is used by in-memory segments.
     pub(crate) fn spillable_bytes(&self) -> u64 {
         self.spillable_bytes
     }
 
-    /// Returns true if some of its images are in a file.
+    /// Returns true if some of its in-memory segments are in a file.
     pub(crate) fn has_spilled(&self) -> bool {
         self.spillable_bytes < self.bytes
     }
@@ -140,7 +144,7 @@ impl Tail {
     }
 
     /// Adds the rows of a commit.
-    pub(crate) fn push(&mut self, run: TailRun) {
+    pub(crate) fn push(&mut self, run: MemtableRun) {
         self.rows += run.meta.rows.0;
         self.bytes += run.meta.bytes.0;
         self.memory_bytes += run.memory_bytes();
@@ -149,13 +153,13 @@ impl Tail {
     }
 
     /// Drops runs.
-    pub(crate) fn retain(&mut self, is_kept: impl FnMut(&Arc<TailRun>) -> bool) {
+    pub(crate) fn retain(&mut self, is_kept: impl FnMut(&Arc<MemtableRun>) -> bool) {
         self.runs.retain(is_kept);
         self.count();
     }
 
     /// Replaces runs that are not spilled by the same runs in a file.
-    pub(crate) fn spill(&mut self, mut spilled: impl FnMut(&TailRun) -> TailRun) {
+    pub(crate) fn spill(&mut self, mut spilled: impl FnMut(&MemtableRun) -> MemtableRun) {
         for run in self.runs.iter_mut().filter(|run| !run.is_spilled()) {
             *run = Arc::new(spilled(run));
         }
@@ -170,40 +174,48 @@ impl Tail {
     }
 
     /// Returns true if these are the oldest runs of the memtable, in order.
-    pub(crate) fn begins_with(&self, runs: &[Arc<TailRun>]) -> bool {
+    pub(crate) fn begins_with(&self, runs: &[Arc<MemtableRun>]) -> bool {
         let begin = self.runs.get(..runs.len());
         begin.is_some_and(|begin| begin.iter().zip(runs).all(|(a, b)| Arc::ptr_eq(a, b)))
     }
 
     /// This memtable with other runs that hold the same rows, each replacing one; `None` if it does
     /// not have them all.
-    pub(crate) fn exchanged(&self, pairs: &[(Arc<TailRun>, Arc<TailRun>)]) -> Option<Tail> {
-        let by_address = |run: &Arc<TailRun>| Arc::as_ptr(run);
+    pub(crate) fn exchanged(
+        &self,
+        pairs: &[(Arc<MemtableRun>, Arc<MemtableRun>)],
+    ) -> Option<Memtable> {
+        let by_address = |run: &Arc<MemtableRun>| Arc::as_ptr(run);
         let others: BTreeMap<_, _> =
             pairs.iter().map(|(old, new)| (by_address(old), new)).collect();
-        let (mut tail, mut found) = (self.clone(), 0);
-        for run in &mut tail.runs {
+        let (mut memtable, mut found) = (self.clone(), 0);
+        for run in &mut memtable.runs {
             if let Some(new) = others.get(&by_address(run)) {
                 *run = Arc::clone(new);
                 found += 1;
             }
         }
-        tail.count();
-        (found == pairs.len()).then_some(tail)
+        memtable.count();
+        (found == pairs.len()).then_some(memtable)
     }
 
     /// This memtable with one run in place of some; `None` if it does not have them all.
-    pub(crate) fn replaced(&self, out: &[Arc<TailRun>], run: &Arc<TailRun>) -> Option<Tail> {
-        let is_out = |known: &Arc<TailRun>| out.iter().any(|out| Arc::ptr_eq(out, known));
+    pub(crate) fn replaced(
+        &self,
+        out: &[Arc<MemtableRun>],
+        run: &Arc<MemtableRun>,
+    ) -> Option<Memtable> {
+        let is_out = |known: &Arc<MemtableRun>| out.iter().any(|out| Arc::ptr_eq(out, known));
         if self.runs.iter().filter(|known| is_out(known)).count() != out.len() {
             return None;
         }
-        let mut tail = self.clone();
-        tail.runs.retain(|known| !is_out(known));
-        let order = |run: &TailRun| -> (SeqTxn, SegmentId) { (run.meta.seq_first, run.meta.id) };
-        let at = tail.runs.partition_point(|known| order(known) < order(run));
-        tail.runs.insert(at, Arc::clone(run));
-        tail.count();
-        Some(tail)
+        let mut memtable = self.clone();
+        memtable.runs.retain(|known| !is_out(known));
+        let order =
+            |run: &MemtableRun| -> (SeqTxn, SegmentId) { (run.meta.seq_first, run.meta.id) };
+        let at = memtable.runs.partition_point(|known| order(known) < order(run));
+        memtable.runs.insert(at, Arc::clone(run));
+        memtable.count();
+        Some(memtable)
     }
 }

@@ -1,25 +1,25 @@
 //! Policy of maintenance: chooses the runs of a table to rewrite next, from their numbers, without
 //! I/O.
 //!
-//! - UP1 as in `upkeep`.
+//! - UP1 as in `maintenance`.
 //! - PO1. A memtable of n rows in runs of any size has few runs: at most seven of each power of
 //!   eight rows, except those that came since the last maintenance. Each row is rewritten once for
 //!   each power.
 //! - PO2. Segments with the same range of commits, the parts of one import or compaction, are
 //!   compacted together or not at all: their range may not interleave with another one.
-//! - PO3. A compaction takes at least `merge_runs` neighbours of similar size, so that each row is
-//!   rewritten once for each power of `merge_runs`, up to `merge_rows_max`.
-//! - PO4. A purge takes one segment and, of those of its range of commits, the ones with which it
-//!   shares instants: equal timestamps are ordered by ids, and it gets a new id.
+//! - PO3. A compaction takes at least `compaction_runs` neighbours of similar size, so that each
+//!   row is rewritten once for each power of `compaction_runs`, up to `compaction_rows_max`.
+//! - PO4. A delete compaction takes one segment and, of those of its range of commits, the ones
+//!   with which it shares instants: equal timestamps are ordered by ids, and it gets a new id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_model::{PartitionKey, SegmentId, SeqTxn, limits};
 
+use super::super::memtable::{Memtable, MemtableRun};
 use super::super::table::TableState;
-use super::super::tail::{Tail, TailRun};
-use super::TailOptions;
+use super::MaintenanceOptions;
 use crate::manifest::SegmentEntry;
 
 /// Number of runs of similar size that are merged.
@@ -28,7 +28,8 @@ const COALESCE_RUNS: usize = 8;
 const COALESCE_RUNS_MAX: usize = 32;
 /// Maximal bytes of a merged run: larger ones wait for the flush.
 const COALESCE_BYTES: u64 = 16 << 20;
-/// Images from this size on are not merged to save memory: the other memory of a run is small then.
+/// In-memory segments from this size on are not merged to save memory: the other memory of a run is
+/// small then.
 const JOINABLE_BYTES: u64 = 64 << 10;
 
 /// Segments to be rewritten, in the order of their commits.
@@ -39,16 +40,16 @@ pub(super) struct Due {
 
 /// The runs of a memtable that may be rewritten together (UP1): those of one partition without
 /// commits of a segment between them, in the order of their commits.
-pub(in super::super) fn tail_groups(
-    tail: &Tail,
+pub(in super::super) fn memtable_groups(
+    memtable: &Memtable,
     segments: &[SegmentEntry],
-) -> Vec<Vec<Arc<TailRun>>> {
-    let mut partitions: BTreeMap<PartitionKey, Vec<Arc<TailRun>>> = BTreeMap::new();
-    for run in tail.runs() {
+) -> Vec<Vec<Arc<MemtableRun>>> {
+    let mut partitions: BTreeMap<PartitionKey, Vec<Arc<MemtableRun>>> = BTreeMap::new();
+    for run in memtable.runs() {
         partitions.entry(run.meta.partition).or_default().push(Arc::clone(run));
     }
     let mut between: BTreeMap<PartitionKey, Vec<SeqTxn>> = BTreeMap::new();
-    if let Some(first) = tail.runs().iter().map(|run| run.meta.seq_first).min() {
+    if let Some(first) = memtable.runs().iter().map(|run| run.meta.seq_first).min() {
         for SegmentEntry { meta, .. } in segments {
             if meta.seq_last > first && partitions.contains_key(&meta.partition) {
                 between.entry(meta.partition).or_default().push(meta.seq_first);
@@ -74,12 +75,12 @@ pub(in super::super) fn tail_groups(
     groups
 }
 
-fn order(run: &TailRun) -> (SeqTxn, i64, SegmentId) {
+fn order(run: &MemtableRun) -> (SeqTxn, i64, SegmentId) {
     (run.meta.seq_first, run.meta.min_ts, run.meta.id)
 }
 
 /// Runs of a group to be merged into one; `None` if they are few (PO1).
-pub(in super::super) fn due_coalesce(group: &[Arc<TailRun>]) -> Option<&[Arc<TailRun>]> {
+pub(in super::super) fn due_coalesce(group: &[Arc<MemtableRun>]) -> Option<&[Arc<MemtableRun>]> {
     let sizes: Vec<(u64, u64)> =
         group.iter().map(|run| (run.meta.rows.0, run.meta.bytes.0)).collect();
     // The newest runs are at the end; large ones before them stay.
@@ -95,7 +96,7 @@ pub(in super::super) fn due_coalesce(group: &[Arc<TailRun>]) -> Option<&[Arc<Tai
     (out.len() > 1).then_some(out)
 }
 
-fn joined_is_too_large(runs: &[Arc<TailRun>]) -> bool {
+fn joined_is_too_large(runs: &[Arc<MemtableRun>]) -> bool {
     let rows: u64 = runs.iter().map(|run| run.meta.rows.0).sum();
     let bytes: u64 = runs.iter().map(|run| run.meta.bytes.0).sum();
     is_too_large(rows, bytes)
@@ -105,9 +106,9 @@ fn is_too_large(rows: u64, bytes: u64) -> bool {
     rows > limits::FRAME_ROWS.0 || bytes > COALESCE_BYTES
 }
 
-/// The runs of a group, in order, whose images are so small that they take much more memory
-/// separately than merged: neighbours that fit one run each.
-pub(in super::super) fn joinable(group: &[Arc<TailRun>]) -> Vec<&[Arc<TailRun>]> {
+/// The runs of a group, in order, whose in-memory segments are so small that they take much more
+/// memory separately than merged: neighbours that fit one run each.
+pub(in super::super) fn joinable(group: &[Arc<MemtableRun>]) -> Vec<&[Arc<MemtableRun>]> {
     let (mut parts, mut start) = (Vec::new(), 0);
     let (mut rows, mut bytes) = (0, 0);
     for (at, run) in group.iter().enumerate() {
@@ -153,32 +154,35 @@ struct Unit {
 }
 
 /// The segments to be compacted next, if any.
-pub(super) fn due_merge(table: &TableState, options: &TailOptions) -> Option<Due> {
+pub(super) fn due_compaction(table: &TableState, options: &MaintenanceOptions) -> Option<Due> {
     let mut partitions: BTreeMap<PartitionKey, Vec<SegmentEntry>> = BTreeMap::new();
     for entry in table.manifest.segments.iter() {
         partitions.entry(entry.meta.partition).or_default().push(*entry);
     }
     partitions.into_iter().find_map(|(partition, entries)| {
         // One or two segments are the usual case.
-        if entries.len() < options.merge_runs {
+        if entries.len() < options.compaction_runs {
             return None;
         }
-        let tail = table.tail.runs().iter().filter(|run| run.meta.partition == partition);
-        let barriers: Vec<SeqTxn> = tail.map(|run| run.meta.seq_first).collect();
+        let memtable = table.memtable.runs().iter().filter(|run| run.meta.partition == partition);
+        let barriers: Vec<SeqTxn> = memtable.map(|run| run.meta.seq_first).collect();
         due_of_partition(&units(entries), &barriers, options)
     })
 }
 
 /// Segments to be rewritten without their deleted rows, if any: those without any live row first,
 /// then one of those that are `due`, with its neighbours (PO4).
-pub(super) fn due_purge(table: &TableState, due: &BTreeSet<SegmentId>) -> Option<Due> {
+pub(super) fn due_delete_compaction(table: &TableState, due: &BTreeSet<SegmentId>) -> Option<Due> {
     let entries = &table.manifest.segments;
-    let is_empty = |entry: &&SegmentEntry| entry.mask.is_some_and(|mask| mask.live.0 == 0);
+    let is_empty = |entry: &&SegmentEntry| {
+        entry.deletion_vector.is_some_and(|deletion_vector| deletion_vector.live.0 == 0)
+    };
     let empty: Vec<_> = entries.iter().filter(is_empty).copied().collect();
     if !empty.is_empty() {
         return Some(Due { out: empty });
     }
-    let is_due = |entry: &&SegmentEntry| entry.mask.is_some() && due.contains(&entry.meta.id);
+    let is_due =
+        |entry: &&SegmentEntry| entry.deletion_vector.is_some() && due.contains(&entry.meta.id);
     let first = entries.iter().find(is_due)?;
     let range =
         |entry: &SegmentEntry| (entry.meta.partition, entry.meta.seq_first, entry.meta.seq_last);
@@ -215,7 +219,8 @@ fn units(mut entries: Vec<SegmentEntry>) -> Vec<Unit> {
     for entry in entries {
         let meta = entry.meta;
         let seqs = (meta.seq_first, meta.seq_last);
-        let live = entry.mask.map_or(meta.rows, |mask| mask.live).0;
+        let live =
+            entry.deletion_vector.map_or(meta.rows, |deletion_vector| deletion_vector.live).0;
         match units.last_mut() {
             Some(unit) if unit.seqs == seqs => {
                 unit.rows += meta.rows.0;
@@ -236,8 +241,12 @@ fn units(mut entries: Vec<SegmentEntry>) -> Vec<Unit> {
     units
 }
 
-fn due_of_partition(units: &[Unit], barriers: &[SeqTxn], options: &TailOptions) -> Option<Due> {
-    let fan = options.merge_runs.max(2);
+fn due_of_partition(
+    units: &[Unit],
+    barriers: &[SeqTxn],
+    options: &MaintenanceOptions,
+) -> Option<Due> {
+    let fan = options.compaction_runs.max(2);
     let tier = |unit: &Unit| unit.rows.max(1).ilog(fan as u64);
     for start in 0..units.len() {
         let mut end = start + 1;
@@ -245,7 +254,7 @@ fn due_of_partition(units: &[Unit], barriers: &[SeqTxn], options: &TailOptions) 
         // The oldest is the largest: the others are of its size, or smaller.
         while end < units.len()
             && tier(&units[end]) <= tier(&units[start])
-            && rows + units[end].live <= options.merge_rows_max
+            && rows + units[end].live <= options.compaction_rows_max
             && !is_between(barriers, units[end - 1].seqs.1, units[end].seqs.0)
         {
             rows += units[end].live;

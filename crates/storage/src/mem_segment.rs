@@ -1,15 +1,16 @@
-//! Images: in-memory segments, which hold rows between their commit and their flush.
+//! In-memory segments, which hold rows between their commit and their flush.
 //!
-//! - IM1. The bytes of an image are those of a segment, and `segment::Reader` reads both: code that
-//!   reads rows handles a single form.
-//! - IM2. The images of one batch are in the order of their rows: ascending by timestamp, equal
-//!   ones as in the batch. None extends past the end of a partition.
+//! - IM1. The bytes of an in-memory segment are those of a segment, and `segment::Reader` reads
+//!   both: code that reads rows handles a single form.
+//! - IM2. The in-memory segments of one batch are in the order of their rows: ascending by
+//!   timestamp, equal ones as in the batch. None extends past the end of a partition.
 //! - IM3. Encoding allocates no memory for each value, and its working memory is kept for the next
 //!   batch. Most batches arrive in order, and are encoded without copying.
 //!
 //! Strings are stored plain or with a dictionary; only writers of files compress them.
 //!
-//! Bytes: docs/format.md, Images. Not here: committing them (`database`), merging them (`rewrite`).
+//! Bytes: docs/format.md, In-memory segments. Not here: committing them (`database`), merging them
+//! (`rewrite`).
 
 mod columns;
 
@@ -25,13 +26,13 @@ use tidegate_model::{
 use crate::batch::{BatchValues, RowBatch};
 use crate::error::{Error, Result};
 use crate::segment::encode::FRAME_ROWS;
-use crate::segment::{ImageWriter, SegmentMeta, WriterSpec};
+use crate::segment::{MemSegmentWriter, SegmentMeta, WriterSpec};
 use crate::time_order;
 use columns::{PartRows, Scratch};
 
 /// A segment whose bytes are in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
+pub struct MemSegment {
     /// The description of the segment; the commit sets `seq_first` and `seq_last`.
     pub meta: SegmentMeta,
     /// All bytes, from header to trailer.
@@ -40,7 +41,7 @@ pub struct Image {
 
 /// A batch whose columns were mapped to those of a table.
 #[derive(Debug, Clone, Copy)]
-pub struct ImageBatch<'a> {
+pub struct MemSegmentBatch<'a> {
     /// The table.
     pub table: TableId,
     /// The schema of the table, which determines the order of rows and the ends of partitions.
@@ -48,12 +49,12 @@ pub struct ImageBatch<'a> {
     /// Number of rows of every column.
     pub rows: usize,
     /// Each column of the table at most once; a missing one is NULL.
-    pub columns: &'a [ImageColumn<'a>],
+    pub columns: &'a [MemSegmentColumn<'a>],
 }
 
 /// A column of a batch.
 #[derive(Debug, Clone, Copy)]
-pub struct ImageColumn<'a> {
+pub struct MemSegmentColumn<'a> {
     /// The column of the table.
     pub id: ColumnId,
     /// The type of the column in the table.
@@ -71,16 +72,19 @@ pub struct ImageColumn<'a> {
 static SCRATCHES: Mutex<Vec<Scratch>> = Mutex::new(Vec::new());
 const SCRATCHES_MAX: usize = 8;
 
-/// Encodes a batch: images of its rows in order (IM2), each with an id from `new_id`.
+/// Encodes a batch: in-memory segments of its rows in order (IM2), each with an id from `new_id`.
 ///
 /// # Errors
-/// If a designated timestamp is missing or out of range, or if the images are too large for a
-/// record of the log.
+/// If a designated timestamp is missing or out of range, or if the in-memory segments are too large
+/// for a record of the log.
 ///
 /// # Panics
 /// If a column has another number of rows, values of another type, or no symbol for one of its
 /// strings.
-pub fn encode(batch: &ImageBatch<'_>, new_id: &mut dyn FnMut() -> SegmentId) -> Result<Vec<Image>> {
+pub fn encode(
+    batch: &MemSegmentBatch<'_>,
+    new_id: &mut dyn FnMut() -> SegmentId,
+) -> Result<Vec<MemSegment>> {
     if batch.rows == 0 {
         return Ok(Vec::new());
     }
@@ -91,7 +95,7 @@ pub fn encode(batch: &ImageBatch<'_>, new_id: &mut dyn FnMut() -> SegmentId) -> 
     // A panic cannot leave it inconsistent: each change is one push or pop.
     let scratches = || SCRATCHES.lock().unwrap_or_else(PoisonError::into_inner);
     let mut scratch = scratches().pop().unwrap_or_default();
-    let mut images = Vec::new();
+    let mut mem_segments = Vec::new();
     let (mut start, mut bytes) = (0, 0);
     while start < batch.rows {
         let (partition, end) = order.part_from(start, batch);
@@ -104,9 +108,9 @@ pub fn encode(batch: &ImageBatch<'_>, new_id: &mut dyn FnMut() -> SegmentId) -> 
             max_ts: order.timestamp(end - 1),
         };
         let rows = order.rows(start..end);
-        let image = encode_part(&spec, batch.columns, &rows, (&mut scratch, bytes))?;
-        bytes += image.bytes.len();
-        images.push(image);
+        let mem_segment = encode_part(&spec, batch.columns, &rows, (&mut scratch, bytes))?;
+        bytes += mem_segment.bytes.len();
+        mem_segments.push(mem_segment);
         start = end;
     }
     scratch.shrink();
@@ -114,7 +118,7 @@ pub fn encode(batch: &ImageBatch<'_>, new_id: &mut dyn FnMut() -> SegmentId) -> 
     if scratches.len() < SCRATCHES_MAX {
         scratches.push(scratch);
     }
-    Ok(images)
+    Ok(mem_segments)
 }
 
 /// Returns the symbols of strings of a column.
@@ -129,7 +133,7 @@ pub(crate) fn encode_rows(
     rows: &RowBatch,
     intern: &mut Intern<'_>,
     new_id: &mut dyn FnMut() -> SegmentId,
-) -> Result<Vec<Image>> {
+) -> Result<Vec<MemSegment>> {
     let mut found = Vec::with_capacity(rows.columns().len());
     for column in rows.columns() {
         let known = schema.find(&column.name).filter(|known| known.ty == column.ty);
@@ -143,9 +147,9 @@ pub(crate) fn encode_rows(
         };
         found.push((id, column, symbols));
     }
-    let columns: Vec<ImageColumn<'_>> = found
+    let columns: Vec<MemSegmentColumn<'_>> = found
         .iter()
-        .map(|(id, column, symbols)| ImageColumn {
+        .map(|(id, column, symbols)| MemSegmentColumn {
             id: *id,
             ty: column.ty,
             values: &column.values,
@@ -153,16 +157,16 @@ pub(crate) fn encode_rows(
             symbols,
         })
         .collect();
-    encode(&ImageBatch { table, schema, rows: rows.rows(), columns: &columns }, new_id)
+    encode(&MemSegmentBatch { table, schema, rows: rows.rows(), columns: &columns }, new_id)
 }
 
 fn encode_part(
     spec: &WriterSpec,
-    columns: &[ImageColumn<'_>],
+    columns: &[MemSegmentColumn<'_>],
     rows: &PartRows<'_>,
     (scratch, bytes_before): (&mut Scratch, usize),
-) -> Result<Image> {
-    let mut writer = ImageWriter::new(*spec, std::mem::take(&mut scratch.bytes));
+) -> Result<MemSegment> {
+    let mut writer = MemSegmentWriter::new(*spec, std::mem::take(&mut scratch.bytes));
     for column in columns {
         let mut encoder = writer.begin(column.id, column.ty);
         scratch.push(column, rows, &mut encoder);
@@ -174,9 +178,9 @@ fn encode_part(
         }
     }
     let (meta, bytes) = writer.finish();
-    let image = Image { meta, bytes: Arc::from(bytes.as_slice()) };
+    let mem_segment = MemSegment { meta, bytes: Arc::from(bytes.as_slice()) };
     scratch.bytes = bytes;
-    Ok(image)
+    Ok(mem_segment)
 }
 
 /// The time order of a batch's rows.
@@ -188,7 +192,7 @@ struct Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    fn of(batch: &ImageBatch<'a>) -> Result<Order<'a>> {
+    fn of(batch: &MemSegmentBatch<'a>) -> Result<Order<'a>> {
         let Some(id) = batch.schema.designated() else {
             return Ok(Order { timestamps: (&[]).into(), places: None });
         };
@@ -221,8 +225,8 @@ impl<'a> Order<'a> {
         self.timestamps.get(place).copied().unwrap_or(0)
     }
 
-    /// The partition of the row at a place, and the end of the image that begins there.
-    fn part_from(&self, start: usize, batch: &ImageBatch<'_>) -> (PartitionKey, usize) {
+    /// The partition of the row at a place, and the end of the in-memory segment that begins there.
+    fn part_from(&self, start: usize, batch: &MemSegmentBatch<'_>) -> (PartitionKey, usize) {
         let rows_max = usize::try_from(limits::SEGMENT_ROWS.0).expect("4,194,304");
         let end = batch.rows.min(start + rows_max);
         if self.timestamps.is_empty() {

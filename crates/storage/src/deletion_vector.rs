@@ -1,10 +1,11 @@
-//! Row masks: deletion vectors of segments, as of a commit.
+//! Deletion vectors of segments, as of a commit.
 //!
-//! - K3. A mask never changes; another commit writes a new one, which the manifest names.
+//! - K3. A deletion vector never changes; another commit writes a new one, which the manifest
+//!   names.
 //! - K4. Only zones with deleted rows have a bitmap. A set bit is a row that is not deleted, so
 //!   that kernels AND it to a selection.
 //!
-//! Bytes: docs/format.md, Row mask. Not here: the choice of the rows to delete.
+//! Bytes: docs/format.md, deletion vector. Not here: the choice of the rows to delete.
 
 use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::{RowCount, SegmentId, TableId, limits};
@@ -23,26 +24,26 @@ pub type ZoneBits = [u64; ZONE_WORDS];
 
 /// The deletion vector of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RowMask {
+pub struct DeletionVector {
     rows: RowCount,
     live: RowCount,
     /// Ascending; each has a deleted row (K4).
     zones: Vec<(u32, ZoneBits)>,
 }
 
-impl RowMask {
-    /// A mask of a segment of `rows` rows, of which those in `gone` are deleted. Rows may occur
-    /// twice and in any order.
+impl DeletionVector {
+    /// A deletion vector of a segment of `rows` rows, of which those in `deleted` are deleted. Rows
+    /// may occur twice and in any order.
     ///
     /// # Panics
     /// If a row is not below `rows`, or the segment is larger than `limits::SEGMENT_ROWS`.
     #[must_use]
-    pub fn new(rows: RowCount, gone: &[u64]) -> RowMask {
+    pub fn new(rows: RowCount, deleted: &[u64]) -> DeletionVector {
         assert!(rows <= limits::SEGMENT_ROWS, "a segment has at most so many rows");
-        let mut gone = gone.to_vec();
-        gone.sort_unstable();
+        let mut deleted = deleted.to_vec();
+        deleted.sort_unstable();
         let mut zones: Vec<(u32, ZoneBits)> = Vec::new();
-        for row in gone {
+        for row in deleted {
             assert!(row < rows.0, "row {row} of {rows}");
             let zone = u32::try_from(row / limits::ZONE_ROWS.0).expect("1,024 at most");
             if zones.last().is_none_or(|&(last, _)| last != zone) {
@@ -52,16 +53,16 @@ impl RowMask {
             let (word, bit) = position(row);
             bits[word] &= !(1 << bit);
         }
-        RowMask { rows, live: live_rows(rows, &zones), zones }
+        DeletionVector { rows, live: live_rows(rows, &zones), zones }
     }
 
-    /// The rows that are live in both masks of one segment.
+    /// The rows that are live in both deletion vectors of one segment.
     ///
     /// # Panics
     /// If the segments differ in size.
     #[must_use]
-    pub fn and(&self, other: &RowMask) -> RowMask {
-        assert_eq!(self.rows, other.rows, "masks of one segment");
+    pub fn and(&self, other: &DeletionVector) -> DeletionVector {
+        assert_eq!(self.rows, other.rows, "deletion vectors of one segment");
         let mut zones = self.zones.clone();
         for (zone, bits) in &other.zones {
             match zones.binary_search_by_key(zone, |&(zone, _)| zone) {
@@ -73,7 +74,7 @@ impl RowMask {
                 Err(at) => zones.insert(at, (*zone, *bits)),
             }
         }
-        RowMask { rows: self.rows, live: live_rows(self.rows, &zones), zones }
+        DeletionVector { rows: self.rows, live: live_rows(self.rows, &zones), zones }
     }
 
     /// Number of rows of the segment, including deleted ones.
@@ -104,25 +105,25 @@ impl RowMask {
     }
 
     /// The deleted rows, ascending.
-    pub fn gone(&self) -> impl Iterator<Item = u64> {
+    pub fn deleted(&self) -> impl Iterator<Item = u64> {
         let rows = self.rows.0;
         self.zones.iter().flat_map(move |(zone, bits)| {
             let first = u64::from(*zone) * limits::ZONE_ROWS.0;
-            let is_gone = move |row: &u64| {
+            let is_deleted = move |row: &u64| {
                 let (word, bit) = position(*row);
                 bits[word] >> bit & 1 == 0
             };
-            (first..rows.min(first + limits::ZONE_ROWS.0)).filter(is_gone)
+            (first..rows.min(first + limits::ZONE_ROWS.0)).filter(is_deleted)
         })
     }
 
-    /// The memory of the mask in bytes.
+    /// The memory of the deletion vector in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of::<RowMask>() + self.zones.len() * size_of::<(u32, ZoneBits)>()
+        size_of::<DeletionVector>() + self.zones.len() * size_of::<(u32, ZoneBits)>()
     }
 
-    /// The bytes of the mask's file.
+    /// The bytes of the deletion vector's file.
     #[must_use]
     pub fn encode(&self, table: TableId, segment: SegmentId) -> Vec<u8> {
         let mut w = ByteWriter::default();
@@ -138,11 +139,15 @@ impl RowMask {
     }
 }
 
-/// The mask in these bytes, which must belong to this segment.
+/// The deletion vector in these bytes, which must belong to this segment.
 ///
 /// # Errors
 /// If it does not, or the bytes are damaged or of a newer version.
-pub fn decode(bytes: &[u8], table: TableId, segment: SegmentId) -> Result<RowMask, DecodeError> {
+pub fn decode(
+    bytes: &[u8],
+    table: TableId,
+    segment: SegmentId,
+) -> Result<DeletionVector, DecodeError> {
     let mut r = envelope::decode(&KIND, bytes)?;
     let start = r.offset();
     let (found_table, found_segment) = (r.u64()?, r.u64()?);
@@ -160,13 +165,13 @@ pub fn decode(bytes: &[u8], table: TableId, segment: SegmentId) -> Result<RowMas
     }
     let zones = decode_zones(&mut r, rows)?;
     envelope::finish(&r)?;
-    let mask = RowMask { rows, live: live_rows(rows, &zones), zones };
-    if mask.live != live {
-        let (expected, actual) = (live.0, mask.live.0);
+    let deletion_vector = DeletionVector { rows, live: live_rows(rows, &zones), zones };
+    if deletion_vector.live != live {
+        let (expected, actual) = (live.0, deletion_vector.live.0);
         let what = Corruption::Differs { what: "the live count", expected, actual };
         return Err(DecodeError::at(start, what));
     }
-    Ok(mask)
+    Ok(deletion_vector)
 }
 
 fn decode_zones(
@@ -217,8 +222,8 @@ fn full_zone(rows: RowCount, zone: u32) -> ZoneBits {
 
 fn live_rows(rows: RowCount, zones: &[(u32, ZoneBits)]) -> RowCount {
     let ones = |bits: &ZoneBits| bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
-    let gone = zones.iter().map(|(zone, bits)| ones(&full_zone(rows, *zone)) - ones(bits));
-    RowCount(rows.0 - gone.sum::<u64>())
+    let deleted = zones.iter().map(|(zone, bits)| ones(&full_zone(rows, *zone)) - ones(bits));
+    RowCount(rows.0 - deleted.sum::<u64>())
 }
 
 #[cfg(test)]
@@ -236,15 +241,15 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn a_mask_knows_the_rows_that_are_gone(
+        fn a_deletion_vector_has_the_rows_that_are_deleted(
             rows in 1_u64..20_000, seeds: Vec<u64>, more: Vec<u64>,
         ) {
-            let gone: Vec<u64> = seeds.iter().map(|seed| seed % rows).collect();
+            let deleted: Vec<u64> = seeds.iter().map(|seed| seed % rows).collect();
             let more: Vec<u64> = more.iter().map(|seed| seed % rows).collect();
-            let mask = RowMask::new(RowCount(rows), &gone);
-            check(&mask, gone.iter().copied().collect());
-            let both = mask.and(&RowMask::new(RowCount(rows), &more));
-            check(&both, gone.iter().chain(&more).copied().collect());
+            let deletion_vector = DeletionVector::new(RowCount(rows), &deleted);
+            check(&deletion_vector, deleted.iter().copied().collect());
+            let both = deletion_vector.and(&DeletionVector::new(RowCount(rows), &more));
+            check(&both, deleted.iter().chain(&more).copied().collect());
             let bytes = both.encode(TABLE, SEGMENT);
             assert_eq!(decode(&bytes, TABLE, SEGMENT), Ok(both));
             assert!(decode(&bytes, TABLE, SegmentId(1)).is_err());
@@ -252,27 +257,30 @@ mod tests {
 
         #[test]
         fn damaged_bytes_are_an_error(at: usize, xor in 1_u8..) {
-            let mut bytes = RowMask::new(RowCount(9_000), &[1, 8_999]).encode(TABLE, SEGMENT);
+            let deleted = DeletionVector::new(RowCount(9_000), &[1, 8_999]);
+            let mut bytes = deleted.encode(TABLE, SEGMENT);
             let at = at % bytes.len();
             bytes[at] ^= xor;
             assert!(decode(&bytes, TABLE, SEGMENT).is_err());
         }
 
         #[test]
-        fn foreign_bytes_are_no_mask(body in proptest::collection::vec(any::<u8>(), 0..2_000)) {
+        fn foreign_bytes_are_no_deletion_vector(
+            body in proptest::collection::vec(any::<u8>(), 0..2_000),
+        ) {
             let _ = decode(&envelope::encode(&KIND, &body), TABLE, SEGMENT);
         }
     }
 
-    fn check(mask: &RowMask, gone: BTreeSet<u64>) {
-        let rows = mask.rows().0;
-        assert_eq!(mask.live().0, rows - gone.len() as u64);
-        for row in (0..rows).step_by(7).chain(gone.iter().copied()) {
-            assert_eq!(mask.is_live(row), !gone.contains(&row), "row {row}");
+    fn check(deletion_vector: &DeletionVector, deleted: BTreeSet<u64>) {
+        let rows = deletion_vector.rows().0;
+        assert_eq!(deletion_vector.live().0, rows - deleted.len() as u64);
+        for row in (0..rows).step_by(7).chain(deleted.iter().copied()) {
+            assert_eq!(deletion_vector.is_live(row), !deleted.contains(&row), "row {row}");
         }
         for zone in 0..rows.div_ceil(limits::ZONE_ROWS.0) {
-            let lost = gone.iter().any(|row| row / limits::ZONE_ROWS.0 == zone);
-            assert_eq!(mask.zone(zone).is_some(), lost, "K4");
+            let lost = deleted.iter().any(|row| row / limits::ZONE_ROWS.0 == zone);
+            assert_eq!(deletion_vector.zone(zone).is_some(), lost, "K4");
         }
     }
 }

@@ -42,7 +42,7 @@ fn only_the_end_of_the_order_of_commits_is_lost_with_the_power() {
         for n in 0..12 {
             run(&database, &mut tables, rows(n));
             if n == 5 {
-                database.flush().unwrap();
+                database.sync().unwrap();
                 states.clear();
             }
             states.push(tables.clone());
@@ -67,9 +67,9 @@ fn rows_are_logged_again_from_memory_after_a_failed_sync() {
             run(&database, &mut tables, rows(n));
         }
         disk.fail_sync_at(1);
-        assert!(database.unflushed_bytes() > 0);
-        database.flush().expect("another file takes over");
-        assert_eq!(database.unflushed_bytes(), 0);
+        assert!(database.unsynced_bytes() > 0);
+        database.sync().expect("another file takes over");
+        assert_eq!(database.unsynced_bytes(), 0);
         check_reopened(&disk.after_power_loss(), &tables, &format!("W9: seed {seed}"));
         run(&database, &mut tables, rows(9));
         drop(database);
@@ -87,7 +87,7 @@ fn without_a_log_nothing_more_is_acknowledged_and_nothing_is_lost() {
         }
         disk.set_capacity(disk.files().iter().map(|(_, bytes)| bytes).sum());
         disk.fail_sync_at(1);
-        let error = database.flush().unwrap_err();
+        let error = database.sync().unwrap_err();
         assert!(matches!(error, Error::ReadOnly { .. }), "{error:?}");
         assert!(database.is_log_broken());
         let error = append(&database, "t", &[(7, "a", 7)]).unwrap_err();
@@ -98,7 +98,7 @@ fn without_a_log_nothing_more_is_acknowledged_and_nothing_is_lost() {
         assert!(!database.is_log_broken());
         check_reopened(&disk.after_power_loss(), &tables, &format!("W9: seed {seed}"));
         run(&database, &mut tables, rows(9));
-        database.flush().unwrap();
+        database.sync().unwrap();
         check_reopened(&disk.after_power_loss(), &tables, &format!("seed {seed}"));
     }
 }
@@ -108,7 +108,7 @@ fn files_stay_until_the_commit_that_replaced_them_is_durable() {
     let (disk, mut tables) = (SimDisk::new(1), Tables::new());
     let database = open(&disk);
     run(&database, &mut tables, rows(1));
-    run(&database, &mut tables, Step::Seal("t"));
+    run(&database, &mut tables, Step::Flush("t"));
     database.checkpoint().unwrap();
     let before = (files(&disk, ".seg"), tables.clone());
     assert_eq!(before.0.len(), 2);
@@ -120,26 +120,26 @@ fn files_stay_until_the_commit_that_replaced_them_is_durable() {
         let expected = if found == tables { &tables } else { &before.1 };
         check_reopened(&disk, expected, &format!("FL2: seed {seed}"));
     }
-    database.flush().unwrap();
+    database.sync().unwrap();
     assert!(files(&disk, ".seg").is_empty(), "FL2");
-    check(&disk, &database, &tables, "after the flush");
+    check(&disk, &database, &tables, "after the sync");
 }
 
 #[test]
-fn what_is_not_flushed_has_a_bound_and_so_have_files() {
+fn what_is_not_synced_has_a_bound_and_so_have_files() {
     const BOUND: u64 = 40 << 10;
     let (disk, mut tables) = (SimDisk::new(1), Tables::new());
     let database = open_with(&disk, |log| {
-        log.unflushed_bytes_max = BOUND;
+        log.unsynced_bytes_max = BOUND;
         log.file_bytes = BOUND;
     });
     let mut most = 0;
     for n in 0..60 {
         run(&database, &mut tables, rows(n));
-        most = most.max(database.unflushed_bytes());
+        most = most.max(database.unsynced_bytes());
     }
     assert!((BOUND..2 * BOUND).contains(&most), "{most}");
     assert!(files(&disk, ".wal").len() > 2, "{:?}", files(&disk, ".wal"));
-    database.flush().unwrap();
-    check_reopened(&disk.after_power_loss(), &tables, "after the flush");
+    database.sync().unwrap();
+    check_reopened(&disk.after_power_loss(), &tables, "after the sync");
 }

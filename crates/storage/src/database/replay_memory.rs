@@ -1,9 +1,10 @@
 //! Memtables during a replay of the log: bounded like those of an open database, by coalescing, and
 //! by a spill file where that is not enough.
 //!
-//! - ME1. All memtables together take at most the bound of `TailOptions::bytes_max`, plus the
-//!   record being applied, and a run being merged (`COALESCE_BYTES`). A spilled image counts with
-//!   `RUN_BYTES`, so small ones are merged first.
+//! - ME1. All memtables together take at most the bound of
+//!   `MaintenanceOptions::memtable_bytes_max`, plus the record being applied, and a run being
+//!   merged (`COALESCE_BYTES`). A spilled in-memory segment counts with `RUN_BYTES`, so small ones
+//!   are merged first.
 //! - ME2. A spill file is not part of the database: it is written in the scratch directory, is
 //!   never synced, and has no name once it is mapped. So a crash during a replay leaves the state
 //!   before it, and the next replay does the same.
@@ -13,7 +14,7 @@
 //!   the time of a replay is linear in the log except for that logarithm.
 //!
 //! No later record of the log takes rows from a memtable here (`recovery` O6). Not here: the choice
-//! of the records to apply (`recovery`), flushing the remaining rows (`upkeep`).
+//! of the records to apply (`recovery`), flushing the remaining rows (`maintenance`).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,13 +25,13 @@ use tidegate_model::{SegmentId, TableId};
 use tidegate_platform::{Disk, Mapping, OpenMode};
 
 use super::folder::TableFolder;
-use super::tail::{Tail, TailRun};
-use super::upkeep::coalesced;
-use super::upkeep::policy::{due_coalesce, joinable, tail_groups};
+use super::maintenance::coalesced;
+use super::maintenance::policy::{due_coalesce, joinable, memtable_groups};
+use super::memtable::{Memtable, MemtableRun};
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
-use crate::segment::ImageBytes;
+use crate::segment::MemSegmentBytes;
 use crate::snapshot::SegmentFile;
 
 /// Number of runs of a memtable from which it is checked for runs to coalesce.
@@ -56,7 +57,7 @@ pub(super) struct RecoveredTable {
     pub(super) name: String,
     /// `None` if there is no file, which is valid for a table that is dropped later.
     pub(super) manifest: Option<Manifest>,
-    pub(super) tail: Tail,
+    pub(super) memtable: Memtable,
     /// The directory, with the strings from records.
     pub(super) folder: Arc<TableFolder>,
     pub(super) next_coalesce: NextCoalesce,
@@ -99,24 +100,28 @@ impl<'a> ReplayMemory<'a> {
     }
 
     /// Changes a memtable, and counts its memory afterwards.
-    pub(super) fn change<T>(&mut self, tail: &mut Tail, change: impl FnOnce(&mut Tail) -> T) -> T {
-        self.used_bytes -= tail.memory_bytes();
-        self.spillable_bytes -= tail.spillable_bytes();
-        let done = change(tail);
-        self.used_bytes += tail.memory_bytes();
-        self.spillable_bytes += tail.spillable_bytes();
+    pub(super) fn change<T>(
+        &mut self,
+        memtable: &mut Memtable,
+        change: impl FnOnce(&mut Memtable) -> T,
+    ) -> T {
+        self.used_bytes -= memtable.memory_bytes();
+        self.spillable_bytes -= memtable.spillable_bytes();
+        let done = change(memtable);
+        self.used_bytes += memtable.memory_bytes();
+        self.spillable_bytes += memtable.spillable_bytes();
         self.report.memory_bytes_max = self.report.memory_bytes_max.max(self.used_bytes);
         done
     }
 
     /// Reduces the number of runs of a memtable that has many.
     pub(super) fn coalesce_if_due(&mut self, table: &mut RecoveredTable) {
-        if table.tail.runs().len() < table.next_coalesce.runs {
+        if table.memtable.runs().len() < table.next_coalesce.runs {
             return;
         }
         loop {
-            let RecoveredTable { manifest: Some(manifest), tail, .. } = table else { return };
-            let groups = tail_groups(tail, &manifest.segments);
+            let RecoveredTable { manifest: Some(manifest), memtable, .. } = table else { return };
+            let groups = memtable_groups(memtable, &manifest.segments);
             let due = groups.iter().filter_map(|group| due_coalesce(group));
             let due: Vec<_> = due.map(<[_]>::to_vec).collect();
             let mut is_done = true;
@@ -128,20 +133,20 @@ impl<'a> ReplayMemory<'a> {
             }
         }
         // The cost of checking all runs is spread over as many new ones.
-        table.next_coalesce.runs = COALESCE_RUNS.max(2 * table.tail.runs().len());
+        table.next_coalesce.runs = COALESCE_RUNS.max(2 * table.memtable.runs().len());
     }
 
     /// Reduces all memtables below half of the bound if they are above it (ME1).
     pub(super) fn relieve(&mut self, tables: &mut BTreeMap<TableId, RecoveredTable>) -> Result<()> {
-        // The memory of runs besides their images is not freed: without this minimum, a file would
-        // be written again and again for little gain.
+        // The memory of runs besides their in-memory segments is not freed: without this minimum, a
+        // file would be written again and again for little gain.
         let worthwhile_bytes = (self.bytes_max / 4).max(1);
         if self.used_bytes <= self.bytes_max || self.spillable_bytes < worthwhile_bytes {
             return Ok(());
         }
-        let mut largest: Vec<_> = tables.iter().map(|(&id, table)| (id, &table.tail)).collect();
-        largest.retain(|(_, tail)| tail.spillable_bytes() > 0);
-        largest.sort_by_key(|(id, tail)| (Reverse(tail.spillable_bytes()), *id));
+        let mut largest: Vec<_> = tables.iter().map(|(&id, table)| (id, &table.memtable)).collect();
+        largest.retain(|(_, memtable)| memtable.spillable_bytes() > 0);
+        largest.sort_by_key(|(id, memtable)| (Reverse(memtable.spillable_bytes()), *id));
         let largest: Vec<TableId> = largest.into_iter().map(|(id, _)| id).collect();
         let mut taken = Vec::new();
         let mut given_back = 0;
@@ -151,7 +156,7 @@ impl<'a> ReplayMemory<'a> {
             }
             let table = tables.get_mut(&id).expect("it was just found");
             self.join_all(table);
-            given_back += table.tail.spillable_bytes();
+            given_back += table.memtable.spillable_bytes();
             taken.push(id);
         }
         let failed = Error::disk("spill rows of the log, which are more than memory.limit allows");
@@ -161,7 +166,7 @@ impl<'a> ReplayMemory<'a> {
     /// Merges all runs of a memtable that fit one run, even if they are few.
     fn join_all(&mut self, table: &mut RecoveredTable) {
         let Some(manifest) = &table.manifest else { return };
-        let groups = tail_groups(&table.tail, &manifest.segments);
+        let groups = memtable_groups(&table.memtable, &manifest.segments);
         let parts = groups.iter().flat_map(|group| joinable(group)).map(<[_]>::to_vec);
         let parts: Vec<_> = parts.collect();
         for out in parts {
@@ -171,8 +176,8 @@ impl<'a> ReplayMemory<'a> {
 
     /// Merges runs, if they can be read now. Symbols of a table or a column that a later record
     /// drops may be gone from the disk: then its runs stay as they are.
-    fn join(&mut self, table: &mut RecoveredTable, out: &[Arc<TailRun>]) -> bool {
-        let RecoveredTable { manifest: Some(manifest), tail, folder, .. } = table else {
+    fn join(&mut self, table: &mut RecoveredTable, out: &[Arc<MemtableRun>]) -> bool {
+        let RecoveredTable { manifest: Some(manifest), memtable, folder, .. } = table else {
             return false;
         };
         let last = out.iter().map(|run| run.meta.id).max();
@@ -180,14 +185,14 @@ impl<'a> ReplayMemory<'a> {
         let joined = coalesced(folder, manifest, out, &mut || last);
         let Ok(Some(run)) = joined else { return false };
         let run = Arc::new(run);
-        self.change(tail, |tail| {
-            *tail = tail.replaced(out, &run).expect("its runs are in the memtable");
+        self.change(memtable, |memtable| {
+            *memtable = memtable.replaced(out, &run).expect("its runs are in the memtable");
         });
         self.report.coalesced_runs += out.len() as u64;
         true
     }
 
-    /// Writes the images of memtables into a file.
+    /// Writes the in-memory segments of memtables into a file.
     fn spill(
         &mut self,
         tables: &mut BTreeMap<TableId, RecoveredTable>,
@@ -196,39 +201,40 @@ impl<'a> ReplayMemory<'a> {
         let path = self.scratch.join(format!("replay-{}", self.spill_files));
         self.spill_files += 1;
         self.disk.create_dir_all(&self.scratch)?;
-        let runs = taken.iter().flat_map(|id| tables[id].tail.runs());
-        let mapping = spill_images(self.disk, &path, runs)?;
-        let spilled = taken.iter().map(|id| tables[id].tail.spillable_bytes());
+        let runs = taken.iter().flat_map(|id| tables[id].memtable.runs());
+        let mapping = spill_mem_segments(self.disk, &path, runs)?;
+        let spilled = taken.iter().map(|id| tables[id].memtable.spillable_bytes());
         self.report.spilled_bytes += spilled.sum::<u64>();
         let mut start = 0;
         for id in taken {
-            let table = tables.get_mut(id).expect("its images were just written");
-            let RecoveredTable { tail, folder, .. } = table;
-            let spilled = |run: &TailRun| {
-                let end = start + run.file.image().map_or(0, |image| image.len());
-                let bytes = ImageBytes::Spilled(mapping.clone(), start..end);
+            let table = tables.get_mut(id).expect("its segments were just written");
+            let RecoveredTable { memtable, folder, .. } = table;
+            let spilled = |run: &MemtableRun| {
+                let end = start + run.file.mem_segment().map_or(0, |mem_segment| mem_segment.len());
+                let bytes = MemSegmentBytes::Spilled(mapping.clone(), start..end);
                 start = end;
-                let file = Arc::new(SegmentFile::of_image(folder.table(), run.meta, bytes));
-                TailRun { meta: run.meta, file, origin: run.origin }
+                let file = Arc::new(SegmentFile::of_mem_segment(folder.table(), run.meta, bytes));
+                MemtableRun { meta: run.meta, file, origin: run.origin }
             };
-            self.change(tail, |tail| tail.spill(spilled));
+            self.change(memtable, |memtable| memtable.spill(spilled));
         }
         Ok(())
     }
 }
 
-/// Writes the images of runs that are not spilled into a file, one after another, and maps it; then
-/// it has no name (ME2).
-pub(super) fn spill_images<'r>(
+/// Writes the in-memory segments of runs that are not spilled into a file, one after another, and
+/// maps it; then it has no name (ME2).
+pub(super) fn spill_mem_segments<'r>(
     disk: &dyn Disk,
     path: &Path,
-    runs: impl Iterator<Item = &'r Arc<TailRun>>,
+    runs: impl Iterator<Item = &'r Arc<MemtableRun>>,
 ) -> tidegate_platform::Result<Mapping> {
     let file = disk.open(path, OpenMode::CreateOrTruncate)?;
     let written = (|| -> tidegate_platform::Result<Mapping> {
         let (mut buffer, mut written) = (Vec::with_capacity(WRITE_BYTES), 0);
         for run in runs.filter(|run| !run.is_spilled()) {
-            buffer.extend_from_slice(run.file.image().expect("a run is an image"));
+            buffer
+                .extend_from_slice(run.file.mem_segment().expect("a run is an in-memory segment"));
             if buffer.len() >= WRITE_BYTES {
                 file.write_all_at(&buffer, written)?;
                 written += buffer.len() as u64;

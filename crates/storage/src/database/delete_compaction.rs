@@ -1,15 +1,16 @@
-//! Removal of deleted rows from the disk: segments with deleted rows are rewritten without them,
+//! Delete compaction: segments with deleted rows are rewritten without them,
 //! also in tables that are no longer written to.
 //!
-//! - PU1. A deleted row stays in a file for at most `TailOptions::purge_after_nanos`, plus the time
-//!   of the rewrite and the life of snapshots with it. Only the process that wrote a mask knows its
-//!   time; a mask that is found on open is assumed to be as old as its segment.
+//! - PU1. A deleted row stays in a file for at most
+//!   `MaintenanceOptions::delete_compaction_after_nanos`, plus the time of the rewrite and the life
+//!   of snapshots with it. Only the process that wrote a deletion vector knows its time; a deletion
+//!   vector that is found on open is assumed to be as old as its segment.
 //! - PU2. Until then a segment keeps its deleted rows, unless it is compacted: frequent deletions
 //!   do not rewrite large segments each time.
-//! - PU3. A segment without rows is removed at once. Commits leave none (`masks` MA1), but earlier
-//!   versions did.
+//! - PU3. A segment without rows is removed at once. Commits leave none (`deletion_vectors` MA1),
+//!   but earlier versions did.
 //!
-//! The choice of segments that are compacted together is in `upkeep/policy.rs` (PO4).
+//! The choice of segments that are compacted together is in `maintenance/policy.rs` (PO4).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -23,27 +24,28 @@ use crate::manifest::SegmentEntry;
 
 /// The times at which segments are to be rewritten, by a monotonic clock.
 #[derive(Debug, Default)]
-pub(super) struct Purges {
-    /// For each checked table, the segments that have a mask; at most all segments.
+pub(super) struct DeleteCompactions {
+    /// For each checked table, the segments that have a deletion vector; at most all segments.
     due: Mutex<BTreeMap<TableId, BTreeMap<SegmentId, u64>>>,
 }
 
-impl Purges {
+impl DeleteCompactions {
     /// The segments of a table whose deleted rows have waited long enough (PU1).
     pub(super) fn due(&self, database: &Database, table: &TableState) -> BTreeSet<SegmentId> {
         let now = database.options.clock.monotonic_nanos();
-        let after = database.options.tail.purge_after_nanos;
+        let after = database.options.maintenance.delete_compaction_after_nanos;
         let mut all = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = !all.contains_key(&table.id());
         let known = all.entry(table.id()).or_default();
-        let masked = table.manifest.segments.iter().filter(|entry| entry.mask.is_some());
+        let with_deletes =
+            table.manifest.segments.iter().filter(|entry| entry.deletion_vector.is_some());
         let due_of = |entry: &SegmentEntry| {
             let id = entry.meta.id;
             let waited = || if is_new { age(database, table, entry) } else { 0 };
             let due = known.get(&id).copied();
             (id, due.unwrap_or_else(|| now.saturating_add(after.saturating_sub(waited()))))
         };
-        *known = masked.map(due_of).collect();
+        *known = with_deletes.map(due_of).collect();
         let is_due = |&(_, due): &(&SegmentId, &u64)| *due <= now;
         known.iter().filter(is_due).map(|(id, _)| *id).collect()
     }

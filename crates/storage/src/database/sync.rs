@@ -23,7 +23,7 @@ use crate::wal::Log;
 
 /// The state of syncs.
 #[derive(Debug, Default)]
-pub(super) struct Flushes {
+pub(super) struct Syncs {
     /// Locked during a sync (FL1); before `log`, if both are needed.
     turn: Mutex<()>,
     /// Obsolete files in the order of their commits (FL2).
@@ -65,15 +65,15 @@ impl Database {
     /// the next attempt; nothing more is acknowledged before one succeeds.
     ///
     /// [`Durability::Sync`]: super::Durability::Sync
-    pub fn flush(&self) -> Result<()> {
-        let _turn = lock(&self.flushes.turn);
+    pub fn sync(&self) -> Result<()> {
+        let _turn = lock(&self.syncs.turn);
         let mut log = self.log.lock().map_err(|_| Error::CommitterPanicked)?;
-        let flushed = match log.begin_flush() {
-            Ok(Some(flush)) => {
+        let synced = match log.begin_sync() {
+            Ok(Some(sync)) => {
                 drop(log);
-                let outcome = flush.sync();
+                let outcome = sync.sync();
                 log = self.log.lock().map_err(|_| Error::CommitterPanicked)?;
-                log.end_flush(&flush, outcome)
+                log.end_sync(&sync, outcome)
             }
             Ok(None) => Ok(()),
             Err(error) => Err(error),
@@ -81,12 +81,12 @@ impl Database {
         self.note_log(&log);
         drop(log);
         self.discard_durable();
-        flushed
+        synced
     }
 
     /// Bytes of the log that were acknowledged and are not durable.
     #[must_use]
-    pub fn unflushed_bytes(&self) -> u64 {
+    pub fn unsynced_bytes(&self) -> u64 {
         self.published().lsn.0.saturating_sub(self.durable_lsn.load(Ordering::Acquire))
     }
 
@@ -113,13 +113,13 @@ impl Database {
         if lsn.0 <= self.durable_lsn.load(Ordering::Acquire) {
             outdated.discard();
         } else {
-            lock(&self.flushes.waiting).push_back((lsn, outdated));
+            lock(&self.syncs.waiting).push_back((lsn, outdated));
         }
     }
 
     fn discard_durable(&self) {
         let durable = self.durable_lsn.load(Ordering::Acquire);
-        let mut waiting = lock(&self.flushes.waiting);
+        let mut waiting = lock(&self.syncs.waiting);
         let count = waiting.partition_point(|(lsn, _)| lsn.0 <= durable);
         let later = waiting.split_off(count);
         let done = mem::replace(&mut *waiting, later);

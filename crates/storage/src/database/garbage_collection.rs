@@ -19,25 +19,25 @@ use crate::symbols;
 
 /// The files to be removed.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Leftovers {
+pub(super) struct Garbage {
     pub(super) files: BTreeSet<PathBuf>,
     pub(super) folders: BTreeSet<PathBuf>,
-    /// Symbol files that are longer than their marks, with the marks.
-    pub(super) tails: BTreeMap<PathBuf, u64>,
+    /// Symbol files that are longer than their marks, with the length that remains.
+    pub(super) truncations: BTreeMap<PathBuf, u64>,
 }
 
 /// Removes the content of the scratch directory, before any code can have started to use it.
 pub(super) fn empty_scratch(disk: &dyn Disk, paths: &Paths) -> Result<()> {
-    let mut sweep = Sweep { disk, litter: Leftovers::default() };
-    for entry in sweep.list(&paths.scratch())? {
+    let mut collector = Collector { disk, garbage: Garbage::default() };
+    for entry in collector.list(&paths.scratch())? {
         let path = paths.scratch().join(&entry.name);
         if entry.is_dir {
-            sweep.litter.folders.insert(path);
+            collector.garbage.folders.insert(path);
         } else {
-            sweep.litter.files.insert(path);
+            collector.garbage.files.insert(path);
         }
     }
-    match sweep.litter.remove(disk).into_iter().next() {
+    match collector.garbage.remove(disk).into_iter().next() {
         Some((_, error)) => Err(error),
         None => Ok(()),
     }
@@ -45,23 +45,23 @@ pub(super) fn empty_scratch(disk: &dyn Disk, paths: &Paths) -> Result<()> {
 
 /// Finds files that no table names, and symbol files that are longer than their marks. Directories
 /// that cannot be listed are left out and returned as errors. A suspended table is skipped.
-pub(super) fn find_litter(
+pub(super) fn find_garbage(
     disk: &dyn Disk,
     paths: &Paths,
     tables: &Tables,
-) -> (Leftovers, Vec<Error>) {
-    let mut sweep = Sweep { disk, litter: Leftovers::default() };
+) -> (Garbage, Vec<Error>) {
+    let mut collector = Collector { disk, garbage: Garbage::default() };
     let mut failed = Vec::new();
-    failed.extend(sweep.sweep_shared(paths, tables).err());
+    failed.extend(collector.collect_shared(paths, tables).err());
     for table in tables.by_id.values().filter(|table| table.damage().is_none()) {
-        failed.extend(sweep.sweep_table(table.folder.paths(), &table.manifest).err());
+        failed.extend(collector.collect_table(table.folder.paths(), &table.manifest).err());
     }
-    (sweep.litter, failed)
+    (collector.garbage, failed)
 }
 
-impl Leftovers {
+impl Garbage {
     /// All except these.
-    pub(super) fn without(mut self, others: &Leftovers) -> Leftovers {
+    pub(super) fn without(mut self, others: &Garbage) -> Garbage {
         self.files.retain(|path| !others.files.contains(path));
         let is_kept = |dir: &Path| others.files.iter().any(|path| path.starts_with(dir));
         self.folders.retain(|path| !others.folders.contains(path) && !is_kept(path));
@@ -82,7 +82,7 @@ impl Leftovers {
         for path in &self.folders {
             note(path, "remove a folder that no table names", disk.remove_dir_all(path));
         }
-        for (path, &bytes) in &self.tails {
+        for (path, &bytes) in &self.truncations {
             let cut = disk.open(path, OpenMode::ReadWrite).and_then(|file| file.set_len(bytes));
             note(path, "cut a symbol file where its table ends it", cut);
         }
@@ -98,12 +98,12 @@ pub(super) fn number_of(paths: &Paths, path: &Path) -> (Option<TableId>, Option<
     (table, parts.next_back().and_then(last_number))
 }
 
-struct Sweep<'a> {
+struct Collector<'a> {
     disk: &'a dyn Disk,
-    litter: Leftovers,
+    garbage: Garbage,
 }
 
-impl Sweep<'_> {
+impl Collector<'_> {
     fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
         match self.disk.list(dir) {
             Ok(entries) => Ok(entries),
@@ -113,7 +113,7 @@ impl Sweep<'_> {
         }
     }
 
-    fn sweep_shared(&mut self, paths: &Paths, tables: &Tables) -> Result<()> {
+    fn collect_shared(&mut self, paths: &Paths, tables: &Tables) -> Result<()> {
         for entry in self.list(&paths.log())? {
             self.find_temporary(&paths.log(), &entry);
         }
@@ -122,7 +122,7 @@ impl Sweep<'_> {
             let is_gone = |id: u64| !tables.by_id.contains_key(&TableId(id));
             match entry.name.parse::<u64>() {
                 Ok(id) if entry.is_dir && is_gone(id) && id.to_string() == entry.name => {
-                    self.litter.folders.insert(paths.tables().join(&entry.name));
+                    self.garbage.folders.insert(paths.tables().join(&entry.name));
                 }
                 _ => {}
             }
@@ -132,11 +132,11 @@ impl Sweep<'_> {
 
     fn find_temporary(&mut self, dir: &Path, entry: &DirEntry) {
         if !entry.is_dir && entry.name.ends_with(TEMPORARY) {
-            self.litter.files.insert(dir.join(&entry.name));
+            self.garbage.files.insert(dir.join(&entry.name));
         }
     }
 
-    fn sweep_table(&mut self, paths: &TablePaths, manifest: &Manifest) -> Result<()> {
+    fn collect_table(&mut self, paths: &TablePaths, manifest: &Manifest) -> Result<()> {
         let entries = self.list(paths.root())?;
         if entries.is_empty() {
             return Ok(());
@@ -145,19 +145,21 @@ impl Sweep<'_> {
         let mut named = BTreeSet::new();
         for entry in manifest.segments.iter() {
             named.insert(paths.segment(schema, &entry.meta));
-            named.extend(entry.mask.map(|mark| paths.mask(schema, &entry.meta, &mark)));
+            named.extend(
+                entry.deletion_vector.map(|mark| paths.deletion_vector(schema, &entry.meta, &mark)),
+            );
         }
         for entry in entries {
             self.find_temporary(paths.root(), &entry);
             let unit = schema.time_unit();
             if entry.is_dir && schema.partition_by().parse_name(&entry.name, unit).is_some() {
-                self.sweep_partition(paths.root().join(&entry.name), &named)?;
+                self.collect_partition(paths.root().join(&entry.name), &named)?;
             }
         }
-        self.sweep_symbols(&paths.symbols(), manifest)
+        self.collect_symbols(&paths.symbols(), manifest)
     }
 
-    fn sweep_partition(&mut self, dir: PathBuf, named: &BTreeSet<PathBuf>) -> Result<()> {
+    fn collect_partition(&mut self, dir: PathBuf, named: &BTreeSet<PathBuf>) -> Result<()> {
         let mut files: Vec<PathBuf> = Vec::new();
         let entries = self.list(&dir)?;
         let count = entries.len();
@@ -168,22 +170,22 @@ impl Sweep<'_> {
             }
         }
         if files.len() == count {
-            self.litter.folders.insert(dir);
+            self.garbage.folders.insert(dir);
         }
-        self.litter.files.extend(files);
+        self.garbage.files.extend(files);
         Ok(())
     }
 
-    fn sweep_symbols(&mut self, dir: &Path, manifest: &Manifest) -> Result<()> {
+    fn collect_symbols(&mut self, dir: &Path, manifest: &Manifest) -> Result<()> {
         for entry in self.list(dir)? {
             self.find_temporary(dir, &entry);
             let Some(column) = symbols::parse_file_name(&entry.name) else { continue };
             let path = dir.join(&entry.name);
             match manifest.symbols.get(&column) {
-                None => drop(self.litter.files.insert(path)),
+                None => drop(self.garbage.files.insert(path)),
                 // Y4. A file that is shorter is reported by its reader.
                 Some(mark) if mark.bytes < entry.bytes => {
-                    self.litter.tails.insert(path, mark.bytes);
+                    self.garbage.truncations.insert(path, mark.bytes);
                 }
                 Some(_) => {}
             }
