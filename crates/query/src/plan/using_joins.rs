@@ -2,8 +2,8 @@
 //!
 //! - UJ1. The condition of such a join becomes an ON, of NATURAL over the names that both sides
 //!   have. Without such a name it is true, and the join keeps its kind.
-//! - UJ2. A merged column is that of the left side, of a RIGHT JOIN that of the right side, and of a
-//!   FULL JOIN the first of both that is no NULL. Its name without a table means this expression
+//! - UJ2. A merged column is that of the left side, of a RIGHT JOIN that of the right side, and of
+//!   a FULL JOIN the first of both that is no NULL. Its name without a table means this expression
 //!   wherever the columns of the FROM are seen, in subqueries too.
 //! - UJ3. `*` gives the merged columns first, then the others of the left side, then of the right.
 //! - UJ4. A name that several tables of a subquery have is refused: it is never a column of the
@@ -548,10 +548,10 @@ mod tests {
     #[test]
     fn subqueries_see_merged_columns_unless_they_have_the_name() {
         check(
-            "SELECT (SELECT max(c) FROM (SELECT c FROM m) z WHERE c > k), \
-             (SELECT max(k) FROM m) FROM l RIGHT JOIN r USING (k)",
-            "SELECT (SELECT max(c) FROM (SELECT c FROM m) z WHERE c > r.k), \
-             (SELECT max(k) FROM m) FROM l RIGHT JOIN r ON l.k = r.k",
+            "SELECT (SELECT max(c) FROM (SELECT c FROM m) z WHERE c > k) AS x, \
+             (SELECT max(k) FROM m) AS y FROM l RIGHT JOIN r USING (k)",
+            "SELECT (SELECT max(c) FROM (SELECT c FROM m) z WHERE c > r.k) AS x, \
+             (SELECT max(k) FROM m) AS y FROM l RIGHT JOIN r ON l.k = r.k",
         );
     }
 
