@@ -64,6 +64,13 @@ pub(crate) fn source(
     Ok(Some(provider_as_source(Arc::new(table))))
 }
 
+/// The names of a relation's columns; `None` if there is no such relation.
+pub(crate) fn columns(reference: &TableReference) -> Option<Vec<String>> {
+    let columns = named(reference)?.columns.split(',');
+    let name = |column: &str| column.trim().split_once(' ').map(|(name, _)| name.to_owned());
+    columns.map(name).collect()
+}
+
 fn batch(relation: &Relation, rows: &[Row]) -> Result<RecordBatch> {
     let columns = relation.columns.split(',').map(|column| {
         let (name, ty) = column.trim().split_once(' ').expect("a name and a type");

@@ -4,8 +4,8 @@
 //! - Z2. Only queries are planned: DataFusion's own statements (COPY, CREATE VIEW, SET, ...) are
 //!   never executed.
 //!
-//! The steps: text to tree (`query_text`), tree to logical plan (DataFusion, with `tables`,
-//! `type_names` and `coerce`), time order (`order`), physical plan (DataFusion, with the scan).
+//! The steps: text to tree (`query_text`), merged columns to expressions (`using_joins`), tree to
+//! logical plan (DataFusion, with `tables`, `type_names` and `coerce`), time order (`order`), physical plan (DataFusion, with the scan).
 
 mod dialect;
 mod query_text;
@@ -41,6 +41,7 @@ mod float_joins;
 mod functions;
 mod tables;
 mod views;
+mod using_joins;
 mod order;
 mod locate;
 mod cache;
@@ -60,7 +61,6 @@ use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::planner::RelationPlanner;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableSource};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
@@ -79,13 +79,14 @@ use crate::parse::Name;
 use crate::scan::{NAME_KEY, ScanOrder, ScanTable, without_name};
 use crate::session::Session;
 use crate::system::Caller;
-use crate::timeseries::{Mark, MarkedRelations, OurNodes, designated, mark_blocks};
+use crate::timeseries::{Clauses, MarkedRelations, OurNodes, designated, mark_blocks};
 use cache::TablesNow;
 use order::limits_in_table_order;
 use query_text::{OutputNames, QueryText, parse_query};
 use rows::{Purpose, TargetRows as Rows, stored};
 use set_keys::Keys;
 use tables::Tables;
+use using_joins::write_out_joins;
 use views::{ViewScope, blamed};
 
 pub(crate) use cache::{CachedPlan, PlanCache};
@@ -316,31 +317,25 @@ async fn physical_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<d
 type Snapshots = HashMap<String, Arc<Snapshot>>;
 
 /// A query whose tables are still to be looked up.
-struct MarkedQuery {
+struct PendingQuery<'a> {
+    sql: &'a str,
     statement: Statement,
-    marks: Vec<Mark>,
+    clauses: Clauses,
     aggregates: HashSet<String>,
     notices: Vec<String>,
 }
 
-impl MarkedQuery {
-    fn new(state: &SessionState, sql: &str, query: QueryText) -> MarkedQuery {
-        let QueryText { statement: mut tree, clauses, notices, .. } = query;
+impl<'a> PendingQuery<'a> {
+    fn new(state: &SessionState, sql: &'a str, query: QueryText) -> PendingQuery<'a> {
+        let QueryText { statement: tree, clauses, notices, .. } = query;
         let aggregates = state.aggregate_functions().keys().chain(functions::AGGREGATES.keys());
-        let aggregates = aggregates.cloned().collect::<HashSet<_>>();
-        let marks = mark_blocks(sql, &mut tree, clauses, &|name| aggregates.contains(name));
+        let aggregates = aggregates.cloned().collect();
         let statement = Statement::Statement(Box::new(SqlStatement::Query(tree)));
-        MarkedQuery { statement, marks, aggregates, notices }
+        PendingQuery { sql, statement, clauses, aggregates, notices }
     }
 
     fn query_mut(&mut self) -> &mut Query {
-        let Statement::Statement(statement) = &mut self.statement else {
-            unreachable!("it was made of a query")
-        };
-        let SqlStatement::Query(query) = statement.as_mut() else {
-            unreachable!("it was made of a query")
-        };
-        query
+        tree_of(&mut self.statement)
     }
 
     /// The tables that it names, and the one that is changed, as of one moment (Z1).
@@ -355,13 +350,33 @@ impl MarkedQuery {
     }
 }
 
+/// Returns the tree of a statement that was made of a query.
+fn tree_of(statement: &mut Statement) -> &mut Query {
+    let Statement::Statement(statement) = statement else { unreachable!("it was made of a query") };
+    let SqlStatement::Query(query) = statement.as_mut() else {
+        unreachable!("it was made of a query")
+    };
+    query
+}
+
+/// Returns the plan of a query over these tables, as DataFusion makes it of the tree. The planners
+/// of our clauses are added to the tables.
+fn planned_tree(mut tables: Tables<'_>, query: PendingQuery<'_>) -> Result<LogicalPlan> {
+    let PendingQuery { sql, mut statement, mut clauses, aggregates, .. } = query;
+    let tree = tree_of(&mut statement);
+    write_out_joins((sql, &tables), tree, &mut clauses)?;
+    let marks = mark_blocks(sql, tree, clauses, &|name| aggregates.contains(name));
+    tables.relations.push(Arc::new(MarkedRelations::new(tables.state, marks, aggregates)));
+    Ok(SqlToRel::new(&tables).statement_to_plan(statement)?)
+}
+
 fn logical_plan(
     (state, database): (&SessionState, &Database),
     sql: &str,
     query: QueryText,
     purpose: &Purpose<'_>,
 ) -> Result<(LogicalPlan, Snapshots)> {
-    let query = MarkedQuery::new(state, sql, query);
+    let query = PendingQuery::new(state, sql, query);
     let snapshots = query.snapshots(state, database, purpose)?;
     Ok((plan_on(&snapshots, state, query, purpose)?, snapshots))
 }
@@ -369,7 +384,7 @@ fn logical_plan(
 fn plan_on(
     snapshots: &Snapshots,
     state: &SessionState,
-    query: MarkedQuery,
+    query: PendingQuery<'_>,
     purpose: &Purpose<'_>,
 ) -> Result<LogicalPlan> {
     let source = |(name, snapshot): (&String, &Arc<Snapshot>)| {
@@ -390,15 +405,11 @@ fn plan_on(
 fn plan_with(
     (sources, snapshots): (HashMap<String, Arc<dyn TableSource>>, &Snapshots),
     state: &SessionState,
-    query: MarkedQuery,
+    query: PendingQuery<'_>,
     purpose: &Purpose<'_>,
 ) -> Result<LogicalPlan> {
-    let MarkedQuery { statement, marks, aggregates, .. } = query;
-    let relations = MarkedRelations::new(state, marks, aggregates);
-    let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(relations)];
     let views = ViewScope::of_statement(state, snapshots);
-    let tables = Tables { state, sources, relations, views };
-    let plan = SqlToRel::new(&tables).statement_to_plan(statement)?;
+    let plan = planned_tree(Tables { state, sources, relations: Vec::new(), views }, query)?;
     let refused = match &plan {
         LogicalPlan::Ddl(_) => Some("this statement"),
         LogicalPlan::Dml(_) => Some("changing rows"),

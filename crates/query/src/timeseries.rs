@@ -37,7 +37,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
-pub(crate) use blocks::{Mark, mark_blocks};
+pub(crate) use blocks::{mark_blocks, query_of, select_everything};
 pub(crate) use bucket::{Grid, Origin, Stride};
 pub(crate) use clauses::{Clauses, lift_clauses, wrap_timestamps};
 pub(crate) use designated::designated;

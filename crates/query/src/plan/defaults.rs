@@ -16,7 +16,7 @@ use tidegate_storage::Snapshot;
 
 use super::query_text::parse_query;
 use super::rows::Purpose;
-use super::{MarkedQuery, Snapshots, plan_on};
+use super::{PendingQuery, Snapshots, plan_on};
 use crate::error::{Error, Result};
 use crate::numbers::next_number;
 
@@ -74,7 +74,7 @@ fn no_value() -> Error {
 
 /// Returns the one value of a query without tables, in the type of a column.
 fn value_of(state: &SessionState, text: &str, column: &Column) -> Result<Expr> {
-    let query = MarkedQuery::new(state, text, parse_query(text, &[])?);
+    let query = PendingQuery::new(state, text, parse_query(text, &[])?);
     let columns = std::slice::from_ref(column);
     let purpose = Purpose { columns, ..Purpose::default() };
     let plan = plan_on(&Snapshots::new(), state, query, &purpose)?;

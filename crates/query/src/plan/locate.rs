@@ -222,14 +222,19 @@ fn no_such_column(sql: &str, field: &Column, valid_fields: &[Column]) -> Error {
 
 /// Returns the name of a column as it is written at its place.
 fn written_name(sql: &str, position: Option<Position>, column: &Column) -> String {
+    written_name_at(sql, position, &column.name)
+}
+
+/// Returns a name in lower case as it is written at its place.
+pub(super) fn written_name_at(sql: &str, position: Option<Position>, name: &str) -> String {
     let written = position.and_then(|position| {
         // For `t.x` the place may be that of `t`.
         let is_name = |token: &Token<'_>| {
-            token.offset >= position.offset && token.unquoted().to_lowercase() == column.name
+            token.offset >= position.offset && token.unquoted().to_lowercase() == name
         };
         find(sql, is_name).map(|token| token.unquoted())
     });
-    written.unwrap_or_else(|| column.name.clone())
+    written.unwrap_or_else(|| name.to_owned())
 }
 
 fn column_position(sql: &str, column: &Column) -> Option<Position> {

@@ -20,7 +20,7 @@ use super::describe::{ParameterTypes, describe};
 use super::parameters::Parameter;
 use super::query_text::{QueryText, parse_tokens, tokenize};
 use super::rows::{Purpose, QueryTokens, TargetRows, has_groups};
-use super::{MarkedQuery, TARGET, locate, output_schema, physical_plan, plan_with, planned_names};
+use super::{PendingQuery, TARGET, locate, output_schema, physical_plan, plan_with, planned_names};
 use crate::error::{Error, Result};
 use crate::parse::Target;
 use crate::scan::ScanTable;
@@ -73,7 +73,7 @@ impl Returning<'_> {
         let rows = MemTable::try_new(schema, vec![rows])?;
         let query = self.query()?;
         let names = query.names.clone();
-        let query = MarkedQuery::new(self.state, self.sql, query);
+        let query = PendingQuery::new(self.state, self.sql, query);
         let purpose = Purpose::default();
         let tables = query.snapshots(self.state, self.database, &purpose)?;
         let source = |(name, snapshot): (&String, &Arc<Snapshot>)| {

@@ -38,7 +38,7 @@ use super::order::in_table_order;
 use super::parameters::Parameter;
 use super::query_text::{QueryText, call_of, parse_query, parse_tokens, position_at, tokenize};
 use super::whole_day::{WHOLE_DAY, as_whole_day};
-use super::{MarkedQuery, Snapshots, TARGET, locate, logical_plan, physical_plan, plan_on};
+use super::{PendingQuery, Snapshots, TARGET, locate, logical_plan, physical_plan, plan_on};
 use crate::error::{Error, Result};
 use crate::parse::{Delete, Insert, Name, Position, RowChange, Target, Update};
 use crate::scan::{ROW_ID, ScanOrder, ScanTable};
@@ -99,7 +99,7 @@ impl Planning<'_> {
         let target = Some(&insert.table);
         let purpose = Purpose { target, rows: TargetRows::None, ..Purpose::default() };
         let query = parse_query(&text, self.parameters)?;
-        let query = MarkedQuery::new(self.state, &text, query);
+        let query = PendingQuery::new(self.state, &text, query);
         let snapshots = query.snapshots(self.state, self.database, &purpose)?;
         let columns = insert_columns(self.sql, insert, &snapshots[TARGET].schema)?;
         let planning = Planning { sql: &text, ..*self };
@@ -109,14 +109,15 @@ impl Planning<'_> {
 
     /// Plans a query whose answer is stored in these columns, of a table that does not exist yet.
     pub(crate) async fn fill(&self, columns: Vec<Column>) -> Result<PlannedRows> {
-        let query = MarkedQuery::new(self.state, self.sql, parse_query(self.sql, self.parameters)?);
+        let query =
+            PendingQuery::new(self.state, self.sql, parse_query(self.sql, self.parameters)?);
         let snapshots = query.snapshots(self.state, self.database, &Purpose::default())?;
         self.values(query, snapshots, (columns, None)).await
     }
 
     async fn values(
         &self,
-        mut query: MarkedQuery,
+        mut query: PendingQuery<'_>,
         snapshots: Snapshots,
         (mut columns, target): (Vec<Column>, Option<&Snapshot>),
     ) -> Result<PlannedRows> {
@@ -146,13 +147,13 @@ impl Planning<'_> {
         let plan = async {
             // The tables that it reads do not depend on the columns (RW4).
             let query =
-                MarkedQuery::new(self.state, self.sql, self.update_query(update, &[], None)?);
+                PendingQuery::new(self.state, self.sql, self.update_query(update, &[], None)?);
             let snapshots = query.snapshots(self.state, self.database, &purpose)?;
             let schema = Arc::clone(&snapshots[TARGET].schema);
             check_sets(self.sql, update, &schema)?;
             let columns = schema.columns();
             let query = self.update_query(update, columns, Some(snapshots[TARGET].as_ref()))?;
-            let query = MarkedQuery::new(self.state, self.sql, query);
+            let query = PendingQuery::new(self.state, self.sql, query);
             let purpose = Purpose { columns, ..purpose };
             let planned = self.plan(query, snapshots, &purpose, ScanOrder::Forward).await?;
             Ok(PlannedRows { columns: columns.to_vec(), ..planned })
@@ -210,7 +211,7 @@ impl Planning<'_> {
         let target = Some(&delete.target.table);
         let purpose = Purpose { target, rows: self.rows, ..Purpose::default() };
         let plan = async {
-            let query = MarkedQuery::new(self.state, self.sql, query);
+            let query = PendingQuery::new(self.state, self.sql, query);
             let snapshots = query.snapshots(self.state, self.database, &purpose)?;
             if delete.returning.is_none() {
                 return self.plan(query, snapshots, &purpose, ScanOrder::Any).await;
@@ -218,7 +219,7 @@ impl Planning<'_> {
             let schema = Arc::clone(&snapshots[TARGET].schema);
             let columns = schema.columns();
             let query = self.delete_query(delete, columns)?;
-            let query = MarkedQuery::new(self.state, self.sql, query);
+            let query = PendingQuery::new(self.state, self.sql, query);
             let purpose = Purpose { columns, ..purpose };
             self.plan(query, snapshots, &purpose, ScanOrder::Forward).await
         };
@@ -288,7 +289,7 @@ impl Planning<'_> {
 
     async fn plan(
         &self,
-        query: MarkedQuery,
+        query: PendingQuery<'_>,
         mut snapshots: Snapshots,
         purpose: &Purpose<'_>,
         order: ScanOrder,

@@ -16,7 +16,12 @@ use datafusion::logical_expr::planner::{
     ContextProvider, ExprPlanner, RelationPlanner, TypePlanner,
 };
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF,
+    AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF, lit,
+};
+use datafusion::sql::planner::object_name_to_table_reference;
+use datafusion::sql::sqlparser::ast::{
+    Expr as SqlExpr, FunctionArg, FunctionArgExpr, ObjectName, TableFunctionArgs as WrittenArgs,
+    Value,
 };
 
 use tidegate_model::is_system_table;
@@ -24,6 +29,7 @@ use tidegate_model::is_system_table;
 use super::cast_names::cast_name;
 use super::functions::{AGGREGATES, SCALARS, bounded, engine_function, engine_functions, series};
 use super::type_names::ColumnTypePlanner;
+use super::using_joins::KnownColumns;
 use super::views::ViewScope;
 use crate::account::check_stop;
 use crate::catalog::{self, catalog_function, catalog_functions};
@@ -65,6 +71,44 @@ pub(crate) fn table_name(reference: &TableReference) -> Option<Cow<'_, str>> {
 /// Returns the name of a table that all sessions see, where a temporary one has its name.
 pub(super) fn public_name(table: &str) -> String {
     format!("public.{table}")
+}
+
+impl KnownColumns for Tables<'_> {
+    fn of_table(&self, name: &ObjectName) -> Option<Vec<String>> {
+        let name = object_name_to_table_reference(name.clone(), true).ok()?;
+        let ours = table_name(&name);
+        let public = (name.schema() == Some("public")).then(|| public_name(name.table()));
+        let known = |name: Option<&str>| name.and_then(|name| self.sources.get(name));
+        match known(public.as_deref()).or_else(|| known(ours.as_deref())) {
+            Some(source) => Some(names_of(source.as_ref())),
+            None => {
+                let of_view = ours.and_then(|name| self.views.columns(&name));
+                of_view.or_else(|| catalog::columns(&name))
+            }
+        }
+    }
+
+    fn of_function(&self, name: &ObjectName, args: &WrittenArgs) -> Option<Vec<String>> {
+        let [part] = name.0.as_slice() else { return None };
+        let literal = |arg: &FunctionArg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(SqlExpr::Value(value))) => {
+                match &value.value {
+                    Value::SingleQuotedString(text) => Some(lit(text.as_str())),
+                    Value::Number(digits, _) => digits.parse::<i64>().ok().map(lit),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        let args = args.args.iter().map(literal).collect::<Option<Vec<_>>>()?;
+        let source = self.get_table_function_source(&part.as_ident()?.value, args).ok()?;
+        Some(names_of(source.as_ref()))
+    }
+}
+
+/// Returns the names of a table's columns in lower case.
+fn names_of(source: &dyn TableSource) -> Vec<String> {
+    source.schema().fields().iter().map(|field| field.name().to_lowercase()).collect()
 }
 
 impl ContextProvider for Tables<'_> {

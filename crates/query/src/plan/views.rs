@@ -25,9 +25,7 @@ use datafusion::common::{Column as PlanColumn, DataFusionError, Result as PlanRe
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::Cast;
-use datafusion::logical_expr::planner::RelationPlanner;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableSource, TableType};
-use datafusion::sql::planner::SqlToRel;
 use datafusion::sql::resolve::resolve_table_references;
 use tidegate_model::{
     Column, ColumnId, ColumnType, Schema, SeqTxn, TableId, View, ViewRead, limits,
@@ -40,13 +38,15 @@ use super::literal::type_of;
 use super::query_text::parse_query;
 use super::rows::Purpose;
 use super::tables::{Tables, public_name, table_name};
-use super::{MarkedQuery, Parameter, Snapshots, locate, output_schema, plan_on, planned_names};
+use super::{
+    Parameter, PendingQuery, Snapshots, locate, output_schema, plan_on, planned_names, planned_tree,
+};
 use crate::catalog::table_oid;
 use crate::error::{Error, Result, ViewProblem};
 use crate::parse::{Name, Position};
 use crate::scan::{COLUMN_KEY, NAME_KEY, ScanTable};
 use crate::system::Caller;
-use crate::timeseries::{MarkedRelations, designated};
+use crate::timeseries::designated;
 
 /// The views that one query can name, and the tables that they read.
 pub(super) struct ViewScope<'a> {
@@ -115,11 +115,23 @@ impl<'a> ViewScope<'a> {
         }
     }
 
+    /// Returns the names of a view's columns in lower case; `None` if no view has this name.
+    pub(super) fn columns(&self, name: &str) -> Option<Vec<String>> {
+        let (snapshot, read) = self.named.get(name)?;
+        Some(match read.and_then(|read| known_columns(snapshot, read)) {
+            Some(known) => known.into_iter().map(|(_, name)| name.to_lowercase()).collect(),
+            None => {
+                let columns = snapshot.schema.columns().iter();
+                columns.map(|column| column.name.to_lowercase()).collect()
+            }
+        })
+    }
+
     fn planned(&self, snapshot: &Arc<Snapshot>) -> Result<LogicalPlan> {
         let view = snapshot.schema.view().expect("views are named here");
         self.check(snapshot, view)?;
         let query = parse_query(&view.query, &[])?;
-        let query = MarkedQuery::new(self.state, &view.query, query);
+        let query = PendingQuery::new(self.state, &view.query, query);
         let located = |error: DataFusionError| locate::locate(&view.query, Error::from(error));
         let plan = self.planned_query(snapshot, view, query).map_err(located)?;
         let described = (self.snapshots, snapshot.as_ref(), view.as_ref());
@@ -146,9 +158,8 @@ impl<'a> ViewScope<'a> {
         &self,
         snapshot: &Arc<Snapshot>,
         view: &View,
-        query: MarkedQuery,
+        query: PendingQuery<'_>,
     ) -> PlanResult<LogicalPlan> {
-        let MarkedQuery { statement, marks, aggregates, .. } = query;
         let (mut sources, mut named) = (HashMap::new(), HashMap::new());
         for read in &view.reads {
             match meant(self.snapshots, read) {
@@ -164,10 +175,8 @@ impl<'a> ViewScope<'a> {
         let within = self.within.iter().chain([snapshot]).map(Arc::clone).collect();
         let (state, snapshots, read) = (self.state, self.snapshots, Arc::clone(&self.read));
         let views = ViewScope { state, snapshots, named, within, read };
-        let relations = MarkedRelations::new(self.state, marks, aggregates);
-        let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(relations)];
-        let tables = Tables { state: self.state, sources, relations, views };
-        SqlToRel::new(&tables).statement_to_plan(statement)
+        let tables = Tables { state: self.state, sources, relations: Vec::new(), views };
+        Ok(planned_tree(tables, query)?)
     }
 }
 
@@ -289,7 +298,7 @@ pub(super) fn blamed(
         return error;
     }
     let find = || -> Result<Option<Error>> {
-        let query = MarkedQuery::new(state, sql, parse_query(sql, parameters)?);
+        let query = PendingQuery::new(state, sql, parse_query(sql, parameters)?);
         let snapshots = query.snapshots(state, database, &Purpose::default())?;
         let is_view = |it: &&Arc<Snapshot>| it.schema.view().is_some();
         let failing = |view: &Arc<Snapshot>| fails((state, &snapshots), view);
@@ -324,7 +333,7 @@ fn checked(state: &SessionState, snapshots: &Snapshots, view: &Arc<Snapshot>) ->
         snapshots.entry(public_name(&name)).or_insert(hidden);
     }
     let text = format!("SELECT * FROM \"{}\"", name.replace('"', "\"\""));
-    let query = MarkedQuery::new(state, &text, parse_query(&text, &[])?);
+    let query = PendingQuery::new(state, &text, parse_query(&text, &[])?);
     let plan = plan_on(&snapshots, state, query, &Purpose::default())?;
     state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
     Ok(())
@@ -361,7 +370,7 @@ pub(crate) fn plan_view(
 fn plan_new((state, database): (&SessionState, &Database), new: &NewView<'_>) -> Result<ViewPlan> {
     let query = parse_query(new.text, &[])?;
     let (names, notices) = (query.names.clone(), query.notices.clone());
-    let query = MarkedQuery::new(state, new.text, query);
+    let query = PendingQuery::new(state, new.text, query);
     let snapshots = query.snapshots(state, database, &Purpose::default())?;
     if snapshots.values().any(|snapshot| Some(snapshot.table) == new.replaced) {
         let (view, what) = (new.name.to_owned(), ViewProblem::ReadsItself);
@@ -411,7 +420,7 @@ fn empty_snapshot(table: TableId, name: &str, schema: Arc<Schema>) -> Snapshot {
 }
 
 /// Returns the tables that a query names.
-fn reads_of(query: &MarkedQuery, snapshots: &Snapshots) -> Result<Vec<ViewRead>> {
+fn reads_of(query: &PendingQuery<'_>, snapshots: &Snapshots) -> Result<Vec<ViewRead>> {
     let (references, _) = resolve_table_references(&query.statement, true)?;
     let mut reads: Vec<ViewRead> = Vec::new();
     for (reference, name) in references.iter().filter_map(|it| Some((it, table_name(it)?))) {

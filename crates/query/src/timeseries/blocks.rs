@@ -211,7 +211,7 @@ pub(super) fn from_one(relation: TableFactor) -> Vec<TableWithJoins> {
     vec![TableWithJoins { relation, joins: Vec::new() }]
 }
 
-pub(super) fn select_everything(from: Vec<TableWithJoins>, selection: Option<Expr>) -> Select {
+pub(crate) fn select_everything(from: Vec<TableWithJoins>, selection: Option<Expr>) -> Select {
     let dialect = QueryDialect::default();
     let query = Parser::new(&dialect).try_with_sql("SELECT *").and_then(|mut p| p.parse_query());
     match query.map(|query| *query.body) {
@@ -220,7 +220,7 @@ pub(super) fn select_everything(from: Vec<TableWithJoins>, selection: Option<Exp
     }
 }
 
-pub(super) fn query_of(select: Select) -> Query {
+pub(crate) fn query_of(select: Select) -> Query {
     Query {
         with: None,
         body: Box::new(SetExpr::Select(Box::new(select))),

@@ -30,6 +30,21 @@ impl Clauses {
     pub(super) fn take(&mut self, select: Location) -> BlockClauses {
         self.by_select.remove(&select).unwrap_or_default()
     }
+
+    /// Returns true if the block with its SELECT at this place has a clause of ours.
+    pub(crate) fn has(&self, select: Location) -> bool {
+        self.by_select.contains_key(&select)
+    }
+
+    /// Takes the LATEST ON of a block, to be put back.
+    pub(crate) fn take_latest(&mut self, select: Location) -> Option<LatestClause> {
+        self.by_select.get_mut(&select)?.latest.take()
+    }
+
+    /// Puts back the LATEST ON of a block.
+    pub(crate) fn put_latest(&mut self, select: Location, latest: LatestClause) {
+        self.by_select.entry(select).or_default().latest = Some(latest);
+    }
 }
 
 /// The clauses of one block.
@@ -45,6 +60,17 @@ pub(crate) struct LatestClause {
     pub(super) position: Position,
     pub(super) timestamp: Option<Expr>,
     pub(super) keys: Vec<Expr>,
+}
+
+impl LatestClause {
+    pub(crate) fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Returns the timestamp, if it is named, and the keys.
+    pub(crate) fn columns_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.timestamp.iter_mut().chain(&mut self.keys)
+    }
 }
 
 /// `SAMPLE BY n unit ..`

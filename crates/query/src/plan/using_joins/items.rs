@@ -1,0 +1,273 @@
+//! The clauses of a SELECT: its list with `*`, its ORDER BY, and the others.
+
+use datafusion::sql::sqlparser::ast::{
+    Distinct, ExcludeSelectItem, Expr, Ident, ObjectName, OrderBy, OrderByKind, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, WildcardAdditionalOptions,
+};
+
+use super::scope::{Found, Piece, Scope, placed};
+use super::{Columns, Pass, Passed, single_name};
+use crate::error::Error;
+
+impl Pass<'_> {
+    pub(super) fn select(
+        &mut self,
+        select: &mut Select,
+        order_by: Option<&mut OrderBy>,
+    ) -> Passed<Columns> {
+        let scope = self.from(&mut select.from)?;
+        self.scopes.push(scope);
+        let columns = self.clauses_of(select, order_by);
+        self.scopes.pop();
+        columns
+    }
+
+    fn clauses_of(
+        &mut self,
+        select: &mut Select,
+        order_by: Option<&mut OrderBy>,
+    ) -> Passed<Columns> {
+        let columns = self.items(&mut select.projection)?;
+        self.names_in(&mut select.selection)?;
+        self.names_in(&mut select.prewhere)?;
+        self.names_in(&mut select.group_by)?;
+        self.names_in(&mut select.having)?;
+        self.names_in(&mut select.named_window)?;
+        self.names_in(&mut select.qualify)?;
+        let place = select.select_token.0.span.start;
+        self.keys_of_latest(place)?;
+        // The rows behind a clause of ours have the names of the list alone.
+        let is_ours = self.clauses.has(place);
+        if let Some(Distinct::On(keys)) = &mut select.distinct {
+            for key in keys {
+                self.output_name((&select.projection, is_ours), key)?;
+            }
+        }
+        if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order_by {
+            for key in keys {
+                self.output_name((&select.projection, is_ours), &mut key.expr)?;
+            }
+        }
+        Ok(columns)
+    }
+
+    fn keys_of_latest(
+        &mut self,
+        place: datafusion::sql::sqlparser::tokenizer::Location,
+    ) -> Passed<()> {
+        let Some(mut latest) = self.clauses.take_latest(place) else { return Ok(()) };
+        let position = Some(latest.position());
+        for column in latest.columns_mut() {
+            self.names_in(column)?;
+            if !matches!(column, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
+                let feature = "LATEST ON of a column that a FULL JOIN merges";
+                return Err(Box::new(Error::NotSupported { position, feature }));
+            }
+        }
+        self.clauses.put_latest(place, latest);
+        Ok(())
+    }
+
+    /// Writes out an expression of ORDER BY or DISTINCT ON: a name alone is that of an item first.
+    fn output_name(
+        &mut self,
+        (items, is_ours): (&[SelectItem], bool),
+        expr: &mut Expr,
+    ) -> Passed<()> {
+        let Expr::Identifier(name) = &*expr else { return self.names_in(expr) };
+        let scope = self.scopes.last().expect("it is in a SELECT");
+        let is_merged = matches!(scope.find(&name.value), Found::Merged(_));
+        match items.iter().find_map(|item| item_named(item, name, scope)) {
+            None => self.names_in(expr),
+            Some(Some(column)) if is_merged && !is_ours => {
+                *expr = column;
+                Ok(())
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Writes out a SELECT list, and returns the names of its columns.
+    pub(super) fn items(&mut self, items: &mut Vec<SelectItem>) -> Passed<Columns> {
+        let mut columns: Columns = Some(Vec::new());
+        let mut written = Vec::with_capacity(items.len());
+        for item in std::mem::take(items) {
+            match item {
+                SelectItem::UnnamedExpr(mut expr) => {
+                    let name = column_name(&expr).cloned();
+                    self.names_in(&mut expr)?;
+                    add(&mut columns, Some(vec![name.as_ref().map(|name| name.value.clone())]));
+                    written.push(match name {
+                        Some(alias) if column_name(&expr).is_none() => {
+                            SelectItem::ExprWithAlias { expr, alias }
+                        }
+                        _ => SelectItem::UnnamedExpr(expr),
+                    });
+                }
+                SelectItem::ExprWithAlias { mut expr, alias } => {
+                    self.names_in(&mut expr)?;
+                    add(&mut columns, Some(vec![Some(alias.value.clone())]));
+                    written.push(SelectItem::ExprWithAlias { expr, alias });
+                }
+                SelectItem::Wildcard(mut options) => {
+                    self.names_in(&mut options)?;
+                    let scope = self.scopes.last().expect("it is in a SELECT");
+                    add(&mut columns, without(&scope.columns(), &excluded(&options)));
+                    match scope.has_merged() {
+                        true => written.extend(self.wildcard(scope, &options)?),
+                        false => written.push(SelectItem::Wildcard(options)),
+                    }
+                }
+                SelectItem::QualifiedWildcard(of, mut options) => {
+                    self.names_in(&mut options)?;
+                    let scope = self.scopes.last().expect("it is in a SELECT");
+                    let leaf = match &of {
+                        SelectItemQualifiedWildcardKind::ObjectName(name) => scope.leaf_named(name),
+                        SelectItemQualifiedWildcardKind::Expr(_) => None,
+                    };
+                    let excluded = excluded(&options);
+                    add(&mut columns, leaf.and_then(|leaf| without(leaf.columns(), &excluded)));
+                    written.push(SelectItem::QualifiedWildcard(of, options));
+                }
+                other => {
+                    columns = None;
+                    written.push(other);
+                }
+            }
+        }
+        *items = written;
+        Ok(columns)
+    }
+
+    /// Returns the items of `*` (UJ3).
+    fn wildcard(
+        &self,
+        scope: &Scope,
+        options: &WildcardAdditionalOptions,
+    ) -> Passed<Vec<SelectItem>> {
+        let has_others = options.opt_ilike.is_some()
+            || options.opt_replace.is_some()
+            || options.opt_rename.is_some()
+            || options.opt_alias.is_some();
+        if has_others {
+            let feature = "* with REPLACE or ILIKE over merged columns (USING, NATURAL)";
+            return Err(Box::new(Error::NotSupported { position: None, feature }));
+        }
+        let span = options.wildcard_token.0.span;
+        let excluded = excluded(options);
+        if let Some(name) =
+            excluded.iter().find(|it| matches!(scope.find(&it.value), Found::Nothing))
+        {
+            let position = super::position_at(self.sql, name.span.start);
+            let (position, column) = (Some(position), name.value.clone());
+            return Err(Box::new(Error::NoSuchColumn { position, column, similar: None }));
+        }
+        let mut items = Vec::new();
+        for piece in scope.pieces() {
+            match piece {
+                Piece::Merged { name, .. } if excluded.iter().any(|it| it.value == *name) => {}
+                Piece::Merged { name, expr } => {
+                    let expr = placed(expr, span);
+                    items.push(match column_name(&expr) {
+                        Some(_) => SelectItem::UnnamedExpr(expr),
+                        None => {
+                            let alias = Ident::with_quote('"', name.clone());
+                            SelectItem::ExprWithAlias { expr, alias }
+                        }
+                    });
+                }
+                Piece::Rest(at) => {
+                    let leaf = scope.leaf(*at);
+                    let of = SelectItemQualifiedWildcardKind::ObjectName(leaf.path());
+                    let own = excluded.iter().filter(|it| leaf.has(&it.value) != Some(false));
+                    let own = own.cloned();
+                    let absorbed = leaf.absorbed().iter().map(|it| Ident::with_quote('"', it));
+                    let names = absorbed.chain(own).map(|name| ObjectName::from(vec![name]));
+                    let names = names.collect::<Vec<_>>();
+                    let exclude = (!names.is_empty()).then_some(ExcludeSelectItem::Multiple(names));
+                    let options = WildcardAdditionalOptions {
+                        wildcard_token: options.wildcard_token.clone(),
+                        opt_exclude: exclude,
+                        ..WildcardAdditionalOptions::default()
+                    };
+                    items.push(SelectItem::QualifiedWildcard(of, options));
+                }
+            }
+        }
+        Ok(items)
+    }
+}
+
+fn add(columns: &mut Columns, more: Columns) {
+    match (columns.as_mut(), more) {
+        (Some(columns), Some(more)) => columns.extend(more),
+        _ => *columns = None,
+    }
+}
+
+fn without(columns: &Columns, excluded: &[Ident]) -> Columns {
+    let is_kept = |column: &&Option<String>| {
+        column.as_ref().is_none_or(|column| excluded.iter().all(|it| it.value != *column))
+    };
+    Some(columns.as_ref()?.iter().filter(is_kept).cloned().collect())
+}
+
+/// Returns the names behind EXCLUDE and EXCEPT.
+fn excluded(options: &WildcardAdditionalOptions) -> Vec<Ident> {
+    let names = match &options.opt_exclude {
+        None => &[][..],
+        Some(ExcludeSelectItem::Single(name)) => std::slice::from_ref(name),
+        Some(ExcludeSelectItem::Multiple(names)) => names,
+    };
+    let except = options.opt_except.iter();
+    let except =
+        except.flat_map(|it| std::iter::once(&it.first_element).chain(&it.additional_elements));
+    names.iter().filter_map(single_name).chain(except.cloned()).collect()
+}
+
+/// Returns the name of a column, also in brackets.
+fn column_name(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(path) => path.last(),
+        Expr::Nested(inner) => column_name(inner),
+        _ => None,
+    }
+}
+
+/// Returns `Some` if an item has a name: with the column that it is, or `None` if the name alone
+/// finds it.
+fn item_named(item: &SelectItem, name: &Ident, scope: &Scope) -> Option<Option<Expr>> {
+    match item {
+        SelectItem::UnnamedExpr(expr) if column_name(expr)?.value == name.value => {
+            Some(Some(placed(expr, name.span)))
+        }
+        SelectItem::ExprWithAlias { alias, .. } if alias.value == name.value => Some(None),
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(of), options) => {
+            let is_out = excluded(options).iter().any(|it| it.value == name.value);
+            let leaf = scope.leaf_named(of).filter(|_| !is_out)?;
+            let is_it = |column: &Option<String>| column.as_ref() == Some(&name.value);
+            leaf.columns().as_ref()?.iter().any(is_it).then(|| Some(leaf.column(name)))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the names that a query gives its columns, as far as its text tells them.
+pub(super) fn written_names(body: &SetExpr) -> Columns {
+    match body {
+        SetExpr::Select(select) => {
+            let name = |item: &SelectItem| match item {
+                SelectItem::UnnamedExpr(expr) => {
+                    Some(column_name(expr).map(|name| name.value.clone()))
+                }
+                SelectItem::ExprWithAlias { alias, .. } => Some(Some(alias.value.clone())),
+                _ => None,
+            };
+            select.projection.iter().map(name).collect()
+        }
+        SetExpr::SetOperation { left, .. } => written_names(left),
+        SetExpr::Query(query) => written_names(&query.body),
+        _ => None,
+    }
+}
