@@ -5,7 +5,8 @@
 //!   never executed.
 //!
 //! The steps: text to tree (`query_text`), merged columns to expressions (`using_joins`), tree to
-//! logical plan (DataFusion, with `tables`, `type_names` and `coerce`), time order (`order`), physical plan (DataFusion, with the scan).
+//! logical plan (DataFusion, with `tables`, `type_names` and `coerce`), time order (`order`),
+//! physical plan (DataFusion, with the scan).
 
 mod dialect;
 mod query_text;
