@@ -3,8 +3,8 @@
 //! - DM1. Each is one commit, of the rows that it inserts and of those that it deletes: durable and
 //!   visible when it returns, or nothing has changed.
 //! - DM2. UPDATE and DELETE see a snapshot, as of a flush of the table's memtable; rows committed
-//!   in the meantime stay as they are. If the rows that they found were changed or moved in the meantime,
-//!   they begin again, up to `ATTEMPTS` times.
+//!   in the meantime stay as they are. If the rows that they found were changed or moved in the
+//!   meantime, they begin again, up to `ATTEMPTS` times.
 //! - DM3. Memory: the rows of one segment at a time (`batch::BATCH_BYTES_MAX`), and a bit for each
 //!   row of every segment that loses some.
 //! - DM4. The timeout can stop a statement until its last row is found; then the statement is
@@ -285,8 +285,8 @@ impl RowChanges<'_> {
         self.session.seen()?.named(table).map(Arc::clone)
     }
 
-    /// Flushes the memtable of a table: its rows get into segments, whose deletion vectors can delete
-    /// them.
+    /// Flushes the memtable of a table: its rows get into segments, whose deletion vectors can
+    /// delete them.
     /// Within a transaction, returns a pin that keeps the segments in place until its end.
     async fn flush(&self, table: &Name) -> Result<Option<Arc<SegmentPin>>> {
         if self.temporary_table(table).is_some() {
