@@ -349,7 +349,7 @@ impl Engine {
             let KnownAnswer { schema, designated, stream, notices } = known?;
             return Ok(Answer::Rows { schema, designated, stream, notices });
         }
-        let _reading = reserve_reading(&sql, &self.system)?;
+        let _reading = reserve_reading(&sql, parameters, &self.system)?;
         let statement = parse_statement(&sql)?;
         let session = &options.session;
         let deed = self.admit(session, &statement, &sql)?;
@@ -445,7 +445,7 @@ impl Engine {
         parameters: &[Parameter],
         options: &StatementOptions,
     ) -> Result<Described> {
-        let _reading = reserve_reading(sql, &self.system)?;
+        let _reading = reserve_reading(sql, parameters, &self.system)?;
         let statement = parse_statement(sql)?;
         let count = parameter_count(sql)?;
         let sql: Arc<str> = Arc::from(sql);

@@ -500,3 +500,20 @@ fn sockets_that_say_nothing_keep_nobody_out() {
     assert!(most <= 140.0, "AR1: {most}");
     server.stop();
 }
+
+// Each element of an array took 2.5 kB while its statement was planned, counted by nothing: an array
+// of a million elements took 2.6 GB.
+#[test]
+fn elements_of_arrays_are_paid_before_they_are_planned() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET, "memory.limit=512MiB"]);
+    block_on(async {
+        let client = connect(&server).await;
+        let sql = "SELECT array_length($1::int[], 1)::bigint";
+        let error = client.query(sql, &[&vec![1_i32; 1_000_000]]).await.unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::OUT_OF_MEMORY), "RD2: {error}");
+        let row = client.query_one(sql, &[&vec![1_i32; 1_000]]).await.unwrap();
+        assert_eq!(row.get::<_, i64>(0), 1_000, "RD2");
+    });
+    server.stop();
+}
