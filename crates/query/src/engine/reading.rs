@@ -2,8 +2,9 @@
 //!
 //! - RD1. It is reserved before the text of a long statement is tokenized, because tokens take many
 //!   times the bytes of the text, and is held until the statement is planned.
-//! - RD2. The elements of lists among the parameters count as well: each becomes a constant of the
-//!   statement, and takes far more memory while it is planned than in its message.
+//! - RD2. The values of parameters count as well, at each place where they stand: there they become
+//!   constants of the statement, which take far more memory while it is planned than in their
+//!   message.
 
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use tidegate_model::limits::SQL_UNRESERVED_BYTES;
@@ -15,13 +16,17 @@ use crate::system::System;
 
 /// Bytes for each token: the token, its part of the tree, and copies of both.
 const TOKEN_BYTES: usize = 768;
-/// Bytes for each element of a list: its token, its expression, and copies of both while it is
-/// planned.
-const ELEMENT_BYTES: usize = 2_560;
-/// The number of elements that are not reserved for.
-const UNRESERVED_ELEMENTS: usize = 64;
+/// The bytes of values that are not reserved.
+const UNRESERVED_VALUES: usize = 1 << 20;
+/// Bytes for each value at a place, and for each element of a list there: its token, its expression,
+/// and copies of both while it is planned.
+const VALUE_BYTES: usize = 2_560;
+/// Copies of the text of a value while it is planned: at its first place, and at each other one,
+/// where it is also a part of the names of columns.
+const FIRST_COPIES: usize = 8;
+const FURTHER_COPIES: usize = 32;
 
-/// Reserves the memory; `None` for a short statement with short lists.
+/// Reserves the memory; `None` for a short statement with short values.
 ///
 /// # Errors
 /// If there is too little memory left for queries, or the text cannot be tokenized.
@@ -30,27 +35,56 @@ pub(super) fn reserve_reading(
     parameters: &[Parameter],
     system: &System,
 ) -> Result<Option<MemoryReservation>> {
-    let elements = elements(parameters);
-    if sql.len() <= SQL_UNRESERVED_BYTES && elements <= UNRESERVED_ELEMENTS {
+    let values = bytes_at_places(sql, parameters);
+    if sql.len() <= SQL_UNRESERVED_BYTES && values <= UNRESERVED_VALUES {
         return Ok(None);
     }
     let text = match sql.len() <= SQL_UNRESERVED_BYTES {
         true => 0,
         false => count_tokens(sql)?.saturating_mul(TOKEN_BYTES).saturating_add(sql.len()),
     };
-    let bytes = elements.saturating_mul(ELEMENT_BYTES).saturating_add(text);
     let reservation = MemoryConsumer::new("StatementText").register(&system.runtime.memory_pool);
-    reservation.try_grow(bytes)?;
+    reservation.try_grow(text.saturating_add(values))?;
     Ok(Some(reservation))
 }
 
-/// Returns the number of elements of all lists, with those of the lists in them.
-fn elements(parameters: &[Parameter]) -> usize {
-    let of_one = |parameter: &Parameter| match parameter {
-        Parameter::List(_, values) => values.len().saturating_add(elements(values)),
+/// Returns the bytes of the values at all of their places.
+fn bytes_at_places(sql: &str, parameters: &[Parameter]) -> usize {
+    if parameters.is_empty() {
+        return 0;
+    }
+    let mut places = vec![0_usize; parameters.len()];
+    // A sign within a text or a comment counts too: what is reserved is then too much.
+    for sign in sql.split('$').skip(1) {
+        let digits = sign.bytes().take_while(u8::is_ascii_digit).count();
+        let number = sign[..digits].parse::<usize>().ok();
+        if let Some(count) = number.and_then(|number| places.get_mut(number.checked_sub(1)?)) {
+            *count += 1;
+        }
+    }
+    let bytes = places.into_iter().zip(parameters).map(|(places, parameter)| {
+        let (values, text) = size(parameter);
+        let further = places.saturating_sub(1).saturating_mul(FURTHER_COPIES);
+        let copies = if places == 0 { 0 } else { further.saturating_add(FIRST_COPIES) };
+        let values = values.saturating_mul(VALUE_BYTES).saturating_mul(places);
+        values.saturating_add(text.saturating_mul(copies))
+    });
+    bytes.fold(0, usize::saturating_add)
+}
+
+/// Returns the number of values, and the bytes of their text.
+fn size(parameter: &Parameter) -> (usize, usize) {
+    let text = match parameter {
+        Parameter::Text(text) | Parameter::Typed(_, Some(text)) => text.len(),
+        Parameter::Bytes(bytes) => bytes.len().saturating_mul(2),
+        Parameter::List(_, values) => {
+            return values.iter().map(size).fold((1, 0), |(values, text), (more, longer)| {
+                (values.saturating_add(more), text.saturating_add(longer))
+            });
+        }
         _ => 0,
     };
-    parameters.iter().map(of_one).fold(0, usize::saturating_add)
+    (1, text)
 }
 
 #[cfg(test)]
@@ -58,10 +92,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_of_nested_lists_are_counted() {
+    fn values_count_at_each_of_their_places() {
+        let text = Parameter::Text("x".repeat(1_000));
         let list = |values: Vec<Parameter>| Parameter::List(None, values);
         let inner = list(vec![Parameter::Integer(1), Parameter::Null]);
-        assert_eq!(elements(&[Parameter::Integer(1)]), 0);
-        assert_eq!(elements(&[list(vec![inner.clone(), inner]), list(Vec::new())]), 6);
+        let nested = list(vec![inner.clone(), inner]);
+        let check = |sql: &str, parameters: &[Parameter], expected: usize| {
+            assert_eq!(bytes_at_places(sql, parameters), expected, "{sql}");
+        };
+        check("select 1", std::slice::from_ref(&text), 0);
+        check("select $1", &[], 0);
+        check("select $1", std::slice::from_ref(&text), VALUE_BYTES + 8_000);
+        check("select $1, $1", std::slice::from_ref(&text), 2 * VALUE_BYTES + 40_000);
+        check("select $2, $3, $0, $, $x", &[text, nested], 7 * VALUE_BYTES);
     }
 }

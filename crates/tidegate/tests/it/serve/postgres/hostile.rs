@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::process::Command;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Config, NoTls};
 
@@ -504,7 +505,7 @@ fn sockets_that_say_nothing_keep_nobody_out() {
 // Each element of an array took 2.5 kB while its statement was planned, counted by nothing: an array
 // of a million elements took 2.6 GB.
 #[test]
-fn elements_of_arrays_are_paid_before_they_are_planned() {
+fn values_of_parameters_are_paid_before_they_are_planned() {
     let world = World::new();
     let server = Server::start_with(&world, &[SECRET, "memory.limit=512MiB"]);
     block_on(async {
@@ -514,6 +515,12 @@ fn elements_of_arrays_are_paid_before_they_are_planned() {
         assert_eq!(error.code(), Some(&SqlState::OUT_OF_MEMORY), "RD2: {error}");
         let row = client.query_one(sql, &[&vec![1_i32; 1_000]]).await.unwrap();
         assert_eq!(row.get::<_, i64>(0), 1_000, "RD2");
+        // So did a text at each of its places: 10 MB at a hundred places ended the server.
+        let sql = format!("SELECT length($1){}", ", length($1)".repeat(99));
+        let error = client.query(&sql, &[&"x".repeat(10_000_000)]).await.unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::OUT_OF_MEMORY), "RD2: {error}");
+        let row = client.query_one(&sql, &[&"x".repeat(1_000)]).await.unwrap();
+        assert_eq!(row.len(), 100, "RD2");
     });
     server.stop();
 }
