@@ -1,9 +1,9 @@
 //! Parsers of text, Parquet and the line protocol, and the parallel import of files into segments.
 //!
-//! A file flows one way: `input` (bytes, read ahead) - `split` and `index` (records and fields) -
-//! `convert` (values, a parsed batch at a time) - `scatter` (column buffers of buckets of time)
-//! - `segment_build` (sorted, encoded segments) - commit. Every byte is parsed once, whatever the
-//!   order of the rows.
+//! A file flows one way: `input` (chunks of bytes, read ahead), `split` and `index` (records and
+//! fields), `convert` (values, a parsed batch at a time), `scatter` (column buffers of buckets of
+//! time), `segment_build` (sorted, encoded segments), commit. Every byte is parsed once, whatever
+//! the order of the rows.
 //!
 //! Streamed rows take another way: `line` parses the line protocol to rows, which the database
 //! appends as they are.
