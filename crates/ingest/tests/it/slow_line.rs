@@ -644,20 +644,28 @@ fn convert(raw: &RawValue, ty: ColumnType) -> Option<Value> {
             let whole = slow::decimal(text, 38, 0).ok()?.to_string();
             value(whole.as_bytes())
         }
-        (RawValue::Time(_, _), ColumnType::Timestamp(unit)) => {
-            instant(raw, unit).map(|instant| Value::Integer(instant.into()))
-        }
-        (RawValue::Time(text, epoch), ColumnType::Date) => {
-            let count = slow::integer(text, -(10_i128.pow(28)), 10_i128.pow(28)).ok()?;
-            let days = (count * nanos_per(*epoch)).div_euclid(86_400 * 1_000_000_000);
-            i32::try_from(days).ok().map(|days| Value::Integer(days.into()))
-        }
-        (RawValue::Time(text, _), ColumnType::Int64) => value(text),
+        (RawValue::Time(text, epoch), _) => time(raw, text, *epoch, ty),
         (RawValue::Hex(digits), ColumnType::Binary) => {
             let zero = if digits.len() % 2 == 0 { "" } else { "0" };
             let digits = str::from_utf8(digits).unwrap();
             value(format!("\\x{zero}{digits}").as_bytes())
         }
+        _ => None,
+    }
+}
+
+/// A count of an epoch, as a time, a day or itself.
+fn time(raw: &RawValue, text: &[u8], epoch: EpochUnit, ty: ColumnType) -> Option<Value> {
+    match ty {
+        ColumnType::Timestamp(unit) => {
+            instant(raw, unit).map(|instant| Value::Integer(instant.into()))
+        }
+        ColumnType::Date => {
+            let count = slow::integer(text, -(10_i128.pow(28)), 10_i128.pow(28)).ok()?;
+            let days = (count * nanos_per(epoch)).div_euclid(86_400 * 1_000_000_000);
+            i32::try_from(days).ok().map(|days| Value::Integer(days.into()))
+        }
+        ColumnType::Int64 => slow::value(text, ty, Some(&TimestampFormat::Iso)).ok(),
         _ => None,
     }
 }

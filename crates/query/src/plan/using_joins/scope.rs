@@ -74,6 +74,7 @@ impl Leaf {
 
 /// A part of what `*` gives.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a query has as many as columns of USING")]
 pub(super) enum Piece {
     Merged {
         name: String,
