@@ -170,6 +170,6 @@ fn a_database_on_a_read_only_file_system_is_read() {
 
     let server = Server::spawn(&mut disk.command(&["serve", "--http", "127.0.0.1:0"]));
     assert_eq!(server.rows("select sum(v) from t"), "[[3]]");
-    let refused = server.post("/write", "", "t v=4i 3\n".to_owned());
+    let refused = server.post("/write", "", "t v=4i 3\n");
     assert!(refused.body.contains("read-only file system"), "{}", refused.body);
 }
