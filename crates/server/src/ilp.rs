@@ -40,7 +40,7 @@ pub(crate) use rejects::{RejectLimit, RejectRow, Rejects, write as write_rejects
 pub(crate) use tcp::serve;
 
 /// The unit of the budget.
-const UNIT_BYTES: usize = 1 << 10;
+pub(crate) const UNIT_BYTES: usize = 1 << 10;
 /// The most idle parsers that are kept, with the tables and tags that they have cached.
 const PARSERS_KEPT: usize = 64;
 

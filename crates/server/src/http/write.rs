@@ -31,7 +31,7 @@ use super::wire::BodyError;
 use super::{Exchange, Flow};
 use crate::ilp::{
     Answer, CommitError, CommitOptions, Committed, Content, Fingerprint, Host, NameReused,
-    NamedBatch, RejectRow, Reserved, commit, is_race, shortened,
+    NamedBatch, RejectRow, Reserved, UNIT_BYTES, commit, is_race, shortened,
 };
 use crate::json::push_string;
 use crate::metrics::Transport;
@@ -44,7 +44,7 @@ const KEY_BYTES: usize = 64;
 const MESSAGE_BYTES: usize = 1_024;
 /// The most bad lines that an answer lists.
 const ERRORS_SHOWN: usize = 100;
-/// The bytes of text after which the connection is checked. A client that closes its side right
+/// The bytes of reserved text after which the connection is checked. A client that closes its side right
 /// after a small body gets its answer.
 const LOOK_BYTES: usize = 1 << 20;
 /// The time for which a body may be slow while others wait for memory, and the bytes a second below
@@ -347,7 +347,7 @@ async fn take_lines(
         fingerprint: wanted.name.as_ref().map(|_| wanted.fingerprint(exchange)),
         reserved: None,
         bytes: 0,
-        looked: 0,
+        charged: 0,
         start: Instant::now(),
         rejected: 0,
         parse_errors: Vec::new(),
@@ -426,9 +426,10 @@ struct Reading {
     fingerprint: Option<Fingerprint>,
     /// The memory of all that was read and is not committed.
     reserved: Option<Reserved>,
-    /// The bytes of text so far, and their number at the last check of the connection.
+    /// The bytes of text so far.
     bytes: usize,
-    looked: usize,
+    /// The bytes that were reserved since the connection was checked.
+    charged: usize,
     /// The time of its beginning.
     start: Instant,
     rejected: u64,
@@ -496,8 +497,10 @@ impl Reading {
         self.take_errors();
         fed.map_err(Refusal::of_parse_error)?;
         yield_now().await;
-        if LOOK_BYTES <= self.bytes - self.looked {
-            self.looked = self.bytes;
+        // A piece of one byte reserves a whole unit.
+        self.charged += text.len().next_multiple_of(UNIT_BYTES);
+        if LOOK_BYTES <= self.charged {
+            self.charged = 0;
             self.look(exchange, services)?;
         }
         Ok(())

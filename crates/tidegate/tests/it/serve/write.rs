@@ -1,7 +1,7 @@
 //! Lines over HTTP: the answers, and the stored rows.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::thread;
 
@@ -215,6 +215,23 @@ fn a_body_may_come_in_parts() {
     let unnamed = "Content-Type: multipart/form-data\r\n";
     check(&server.post("/write", unnamed, body), 400, "its type names no boundary");
     assert_eq!(server.count("t"), Some(6));
+}
+
+// Each chunk of one byte held a kilobyte of the memory for rows until a megabyte of text had come: a
+// small body kept all other writers waiting.
+#[test]
+fn chunks_of_one_byte_hold_little_memory() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["memory.ingest_limit=4MiB"]);
+    let head = "POST /write HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+                Transfer-Encoding: chunked\r\n\r\n9\r\nt v=1i 1\n\r\n";
+    let body = [head, &"1\r\n\n\r\n".repeat(20_000), "0\r\n\r\n"].concat();
+    let mut stream = server.connect();
+    stream.write_all(body.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    assert_eq!(server.count("t"), Some(1));
 }
 
 #[test]
