@@ -165,9 +165,13 @@ fn folder(
     let full = own.join(path);
     let fail = |source| FolderError::Disk { key, source };
     if path.is_relative() {
-        if makes_folders {
-            database.disk().create_dir_all(&full).map_err(fail)?;
-        } else if !database.disk().exists(&full).map_err(fail)? {
+        let made = if makes_folders { database.disk().create_dir_all(&full) } else { Ok(()) };
+        // On a read-only disk, files are copied if their directory is there.
+        let is_made = match made {
+            Err(error) if error.is_read_only() => false,
+            made => made.map_err(fail).map(|()| makes_folders)?,
+        };
+        if !is_made && !database.disk().exists(&full).map_err(fail)? {
             return Ok(None);
         }
     }

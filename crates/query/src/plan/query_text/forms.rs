@@ -246,9 +246,20 @@ fn all_of(pattern: &Expr) -> Option<Vec<Expr>> {
     let patterns = super::arguments(call).cloned().collect::<Vec<_>>();
     let is_all = function_name(call) == Some("all") && !patterns.is_empty();
     is_all.then(|| match patterns.as_slice() {
-        [Expr::Array(array)] => array.elem.clone(),
+        [list] => elements(list).unwrap_or(patterns),
         _ => patterns,
     })
+}
+
+/// Returns the elements of `ARRAY[..]`, which may be a call already (`column_lists` QL2).
+fn elements(list: &Expr) -> Option<Vec<Expr>> {
+    match list {
+        Expr::Array(array) => Some(array.elem.clone()),
+        Expr::Function(call) if function_name(call) == Some("make_array") => {
+            Some(super::arguments(call).cloned().collect())
+        }
+        _ => None,
+    }
 }
 
 /// Rewrites `x LIKE ANY (a, b)` as `x LIKE a OR x LIKE b`, and `x LIKE ALL (a, b)` with AND; with
@@ -260,12 +271,11 @@ fn like_each(expr: &mut Expr) {
     let patterns = match pattern.as_ref() {
         _ if all.is_some() => all.unwrap_or_default(),
         Expr::Tuple(patterns) => patterns.clone(),
-        Expr::Array(array) => array.elem.clone(),
-        Expr::Nested(inner) => match inner.as_ref() {
-            Expr::Array(array) => array.elem.clone(),
-            one => vec![one.clone()],
+        Expr::Nested(inner) => elements(inner).unwrap_or_else(|| vec![inner.as_ref().clone()]),
+        list => match elements(list) {
+            Some(elements) => elements,
+            None => return,
         },
-        _ => return,
     };
     let one = |of: Expr| {
         let mut like = expr.clone();
