@@ -18,8 +18,8 @@ use crate::system::System;
 const TOKEN_BYTES: usize = 768;
 /// The bytes of values that are not reserved.
 const UNRESERVED_VALUES: usize = 1 << 20;
-/// Bytes for each value at a place, and for each element of a list there: its token, its expression,
-/// and copies of both while it is planned.
+/// Bytes for each value at a place, and for each element of a list there: its token, its
+/// expression, and copies of both while it is planned.
 const VALUE_BYTES: usize = 2_560;
 /// Copies of the text of a value while it is planned: at its first place, and at each other one,
 /// where it is also a part of the names of columns.

@@ -44,8 +44,8 @@ const KEY_BYTES: usize = 64;
 const MESSAGE_BYTES: usize = 1_024;
 /// The most bad lines that an answer lists.
 const ERRORS_SHOWN: usize = 100;
-/// The bytes of reserved text after which the connection is checked. A client that closes its side right
-/// after a small body gets its answer.
+/// The bytes of reserved text after which the connection is checked. A client that closes its side
+/// right after a small body gets its answer.
 const LOOK_BYTES: usize = 1 << 20;
 /// The time for which a body may be slow while others wait for memory, and the bytes a second below
 /// which it is slow.

@@ -217,8 +217,8 @@ fn a_body_may_come_in_parts() {
     assert_eq!(server.count("t"), Some(6));
 }
 
-// Each chunk of one byte held a kilobyte of the memory for rows until a megabyte of text had come: a
-// small body kept all other writers waiting.
+// Each chunk of one byte held a kilobyte of the memory for rows until a megabyte of text had come:
+// a small body kept all other writers waiting.
 #[test]
 fn chunks_of_one_byte_hold_little_memory() {
     let world = World::new();

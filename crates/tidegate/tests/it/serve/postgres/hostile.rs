@@ -502,8 +502,8 @@ fn sockets_that_say_nothing_keep_nobody_out() {
     server.stop();
 }
 
-// Each element of an array took 2.5 kB while its statement was planned, counted by nothing: an array
-// of a million elements took 2.6 GB.
+// Each element of an array took 2.5 kB while its statement was planned, counted by nothing: an
+// array of a million elements took 2.6 GB.
 #[test]
 fn values_of_parameters_are_paid_before_they_are_planned() {
     let world = World::new();
