@@ -82,20 +82,16 @@ const FUNCTIONS: &[Function] = &[
         None => Ok(ScalarValue::Boolean(None)),
     }),
     Function("pg_advisory_lock", Gives::Text, |it| match lock_key(it) {
-        Some(key) if !it.caller.system.locks.take(&it.caller.session, key) => {
-            plan_err!("another session holds this lock, and nobody waits for one here")
-        }
-        _ => text(""),
+        Some(key) => taken(it.caller.system.locks.take(&it.caller.session, key)),
+        None => text(""),
     }),
     Function("pg_try_advisory_xact_lock", Gives::Flag, |it| match lock_key(it) {
         Some(key) => flag(it.caller.system.locks.take_for_transaction(&it.caller.session, key)),
         None => Ok(ScalarValue::Boolean(None)),
     }),
     Function("pg_advisory_xact_lock", Gives::Text, |it| match lock_key(it) {
-        Some(key) if !it.caller.system.locks.take_for_transaction(&it.caller.session, key) => {
-            plan_err!("another session holds this lock, and nobody waits for one here")
-        }
-        _ => text(""),
+        Some(key) => taken(it.caller.system.locks.take_for_transaction(&it.caller.session, key)),
+        None => text(""),
     }),
     Function("pg_advisory_unlock", Gives::Flag, |it| match lock_key(it) {
         Some(key) => flag(it.caller.system.locks.give(&it.caller.session, key)),
@@ -288,6 +284,14 @@ const DOING: [&str; 9] = [
     "pg_terminate_backend",
     "set_config",
 ];
+
+/// Returns the answer of a function that would wait for a lock in PostgreSQL.
+fn taken(is_taken: bool) -> Result<ScalarValue> {
+    match is_taken {
+        true => text(""),
+        false => plan_err!("another session holds this lock: try again when it is free"),
+    }
+}
 
 /// The key of a lock, of one or two numbers.
 fn lock_key(call: &Call<'_>) -> Option<(i64, i64)> {
@@ -782,20 +786,4 @@ fn typeof_name(ty: &DataType) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_and_names_are_written_as_postgresql_does() {
-        let sizes =
-            [(0, "0 bytes"), (10_239, "10239 bytes"), (10_240, "10 kB"), (1 << 30, "1024 MB")];
-        for (bytes, expected) in sizes {
-            assert_eq!(pretty(bytes), expected);
-        }
-        assert_eq!(
-            (quote_ident("a_1"), quote_ident("A \"b\"")),
-            ("a_1".into(), "\"A \"\"b\"\"\"".into())
-        );
-        assert_eq!(quote_ident("1a"), "\"1a\"");
-    }
-}
+mod tests;

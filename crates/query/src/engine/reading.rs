@@ -36,12 +36,13 @@ pub(super) fn reserve_reading(
     system: &System,
 ) -> Result<Option<MemoryReservation>> {
     let values = bytes_at_places(sql, parameters);
-    if sql.len() <= SQL_UNRESERVED_BYTES && values <= UNRESERVED_VALUES {
+    let is_long = SQL_UNRESERVED_BYTES < sql.len();
+    if !is_long && values <= UNRESERVED_VALUES {
         return Ok(None);
     }
-    let text = match sql.len() <= SQL_UNRESERVED_BYTES {
-        true => 0,
-        false => count_tokens(sql)?.saturating_mul(TOKEN_BYTES).saturating_add(sql.len()),
+    let text = match is_long {
+        true => count_tokens(sql)?.saturating_mul(TOKEN_BYTES).saturating_add(sql.len()),
+        false => 0,
     };
     let reservation = MemoryConsumer::new("StatementText").register(&system.runtime.memory_pool);
     reservation.try_grow(text.saturating_add(values))?;

@@ -166,12 +166,9 @@ fn folder(
     let fail = |source| FolderError::Disk { key, source };
     if path.is_relative() {
         let made = if makes_folders { database.disk().create_dir_all(&full) } else { Ok(()) };
-        // On a read-only disk, files are copied if their directory is there.
-        let is_made = match made {
-            Err(error) if error.is_read_only() => false,
-            made => made.map_err(fail).map(|()| makes_folders)?,
-        };
-        if !is_made && !database.disk().exists(&full).map_err(fail)? {
+        // A directory that is there is used on a read-only disk, too.
+        made.or_else(|error| if error.is_read_only() { Ok(()) } else { Err(fail(error)) })?;
+        if !database.disk().exists(&full).map_err(fail)? {
             return Ok(None);
         }
     }

@@ -102,6 +102,7 @@ fn writing_goes_on_when_there_is_room_again_and_nothing_is_lost() {
         ["127.0.0.1:0", "--ilp"],
         ["127.0.0.1:0", "--set"],
         ["ilp.tcp.commit_interval=10ms", "--set"],
+        ["pg.listen=127.0.0.1:0", "--set"],
     ];
     let arguments = [&arguments.concat()[..], &["ilp.tcp.commit_retry=10m"]].concat();
     let server = Server::spawn(&mut disk.command(&arguments));
@@ -168,7 +169,8 @@ fn a_database_on_a_read_only_file_system_is_read() {
     assert_eq!(run("select sum(v) from t").succeeds(), "sum(v)\n3\n");
     run("insert into t values (2, 3)").fails(1, &["read-only file system"]);
 
-    let server = Server::spawn(&mut disk.command(&["serve", "--http", "127.0.0.1:0"]));
+    let ports = ["--http", "127.0.0.1:0", "--ilp", "none", "--set", "pg.listen=127.0.0.1:0"];
+    let server = Server::spawn(&mut disk.command(&[&["serve"], &ports[..]].concat()));
     assert_eq!(server.rows("select sum(v) from t"), "[[3]]");
     let refused = server.post("/write", "", "t v=4i 3\n");
     assert!(refused.body.contains("read-only file system"), "{}", refused.body);
