@@ -56,7 +56,7 @@ use tidegate_platform::{Clock, DirLock, Disk};
 use crate::error::{Error, Result};
 use crate::manifest::BatchId;
 use crate::snapshot::Snapshot;
-use crate::wal::{Fate, Log, TornGroup};
+use crate::wal::{CommitOutcome, Log, TornGroup};
 
 pub use append::{AppendOptions, Appended, NewTableOptions, TableAppend};
 pub use change::ChangeTxn;
@@ -77,11 +77,11 @@ use ballast::Ballast;
 use budget::MemtableBudget;
 use caution::CautiousDisk;
 use checkpoint::Checkpoints;
-use commit::{Committed, Committer, Refusal};
+use commit::{CommitError, Committed, Committer};
 use folder::Paths;
 use maintenance::Maintenance;
-use plan::{Tables, Wish};
-use recovery::Tidying;
+use plan::{CommitRequest, Tables};
+use recovery::PendingRecovery;
 use sync::Syncs;
 
 /// Number of log files from which on opening flushes all memtables. Each process begins one, with
@@ -193,9 +193,9 @@ pub struct Database {
     /// The state of syncs of the log.
     syncs: Syncs,
     /// The work that B3 still requires.
-    tidying: Mutex<Option<Tidying>>,
+    pending_recovery: Mutex<Option<PendingRecovery>>,
     ballast: Ballast,
-    is_tidy: AtomicBool,
+    is_recovered: AtomicBool,
     /// True if a flush of a table has failed since the open (`relief`): until then no table is
     /// checked.
     has_failed: AtomicBool,
@@ -312,9 +312,9 @@ impl Database {
             }),
             log: Mutex::new(log),
             checkpoints: Mutex::new(checkpoints),
-            tidying: Mutex::new(Some(recovered.tidying)),
+            pending_recovery: Mutex::new(Some(recovered.pending_recovery)),
             ballast,
-            is_tidy: AtomicBool::new(false),
+            is_recovered: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
             is_moved: AtomicBool::new(false),
             warnings: Mutex::new(recovered.catalog_damage.into_iter().collect()),
@@ -324,7 +324,7 @@ impl Database {
         // Files that cannot be removed now are harmless: the next open tries again.
         let _ = garbage_collection::empty_scratch(database.guarded.as_ref(), &database.paths);
         // If this fails, the next commit tries again, and reports the error.
-        if database.tidy().is_ok() {
+        if database.finish_recovery().is_ok() {
             database.shorten_log_of_many_files();
         }
         // BA3.
@@ -448,22 +448,22 @@ impl Database {
     }
 
     /// Commits a request; returns its number in its first table.
-    fn commit(&self, wish: Wish) -> Result<SeqTxn, Refusal> {
-        let committed = self.commit_all(wish)?;
-        Ok(committed.seq_txns.first().expect("the wish is about a table").1)
+    fn commit(&self, request: CommitRequest) -> Result<SeqTxn, CommitError> {
+        let committed = self.commit_all(request)?;
+        Ok(committed.seq_txns.first().expect("the request is about a table").1)
     }
 
     /// Commits a request; returns its numbers in its tables.
-    fn commit_all(&self, wish: Wish) -> Result<Committed, Refusal> {
-        let lost = |error| Refusal { error, fate: Fate::Lost };
-        self.tidy().map_err(lost)?;
+    fn commit_all(&self, request: CommitRequest) -> Result<Committed, CommitError> {
+        let not_committed = |error| CommitError { error, outcome: CommitOutcome::NotCommitted };
+        self.finish_recovery().map_err(not_committed)?;
         if self.log_bytes() > self.options.log.bytes_max {
-            self.checkpoint_all().map_err(lost)?;
+            self.checkpoint_all().map_err(not_committed)?;
         }
         if self.unsynced_bytes() > self.options.log.unsynced_bytes_max {
-            self.sync().map_err(lost)?;
+            self.sync().map_err(not_committed)?;
         }
-        let committed = self.committer.commit(self, wish)?;
+        let committed = self.committer.commit(self, request)?;
         let as_of = self.checkpoint_as_of.load(Ordering::Acquire);
         if self.published().lsn.0.saturating_sub(as_of) > self.options.log.checkpoint_bytes {
             self.checkpoint_if_nobody_does();
@@ -475,7 +475,7 @@ impl Database {
     fn begin_writing(&self) -> Result<()> {
         match self.options.access {
             Access::ReadWrite if self.is_moved.load(Ordering::Acquire) => self.check_in_place(),
-            Access::ReadWrite => self.tidy(),
+            Access::ReadWrite => self.finish_recovery(),
             Access::ReadOnly => Err(Error::OpenedReadOnly),
         }
     }

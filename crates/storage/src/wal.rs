@@ -37,7 +37,7 @@ pub use record::{Record, TableChange, TableOp};
 #[cfg(test)]
 pub(crate) use group::FILE_HEADER_BYTES;
 pub(crate) use group::RECORDS_BYTES_MAX;
-pub(crate) use log::{Fate, Log, create, list_files};
+pub(crate) use log::{CommitOutcome, Log, create, list_files};
 pub(crate) use record::record_bytes_max;
 pub(crate) use repair::{Found, GivenUp, NewFile, aside_files, end_cut_off_repair, read_behind};
 pub use replay::TornGroup;

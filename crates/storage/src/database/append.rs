@@ -18,12 +18,12 @@ use tidegate_model::{
 };
 
 use super::Database;
-use super::commit::{Committed, Refusal};
+use super::commit::{CommitError, Committed};
 use super::dedup;
-use super::deletes::{DeleteFiles, HeldTable};
+use super::deletes::{DeleteFiles, LockedTable};
 use super::folder::TableFolder;
 use super::pending::{PendingDdl, VisibleTables};
-use super::plan::{Append, AppendTarget, AppendTo, Deletes, Wish};
+use super::plan::{Append, AppendTarget, AppendTo, CommitRequest, Deletes};
 use super::table::TableState;
 use super::transaction::{self, Removals};
 use crate::batch::{BatchColumn, RowBatch};
@@ -33,7 +33,7 @@ use crate::manifest::BatchId;
 use crate::mem_segment;
 use crate::snapshot::SegmentFile;
 use crate::symbols::SymbolMark;
-use crate::wal::Fate;
+use crate::wal::CommitOutcome;
 
 /// Approximate maximal bytes of a value in an in-memory segment, except strings.
 pub(super) const VALUE_BYTES: u64 = 8;
@@ -193,12 +193,12 @@ impl Database {
         self.make_room(rows.sum::<usize>() as u64 * VALUE_BYTES)?;
         self.check_not_failed(appends)?;
         let (visible, none) = (self.committed(), Removals::new());
-        let held = self.hold_tables(&visible, appends, &none)?;
+        let locked = self.lock_tables(&visible, appends, &none)?;
         let Prepared { targets, tables, delete_files } =
-            self.prepare(&visible, appends, (&none, &held))?;
+            self.prepare(&visible, appends, (&none, &locked))?;
         let tables = (PendingDdl::default(), tables);
         let committed = self.commit_prepared(options, tables, delete_files)?;
-        drop(held);
+        drop(locked);
         let touched: Vec<TableId> = targets.iter().flatten().copied().collect();
         self.coalesce_memtables(&touched);
         let seq_txn = |(append, target): (&TableAppend, &Option<TableId>)| {
@@ -214,7 +214,7 @@ impl Database {
         &'a self,
         visible: &VisibleTables<'_>,
         appends: &[TableAppend],
-        (removals, held): (&Removals<'_>, &'a BTreeMap<TableId, HeldTable>),
+        (removals, locked): (&Removals<'_>, &'a BTreeMap<TableId, LockedTable>),
     ) -> Result<Prepared<'a>> {
         let mut prepared = Prepared::default();
         for append in appends {
@@ -237,10 +237,10 @@ impl Database {
                 // A table of this transaction has no rows to replace, except those of the append.
                 dedup::supersede(&mut to, (&state, &schema), &*state.snapshot()?)?;
             } else if has_keys || removed.is_some() {
-                let held = held
+                let locked = locked
                     .get(&id)
-                    .filter(|held| version == Some(held.state.manifest.schema.version()));
-                let Some(HeldTable { state, .. }) = held else {
+                    .filter(|locked| version == Some(locked.state.manifest.schema.version()));
+                let Some(LockedTable { state, .. }) = locked else {
                     // The table has just got its keys.
                     return Err(Error::SchemaChanged { table: append.table.clone() });
                 };
@@ -271,7 +271,13 @@ impl Database {
         }
         let since_nanos = self.options.clock.monotonic_nanos();
         let (batch, older) = (options.batch_id, options.older_id);
-        match self.commit_all(Wish::Append(Append { ddl, batch, older, tables, since_nanos })) {
+        match self.commit_all(CommitRequest::Append(Append {
+            ddl,
+            batch,
+            older,
+            tables,
+            since_nanos,
+        })) {
             Ok(committed) => {
                 // If the batch was there already, its commit has replaced the rows, and these files
                 // are unreferenced.
@@ -280,8 +286,8 @@ impl Database {
                 }
                 Ok(committed)
             }
-            Err(Refusal { error, fate }) => {
-                if fate == Fate::InDoubt {
+            Err(CommitError { error, outcome }) => {
+                if outcome == CommitOutcome::InDoubt {
                     delete_files.iter_mut().for_each(DeleteFiles::keep);
                 }
                 Err(error)
@@ -291,26 +297,26 @@ impl Database {
 
     /// Locks the tables with keys of DEDUP and those that lose rows, in the order of their ids, so
     /// that no two writers wait for each other.
-    pub(super) fn hold_tables(
+    pub(super) fn lock_tables(
         &self,
         visible: &VisibleTables<'_>,
         appends: &[TableAppend],
         removals: &Removals<'_>,
-    ) -> Result<BTreeMap<TableId, HeldTable>> {
-        let mut to_hold: BTreeSet<TableId> = removals.keys().copied().collect();
+    ) -> Result<BTreeMap<TableId, LockedTable>> {
+        let mut to_lock: BTreeSet<TableId> = removals.keys().copied().collect();
         for append in appends {
             let known = find_table(visible, append)?;
             let with_keys = known.filter(|table| !table.manifest.schema.dedup().is_empty());
-            to_hold.extend(with_keys.map(|table| table.id()));
+            to_lock.extend(with_keys.map(|table| table.id()));
         }
-        let mut held = BTreeMap::new();
-        for id in to_hold {
-            if let (Some(mut table), Some(state)) = (self.hold_table(id), visible.state(id)?) {
+        let mut locked = BTreeMap::new();
+        for id in to_lock {
+            if let (Some(mut table), Some(state)) = (self.lock_table(id), visible.state(id)?) {
                 table.state = state;
-                held.insert(id, table);
+                locked.insert(id, table);
             }
         }
-        Ok(held)
+        Ok(locked)
     }
 
     fn last_commit(&self, table: &str) -> SeqTxn {

@@ -69,7 +69,7 @@ impl Database {
 
     /// As `checkpoint`; returns the error of a table's manifest that could not be written, if any.
     pub(super) fn checkpoint_all(&self) -> Result<Option<Error>> {
-        self.tidy()?;
+        self.finish_recovery()?;
         let mut checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
         match self.write_into(&mut checkpoints) {
             Err(error) | Ok(Some(error)) if self.may_have_space_after(&error) => {

@@ -12,16 +12,16 @@ use tidegate_model::{Lsn, SeqTxn, TableId, limits};
 
 use super::Database;
 use super::budget::MemtableBytes;
-use super::plan::{Changes, Overlay, Plan, Wish};
+use super::plan::{Changes, CommitRequest, PendingTables, PlannedCommit};
 use super::sync::Outdated;
 use crate::error::{Error, Result};
-use crate::wal::{self, Fate, Record, TableChange};
+use crate::wal::{self, CommitOutcome, Record, TableChange};
 
 /// The reason why a commit failed, and whether a replay may find it.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct CommitError {
     pub(crate) error: Error,
-    pub(crate) fate: Fate,
+    pub(crate) outcome: CommitOutcome,
 }
 
 /// The queue of commit requests and their leader.
@@ -35,13 +35,13 @@ pub(crate) struct Committer {
 /// Bounded by the number of waiting threads.
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: VecDeque<Arc<Ticket>>,
+    waiting: VecDeque<Arc<PendingCommit>>,
     is_led: bool,
 }
 
 #[derive(Debug)]
-struct Ticket {
-    wish: Wish,
+struct PendingCommit {
+    request: CommitRequest,
     answer: Mutex<Option<Answer>>,
 }
 
@@ -54,24 +54,24 @@ pub(crate) struct Committed {
     pub(crate) is_new: bool,
 }
 
-type Answer = Result<Committed, Refusal>;
+type Answer = Result<Committed, CommitError>;
 
 /// The leader of a group, and the requests that it must answer (Q3).
-struct Lead<'a> {
+struct GroupLeader<'a> {
     committer: &'a Committer,
-    group: Vec<Arc<Ticket>>,
+    group: Vec<Arc<PendingCommit>>,
 }
 
 /// A group on its way to the log.
 struct PlannedGroup {
     /// The requests of the group, and their answers on success.
-    tickets: Vec<(Arc<Ticket>, Committed)>,
+    commits: Vec<(Arc<PendingCommit>, Committed)>,
     /// The records of those requests that need one.
     records: Vec<Record>,
     changes: Changes,
 }
 
-impl Ticket {
+impl PendingCommit {
     fn answer(&self, answer: Answer) {
         *lock(&self.answer) = Some(answer);
     }
@@ -83,12 +83,12 @@ impl Ticket {
 
 impl Committer {
     /// Commits a request and returns its numbers in its tables.
-    pub(super) fn commit(&self, database: &Database, wish: Wish) -> Answer {
-        let ticket = Arc::new(Ticket { wish, answer: Mutex::new(None) });
+    pub(super) fn commit(&self, database: &Database, request: CommitRequest) -> Answer {
+        let pending = Arc::new(PendingCommit { request, answer: Mutex::new(None) });
         let mut queue = lock(&self.queue);
-        queue.waiting.push_back(Arc::clone(&ticket));
+        queue.waiting.push_back(Arc::clone(&pending));
         loop {
-            if let Some(answer) = ticket.take() {
+            if let Some(answer) = pending.take() {
                 return answer;
             }
             if queue.is_led {
@@ -96,28 +96,29 @@ impl Committer {
                 continue;
             }
             queue.is_led = true;
-            let mut lead = Lead { committer: self, group: queue.waiting.drain(..).collect() };
+            let mut leader =
+                GroupLeader { committer: self, group: queue.waiting.drain(..).collect() };
             drop(queue);
-            lead.commit(database);
-            drop(lead);
+            leader.commit(database);
+            drop(leader);
             queue = lock(&self.queue);
         }
     }
 }
 
-impl Lead<'_> {
+impl GroupLeader<'_> {
     fn commit(&mut self, database: &Database) {
         let mut log = match database.log.lock() {
             Ok(log) => log,
             // A thread that panicked while writing may have left an incomplete group.
             Err(_) => return,
         };
-        let PlannedGroup { tickets, records, changes } = self.plan(database, log.end());
-        if tickets.is_empty() {
+        let PlannedGroup { commits, records, changes } = self.plan(database, log.end());
+        if commits.is_empty() {
             return;
         }
         let mut written = if records.is_empty() { Ok(Vec::new()) } else { log.append(&records) };
-        if let Err((error, Fate::Lost)) = &written
+        if let Err((error, CommitOutcome::NotCommitted)) = &written
             && database.may_have_space_after(error)
             && !records.iter().any(has_rows)
         {
@@ -130,18 +131,18 @@ impl Lead<'_> {
                 database.maintenance.add_log_bytes(shares.iter().map(|(_, bytes)| bytes).sum());
                 database.publish(log.end(), changes);
                 database.count_log_bytes(&shares);
-                for (ticket, committed) in tickets {
-                    ticket.answer(Ok(committed));
+                for (pending, committed) in commits {
+                    pending.answer(Ok(committed));
                 }
             }
-            Err((cause, fate)) => {
-                for (ticket, _) in tickets {
+            Err((cause, outcome)) => {
+                for (pending, _) in commits {
                     let source = Arc::clone(&cause);
-                    let error = match fate {
-                        Fate::Lost => Error::NotCommitted { source },
-                        Fate::InDoubt => Error::InDoubt { source },
+                    let error = match outcome {
+                        CommitOutcome::NotCommitted => Error::NotCommitted { source },
+                        CommitOutcome::InDoubt => Error::InDoubt { source },
                     };
-                    ticket.answer(Err(Refusal { error, fate }));
+                    pending.answer(Err(CommitError { error, outcome }));
                 }
             }
         }
@@ -151,20 +152,22 @@ impl Lead<'_> {
     /// others to the front of the queue.
     fn plan(&mut self, database: &Database, lsn: Lsn) -> PlannedGroup {
         let tables = database.tables.read().unwrap_or_else(PoisonError::into_inner);
-        let mut overlay = Overlay::new(&tables.tables, lsn);
-        let (mut tickets, mut records, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let mut pending_tables = PendingTables::new(&tables.tables, lsn);
+        let (mut commits, mut records, mut bytes) = (Vec::new(), Vec::new(), 0);
         let mut left = self.group.len();
-        for (at, ticket) in self.group.iter().enumerate() {
-            match plan_one(&overlay, &ticket.wish) {
-                Err(error) => ticket.answer(Err(Refusal { error, fate: Fate::Lost })),
+        for (at, pending) in self.group.iter().enumerate() {
+            match plan_one(&pending_tables, &pending.request) {
+                Err(error) => {
+                    pending.answer(Err(CommitError { error, outcome: CommitOutcome::NotCommitted }))
+                }
                 Ok((_, record_bytes)) if bytes + record_bytes > wal::RECORDS_BYTES_MAX => {
                     left = at;
                     break;
                 }
-                Ok((Plan { ops, committed }, record_bytes)) => {
+                Ok((PlannedCommit { ops, committed }, record_bytes)) => {
                     bytes += record_bytes;
-                    overlay.apply(&ticket.wish, &ops);
-                    tickets.push((Arc::clone(ticket), committed));
+                    pending_tables.apply(&pending.request, &ops);
+                    commits.push((Arc::clone(pending), committed));
                     if !ops.is_empty() {
                         records.push(Record { ops });
                     }
@@ -173,19 +176,19 @@ impl Lead<'_> {
         }
         let later = self.group.split_off(left);
         let mut queue = lock(&self.committer.queue);
-        for ticket in later.into_iter().rev() {
-            queue.waiting.push_front(ticket);
+        for pending in later.into_iter().rev() {
+            queue.waiting.push_front(pending);
         }
-        PlannedGroup { tickets, records, changes: overlay.into_changes() }
+        PlannedGroup { commits, records, changes: pending_tables.into_changes() }
     }
 }
 
-impl Drop for Lead<'_> {
+impl Drop for GroupLeader<'_> {
     fn drop(&mut self) {
         let mut queue = lock(&self.committer.queue);
-        for ticket in &self.group {
-            let (error, fate) = (Error::CommitterPanicked, Fate::InDoubt);
-            lock(&ticket.answer).get_or_insert(Err(Refusal { error, fate }));
+        for pending in &self.group {
+            let (error, outcome) = (Error::CommitterPanicked, CommitOutcome::InDoubt);
+            lock(&pending.answer).get_or_insert(Err(CommitError { error, outcome }));
         }
         queue.is_led = false;
         self.committer.turn.notify_all();
@@ -222,13 +225,16 @@ impl Database {
 }
 
 /// The plan of a commit request, and the maximal bytes of its record.
-fn plan_one(overlay: &Overlay<'_>, wish: &Wish) -> Result<(Plan, usize)> {
-    let plan = overlay.plan(wish)?;
-    let bytes = wal::record_bytes_max(&plan.ops);
+fn plan_one(
+    pending_tables: &PendingTables<'_>,
+    request: &CommitRequest,
+) -> Result<(PlannedCommit, usize)> {
+    let planned = pending_tables.plan(request)?;
+    let bytes = wal::record_bytes_max(&planned.ops);
     if bytes > limits::WAL_RECORD_BYTES {
         return Err(Error::CommitTooLarge { bytes });
     }
-    Ok((plan, bytes))
+    Ok((planned, bytes))
 }
 
 /// Returns true if a record writes rows to the log.

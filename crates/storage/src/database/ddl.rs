@@ -6,7 +6,7 @@ use tidegate_model::{ColumnDefault, ColumnType, Schema, SchemaError, SegmentId, 
 
 use super::Database;
 use super::folder::TableFolder;
-use super::plan::{NewTable, Replacement, Wish};
+use super::plan::{CommitRequest, NewTable, Replacement};
 use crate::error::Result;
 
 /// A DDL change: of tables, not of rows.
@@ -153,7 +153,7 @@ impl Database {
     pub fn create_table(&self, name: &str, schema: Schema) -> Result<TableId> {
         let new = self.new_table(name, schema);
         let table = new.folder.table();
-        self.change(Wish::CreateTable(new))?;
+        self.change(CommitRequest::CreateTable(new))?;
         Ok(table)
     }
 
@@ -225,7 +225,7 @@ impl Database {
     /// # Errors
     /// If there is no such table.
     pub fn truncate_table(&self, name: &str) -> Result<()> {
-        self.change(Wish::Truncate { table: name.to_owned() })
+        self.change(CommitRequest::Truncate { table: name.to_owned() })
     }
 
     /// Adds columns at the end, all or none. They are NULL in existing rows.
@@ -310,33 +310,33 @@ impl Database {
     /// # Errors
     /// If a table does not exist, or a name is taken, and so on: nothing has changed then.
     pub fn define(&self, ddl: TableDdl) -> Result<()> {
-        match self.wish(ddl) {
-            Some(wish) => self.change(wish),
+        match self.ddl_request(ddl) {
+            Some(request) => self.change(request),
             None => Ok(()),
         }
     }
 
     /// The commit request for a change; `None` if there is nothing to commit.
-    pub(super) fn wish(&self, ddl: TableDdl) -> Option<Wish> {
+    pub(super) fn ddl_request(&self, ddl: TableDdl) -> Option<CommitRequest> {
         Some(match ddl {
             TableDdl::CreateTable { name, schema } => {
-                Wish::CreateTable(self.new_table(&name, schema))
+                CommitRequest::CreateTable(self.new_table(&name, schema))
             }
             TableDdl::CreateView { name, schema, replaces } => {
                 assert!(schema.view().is_some(), "S8: a view has a query");
                 let replace = if replaces { Replacement::Replaces } else { Replacement::IsRefused };
-                Wish::CreateView { new: self.new_table(&name, schema), replace }
+                CommitRequest::CreateView { new: self.new_table(&name, schema), replace }
             }
             TableDdl::Drop { names, .. } if names.is_empty() => return None,
-            TableDdl::Drop { names, kind } => Wish::DropTables { names, kind },
-            TableDdl::Rename { from, to } => Wish::RenameTable { from, to },
-            TableDdl::Alter { table, edit } => Wish::Alter { table, edit },
+            TableDdl::Drop { names, kind } => CommitRequest::DropTables { names, kind },
+            TableDdl::Rename { from, to } => CommitRequest::RenameTable { from, to },
+            TableDdl::Alter { table, edit } => CommitRequest::Alter { table, edit },
         })
     }
 
-    fn change(&self, wish: Wish) -> Result<()> {
+    fn change(&self, request: CommitRequest) -> Result<()> {
         self.begin_writing()?;
-        self.commit(wish).map(drop).map_err(|refusal| refusal.error)
+        self.commit(request).map(drop).map_err(|commit_error| commit_error.error)
     }
 
     /// A table that does not exist before its commit; its directory is created with its first file.

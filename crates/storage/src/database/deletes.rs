@@ -16,7 +16,7 @@ use tidegate_model::{SegmentId, TableId};
 use super::Database;
 use super::budget::Wake;
 use super::deletion_vectors::{DeleteEffects, DeletionVectorFiles, SegmentDeletes, runs_of};
-use super::folder::{Held, Patience, RunsOf};
+use super::folder::{RewriteLock, RewriteScope, WaitMode};
 use super::plan::Deletes;
 use super::segments::NewSegments;
 use super::table::TableState;
@@ -26,10 +26,10 @@ use crate::snapshot::{SegmentRun, Snapshot};
 
 /// A table whose runs no other thread rewrites (GO1).
 #[derive(Debug)]
-pub(super) struct HeldTable {
+pub(super) struct LockedTable {
     pub(super) state: Arc<TableState>,
-    _memtable: Held,
-    _segments: Held,
+    _memtable: RewriteLock,
+    _segments: RewriteLock,
     /// Dropped last: writers that wait for memory may wait for the memtable.
     _wake: Wake,
 }
@@ -52,15 +52,15 @@ impl DeleteFiles<'_> {
 
 impl Database {
     /// Locks the runs of a table for rewriting; `None` if it was dropped.
-    pub(super) fn hold_table(&self, id: TableId) -> Option<HeldTable> {
+    pub(super) fn lock_table(&self, id: TableId) -> Option<LockedTable> {
         let folder = Arc::clone(&self.table_state(id)?.folder);
         let (memtable, segments) = (
-            folder.hold(RunsOf::Memtable, Patience::Wait)?,
-            folder.hold(RunsOf::Segments, Patience::Wait)?,
+            folder.lock_runs(RewriteScope::Memtable, WaitMode::Wait)?,
+            folder.lock_runs(RewriteScope::Segments, WaitMode::Wait)?,
         );
         let state = self.table_state(id)?;
         let wake = Wake::new(&self.memtable_budget);
-        Some(HeldTable { state, _memtable: memtable, _segments: segments, _wake: wake })
+        Some(LockedTable { state, _memtable: memtable, _segments: segments, _wake: wake })
     }
 
     /// Writes the deletion of rows of a locked table (GO2).
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_a_held_table_stay_where_they_are_and_writers_go_on_writing() {
+    fn runs_of_a_locked_table_stay_where_they_are_and_writers_go_on_writing() {
         let options = OpenOptions::new(Arc::new(SimClock::new(1)));
         let disk = Arc::new(SimDisk::new(1));
         let database = Database::open(disk, Path::new("/db"), &options).unwrap();
@@ -185,14 +185,14 @@ mod tests {
         let runs = || -> Vec<SegmentId> {
             database.snapshot("t").unwrap().segments().map(|run| run.meta.id).collect()
         };
-        let held = database.hold_table(id).unwrap();
+        let locked = database.lock_table(id).unwrap();
         let before = runs();
         append(&database, 3);
         database.maintain().unwrap();
         let now = runs();
         assert_eq!((before.len(), now.len()), (20, 21));
         assert!(before.iter().all(|id| now.contains(id)), "GO1");
-        drop(held);
+        drop(locked);
         database.maintain().unwrap();
         assert!(runs().len() < 20);
     }

@@ -51,8 +51,8 @@ pub(crate) struct TableFolder {
     /// Symbols that were read from the log, in order, and are not in a symbol file.
     replayed: Mutex<ReplayedSymbols>,
     is_dropped: AtomicBool,
-    memtable_gate: Gate,
-    segments_gate: Gate,
+    memtable_mutex: RewriteMutex,
+    segments_mutex: RewriteMutex,
     /// Number of transactions that refer to rows by their places in segments.
     pins: AtomicUsize,
     writes: WriteCounters,
@@ -141,30 +141,30 @@ impl WriteCounters {
 
 /// The kind of a table's runs to be rewritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RunsOf {
+pub(crate) enum RewriteScope {
     Memtable,
     Segments,
 }
 
 /// The choice to wait for a lock, or to give up if it is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum WaitMode {
     Try,
     Wait,
 }
 
-/// A lock that one holder has at a time.
+/// A mutex whose lock can pass between threads and outlive a borrow.
 #[derive(Debug, Default)]
-struct Gate {
-    is_held: Mutex<bool>,
-    freed: Condvar,
+struct RewriteMutex {
+    is_locked: Mutex<bool>,
+    unlocked: Condvar,
 }
 
 /// The exclusive right to rewrite runs of a table; dropping it releases the right.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct RewriteLock {
     folder: Arc<TableFolder>,
-    of: RunsOf,
+    scope: RewriteScope,
 }
 
 /// A file of a table that is immutable and shared by snapshots.
@@ -300,8 +300,8 @@ impl TableFolder {
             dictionaries: Mutex::new(BTreeMap::new()),
             replayed: Mutex::default(),
             is_dropped: AtomicBool::new(false),
-            memtable_gate: Gate::default(),
-            segments_gate: Gate::default(),
+            memtable_mutex: RewriteMutex::default(),
+            segments_mutex: RewriteMutex::default(),
             pins: AtomicUsize::new(0),
             writes: WriteCounters::default(),
             failure: Mutex::default(),
@@ -391,17 +391,21 @@ impl TableFolder {
     }
 
     /// Locks runs for rewriting. Code that locks both kinds locks those of the memtable first.
-    pub(crate) fn hold(self: &Arc<Self>, of: RunsOf, patience: Patience) -> Option<Held> {
-        let Gate { is_held, freed } = self.gate(of);
-        let mut is_held = is_held.lock().unwrap_or_else(PoisonError::into_inner);
-        while *is_held {
-            if patience == Patience::Try {
+    pub(crate) fn lock_runs(
+        self: &Arc<Self>,
+        scope: RewriteScope,
+        wait_mode: WaitMode,
+    ) -> Option<RewriteLock> {
+        let RewriteMutex { is_locked, unlocked } = self.mutex(scope);
+        let mut is_locked = is_locked.lock().unwrap_or_else(PoisonError::into_inner);
+        while *is_locked {
+            if wait_mode == WaitMode::Try {
                 return None;
             }
-            is_held = freed.wait(is_held).unwrap_or_else(PoisonError::into_inner);
+            is_locked = unlocked.wait(is_locked).unwrap_or_else(PoisonError::into_inner);
         }
-        *is_held = true;
-        Some(Held { folder: Arc::clone(self), of })
+        *is_locked = true;
+        Some(RewriteLock { folder: Arc::clone(self), scope })
     }
 
     /// Keeps maintenance from rewriting segments, until `unpin`.
@@ -418,10 +422,10 @@ impl TableFolder {
         self.pins.load(Ordering::Acquire) > 0
     }
 
-    fn gate(&self, of: RunsOf) -> &Gate {
-        match of {
-            RunsOf::Memtable => &self.memtable_gate,
-            RunsOf::Segments => &self.segments_gate,
+    fn mutex(&self, scope: RewriteScope) -> &RewriteMutex {
+        match scope {
+            RewriteScope::Memtable => &self.memtable_mutex,
+            RewriteScope::Segments => &self.segments_mutex,
         }
     }
 
@@ -531,11 +535,11 @@ impl TableFile {
     }
 }
 
-impl Drop for Held {
+impl Drop for RewriteLock {
     fn drop(&mut self) {
-        let Gate { is_held, freed } = self.folder.gate(self.of);
-        *is_held.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        freed.notify_all();
+        let RewriteMutex { is_locked, unlocked } = self.folder.mutex(self.scope);
+        *is_locked.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        unlocked.notify_all();
     }
 }
 

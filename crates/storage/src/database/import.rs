@@ -23,10 +23,10 @@ use tidegate_model::{
 use tidegate_platform::DiskFile;
 
 use super::Database;
-use super::commit::Refusal;
+use super::commit::CommitError;
 use super::deletion_vectors::{DeletionVectorFiles, SnapshotDeletes};
 use super::folder::{TableFile, TableFolder};
-use super::plan::{self, Deletes, NewTable, SnapshotId, Wish};
+use super::plan::{self, CommitRequest, Deletes, NewTable, SnapshotId};
 use super::segments;
 use super::table::TableState;
 use crate::catalog::check_name;
@@ -36,7 +36,7 @@ use crate::rewrite::{self, Rewrite};
 use crate::segment::{Direct, PickedRows, SegmentMeta, WrittenSegment};
 use crate::snapshot::{SegmentFile, SegmentRun, Snapshot};
 use crate::symbols::{Dictionary, SymbolMark, SymbolTables};
-use crate::wal::Fate;
+use crate::wal::CommitOutcome;
 
 /// The table to which rows are imported.
 #[derive(Debug)]
@@ -340,7 +340,7 @@ impl ImportTxn {
         if may_be_committed(&outcome) {
             files.keep();
         }
-        outcome.map_err(|Refusal { error, .. }| error)
+        outcome.map_err(|CommitError { error, .. }| error)
     }
 
     /// Makes segments durable, and then part of the table, together with the deletion.
@@ -349,9 +349,11 @@ impl ImportTxn {
         segments: &[WrittenSegment],
         deletes: Deletes,
         keys: Option<Vec<ColumnId>>,
-    ) -> Result<SeqTxn, Refusal> {
+    ) -> Result<SeqTxn, CommitError> {
         let metas = self.check(segments);
-        let symbols = self.sync(segments).map_err(|error| Refusal { error, fate: Fate::Lost })?;
+        let symbols = self
+            .sync(segments)
+            .map_err(|error| CommitError { error, outcome: CommitOutcome::NotCommitted })?;
         let target = match &self.source {
             Source::New(new) => plan::Target::New(new.clone()),
             Source::Existing { table, as_of, needed } => {
@@ -369,7 +371,7 @@ impl ImportTxn {
             deletes,
             keys,
         };
-        let outcome = self.database.commit(Wish::Import(import));
+        let outcome = self.database.commit(CommitRequest::Import(import));
         if may_be_committed(&outcome) {
             self.keep_files(&committed);
         }
@@ -449,8 +451,10 @@ fn open(table: &Arc<TableState>) -> Result<Opened> {
 }
 
 /// Returns true if a replay may find the commit.
-pub(super) fn may_be_committed(outcome: &Result<SeqTxn, Refusal>) -> bool {
-    outcome.as_ref().map_or_else(|refusal| refusal.fate == Fate::InDoubt, |_| true)
+pub(super) fn may_be_committed(outcome: &Result<SeqTxn, CommitError>) -> bool {
+    outcome
+        .as_ref()
+        .map_or_else(|commit_error| commit_error.outcome == CommitOutcome::InDoubt, |_| true)
 }
 
 impl Drop for ImportTxn {

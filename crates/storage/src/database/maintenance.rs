@@ -22,17 +22,17 @@ use tidegate_model::{ByteCount, SegmentId, TableId, limits};
 
 use super::Database;
 use super::budget::Wake;
-use super::commit::Refusal;
+use super::commit::CommitError;
 use super::delete_compaction::DeleteCompactions;
-use super::folder::{FailedStep, Patience, RunsOf, TableFolder};
+use super::folder::{FailedStep, RewriteScope, TableFolder, WaitMode};
 use super::memtable::{MemtableRun, Origin};
-use super::plan::{Coalesce, Replace, Wish};
+use super::plan::{Coalesce, CommitRequest, Replace};
 use super::segments::{NewSegments, mem_segment_of};
 use super::table::TableState;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::snapshot::SegmentFile;
-use crate::wal::Fate;
+use crate::wal::CommitOutcome;
 use policy::{Due, memtable_groups};
 
 /// The bounds of memtables, and the thresholds of maintenance.
@@ -180,7 +180,7 @@ impl Database {
     /// again.
     pub fn maintain(&self) -> Result<MaintenanceReport> {
         self.check_in_place()?;
-        self.tidy()?;
+        self.finish_recovery()?;
         let before = self.maintenance.report();
         let mut outcome = if self.is_log_broken() { self.sync() } else { Ok(()) };
         for table in self.table_states() {
@@ -232,7 +232,7 @@ impl Database {
     /// # Errors
     /// If there is no such table, or segments cannot be written: then nothing has changed.
     pub fn flush_table(&self, table: &str) -> Result<()> {
-        self.tidy()?;
+        self.finish_recovery()?;
         let id = self.committed().existing(table)?.id();
         self.flush_until_done(id)
     }
@@ -242,7 +242,7 @@ impl Database {
     /// # Errors
     /// If there is no such table, or segments cannot be written: then nothing has changed.
     pub fn compact_table(&self, table: &str) -> Result<()> {
-        self.tidy()?;
+        self.finish_recovery()?;
         let id = self.committed().existing(table)?.id();
         while settled(self.compact(id))? == Attempt::Done {}
         Ok(())
@@ -257,7 +257,7 @@ impl Database {
     /// # Errors
     /// If something cannot be written; then it is in the log, and nothing is lost.
     pub fn close(&self) -> Result<()> {
-        self.tidy()?;
+        self.finish_recovery()?;
         let tables = self.unfinished_tables();
         if tables.len() > limits::CLOSE_TABLES {
             return self.sync();
@@ -284,16 +284,16 @@ impl Database {
             let runs = self.table_state(id).map_or(0, |table| table.memtable.runs().len());
             if runs >= self.options.maintenance.memtable_runs_max {
                 // The rows are committed, and the next writer tries to coalesce again.
-                let _ = self.coalesce(id, Patience::Try);
+                let _ = self.coalesce(id, WaitMode::Try);
             }
         }
     }
 
     fn maintain_table(&self, id: TableId) -> Result<()> {
-        while settled(self.coalesce(id, Patience::Try))? == Attempt::Done {}
+        while settled(self.coalesce(id, WaitMode::Try))? == Attempt::Done {}
         let Some(table) = self.table_state(id) else { return Ok(()) };
         if self.is_flush_due(&table) {
-            let flushed = settled(self.flush(id, Patience::Try));
+            let flushed = settled(self.flush(id, WaitMode::Try));
             flushed.map_err(|error| self.unflushed(&table, error))?;
         }
         while settled(self.compact(id))? == Attempt::Done {}
@@ -334,21 +334,21 @@ impl Database {
         };
         let is_left = |table: Arc<TableState>| table.manifest.flushed_seq < last;
         while self.table_state(id).is_some_and(is_left) {
-            settled(self.flush(id, Patience::Wait))?;
+            settled(self.flush(id, WaitMode::Wait))?;
         }
         Ok(())
     }
 
     /// Flushes the memtable of a table to segments (UP2).
-    pub(super) fn flush(&self, id: TableId, patience: Patience) -> Result<Attempt> {
-        self.with_ballast(&mut || self.flush_once(id, patience))
+    pub(super) fn flush(&self, id: TableId, wait_mode: WaitMode) -> Result<Attempt> {
+        self.with_ballast(&mut || self.flush_once(id, wait_mode))
     }
 
-    fn flush_once(&self, id: TableId, patience: Patience) -> Result<Attempt> {
+    fn flush_once(&self, id: TableId, wait_mode: WaitMode) -> Result<Attempt> {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         // Dropped after the lock of the runs.
         let _wake = Wake::new(&self.memtable_budget);
-        let Some(_held) = table.folder.hold(RunsOf::Memtable, patience) else {
+        let Some(_lock) = table.folder.lock_runs(RewriteScope::Memtable, wait_mode) else {
             return Ok(Attempt::Busy);
         };
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
@@ -394,7 +394,7 @@ impl Database {
     /// Rewrites segments of a table, if some are due.
     fn rewrite(&self, id: TableId, due: &dyn Fn(&TableState) -> Option<Due>) -> Result<Attempt> {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
-        let Some(_held) = table.folder.hold(RunsOf::Segments, Patience::Try) else {
+        let Some(_lock) = table.folder.lock_runs(RewriteScope::Segments, WaitMode::Try) else {
             return Ok(Attempt::Busy);
         };
         // TX2: the work is due again when no transaction has pinned the table.
@@ -423,13 +423,13 @@ impl Database {
         replace: Replace,
         written: &NewSegments<'_>,
     ) -> Result<()> {
-        match self.commit(Wish::Replace(replace)) {
+        match self.commit(CommitRequest::Replace(replace)) {
             Ok(_) => {
                 written.keep();
                 Ok(())
             }
-            Err(Refusal { error, fate }) => {
-                if fate == Fate::InDoubt {
+            Err(CommitError { error, outcome }) => {
+                if outcome == CommitOutcome::InDoubt {
                     written.keep();
                 }
                 Err(error)
@@ -438,11 +438,11 @@ impl Database {
     }
 
     /// Merges several runs of a memtable into one, if they are many.
-    fn coalesce(&self, id: TableId, patience: Patience) -> Result<Attempt> {
+    fn coalesce(&self, id: TableId, wait_mode: WaitMode) -> Result<Attempt> {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         // Dropped after the lock of the runs.
         let _wake = Wake::new(&self.memtable_budget);
-        let Some(_held) = table.folder.hold(RunsOf::Memtable, patience) else {
+        let Some(_lock) = table.folder.lock_runs(RewriteScope::Memtable, wait_mode) else {
             return Ok(Attempt::Busy);
         };
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
@@ -453,13 +453,14 @@ impl Database {
             let Some(run) = coalesced(&table.folder, &table.manifest, out, new_id)? else {
                 continue;
             };
-            let wish = Coalesce {
+            let request = Coalesce {
                 table: id,
                 name: table.name.clone(),
                 out: out.to_vec(),
                 run: Arc::new(run),
             };
-            self.commit_all(Wish::Coalesce(wish)).map_err(|refusal| refusal.error)?;
+            self.commit_all(CommitRequest::Coalesce(request))
+                .map_err(|commit_error| commit_error.error)?;
             self.maintenance.count(|done| done.coalesced_runs += out.len() as u64);
             done = Attempt::Done;
         }

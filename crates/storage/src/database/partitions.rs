@@ -40,8 +40,8 @@ impl Database {
         id: TableId,
         choose: &dyn Fn(&TableState) -> BTreeSet<PartitionKey>,
     ) -> Result<usize> {
-        let Some(held) = self.hold_table(id) else { return Ok(0) };
-        let table = &held.state;
+        let Some(locked) = self.lock_table(id) else { return Ok(0) };
+        let table = &locked.state;
         let chosen = choose(table);
         let entries = table.manifest.segments.iter();
         let entries = entries.filter(|entry| chosen.contains(&entry.meta.partition));

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tidegate_model::{Schema, TableId, limits};
 
 use super::ddl::TableDdl;
-use super::plan::{NewTable, Overlay, Wish, new_table};
+use super::plan::{CommitRequest, NewTable, PendingTables, new_table};
 use super::table::TableState;
 use super::{Database, TableDescription, TableEntry};
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ pub struct PendingDdl(Vec<Arc<Step>>);
 /// One change.
 #[derive(Debug)]
 struct Step {
-    wish: Wish,
+    request: CommitRequest,
     /// The tables of the change when it was made (PD2).
     tables: Vec<TableId>,
 }
@@ -53,22 +53,22 @@ impl PendingDdl {
         if limits::TRANSACTION_DDL <= self.0.len() {
             return Err(Error::TooManyChanges);
         }
-        let Some(wish) = database.wish(ddl) else { return Ok(Vec::new()) };
+        let Some(request) = database.ddl_request(ddl) else { return Ok(Vec::new()) };
         let published = database.published();
-        let mut overlay = Overlay::new(&published.tables, published.lsn);
-        self.plan_on(&mut overlay)?;
-        let tables = about(&overlay.step(&wish)?);
-        self.0.push(Arc::new(Step { wish, tables: tables.clone() }));
+        let mut base = PendingTables::new(&published.tables, published.lsn);
+        self.plan_on(&mut base)?;
+        let tables = about(&base.step(&request)?);
+        self.0.push(Arc::new(Step { request, tables: tables.clone() }));
         Ok(tables)
     }
 
     /// Plans all changes, each on top of those before it (PD2).
-    pub(super) fn plan_on(&self, overlay: &mut Overlay<'_>) -> Result<Vec<TableOp>> {
+    pub(super) fn plan_on(&self, base: &mut PendingTables<'_>) -> Result<Vec<TableOp>> {
         let mut ops = Vec::new();
-        for Step { wish, tables } in self.0.iter().map(Arc::as_ref) {
-            let planned = overlay.step(wish)?;
+        for Step { request, tables } in self.0.iter().map(Arc::as_ref) {
+            let planned = base.step(request)?;
             if about(&planned) != *tables {
-                return Err(Error::TablesChanged { table: named(wish) });
+                return Err(Error::TablesChanged { table: named(request) });
             }
             ops.extend(planned);
         }
@@ -77,7 +77,7 @@ impl PendingDdl {
 
     /// The table that one of the changes creates.
     pub(super) fn new_table(&self, id: TableId) -> Option<&NewTable> {
-        self.0.iter().find_map(|step| new_table(&step.wish, id))
+        self.0.iter().find_map(|step| new_table(&step.request, id))
     }
 }
 
@@ -86,11 +86,12 @@ fn about(ops: &[TableOp]) -> Vec<TableId> {
 }
 
 /// The name of the relation that a change affects.
-fn named(wish: &Wish) -> String {
-    match wish {
-        Wish::RenameTable { from: name, .. } | Wish::Alter { table: name, .. } => name.clone(),
-        Wish::DropTables { names, .. } => names.join("`, `"),
-        Wish::CreateTable(new) | Wish::CreateView { new, .. } => new.name.clone(),
+fn named(request: &CommitRequest) -> String {
+    match request {
+        CommitRequest::RenameTable { from: name, .. }
+        | CommitRequest::Alter { table: name, .. } => name.clone(),
+        CommitRequest::DropTables { names, .. } => names.join("`, `"),
+        CommitRequest::CreateTable(new) | CommitRequest::CreateView { new, .. } => new.name.clone(),
         _ => String::new(),
     }
 }
@@ -128,34 +129,33 @@ impl<'a> VisibleTables<'a> {
     pub fn tables(&self) -> Vec<TableEntry> {
         let entry =
             |table: &Arc<TableState>| TableEntry { id: table.id(), name: table.name.clone() };
-        self.look(|overlay| Some(overlay.all().into_iter().map(entry).collect()))
-            .unwrap_or_default()
+        self.look(|tables| Some(tables.all().into_iter().map(entry).collect())).unwrap_or_default()
     }
 
     /// The id of a table by its name, without regard to case.
     #[must_use]
     pub fn table_id(&self, name: &str) -> Option<TableId> {
-        self.look(|overlay| Some(overlay.by_name(name)?.id()))
+        self.look(|tables| Some(tables.by_name(name)?.id()))
     }
 
     /// The name of a table, in the case it was created with; `None` if there is no table with this
     /// id.
     #[must_use]
     pub fn table_name(&self, id: TableId) -> Option<String> {
-        self.look(|overlay| Some(overlay.by_id(id)?.name.clone()))
+        self.look(|tables| Some(tables.by_id(id)?.name.clone()))
     }
 
     /// The columns of a table; `None` if there is no such table, or it is suspended: then an
     /// attempt to create one fails with the reason.
     #[must_use]
     pub fn schema_of(&self, name: &str) -> Option<Arc<Schema>> {
-        self.look(|overlay| schema_of(overlay.by_name(name)?))
+        self.look(|tables| schema_of(tables.by_name(name)?))
     }
 
     /// The columns of a table by its id.
     #[must_use]
     pub fn schema_of_id(&self, id: TableId) -> Option<Arc<Schema>> {
-        self.look(|overlay| schema_of(overlay.by_id(id)?))
+        self.look(|tables| schema_of(tables.by_id(id)?))
     }
 
     /// A snapshot of a table by its name, without regard to case.
@@ -182,13 +182,13 @@ impl<'a> VisibleTables<'a> {
     /// # Errors
     /// As `snapshot`.
     pub fn snapshots_and_read(&self, names: &[&str]) -> Result<Vec<Arc<Snapshot>>> {
-        let find_all = |overlay: &Overlay<'_>| {
-            let mut found = find_each(overlay, names)?;
+        let find_all = |tables: &PendingTables<'_>| {
+            let mut found = find_each(tables, names)?;
             let mut at = 0;
             while let Some(state) = found.get(at).map(Arc::clone) {
                 let reads = state.manifest.schema.view().map_or(&[][..], |view| &view.reads);
                 for read in reads {
-                    let table = overlay.by_id(read.table).or_else(|| overlay.by_name(&read.name));
+                    let table = tables.by_id(read.table).or_else(|| tables.by_name(&read.name));
                     let is_known = |table: &&Arc<TableState>| {
                         found.iter().any(|known| known.id() == table.id())
                     };
@@ -226,29 +226,29 @@ impl<'a> VisibleTables<'a> {
 
     /// A table by its name, which must exist.
     pub(super) fn existing(&self, name: &str) -> Result<Arc<TableState>> {
-        self.with(|overlay| overlay.existing(name).map(Arc::clone))
+        self.with(|tables| tables.existing(name).map(Arc::clone))
     }
 
     /// A table by its id.
     pub(super) fn state(&self, id: TableId) -> Result<Option<Arc<TableState>>> {
-        self.with(|overlay| Ok(overlay.by_id(id).map(Arc::clone)))
+        self.with(|tables| Ok(tables.by_id(id).map(Arc::clone)))
     }
 
     /// A table by its name.
     pub(super) fn state_of(&self, name: &str) -> Result<Option<Arc<TableState>>> {
-        self.with(|overlay| Ok(overlay.by_name(name).map(Arc::clone)))
+        self.with(|tables| Ok(tables.by_name(name).map(Arc::clone)))
     }
 
     /// Runs a function on the current tables.
-    fn with<T>(&self, look: impl FnOnce(&Overlay<'_>) -> Result<T>) -> Result<T> {
+    fn with<T>(&self, look: impl FnOnce(&PendingTables<'_>) -> Result<T>) -> Result<T> {
         let published = self.database.published();
-        let mut overlay = Overlay::new(&published.tables, published.lsn);
-        self.pending.plan_on(&mut overlay)?;
-        look(&overlay)
+        let mut tables = PendingTables::new(&published.tables, published.lsn);
+        self.pending.plan_on(&mut tables)?;
+        look(&tables)
     }
 
-    fn look<T>(&self, look: impl FnOnce(&Overlay<'_>) -> Option<T>) -> Option<T> {
-        self.with(|overlay| Ok(look(overlay))).ok().flatten()
+    fn look<T>(&self, look: impl FnOnce(&PendingTables<'_>) -> Option<T>) -> Option<T> {
+        self.with(|tables| Ok(look(tables))).ok().flatten()
     }
 
     /// Runs an action on tables as of one moment. If it fails and one of them has changed
@@ -258,13 +258,13 @@ impl<'a> VisibleTables<'a> {
         names: &[&str],
         action: &dyn Fn(&[Arc<TableState>]) -> Result<T>,
     ) -> Result<T> {
-        self.read(&|overlay| find_each(overlay, names), action)
+        self.read(&|tables| find_each(tables, names), action)
     }
 
     /// The same for tables that are found by a function.
     fn read<T>(
         &self,
-        find: &dyn Fn(&Overlay<'_>) -> Result<Vec<Arc<TableState>>>,
+        find: &dyn Fn(&PendingTables<'_>) -> Result<Vec<Arc<TableState>>>,
         action: &dyn Fn(&[Arc<TableState>]) -> Result<T>,
     ) -> Result<T> {
         let mut found = self.with(find)?;
@@ -293,6 +293,6 @@ fn schema_of(table: &Arc<TableState>) -> Option<Arc<Schema>> {
     table.damage().is_none().then(|| Arc::clone(&table.manifest.schema))
 }
 
-fn find_each(overlay: &Overlay<'_>, names: &[&str]) -> Result<Vec<Arc<TableState>>> {
-    names.iter().map(|name| overlay.existing(name).map(Arc::clone)).collect()
+fn find_each(tables: &PendingTables<'_>, names: &[&str]) -> Result<Vec<Arc<TableState>>> {
+    names.iter().map(|name| tables.existing(name).map(Arc::clone)).collect()
 }

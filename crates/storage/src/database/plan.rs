@@ -31,7 +31,7 @@ use crate::wal::{TableChange, TableOp};
 
 /// A commit request.
 #[derive(Debug)]
-pub(crate) enum Wish {
+pub(crate) enum CommitRequest {
     CreateTable(NewTable),
     CreateView { new: NewTable, replace: Replacement },
     Import(Import),
@@ -132,7 +132,7 @@ pub(crate) struct Exchange {
 
 /// The planned changes of a commit request.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct PlannedCommit {
     /// Empty if the log needs no record.
     pub(crate) ops: Vec<TableOp>,
     pub(crate) committed: Committed,
@@ -200,7 +200,7 @@ pub(crate) struct Tables {
 
 /// The effects of the commit requests of a group, on top of the current tables.
 #[derive(Debug)]
-pub(crate) struct Overlay<'a> {
+pub(crate) struct PendingTables<'a> {
     base: &'a Tables,
     /// The position in the log for the planned group.
     lsn: Lsn,
@@ -235,15 +235,15 @@ impl Tables {
     }
 }
 
-impl<'a> Overlay<'a> {
-    pub(crate) fn new(base: &'a Tables, lsn: Lsn) -> Overlay<'a> {
-        Overlay { base, lsn, changes: Changes::default(), numbers: BTreeMap::new() }
+impl<'a> PendingTables<'a> {
+    pub(crate) fn new(base: &'a Tables, lsn: Lsn) -> PendingTables<'a> {
+        PendingTables { base, lsn, changes: Changes::default(), numbers: BTreeMap::new() }
     }
 
     /// A copy, for changes that may be discarded.
-    fn forked(&self) -> Overlay<'a> {
-        let Overlay { base, lsn, changes, .. } = self;
-        Overlay { base, lsn: *lsn, changes: changes.clone(), numbers: BTreeMap::new() }
+    fn forked(&self) -> PendingTables<'a> {
+        let PendingTables { base, lsn, changes, .. } = self;
+        PendingTables { base, lsn: *lsn, changes: changes.clone(), numbers: BTreeMap::new() }
     }
 
     pub(crate) fn into_changes(self) -> Changes {
@@ -297,28 +297,28 @@ impl<'a> Overlay<'a> {
     }
 
     /// Plans a commit request (P2).
-    pub(crate) fn plan(&self, wish: &Wish) -> Result<Plan> {
-        if let Wish::Append(Append { batch: Some(batch), older, tables, .. }) = wish
+    pub(crate) fn plan(&self, request: &CommitRequest) -> Result<PlannedCommit> {
+        if let CommitRequest::Append(Append { batch: Some(batch), older, tables, .. }) = request
             && let Some(seq_txns) = self.applied((*batch, *older), tables)?
         {
             let committed = Committed { seq_txns, is_new: false };
-            return Ok(Plan { ops: Vec::new(), committed });
+            return Ok(PlannedCommit { ops: Vec::new(), committed });
         }
-        let ops = self.plan_ops(wish)?;
+        let ops = self.plan_ops(request)?;
         let mut committed = Committed { seq_txns: Vec::new(), is_new: true };
         for op in &ops {
             if committed.seq_txns.last() != Some(&(op.table, op.seq_txn)) {
                 committed.seq_txns.push((op.table, op.seq_txn));
             }
         }
-        Ok(Plan { ops, committed })
+        Ok(PlannedCommit { ops, committed })
     }
 
     /// Plans a step of a transaction and applies it, so that the next one is planned on top of it
     /// (P3).
-    pub(crate) fn step(&mut self, wish: &Wish) -> Result<Vec<TableOp>> {
-        let ops = self.plan_ops(wish)?;
-        self.apply(wish, &ops);
+    pub(crate) fn step(&mut self, request: &CommitRequest) -> Result<Vec<TableOp>> {
+        let ops = self.plan_ops(request)?;
+        self.apply(request, &ops);
         self.numbers.extend(ops.iter().map(|op| (op.table, op.seq_txn)));
         Ok(ops)
     }
@@ -333,13 +333,13 @@ impl<'a> Overlay<'a> {
         TableOp { table: table.id(), seq_txn: self.next_number(table), change }
     }
 
-    fn plan_ops(&self, wish: &Wish) -> Result<Vec<TableOp>> {
-        match wish {
-            Wish::CreateTable(new) => Ok(vec![self.plan_create(new)?]),
-            Wish::Import(import) => self.plan_import(import),
-            Wish::CreateView { new, replace } => Ok(vec![self.plan_view(new, *replace)?]),
-            Wish::DropTables { names, kind } => self.plan_drop(names, *kind),
-            Wish::RenameTable { from, to } => {
+    fn plan_ops(&self, request: &CommitRequest) -> Result<Vec<TableOp>> {
+        match request {
+            CommitRequest::CreateTable(new) => Ok(vec![self.plan_create(new)?]),
+            CommitRequest::Import(import) => self.plan_import(import),
+            CommitRequest::CreateView { new, replace } => Ok(vec![self.plan_view(new, *replace)?]),
+            CommitRequest::DropTables { names, kind } => self.plan_drop(names, *kind),
+            CommitRequest::RenameTable { from, to } => {
                 let table = self.known(from)?;
                 check_name(to)?;
                 if let Some(other) = self.by_name(to).filter(|other| other.id() != table.id()) {
@@ -347,10 +347,10 @@ impl<'a> Overlay<'a> {
                 }
                 Ok(vec![self.next_op(table, TableChange::Rename { name: to.clone() })])
             }
-            Wish::Truncate { table } => {
+            CommitRequest::Truncate { table } => {
                 Ok(vec![self.next_op(self.with_rows(table)?, TableChange::Truncate)])
             }
-            Wish::Alter { table, edit } => {
+            CommitRequest::Alter { table, edit } => {
                 let table = match edit {
                     SchemaEdit::Comment { .. } => self.known(table)?,
                     _ => self.with_rows(table)?,
@@ -358,19 +358,21 @@ impl<'a> Overlay<'a> {
                 let schema = Arc::new(edit.apply(&table.manifest.schema)?);
                 Ok(vec![self.next_op(table, TableChange::Alter { schema })])
             }
-            Wish::Append(append) if append.ddl.is_empty() => self.plan_appends(append),
-            Wish::Append(append) => {
+            CommitRequest::Append(append) if append.ddl.is_empty() => self.plan_appends(append),
+            CommitRequest::Append(append) => {
                 let mut forked = self.forked();
                 let mut ops = append.ddl.plan_on(&mut forked)?;
                 ops.extend(forked.plan_appends(append)?);
                 Ok(ops)
             }
-            Wish::Replace(replace) => Ok(vec![self.plan_replace(replace)?]),
-            Wish::Coalesce(Coalesce { name, out, .. }) => match self.other_memtable(wish) {
-                Some(_) => Ok(Vec::new()),
-                None => Err(changed(name, out)),
-            },
-            Wish::Exchange(Exchange { name, .. }) => match self.other_memtable(wish) {
+            CommitRequest::Replace(replace) => Ok(vec![self.plan_replace(replace)?]),
+            CommitRequest::Coalesce(Coalesce { name, out, .. }) => {
+                match self.other_memtable(request) {
+                    Some(_) => Ok(Vec::new()),
+                    None => Err(changed(name, out)),
+                }
+            }
+            CommitRequest::Exchange(Exchange { name, .. }) => match self.other_memtable(request) {
                 Some(_) => Ok(Vec::new()),
                 None => Err(changed(name, &[])),
             },
@@ -418,12 +420,12 @@ impl<'a> Overlay<'a> {
     }
 
     /// The memtable of a table after its rows have moved to other runs.
-    fn other_memtable(&self, wish: &Wish) -> Option<(TableId, Memtable)> {
-        let (id, memtable) = match wish {
-            Wish::Coalesce(Coalesce { table, out, run, .. }) => {
+    fn other_memtable(&self, request: &CommitRequest) -> Option<(TableId, Memtable)> {
+        let (id, memtable) = match request {
+            CommitRequest::Coalesce(Coalesce { table, out, run, .. }) => {
                 (*table, self.by_id(*table)?.memtable.replaced(out, run)?)
             }
-            Wish::Exchange(Exchange { table, pairs, .. }) => {
+            CommitRequest::Exchange(Exchange { table, pairs, .. }) => {
                 (*table, self.by_id(*table)?.memtable.exchanged(pairs)?)
             }
             _ => return None,
@@ -659,10 +661,10 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    /// Applies the planned changes of `wish`.
-    pub(crate) fn apply(&mut self, wish: &Wish, ops: &[TableOp]) {
+    /// Applies the planned changes of `request`.
+    pub(crate) fn apply(&mut self, request: &CommitRequest, ops: &[TableOp]) {
         for op in ops {
-            self.apply_op(wish, op);
+            self.apply_op(request, op);
             let is_of_rows = matches!(
                 op.change,
                 TableChange::AddSegments { .. }
@@ -672,16 +674,16 @@ impl<'a> Overlay<'a> {
             );
             self.changes.ddl_count += u64::from(!is_of_rows);
         }
-        if let Some((table, memtable)) = self.other_memtable(wish) {
+        if let Some((table, memtable)) = self.other_memtable(request) {
             let known = self.by_id(table).expect("P1: planned on these tables");
             let changed = Arc::new(known.with_memtable(memtable));
             self.changes.tables.insert(table, Some(changed));
         }
     }
 
-    fn apply_op(&mut self, wish: &Wish, op: &TableOp) {
+    fn apply_op(&mut self, request: &CommitRequest, op: &TableOp) {
         if let TableChange::Create { name, schema } = &op.change {
-            let new = new_table(wish, op.table).expect("P1: planned for this table");
+            let new = new_table(request, op.table).expect("P1: planned for this table");
             let manifest = Manifest::new(op.table, op.seq_txn, Arc::clone(schema));
             let table = TableState::new(Arc::clone(&new.folder), name.clone(), manifest);
             self.changes.names.insert(fold_name(name), Some(op.table));
@@ -704,7 +706,7 @@ impl<'a> Overlay<'a> {
                     self.changes.names.insert(fold_name(name), Some(op.table));
                 }
                 let rows = matches!(change, TableChange::Append { .. })
-                    .then(|| new_rows(wish, op.table, self.lsn));
+                    .then(|| new_rows(request, op.table, self.lsn));
                 let changed = table.changed(op.seq_txn, change, rows).expect("P1: planned for it");
                 self.changes.tables.insert(op.table, Some(Arc::new(changed)));
             }
@@ -733,13 +735,13 @@ impl AppendTo {
 }
 
 /// The table that a commit request creates.
-pub(super) fn new_table(wish: &Wish, id: TableId) -> Option<&NewTable> {
+pub(super) fn new_table(request: &CommitRequest, id: TableId) -> Option<&NewTable> {
     let is_it = |new: &&NewTable| new.folder.table() == id;
-    match wish {
-        Wish::CreateTable(new)
-        | Wish::CreateView { new, .. }
-        | Wish::Import(Import { target: Target::New(new), .. }) => Some(new).filter(is_it),
-        Wish::Append(append) => {
+    match request {
+        CommitRequest::CreateTable(new)
+        | CommitRequest::CreateView { new, .. }
+        | CommitRequest::Import(Import { target: Target::New(new), .. }) => Some(new).filter(is_it),
+        CommitRequest::Append(append) => {
             let new = append.tables.iter().filter_map(|to| match &to.target {
                 AppendTarget::New(new) => Some(new),
                 AppendTarget::Existing { .. } => None,
@@ -751,8 +753,8 @@ pub(super) fn new_table(wish: &Wish, id: TableId) -> Option<&NewTable> {
 }
 
 /// The rows that a commit request adds to a table.
-fn new_rows(wish: &Wish, id: TableId, lsn: Lsn) -> NewRows<'_> {
-    let Wish::Append(append) = wish else { unreachable!("only this wish appends") };
+fn new_rows(request: &CommitRequest, id: TableId, lsn: Lsn) -> NewRows<'_> {
+    let CommitRequest::Append(append) = request else { unreachable!("only this request appends") };
     let to = append.tables.iter().find(|to| to.table() == id);
     let files = &to.expect("P1: planned for this table").files;
     NewRows { files, origin: Origin { lsn, since_nanos: append.since_nanos } }

@@ -61,7 +61,7 @@ pub(super) struct Recovered {
     pub(super) tables: Tables,
     pub(super) next_table: TableId,
     pub(super) log_end: LogEnd,
-    pub(super) tidying: Tidying,
+    pub(super) pending_recovery: PendingRecovery,
     pub(super) report: RecoveryReport,
     /// The reason why the copy of the catalog was read (O9).
     pub(super) catalog_damage: Option<Error>,
@@ -69,12 +69,12 @@ pub(super) struct Recovered {
 
 /// The work that is left before the first commit (B3).
 #[derive(Debug)]
-pub(super) struct Tidying {
+pub(super) struct PendingRecovery {
     /// Files that replayed records made obsolete (O3).
     obsolete: Garbage,
     /// True once unreferenced files are removed: this is done only once, because symbol files grow
     /// afterwards.
-    is_swept: bool,
+    is_collected: bool,
 }
 
 /// The tables during a replay of the log.
@@ -165,7 +165,7 @@ pub(super) fn recover(
     let mut log_end =
         wal::replay(disk.as_ref(), &paths.log(), span, &mut |record| recovery.apply(&record))?;
     let obsolete = std::mem::take(&mut recovery.obsolete);
-    let tidying = Tidying { obsolete, is_swept: false };
+    let pending_recovery = PendingRecovery { obsolete, is_collected: false };
     if log_end.lsn < catalog.as_of {
         // The catalog was synced after everything before its `as_of`.
         let what = Corruption::Differs {
@@ -179,7 +179,7 @@ pub(super) fn recover(
     log_end.unsynced.count_durable(catalog.as_of);
     let (next_table, report) = (recovery.next_table, recovery.memory.report);
     let tables = recovery.finish();
-    Ok(Recovered { catalog, tables, next_table, log_end, tidying, report, catalog_damage })
+    Ok(Recovered { catalog, tables, next_table, log_end, pending_recovery, report, catalog_damage })
 }
 
 /// The catalog of a database.
@@ -660,18 +660,18 @@ impl<'a> Recovery<'a> {
 
 impl Database {
     /// Does the work that is left before the first commit (B3).
-    pub(super) fn tidy(&self) -> Result<()> {
-        if self.is_tidy.load(Ordering::Acquire) {
+    pub(super) fn finish_recovery(&self) -> Result<()> {
+        if self.is_recovered.load(Ordering::Acquire) {
             return Ok(());
         }
-        let mut left = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tidying) = &mut *left {
-            self.do_tidying(tidying).map_err(|error| match error {
+        let mut left = self.pending_recovery.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pending_recovery) = &mut *left {
+            self.run_pending_recovery(pending_recovery).map_err(|error| match error {
                 Error::ReadOnly { .. } => error,
                 error => Error::ReadOnly { source: Arc::new(error) },
             })?;
             *left = None;
-            self.is_tidy.store(true, Ordering::Release);
+            self.is_recovered.store(true, Ordering::Release);
         }
         Ok(())
     }
@@ -693,24 +693,24 @@ impl Database {
         }
     }
 
-    fn do_tidying(&self, tidying: &mut Tidying) -> Result<()> {
+    fn run_pending_recovery(&self, pending_recovery: &mut PendingRecovery) -> Result<()> {
         self.copy_catalog()?;
         let disk = self.guarded.as_ref();
-        if !tidying.is_swept {
+        if !pending_recovery.is_collected {
             let (garbage, failed) =
                 garbage_collection::find_garbage(disk, &self.paths, &self.published().tables);
-            self.remove(&garbage.without(&tidying.obsolete));
+            self.remove(&garbage.without(&pending_recovery.obsolete));
             self.warn(failed);
             let checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
             match kept::find_garbage(disk, &self.paths, &checkpoints.kept) {
                 Ok(garbage) => self.remove(&garbage),
                 Err(error) => self.warn(vec![error]),
             }
-            tidying.is_swept = true;
+            pending_recovery.is_collected = true;
         }
         // O5.
         self.sync()?;
-        self.remove(&tidying.obsolete);
+        self.remove(&pending_recovery.obsolete);
         Ok(())
     }
 

@@ -18,10 +18,10 @@ use tidegate_model::TableId;
 
 use super::Database;
 use super::append::TableAppend;
-use super::folder::{FailedStep, Failure, Patience, RunsOf};
+use super::folder::{FailedStep, Failure, RewriteScope, WaitMode};
 use super::maintenance::{Attempt, settled};
 use super::memtable::MemtableRun;
-use super::plan::{Exchange, Wish};
+use super::plan::{CommitRequest, Exchange};
 use super::replay_memory::spill_mem_segments;
 use super::table::TableState;
 use crate::error::{Error, Result};
@@ -77,7 +77,7 @@ impl Database {
         });
         let (mut kept, mut is_awaited) = (Vec::new(), false);
         for table in tables {
-            match settled(self.flush(table.id(), Patience::Try)) {
+            match settled(self.flush(table.id(), WaitMode::Try)) {
                 Ok(Attempt::Done) => return Ok(Room::Given),
                 Ok(Attempt::Busy) => is_awaited = true,
                 Ok(Attempt::Idle) => {}
@@ -99,7 +99,7 @@ impl Database {
         }
         for table in self.targets(appends) {
             if let Some(failure) = table.folder.failure() {
-                let flushed = settled(self.flush(table.id(), Patience::Wait));
+                let flushed = settled(self.flush(table.id(), WaitMode::Wait));
                 if let Err(error) = flushed {
                     self.unflushed(&table, error);
                 } else {
@@ -202,16 +202,18 @@ impl Database {
     fn spill_memtables(&self, tables: &[Arc<TableState>]) -> Result<bool> {
         let mut has_spilled = false;
         for table in tables {
-            let Some(_held) = table.folder.hold(RunsOf::Memtable, Patience::Wait) else { continue };
+            let Some(_lock) = table.folder.lock_runs(RewriteScope::Memtable, WaitMode::Wait) else {
+                continue;
+            };
             let Some(table) = self.table_state(table.id()) else { continue };
             if table.memtable.spillable_bytes() == 0 {
                 continue;
             }
             let pairs = self.spill_memtable(&table)?;
-            let wish = Exchange { table: table.id(), name: table.name.clone(), pairs };
-            match self.commit_all(Wish::Exchange(wish)) {
+            let request = Exchange { table: table.id(), name: table.name.clone(), pairs };
+            match self.commit_all(CommitRequest::Exchange(request)) {
                 Ok(_) => has_spilled = true,
-                Err(refusal) => drop(settled(Err(refusal.error))?),
+                Err(commit_error) => drop(settled(Err(commit_error.error))?),
             }
         }
         Ok(has_spilled)

@@ -93,7 +93,7 @@ impl Database {
     /// Returns true if commits fail because the log cannot be written to.
     #[must_use]
     pub fn is_log_broken(&self) -> bool {
-        let is_usable = self.is_tidy.load(Ordering::Acquire)
+        let is_usable = self.is_recovered.load(Ordering::Acquire)
             && !self.is_moved.load(Ordering::Acquire)
             && !self.is_log_broken.load(Ordering::Acquire);
         !is_usable

@@ -19,7 +19,7 @@ use tidegate_model::{SchemaVersion, SegmentId, TableId};
 use super::Database;
 use super::append::{ATTEMPTS, AppendOptions, Prepared, TableAppend, VALUE_BYTES, check_once};
 use super::deletion_vectors::{SegmentDeletes, runs_of};
-use super::folder::{Patience, RunsOf, TableFolder};
+use super::folder::{RewriteScope, TableFolder, WaitMode};
 use super::pending::PendingDdl;
 use crate::batch::RowBatch;
 use crate::error::{Error, Result};
@@ -67,7 +67,7 @@ impl Database {
     #[must_use]
     pub fn pin_segments(&self, table: TableId) -> Option<SegmentPin> {
         let folder = Arc::clone(&self.table_state(table)?.folder);
-        let _held = folder.hold(RunsOf::Segments, Patience::Wait)?;
+        let _lock = folder.lock_runs(RewriteScope::Segments, WaitMode::Wait)?;
         folder.pin();
         Some(SegmentPin(folder))
     }
@@ -108,9 +108,9 @@ impl Database {
         self.check_not_failed(appends)?;
         let removals: Removals<'_> = removed.iter().map(|rows| (rows.table, rows)).collect();
         let visible = self.visible(ddl);
-        let held = self.hold_tables(&visible, appends, &removals)?;
+        let locked = self.lock_tables(&visible, appends, &removals)?;
         for (id, removed) in &removals {
-            let now = held.get(id).map(|held| held.state.manifest.schema.version());
+            let now = locked.get(id).map(|locked| locked.state.manifest.schema.version());
             if now != Some(removed.version) {
                 let append = appends.iter().find(|append| append.id == Some(*id));
                 let table = append.map_or_else(String::new, |append| append.table.clone());
@@ -121,9 +121,9 @@ impl Database {
             }
         }
         let Prepared { targets, tables, delete_files } =
-            self.prepare(&visible, appends, (&removals, &held))?;
+            self.prepare(&visible, appends, (&removals, &locked))?;
         self.commit_prepared(&AppendOptions::default(), (ddl.clone(), tables), delete_files)?;
-        drop(held);
+        drop(locked);
         let touched: Vec<TableId> = targets.iter().flatten().copied().collect();
         self.coalesce_memtables(&touched);
         Ok(())

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use tidegate_model::{PartitionKey, Schema, SeqTxn};
 
-use super::commit::Refusal;
+use super::commit::CommitError;
 use super::dedup::{self, Superseded};
 use super::deletes::DeleteWriter;
 use super::deletion_vectors::{SegmentDeletes, SnapshotDeletes};
@@ -58,7 +58,7 @@ impl ImportTxn {
                 let state = self.database().table_state(table.id());
                 let has_keys = |schema: &Schema| !schema.dedup().is_empty();
                 if state.is_some_and(|state| has_keys(&state.manifest.schema)) {
-                    self.commit_held(segments, None)
+                    self.commit_locked(segments, None)
                 } else {
                     self.commit_plain(segments)
                 }
@@ -75,7 +75,7 @@ impl ImportTxn {
         let state = self.database().table_state(self.table());
         let has_keys = state.is_some_and(|state| !state.manifest.schema.dedup().is_empty());
         if has_keys && !segments.is_empty() {
-            self.commit_held(segments, Some(removal))
+            self.commit_locked(segments, Some(removal))
         } else {
             self.commit_with_deletes(segments, removal)
         }
@@ -83,7 +83,7 @@ impl ImportTxn {
 
     fn commit_plain(&self, segments: &[WrittenSegment]) -> Result<SeqTxn> {
         let outcome = self.commit_segments(segments, Deletes::default(), Some(Vec::new()));
-        outcome.map_err(|Refusal { error, .. }| error)
+        outcome.map_err(|CommitError { error, .. }| error)
     }
 
     /// Commits a new table, which may have keys, and several rows with the same ones.
@@ -100,16 +100,16 @@ impl ImportTxn {
         self.commit_plain(&left)
     }
 
-    fn commit_held(
+    fn commit_locked(
         &self,
         segments: &[WrittenSegment],
         removal: Option<SnapshotDeletes<'_>>,
     ) -> Result<SeqTxn> {
-        let Some(held) = self.database().hold_table(self.table()) else {
+        let Some(locked) = self.database().lock_table(self.table()) else {
             // The table was dropped, which the commit detects and reports.
             return self.commit_plain(segments);
         };
-        let (table, snapshot) = (&held.state, held.state.snapshot()?);
+        let (table, snapshot) = (&locked.state, locked.state.snapshot()?);
         let schema = &table.manifest.schema;
         if schema.dedup().is_empty() {
             return match removal {
@@ -140,7 +140,7 @@ impl ImportTxn {
         if may_be_committed(&outcome) {
             files.keep();
         }
-        outcome.map_err(|Refusal { error, .. }| error)
+        outcome.map_err(|CommitError { error, .. }| error)
     }
 
     /// The segments to be committed, partition by partition (UR3).

@@ -45,11 +45,11 @@ pub(crate) struct LogFile {
     pub(crate) path: PathBuf,
 }
 
-/// The fate of records that were not acknowledged.
+/// The outcome of writing records that were not acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum CommitOutcome {
     /// No replay will find them.
-    Lost,
+    NotCommitted,
     /// The next replay may find them (W6).
     InDoubt,
 }
@@ -158,10 +158,13 @@ impl Log {
     }
 
     /// Writes records, all of them or none (W2), and returns the bytes of each table in them.
-    pub(crate) fn append(&mut self, records: &[Record]) -> Result<TableShares, (Arc<Error>, Fate)> {
+    pub(crate) fn append(
+        &mut self,
+        records: &[Record],
+    ) -> Result<TableShares, (Arc<Error>, CommitOutcome)> {
         let group = EncodedGroup::new(records);
         let file = self.room_for(group.bytes());
-        let file = file.map_err(|error| (Arc::new(error), Fate::Lost))?;
+        let file = file.map_err(|error| (Arc::new(error), CommitOutcome::NotCommitted))?;
         let offset = FILE_HEADER_BYTES as u64 + (self.end.0 - file.first.0);
         let shares = group.shares.clone();
         let (lsn, durable, room) = (self.end, self.durable, file.synced);
@@ -187,8 +190,12 @@ impl Log {
             Err(error) => {
                 self.current = Current::Unusable;
                 // W6: a new file without the group excludes it from the log.
-                let fate = if self.start_file().is_ok() { Fate::Lost } else { Fate::InDoubt };
-                Err((Arc::new(Error::disk("write log")(error)), fate))
+                let outcome = if self.start_file().is_ok() {
+                    CommitOutcome::NotCommitted
+                } else {
+                    CommitOutcome::InDoubt
+                };
+                Err((Arc::new(Error::disk("write log")(error)), outcome))
             }
         }
     }
