@@ -151,7 +151,7 @@ fn main() {
     };
     let parent =
         std::env::var("TIDEGATE_BENCH_DIR").map_or_else(|_| std::env::temp_dir(), Into::into);
-    let dir = tempfile::tempdir_in(parent).expect("a folder");
+    let dir = tempfile::tempdir_in(parent).expect("a directory");
     latency(dir.path(), &size);
     for threads in [1, 2, 8] {
         throughput(&dir.path().join(threads.to_string()), threads, &size);

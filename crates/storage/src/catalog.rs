@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use tidegate_model::bytes::ByteWriter;
 use tidegate_model::{Lsn, SchemaError, SeqTxn, TableId, limits};
 
-use crate::envelope::{self, Kind};
+use crate::checksummed_file::{self, Kind};
 use crate::error::{Corruption, DecodeError};
 use crate::manifest::parts;
 
@@ -80,7 +80,7 @@ impl Catalog {
                 w.u64(kept.until.0).u64(kept.seq_txn.0);
             }
         }
-        envelope::encode(if has_kept { &KIND } else { &KIND_WITHOUT_KEPT }, &w.0)
+        checksummed_file::encode(if has_kept { &KIND } else { &KIND_WITHOUT_KEPT }, &w.0)
     }
 }
 
@@ -89,7 +89,7 @@ impl Catalog {
 /// # Errors
 /// If they are damaged, of a newer version, or C1 or C2 do not hold.
 pub fn decode(bytes: &[u8]) -> Result<Catalog, DecodeError> {
-    let (version, mut r) = envelope::decode_versions(&KIND, bytes)?;
+    let (version, mut r) = checksummed_file::decode_versions(&KIND, bytes)?;
     let start = r.offset();
     let (log, lsn) = (r.u64()?, Lsn(r.u64()?));
     // Before version 2 all rows were in segments.
@@ -128,7 +128,7 @@ pub fn decode(bytes: &[u8]) -> Result<Catalog, DecodeError> {
         }
         tables.push(CatalogTable { id, seq_txn, name, kept });
     }
-    envelope::finish(&r)?;
+    checksummed_file::finish(&r)?;
     Ok(Catalog { log, lsn, as_of, next_table, tables })
 }
 
@@ -187,7 +187,7 @@ mod tests {
         let (body, old) = (&body[20..body.len() - 4], Kind { version: 1, oldest: 1, ..KIND });
         let without = [&body[..16], &body[24..]].concat();
         let expected = Catalog { as_of: Lsn(8_192), ..sample() };
-        assert_eq!(decode(&envelope::encode(&old, &without)), Ok(expected));
+        assert_eq!(decode(&checksummed_file::encode(&old, &without)), Ok(expected));
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
 
         #[test]
         fn foreign_bytes_are_no_panic(body in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = decode(&envelope::encode(&KIND, &body));
+            let _ = decode(&checksummed_file::encode(&KIND, &body));
         }
 
         #[test]
@@ -224,7 +224,7 @@ mod tests {
             let mut body = bytes[20..bytes.len() - 4].to_vec();
             let at = at % body.len();
             body[at] ^= xor;
-            let _ = decode(&envelope::encode(&KIND, &body));
+            let _ = decode(&checksummed_file::encode(&KIND, &body));
         }
     }
 }

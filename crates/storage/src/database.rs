@@ -10,8 +10,8 @@
 //! `checkpoint` keeps the log short, `garbage_collection` removes unreferenced files. Not here: the
 //! rows (`segment`).
 
-mod caution;
-mod folder;
+mod fsync_guard;
+mod directory;
 mod memtable;
 mod table;
 mod plan;
@@ -71,14 +71,14 @@ pub use replay_memory::RecoveryReport;
 pub use transaction::{SegmentPin, TableDeletes, TransactionCommit};
 pub use verify::{VerifyReport, VerifyStep, survey};
 
-pub(crate) use folder::TableFile;
+pub(crate) use directory::TableFile;
 
 use ballast::Ballast;
 use budget::MemtableBudget;
-use caution::CautiousDisk;
 use checkpoint::Checkpoints;
 use commit::{CommitError, Committed, Committer};
-use folder::Paths;
+use directory::Paths;
+use fsync_guard::FsyncGuard;
 use maintenance::Maintenance;
 use plan::{CommitRequest, Tables};
 use recovery::PendingRecovery;
@@ -273,11 +273,11 @@ impl Database {
     /// files, [`Error::Corrupt`] with the place if something that was durable is damaged.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: &OpenOptions) -> Result<Arc<Database>> {
         let paths = Paths::with_segments(dir, options.open_segments_max);
-        let cautious = Arc::new(CautiousDisk::new(Arc::clone(&disk), paths.log()));
-        let guarded: Arc<dyn Disk> = Arc::clone(&cautious) as _;
+        let fsync_guard = Arc::new(FsyncGuard::new(Arc::clone(&disk), paths.log()));
+        let guarded: Arc<dyn Disk> = Arc::clone(&fsync_guard) as _;
         let home = recovery::make_home(guarded.as_ref(), &paths)?;
         let lock = recovery::lock(guarded.as_ref(), &paths)?;
-        cautious.stay_in(&lock);
+        fsync_guard.stay_in(&lock);
         let recovered = recovery::recover(&guarded, &paths, &home, options)?;
         let locks = [lock, recovery::lock_log(guarded.as_ref(), &paths)?];
         let log_id = recovered.catalog.log;

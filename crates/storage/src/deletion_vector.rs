@@ -10,7 +10,7 @@
 use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::{RowCount, SegmentId, TableId, limits};
 
-use crate::envelope::{self, Kind};
+use crate::checksummed_file::{self, Kind};
 use crate::error::{Corruption, DecodeError};
 
 const KIND: Kind = Kind { magic: *b"TIDEMSK\0", version: 1, oldest: 1, name: "row mask" };
@@ -135,7 +135,7 @@ impl DeletionVector {
                 w.u64(*word);
             }
         }
-        envelope::encode(&KIND, &w.0)
+        checksummed_file::encode(&KIND, &w.0)
     }
 }
 
@@ -148,7 +148,7 @@ pub fn decode(
     table: TableId,
     segment: SegmentId,
 ) -> Result<DeletionVector, DecodeError> {
-    let mut r = envelope::decode(&KIND, bytes)?;
+    let mut r = checksummed_file::decode(&KIND, bytes)?;
     let start = r.offset();
     let (found_table, found_segment) = (r.u64()?, r.u64()?);
     for (what, expected, actual) in
@@ -164,7 +164,7 @@ pub fn decode(
         return Err(DecodeError::at(start, what));
     }
     let zones = decode_zones(&mut r, rows)?;
-    envelope::finish(&r)?;
+    checksummed_file::finish(&r)?;
     let deletion_vector = DeletionVector { rows, live: live_rows(rows, &zones), zones };
     if deletion_vector.live != live {
         let (expected, actual) = (live.0, deletion_vector.live.0);
@@ -268,7 +268,7 @@ mod tests {
         fn foreign_bytes_are_no_deletion_vector(
             body in proptest::collection::vec(any::<u8>(), 0..2_000),
         ) {
-            let _ = decode(&envelope::encode(&KIND, &body), TABLE, SEGMENT);
+            let _ = decode(&checksummed_file::encode(&KIND, &body), TABLE, SEGMENT);
         }
     }
 

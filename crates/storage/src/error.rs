@@ -115,8 +115,8 @@ pub enum Error {
     )]
     RepairCutOff { path: PathBuf },
     #[error(
-        "the folder {dir} was moved or replaced while it is open: nothing is written until it is \
-         back in its place"
+        "the directory {dir} was moved or replaced while it is open: nothing is written until it \
+         is back in its place"
     )]
     Moved { dir: PathBuf },
     #[error("the database was opened for reading only")]

@@ -24,7 +24,7 @@ pub mod wal;
 pub mod manifest;
 pub mod catalog;
 pub mod database;
-mod envelope;
+mod checksummed_file;
 mod error;
 
 pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};

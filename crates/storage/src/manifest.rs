@@ -23,7 +23,7 @@ use tidegate_model::{
     Timestamp, limits,
 };
 
-use crate::envelope::{self, Kind};
+use crate::checksummed_file::{self, Kind};
 use crate::error::{Corruption, DecodeError};
 use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
@@ -435,7 +435,7 @@ impl Manifest {
             parts::encode_batch(&mut w, mark);
         }
         let is_older = parts::is_schema_of_version_2(&self.schema);
-        envelope::encode(if is_older { &KIND_WITHOUT_TEXTS } else { &KIND }, &w.0)
+        checksummed_file::encode(if is_older { &KIND_WITHOUT_TEXTS } else { &KIND }, &w.0)
     }
 }
 
@@ -444,7 +444,7 @@ impl Manifest {
 /// # Errors
 /// If they are damaged, of a newer version, or of another table.
 pub fn decode(bytes: &[u8], table: TableId) -> Result<Manifest, DecodeError> {
-    let (version, mut r) = envelope::decode_versions(&KIND, bytes)?;
+    let (version, mut r) = checksummed_file::decode_versions(&KIND, bytes)?;
     let start = r.offset();
     let found = TableId(r.u64()?);
     if found != table {
@@ -479,7 +479,7 @@ pub fn decode(bytes: &[u8], table: TableId) -> Result<Manifest, DecodeError> {
             batches.push(parts::decode_batch(&mut r)?);
         }
     }
-    envelope::finish(&r)?;
+    checksummed_file::finish(&r)?;
     let (segments, batches) = (Arc::new(segments), Arc::new(batches));
     let manifest =
         Manifest { table, seq_txn, flushed_seq, schema, next_segment, segments, symbols, batches };

@@ -20,9 +20,9 @@ use std::sync::{Arc, OnceLock};
 
 use tidegate_model::{PartitionKey, RowCount, Schema, SegmentId, SeqTxn, TableId};
 
+use crate::checksummed_file;
 use crate::database::TableFile;
 use crate::deletion_vector::{self, DeletionVector};
-use crate::envelope;
 use crate::error::{Corruption, Error, Result};
 use crate::manifest::DeletionVectorMeta;
 use crate::mem_segment::MemSegment;
@@ -318,7 +318,7 @@ impl SegmentFile {
         if self.is_there.get().is_some() {
             return Ok(());
         }
-        let length = file.folder().disk().length(file.path());
+        let length = file.directory().disk().length(file.path());
         let length = length.map_err(Error::disk("look for segment"))?;
         let length = length.ok_or_else(|| Error::missing(file.path()))?;
         segment::check_length(file.path(), length, &self.meta)?;
@@ -328,7 +328,7 @@ impl SegmentFile {
 
     fn reader(&self) -> Result<Arc<Reader>> {
         match &self.source {
-            Source::File(file) => file.folder().readers().reader(&self.reader, || self.open()),
+            Source::File(file) => file.directory().readers().reader(&self.reader, || self.open()),
             Source::MemSegment(_) => match self.reader.get() {
                 Some(reader) => Ok(reader),
                 None => Ok(self.reader.keep(self.open()?).0),
@@ -343,12 +343,12 @@ impl SegmentFile {
                 return Reader::of_mem_segment(bytes.clone(), *table, &self.meta);
             }
         };
-        let (folder, path) = (file.folder(), file.path());
+        let (directory, path) = (file.directory(), file.path());
         // The reader compares lengths, but does not distinguish a missing file.
-        if !folder.disk().exists(path).map_err(Error::disk("open segment"))? {
+        if !directory.disk().exists(path).map_err(Error::disk("open segment"))? {
             return Err(Error::missing(path));
         }
-        Reader::open(folder.disk().as_ref(), path, folder.table(), &self.meta)
+        Reader::open(directory.disk().as_ref(), path, directory.table(), &self.meta)
     }
 }
 
@@ -380,10 +380,10 @@ impl DeletionVectorFile {
 
     /// The live rows, read from the file now.
     pub(crate) fn read(&self) -> Result<DeletionVector> {
-        let (folder, path) = (self.file.folder(), self.file.path());
-        let bytes = envelope::read(folder.disk().as_ref(), path, "read row mask")?;
+        let (directory, path) = (self.file.directory(), self.file.path());
+        let bytes = checksummed_file::read(directory.disk().as_ref(), path, "read row mask")?;
         let bytes = bytes.ok_or_else(|| Error::missing(path))?;
-        let deletion_vector = deletion_vector::decode(&bytes, folder.table(), self.segment);
+        let deletion_vector = deletion_vector::decode(&bytes, directory.table(), self.segment);
         let deletion_vector = deletion_vector.map_err(Error::decode(path))?;
         let actual = crc32c::crc32c(&bytes);
         if actual != self.mark.crc || deletion_vector.live() != self.mark.live {

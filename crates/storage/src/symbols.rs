@@ -21,7 +21,7 @@ use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::{ColumnId, SymbolId, TableId, limits};
 
 use crate::batch::BatchTexts;
-use crate::envelope;
+use crate::checksummed_file;
 use crate::error::{Corruption, DecodeError, Error, Result};
 
 pub(crate) use dictionary::{Dictionary, file_name, parse_file_name};
@@ -392,7 +392,7 @@ fn decode_header(
     if actual != expected {
         return Err(DecodeError::at(24, Corruption::Checksum { expected, actual }));
     }
-    envelope::check_version(version, VERSION..=VERSION, 8)?;
+    checksummed_file::check_version(version, VERSION..=VERSION, 8)?;
     let names =
         [("the table", table.0, found_table), ("the column", column.0.into(), found_column.into())];
     for (what, expected, actual) in names {

@@ -28,13 +28,13 @@ const fn table() -> [u32; 256] {
     table
 }
 
-/// A checksummed file around a body: docs/format.md, Envelope.
-pub(crate) fn envelope(magic: &[u8; 8], body: &[u8]) -> Vec<u8> {
-    envelope_of(1, magic, body)
+/// A checksummed file around a body: docs/format.md, Checksummed files.
+pub(crate) fn checksummed_file(magic: &[u8; 8], body: &[u8]) -> Vec<u8> {
+    checksummed_file_of(1, magic, body)
 }
 
-/// As `envelope`, of the given version.
-pub(crate) fn envelope_of(version: u32, magic: &[u8; 8], body: &[u8]) -> Vec<u8> {
+/// As `checksummed_file`, of the given version.
+pub(crate) fn checksummed_file_of(version: u32, magic: &[u8; 8], body: &[u8]) -> Vec<u8> {
     let mut file = magic.to_vec();
     file.extend_from_slice(&version.to_le_bytes());
     file.extend_from_slice(&(body.len() as u64).to_le_bytes());

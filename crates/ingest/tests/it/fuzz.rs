@@ -95,7 +95,7 @@ fn database() -> (SimDisk, World) {
     (disk, world)
 }
 
-/// The value in a checksummed file: docs/format.md, Envelope.
+/// The value in a checksummed file: docs/format.md, Checksummed files.
 fn body(file: &[u8]) -> &[u8] {
     &file[20..file.len() - 4]
 }

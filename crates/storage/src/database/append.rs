@@ -21,7 +21,7 @@ use super::Database;
 use super::commit::{CommitError, Committed};
 use super::dedup;
 use super::deletes::{DeleteFiles, LockedTable};
-use super::folder::TableFolder;
+use super::directory::TableDirectory;
 use super::pending::{PendingDdl, VisibleTables};
 use super::plan::{Append, AppendTarget, AppendTo, CommitRequest, Deletes};
 use super::table::TableState;
@@ -99,7 +99,7 @@ pub(super) struct Prepared<'a> {
 /// The columns of a batch, mapped to those of a table.
 pub(super) struct Resolved {
     pub(super) target: AppendTarget,
-    pub(super) folder: Arc<TableFolder>,
+    pub(super) directory: Arc<TableDirectory>,
     pub(super) schema: Arc<Schema>,
     pub(super) marks: BTreeMap<ColumnId, SymbolMark>,
 }
@@ -219,7 +219,7 @@ impl Database {
         let mut prepared = Prepared::default();
         for append in appends {
             let resolved = self.resolve(visible, append)?;
-            let id = resolved.folder.table();
+            let id = resolved.directory.table();
             let removed = removals.get(&id).copied();
             if append.rows.rows() == 0 && removed.is_none() {
                 prepared.targets.push(None);
@@ -345,7 +345,7 @@ impl Database {
                 let schema = Schema::new(&columns, designated, options.partition_by)?;
                 let new = self.new_table(&append.table, schema);
                 Ok(Resolved {
-                    folder: Arc::clone(&new.folder),
+                    directory: Arc::clone(&new.directory),
                     schema: Arc::clone(&new.schema),
                     target: AppendTarget::New(new),
                     marks: BTreeMap::new(),
@@ -420,7 +420,7 @@ fn resolve_in(table: &TableState, append: &TableAppend) -> Result<Resolved> {
         }
     };
     Ok(Resolved {
-        folder: Arc::clone(&table.folder),
+        directory: Arc::clone(&table.directory),
         schema: altered.as_ref().map_or_else(|| Arc::clone(known), Arc::clone),
         target: AppendTarget::Existing {
             id: table.id(),
@@ -434,18 +434,18 @@ fn resolve_in(table: &TableState, append: &TableAppend) -> Result<Resolved> {
 
 /// Encodes rows for a table (A2).
 pub(super) fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
-    let Resolved { target, folder, schema, marks } = resolved;
+    let Resolved { target, directory, schema, marks } = resolved;
     let mut symbols = Vec::new();
     let mut intern = |column, texts: &[&[u8]]| -> Result<Vec<SymbolId>> {
         let mark = marks.get(&column).copied().unwrap_or_default();
-        let (ids, table) = folder.dictionary(column, mark)?.intern_and_freeze(texts)?;
+        let (ids, table) = directory.dictionary(column, mark)?.intern_and_freeze(texts)?;
         symbols.push((column, table));
         Ok(ids)
     };
-    let mut new_id = || folder.new_segment_id();
+    let mut new_id = || directory.new_segment_id();
     let mem_segments =
-        mem_segment::encode_rows((folder.table(), &schema), rows, &mut intern, &mut new_id)?;
-    let file = |mem_segment| Arc::new(SegmentFile::in_memory(folder.table(), mem_segment));
+        mem_segment::encode_rows((directory.table(), &schema), rows, &mut intern, &mut new_id)?;
+    let file = |mem_segment| Arc::new(SegmentFile::in_memory(directory.table(), mem_segment));
     let files = mem_segments.iter().map(file).collect();
     Ok(AppendTo { target, mem_segments, files, symbols, deletes: Deletes::default() })
 }

@@ -57,7 +57,7 @@ impl Ballast {
         if *is_there || self.bytes == 0 {
             return;
         }
-        let dir = self.path.parent().expect("it is in the folder of the database");
+        let dir = self.path.parent().expect("it is in the directory of the database");
         let made = disk
             .create_dir_all(dir)
             .and_then(|()| disk.open(&self.path, OpenMode::CreateOrTruncate)?.allocate(self.bytes));

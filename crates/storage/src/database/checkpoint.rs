@@ -15,11 +15,11 @@ use tidegate_model::{Lsn, SeqTxn, TableId};
 use tidegate_platform::Disk;
 
 use super::Database;
-use super::folder::{FailedStep, TablePaths};
+use super::directory::{FailedStep, TablePaths};
 use super::kept::needed_from;
 use super::plan::Tables;
 use crate::catalog::{Catalog, CatalogTable, Kept};
-use crate::envelope;
+use crate::checksummed_file;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 
@@ -110,10 +110,14 @@ impl Database {
         let kept = self.keep_records(checkpoints, (&tables, as_of), &failed)?;
         let lsn = needed_from(&tables, &kept, as_of).max(checkpoints.lsn);
         let catalog = self.catalog_of((lsn, as_of), &tables, (checkpoints, &kept));
-        envelope::replace(self.guarded.as_ref(), &self.paths.catalog(), &catalog.encode())
+        checksummed_file::replace(self.guarded.as_ref(), &self.paths.catalog(), &catalog.encode())
             .map_err(Error::disk("write catalog"))?;
-        envelope::replace(self.guarded.as_ref(), &self.paths.catalog_copy(), &catalog.encode())
-            .map_err(Error::disk("write copy of catalog"))?;
+        checksummed_file::replace(
+            self.guarded.as_ref(),
+            &self.paths.catalog_copy(),
+            &catalog.encode(),
+        )
+        .map_err(Error::disk("write copy of catalog"))?;
         checkpoints.is_catalog_damaged = false;
         (checkpoints.as_of, checkpoints.lsn) = (as_of, lsn);
         let before = std::mem::replace(&mut checkpoints.kept, kept);
@@ -137,8 +141,8 @@ impl Database {
         let failed: Mutex<BTreeMap<TableId, Arc<Error>>> = Mutex::default();
         self.several_at_a_time(behind.len(), &|at| -> Result<()> {
             let table = behind[at];
-            match write_manifest(disk, table.folder.paths(), &table.manifest) {
-                Ok(()) => table.folder.note_done(FailedStep::Manifest),
+            match write_manifest(disk, table.directory.paths(), &table.manifest) {
+                Ok(()) => table.directory.note_done(FailedStep::Manifest),
                 Err(error) => {
                     let error = Arc::new(Error::disk("write manifest")(error));
                     self.note_failure(table, FailedStep::Manifest, &error);
@@ -190,5 +194,5 @@ pub(super) fn write_manifest(
     manifest: &Manifest,
 ) -> tidegate_platform::Result<()> {
     disk.create_dir_all(paths.root())?;
-    envelope::replace(disk, &paths.manifest(), &manifest.encode())
+    checksummed_file::replace(disk, &paths.manifest(), &manifest.encode())
 }

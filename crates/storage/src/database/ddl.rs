@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_model::{ColumnDefault, ColumnType, Schema, SchemaError, SegmentId, TableId, Ttl};
 
 use super::Database;
-use super::folder::TableFolder;
+use super::directory::TableDirectory;
 use super::plan::{CommitRequest, NewTable, Replacement};
 use crate::error::Result;
 
@@ -152,7 +152,7 @@ impl Database {
     /// If the name is taken or invalid.
     pub fn create_table(&self, name: &str, schema: Schema) -> Result<TableId> {
         let new = self.new_table(name, schema);
-        let table = new.folder.table();
+        let table = new.directory.table();
         self.change(CommitRequest::CreateTable(new))?;
         Ok(table)
     }
@@ -342,8 +342,8 @@ impl Database {
     /// A table that does not exist before its commit; its directory is created with its first file.
     pub(super) fn new_table(&self, name: &str, schema: Schema) -> NewTable {
         let table = self.new_table_id();
-        let folder = TableFolder::new(&self.guarded, &self.paths, table, SegmentId(0));
-        NewTable { folder: Arc::new(folder), name: name.to_owned(), schema: Arc::new(schema) }
+        let directory = TableDirectory::new(&self.guarded, &self.paths, table, SegmentId(0));
+        NewTable { directory: Arc::new(directory), name: name.to_owned(), schema: Arc::new(schema) }
     }
 }
 

@@ -161,8 +161,8 @@ pub(super) fn supersede(
     (table, schema): (&TableState, &Schema),
     snapshot: &Snapshot,
 ) -> Result<Vec<SegmentDeletes>> {
-    let (folder, marks) = (&table.folder, &table.manifest.symbols);
-    let symbols: SymbolTables = folder.symbols(schema, marks)?;
+    let (directory, marks) = (&table.directory, &table.manifest.symbols);
+    let symbols: SymbolTables = directory.symbols(schema, marks)?;
     let keys = Keys::new(schema, &symbols);
     let bounds = to
         .mem_segments
@@ -185,10 +185,10 @@ pub(super) fn supersede(
             Some(deletion_vector),
         ));
         let mem_segment =
-            mem_segment_of((folder, schema), marks, &[run], &mut || folder.new_segment_id())?;
+            mem_segment_of((directory, schema), marks, &[run], &mut || directory.new_segment_id())?;
         let mem_segment =
             mem_segment.expect("the last row of a key is left, and one segment has no more rows");
-        to.files[at] = Arc::new(SegmentFile::in_memory(folder.table(), &mem_segment));
+        to.files[at] = Arc::new(SegmentFile::in_memory(directory.table(), &mem_segment));
         to.mem_segments[at] = mem_segment;
     }
     let mut deletes = Vec::new();

@@ -59,7 +59,7 @@ impl DeleteCompactions {
 
 /// The age of a segment's file in nanoseconds; a file without a known age is old.
 fn age(database: &Database, table: &TableState, entry: &SegmentEntry) -> u64 {
-    let path = table.folder.paths().segment(&table.manifest.schema, &entry.meta);
+    let path = table.directory.paths().segment(&table.manifest.schema, &entry.meta);
     let file = database.disk.open(&path, OpenMode::Read);
     let Ok(stamp) = file.and_then(|file| file.stamp()) else { return u64::MAX };
     let now = i128::from(database.options.clock.now_micros()) * 1_000;

@@ -16,7 +16,7 @@ use tidegate_model::{SegmentId, TableId};
 use super::Database;
 use super::budget::Wake;
 use super::deletion_vectors::{DeleteEffects, DeletionVectorFiles, SegmentDeletes, runs_of};
-use super::folder::{RewriteLock, RewriteScope, WaitMode};
+use super::directory::{RewriteLock, RewriteScope, WaitMode};
 use super::plan::Deletes;
 use super::segments::NewSegments;
 use super::table::TableState;
@@ -53,10 +53,10 @@ impl DeleteFiles<'_> {
 impl Database {
     /// Locks the runs of a table for rewriting; `None` if it was dropped.
     pub(super) fn lock_table(&self, id: TableId) -> Option<LockedTable> {
-        let folder = Arc::clone(&self.table_state(id)?.folder);
+        let directory = Arc::clone(&self.table_state(id)?.directory);
         let (memtable, segments) = (
-            folder.lock_runs(RewriteScope::Memtable, WaitMode::Wait)?,
-            folder.lock_runs(RewriteScope::Segments, WaitMode::Wait)?,
+            directory.lock_runs(RewriteScope::Memtable, WaitMode::Wait)?,
+            directory.lock_runs(RewriteScope::Segments, WaitMode::Wait)?,
         );
         let state = self.table_state(id)?;
         let wake = Wake::new(&self.memtable_budget);
@@ -136,7 +136,7 @@ impl<'a, 's> DeleteWriter<'a, 's> {
     /// Makes all files durable, and returns the deletion.
     pub(super) fn finish(self) -> Result<(Deletes, DeleteFiles<'a>)> {
         let DeleteWriter { database, table, mut files, effects, of_memtable, .. } = self;
-        files.deletion_vectors.sync_folders()?;
+        files.deletion_vectors.sync_directories()?;
         if of_memtable.is_empty() {
             return Ok((effects.into_deletes(table, None), files));
         }

@@ -156,7 +156,7 @@ impl<'a> DeletionVectorFiles<'a> {
             let run = runs.get(&segment).expect("the segment is one of the snapshot");
             effects.add(self.write(table, run, &DeletionVector::new(run.meta.rows, &rows))?);
         }
-        self.sync_folders()?;
+        self.sync_directories()?;
         Ok(effects.into_deletes(table, None))
     }
 
@@ -177,7 +177,7 @@ impl<'a> DeletionVectorFiles<'a> {
         if deletion_vector.live().0 == 0 {
             return Ok(SegmentEffect::All(segment, run.deletion_vector_meta()));
         }
-        let id = table.folder.new_segment_id();
+        let id = table.directory.new_segment_id();
         let bytes = deletion_vector.encode(table.id(), segment);
         let mark = DeletionVectorMeta {
             id,
@@ -185,7 +185,8 @@ impl<'a> DeletionVectorFiles<'a> {
             live: deletion_vector.live(),
             crc: crc32c::crc32c(&bytes),
         };
-        let path = table.folder.paths().deletion_vector(&table.manifest.schema, &run.meta, &mark);
+        let path =
+            table.directory.paths().deletion_vector(&table.manifest.schema, &run.meta, &mark);
         self.written.push(path.clone());
         write_synced(self.disk, &path, &bytes).map_err(Error::disk("write row mask"))?;
         assert!(deletion_vector.live() < run.meta.rows, "a deletion vector has a row");
@@ -197,10 +198,10 @@ impl<'a> DeletionVectorFiles<'a> {
     }
 
     /// Makes the names of the written files durable (T3).
-    pub(super) fn sync_folders(&self) -> Result<()> {
-        let folders: BTreeSet<&Path> =
+    pub(super) fn sync_directories(&self) -> Result<()> {
+        let directories: BTreeSet<&Path> =
             self.written.iter().filter_map(|path| path.parent()).collect();
-        let synced = folders.into_iter().try_for_each(|dir| self.disk.sync_dir(dir));
+        let synced = directories.into_iter().try_for_each(|dir| self.disk.sync_dir(dir));
         synced.map_err(Error::disk("write row mask"))
     }
 }

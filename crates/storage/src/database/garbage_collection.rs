@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use tidegate_model::{SegmentId, TableId};
 use tidegate_platform::{DirEntry, Disk, OpenMode};
 
-use super::folder::{Paths, TablePaths, is_ours, last_number};
+use super::directory::{Paths, TablePaths, is_ours, last_number};
 use super::plan::Tables;
-use crate::envelope::TEMPORARY;
+use crate::checksummed_file::TEMPORARY;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::symbols;
@@ -21,7 +21,7 @@ use crate::symbols;
 #[derive(Debug, Default, Clone)]
 pub(super) struct Garbage {
     pub(super) files: BTreeSet<PathBuf>,
-    pub(super) folders: BTreeSet<PathBuf>,
+    pub(super) directories: BTreeSet<PathBuf>,
     /// Symbol files that are longer than their marks, with the length that remains.
     pub(super) truncations: BTreeMap<PathBuf, u64>,
 }
@@ -32,7 +32,7 @@ pub(super) fn empty_scratch(disk: &dyn Disk, paths: &Paths) -> Result<()> {
     for entry in collector.list(&paths.scratch())? {
         let path = paths.scratch().join(&entry.name);
         if entry.is_dir {
-            collector.garbage.folders.insert(path);
+            collector.garbage.directories.insert(path);
         } else {
             collector.garbage.files.insert(path);
         }
@@ -54,7 +54,7 @@ pub(super) fn find_garbage(
     let mut failed = Vec::new();
     failed.extend(collector.collect_shared(paths, tables).err());
     for table in tables.by_id.values().filter(|table| table.damage().is_none()) {
-        failed.extend(collector.collect_table(table.folder.paths(), &table.manifest).err());
+        failed.extend(collector.collect_table(table.directory.paths(), &table.manifest).err());
     }
     (collector.garbage, failed)
 }
@@ -64,7 +64,7 @@ impl Garbage {
     pub(super) fn without(mut self, others: &Garbage) -> Garbage {
         self.files.retain(|path| !others.files.contains(path));
         let is_kept = |dir: &Path| others.files.iter().any(|path| path.starts_with(dir));
-        self.folders.retain(|path| !others.folders.contains(path) && !is_kept(path));
+        self.directories.retain(|path| !others.directories.contains(path) && !is_kept(path));
         self
     }
 
@@ -79,8 +79,8 @@ impl Garbage {
         for path in &self.files {
             note(path, "remove a file that no table names", disk.remove(path));
         }
-        for path in &self.folders {
-            note(path, "remove a folder that no table names", disk.remove_dir_all(path));
+        for path in &self.directories {
+            note(path, "remove a directory that no table names", disk.remove_dir_all(path));
         }
         for (path, &bytes) in &self.truncations {
             let cut = disk.open(path, OpenMode::ReadWrite).and_then(|file| file.set_len(bytes));
@@ -122,7 +122,7 @@ impl Collector<'_> {
             let is_gone = |id: u64| !tables.by_id.contains_key(&TableId(id));
             match entry.name.parse::<u64>() {
                 Ok(id) if entry.is_dir && is_gone(id) && id.to_string() == entry.name => {
-                    self.garbage.folders.insert(paths.tables().join(&entry.name));
+                    self.garbage.directories.insert(paths.tables().join(&entry.name));
                 }
                 _ => {}
             }
@@ -170,7 +170,7 @@ impl Collector<'_> {
             }
         }
         if files.len() == count {
-            self.garbage.folders.insert(dir);
+            self.garbage.directories.insert(dir);
         }
         self.garbage.files.extend(files);
         Ok(())

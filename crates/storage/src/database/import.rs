@@ -25,7 +25,7 @@ use tidegate_platform::DiskFile;
 use super::Database;
 use super::commit::CommitError;
 use super::deletion_vectors::{DeletionVectorFiles, SnapshotDeletes};
-use super::folder::{TableFile, TableFolder};
+use super::directory::{TableDirectory, TableFile};
 use super::plan::{self, CommitRequest, Deletes, NewTable, SnapshotId};
 use super::segments;
 use super::table::TableState;
@@ -63,7 +63,7 @@ pub enum ImportTarget<'a> {
 #[derive(Debug)]
 pub struct ImportTxn {
     database: Arc<Database>,
-    folder: Arc<TableFolder>,
+    directory: Arc<TableDirectory>,
     schema: Arc<Schema>,
     source: Source,
     /// True if a new table replaces another one.
@@ -133,7 +133,8 @@ impl Database {
                     _ => {}
                 }
                 let new = self.new_table(name, schema);
-                let dictionaries = new.folder.open_dictionaries(&new.schema, &BTreeMap::new())?;
+                let dictionaries =
+                    new.directory.open_dictionaries(&new.schema, &BTreeMap::new())?;
                 let mut import = self.begin_with(Source::New(new), dictionaries)?;
                 import.replaces = replaces;
                 Ok(import)
@@ -185,21 +186,21 @@ impl Database {
         source: Source,
         dictionaries: BTreeMap<ColumnId, Arc<Dictionary>>,
     ) -> Result<ImportTxn> {
-        let (folder, schema) = match &source {
-            Source::New(new) => (&new.folder, &new.schema),
-            Source::Existing { table, .. } => (&table.folder, &table.manifest.schema),
+        let (directory, schema) = match &source {
+            Source::New(new) => (&new.directory, &new.schema),
+            Source::Existing { table, .. } => (&table.directory, &table.manifest.schema),
         };
-        let (folder, schema) = (Arc::clone(folder), Arc::clone(schema));
+        let (directory, schema) = (Arc::clone(directory), Arc::clone(schema));
         let number = self.next_import.fetch_add(1, Ordering::Relaxed);
         let scratch = self.paths.scratch().join(format!("import-{number}"));
         // An earlier process may have left one.
         let emptied = self.guarded.remove_dir_all(&scratch);
         emptied
             .and_then(|()| self.guarded.create_dir_all(&scratch))
-            .map_err(Error::disk("make scratch folder"))?;
+            .map_err(Error::disk("make scratch directory"))?;
         let (database, made) = (Arc::clone(self), Mutex::new(Made::default()));
         let replaces = false;
-        Ok(ImportTxn { database, folder, schema, source, replaces, dictionaries, scratch, made })
+        Ok(ImportTxn { database, directory, schema, source, replaces, dictionaries, scratch, made })
     }
 }
 
@@ -207,7 +208,7 @@ impl ImportTxn {
     /// The id of the table, even if the commit is to create it.
     #[must_use]
     pub fn table(&self) -> TableId {
-        self.folder.table()
+        self.directory.table()
     }
 
     /// The columns as they were when the import began.
@@ -235,7 +236,7 @@ impl ImportTxn {
     /// requested in the order of their rows, because they determine the order of equal timestamps.
     #[must_use]
     pub fn new_segment_id(&self) -> SegmentId {
-        self.folder.new_segment_id()
+        self.directory.new_segment_id()
     }
 
     /// The new empty file of a segment.
@@ -247,7 +248,7 @@ impl ImportTxn {
         id: SegmentId,
         partition: PartitionKey,
     ) -> Result<Arc<dyn DiskFile>> {
-        let path = self.folder.paths().new_segment(&self.schema, partition, id);
+        let path = self.directory.paths().new_segment(&self.schema, partition, id);
         self.made().files.insert(id, path.clone());
         segments::make_file(&self.database.guarded, &path)
     }
@@ -389,7 +390,7 @@ impl ImportTxn {
         let interned = interned.iter().map(|column| (*column, &self.dictionaries[column]));
         let symbols = segments::save_symbols(interned)?;
         let metas: Vec<SegmentMeta> = segments.iter().map(|segment| segment.meta).collect();
-        self.database.sync_names((&self.folder, &self.schema), &metas)?;
+        self.database.sync_names((&self.directory, &self.schema), &metas)?;
         Ok(symbols)
     }
 
@@ -407,8 +408,8 @@ impl ImportTxn {
 
     /// A segment that is written and not yet part of a table.
     pub(super) fn file_of(&self, meta: SegmentMeta) -> Arc<SegmentFile> {
-        let path = self.folder.paths().segment(&self.schema, &meta);
-        Arc::new(SegmentFile::new(TableFile::new(&self.folder, path), meta))
+        let path = self.directory.paths().segment(&self.schema, &meta);
+        Arc::new(SegmentFile::new(TableFile::new(&self.directory, path), meta))
     }
 
     /// Merges the rows of such segments into new ones, in one order; the files that they replace
@@ -445,8 +446,8 @@ impl ImportTxn {
 }
 
 fn open(table: &Arc<TableState>) -> Result<Opened> {
-    let TableState { folder, manifest, .. } = table.as_ref();
-    let dictionaries = folder.open_dictionaries(&manifest.schema, &manifest.symbols)?;
+    let TableState { directory, manifest, .. } = table.as_ref();
+    let dictionaries = directory.open_dictionaries(&manifest.schema, &manifest.symbols)?;
     Ok((Arc::clone(table), dictionaries))
 }
 
@@ -466,7 +467,7 @@ impl Drop for ImportTxn {
             let _ = disk.remove(path);
         }
         if let (Source::New(new), false) = (&self.source, made.is_kept) {
-            new.folder.drop_folder();
+            new.directory.drop_directory();
         }
         let _ = disk.remove_dir_all(&self.scratch);
     }

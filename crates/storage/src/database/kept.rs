@@ -17,7 +17,7 @@ use tidegate_platform::Disk;
 
 use super::Database;
 use super::checkpoint::Checkpoints;
-use super::folder::{KEPT_SUFFIX, Paths};
+use super::directory::{KEPT_SUFFIX, Paths};
 use super::garbage_collection::Garbage;
 use super::plan::Tables;
 use super::table::TableState;
@@ -123,7 +123,7 @@ impl Database {
         let (log, maintenance) = (&self.options.log, &self.options.maintenance);
         let is_long = self.log_bytes() > maintenance.log_bytes.min(log.bytes_max / 2);
         is_long
-            && table.folder.failure().is_some()
+            && table.directory.failure().is_some()
             && !table.memtable.is_empty()
             && !checkpoints.has_kept(table)
     }

@@ -24,7 +24,7 @@ use super::Database;
 use super::budget::Wake;
 use super::commit::CommitError;
 use super::delete_compaction::DeleteCompactions;
-use super::folder::{FailedStep, RewriteScope, TableFolder, WaitMode};
+use super::directory::{FailedStep, RewriteScope, TableDirectory, WaitMode};
 use super::memtable::{MemtableRun, Origin};
 use super::plan::{Coalesce, CommitRequest, Replace};
 use super::segments::{NewSegments, mem_segment_of};
@@ -208,7 +208,7 @@ impl Database {
     #[must_use]
     pub fn table_writes(&self, table: TableId) -> Option<TableWrites> {
         let table = self.table_state(table)?;
-        Some(table.folder.writes().read())
+        Some(table.directory.writes().read())
     }
 
     /// Adds the bytes in the log to the counts of these tables.
@@ -216,7 +216,7 @@ impl Database {
         for &(table, bytes) in shares {
             // A table that was dropped meanwhile is skipped.
             if let Some(table) = self.table_state(table) {
-                table.folder.writes().add_log(bytes);
+                table.directory.writes().add_log(bytes);
             }
         }
     }
@@ -348,7 +348,7 @@ impl Database {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         // Dropped after the lock of the runs.
         let _wake = Wake::new(&self.memtable_budget);
-        let Some(_lock) = table.folder.lock_runs(RewriteScope::Memtable, wait_mode) else {
+        let Some(_lock) = table.directory.lock_runs(RewriteScope::Memtable, wait_mode) else {
             return Ok(Attempt::Busy);
         };
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
@@ -364,8 +364,8 @@ impl Database {
             done.flushes += 1;
             done.flushed_bytes += written.bytes();
         });
-        table.folder.note_done(FailedStep::Flush);
-        table.folder.writes().add_flushed(written.bytes());
+        table.directory.note_done(FailedStep::Flush);
+        table.directory.writes().add_flushed(written.bytes());
         Ok(Attempt::Done)
     }
 
@@ -394,11 +394,11 @@ impl Database {
     /// Rewrites segments of a table, if some are due.
     fn rewrite(&self, id: TableId, due: &dyn Fn(&TableState) -> Option<Due>) -> Result<Attempt> {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
-        let Some(_lock) = table.folder.lock_runs(RewriteScope::Segments, WaitMode::Try) else {
+        let Some(_lock) = table.directory.lock_runs(RewriteScope::Segments, WaitMode::Try) else {
             return Ok(Attempt::Busy);
         };
         // TX2: the work is due again when no transaction has pinned the table.
-        if table.folder.is_pinned() {
+        if table.directory.is_pinned() {
             return Ok(Attempt::Idle);
         }
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
@@ -413,7 +413,7 @@ impl Database {
         let out = out.iter().map(|entry| (entry.meta.id, entry.deletion_vector)).collect();
         self.commit_rewritten(written.replacing(out, &[], symbols), &written)?;
         self.maintenance.count(|done| done.compacted_bytes += written.bytes());
-        table.folder.writes().add_compacted(written.bytes());
+        table.directory.writes().add_compacted(written.bytes());
         Ok(Attempt::Done)
     }
 
@@ -442,15 +442,15 @@ impl Database {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         // Dropped after the lock of the runs.
         let _wake = Wake::new(&self.memtable_budget);
-        let Some(_lock) = table.folder.lock_runs(RewriteScope::Memtable, wait_mode) else {
+        let Some(_lock) = table.directory.lock_runs(RewriteScope::Memtable, wait_mode) else {
             return Ok(Attempt::Busy);
         };
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         let mut done = Attempt::Idle;
         for group in memtable_groups(&table.memtable, &table.manifest.segments) {
             let Some(out) = policy::due_coalesce(&group) else { continue };
-            let new_id = &mut || table.folder.new_segment_id();
-            let Some(run) = coalesced(&table.folder, &table.manifest, out, new_id)? else {
+            let new_id = &mut || table.directory.new_segment_id();
+            let Some(run) = coalesced(&table.directory, &table.manifest, out, new_id)? else {
                 continue;
             };
             let request = Coalesce {
@@ -478,15 +478,16 @@ pub(super) fn settled(attempt: Result<Attempt>) -> Result<Attempt> {
 
 /// One run with the rows of several; `None` if they do not fit one, or all are deleted.
 pub(super) fn coalesced(
-    folder: &TableFolder,
+    directory: &TableDirectory,
     manifest: &Manifest,
     out: &[Arc<MemtableRun>],
     new_id: &mut dyn FnMut() -> SegmentId,
 ) -> Result<Option<MemtableRun>> {
     let runs: Vec<_> = out.iter().map(|run| Arc::new(run.run())).collect();
-    let mem_segment = mem_segment_of((folder, &manifest.schema), &manifest.symbols, &runs, new_id)?;
+    let mem_segment =
+        mem_segment_of((directory, &manifest.schema), &manifest.symbols, &runs, new_id)?;
     let Some(mem_segment) = mem_segment else { return Ok(None) };
     let origin = out.iter().map(|run| run.origin).reduce(Origin::oldest);
-    let file = Arc::new(SegmentFile::in_memory(folder.table(), &mem_segment));
+    let file = Arc::new(SegmentFile::in_memory(directory.table(), &mem_segment));
     Ok(Some(MemtableRun::new(&mem_segment, file, origin.expect("a group has a run"))))
 }

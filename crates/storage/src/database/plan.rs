@@ -16,7 +16,7 @@ use tidegate_model::{
 
 use super::commit::Committed;
 use super::ddl::{Relations, SchemaEdit};
-use super::folder::TableFolder;
+use super::directory::TableDirectory;
 use super::memtable::{Memtable, MemtableRun, Origin};
 use super::pending::PendingDdl;
 use super::table::{NewRows, TableState};
@@ -141,7 +141,7 @@ pub(crate) struct PlannedCommit {
 /// A table that does not exist yet.
 #[derive(Debug, Clone)]
 pub(crate) struct NewTable {
-    pub(crate) folder: Arc<TableFolder>,
+    pub(crate) directory: Arc<TableDirectory>,
     pub(crate) name: String,
     pub(crate) schema: Arc<Schema>,
 }
@@ -462,7 +462,7 @@ impl<'a> PendingTables<'a> {
             (id, found.map_or(SeqTxn(0), |(_, seq_txn)| *seq_txn))
         };
         let ids = tables.iter().map(|to| match &to.target {
-            AppendTarget::New(new) => new.folder.table(),
+            AppendTarget::New(new) => new.directory.table(),
             AppendTarget::Existing { id, .. } => *id,
         });
         Ok(Some(ids.map(seq_txn).collect()))
@@ -598,7 +598,7 @@ impl<'a> PendingTables<'a> {
         }
         let change =
             TableChange::Create { name: new.name.clone(), schema: Arc::clone(&new.schema) };
-        Ok(TableOp { table: new.folder.table(), seq_txn: SeqTxn(1), change })
+        Ok(TableOp { table: new.directory.table(), seq_txn: SeqTxn(1), change })
     }
 
     fn plan_import(&self, import: &Import) -> Result<Vec<TableOp>> {
@@ -685,7 +685,7 @@ impl<'a> PendingTables<'a> {
         if let TableChange::Create { name, schema } = &op.change {
             let new = new_table(request, op.table).expect("P1: planned for this table");
             let manifest = Manifest::new(op.table, op.seq_txn, Arc::clone(schema));
-            let table = TableState::new(Arc::clone(&new.folder), name.clone(), manifest);
+            let table = TableState::new(Arc::clone(&new.directory), name.clone(), manifest);
             self.changes.names.insert(fold_name(name), Some(op.table));
             self.changes.tables.insert(op.table, Some(Arc::new(table)));
             return;
@@ -728,7 +728,7 @@ impl Replace {
 impl AppendTo {
     fn table(&self) -> TableId {
         match &self.target {
-            AppendTarget::New(new) => new.folder.table(),
+            AppendTarget::New(new) => new.directory.table(),
             AppendTarget::Existing { id, .. } => *id,
         }
     }
@@ -736,7 +736,7 @@ impl AppendTo {
 
 /// The table that a commit request creates.
 pub(super) fn new_table(request: &CommitRequest, id: TableId) -> Option<&NewTable> {
-    let is_it = |new: &&NewTable| new.folder.table() == id;
+    let is_it = |new: &&NewTable| new.directory.table() == id;
     match request {
         CommitRequest::CreateTable(new)
         | CommitRequest::CreateView { new, .. }

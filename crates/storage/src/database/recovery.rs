@@ -37,7 +37,7 @@ use std::sync::{Arc, PoisonError};
 use tidegate_model::{Lsn, Schema, SegmentId, SeqTxn, TableId, limits};
 use tidegate_platform::{DirLock, Disk};
 
-use super::folder::{Paths, TableFolder};
+use super::directory::{Paths, TableDirectory};
 use super::garbage_collection::{self, Garbage};
 use super::kept;
 use super::memtable::{Memtable, Origin};
@@ -46,7 +46,7 @@ use super::replay_memory::{NextCoalesce, RecoveredTable, RecoveryReport, ReplayM
 use super::table::{Damage, NewRows, TableState, change_memtable};
 use super::{Database, OpenOptions};
 use crate::catalog::{self, Catalog, fold_name};
-use crate::envelope;
+use crate::checksummed_file;
 use crate::error::{Corruption, Error, Result};
 use crate::manifest::{self, Manifest};
 use crate::snapshot::SegmentFile;
@@ -220,7 +220,7 @@ pub(super) fn check_catalog_copy(disk: &dyn Disk, paths: &Paths) -> Result<()> {
 }
 
 fn read_catalog_at(disk: &dyn Disk, path: PathBuf) -> Result<Option<Catalog>> {
-    let Some(bytes) = envelope::read(disk, &path, "read catalog")? else { return Ok(None) };
+    let Some(bytes) = checksummed_file::read(disk, &path, "read catalog")? else { return Ok(None) };
     let catalog = catalog::decode(&bytes).map_err(Error::decode(&path))?;
     if !catalog.lsn.0.is_multiple_of(limits::PAGE_BYTES) {
         let what = Corruption::Impossible { what: "the position in the log", value: catalog.lsn.0 };
@@ -235,7 +235,9 @@ pub(super) fn read_manifest(
     table: TableId,
 ) -> Result<Option<Manifest>> {
     let path = paths.table(table).manifest();
-    let Some(bytes) = envelope::read(disk, &path, "read manifest")? else { return Ok(None) };
+    let Some(bytes) = checksummed_file::read(disk, &path, "read manifest")? else {
+        return Ok(None);
+    };
     manifest::decode(&bytes, table).map(Some).map_err(Error::decode(&path))
 }
 
@@ -250,9 +252,9 @@ fn create(
     let id = options.clock.now_micros().cast_unsigned();
     let (lsn, as_of, next_table) = (Lsn(0), Lsn(0), TableId(1));
     let catalog = Catalog { log: id, lsn, as_of, next_table, tables: Vec::new() };
-    let outcome = make_folders(disk, paths, home)
+    let outcome = make_directories(disk, paths, home)
         .and_then(|()| wal::create(disk, &paths.log(), id))
-        .and_then(|()| envelope::replace(disk, &paths.catalog(), &catalog.encode()));
+        .and_then(|()| checksummed_file::replace(disk, &paths.catalog(), &catalog.encode()));
     match outcome {
         Ok(()) => Ok(catalog),
         Err(error) => {
@@ -265,7 +267,11 @@ fn create(
     }
 }
 
-fn make_folders(disk: &dyn Disk, paths: &Paths, home: &[PathBuf]) -> tidegate_platform::Result<()> {
+fn make_directories(
+    disk: &dyn Disk,
+    paths: &Paths,
+    home: &[PathBuf],
+) -> tidegate_platform::Result<()> {
     for dir in [paths.tables(), paths.log(), paths.scratch()] {
         // An existing directory is empty, and from a failed attempt, whose sync may have failed
         // too.
@@ -274,19 +280,19 @@ fn make_folders(disk: &dyn Disk, paths: &Paths, home: &[PathBuf]) -> tidegate_pl
     }
     disk.sync_dir(paths.root())?;
     for dir in home.iter().rev() {
-        disk.sync_dir(folder_of(dir))?;
+        disk.sync_dir(directory_of(dir))?;
     }
     // An interrupted attempt may have created some of the parent directories without syncing their
     // names. Directories that this process may not sync were not created by it.
     let above = paths.root().ancestors().filter(|dir| !dir.as_os_str().is_empty());
     for dir in above.filter(|dir| !home.iter().any(|made| made == dir)) {
-        let _ = disk.sync_dir(folder_of(dir));
+        let _ = disk.sync_dir(directory_of(dir));
     }
     Ok(())
 }
 
 /// The parent directory of a path.
-fn folder_of(path: &Path) -> &Path {
+fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         Some(_) => Path::new("."),
@@ -302,7 +308,7 @@ fn refuse_foreign_files(disk: &dyn Disk, paths: &Paths) -> Result<()> {
         Err(error) if error.is_not_found() => Ok(Vec::new()),
         Err(error) => Err(Error::disk("make database")(error)),
     };
-    let is_temporary = |name: &str| name.ends_with(envelope::TEMPORARY);
+    let is_temporary = |name: &str| name.ends_with(checksummed_file::TEMPORARY);
     if let Some(entry) = list(&paths.tables())?.iter().find(|entry| !is_temporary(&entry.name)) {
         let is_table = entry.is_dir && entry.name.bytes().all(|byte| byte.is_ascii_digit());
         return Err(if is_table { Error::missing(&paths.catalog()) } else { foreign(paths) });
@@ -486,9 +492,10 @@ impl<'a> Recovery<'a> {
         name: &str,
         manifest: Option<Manifest>,
     ) -> &mut RecoveredTable {
-        let folder = TableFolder::new(self.disk, self.paths, id, SegmentId(0));
-        folder.begin_replay();
-        let (name, memtable, folder) = (name.to_owned(), Memtable::default(), Arc::new(folder));
+        let directory = TableDirectory::new(self.disk, self.paths, id, SegmentId(0));
+        directory.begin_replay();
+        let (name, memtable, directory) =
+            (name.to_owned(), Memtable::default(), Arc::new(directory));
         let next_coalesce = NextCoalesce::default();
         let (kept, damage, has_records) = (None, None, false);
         self.tables
@@ -497,7 +504,7 @@ impl<'a> Recovery<'a> {
                 name,
                 manifest,
                 memtable,
-                folder,
+                directory,
                 next_coalesce,
                 kept,
                 damage,
@@ -510,7 +517,7 @@ impl<'a> Recovery<'a> {
     /// rows (O2).
     fn apply_to_memtable(&mut self, op: &TableOp, lsn: Lsn) -> Result<()> {
         let Some(table) = self.tables.get_mut(&op.table) else { return Ok(()) };
-        let RecoveredTable { manifest: Some(manifest), memtable, folder, .. } = table else {
+        let RecoveredTable { manifest: Some(manifest), memtable, directory, .. } = table else {
             return Ok(());
         };
         let mut files = Vec::new();
@@ -518,7 +525,7 @@ impl<'a> Recovery<'a> {
             // Symbol files have its strings, or later records contain them again.
             TableChange::Append { .. } if op.seq_txn <= manifest.flushed_seq => return Ok(()),
             TableChange::Append { mem_segments, symbols, .. } => {
-                symbols.iter().for_each(|texts| folder.replay_symbols(texts));
+                symbols.iter().for_each(|texts| directory.replay_symbols(texts));
                 if self.flushed.get(&op.table).is_some_and(|last| op.seq_txn <= *last) {
                     return Ok(());
                 }
@@ -526,10 +533,10 @@ impl<'a> Recovery<'a> {
                     files.push(Arc::new(SegmentFile::replayed(op.table, mem_segment)?));
                 }
             }
-            TableChange::Truncate => folder.forget_replayed_symbols(),
+            TableChange::Truncate => directory.forget_replayed_symbols(),
             TableChange::Alter { .. }
             | TableChange::AddSegments { .. }
-            | TableChange::Replace { .. } => folder.replay_marks(manifest),
+            | TableChange::Replace { .. } => directory.replay_marks(manifest),
             TableChange::Create { .. }
             | TableChange::Drop
             | TableChange::Rename { .. }
@@ -614,7 +621,7 @@ impl<'a> Recovery<'a> {
                 self.by_name.remove(&fold_name(&table.name));
                 self.memory.change(&mut table.memtable, |memtable| *memtable = Memtable::default());
                 self.tables.remove(&op.table);
-                self.obsolete.folders.insert(self.paths.table(op.table).root().to_path_buf());
+                self.obsolete.directories.insert(self.paths.table(op.table).root().to_path_buf());
             }
             TableChange::Rename { name } => {
                 catalog::check_name(name)?;
@@ -640,18 +647,18 @@ impl<'a> Recovery<'a> {
     fn finish(self) -> Tables {
         let mut by_id = BTreeMap::new();
         for (id, table) in self.tables {
-            let RecoveredTable { name, manifest, memtable, folder, damage, has_records, .. } =
+            let RecoveredTable { name, manifest, memtable, directory, damage, has_records, .. } =
                 table;
             let Some(manifest) = manifest else {
                 let missing = || Error::missing(&self.paths.table(id).manifest());
                 let error = Arc::new(damage.unwrap_or_else(missing));
                 let damage = Damage { error, has_records };
-                by_id.insert(id, Arc::new(TableState::suspended(folder, name, damage)));
+                by_id.insert(id, Arc::new(TableState::suspended(directory, name, damage)));
                 continue;
             };
-            folder.raise_next_segment(manifest.next_segment);
-            let replayed = folder.end_replay(&manifest, !memtable.is_empty());
-            let table = TableState::recovered(folder, name, manifest, memtable, &replayed);
+            directory.raise_next_segment(manifest.next_segment);
+            let replayed = directory.end_replay(&manifest, !memtable.is_empty());
+            let table = TableState::recovered(directory, name, manifest, memtable, &replayed);
             by_id.insert(id, Arc::new(table));
         }
         Tables { by_id, by_name: self.by_name }
@@ -682,11 +689,12 @@ impl Database {
         if !matches!(read_catalog_at(disk, self.paths.catalog()), Ok(Some(_))) {
             return Ok(());
         }
-        let catalog = envelope::read(disk, &self.paths.catalog(), "read catalog")?;
-        let copy = envelope::read(disk, &self.paths.catalog_copy(), "read catalog").ok().flatten();
+        let catalog = checksummed_file::read(disk, &self.paths.catalog(), "read catalog")?;
+        let copy =
+            checksummed_file::read(disk, &self.paths.catalog_copy(), "read catalog").ok().flatten();
         match catalog {
             Some(bytes) if copy.as_ref() != Some(&bytes) => {
-                envelope::replace(disk, &self.paths.catalog_copy(), &bytes)
+                checksummed_file::replace(disk, &self.paths.catalog_copy(), &bytes)
                     .map_err(Error::disk("write copy of catalog"))
             }
             _ => Ok(()),
@@ -722,7 +730,7 @@ impl Database {
             if let Some(id) = table {
                 self.next_table.fetch_max(id.0.saturating_add(1), Ordering::Relaxed);
                 if let (Some(table), Some(segment)) = (self.table_state(id), segment) {
-                    table.folder.raise_next_segment(SegmentId(segment.0.saturating_add(1)));
+                    table.directory.raise_next_segment(SegmentId(segment.0.saturating_add(1)));
                 }
             }
             self.warn(vec![error]);

@@ -18,7 +18,7 @@ use tidegate_model::TableId;
 
 use super::Database;
 use super::append::TableAppend;
-use super::folder::{FailedStep, Failure, RewriteScope, WaitMode};
+use super::directory::{FailedStep, Failure, RewriteScope, WaitMode};
 use super::maintenance::{Attempt, settled};
 use super::memtable::MemtableRun;
 use super::plan::{CommitRequest, Exchange};
@@ -73,7 +73,7 @@ impl Database {
         let mut tables = self.table_states();
         tables.retain(|table| !table.memtable.is_empty());
         tables.sort_by_key(|table| {
-            (table.folder.failure().is_some(), Reverse(table.memtable.memory_bytes()))
+            (table.directory.failure().is_some(), Reverse(table.memtable.memory_bytes()))
         });
         let (mut kept, mut is_awaited) = (Vec::new(), false);
         for table in tables {
@@ -98,13 +98,13 @@ impl Database {
             return Ok(());
         }
         for table in self.targets(appends) {
-            if let Some(failure) = table.folder.failure() {
+            if let Some(failure) = table.directory.failure() {
                 let flushed = settled(self.flush(table.id(), WaitMode::Wait));
                 if let Err(error) = flushed {
                     self.unflushed(&table, error);
                 } else {
                     // There may be nothing left to flush.
-                    table.folder.note_done(FailedStep::Flush);
+                    table.directory.note_done(FailedStep::Flush);
                 }
                 if failure.step == FailedStep::Manifest {
                     // The checkpoint records its result.
@@ -121,7 +121,7 @@ impl Database {
             return Ok(());
         }
         for table in self.targets(appends) {
-            if let Some(Failure { error, .. }) = table.folder.failure() {
+            if let Some(Failure { error, .. }) = table.directory.failure() {
                 return Err(Error::NotFlushed { table: table.name.clone(), source: error });
             }
         }
@@ -149,14 +149,14 @@ impl Database {
 
     pub(super) fn note_failure(&self, table: &TableState, step: FailedStep, error: &Arc<Error>) {
         let (error, at_nanos) = (Arc::clone(error), self.options.clock.monotonic_nanos());
-        table.folder.note_failure(Failure { error, step, at_nanos });
+        table.directory.note_failure(Failure { error, step, at_nanos });
         self.has_failed.store(true, Ordering::Release);
     }
 
     /// Returns true if a table has failed so recently that it is not tried again.
     pub(super) fn has_failed_lately(&self, table: &TableState) -> bool {
         let now = self.options.clock.monotonic_nanos();
-        let failure = table.folder.failure();
+        let failure = table.directory.failure();
         failure.is_some_and(|failure| now.saturating_sub(failure.at_nanos) < RETRY_NANOS)
     }
 
@@ -202,7 +202,8 @@ impl Database {
     fn spill_memtables(&self, tables: &[Arc<TableState>]) -> Result<bool> {
         let mut has_spilled = false;
         for table in tables {
-            let Some(_lock) = table.folder.lock_runs(RewriteScope::Memtable, WaitMode::Wait) else {
+            let Some(_lock) = table.directory.lock_runs(RewriteScope::Memtable, WaitMode::Wait)
+            else {
                 continue;
             };
             let Some(table) = self.table_state(table.id()) else { continue };

@@ -14,14 +14,14 @@ use std::sync::Arc;
 use tidegate_model::{Lsn, SeqTxn, TableId};
 use tidegate_platform::{Disk, OpenMode};
 
-use super::folder::Paths;
+use super::directory::Paths;
 use super::garbage_collection;
 use super::plan::Tables;
 use super::recovery::{existing_catalog, lock_existing};
 use super::salvage::{Mending, Salvage};
 use super::survey::{Survey, SurveyedTable};
 use crate::catalog::Catalog;
-use crate::envelope::TEMPORARY;
+use crate::checksummed_file::TEMPORARY;
 use crate::error::{Corruption, Error, Result};
 use crate::wal::{self, GivenUp, LogSpan, NewFile, Progress, Record, TableChange, TableOp};
 
@@ -188,13 +188,13 @@ fn keep_unnamed(
         let inside = path.strip_prefix(paths.root()).expect("it is a file of the database");
         home.join(inside)
     };
-    let of_folders =
-        |path: &&PathBuf| !garbage.folders.iter().any(|folder| path.starts_with(folder));
+    let of_directories =
+        |path: &&PathBuf| !garbage.directories.iter().any(|directory| path.starts_with(directory));
     let is_whole = |path: &&PathBuf| !path.to_string_lossy().ends_with(TEMPORARY);
-    let files = garbage.files.iter().filter(is_whole).filter(of_folders);
-    for path in files.chain(&garbage.folders) {
+    let files = garbage.files.iter().filter(is_whole).filter(of_directories);
+    for path in files.chain(&garbage.directories) {
         let to = place(path);
-        let parent = to.parent().expect("it is in a folder");
+        let parent = to.parent().expect("it is in a directory");
         disk.create_dir_all(parent).map_err(&failed)?;
         disk.rename(path, &to).map_err(&failed)?;
         kept.push(to);
@@ -202,7 +202,7 @@ fn keep_unnamed(
     // Symbols that only those files use are cut off by the next open.
     for path in garbage.truncations.keys() {
         let to = place(path);
-        let parent = to.parent().expect("it is in a folder");
+        let parent = to.parent().expect("it is in a directory");
         disk.create_dir_all(parent).map_err(&failed)?;
         let bytes = disk.read(path).map_err(&failed)?;
         let file = disk.open(&to, OpenMode::CreateOrTruncate).map_err(&failed)?;

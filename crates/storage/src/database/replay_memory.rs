@@ -24,7 +24,7 @@ use std::sync::Arc;
 use tidegate_model::{SegmentId, TableId};
 use tidegate_platform::{Disk, Mapping, OpenMode};
 
-use super::folder::TableFolder;
+use super::directory::TableDirectory;
 use super::maintenance::coalesced;
 use super::maintenance::policy::{due_coalesce, joinable, memtable_groups};
 use super::memtable::{Memtable, MemtableRun};
@@ -59,7 +59,7 @@ pub(super) struct RecoveredTable {
     pub(super) manifest: Option<Manifest>,
     pub(super) memtable: Memtable,
     /// The directory, with the strings from records.
-    pub(super) folder: Arc<TableFolder>,
+    pub(super) directory: Arc<TableDirectory>,
     pub(super) next_coalesce: NextCoalesce,
     /// The records of the table that were kept aside.
     pub(super) kept: Option<Kept>,
@@ -177,12 +177,12 @@ impl<'a> ReplayMemory<'a> {
     /// Merges runs, if they can be read now. Symbols of a table or a column that a later record
     /// drops may be gone from the disk: then its runs stay as they are.
     fn join(&mut self, table: &mut RecoveredTable, out: &[Arc<MemtableRun>]) -> bool {
-        let RecoveredTable { manifest: Some(manifest), memtable, folder, .. } = table else {
+        let RecoveredTable { manifest: Some(manifest), memtable, directory, .. } = table else {
             return false;
         };
         let last = out.iter().map(|run| run.meta.id).max();
         let last: SegmentId = last.expect("a group has a run");
-        let joined = coalesced(folder, manifest, out, &mut || last);
+        let joined = coalesced(directory, manifest, out, &mut || last);
         let Ok(Some(run)) = joined else { return false };
         let run = Arc::new(run);
         self.change(memtable, |memtable| {
@@ -208,12 +208,13 @@ impl<'a> ReplayMemory<'a> {
         let mut start = 0;
         for id in taken {
             let table = tables.get_mut(id).expect("its segments were just written");
-            let RecoveredTable { memtable, folder, .. } = table;
+            let RecoveredTable { memtable, directory, .. } = table;
             let spilled = |run: &MemtableRun| {
                 let end = start + run.file.mem_segment().map_or(0, |mem_segment| mem_segment.len());
                 let bytes = MemSegmentBytes::Spilled(mapping.clone(), start..end);
                 start = end;
-                let file = Arc::new(SegmentFile::of_mem_segment(folder.table(), run.meta, bytes));
+                let file =
+                    Arc::new(SegmentFile::of_mem_segment(directory.table(), run.meta, bytes));
                 MemtableRun { meta: run.meta, file, origin: run.origin }
             };
             self.change(memtable, |memtable| memtable.spill(spilled));

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use tidegate_model::{ColumnType, Lsn, Schema, SegmentId, SeqTxn, TableId};
 use tidegate_platform::Disk;
 
-use super::folder::{Paths, last_number};
+use super::directory::{Paths, last_number};
 use super::repair::LostCommits;
 use super::survey::{Survey, SurveyedTable};
 use crate::catalog::fold_name;
@@ -449,7 +449,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
             return Ok(mark);
         }
         let path = paths.deletion_vector(&manifest.schema, &entry.meta, &mark);
-        crate::envelope::replace(self.disk.as_ref(), &path, &bytes)
+        crate::checksummed_file::replace(self.disk.as_ref(), &path, &bytes)
             .map_err(crate::Error::disk("write row mask"))?;
         Ok(mark)
     }

@@ -15,7 +15,7 @@ use tidegate_model::{ColumnId, ColumnType, PartitionKey, Schema, SegmentId};
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
 use super::Database;
-use super::folder::TableFolder;
+use super::directory::TableDirectory;
 use super::maintenance::policy::memtable_groups;
 use super::memtable::MemtableRun;
 use super::plan::Replace;
@@ -47,8 +47,8 @@ pub(super) struct NewSegments<'a> {
 
 impl<'a> NewSegments<'a> {
     pub(super) fn new(database: &'a Database, table: &'a TableState) -> Result<NewSegments<'a>> {
-        let (folder, manifest) = (&table.folder, &table.manifest);
-        let opened = folder.open_dictionaries(&manifest.schema, &manifest.symbols)?;
+        let (directory, manifest) = (&table.directory, &table.manifest);
+        let opened = directory.open_dictionaries(&manifest.schema, &manifest.symbols)?;
         let symbols = opened.iter().map(|(&column, dictionary)| (column, dictionary.table()));
         Ok(NewSegments {
             database,
@@ -86,11 +86,11 @@ impl<'a> NewSegments<'a> {
     }
 
     fn new_segment(&self, partition: PartitionKey) -> Result<(SegmentId, Arc<dyn DiskFile>)> {
-        let folder = &self.table.folder;
-        let id = folder.new_segment_id();
-        let path = folder.paths().new_segment(&self.table.manifest.schema, partition, id);
+        let directory = &self.table.directory;
+        let id = directory.new_segment_id();
+        let path = directory.paths().new_segment(&self.table.manifest.schema, partition, id);
         self.paths.borrow_mut().push(path.clone());
-        Ok((id, make_file(folder.disk(), &path)?))
+        Ok((id, make_file(directory.disk(), &path)?))
     }
 
     /// Makes everything durable that a commit is going to name (T3), and returns the marks of the
@@ -101,8 +101,8 @@ impl<'a> NewSegments<'a> {
         let marks = save_symbols(dictionaries.map(|(column, saved)| (*column, saved)))?;
         let metas = self.metas();
         if !metas.is_empty() || !marks.is_empty() {
-            let (folder, schema) = (&self.table.folder, &self.table.manifest.schema);
-            self.database.sync_names((folder, schema), &metas)?;
+            let (directory, schema) = (&self.table.directory, &self.table.manifest.schema);
+            self.database.sync_names((directory, schema), &metas)?;
         }
         Ok(marks)
     }
@@ -140,7 +140,7 @@ impl Drop for NewSegments<'_> {
         if !self.is_kept.get() {
             for path in self.paths.get_mut() {
                 // If this fails, the next open removes it.
-                let _ = self.table.folder.disk().remove(path);
+                let _ = self.table.directory.disk().remove(path);
             }
         }
     }
@@ -183,14 +183,14 @@ impl Database {
     /// Syncs all names that were created: segments, partitions, symbols, the table.
     pub(super) fn sync_names(
         &self,
-        (folder, schema): (&TableFolder, &Schema),
+        (directory, schema): (&TableDirectory, &Schema),
         segments: &[SegmentMeta],
     ) -> Result<()> {
-        let (disk, paths) = (&self.guarded, folder.paths());
+        let (disk, paths) = (&self.guarded, directory.paths());
         let partitions: BTreeSet<PartitionKey> =
             segments.iter().map(|meta| meta.partition).collect();
         let partitions: Vec<PartitionKey> = partitions.into_iter().collect();
-        let failed = Error::disk("sync folder");
+        let failed = Error::disk("sync directory");
         self.several_at_a_time(partitions.len(), &|at| {
             disk.sync_dir(&paths.partition(schema, partitions[at]))
         })
@@ -230,7 +230,7 @@ impl Database {
 
 /// Creates the empty file of a segment, and the directory of its partition.
 pub(super) fn make_file(disk: &Arc<dyn Disk>, path: &Path) -> Result<Arc<dyn DiskFile>> {
-    let dir = path.parent().expect("a segment is in the folder of its partition");
+    let dir = path.parent().expect("a segment is in the directory of its partition");
     let made = disk.create_dir_all(dir).and_then(|()| disk.open(path, OpenMode::CreateNew));
     made.map_err(Error::disk("make segment"))
 }
@@ -252,15 +252,15 @@ pub(super) fn save_symbols<'a>(
 /// The rows of adjacent runs as one in-memory segment; `None` if they are too many for one, or all
 /// deleted.
 pub(super) fn mem_segment_of(
-    (folder, schema): (&TableFolder, &Schema),
+    (directory, schema): (&TableDirectory, &Schema),
     marks: &BTreeMap<ColumnId, SymbolMark>,
     runs: &[Arc<SegmentRun>],
     new_id: &mut dyn FnMut() -> SegmentId,
 ) -> Result<Option<MemSegment>> {
     let has_symbols = schema.columns().iter().any(|column| column.ty == ColumnType::Symbol);
     let symbols =
-        if has_symbols { folder.symbols(schema, marks)? } else { SymbolTables::default() };
-    let rewrite = Rewrite { table: folder.table(), schema, symbols: &symbols, runs };
+        if has_symbols { directory.symbols(schema, marks)? } else { SymbolTables::default() };
+    let rewrite = Rewrite { table: directory.table(), schema, symbols: &symbols, runs };
     let mut mem_segments = rewrite::to_mem_segments(&rewrite, new_id)?;
     Ok(mem_segments.pop().filter(|_| mem_segments.is_empty()))
 }

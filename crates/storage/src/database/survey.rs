@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tidegate_model::{SegmentId, SeqTxn, TableId};
 use tidegate_platform::Disk;
 
-use super::folder::{Paths, TableFolder};
+use super::directory::{Paths, TableDirectory};
 use super::kept;
 use super::memtable::Memtable;
 use super::recovery::read_manifest;
@@ -41,7 +41,7 @@ pub(super) struct SurveyedTable {
     pub(super) manifest: Option<Manifest>,
     pub(super) is_damaged: bool,
     /// The directory, with the strings from records.
-    folder: TableFolder,
+    directory: TableDirectory,
     /// The commits whose rows are in the log only, with the number of their rows.
     rows: Vec<(SeqTxn, u64)>,
     /// The records of the table that were kept aside.
@@ -69,10 +69,10 @@ impl<'a> Survey<'a> {
             self.problems.push(error);
             None
         });
-        let folder = TableFolder::new(self.disk, self.paths, id, SegmentId(0));
-        folder.begin_replay();
+        let directory = TableDirectory::new(self.disk, self.paths, id, SegmentId(0));
+        directory.begin_replay();
         let (name, rows, kept) = (name.to_owned(), Vec::new(), None);
-        let table = SurveyedTable { name, manifest, is_damaged, folder, rows, kept };
+        let table = SurveyedTable { name, manifest, is_damaged, directory, rows, kept };
         self.tables.entry(id).insert_entry(table).into_mut()
     }
 
@@ -171,15 +171,15 @@ impl<'a> Survey<'a> {
                     self.problems.push(Error::missing(&self.paths.table(id).manifest()));
                 }
                 let damage = Damage { error, has_records: false };
-                tables.push(TableState::suspended(Arc::new(table.folder), table.name, damage));
+                tables.push(TableState::suspended(Arc::new(table.directory), table.name, damage));
                 continue;
             };
             rows += table.rows.iter().map(|(_, rows)| rows).sum::<u64>();
-            let SurveyedTable { name, folder, .. } = table;
-            folder.raise_next_segment(manifest.next_segment);
-            let replayed = folder.end_replay(&manifest, !table.rows.is_empty());
-            let (folder, memtable) = (Arc::new(folder), Memtable::default());
-            tables.push(TableState::recovered(folder, name, manifest, memtable, &replayed));
+            let SurveyedTable { name, directory, .. } = table;
+            directory.raise_next_segment(manifest.next_segment);
+            let replayed = directory.end_replay(&manifest, !table.rows.is_empty());
+            let (directory, memtable) = (Arc::new(directory), Memtable::default());
+            tables.push(TableState::recovered(directory, name, manifest, memtable, &replayed));
         }
         (tables, rows, self.problems)
     }
@@ -222,7 +222,7 @@ impl SurveyedTable {
             return true;
         };
         // For a damaged file this is unknown.
-        let Ok(mut known) = self.folder.symbols(schema, marks) else { return true };
+        let Ok(mut known) = self.directory.symbols(schema, marks) else { return true };
         for texts in symbols {
             // The symbols of a column that was dropped since.
             let Some(before) = known.0.get(&texts.column) else { continue };
@@ -246,22 +246,22 @@ impl SurveyedTable {
             TableChange::Append { mem_segments, symbols, .. }
                 if op.seq_txn > manifest.flushed_seq =>
             {
-                symbols.iter().for_each(|texts| self.folder.replay_symbols(texts));
+                symbols.iter().for_each(|texts| self.directory.replay_symbols(texts));
                 for mem_segment in mem_segments {
                     SegmentFile::replayed(op.table, mem_segment)?;
                     self.rows.push((op.seq_txn, mem_segment.meta.rows.0));
                 }
             }
             TableChange::Truncate => {
-                self.folder.forget_replayed_symbols();
+                self.directory.forget_replayed_symbols();
                 self.rows.clear();
             }
             TableChange::Replace { flushed_seq, .. } => {
-                self.folder.replay_marks(manifest);
+                self.directory.replay_marks(manifest);
                 self.rows.retain(|(seq_txn, _)| seq_txn > flushed_seq);
             }
             TableChange::Alter { .. } | TableChange::AddSegments { .. } => {
-                self.folder.replay_marks(manifest);
+                self.directory.replay_marks(manifest);
             }
             _ => {}
         }

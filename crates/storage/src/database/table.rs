@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use tidegate_model::{ColumnId, ColumnType, Schema, SegmentId, SeqTxn, TableId};
 
-use super::folder::{TableFile, TableFolder};
+use super::directory::{TableDirectory, TableFile};
 use super::memtable::{Memtable, MemtableRun, Origin};
-use crate::envelope;
+use crate::checksummed_file;
 use crate::error::{Corruption, Error, Result};
 use crate::manifest::{Manifest, Obsolete, SegmentEntry};
 use crate::snapshot::{
@@ -21,7 +21,7 @@ use crate::wal::TableChange;
 /// A table as of a commit. It never changes; a commit creates a new one.
 #[derive(Debug)]
 pub(crate) struct TableState {
-    pub(crate) folder: Arc<TableFolder>,
+    pub(crate) directory: Arc<TableDirectory>,
     pub(crate) name: String,
     pub(crate) manifest: Manifest,
     /// The rows that are not yet in the manifest (M5).
@@ -74,27 +74,31 @@ pub(crate) struct NewRows<'a> {
 
 impl TableState {
     /// A table from its manifest.
-    pub(crate) fn new(folder: Arc<TableFolder>, name: String, manifest: Manifest) -> TableState {
-        TableState::recovered(folder, name, manifest, Memtable::default(), &BTreeMap::new())
+    pub(crate) fn new(
+        directory: Arc<TableDirectory>,
+        name: String,
+        manifest: Manifest,
+    ) -> TableState {
+        TableState::recovered(directory, name, manifest, Memtable::default(), &BTreeMap::new())
     }
 
     /// A table from its manifest and the log; the log has values of symbol columns up to
     /// `replayed`.
     pub(crate) fn recovered(
-        folder: Arc<TableFolder>,
+        directory: Arc<TableDirectory>,
         name: String,
         manifest: Manifest,
         memtable: Memtable,
         replayed: &BTreeMap<ColumnId, u32>,
     ) -> TableState {
-        assert_eq!(folder.table(), manifest.table, "a table's folder");
-        let segments = Segments::new(files_of(&folder, &manifest, &[]));
+        assert_eq!(directory.table(), manifest.table, "a table's directory");
+        let segments = Segments::new(files_of(&directory, &manifest, &[]));
         let marks = manifest.symbols.iter().map(|(&column, mark)| (column, mark.count));
         let mut logged: BTreeMap<ColumnId, u32> = marks.collect();
         replayed.iter().for_each(|(&column, &end)| raise(&mut logged, column, end));
         let logged = Arc::new(logged);
         TableState {
-            folder,
+            directory,
             name,
             manifest,
             memtable,
@@ -107,10 +111,14 @@ impl TableState {
     }
 
     /// A table whose files cannot be read.
-    pub(crate) fn suspended(folder: Arc<TableFolder>, name: String, damage: Damage) -> TableState {
+    pub(crate) fn suspended(
+        directory: Arc<TableDirectory>,
+        name: String,
+        damage: Damage,
+    ) -> TableState {
         let schema = Arc::new(Schema::unknown());
-        let manifest = Manifest::new(folder.table(), SeqTxn(0), schema);
-        TableState { damage: Some(damage), ..TableState::new(folder, name, manifest) }
+        let manifest = Manifest::new(directory.table(), SeqTxn(0), schema);
+        TableState { damage: Some(damage), ..TableState::new(directory, name, manifest) }
     }
 
     /// The reason why it is suspended, if it is.
@@ -169,7 +177,7 @@ impl TableState {
         let segments = if Arc::ptr_eq(&manifest.segments, &self.manifest.segments) {
             Arc::clone(&self.segments)
         } else {
-            Segments::new(files_of(&self.folder, &manifest, &self.segments.files))
+            Segments::new(files_of(&self.directory, &manifest, &self.segments.files))
         };
         let name = match change {
             TableChange::Rename { name } => name.clone(),
@@ -179,9 +187,9 @@ impl TableState {
             TableChange::Truncate => seq_txn,
             _ => self.truncated_at,
         };
-        let (folder, logged) = (Arc::clone(&self.folder), self.logged_after(change));
+        let (directory, logged) = (Arc::clone(&self.directory), self.logged_after(change));
         Ok(TableState {
-            folder,
+            directory,
             name,
             manifest,
             memtable,
@@ -196,7 +204,7 @@ impl TableState {
     /// This table with other memtable runs that hold the same rows.
     pub(crate) fn with_memtable(&self, memtable: Memtable) -> TableState {
         TableState {
-            folder: Arc::clone(&self.folder),
+            directory: Arc::clone(&self.directory),
             name: self.name.clone(),
             manifest: self.manifest.clone(),
             memtable,
@@ -242,7 +250,7 @@ impl TableState {
             return Ok(Arc::clone(snapshot));
         }
         self.check_known()?;
-        let symbols = self.folder.symbols(&self.manifest.schema, &self.manifest.symbols)?;
+        let symbols = self.directory.symbols(&self.manifest.schema, &self.manifest.symbols)?;
         let snapshot = Arc::new(self.snapshot_of(self.grouped()?, symbols));
         Ok(Arc::clone(self.snapshot.get_or_init(|| snapshot)))
     }
@@ -263,7 +271,7 @@ impl TableState {
                 .into_iter()
                 .try_for_each(|deletion_vector| deletion_vector.deletion_vector().map(drop))?;
             let Manifest { schema, symbols, .. } = &self.manifest;
-            self.folder.open_dictionaries(schema, symbols).map(drop)
+            self.directory.open_dictionaries(schema, symbols).map(drop)
         };
         check().map_err(|error| Error::Unreadable {
             table: self.name.clone(),
@@ -322,7 +330,7 @@ impl TableState {
             Obsolete::DeletionVector(meta, _) => {
                 files(meta.id).deletion_vector.as_ref().expect("it has one").file().discard();
             }
-            Obsolete::Symbols(column) => self.folder.discard_symbols(*column),
+            Obsolete::Symbols(column) => self.directory.discard_symbols(*column),
         }
     }
 
@@ -334,7 +342,7 @@ impl TableState {
                 deletion_vector.file().discard();
             }
         }
-        self.folder.drop_folder();
+        self.directory.drop_directory();
     }
 
     /// The readable parts of the table, for verification, and the errors of the others: deletion
@@ -372,7 +380,7 @@ impl TableState {
         if self.logged.get(&column).is_none_or(|&logged| logged <= mark.count) {
             return Ok(stored);
         }
-        let known = self.folder.symbols(&self.manifest.schema, &self.manifest.symbols)?;
+        let known = self.directory.symbols(&self.manifest.schema, &self.manifest.symbols)?;
         Ok(stored.continued(known.get(column).expect("it is a symbol column")))
     }
 
@@ -380,8 +388,8 @@ impl TableState {
         if mark == SymbolMark::default() {
             return Ok(SymbolTable::default());
         }
-        let path = self.folder.paths().symbol_file(column);
-        let bytes = envelope::read(self.folder.disk().as_ref(), &path, "read symbols")?;
+        let path = self.directory.paths().symbol_file(column);
+        let bytes = checksummed_file::read(self.directory.disk().as_ref(), &path, "read symbols")?;
         let bytes = bytes.ok_or_else(|| Error::missing(&path))?;
         symbols::decode(&bytes, self.id(), column, mark).map_err(Error::decode(&path))
     }
@@ -445,19 +453,19 @@ fn raise(logged: &mut BTreeMap<ColumnId, u32>, column: ColumnId, count: u32) {
 
 /// The files of a manifest's segments, some of which may be in `known`; both ascend by id.
 fn files_of(
-    folder: &Arc<TableFolder>,
+    directory: &Arc<TableDirectory>,
     manifest: &Manifest,
     known: &[SegmentFiles],
 ) -> Vec<SegmentFiles> {
     let mut known = known.iter().peekable();
     let files = |SegmentEntry { meta, deletion_vector }: &SegmentEntry| {
-        let (paths, schema) = (folder.paths(), &manifest.schema);
+        let (paths, schema) = (directory.paths(), &manifest.schema);
         while known.next_if(|files| files.segment.meta().id < meta.id).is_some() {}
         let old = known.next_if(|files| files.segment.meta().id == meta.id);
         let segment = match old {
             Some(old) => Arc::clone(&old.segment),
             None => {
-                let file = TableFile::new(folder, paths.segment(schema, meta));
+                let file = TableFile::new(directory, paths.segment(schema, meta));
                 Arc::new(SegmentFile::new(file, *meta))
             }
         };
@@ -466,7 +474,8 @@ fn files_of(
             match old_deletion_vector.filter(|old| *old.mark() == mark) {
                 Some(old) => Arc::clone(old),
                 None => {
-                    let file = TableFile::new(folder, paths.deletion_vector(schema, meta, &mark));
+                    let file =
+                        TableFile::new(directory, paths.deletion_vector(schema, meta, &mark));
                     Arc::new(DeletionVectorFile::new(file, meta.id, mark))
                 }
             }

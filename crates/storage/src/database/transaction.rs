@@ -19,7 +19,7 @@ use tidegate_model::{SchemaVersion, SegmentId, TableId};
 use super::Database;
 use super::append::{ATTEMPTS, AppendOptions, Prepared, TableAppend, VALUE_BYTES, check_once};
 use super::deletion_vectors::{SegmentDeletes, runs_of};
-use super::folder::{RewriteScope, TableFolder, WaitMode};
+use super::directory::{RewriteScope, TableDirectory, WaitMode};
 use super::pending::PendingDdl;
 use crate::batch::RowBatch;
 use crate::error::{Error, Result};
@@ -53,7 +53,7 @@ pub(super) type Removals<'a> = BTreeMap<TableId, &'a TableDeletes>;
 
 /// A table whose segments are not rewritten until the pin is dropped (TX2).
 #[derive(Debug)]
-pub struct SegmentPin(Arc<TableFolder>);
+pub struct SegmentPin(Arc<TableDirectory>);
 
 impl Drop for SegmentPin {
     fn drop(&mut self) {
@@ -66,10 +66,10 @@ impl Database {
     /// table. Waits for a compaction in progress.
     #[must_use]
     pub fn pin_segments(&self, table: TableId) -> Option<SegmentPin> {
-        let folder = Arc::clone(&self.table_state(table)?.folder);
-        let _lock = folder.lock_runs(RewriteScope::Segments, WaitMode::Wait)?;
-        folder.pin();
-        Some(SegmentPin(folder))
+        let directory = Arc::clone(&self.table_state(table)?.directory);
+        let _lock = directory.lock_runs(RewriteScope::Segments, WaitMode::Wait)?;
+        directory.pin();
+        Some(SegmentPin(directory))
     }
 
     /// Commits the changes of a transaction (TX1).

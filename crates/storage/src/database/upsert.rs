@@ -120,7 +120,7 @@ impl ImportTxn {
         let removed =
             removal.map(|removal| removal.into_deletion_vectors(&snapshot)).transpose()?;
         let mut removed = removed.unwrap_or_default();
-        let symbols = table.folder.symbols(schema, &table.manifest.symbols)?;
+        let symbols = table.directory.symbols(schema, &table.manifest.symbols)?;
         let mut writer = DeleteWriter::new(self.database(), table, &snapshot);
         let known = by_partition(&snapshot);
         let mut go = |rows: SegmentDeletes| match removed.remove(&rows.segment) {

@@ -15,7 +15,7 @@ use tidegate_model::{ByteCount, Lsn, RowCount, TableId};
 use tidegate_platform::Disk;
 
 use super::Database;
-use super::folder::{Paths, TableFolder};
+use super::directory::{Paths, TableDirectory};
 use super::kept;
 use super::recovery::{check_catalog_copy, existing_catalog, lock_existing, read_manifest};
 use super::repair::{LostCommits, lost_commits, read_log};
@@ -131,7 +131,7 @@ pub fn survey(
         }
         Err(error) => {
             report.problems.push(error);
-            survey_folders(disk, &paths, &mut report)?
+            survey_directories(disk, &paths, &mut report)?
         }
     };
     verify_tables(&tables, on_segment, &mut report);
@@ -183,17 +183,18 @@ fn is_same_place(a: &Error, b: &Error) -> bool {
 }
 
 /// The tables whose directories have manifests, if there is no catalog.
-fn survey_folders(
+fn survey_directories(
     disk: &Arc<dyn Disk>,
     paths: &Paths,
     report: &mut VerifyReport,
 ) -> Result<Vec<TableState>> {
     let mut tables = Vec::new();
-    for id in table_folders(disk.as_ref(), paths)? {
+    for id in table_directories(disk.as_ref(), paths)? {
         match read_manifest(disk.as_ref(), paths, id) {
             Ok(Some(manifest)) => {
-                let folder = Arc::new(TableFolder::new(disk, paths, id, manifest.next_segment));
-                tables.push(TableState::new(folder, format!("#{id}"), manifest));
+                let directory =
+                    Arc::new(TableDirectory::new(disk, paths, id, manifest.next_segment));
+                tables.push(TableState::new(directory, format!("#{id}"), manifest));
             }
             // A table that was created since the last checkpoint has none yet.
             Ok(None) => {}
@@ -203,7 +204,7 @@ fn survey_folders(
     Ok(tables)
 }
 
-fn table_folders(disk: &dyn Disk, paths: &Paths) -> Result<Vec<TableId>> {
+fn table_directories(disk: &dyn Disk, paths: &Paths) -> Result<Vec<TableId>> {
     let entries = disk.list(&paths.tables()).map_err(Error::disk("list tables"))?;
     let ids = entries.iter().filter(|entry| entry.is_dir).filter_map(|entry| {
         let id = TableId(entry.name.parse().ok()?);

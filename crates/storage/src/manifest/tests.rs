@@ -169,7 +169,7 @@ proptest! {
         let at = at % body.len();
         body[at] ^= xor;
         body.truncate(body.len() - cut.min(body.len()));
-        if let Ok(table) = decode(&envelope::encode(&KIND, &body), TABLE) {
+        if let Ok(table) = decode(&checksummed_file::encode(&KIND, &body), TABLE) {
             assert_eq!(table.check(), Ok(()));
         }
     }
@@ -310,7 +310,8 @@ fn a_manifest_is_of_version_3_only_with_comments_defaults_or_a_query() {
         let table = Manifest::new(TABLE, SeqTxn(1), Arc::new(schema));
         let bytes = table.encode();
         assert_eq!(decode(&bytes, TABLE), Ok(table));
-        let known = envelope::decode_versions(&KIND_WITHOUT_TEXTS, &bytes).map(|(is, _)| is);
+        let known =
+            checksummed_file::decode_versions(&KIND_WITHOUT_TEXTS, &bytes).map(|(is, _)| is);
         match known {
             Ok(version) => version,
             Err(DecodeError::NewerFormat { version, known: 2 }) => version,
@@ -339,7 +340,7 @@ fn a_manifest_of_version_1_is_flushed_up_to_its_last_commit() {
     let body = &bytes[20..bytes.len() - 4];
     // Without `flushed_seq`, and without batches.
     let old = [&body[..16], &body[24..body.len() - 8]].concat();
-    let bytes = envelope::encode(&Kind { version: 1, oldest: 1, ..KIND }, &old);
+    let bytes = checksummed_file::encode(&Kind { version: 1, oldest: 1, ..KIND }, &old);
     let expected = Manifest { flushed_seq: SeqTxn(2), ..table };
     assert_eq!(decode(&bytes, TABLE), Ok(expected));
 }

@@ -14,7 +14,7 @@ use tidegate_platform::{Disk, DiskFile, OpenMode};
 use super::{
     PART_TEXT_BYTES, Part, SymbolMark, SymbolTable, SymbolTexts, encode_extent, encode_header,
 };
-use crate::envelope;
+use crate::checksummed_file;
 use crate::error::{Corruption, Error, Result};
 
 /// Bytes copied at a time when a file is written anew.
@@ -61,7 +61,7 @@ impl Dictionary {
         let frozen = if mark == SymbolMark::default() {
             SymbolTable::default()
         } else {
-            let bytes = envelope::read(disk.as_ref(), &path, "read symbols")?;
+            let bytes = checksummed_file::read(disk.as_ref(), &path, "read symbols")?;
             let bytes = bytes.ok_or_else(|| Error::missing(&path))?;
             super::decode(&bytes, table, column, mark).map_err(Error::decode(&path))?
         };
@@ -190,9 +190,9 @@ impl Dictionary {
         file: &mut SymbolFile,
         table: &SymbolTable,
     ) -> tidegate_platform::Result<u64> {
-        let dir = self.path.parent().expect("symbol files lie in a folder");
+        let dir = self.path.parent().expect("symbol files lie in a directory");
         self.disk.create_dir_all(dir)?;
-        let written = envelope::temporary(&self.path);
+        let written = checksummed_file::temporary(&self.path);
         let handle = self.disk.open(&written, OpenMode::CreateOrTruncate)?;
         let mut start = file.durable;
         if start.bytes == 0 {

@@ -13,7 +13,7 @@ use super::record::{
     Record, TableShares, bytes_of_tables, decode_record, encode_record, record_bytes_max,
     skim_record,
 };
-use crate::envelope;
+use crate::checksummed_file;
 use crate::error::{Corruption, DecodeError};
 
 /// Groups begin at multiples of this (W4).
@@ -156,7 +156,7 @@ pub(crate) fn decode_file_header(
     }
     let (version, found_log, found_first) = (r.u32()?, r.u64()?, r.u64()?);
     check_crc(&mut r, bytes)?;
-    envelope::check_version(version, FILE_VERSION_OLDEST..=FILE_VERSION, 8)?;
+    checksummed_file::check_version(version, FILE_VERSION_OLDEST..=FILE_VERSION, 8)?;
     for (what, expected, actual) in
         [("the log", log, found_log), ("the first LSN", first.0, found_first)]
     {

@@ -21,7 +21,7 @@ use tidegate_platform::{Disk, OpenMode};
 
 use super::group::SECTOR;
 use super::log::{LogFile, file_name};
-use crate::envelope::{self, Kind};
+use crate::checksummed_file::{self, Kind};
 use crate::error::{Corruption, DecodeError, Error, Result};
 
 const KIND: Kind = Kind { magic: *b"TIDEHED\0", version: 1, oldest: 1, name: "head of the log" };
@@ -35,7 +35,7 @@ pub(super) fn write_head(
 ) -> tidegate_platform::Result<()> {
     let mut w = ByteWriter::default();
     w.u64(log).u64(first.0);
-    let (path, bytes) = (path_of(dir), envelope::encode(&KIND, &w.0));
+    let (path, bytes) = (path_of(dir), checksummed_file::encode(&KIND, &w.0));
     assert!(bytes.len() <= SECTOR, "HD3");
     match disk.open(&path, OpenMode::ReadWrite) {
         Ok(file) if file.len()? == bytes.len() as u64 => {
@@ -44,7 +44,7 @@ pub(super) fn write_head(
         }
         Err(error) if !error.is_not_found() => Err(error),
         // The first head, or one with a damaged length.
-        _ => envelope::replace(disk, &path, &bytes),
+        _ => checksummed_file::replace(disk, &path, &bytes),
     }
 }
 
@@ -54,7 +54,9 @@ pub(super) fn write_head(
 /// If the head cannot be read, is damaged, or of another log.
 pub(crate) fn read_head(disk: &dyn Disk, dir: &Path, log: u64) -> Result<Option<Lsn>> {
     let path = path_of(dir);
-    let Some(bytes) = envelope::read(disk, &path, "read head of the log")? else { return Ok(None) };
+    let Some(bytes) = checksummed_file::read(disk, &path, "read head of the log")? else {
+        return Ok(None);
+    };
     let first = decode_head(&bytes, log).map_err(Error::decode(&path))?;
     Ok(Some(first))
 }
@@ -83,13 +85,13 @@ fn path_of(dir: &Path) -> PathBuf {
 }
 
 fn decode_head(bytes: &[u8], log: u64) -> Result<Lsn, DecodeError> {
-    let mut r = envelope::decode(&KIND, bytes)?;
+    let mut r = checksummed_file::decode(&KIND, bytes)?;
     let (at, actual, first) = (r.offset(), r.u64()?, Lsn(r.u64()?));
     if actual != log {
         let what = Corruption::Differs { what: "the log", expected: log, actual };
         return Err(DecodeError::at(at, what));
     }
-    envelope::finish(&r)?;
+    checksummed_file::finish(&r)?;
     Ok(first)
 }
 

@@ -16,7 +16,7 @@ use tidegate_model::{Lsn, SeqTxn, TableId, limits};
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
 use super::record::{Record, decode_record, encode_record, shifted, skim_record};
-use crate::envelope;
+use crate::checksummed_file;
 use crate::error::{Corruption, DecodeError, Error, Result};
 
 const MAGIC: [u8; 8] = *b"TIDEKPT\0";
@@ -48,9 +48,9 @@ pub(crate) fn write_kept(
     fill: &mut dyn FnMut(&mut Visit<'_>) -> Result<()>,
 ) -> Result<()> {
     let failed = Error::disk("keep records of a table");
-    let dir = kept.path.parent().expect("it is in a folder");
+    let dir = kept.path.parent().expect("it is in a directory");
     disk.create_dir_all(dir).map_err(&failed)?;
-    let temporary = envelope::temporary(kept.path);
+    let temporary = checksummed_file::temporary(kept.path);
     let file = disk.open(&temporary, OpenMode::CreateOrTruncate).map_err(&failed)?;
     let mut w = ByteWriter::default();
     let (mut written, mut records) = (HEADER_BYTES as u64, 0);
@@ -72,7 +72,7 @@ pub(crate) fn write_kept(
         disk.rename(&temporary, kept.path)?;
         disk.sync_dir(dir)?;
         // The directory may be new.
-        disk.sync_dir(dir.parent().expect("it is in the folder of the database"))
+        disk.sync_dir(dir.parent().expect("it is in the directory of the database"))
     };
     let outcome = filled.and_then(|()| finish().map_err(failed));
     if outcome.is_err() {
@@ -168,7 +168,7 @@ fn decode_header(bytes: &[u8], kept: KeptFile<'_>, length: u64) -> Result<u64, D
     if actual != expected {
         return Err(DecodeError::at(at, Corruption::Checksum { expected, actual }));
     }
-    envelope::check_version(version, VERSION..=VERSION, 8)?;
+    checksummed_file::check_version(version, VERSION..=VERSION, 8)?;
     let names = [("the log", kept.log), ("the table", kept.table.0), ("the LSN", kept.until.0)];
     for ((what, expected), actual) in names.into_iter().zip(found) {
         if expected != actual {

@@ -24,8 +24,8 @@ use super::group::{
 use super::head::write_head;
 use super::record::{Record, TableShares};
 use super::replay::{LogEnd, UnsyncedGroups};
+use crate::checksummed_file;
 use crate::database::{Durability, LogOptions};
-use crate::envelope;
 use crate::error::{Error, Result};
 
 /// Bytes from which a group extends the file itself (W8).
@@ -310,7 +310,7 @@ impl Log {
     /// error the previous file can still be written to, unless a replay may find the new one.
     fn start_file(&mut self) -> Result<()> {
         let path = self.dir.join(file_name(self.durable));
-        let written = envelope::temporary(&path);
+        let written = checksummed_file::temporary(&path);
         let groups = self.end.0 - self.durable.0;
         let room = groups.next_multiple_of(self.options.step_bytes).max(self.options.step_bytes);
         let sizes = [room, groups].map(|bytes| FILE_HEADER_BYTES as u64 + bytes);

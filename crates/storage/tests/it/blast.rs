@@ -20,7 +20,7 @@ const CHANGES: [SimCall; 6] = [
     SimCall::Resize,
 ];
 
-fn folder(table: u64) -> PathBuf {
+fn directory(table: u64) -> PathBuf {
     Path::new(DIR).join("data").join(table.to_string())
 }
 
@@ -98,7 +98,7 @@ fn a_table_that_cannot_be_flushed_fails_no_write_to_another_one() {
 }
 
 #[test]
-fn a_folder_that_fails_costs_its_own_table_only() {
+fn a_directory_that_fails_costs_its_own_table_only() {
     for errno in SimErrno::ALL {
         let (disk, database) = new_database();
         let mut tables = Tables::new();
@@ -110,7 +110,7 @@ fn a_folder_that_fails_costs_its_own_table_only() {
         done(&database, &mut tables, &step("a", 10, 300));
         // Its segments are open then.
         assert_eq!(read(&database), tables);
-        disk.fail_calls_in(&folder(1), &CHANGES, errno);
+        disk.fail_calls_in(&directory(1), &CHANGES, errno);
         for n in 0..240 {
             done(&database, &mut tables, &step("b", 10 + n * 400, 400));
         }
@@ -140,7 +140,7 @@ fn a_manifest_that_cannot_be_written_keeps_no_log() {
     database.checkpoint().unwrap();
     done(&database, &mut tables, &step("a", 10, 10));
     done(&database, &mut tables, &Step::AddColumn("a", "more", ColumnType::Int64));
-    disk.fail_calls_in(&folder(1).join("manifest.tmp"), &CHANGES, SimErrno::Io);
+    disk.fail_calls_in(&directory(1).join("manifest.tmp"), &CHANGES, SimErrno::Io);
     let error = database.checkpoint().unwrap_err();
     assert!(chain(&error).contains("data/1/manifest"), "{}", chain(&error));
     assert_eq!(files(&disk, ".kept").len(), 1);
@@ -181,14 +181,14 @@ fn a_bad_manifest_suspends_its_table_and_no_other() {
         |disk, path| disk.corrupt(path, 40, 1),
         |disk, path| disk.remove(path).unwrap(),
         |disk, path| {
-            let other = disk.read(&folder(2).join("manifest")).unwrap();
+            let other = disk.read(&directory(2).join("manifest")).unwrap();
             disk.open(path, OpenMode::CreateOrTruncate).unwrap().write_all_at(&other, 0).unwrap();
         },
         |disk, path| disk.truncate(path, 0),
     ];
     for (n, damage) in damages.into_iter().enumerate() {
         let (disk, mut tables) = six();
-        let path = folder(1).join("manifest");
+        let path = directory(1).join("manifest");
         let good = disk.read(&path).unwrap();
         damage(&disk, &path);
         let looked: Arc<dyn Disk> = Arc::new(disk.clone());
@@ -253,7 +253,7 @@ fn refused(database: &Arc<Database>, path: &Path, context: &str) {
 #[test]
 fn a_suspended_table_can_be_dropped() {
     let (disk, mut tables) = six();
-    disk.corrupt(&folder(1).join("manifest"), 40, 1);
+    disk.corrupt(&directory(1).join("manifest"), 40, 1);
     let database = open(&disk);
     database.drop_tables(&["a"]).unwrap();
     tables.remove("a");
@@ -270,8 +270,8 @@ fn a_suspended_table_can_be_dropped() {
 fn garbage_that_cannot_be_removed_stops_no_table() {
     let (disk, mut tables) = six();
     let garbage = [
-        folder(1).join("1970-01-01").join("77.seg"),
-        folder(9).join("1970-01-01").join("0.seg"),
+        directory(1).join("1970-01-01").join("77.seg"),
+        directory(9).join("1970-01-01").join("0.seg"),
         Path::new(DIR).join("wal").join("left.tmp"),
     ];
     for path in &garbage {
@@ -279,10 +279,10 @@ fn garbage_that_cannot_be_removed_stops_no_table() {
         disk.open(path, OpenMode::CreateOrTruncate).unwrap();
     }
     disk.fail_calls_in(&garbage[0], &[SimCall::Remove], SimErrno::NoAccess);
-    disk.fail_calls_in(&folder(9), &[SimCall::Remove], SimErrno::Io);
+    disk.fail_calls_in(&directory(9), &[SimCall::Remove], SimErrno::Io);
     disk.fail_calls_in(&garbage[2], &[SimCall::Remove], SimErrno::Io);
-    disk.fail_calls_in(&folder(3), &[SimCall::List], SimErrno::NoAccess);
-    disk.fail_calls_in(&folder(4).join("symbols"), &[SimCall::List], SimErrno::Io);
+    disk.fail_calls_in(&directory(3), &[SimCall::List], SimErrno::NoAccess);
+    disk.fail_calls_in(&directory(4).join("symbols"), &[SimCall::List], SimErrno::Io);
     let database = open(&disk);
     let warnings: Vec<String> = database.take_warnings().iter().map(chain).collect();
     assert_eq!(warnings.len(), 5, "{warnings:?}");

@@ -337,7 +337,7 @@ fn files_of_an_import_in_doubt_stay_until_the_next_open_decides() {
 #[test]
 fn a_checkpoint_that_cannot_be_written_costs_nothing() {
     // Manifest, its directory, the directory of tables, catalog, the directory of tables again.
-    for (nth, is_folder) in [(1, false), (2, true), (3, true), (4, false), (5, true)] {
+    for (nth, is_directory) in [(1, false), (2, true), (3, true), (4, false), (5, true)] {
         let (disk, database) = new_database();
         let mut tables = Tables::new();
         let step = Step::Create("t");
@@ -347,7 +347,7 @@ fn a_checkpoint_that_cannot_be_written_costs_nothing() {
         assert!(database.checkpoint().is_err(), "sync {nth}");
         assert_eq!(read(&database), tables);
         check_reopened(&disk.after_power_loss(), &tables, &format!("sync {nth}"));
-        assert_eq!(database.checkpoint().is_err(), is_folder, "F1: sync {nth}");
+        assert_eq!(database.checkpoint().is_err(), is_directory, "F1: sync {nth}");
         // Commits need no checkpoint.
         let step = Step::AddColumn("t", "x", ColumnType::Int64);
         step.run(&database).unwrap();
@@ -358,7 +358,7 @@ fn a_checkpoint_that_cannot_be_written_costs_nothing() {
 }
 
 #[test]
-fn a_folder_whose_sync_has_failed_takes_no_more_segments() {
+fn a_directory_whose_sync_has_failed_takes_no_more_segments() {
     let (disk, database) = new_database();
     let mut tables = Tables::new();
     for step in [Step::ImportNew("t", vec![(5, "a", 1)]), Step::Import("t", vec![(DAY, "a", 2)])] {
@@ -370,7 +370,7 @@ fn a_folder_whose_sync_has_failed_takes_no_more_segments() {
     assert!(import(&database, "t", &[(6, "a", 3)]).is_err());
     assert!(import(&database, "t", &[(6, "a", 3)]).is_err(), "F1");
     let step = Step::Import("t", vec![(DAY + 1, "a", 4)]);
-    step.run(&database).expect("another partition is another folder");
+    step.run(&database).expect("another partition is another directory");
     step.apply(&mut tables);
     assert_eq!(read(&database), tables);
     drop(database);

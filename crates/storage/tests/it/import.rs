@@ -85,19 +85,19 @@ fn a_new_table_takes_the_place_of_another_with_one_commit() {
 }
 
 #[test]
-fn scratch_folders_differ_and_go() {
+fn scratch_directories_differ_and_go() {
     let (disk, database) = new_database();
     let [a, b] = [new("a"), new("b")].map(|target| database.begin_import(target).unwrap());
-    let folders = [a.scratch_dir().to_path_buf(), b.scratch_dir().to_path_buf()];
-    assert_ne!(folders[0], folders[1]);
-    for dir in &folders {
+    let directories = [a.scratch_dir().to_path_buf(), b.scratch_dir().to_path_buf()];
+    assert_ne!(directories[0], directories[1]);
+    for dir in &directories {
         assert!(dir.starts_with(DIR));
         let spill = disk.open(&dir.join("spill"), tidegate_platform::OpenMode::CreateNew);
         spill.unwrap().write_all_at(b"rows", 0).unwrap();
     }
     commit(a, &ROWS).unwrap();
     drop(b);
-    for dir in &folders {
+    for dir in &directories {
         assert!(!disk.exists(dir).unwrap());
     }
 }

@@ -29,8 +29,8 @@ fn a_lock_survives_the_removal_of_its_file() {
     assert!(matches!(try_open(&disk).unwrap_err(), Error::InUse { .. }));
     drop(database);
     drop(open(&disk));
-    let folder = tempfile::tempdir().unwrap();
-    let dir = folder.path().join("db");
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().join("db");
     let open = || Database::open(Arc::new(RealDisk), &dir, &options());
     let database = open().unwrap();
     RealDisk.remove(&dir.join("lock")).unwrap();
@@ -43,7 +43,7 @@ fn a_lock_survives_the_removal_of_its_file() {
 // old path, its log continued in the new one, and neither was a database any more. If another
 // server had started at the old path, its catalog was overwritten.
 #[test]
-fn a_folder_that_is_moved_takes_no_more_rows_and_leaves_its_path_alone() {
+fn a_directory_that_is_moved_takes_no_more_rows_and_leaves_its_path_alone() {
     for has_another in [false, true] {
         let (disk, database) = new_database();
         let mut tables = Tables::new();
@@ -80,7 +80,7 @@ fn a_folder_that_is_moved_takes_no_more_rows_and_leaves_its_path_alone() {
 }
 
 #[test]
-fn a_folder_that_is_back_in_its_place_takes_rows_again() {
+fn a_directory_that_is_back_in_its_place_takes_rows_again() {
     let (disk, database) = new_database();
     append(&database, "t", &[(1, "x", 1)]).unwrap();
     let moved = Path::new("/srv/moved");
@@ -97,8 +97,8 @@ fn a_folder_that_is_back_in_its_place_takes_rows_again() {
 // written to the same files.
 #[test]
 fn a_log_has_one_process_whatever_path_it_is_opened_by() {
-    let folder = tempfile::tempdir().unwrap();
-    let (dir, linked) = (folder.path().join("db"), folder.path().join("linked"));
+    let directory = tempfile::tempdir().unwrap();
+    let (dir, linked) = (directory.path().join("db"), directory.path().join("linked"));
     let open = |dir: &Path| Database::open(Arc::new(RealDisk), dir, &options());
     let database = open(&dir).unwrap();
     append(&database, "t", &[(1, "x", 1)]).unwrap();
@@ -118,7 +118,7 @@ fn a_log_has_one_process_whatever_path_it_is_opened_by() {
 // A process that was killed after it had created the parent directories of a new database left
 // their names unsynced, and the next process synced only the last of them.
 #[test]
-fn a_database_in_folders_that_an_earlier_process_made_is_durable() {
+fn a_database_in_directories_that_an_earlier_process_made_is_durable() {
     for seed in 0..40 {
         let disk = SimDisk::new(seed);
         let dir = Path::new("/x/y/z/db");
@@ -493,8 +493,8 @@ fn symbol_files_are_cut_to_what_is_committed() {
 
 #[test]
 fn a_real_directory_keeps_its_rows() {
-    let folder = tempfile::tempdir().unwrap();
-    let dir = folder.path().join("deep/db");
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().join("deep/db");
     let disk = || -> Arc<dyn Disk> { Arc::new(RealDisk) };
     let database = Database::open(disk(), &dir, &options()).unwrap();
     import_two_tables(&database);

@@ -430,8 +430,8 @@ fn product(memory: u64) -> OpenOptions {
 #[test]
 #[ignore = "slow: 547,000 commits"]
 fn half_a_million_commits_are_replayed_in_the_memory_of_their_server() {
-    let folder = tempfile::tempdir().unwrap();
-    let dir = folder.path().join("db");
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().join("db");
     let options = product(1 << 30);
     let database = Database::open(Arc::new(RealDisk), &dir, &options).unwrap();
     let hosts = ["a", "b", "c", "d"];
@@ -440,7 +440,7 @@ fn half_a_million_commits_are_replayed_in_the_memory_of_their_server() {
         append(&database, "t", &[(n * 1_000, host, noise(n))]).unwrap();
     }
     let Replay { rss_bytes, nanos, database: opened } =
-        replay(&dir, &folder.path().join("copy"), &options);
+        replay(&dir, &directory.path().join("copy"), &options);
     let report = opened.recovery_report();
     println!(
         "{} bytes of log, opened in {} ms with {rss_bytes} bytes: {report:?}",
@@ -454,8 +454,8 @@ fn half_a_million_commits_are_replayed_in_the_memory_of_their_server() {
 #[test]
 #[ignore = "slow: 600 MB of rows"]
 fn memtables_of_hundreds_of_megabytes_are_replayed_in_a_few() {
-    let folder = tempfile::tempdir().unwrap();
-    let dir = folder.path().join("db");
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().join("db");
     let mut options = product(64 << 30);
     options.maintenance.memtable_bytes_max = 1 << 30;
     let database = Database::open(Arc::new(RealDisk), &dir, &options).unwrap();
@@ -472,7 +472,7 @@ fn memtables_of_hundreds_of_megabytes_are_replayed_in_a_few() {
     let bytes_max = 16 << 20;
     let maintenance = MaintenanceOptions { memtable_bytes_max: bytes_max, ..options.maintenance };
     let Replay { rss_bytes, nanos, database: opened } =
-        replay(&dir, &folder.path().join("copy"), &OpenOptions { maintenance, ..options });
+        replay(&dir, &directory.path().join("copy"), &OpenOptions { maintenance, ..options });
     let report = opened.recovery_report();
     println!(
         "{memtable_bytes} bytes of memtables, opened in {} ms with {rss_bytes} bytes: {report:?}",
@@ -494,8 +494,8 @@ fn memtables_of_hundreds_of_megabytes_are_replayed_in_a_few() {
 #[test]
 #[ignore = "slow: tens of thousands of syncs"]
 fn thousands_of_tables_are_opened_at_once_and_closed_at_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let dir = folder.path().join("db");
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().join("db");
     let options = product(1 << 30);
     let database = Database::open(Arc::new(RealDisk), &dir, &options).unwrap();
     let names: Vec<String> = (0..3_000).map(|n| format!("t{n}")).collect();
@@ -505,7 +505,7 @@ fn thousands_of_tables_are_opened_at_once_and_closed_at_once() {
         database.append(&appends, &AppendOptions::default()).unwrap();
     }
     let Replay { rss_bytes, nanos, database: opened } =
-        replay(&dir, &folder.path().join("copy"), &options);
+        replay(&dir, &directory.path().join("copy"), &options);
     let start = SystemClock.monotonic_nanos();
     opened.close().unwrap();
     let closed = SystemClock.monotonic_nanos() - start;

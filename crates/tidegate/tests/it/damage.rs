@@ -106,7 +106,7 @@ fn a_newer_format_is_refused_without_a_write() {
     let world = world();
     let path = world.path("db/data/catalog");
     let mut bytes = fs::read(&path).expect("the catalog");
-    // The version follows the magic, and a CRC32C ends the file (docs/format.md, Envelope).
+    // The version follows the magic, and a CRC32C ends the file: docs/format.md, Checksummed files.
     bytes[8..12].copy_from_slice(&99_u32.to_le_bytes());
     let end = bytes.len() - 4;
     let crc = crc32c::crc32c(&bytes[..end]);

@@ -1,4 +1,4 @@
-//! A disk that remembers failed syncs of directories.
+//! The fsync guard: a disk that remembers failed syncs of directories.
 //!
 //! - F1. Once a sync of a directory has failed, all later syncs of it fail: names that were waiting
 //!   for it may be lost in the next power loss although every process sees them, and a later sync
@@ -22,9 +22,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use tidegate_platform::{DirEntry, DirLock, Disk, DiskFile, Error, OpenMode, Result};
 
-/// The disk of a database.
+/// The disk of a database, through which everything durable is written.
 #[derive(Debug)]
-pub(super) struct CautiousDisk {
+pub(super) struct FsyncGuard {
     inner: Arc<dyn Disk>,
     exempt: PathBuf,
     /// Directories of which a sync has failed, at most those of the database.
@@ -33,10 +33,10 @@ pub(super) struct CautiousDisk {
     home: OnceLock<Weak<dyn DirLock>>,
 }
 
-impl CautiousDisk {
+impl FsyncGuard {
     /// Remembers failures for all directories except `exempt`.
-    pub(super) fn new(inner: Arc<dyn Disk>, exempt: PathBuf) -> CautiousDisk {
-        CautiousDisk { inner, exempt, doubtful: Mutex::default(), home: OnceLock::new() }
+    pub(super) fn new(inner: Arc<dyn Disk>, exempt: PathBuf) -> FsyncGuard {
+        FsyncGuard { inner, exempt, doubtful: Mutex::default(), home: OnceLock::new() }
     }
 
     /// Requires from now on that the locked directory is in its place (F3).
@@ -50,14 +50,14 @@ impl CautiousDisk {
             Some(home) if !home.is_in_place() => Err(Error::Io {
                 call: "stat",
                 path: home.path().to_path_buf(),
-                source: std::io::Error::other("the folder was moved or replaced"),
+                source: std::io::Error::other("the directory was moved or replaced"),
             }),
             _ => Ok(()),
         }
     }
 }
 
-impl Disk for CautiousDisk {
+impl Disk for FsyncGuard {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn DiskFile>> {
         if mode != OpenMode::Read {
             self.check_home()?;
@@ -105,7 +105,7 @@ impl Disk for CautiousDisk {
         let refused = || Error::Io {
             call: "fsync",
             path: dir.to_path_buf(),
-            source: std::io::Error::other("an earlier sync of this folder has failed"),
+            source: std::io::Error::other("an earlier sync of this directory has failed"),
         };
         if is_doubtful(dir) {
             return Err(refused());
@@ -138,7 +138,7 @@ impl Disk for CautiousDisk {
     }
 }
 
-impl CautiousDisk {
+impl FsyncGuard {
     fn doubtful(&self) -> std::sync::MutexGuard<'_, BTreeSet<PathBuf>> {
         self.doubtful.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -151,9 +151,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_whose_sync_has_failed_is_not_synced_again() {
+    fn a_directory_whose_sync_has_failed_is_not_synced_again() {
         let sim = SimDisk::new(1);
-        let disk = CautiousDisk::new(Arc::new(sim.clone()), PathBuf::from("/log"));
+        let disk = FsyncGuard::new(Arc::new(sim.clone()), PathBuf::from("/log"));
         for dir in ["/a", "/b", "/log"] {
             disk.create_dir_all(Path::new(dir)).unwrap();
         }
@@ -171,9 +171,9 @@ mod tests {
     // opened for its sync. That counted as a failed sync, so every later DELETE and UPDATE of the
     // partition was refused until a restart, although nothing had been lost.
     #[test]
-    fn a_folder_that_could_not_be_opened_is_synced_later() {
+    fn a_directory_that_could_not_be_opened_is_synced_later() {
         let sim = SimDisk::new(1);
-        let disk = CautiousDisk::new(Arc::new(sim.clone()), PathBuf::from("/log"));
+        let disk = FsyncGuard::new(Arc::new(sim.clone()), PathBuf::from("/log"));
         let dir = Path::new("/a");
         disk.create_dir_all(dir).unwrap();
         for errno in SimErrno::ALL {

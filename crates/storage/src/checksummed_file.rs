@@ -1,5 +1,5 @@
-//! A checksummed file with one value: catalog, manifest, deletion vector. Bytes: docs/format.md,
-//! Envelope.
+//! A checksummed file with one value: catalog, manifest, deletion vector.
+//! Bytes: docs/format.md, Checksummed files.
 //!
 //! - K1. A reader of a checkpoint finds the whole old value or the whole new one, also after a
 //!   power loss.
@@ -29,7 +29,7 @@ pub(crate) struct Kind {
 const HEADER_BYTES: usize = 8 + 4 + 8;
 const CRC_BYTES: usize = 4;
 
-/// The bytes of a file around `body`.
+/// The bytes of a checksummed file with this body.
 pub(crate) fn encode(kind: &Kind, body: &[u8]) -> Vec<u8> {
     let mut w = ByteWriter(Vec::with_capacity(HEADER_BYTES + body.len() + CRC_BYTES));
     w.raw(&kind.magic).u32(kind.version).u64(body.len() as u64).raw(body);
@@ -40,7 +40,7 @@ pub(crate) fn encode(kind: &Kind, body: &[u8]) -> Vec<u8> {
 
 /// The body of a file; offsets of the reader are those of the file.
 pub(crate) fn decode<'a>(kind: &Kind, bytes: &'a [u8]) -> Result<ByteReader<'a>, DecodeError> {
-    assert_eq!(kind.oldest, kind.version, "who knows several versions asks which it is");
+    assert_eq!(kind.oldest, kind.version, "a reader of several versions calls decode_versions");
     decode_versions(kind, bytes).map(|(_, body)| body)
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> tidegate_pl
         let _ = disk.remove(&written);
         return outcome;
     }
-    disk.sync_dir(path.parent().expect("a checkpoint lies in a folder"))
+    disk.sync_dir(path.parent().expect("a checkpoint lies in a directory"))
 }
 
 /// Reads a file; `None` if it does not exist.

@@ -41,7 +41,7 @@ pub(crate) struct TablePaths {
 
 /// The directory of a table.
 #[derive(Debug)]
-pub(crate) struct TableFolder {
+pub(crate) struct TableDirectory {
     disk: Arc<dyn Disk>,
     table: TableId,
     paths: TablePaths,
@@ -163,14 +163,14 @@ struct RewriteMutex {
 /// The exclusive right to rewrite runs of a table; dropping it releases the right.
 #[derive(Debug)]
 pub(crate) struct RewriteLock {
-    folder: Arc<TableFolder>,
+    directory: Arc<TableDirectory>,
     scope: RewriteScope,
 }
 
 /// A file of a table that is immutable and shared by snapshots.
 #[derive(Debug)]
 pub(crate) struct TableFile {
-    folder: Arc<TableFolder>,
+    directory: Arc<TableDirectory>,
     path: PathBuf,
     is_dropped: AtomicBool,
 }
@@ -283,15 +283,15 @@ impl TablePaths {
     }
 }
 
-impl TableFolder {
+impl TableDirectory {
     /// The directory of a table whose next segment gets this id; it need not exist yet.
     pub(crate) fn new(
         disk: &Arc<dyn Disk>,
         paths: &Paths,
         table: TableId,
         next_segment: SegmentId,
-    ) -> TableFolder {
-        TableFolder {
+    ) -> TableDirectory {
+        TableDirectory {
             disk: Arc::clone(disk),
             table,
             paths: paths.table(table),
@@ -405,7 +405,7 @@ impl TableFolder {
             is_locked = unlocked.wait(is_locked).unwrap_or_else(PoisonError::into_inner);
         }
         *is_locked = true;
-        Some(RewriteLock { folder: Arc::clone(self), scope })
+        Some(RewriteLock { directory: Arc::clone(self), scope })
     }
 
     /// Keeps maintenance from rewriting segments, until `unpin`.
@@ -511,18 +511,18 @@ impl TableFolder {
     }
 
     /// Marks the directory of a dropped table for removal (D2).
-    pub(crate) fn drop_folder(&self) {
+    pub(crate) fn drop_directory(&self) {
         self.is_dropped.store(true, Ordering::Release);
     }
 }
 
 impl TableFile {
-    pub(crate) fn new(folder: &Arc<TableFolder>, path: PathBuf) -> TableFile {
-        TableFile { folder: Arc::clone(folder), path, is_dropped: AtomicBool::new(false) }
+    pub(crate) fn new(directory: &Arc<TableDirectory>, path: PathBuf) -> TableFile {
+        TableFile { directory: Arc::clone(directory), path, is_dropped: AtomicBool::new(false) }
     }
 
-    pub(crate) fn folder(&self) -> &TableFolder {
-        &self.folder
+    pub(crate) fn directory(&self) -> &TableDirectory {
+        &self.directory
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -537,7 +537,7 @@ impl TableFile {
 
 impl Drop for RewriteLock {
     fn drop(&mut self) {
-        let RewriteMutex { is_locked, unlocked } = self.folder.mutex(self.scope);
+        let RewriteMutex { is_locked, unlocked } = self.directory.mutex(self.scope);
         *is_locked.lock().unwrap_or_else(PoisonError::into_inner) = false;
         unlocked.notify_all();
     }
@@ -547,12 +547,12 @@ impl Drop for TableFile {
     fn drop(&mut self) {
         if self.is_dropped.load(Ordering::Acquire) {
             // If this fails, the next open removes it.
-            let _ = self.folder.disk.remove(&self.path);
+            let _ = self.directory.disk.remove(&self.path);
         }
     }
 }
 
-impl Drop for TableFolder {
+impl Drop for TableDirectory {
     fn drop(&mut self) {
         if self.is_dropped.load(Ordering::Acquire) {
             // If this fails, the next open removes it.
