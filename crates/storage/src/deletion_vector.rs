@@ -5,7 +5,7 @@
 //! - K4. Only zones with deleted rows have a bitmap. A set bit is a row that is not deleted, so
 //!   that kernels AND it to a selection.
 //!
-//! Bytes: docs/format.md, deletion vector. Not here: the choice of the rows to delete.
+//! Bytes: docs/format.md, Deletion vector. Not here: the choice of the rows to delete.
 
 use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::{RowCount, SegmentId, TableId, limits};

@@ -385,7 +385,7 @@ fn sizes_in_the_description_of_the_format_are_those_of_the_code() {
     let description = include_str!("../../../../docs/format.md");
     for (what, bytes) in [
         ("**Segment entry**", parts::SEGMENT_BYTES),
-        ("**Mask mark**", parts::DELETION_VECTOR_BYTES),
+        ("**Deletion vector entry**", parts::DELETION_VECTOR_BYTES),
         ("**Batch mark**", parts::BATCH_MARK_BYTES),
         ("A file begins with a page", crate::wal::FILE_HEADER_BYTES),
         ("A zone has", limits::ZONE_ROWS.as_len()),
