@@ -13,7 +13,7 @@ export interface Sample {
   queriesPerSecond: number;
   running: number;
   memory: number;
-  tail: number;
+  memtables: number;
 }
 
 const EVERY_MS = 2_000;
@@ -61,7 +61,7 @@ function take(values: Map<string, number>, at: number): void {
     queriesPerSecond: growth("queries_total"),
     running: values.get("queries_running") ?? 0,
     memory: values.get("memory_bytes") ?? 0,
-    tail: values.get("tail_bytes") ?? 0,
+    memtables: values.get("memtable_bytes") ?? 0,
   };
   if (before !== null) samples.value = [...samples.value, sample].slice(-SAMPLES_MAX);
   before = { at, values };

@@ -70,9 +70,9 @@ function Tiles() {
         note={`of ${bytes(metrics.value.get("memory_limit_bytes") ?? 0)}`}
       />
       <Tile
-        name="Rows in tails"
-        value={bytes(last?.tail ?? 0)}
-        points={of((one) => one.tail)}
+        name="Rows in memtables"
+        value={bytes(last?.memtables ?? 0)}
+        points={of((one) => one.memtables)}
         note="committed, not in segments yet"
       />
     </div>

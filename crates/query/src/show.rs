@@ -93,16 +93,16 @@ fn setting(caller: &Caller, sql: &str, name: &Name) -> Result<RecordBatch> {
 /// Functions that stand where tables do: their calls, and their descriptions.
 #[cfg(test)]
 pub(crate) const TABLE_FUNCTIONS: [(&str, &str); 13] = [
-    ("tables()", "Tables, how they are made, and how large they are."),
+    ("tables()", "Tables with their settings and sizes."),
     ("table_columns('t')", "The columns of a table."),
     ("table_partitions('t')", "The partitions of a table."),
-    ("table_storage()", "Tables, and the disk they take."),
-    ("wal_tables()", "Tables, and their last commits."),
+    ("table_storage()", "Tables with their space on disk."),
+    ("wal_tables()", "Tables with their last commits."),
     ("functions()", "All functions."),
-    ("memory_metrics()", "Who takes how much memory."),
-    ("query_activity()", "Statements that are working."),
-    ("ilp_connections()", "Connections that lines come by."),
-    ("copy_progress()", "Jobs of COPY that work or wait."),
+    ("memory_metrics()", "Memory by consumer: queries, memtables, spilled rows, ingest."),
+    ("query_activity()", "Running statements."),
+    ("ilp_connections()", "Connections of the line protocol."),
+    ("copy_progress()", "Jobs of COPY that are running or waiting."),
     ("import_files()", "Files that COPY can import."),
     ("long_sequence(n)", "A column x of the numbers 1 to n."),
     ("generate_series(first, last[, step])", "Numbers or times at equal distances."),

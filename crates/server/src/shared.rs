@@ -310,7 +310,7 @@ fn storage_shown(database: &Database) -> Vec<Shown> {
     let value = |name, help, value: u64| Shown { name, help, value: value as f64 };
     vec![
         value(
-            "tidegate_tail_bytes",
+            "tidegate_memtable_bytes",
             "Memory of committed rows that are not in segments yet.",
             database.memtable_bytes(),
         ),
@@ -326,13 +326,13 @@ fn storage_shown(database: &Database) -> Vec<Shown> {
             database.unsynced_bytes(),
         ),
         value(
-            "tidegate_sealed_bytes_total",
-            "Bytes of the segments that tails became.",
+            "tidegate_flushed_bytes_total",
+            "Bytes of the segments that flushes wrote.",
             report.flushed_bytes,
         ),
         value(
-            "tidegate_merged_bytes_total",
-            "Bytes of the segments that merges made.",
+            "tidegate_compacted_bytes_total",
+            "Bytes of the segments that compactions wrote.",
             report.compacted_bytes,
         ),
         Shown {

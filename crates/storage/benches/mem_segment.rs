@@ -233,9 +233,9 @@ fn rewrite(criterion: &mut Criterion) {
         [a, b].into_iter().flat_map(half).collect::<Vec<_>>()
     };
     for (name, runs) in [
-        ("seal", cpu.memtable(rows, batch_rows, 0)),
-        ("seal_late", cpu.memtable(rows, batch_rows, 600_000_000)),
-        ("merge", overlapping()),
+        ("flush", cpu.memtable(rows, batch_rows, 0)),
+        ("flush_late", cpu.memtable(rows, batch_rows, 600_000_000)),
+        ("compaction", overlapping()),
     ] {
         group.bench_function(name, |bencher| {
             let mut id = SegmentId(0);

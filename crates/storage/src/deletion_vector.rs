@@ -13,7 +13,7 @@ use tidegate_model::{RowCount, SegmentId, TableId, limits};
 use crate::checksummed_file::{self, Kind};
 use crate::error::{Corruption, DecodeError};
 
-const KIND: Kind = Kind { magic: *b"TIDEMSK\0", version: 1, oldest: 1, name: "row mask" };
+const KIND: Kind = Kind { magic: *b"TIDEMSK\0", version: 1, oldest: 1, name: "deletion vector" };
 
 /// Words of a zone's bitmap.
 pub const ZONE_WORDS: usize = 64;

@@ -346,12 +346,18 @@ impl Manifest {
     ) -> Result<(), Corruption> {
         let found = self.segments.binary_search_by_key(&id, |entry| entry.meta.id);
         let Ok(at) = found else {
-            return Err(Corruption::Impossible { what: "a masked segment", value: id.0 });
+            return Err(Corruption::Impossible {
+                what: "the segment of a deletion vector",
+                value: id.0,
+            });
         };
         let entry = &mut Arc::make_mut(&mut self.segments)[at];
         if deletion_vector.seq_txn != seq || deletion_vector.live > entry.meta.rows {
             let value = deletion_vector.live.0;
-            return Err(Corruption::Impossible { what: "the live count of a mask", value });
+            return Err(Corruption::Impossible {
+                what: "the live count of a deletion vector",
+                value,
+            });
         }
         entry.deletion_vector = Some(deletion_vector);
         self.next_segment = self.next_segment.max(SegmentId(deletion_vector.id.0 + 1));
@@ -390,10 +396,10 @@ impl Manifest {
         self.check_symbols()?;
         for SegmentEntry { meta, deletion_vector } in self.segments.iter() {
             check_segment(&self.schema, meta)?;
-            let masked =
+            let deleted =
                 deletion_vector.map_or(meta.seq_last, |deletion_vector| deletion_vector.seq_txn);
             let live = deletion_vector.map_or(meta.rows, |deletion_vector| deletion_vector.live);
-            if meta.seq_last > self.seq_txn || masked > self.seq_txn || live > meta.rows {
+            if meta.seq_last > self.seq_txn || deleted > self.seq_txn || live > meta.rows {
                 let value = meta.id.0;
                 return Err(Corruption::Impossible { what: "a segment from the future", value });
             }
@@ -466,7 +472,10 @@ pub fn decode(bytes: &[u8], table: TableId) -> Result<Manifest, DecodeError> {
             0 => None,
             1 => Some(parts::decode_deletion_vector(&mut r)?),
             flag => {
-                let what = Corruption::Impossible { what: "the mask flag", value: flag.into() };
+                let what = Corruption::Impossible {
+                    what: "the flag of a deletion vector",
+                    value: flag.into(),
+                };
                 return Err(DecodeError::at(at, what));
             }
         };

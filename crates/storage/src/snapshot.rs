@@ -381,7 +381,8 @@ impl DeletionVectorFile {
     /// The live rows, read from the file now.
     pub(crate) fn read(&self) -> Result<DeletionVector> {
         let (directory, path) = (self.file.directory(), self.file.path());
-        let bytes = checksummed_file::read(directory.disk().as_ref(), path, "read row mask")?;
+        let bytes =
+            checksummed_file::read(directory.disk().as_ref(), path, "read deletion vector")?;
         let bytes = bytes.ok_or_else(|| Error::missing(path))?;
         let deletion_vector = deletion_vector::decode(&bytes, directory.table(), self.segment);
         let deletion_vector = deletion_vector.map_err(Error::decode(path))?;

@@ -86,7 +86,7 @@ pub(super) fn memory_metrics(caller: &Caller) -> Result<RecordBatch> {
         MemoryUse { tag: "queries", bytes: pool.reserved() as u64 },
         MemoryUse { tag: "queries_limit", bytes: limit },
         MemoryUse { tag: "query_spill", bytes: system.runtime.disk_manager.used_disk_space() },
-        MemoryUse { tag: "tails", bytes: system.database.memtable_bytes() },
+        MemoryUse { tag: "memtables", bytes: system.database.memtable_bytes() },
     ];
     all.extend(system.host.memory());
     batch(vec![

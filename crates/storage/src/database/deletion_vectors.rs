@@ -188,7 +188,7 @@ impl<'a> DeletionVectorFiles<'a> {
         let path =
             table.directory.paths().deletion_vector(&table.manifest.schema, &run.meta, &mark);
         self.written.push(path.clone());
-        write_synced(self.disk, &path, &bytes).map_err(Error::disk("write row mask"))?;
+        write_synced(self.disk, &path, &bytes).map_err(Error::disk("write deletion vector"))?;
         assert!(deletion_vector.live() < run.meta.rows, "a deletion vector has a row");
         Ok(SegmentEffect::Rows(NewDeletionVector {
             segment,
@@ -202,7 +202,7 @@ impl<'a> DeletionVectorFiles<'a> {
         let directories: BTreeSet<&Path> =
             self.written.iter().filter_map(|path| path.parent()).collect();
         let synced = directories.into_iter().try_for_each(|dir| self.disk.sync_dir(dir));
-        synced.map_err(Error::disk("write row mask"))
+        synced.map_err(Error::disk("write deletion vector"))
     }
 }
 

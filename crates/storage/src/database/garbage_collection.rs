@@ -80,7 +80,7 @@ impl Garbage {
             note(path, "remove a file that no table names", disk.remove(path));
         }
         for path in &self.directories {
-            note(path, "remove a directory that no table names", disk.remove_dir_all(path));
+            note(path, "remove the directory of no table", disk.remove_dir_all(path));
         }
         for (path, &bytes) in &self.truncations {
             let cut = disk.open(path, OpenMode::ReadWrite).and_then(|file| file.set_len(bytes));
@@ -109,7 +109,7 @@ impl Collector<'_> {
             Ok(entries) => Ok(entries),
             // A table without files has no directory.
             Err(error) if error.is_not_found() => Ok(Vec::new()),
-            Err(error) => Err(Error::disk("look for files that nobody names")(error)),
+            Err(error) => Err(Error::disk("look for unreferenced files")(error)),
         }
     }
 

@@ -59,7 +59,7 @@ pub(super) fn find_garbage(
     let entries = match disk.list(&paths.kept()) {
         Ok(entries) => entries,
         Err(error) if error.is_not_found() => return Ok(garbage),
-        Err(error) => return Err(Error::disk("look for files that nobody names")(error)),
+        Err(error) => return Err(Error::disk("look for unreferenced files")(error)),
     };
     let named: Vec<_> =
         named.iter().map(|(table, kept)| paths.kept_file(*table, kept.until)).collect();

@@ -450,7 +450,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
         }
         let path = paths.deletion_vector(&manifest.schema, &entry.meta, &mark);
         crate::checksummed_file::replace(self.disk.as_ref(), &path, &bytes)
-            .map_err(crate::Error::disk("write row mask"))?;
+            .map_err(crate::Error::disk("write deletion vector"))?;
         Ok(mark)
     }
 

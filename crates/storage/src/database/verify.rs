@@ -258,7 +258,8 @@ fn verify_segment(snapshot: &Snapshot, run: &SegmentRun) -> Result<()> {
         && deletion_vector.rows() != run.meta.rows
     {
         let (expected, actual) = (run.meta.rows.0, deletion_vector.rows().0);
-        let what = Corruption::Differs { what: "the row count of its mask", expected, actual };
+        let what =
+            Corruption::Differs { what: "the row count of its deletion vector", expected, actual };
         return Err(Error::Corrupt { path: run.path().to_path_buf(), offset: 0, what });
     }
     run.reader()?.verify(&snapshot.schema, &snapshot.symbols)

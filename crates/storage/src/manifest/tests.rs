@@ -276,9 +276,9 @@ fn obsolete_files_are_exactly_those_that_are_named_no_more() {
         segments: vec![segment(0, 0, 2)],
         symbols: vec![(ColumnId(1), mark(1)), (ColumnId(3), mark(2))],
     };
-    let masked =
+    let delete =
         TableChange::DeletionVector { segment: SegmentId(0), deletion_vector: deletion_vector(1) };
-    let table = table_after(&[add, masked]);
+    let table = table_after(&[add, delete]);
     let meta = segment(0, 0, 2);
     let again =
         TableChange::DeletionVector { segment: SegmentId(0), deletion_vector: deletion_vector(2) };

@@ -298,7 +298,7 @@ fn flushed_texts_are_as_small_as_imported_ones() {
     let reader = Reader::in_memory(Arc::clone(&segments[0].bytes), TABLE, &segments[0].meta);
     let footer = reader.expect("opens").footer().columns[3].clone();
     let flushed = footer.frames.iter().map(|frame| frame.region.bytes).sum::<u64>();
-    // Like an import: trained with the strings of each slab, then given all of them.
+    // Like an import: trained with the strings of each column buffer, then given all of them.
     let texts: Vec<&[u8]> = rows
         .iter()
         .map(|row| if let Value::Bytes(text) = &row[3] { text.as_slice() } else { &[] })

@@ -350,6 +350,6 @@ pub(crate) async fn of_two_transactions_the_first_to_commit_has_the_row() -> Res
     let runs = |test: &TestDatabase| {
         test.engine().database().snapshot("t").expect("it is there").segments().count()
     };
-    assert!(runs(&test) < 8, "no transaction is in the way of a merge any more");
+    assert!(runs(&test) < 8, "no transaction is in the way of a compaction any more");
     Ok(())
 }

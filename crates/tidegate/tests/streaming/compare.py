@@ -113,7 +113,7 @@ class Tidegate(Server):
         """Bytes of the log, and how many times as many were written in all."""
         m = self.metrics()
         wal = m["tidegate_wal_written_bytes_total"]
-        rest = m["tidegate_sealed_bytes_total"] + m["tidegate_merged_bytes_total"]
+        rest = m["tidegate_flushed_bytes_total"] + m["tidegate_compacted_bytes_total"]
         return {"wal_bytes": wal, "write_amplification": round((wal + rest) / wal, 2)}
 
 
@@ -199,11 +199,11 @@ def late(options):
 
 
 def settle(server, quiet=3):
-    """Seconds until nothing has been sealed or merged for a while."""
+    """Seconds until nothing has been flushed or compacted for a while."""
     start, last, since = time.monotonic(), None, time.monotonic()
     while time.monotonic() - since < quiet:
         m = server.metrics()
-        now = (m["tidegate_sealed_bytes_total"], m["tidegate_merged_bytes_total"])
+        now = (m["tidegate_flushed_bytes_total"], m["tidegate_compacted_bytes_total"])
         if now != last:
             last, since = now, time.monotonic()
         time.sleep(0.2)
