@@ -1,12 +1,12 @@
 //! Embeds the console into the binary: a list of the files that `cargo xtask console` has built.
 //!
-//! - BU1. Only compressed files are embedded: the build of the console writes each file a second
-//!   time as `.gz`, so that this script needs no crate and the binary holds every byte once.
-//! - BU2. A changed, new or missing file builds the list anew. The directory is in git, empty but
-//!   for its `.gitignore`: cargo would treat a missing directory as changed in every build.
-//! - BU3. Without a console the list is empty, which is no error: Rust alone builds the server.
-//! - BU4. Copies are embedded: a later build of the console does not remove files that a running
-//!   build of the server still reads.
+//! - build-1. Only compressed files are embedded: the build of the console writes each file a
+//!   second time as `.gz`, so that this script needs no crate and the binary holds every byte once.
+//! - build-2. A changed, new or missing file builds the list anew. The directory is in git, empty
+//!   but for its `.gitignore`: cargo would treat a missing directory as changed in every build.
+//! - build-3. Without a console the list is empty, which is no error: Rust alone builds the server.
+//! - build-4. Copies are embedded: a later build of the console does not remove files that a
+//!   running build of the server still reads.
 //!
 //! Not here: serving the files (`http::console`).
 #![expect(
@@ -25,7 +25,7 @@ const DEPTH_MAX: usize = 4;
 
 fn main() -> io::Result<()> {
     let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../console/dist");
-    println!("cargo:rerun-if-changed={}", dist.display()); // BU2
+    println!("cargo:rerun-if-changed={}", dist.display()); // build-2
     println!("cargo:rerun-if-changed=build.rs");
     let mut files = Vec::new();
     if dist.is_dir() {
@@ -37,7 +37,7 @@ fn main() -> io::Result<()> {
     for (number, file) in files.iter().enumerate() {
         let bytes = fs::read(file)?;
         let copy = format!("console-{number}.gz");
-        fs::write(out.join(&copy), &bytes)?; // BU4
+        fs::write(out.join(&copy), &bytes)?; // build-4
         let path = served_at(file.strip_prefix(&dist).expect("it was found there"));
         let tag = fingerprint(&bytes);
         writeln!(
@@ -51,7 +51,7 @@ fn main() -> io::Result<()> {
     fs::write(out.join("console.rs"), list)
 }
 
-/// Collects the compressed files of a directory and those below it (BU1).
+/// Collects the compressed files of a directory and those below it (build-1).
 fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,10 +1,11 @@
 //! COPY: files are read and written through `bulk`, and queries are planned as all others are.
 //!
-//! - CP1. Rows of a table or a query are as of the moment in which the statement was planned, even
-//!   if they are written later.
-//! - CP2. A statement that waits for its job ends the job with itself: by its timeout, a cancel, or
-//!   the disconnect of its client. A statement that does not wait has no further effect on the job.
-//! - CP3. Rows that come over a connection in a transaction, or for a temporary table, are
+//! - copy-1. Rows of a table or a query are as of the moment in which the statement was planned,
+//!   even if they are written later.
+//! - copy-2. A statement that waits for its job ends the job with itself: by its timeout, a cancel,
+//!   or the disconnect of its client. A statement that does not wait has no further effect on the
+//!   job.
+//! - copy-3. Rows that come over a connection in a transaction, or for a temporary table, are
 //!   buffered, as those of INSERT are (`dml::held`); rows imported from a file are committed at
 //!   once.
 
@@ -220,7 +221,7 @@ impl Engine {
             Copy::Export { what, to: CopyPlace::File(path), options: said } => {
                 let waits = said.wait;
                 let (query, name) = self.query_of((sql, session), &what)?;
-                // CP2: without `wait`, the rows have no timeout.
+                // copy-2: without `wait`, the rows have no timeout.
                 let timeout = if waits { options.timeout } else { Some(Timeout::Never) };
                 let of_rows = StatementOptions { timeout, ..options.clone() };
                 let answer = Box::pin(self.execute_with(&query, &of_rows)).await?;
@@ -309,7 +310,7 @@ fn fields_of(sql: &str, schema: &Schema, columns: &[Name]) -> Result<Vec<Field>>
     columns.iter().map(field).collect()
 }
 
-/// Waits for the end of a job, and ends it with the statement (CP2).
+/// Waits for the end of a job, and ends it with the statement (copy-2).
 async fn wait(
     mut job: Box<dyn BulkJob>,
     stop: &Stop,

@@ -1,16 +1,16 @@
 //! Authentication: users, passwords, tokens, and back-off after failed logins.
 //!
-//! - AU1. A password is stored as a verifier (RFC 5802), a token as its hash: the stored form is
+//! - auth-1. A password is stored as a verifier (RFC 5802), a token as its hash: the stored form is
 //!   not enough to log in.
-//! - AU2. A client cannot find out which users exist: an unknown user gets the same questions and
-//!   the same answers as a user with a wrong password.
-//! - AU3. From the fifth failure on, an address waits longer for the answer with each failure;
+//! - auth-2. A client cannot find out which users exist: an unknown user gets the same questions
+//!   and the same answers as a user with a wrong password.
+//! - auth-3. From the fifth failure on, an address waits longer for the answer with each failure;
 //!   other addresses do not wait (`failures`).
-//! - AU4. The file of users is checked for changes at each login, and every `LOOK_AGAIN`. A damaged
-//!   file changes nothing: the users read before stay valid.
-//! - AU5. A login is valid as long as its user is unchanged since then. It ends when the user is
+//! - auth-4. The file of users is checked for changes at each login, and every `LOOK_AGAIN`. A
+//!   damaged file changes nothing: the users read before stay valid.
+//! - auth-5. A login is valid as long as its user is unchanged since then. It ends when the user is
 //!   removed or gets another password or role, also while the login is still in progress.
-//! - AU6. A role comes from the user, and is never made up: without a user there is no login.
+//! - auth-6. A role comes from the user, and is never made up: without a user there is no login.
 //!   `trust`, which asks for no password, needs the name of a user too.
 //!
 //! Passwords are compared byte by byte, without the normal forms of RFC 4013: a password with
@@ -51,7 +51,7 @@ pub(crate) use known::Login;
 pub(crate) use scram::{Channel, Refused, Scram, Verifier, random_bytes};
 pub(crate) use tidegate_query::Role;
 
-/// The interval at which the file of users is checked for changes without a login (AU4).
+/// The interval at which the file of users is checked for changes without a login (auth-4).
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// The most passwords that are checked at the same time: each check takes a core for a millisecond
 /// or more, and statements need the cores too.
@@ -95,12 +95,12 @@ pub(crate) struct Users {
     book: RwLock<Arc<Book>>,
     /// The stamp of the file that `book` was read from.
     stamp: Mutex<Option<Stamp>>,
-    /// The key from which verifiers for unknown users are derived (AU2).
+    /// The key from which verifiers for unknown users are derived (auth-2).
     secret: hmac::Key,
     failures: Mutex<Failures>,
     known: KnownLogins,
     checks: Semaphore,
-    /// The number of changes of users (AU5).
+    /// The number of changes of users (auth-5).
     changes: watch::Sender<u64>,
 }
 
@@ -185,7 +185,7 @@ impl Users {
         })
     }
 
-    /// Reads the file if it has changed (AU4).
+    /// Reads the file if it has changed (auth-4).
     pub(crate) fn refresh(&self) {
         let mut known = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = stamp(&self.path);
@@ -222,7 +222,7 @@ impl Users {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Returns a receiver that is notified of each change of users (AU5).
+    /// Returns a receiver that is notified of each change of users (auth-5).
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -232,7 +232,7 @@ impl Users {
     }
 
     /// Returns the verifier that a password is compared with; for an unknown user, one that no
-    /// password matches (AU2).
+    /// password matches (auth-2).
     pub(crate) fn verifier(&self, name: &str) -> Verifier {
         self.refresh();
         match self.book().users.get(name) {
@@ -242,7 +242,7 @@ impl Users {
     }
 
     /// Returns the login of a user whose password was compared with this verifier. `None` if there
-    /// is no such user, or no longer (AU5).
+    /// is no such user, or no longer (auth-5).
     pub(crate) fn grant(&self, name: &str, verifier: &Verifier) -> Option<Grant> {
         self.refresh();
         let book = self.book();
@@ -261,13 +261,13 @@ impl Users {
     }
 
     /// Returns the login of a user whose name is believed without a password. `None` if there is no
-    /// such user (AU6).
+    /// such user (auth-6).
     pub(crate) fn trust(&self, name: &str) -> Option<Grant> {
         self.refresh();
         self.book().users.get(name).map(Grant::of_user)
     }
 
-    /// Returns whether a login is still valid (AU5).
+    /// Returns whether a login is still valid (auth-5).
     pub(crate) fn holds(&self, grant: &Grant) -> bool {
         grant.holds(|name| self.book().users.get(name).cloned())
     }
@@ -300,7 +300,7 @@ impl Users {
         Some(login)
     }
 
-    /// Counts a failure, and returns the time until it may be answered (AU3).
+    /// Counts a failure, and returns the time until it may be answered (auth-3).
     pub(crate) fn failed(&self, address: IpAddr, name: &str) -> Duration {
         self.failures().failed(address, name, Instant::now())
     }
@@ -379,27 +379,27 @@ mod tests {
         raised.users[0].role = Role::Writer;
         for changed in [UserFile::default(), other, raised] {
             set(&changed);
-            assert!(!users.holds(&open), "AU5");
+            assert!(!users.holds(&open), "auth-5");
         }
-        assert_eq!(*users.changes().borrow(), before + 3, "AU5");
+        assert_eq!(*users.changes().borrow(), before + 3, "auth-5");
         let mut other = file.clone();
         other.set_password("bob", "another").unwrap();
         for changed in [UserFile::default(), other] {
             set(&changed);
-            assert!(users.grant("bob", &challenged).is_none(), "AU5, AU6");
+            assert!(users.grant("bob", &challenged).is_none(), "auth-5, auth-6");
         }
         set(&file);
         assert!(users.holds(&open) && users.grant("bob", &challenged).is_some());
-        assert!(users.trust("eve").is_none(), "AU6: no unknown name has a role");
-        assert_eq!(users.trust("bob").map(|grant| grant.role()), Some(Role::Reader), "AU6");
+        assert!(users.trust("eve").is_none(), "auth-6: no unknown name has a role");
+        assert_eq!(users.trust("bob").map(|grant| grant.role()), Some(Role::Reader), "auth-6");
     }
 
     #[test]
     fn whoever_is_not_there_has_the_same_salt_every_time() {
         let users = users();
         let (one, again) = (users.verifier("nobody"), users.verifier("nobody"));
-        assert_eq!(one, again, "AU2");
-        assert_ne!(one, users.verifier("somebody"), "AU2");
+        assert_eq!(one, again, "auth-2");
+        assert_ne!(one, users.verifier("somebody"), "auth-2");
     }
 
     fn basic(user: &str, password: &str) -> String {
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(users.log_in(&right, 0).await, Some(login.clone()));
         assert_eq!(users.known(&right, 0), Some(login));
         assert_eq!((users.log_in(&wrong, 0).await, users.known(&wrong, 0)), (None, None));
-        assert_eq!(users.log_in(&basic("nobody", "look"), 0).await, None, "AU2");
+        assert_eq!(users.log_in(&basic("nobody", "look"), 0).await, None, "auth-2");
         users.take(Book::new(&users.configured, UserFile::default()));
         assert_eq!(users.known(&right, 0), None, "KN3");
     }

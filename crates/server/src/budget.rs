@@ -1,10 +1,10 @@
 //! The memory budget of connections, shared by all protocols.
 //!
-//! - BU1. Bytes are counted before they are held, as far as their number is known, and released
-//!   when their [`Held`] is dropped.
-//! - BU2. All connections together hold at most `memory.connection_limit` beyond the free bytes of
-//!   each.
-//! - BU3. The first `limits::CONNECTION_FREE_BYTES` of a connection are not counted: small
+//! - budget-1. Bytes are counted before they are held, as far as their number is known, and
+//!   released when their [`Held`] is dropped.
+//! - budget-2. All connections together hold at most `memory.connection_limit` beyond the free
+//!   bytes of each.
+//! - budget-3. The first `limits::CONNECTION_FREE_BYTES` of a connection are not counted: small
 //!   statements and requests are served, however much other connections hold.
 //!
 //! An [`Account`] belongs to one connection, or one request; every buffer, statement and value that
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 use tidegate_model::{ByteCount, limits};
 
-/// The bytes that all connections may hold (BU2).
+/// The bytes that all connections may hold (budget-2).
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Account {
     held: Mutex<u64>,
 }
 
-/// Bytes that are counted until this is dropped (BU1).
+/// Bytes that are counted until this is dropped (budget-1).
 #[derive(Debug)]
 pub(crate) struct Held {
     account: Arc<Account>,
@@ -83,7 +83,7 @@ impl Budget {
 
     fn give_back(&self, bytes: u64) {
         let before = self.used.fetch_sub(bytes, Relaxed);
-        assert!(bytes <= before, "BU1");
+        assert!(bytes <= before, "budget-1");
     }
 }
 
@@ -99,7 +99,7 @@ impl Account {
     fn change(&self, from: u64, to: u64) -> Result<(), OverBudget> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let next = (*held - from).saturating_add(to);
-        // BU3.
+        // budget-3.
         let counted = |bytes: u64| bytes.saturating_sub(limits::CONNECTION_FREE_BYTES as u64);
         let (before, after) = (counted(*held), counted(next));
         if before < after {
@@ -128,7 +128,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let given = self.account.change(self.bytes, 0);
-        assert!(given.is_ok(), "BU1: there is always room for less");
+        assert!(given.is_ok(), "budget-1: there is always room for less");
     }
 }
 
@@ -143,18 +143,18 @@ mod tests {
         let budget = Budget::new(ByteCount(1_000));
         let account = budget.account();
         let small = account.try_take(FREE).unwrap();
-        assert_eq!(budget.used(), 0, "BU3");
+        assert_eq!(budget.used(), 0, "budget-3");
         let mut large = account.try_take(900).unwrap();
         assert_eq!(budget.used(), 900);
         let refused = large.try_resize(1_001).unwrap_err();
-        assert_eq!((refused.wanted, refused.used), (ByteCount(101), ByteCount(900)), "BU2");
-        assert_eq!(budget.used(), 900, "BU1");
+        assert_eq!((refused.wanted, refused.used), (ByteCount(101), ByteCount(900)), "budget-2");
+        assert_eq!(budget.used(), 900, "budget-1");
         drop(small);
-        assert_eq!(budget.used(), 0, "BU3");
+        assert_eq!(budget.used(), 0, "budget-3");
         large.try_resize(FREE + 1_000).unwrap();
         assert_eq!(budget.used(), 1_000);
         drop(large);
-        assert_eq!((budget.used(), *account.held.lock().unwrap()), (0, 0), "BU1");
+        assert_eq!((budget.used(), *account.held.lock().unwrap()), (0, 0), "budget-1");
     }
 
     #[test]
@@ -162,9 +162,9 @@ mod tests {
         let budget = Budget::new(ByteCount(1_000));
         let (greedy, modest) = (budget.account(), budget.account());
         let _all = greedy.try_take(FREE + 1_000).unwrap();
-        assert!(modest.try_take(FREE).is_ok(), "BU3");
+        assert!(modest.try_take(FREE).is_ok(), "budget-3");
         let message = modest.try_take(FREE + 1).unwrap_err().to_string();
         assert!(message.contains("memory.connection_limit (1000 B)"), "{message}");
-        assert!(greedy.try_take(usize::MAX).is_err(), "BU2: nothing overflows");
+        assert!(greedy.try_take(usize::MAX).is_err(), "budget-2: nothing overflows");
     }
 }

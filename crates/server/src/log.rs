@@ -1,11 +1,11 @@
 //! The log of the server: lines of text, limited in their number.
 //!
-//! - LO1. Messages of one kind are written at most `PER_SECOND` times a second; the number of
+//! - log-1. Messages of one kind are written at most `PER_SECOND` times a second; the number of
 //!   suppressed ones follows with the next message.
-//! - LO2. A line never blocks its writer: lines wait in a bounded queue for a thread that writes
+//! - log-2. A line never blocks its writer: lines wait in a bounded queue for a thread that writes
 //!   them. Those that find no room are lost and counted, and the log says so when there is room
 //!   again.
-//! - LO3. A message is one line of printable text: control characters, and those that reorder or
+//! - log-3. A message is one line of printable text: control characters, and those that reorder or
 //!   end lines, are escaped (`printable`).
 
 use std::collections::{HashMap, VecDeque};
@@ -49,7 +49,7 @@ pub struct Log {
     queue: Arc<Queue>,
 }
 
-/// The lines that wait for the thread that writes them (LO2).
+/// The lines that wait for the thread that writes them (log-2).
 struct Queue {
     lines: Mutex<Lines>,
     changed: Condvar,
@@ -209,7 +209,7 @@ impl Log {
         *self.levels.write().unwrap_or_else(PoisonError::into_inner) = levels;
     }
 
-    /// Returns the number of lines that were lost because the queue was full (LO2).
+    /// Returns the number of lines that were lost because the queue was full (log-2).
     pub(crate) fn dropped(&self) -> u64 {
         self.queue.dropped.load(Relaxed)
     }
@@ -232,12 +232,12 @@ impl Log {
         self.write(Level::Warn, target, message, 0);
     }
 
-    /// Logs a regular event that a client can cause (LO1).
+    /// Logs a regular event that a client can cause (log-1).
     pub(crate) fn info_limited(&self, kind: impl Into<LogKind>, message: fmt::Arguments<'_>) {
         self.limited(Level::Info, kind.into(), message);
     }
 
-    /// Logs a warning that a client, or a lasting state, can cause (LO1).
+    /// Logs a warning that a client, or a lasting state, can cause (log-1).
     pub(crate) fn warn_limited(&self, kind: impl Into<LogKind>, message: fmt::Arguments<'_>) {
         self.limited(Level::Warn, kind.into(), message);
     }
@@ -275,7 +275,7 @@ impl Log {
         let message = message.to_string();
         let shown = &message[..message.floor_char_boundary(MESSAGE_BYTES)];
         let more = if shown.len() < message.len() { format!("...{more}") } else { more };
-        let message = printable(shown); // LO3
+        let message = printable(shown); // log-3
         self.queue.push(format!("{now} {level} {target}: {message}{more}\n"));
     }
 }
@@ -358,7 +358,7 @@ mod tests {
         let (_, log, lines) = log();
         log.info("http", format_args!("a\nb\u{1b}[31m"));
         let expected = "2025-03-01T09:00:00.000001Z  INFO http: a\\nb\\u{1b}[31m\n";
-        assert_eq!(written(&log, &lines).concat(), expected, "LO3");
+        assert_eq!(written(&log, &lines).concat(), expected, "log-3");
     }
 
     #[test]
@@ -385,11 +385,11 @@ mod tests {
             log.warn_limited("ilp", format_args!("bad line"));
         }
         log.info_limited(("ilp", "another kind"), format_args!("it is not hidden"));
-        assert_eq!(written(&log, &lines).len(), 11, "LO1");
+        assert_eq!(written(&log, &lines).len(), 11, "log-1");
         clock.advance_micros(1_000_000);
         log.warn_limited("ilp", format_args!("bad line"));
         let line = written(&log, &lines).concat();
-        assert!(line.ends_with("bad line (15 more like it were left out)\n"), "LO1: {line}");
+        assert!(line.ends_with("bad line (15 more like it were left out)\n"), "log-1: {line}");
     }
 
     /// A writer that blocks until it is told to continue.
@@ -421,14 +421,14 @@ mod tests {
         for number in 0..count {
             log.info("pg", format_args!("{number} {text}"));
         }
-        assert!(!log.flush(Duration::ZERO), "LO2");
+        assert!(!log.flush(Duration::ZERO), "log-2");
         let dropped = log.dropped();
-        assert!(0 < dropped && dropped < count as u64, "LO2: {dropped}");
+        assert!(0 < dropped && dropped < count as u64, "log-2: {dropped}");
         drop(go_on);
         let said = written(&log, &lines);
-        assert_eq!(said.len() as u64, count as u64 - dropped + 1, "LO2");
+        assert_eq!(said.len() as u64, count as u64 - dropped + 1, "log-2");
         let last = format!(" WARN log: {} log lines dropped\n", grouped(dropped));
-        assert!(said.last().unwrap().ends_with(&last), "LO2: {:?}", said.last());
+        assert!(said.last().unwrap().ends_with(&last), "log-2: {:?}", said.last());
         assert_eq!((grouped(7), grouped(1_234), grouped(123_456)), texts());
     }
 

@@ -116,8 +116,8 @@ async fn attend(shared: &Arc<Shared>, wire: Wire, (peer, arrived): (SocketAddr, 
     }
 }
 
-/// Ends the connections of users that have been removed or changed, until the server stops (`auth`
-/// AU5).
+/// Ends the connections of users that have been removed or changed, until the server stops
+/// (auth-5).
 pub(crate) async fn watch_users(shared: Arc<Shared>) {
     let (mut changes, mut phase) = (shared.users.changes(), shared.phase.clone());
     loop {

@@ -82,7 +82,7 @@ pub struct Host<'a> {
 pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     let log = Arc::clone(&host.log);
     let served = serve_until_told(config, host);
-    // The end of the server does not wait long for a log that is not read (`log` LO2).
+    // The end of the server does not wait long for a log that is not read (log-2).
     log.flush(LAST_LINES);
     served
 }

@@ -1,5 +1,5 @@
-//! CP1, CP2 of `server::pg::copy_frame`: fields are the same wherever the bytes of a binary COPY
-//! are split, and any bytes are fields or a protocol error.
+//! copy_frame-1, copy_frame-2 of `server::pg::copy_frame`: fields are the same wherever the bytes
+//! of a binary COPY are split, and any bytes are fields or a protocol error.
 //!
 //! The first byte is the number of columns, the second says how the rest is split. If a third one
 //! is odd, a header is put before the rest, since few inputs begin with one.
@@ -19,10 +19,10 @@ pub(crate) fn check(bytes: &[u8]) {
     let bytes = [header, rest].concat();
     let whole = read(columns, &[&bytes]);
     let pieces = bytes.chunks(1 + usize::from(cut) % 37).collect::<Vec<_>>();
-    assert_eq!(read(columns, &pieces), whole, "CP1");
+    assert_eq!(read(columns, &pieces), whole, "copy_frame-1");
     for (at, field) in whole.0.iter().enumerate() {
-        assert_eq!(field.column, at % columns, "CP2");
-        assert!(field.value.as_ref().is_none_or(|it| it.len() <= VALUE_MAX), "CP1");
+        assert_eq!(field.column, at % columns, "copy_frame-2");
+        assert!(field.value.as_ref().is_none_or(|it| it.len() <= VALUE_MAX), "copy_frame-1");
     }
 }
 

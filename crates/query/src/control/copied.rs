@@ -4,11 +4,11 @@
 //! each element; of lists and of texts that are no views they are copies, made in one step that
 //! nothing interrupts. A list of 200,000 texts beside a batch of rows was 26 GB.
 //!
-//! - CP1. A join fails before it makes a batch in which such values of its inputs could take more
-//!   than `VALUES_BYTES`: the widest rows that it has seen, as often as a batch has rows, or as
-//!   there are pairs of rows if these are fewer.
-//! - CP2. UNNEST gets rows of which it makes `SLICE_BYTES` at a time, and fails at a row of which
-//!   it would make more than `VALUES_BYTES`.
+//! - copied-1. A join fails before it makes a batch in which such values of its inputs could take
+//!   more than `VALUES_BYTES`: the widest rows that it has seen, as often as a batch has rows, or
+//!   as there are pairs of rows if these are fewer.
+//! - copied-2. UNNEST gets rows of which it makes `SLICE_BYTES` at a time, and fails at a row of
+//!   which it would make more than `VALUES_BYTES`.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ const VIEW_BYTES: u64 = 16;
 /// Rows that are not looked at one by one: so many bytes of them do no harm in any batch.
 pub(super) const NARROW_BYTES: u64 = 4 << 10;
 
-/// The operator, whose inputs are measured if it copies their rows (CP1, CP2).
+/// The operator, whose inputs are measured if it copies their rows (copied-1, copied-2).
 pub(super) fn with_bounded_copies(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let is_join = plan.is::<CrossJoinExec>() || join_type(plan.as_ref()).is_some_and(has_pairs);
     let unnested = plan.downcast_ref::<UnnestExec>().map(|unnest| {
@@ -200,7 +200,7 @@ impl Copier {
 }
 
 impl Sides {
-    /// Looks at the next batch of a side (CP1).
+    /// Looks at the next batch of a side (copied-1).
     fn look(&self, side: usize, batch: &RecordBatch, batch_rows: u64) -> Result<()> {
         let side = side.min(1);
         self.rows[side].fetch_add(batch.num_rows() as u64, Relaxed);
@@ -233,7 +233,7 @@ fn elements(values: &dyn Array, row: usize) -> u64 {
     }
 }
 
-/// The rows of a batch from one on that UNNEST may have at a time (CP2).
+/// The rows of a batch from one on that UNNEST may have at a time (copied-2).
 fn unnested_rows(batch: &RecordBatch, lists: &[usize], start: usize) -> Result<usize> {
     let mut bytes = 0_u64;
     for row in start..batch.num_rows() {
@@ -376,10 +376,10 @@ mod tests {
         };
         joined(&[(0, &wide), (1, &wide)]).expect("one row of each");
         joined(&[(0, &narrow), (1, &narrow)]).expect("narrow rows");
-        let error = joined(&[(0, &wide), (1, &narrow)]).expect_err("CP1").to_string();
+        let error = joined(&[(0, &wide), (1, &narrow)]).expect_err("copied-1").to_string();
         assert!(error.contains("`JOIN` would make more than 512 MiB"), "{error}");
-        joined(&[(1, &narrow), (0, &wide)]).expect_err("CP1: on either side");
-        joined(&[(0, &narrow), (1, &narrow), (0, &wide)]).expect_err("CP1: later");
+        joined(&[(1, &narrow), (0, &wide)]).expect_err("copied-1: on either side");
+        joined(&[(0, &narrow), (1, &narrow), (0, &wide)]).expect_err("copied-1: later");
     }
 
     #[test]
@@ -394,9 +394,9 @@ mod tests {
             }
             Ok::<_, datafusion::common::DataFusionError>(rows)
         };
-        assert_eq!(of(&[10; 1_000]).unwrap(), [1_000], "CP2");
-        assert_eq!(of(&[700, 700, 10, 10]).unwrap(), [1, 3], "CP2");
-        let error = of(&[10, 10_000]).expect_err("CP2").to_string();
+        assert_eq!(of(&[10; 1_000]).unwrap(), [1_000], "copied-2");
+        assert_eq!(of(&[700, 700, 10, 10]).unwrap(), [1, 3], "copied-2");
+        let error = of(&[10, 10_000]).expect_err("copied-2").to_string();
         assert!(error.contains("`UNNEST` would make more than 512 MiB"), "{error}");
     }
 }

@@ -1,9 +1,9 @@
 //! Writes a stream of rows, and commits them.
 //!
-//! - WR1. The stream runs where queries do, and rows are written on a thread of their own, a batch
-//!   or two behind. They are committed only if the stream has ended without an error.
-//! - WR2. The client is told at once when the statement is stopped; the thread ends with its
-//!   current batch, and its uncommitted rows are dropped.
+//! - dml_write-1. The stream runs where queries do, and rows are written on a thread of their own,
+//!   a batch or two behind. They are committed only if the stream has ended without an error.
+//! - dml_write-2. The client is told at once when the statement is stopped; the thread ends with
+//!   its current batch, and its uncommitted rows are dropped.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ pub(super) async fn write(
 ) -> Result<u64> {
     let (sender, receiver) = channel(QUEUE);
     let task = SpawnedTask::spawn_blocking(move || work.run(receiver, None));
-    // Dropping the sender before the end of the rows ends the thread (WR1).
+    // Dropping the sender before the end of the rows ends the thread (dml_write-1).
     let sent = tokio::select! {
         biased;
         sent = send(stream, &sender) => sent,

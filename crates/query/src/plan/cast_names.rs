@@ -1,12 +1,12 @@
 //! Names for casts: DataFusion leaves them out of the names of columns, so that `GROUP BY ts,
 //! ts::DATE` would have one name twice.
 //!
-//! - CN1. In the grouping keys and the columns of a query with groups, and in calls of window
-//!   functions, a cast stands in a call of a function with the name of its type, until a plan is
-//!   made (`plan::coerce`).
+//! - cast_names-1. In the grouping keys and the columns of a query with groups, and in calls of
+//!   window functions, a cast stands in a call of a function with the name of its type, until a
+//!   plan is made (`plan::coerce`).
 //!
-//! - CN2. A subquery in a row of VALUES stands in a call of `VALUE`, which hides the properties of
-//!   the column it reads: DataFusion requires them to be the same in all rows.
+//! - cast_names-2. A subquery in a row of VALUES stands in a call of `VALUE`, which hides the
+//!   properties of the column it reads: DataFusion requires them to be the same in all rows.
 //!
 //! Not here: casts in calls of aggregates (`named_casts`).
 
@@ -31,10 +31,10 @@ use crate::scan::{COLUMN_KEY, NAME_KEY};
 /// The prefixes of the functions' names, for CAST and TRY_CAST.
 const PREFIXES: [&str; 2] = ["cast to ", "try cast to "];
 
-/// See CN2.
+/// See cast_names-2.
 const VALUE: &str = "value of a subquery";
 
-/// Names the casts of a SELECT that groups its rows (CN1).
+/// Names the casts of a SELECT that groups its rows (cast_names-1).
 pub(crate) fn name_casts_of_groups(select: &mut Select) {
     let mut namer = Namer { everywhere: true, queries: 0 };
     visit_items(select, &mut namer);
@@ -55,12 +55,12 @@ pub(crate) fn name_casts_of_order(query: &mut Query) {
     }
 }
 
-/// Names the casts in the calls of window functions of a SELECT (CN1).
+/// Names the casts in the calls of window functions of a SELECT (cast_names-1).
 pub(crate) fn name_casts_of_windows(select: &mut Select) {
     visit_items(select, &mut Namer { everywhere: false, queries: 0 });
 }
 
-/// Puts the subqueries in rows of VALUES in calls (CN2).
+/// Puts the subqueries in rows of VALUES in calls (cast_names-2).
 pub(super) fn name_subqueries_of_rows(values: &mut Values) {
     struct Rows {
         queries: usize,

@@ -1,13 +1,13 @@
 //! Parameters that are only compared with a column of a table: a plan for some values is a plan for
 //! others too, once the values are replaced.
 //!
-//! - CP1. Each parameter stands once, in a condition `column = $n` (or `<`, `<=`, `>`, `>=`, either
-//!   way round) of those that WHERE joins by AND, in a query of one table.
-//! - CP2. No other condition is about such a column, except one that bounds it on the other side:
-//!   so planning never removes one of them as redundant because of their values.
-//! - CP3. A plan is used for other values only if its scan has the condition with exactly the value
-//!   that [`value_like`] returns; other values must give one of the same type, or the query is
-//!   planned for them.
+//! - compared-1. Each parameter stands once, in a condition `column = $n` (or `<`, `<=`, `>`, `>=`,
+//!   either way round) of those that WHERE joins by AND, in a query of one table.
+//! - compared-2. No other condition is about such a column, except one that bounds it on the other
+//!   side: so planning never removes one of them as redundant because of their values.
+//! - compared-3. A plan is used for other values only if its scan has the condition with exactly
+//!   the value that [`value_like`] returns; other values must give one of the same type, or the
+//!   query is planned for them.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ struct Condition {
 }
 
 /// Returns the comparisons of the parameters of a query; `None` if a parameter has another use
-/// (CP1), or another condition is about its column (CP2).
+/// (compared-1), or another condition is about its column (compared-2).
 pub(super) fn compared_parameters(
     query: &Query,
     (places, parameters): (&Places, &[Parameter]),
@@ -208,7 +208,8 @@ impl Seen {
 }
 
 impl Compared {
-    /// Returns the index of its condition in a scan (CP3); `None` if there is none, or several.
+    /// Returns the index of its condition in a scan (compared-3); `None` if there is none, or
+    /// several.
     fn find(&self, filters: &[Expr], parameters: &[Parameter]) -> Option<usize> {
         let is_it = |filter: &Expr| {
             let Some((column, op, value)) = compared_value(filter) else { return false };
@@ -253,7 +254,7 @@ impl Slots {
         self.0.iter().filter_map(value).collect()
     }
 
-    /// Returns the conditions with other values; `None` if they do not fit (CP3).
+    /// Returns the conditions with other values; `None` if they do not fit (compared-3).
     pub(super) fn with_values(
         &self,
         filters: &[Expr],
@@ -278,7 +279,7 @@ fn compared_value(filter: &Expr) -> Option<(&str, Operator, &ScalarValue)> {
 }
 
 /// Returns the condition with the value of a parameter in place of its own; `None` if that is of
-/// another type (CP3).
+/// another type (compared-3).
 fn with_value(filter: &Expr, parameter: &Parameter) -> Option<Expr> {
     let (_, _, old) = compared_value(filter)?;
     let value = value_like(old, parameter)?;

@@ -1,4 +1,4 @@
-//! A granted login: its user, and the condition under which it stays valid (`auth` AU5).
+//! A granted login: its user, and the condition under which it stays valid (auth-5).
 
 use super::{Role, User};
 

@@ -1,12 +1,12 @@
 //! The console: the page at `/` with its files, which are embedded in the binary.
 //!
-//! - CN1. Files in `/assets/` have a fingerprint in their names and may be cached for ever. All
-//!   other files are revalidated each time, by their tag.
-//! - CN2. The page loads and calls nothing outside of this server, runs only scripts that are files
-//!   of it, and stands in no frame.
-//! - CN3. Files are embedded as gzip only, and are sent so; a client that does not accept gzip gets
-//!   them decompressed.
-//! - CN4. A server that was built without the console explains at `/` how to build it.
+//! - console-1. Files in `/assets/` have a fingerprint in their names and may be cached for ever.
+//!   All other files are revalidated each time, by their tag.
+//! - console-2. The page loads and calls nothing outside of this server, runs only scripts that are
+//!   files of it, and stands in no frame.
+//! - console-3. Files are embedded as gzip only, and are sent so; a client that does not accept
+//!   gzip gets them decompressed.
+//! - console-4. A server that was built without the console explains at `/` how to build it.
 //!
 //! Not here: the page itself (`console/`), and the embedding of its files (`build.rs`).
 
@@ -29,13 +29,13 @@ struct Embedded {
 
 static FILES: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/console.rs"));
 
-/// The content security policy (CN2). Styles are files too: those of the editor are made by script,
-/// which the policy does not restrict.
+/// The content security policy (console-2). Styles are files too: those of the editor are made by
+/// script, which the policy does not restrict.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; \
                       img-src 'self' data:; connect-src 'self'; worker-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The page of a server without a console (CN4).
+/// The page of a server without a console (console-4).
 const ABSENT: &str = "Tidegate runs, and answers SQL at /exec.\n\
                       Its console is not in this binary.\n\n\
                       With Node 18 or newer, in the folder of the sources:\n\n    \
@@ -67,7 +67,7 @@ fn serve(file: &Embedded, head: &Head) -> Response {
     };
     let keep = match file.path.starts_with("/assets/") {
         true => "public, max-age=31536000, immutable",
-        false => "no-cache", // CN1
+        false => "no-cache", // console-1
     };
     let mut response = Response::new(status, content_type(file.path), body)
         .with("Cache-Control", keep)
@@ -81,7 +81,7 @@ fn serve(file: &Embedded, head: &Head) -> Response {
     response
 }
 
-/// Returns the bytes that the client accepts, and their encoding (CN3).
+/// Returns the bytes that the client accepts, and their encoding (console-3).
 fn body(file: &Embedded, head: &Head) -> (Vec<u8>, Option<&'static str>) {
     if takes_gzip(head) {
         return (file.gzip.to_vec(), Some("gzip"));
@@ -138,7 +138,7 @@ mod tests {
     fn a_browser_gets_gzip_and_others_the_bytes() {
         let page = file("/", "<!doctype html>");
         let packed = ask(&page, "Accept-Encoding: gzip, deflate, br\r\n");
-        assert_eq!(field(&packed, "Content-Encoding"), Some("gzip"), "CN3");
+        assert_eq!(field(&packed, "Content-Encoding"), Some("gzip"), "console-3");
         assert_eq!(unpack(&packed.body).unwrap(), b"<!doctype html>");
         let plain = ask(&page, "");
         assert_eq!((field(&plain, "Content-Encoding"), &plain.body[..]), (None, page_text()));
@@ -152,33 +152,36 @@ mod tests {
     #[test]
     fn only_names_with_a_fingerprint_are_kept() {
         let keep = |path| field(&ask(&file(path, "x"), ""), "Cache-Control").unwrap().to_owned();
-        assert_eq!(keep("/"), "no-cache", "CN1");
-        assert_eq!(keep("/favicon.svg"), "no-cache", "CN1");
-        assert_eq!(keep("/assets/index-1f.js"), "public, max-age=31536000, immutable", "CN1");
+        assert_eq!(keep("/"), "no-cache", "console-1");
+        assert_eq!(keep("/favicon.svg"), "no-cache", "console-1");
+        assert_eq!(keep("/assets/index-1f.js"), "public, max-age=31536000, immutable", "console-1");
     }
 
     #[test]
     fn a_page_that_is_known_is_not_sent_again() {
         let page = file("/", "x");
         let again = ask(&page, "If-None-Match: W/\"00c1\"\r\n");
-        assert_eq!((again.status, again.body.len()), (304, 0), "CN1");
-        assert_eq!(ask(&page, "If-None-Match: W/\"00c2\"\r\n").status, 200, "CN1");
+        assert_eq!((again.status, again.body.len()), (304, 0), "console-1");
+        assert_eq!(ask(&page, "If-None-Match: W/\"00c2\"\r\n").status, 200, "console-1");
     }
 
     #[test]
     fn the_policy_names_nobody_else() {
         let policy = ask(&file("/", "x"), "");
         let policy = field(&policy, "Content-Security-Policy").unwrap();
-        assert!(policy.starts_with("default-src 'none'; script-src 'self';"), "CN2: {policy}");
-        assert!(!policy.contains("http") && !policy.contains("unsafe"), "CN2: {policy}");
+        assert!(
+            policy.starts_with("default-src 'none'; script-src 'self';"),
+            "console-2: {policy}"
+        );
+        assert!(!policy.contains("http") && !policy.contains("unsafe"), "console-2: {policy}");
     }
 
     #[test]
     fn without_a_console_the_page_says_how_to_build_it() {
         let head = Head::of_text(&mut BytesMut::from("GET /not-built HTTP/1.0\r\n\r\n"));
         let answer = page(&head);
-        assert_eq!((answer.status, answer.content_type), (200, TEXT), "CN4");
-        assert_eq!(answer.body, ABSENT.as_bytes(), "CN4");
+        assert_eq!((answer.status, answer.content_type), (200, TEXT), "console-4");
+        assert_eq!(answer.body, ABSENT.as_bytes(), "console-4");
     }
 
     #[test]
@@ -186,7 +189,7 @@ mod tests {
         for file in FILES {
             assert!(unpack(file.gzip).is_ok(), "{}", file.path);
         }
-        assert!(has("/"), "CN4");
+        assert!(has("/"), "console-4");
         assert!(!has("/no-such-file"));
     }
 }

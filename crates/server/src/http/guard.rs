@@ -3,7 +3,7 @@
 //! - GD1. If a login is required, every route requires it except those that reveal only that the
 //!   server exists.
 //! - GD2. An unknown user, a wrong password and an expired token get the same answer, after the
-//!   same work and the same wait (`auth` AU2, AU3).
+//!   same work and the same wait (auth-2, auth-3).
 //! - GD3. Passwords are checked on blocking threads (`auth`), once for all requests with the same
 //!   credentials.
 //! - GD4. A page of another origin may send requests if `http.cors_origins` lists the origin, and

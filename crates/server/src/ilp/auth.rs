@@ -1,9 +1,9 @@
 //! Authentication over TCP: ECDSA keys on the curve P-256, as QuestDB's clients have them.
 //!
-//! - AU1. A client names its key, receives `CHALLENGE_BYTES` random printable bytes, and sends back
-//!   their signature. No line is read before that.
-//! - AU2. A client that names an unknown key gets a challenge too, and every failure takes the same
-//!   time: names cannot be guessed.
+//! - ilp_auth-1. A client names its key, receives `CHALLENGE_BYTES` random printable bytes, and
+//!   sends back their signature. No line is read before that.
+//! - ilp_auth-2. A client that names an unknown key gets a challenge too, and every failure takes
+//!   the same time: names cannot be guessed.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 const CHALLENGE_BYTES: usize = 512;
 /// The longest line of a client: a signature has about 100 characters.
 const LINE_BYTES_MAX: usize = 512;
-/// The time from the beginning of a connection to its end after a failure (AU2).
+/// The time from the beginning of a connection to its end after a failure (ilp_auth-2).
 const FAILURE: Duration = Duration::from_secs(1);
 /// The name of the only kind of key in the file.
 const KIND: &str = "ec-p-256-sha256";
@@ -78,7 +78,7 @@ impl Keys {
 
     /// Returns whether the key of this name has signed the challenge.
     fn has_signed(&self, name: &str, challenge: &[u8], signature: &[u8]) -> bool {
-        // A signature is checked even if the name is unknown (AU2).
+        // A signature is checked even if the name is unknown (ilp_auth-2).
         let any = self.keys.values().next().expect("there is a key");
         let named = self.keys.get(name);
         // Clients send a signature as two numbers of 32 bytes, or in the ASN.1 form of Java.
@@ -91,7 +91,7 @@ impl Keys {
         is_signed && named.is_some()
     }
 
-    /// Authenticates a client, and returns its name; `None` if that fails (AU1).
+    /// Authenticates a client, and returns its name; `None` if that fails (ilp_auth-1).
     pub(crate) async fn ask(&self, stream: &mut TcpStream, patience: Duration) -> Option<String> {
         let start = Instant::now();
         let asked = timeout(patience, self.dialogue(stream)).await;
@@ -201,7 +201,7 @@ mod tests {
         let signature = signature.as_ref();
         assert!(keys.has_signed("mine", &challenge, signature));
         for name in ["other", "nobody"] {
-            assert!(!keys.has_signed(name, &challenge, signature), "AU2: {name}");
+            assert!(!keys.has_signed(name, &challenge, signature), "ilp_auth-2: {name}");
         }
         assert!(!keys.has_signed("mine", &challenge[1..], signature));
         assert!(!keys.has_signed("mine", &challenge, &signature[1..]));

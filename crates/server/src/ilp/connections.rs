@@ -1,7 +1,8 @@
 //! The open connections that send lines, with their counters.
 //!
-//! - CN1. A connection is in the list as long as it holds its entry.
-//! - CN2. Counting costs an addition; only an error, and the list itself, take a lock.
+//! - ilp_connections-1. A connection is in the list as long as it holds its entry.
+//! - ilp_connections-2. Counting costs an addition; only an error, and the list itself, take a
+//!   lock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,7 +17,7 @@ pub(crate) struct Connections {
     open: Mutex<BTreeMap<u64, Arc<Counts>>>,
 }
 
-/// A connection in the list (CN1).
+/// A connection in the list (ilp_connections-1).
 #[derive(Debug)]
 pub(crate) struct Connected {
     all: Arc<Connections>,
@@ -142,14 +143,14 @@ mod tests {
         second.taken(2);
         second.lost(2, Some("worse".to_owned()));
         let list = all.list();
-        let [one, two] = list.as_slice() else { panic!("CN1: {list:?}") };
+        let [one, two] = list.as_slice() else { panic!("ilp_connections-1: {list:?}") };
         assert_eq!((one.peer.as_str(), one.since, one.bytes), ("1.2.3.4:5", 77, 100));
         assert_eq!((one.rows_committed, one.rows_pending), (3, 2));
         assert_eq!((two.rows_pending, two.rows_rejected), (0, 1));
         assert_eq!(two.last_error.as_deref(), Some("worse"));
         drop(first);
-        assert_eq!(all.list().len(), 1, "CN1");
+        assert_eq!(all.list().len(), 1, "ilp_connections-1");
         drop(second);
-        assert!(all.list().is_empty(), "CN1");
+        assert!(all.list().is_empty(), "ilp_connections-1");
     }
 }

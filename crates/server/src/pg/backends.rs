@@ -4,7 +4,7 @@
 //!   it: each statement has a `Canceler` of its own, which is removed at its end.
 //! - BE2. A client that does not know the secret of a connection can cancel nothing of it.
 //! - BE3. There are at most `pg.max_connections`, and `ADMIN_SLOTS` more for administrators.
-//! - BE4. A connection that another one ends, or whose login is no longer valid (`auth` AU5), has
+//! - BE4. A connection that another one ends, or whose login is no longer valid (auth-5), has
 //!   its statement cancelled, and is told the reason. It begins nothing more.
 
 use std::collections::HashMap;

@@ -135,7 +135,11 @@ mod tests {
         for cut in 1..=bytes.len() {
             let place =
                 |(code, place): (&'static str, Option<&str>)| (code, place.map(String::from));
-            assert_eq!(read(&bytes, cut), expected.map(String::from).map_err(place), "CP1, {cut}");
+            assert_eq!(
+                read(&bytes, cut),
+                expected.map(String::from).map_err(place),
+                "copy_frame-1, {cut}"
+            );
         }
     }
 
@@ -167,7 +171,7 @@ mod tests {
         let flags = [SIGNATURE, &[0, 1, 0, 0, 0, 0, 0, 0]].concat();
         assert_eq!(read(&flags, 5), Err(header.clone()));
         let extension = [SIGNATURE, &[0, 0, 0, 0, 0x7f, 0, 0, 0]].concat();
-        assert_eq!(read(&extension, 5), Err(header.clone()), "CP2");
+        assert_eq!(read(&extension, 5), Err(header.clone()), "copy_frame-2");
         assert_eq!(read(&HEADER[..7], 9).map_err(|it| it.0), Err("22P04"));
     }
 }

@@ -1,9 +1,9 @@
 //! Parser of a binary COPY into the fields of its rows.
 //!
-//! - CP1. Fields do not depend on the pieces in which the bytes arrive. At most one field is kept,
-//!   of at most `value_max` bytes.
-//! - CP2. Any bytes are either rows with exactly one field per column, or a `CopyBreach`, after
-//!   which nothing more can be read.
+//! - copy_frame-1. Fields do not depend on the pieces in which the bytes arrive. At most one field
+//!   is kept, of at most `value_max` bytes.
+//! - copy_frame-2. Any bytes are either rows with exactly one field per column, or a `CopyBreach`,
+//!   after which nothing more can be read.
 //!
 //! The format: `HEADER`, whose last eight bytes are flags and the length of an extension, rows of a
 //! count (2 bytes) and fields after their lengths (4 bytes, -1 is NULL), and `TRAILER`, which may
@@ -23,7 +23,7 @@ pub(crate) const HEADER: [u8; 19] = *b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 /// The bytes after those rows.
 pub(crate) const TRAILER: [u8; 2] = [0xff; 2];
 
-/// A parser of fields (CP1).
+/// A parser of fields (copy_frame-1).
 #[derive(Debug)]
 pub(crate) struct CopyFrame {
     columns: usize,

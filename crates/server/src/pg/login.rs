@@ -1,12 +1,12 @@
 //! The beginning of a connection: TLS, authentication and the initial settings.
 //!
-//! - LO1. A client that sends data together with its request for TLS is disconnected: nothing that
-//!   was sent in plain text counts after the handshake.
-//! - LO2. An unknown user is asked like a known one, and refused with the same error after the same
-//!   messages (`auth` AU2).
-//! - LO4. Over TLS, SCRAM-SHA-256-PLUS is offered first: the login is bound to the certificate that
-//!   the client has seen (`auth::scram` SC3).
-//! - LO3. The whole login takes at most `pg.startup_timeout`.
+//! - login-1. A client that sends data together with its request for TLS is disconnected: nothing
+//!   that was sent in plain text counts after the handshake.
+//! - login-2. An unknown user is asked like a known one, and refused with the same error after the
+//!   same messages (auth-2).
+//! - login-4. Over TLS, SCRAM-SHA-256-PLUS is offered first: the login is bound to the certificate
+//!   that the client has seen (`auth::scram` SC3).
+//! - login-3. The whole login takes at most `pg.startup_timeout`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl From<Breach> for End {
     }
 }
 
-/// Performs the login (LO3).
+/// Performs the login (login-3).
 pub(super) async fn arrive(shared: &Arc<Shared>, wire: Wire, peer: SocketAddr) -> Arrival {
     let deadline = Instant::now() + shared.config.pg.startup_timeout;
     let mut wire = match timeout_at(deadline, open(shared, wire)).await {
@@ -134,7 +134,7 @@ async fn open(shared: &Shared, mut wire: Wire) -> Opened {
             Err(breach) => return Opened::Refused(wire, Fault::breach(&breach)),
         };
         match opening {
-            // Data after the request for TLS was sent in plain text (LO1).
+            // Data after the request for TLS was sent in plain text (login-1).
             Opening::Tls | Opening::Gss if !wire.input.is_empty() => return Opened::Gone,
             Opening::Tls if shared.tls.is_some() && !wire.is_tls() => {
                 wire.out.bytes.extend_from_slice(b"S");
@@ -312,7 +312,7 @@ async fn authenticate(
 async fn scram(shared: &Shared, wire: &mut Wire, user: &str) -> Result<Grant, End> {
     let end_point = wire.end_point();
     let offered = match end_point {
-        Some(_) => format!("{MECHANISM_PLUS}\0{MECHANISM}\0\0"), // LO4
+        Some(_) => format!("{MECHANISM_PLUS}\0{MECHANISM}\0\0"), // login-4
         None => format!("{MECHANISM}\0\0"),
     };
     wire.out.authentication(10, offered.as_bytes());
@@ -341,14 +341,14 @@ async fn scram(shared: &Shared, wire: &mut Wire, user: &str) -> Result<Grant, En
     wire.out.authentication(11, text.as_bytes());
     let second = answer(wire).await?;
     let text = exchange.finish(&second).map_err(refused)?;
-    // The user may have been removed or changed since the challenge (`auth` AU5).
+    // The user may have been removed or changed since the challenge (auth-5).
     let grant = shared.users.grant(user, exchange.verifier());
     let grant = grant.ok_or_else(|| wrong_password(user))?;
     wire.out.authentication(12, text.as_bytes());
     Ok(grant)
 }
 
-/// Makes the refusal of a login (LO2).
+/// Makes the refusal of a login (login-2).
 fn wrong_password(user: &str) -> Fault {
     Fault::fatal("28P01", format!("password authentication failed for user \"{user}\""))
 }

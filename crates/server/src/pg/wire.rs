@@ -1,13 +1,13 @@
 //! The bytes of a connection, in plain text or through TLS.
 //!
-//! - WR1. Bytes that were read and not used yet stay in `input`, so every wait can be dropped and
-//!   repeated.
-//! - WR2. A connection that waits for its client keeps no buffer beyond `IDLE_BYTES`.
-//! - WR3. While a statement runs, at most `AHEAD_BYTES` of the bytes after it are read, and the end
-//!   of the connection is noticed all the same.
-//! - WR4. For a client that has answered at once before, the processor spins for `SPIN`, since
-//!   sleeping and waking take as long as its small statements; only one connection of a server
-//!   spins at a time, and other tasks run meanwhile.
+//! - pg_wire-1. Bytes that were read and not used yet stay in `input`, so every wait can be dropped
+//!   and repeated.
+//! - pg_wire-2. A connection that waits for its client keeps no buffer beyond `IDLE_BYTES`.
+//! - pg_wire-3. While a statement runs, at most `AHEAD_BYTES` of the bytes after it are read, and
+//!   the end of the connection is noticed all the same.
+//! - pg_wire-4. For a client that has answered at once before, the processor spins for `SPIN`,
+//!   since sleeping and waking take as long as its small statements; only one connection of a
+//!   server spins at a time, and other tasks run meanwhile.
 
 use std::io;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::tls::ServerStream;
 
 /// The bytes that are reserved to read a message.
 const ROOM: usize = 4 << 10;
-/// The most bytes of later messages that are read while a statement runs (WR3).
+/// The most bytes of later messages that are read while a statement runs (pg_wire-3).
 const AHEAD_BYTES: usize = 64 << 10;
-/// The most bytes of a buffer that is kept while the connection is idle (WR2).
+/// The most bytes of a buffer that is kept while the connection is idle (pg_wire-2).
 const IDLE_BYTES: usize = 8 << 10;
-/// The time in which a prompt client answers (WR4).
+/// The time in which a prompt client answers (pg_wire-4).
 const SPIN: Duration = Duration::from_micros(100);
 /// The time, with waking, in which a client may have answered at once.
 const SOON: Duration = Duration::from_micros(300);
@@ -44,7 +44,7 @@ pub(super) struct Wire {
     socket: Socket,
     pub(super) input: BytesMut,
     pub(super) out: Out,
-    /// True if the client has answered at once (WR4).
+    /// True if the client has answered at once (pg_wire-4).
     is_prompt: bool,
     /// The hash of the certificate that the client was shown.
     end_point: Option<Arc<[u8]>>,
@@ -52,7 +52,7 @@ pub(super) struct Wire {
     pub(super) send_timeout: Duration,
 }
 
-/// The flag that a connection of this server is spinning (WR4).
+/// The flag that a connection of this server is spinning (pg_wire-4).
 #[derive(Debug, Default)]
 pub(crate) struct Spinning(AtomicBool);
 
@@ -117,7 +117,7 @@ impl Wire {
         self.socket.read_buf(&mut self.input).await
     }
 
-    /// Reads the client's next bytes, as [`fill`](Self::fill) does (WR4).
+    /// Reads the client's next bytes, as [`fill`](Self::fill) does (pg_wire-4).
     pub(super) async fn fill_next(&mut self, spinning: &Spinning) -> io::Result<usize> {
         let start = Instant::now();
         if self.is_prompt
@@ -137,7 +137,7 @@ impl Wire {
         read
     }
 
-    /// Releases unused memory while the connection is idle (WR2).
+    /// Releases unused memory while the connection is idle (pg_wire-2).
     fn rest(&mut self) {
         if self.input.is_empty() {
             self.input = BytesMut::new();
@@ -160,7 +160,7 @@ impl Wire {
         self.socket.flush().await
     }
 
-    /// Waits until the client has gone (WR3).
+    /// Waits until the client has gone (pg_wire-3).
     pub(super) async fn closed(&mut self) {
         while self.input.len() < AHEAD_BYTES {
             if matches!(self.fill().await, Ok(0) | Err(_)) {

@@ -1,9 +1,9 @@
 //! The memory budget of memtables: writers beyond it flush, or wait for a flush.
 //!
-//! - BU1. A commit is counted when it is published, and the memory that a memtable frees is
-//!   returned then.
-//! - BU2. No writer is refused because of the budget: a writer beyond it flushes, or waits for a
-//!   flush.
+//! - memtable_budget-1. A commit is counted when it is published, and the memory that a memtable
+//!   frees is returned then.
+//! - memtable_budget-2. No writer is refused because of the budget: a writer beyond it flushes, or
+//!   waits for a flush.
 //!
 //! A writer checks the budget before it commits, so all writers together may exceed it by one
 //! commit each, of at most `limits::WAL_RECORD_BYTES`.
@@ -76,7 +76,7 @@ impl MemtableBudget {
         used == 0 || used.saturating_add(bytes) <= self.max_bytes
     }
 
-    /// Counts a published group (BU1).
+    /// Counts a published group (memtable_budget-1).
     pub(super) fn change(&self, change: &MemtableBytes) {
         if change.taken >= change.given_back {
             self.used_bytes.fetch_add(change.taken - change.given_back, Ordering::AcqRel);

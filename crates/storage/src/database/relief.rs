@@ -42,7 +42,8 @@ enum Room {
 }
 
 impl Database {
-    /// Waits, or flushes, until this many bytes of in-memory segments fit into memory (BU2).
+    /// Waits, or flushes, until this many bytes of in-memory segments fit into memory
+    /// (memtable_budget-2).
     pub(super) fn make_room(&self, bytes: u64) -> Result<()> {
         if self.log_bytes() > self.options.log.bytes_max / 2 {
             let shortened = self.shorten_log();

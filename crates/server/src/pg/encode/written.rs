@@ -1,10 +1,10 @@
 //! Casts of arrays to types PostgreSQL can encode: once per batch (EN1), and the same for both
 //! formats.
 //!
-//! - WR1. The array of a column can be encoded as the announced type (`types`): spans of time are
-//!   intervals of days and parts of a day, decimals of every width are wide ones, times of day are
-//!   microseconds, and types that PostgreSQL does not have are texts. The same holds for elements
-//!   of lists.
+//! - written-1. The array of a column can be encoded as the announced type (`types`): spans of time
+//!   are intervals of days and parts of a day, decimals of every width are wide ones, times of day
+//!   are microseconds, and types that PostgreSQL does not have are texts. The same holds for
+//!   elements of lists.
 //!
 //! Dictionaries and run ends are resolved, within lists too.
 
@@ -24,8 +24,8 @@ use crate::cell::{self, plain};
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// Returns the array as it is written (WR1). A list calls it for its elements: there are few levels
-/// of lists (`list` LS3).
+/// Returns the array as it is written (written-1). A list calls it for its elements: there are few
+/// levels of lists (`list` LS3).
 pub(super) fn written(field: &Field, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let array = plain(array)?;
     match array.data_type() {
@@ -124,7 +124,7 @@ mod tests {
 
     #[track_caller]
     fn check(array: ArrayRef, text: &str, binary: &str) {
-        assert_eq!(both(array), (text.to_owned(), binary.to_owned()), "WR1");
+        assert_eq!(both(array), (text.to_owned(), binary.to_owned()), "written-1");
     }
 
     // A span of time was announced as an interval, but sent as text to clients that asked for the

@@ -1,12 +1,12 @@
 //! Arrays of a client as parameters.
 //!
-//! - VL1. Memory is reserved only for elements that fit into the message, whatever their count
-//!   says; there are at most `limits::ARRAY_ELEMENTS`, and at most `types::DIMENSIONS_MAX`
+//! - value_list-1. Memory is reserved only for elements that fit into the message, whatever their
+//!   count says; there are at most `limits::ARRAY_ELEMENTS`, and at most `types::DIMENSIONS_MAX`
 //!   dimensions.
-//! - VL2. An element is read like a parameter of its own.
-//! - VL3. Arrays of more dimensions are lists of lists. In text format, sublists may differ in
-//!   length, as lists of answers may (`encode::list`). Reading takes time in proportion to the
-//!   bytes, and no more stack for more dimensions.
+//! - value_list-2. An element is read like a parameter of its own.
+//! - value_list-3. Arrays of more dimensions are lists of lists. In text format, sublists may
+//!   differ in length, as lists of answers may (`encode::list`). Reading takes time in proportion
+//!   to the bytes, and no more stack for more dimensions.
 
 use std::borrow::Cow;
 
@@ -43,7 +43,7 @@ struct Lists<'a> {
     known: Known,
     number: usize,
     counted: &'a mut Counted,
-    /// The number of elements so far (VL1).
+    /// The number of elements so far (value_list-1).
     elements: usize,
 }
 
@@ -60,7 +60,7 @@ impl Lists<'_> {
         Fault::new("54000", message)
     }
 
-    /// Reads an element (VL2).
+    /// Reads an element (value_list-2).
     fn element(&mut self, value: Option<&[u8]>, format: Format) -> Result<Parameter, Fault> {
         self.elements += 1;
         if limits::ARRAY_ELEMENTS < self.elements {
@@ -86,7 +86,7 @@ impl Lists<'_> {
         })
     }
 
-    /// Parses `{1,NULL,"a b"}`, or nested lists (VL3).
+    /// Parses `{1,NULL,"a b"}`, or nested lists (value_list-3).
     fn of_text(&mut self, text: &str) -> Result<Vec<Parameter>, Fault> {
         let bad = |lists: &Self| lists.bad("22P02");
         let mut rest = text.trim().strip_prefix('{').ok_or_else(|| bad(self))?.trim_start();
@@ -151,7 +151,7 @@ impl Lists<'_> {
             lengths.push(length.ok_or_else(bad)?);
             value.try_get_i32().map_err(|_| bad())?;
         }
-        // The count is bounded by the bytes of the message (VL1).
+        // The count is bounded by the bytes of the message (value_list-1).
         let count = lengths.iter().try_fold(1_usize, |count, length| count.checked_mul(*length));
         let count = count.filter(|count| *count <= value.len() / 4 || lengths.is_empty());
         let count = if lengths.is_empty() { 0 } else { count.ok_or_else(bad)? };
@@ -322,27 +322,27 @@ mod tests {
             assert_eq!(read(&bytes[..length], Format::Binary), Err("22P03"), "{length}");
         }
         for lie in [&[1, 0, 23, i32::MAX, 1][..], &[3, 0, 23, i32::MAX, 1, i32::MAX, 1, 9, 1]] {
-            assert_eq!(read(&words(lie), Format::Binary), Err("22P03"), "VL1");
+            assert_eq!(read(&words(lie), Format::Binary), Err("22P03"), "value_list-1");
         }
-        assert_eq!(read(b"{x}", Format::Text), Err("22P02"), "VL2");
+        assert_eq!(read(b"{x}", Format::Text), Err("22P02"), "value_list-2");
     }
 
     #[test]
     fn arrays_of_more_dimensions_are_lists_of_lists() {
         let square = Ok(list(&[numbers(&[1, 2]), numbers(&[3, 4])]));
-        assert_eq!(read(b"{{1,2},{3,4}}", Format::Text), square, "VL3");
+        assert_eq!(read(b"{{1,2},{3,4}}", Format::Text), square, "value_list-3");
         assert_eq!(read(b" { { 1 , 2 } , { 3,4} } ", Format::Text), square);
         let bytes = words(&[2, 0, 23, 2, 1, 2, 1, 4, 1, 4, 2, 4, 3, 4, 4]);
-        assert_eq!(read(&bytes, Format::Binary), square, "VL3");
+        assert_eq!(read(&bytes, Format::Binary), square, "value_list-3");
         let ragged = Ok(list(&[numbers(&[1]), numbers(&[]), Parameter::Null]));
-        assert_eq!(read(b"{{1},{},NULL}", Format::Text), ragged, "VL3");
+        assert_eq!(read(b"{{1},{},NULL}", Format::Text), ragged, "value_list-3");
         assert_eq!(read(&words(&[2, 0, 23, 0, 1, 2, 1]), Format::Binary), Ok(list(&[])));
         assert!(read(b"{{{{{{1}}}}}}", Format::Text).is_ok());
-        assert_eq!(read(b"{{{{{{{1}}}}}}}", Format::Text), Err("54000"), "VL1");
+        assert_eq!(read(b"{{{{{{{1}}}}}}}", Format::Text), Err("54000"), "value_list-1");
         let deep = "{".repeat(100_000);
-        assert_eq!(read(deep.as_bytes(), Format::Text), Err("54000"), "VL1");
+        assert_eq!(read(deep.as_bytes(), Format::Text), Err("54000"), "value_list-1");
         let seven = [&[7, 0, 23][..], &[1, 1].repeat(7), &[4, 1]].concat();
-        assert_eq!(read(&words(&seven), Format::Binary), Err("54000"), "VL1");
+        assert_eq!(read(&words(&seven), Format::Binary), Err("54000"), "value_list-1");
     }
 
     #[test]
@@ -368,10 +368,10 @@ mod tests {
     #[test]
     fn there_are_not_more_elements_than_a_statement_is_planned_with() {
         let text = format!("{{{}1}}", "1,".repeat(limits::ARRAY_ELEMENTS));
-        assert_eq!(read(text.as_bytes(), Format::Text), Err("54000"), "VL1");
+        assert_eq!(read(text.as_bytes(), Format::Text), Err("54000"), "value_list-1");
         let count = i32::try_from(limits::ARRAY_ELEMENTS + 1).unwrap();
         let bytes =
             [words(&[1, 0, 23, count, 1]), words(&[4, 1]).repeat(limits::ARRAY_ELEMENTS + 1)];
-        assert_eq!(read(&bytes.concat(), Format::Binary), Err("54000"), "VL1");
+        assert_eq!(read(&bytes.concat(), Format::Binary), Err("54000"), "value_list-1");
     }
 }

@@ -206,7 +206,7 @@ fn whoever_fails_waits_and_whoever_is_known_does_not_compute() {
         check(&exec(&server, "SELECT 1", &wrong), 401, "28P01");
         last = start.elapsed();
     }
-    assert!(last.as_millis() >= 400, "AU3: {last:?}");
+    assert!(last.as_millis() >= 400, "auth-3: {last:?}");
     // The requests share one connection: a login each would take a minute without optimisation.
     let right = basic("admin", "a better one");
     let request = format!("GET /chk?j=t HTTP/1.1\r\nHost: x\r\n{right}\r\n");

@@ -140,7 +140,7 @@ fn a_log_that_is_not_read_stops_nothing() {
     let arguments = ["serve", "--http", "127.0.0.1:0", "--ilp", "127.0.0.1:0"];
     let (server, unread) = Server::spawn_unread(&mut world.command(&arguments));
     for number in 0..40 {
-        assert_eq!(server.exec(&format!("CREATE TABLE t{number} (v INT)")).status, 200, "LO2");
+        assert_eq!(server.exec(&format!("CREATE TABLE t{number} (v INT)")).status, 200, "log-2");
         assert_eq!(server.post("/write", "", "not a line").status, 400);
     }
     server.stop();
@@ -155,7 +155,7 @@ fn what_clients_send_is_escaped_in_the_log() {
     let table = "\u{1b}]0;title\u{7}\u{9b}31m\u{202e}";
     assert_eq!(server.post("/write", "", format!("t v={table}")).status, 400);
     let line = server.wait_for("ilp: ");
-    assert!(line.contains("\\u{1b}]0;title\\u{7}\\u{9b}31m\\u{202e}"), "LO3: {line}");
+    assert!(line.contains("\\u{1b}]0;title\\u{7}\\u{9b}31m\\u{202e}"), "log-3: {line}");
     server.stop();
     let run = world.run(&["import", "no\u{1b}[31mfile\n.csv", "--table", "t"]);
     assert!(run.stderr.contains("no\\u{1b}[31mfile\\n.csv"), "{}", run.stderr);

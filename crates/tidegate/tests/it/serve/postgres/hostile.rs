@@ -181,7 +181,7 @@ fn a_user_that_is_removed_or_changed_while_he_logs_in_is_not_let_in() {
                 // The new connection makes the server read the file again.
                 connect(&server).await;
             });
-            assert_eq!(changed.await.err().as_deref(), Some("28P01"), "AU5: {change:?}");
+            assert_eq!(changed.await.err().as_deref(), Some("28P01"), "auth-5: {change:?}");
         });
     }
     server.stop();
@@ -210,10 +210,10 @@ fn open_connections_end_when_their_user_is_removed_or_changed() {
                 // There is no login here: the server checks the file by itself.
                 user(&world, change, "another");
             });
-            assert!(ended.is_err(), "AU5: his statement ends");
+            assert!(ended.is_err(), "auth-5: his statement ends");
             let error = ending.await.unwrap().expect_err("the connection ends");
             let code = error.as_db_error().map(|error| error.code().code().to_owned());
-            assert!(code.as_deref() == Some("57P01") || error.is_closed(), "AU5: {error}");
+            assert!(code.as_deref() == Some("57P01") || error.is_closed(), "auth-5: {error}");
         }
         assert_eq!(rows(&admin, "SELECT 1").await, ["1"], "others stay");
     });
@@ -265,7 +265,7 @@ fn what_connections_hold_has_a_bound_for_all_together() {
         let error = other.query(text, &[&"x".repeat(3_000_000)]).await.unwrap_err();
         let is_told = error.code().is_some_and(|it| it.code() == "53200");
         assert!(is_told || error.is_closed(), "CO3: {error}");
-        assert_eq!(rows(&one, "SELECT 1").await, ["1"], "BU3");
+        assert_eq!(rows(&one, "SELECT 1").await, ["1"], "budget-3");
         wait_until("what was held to be given back", || {
             server.metric("tidegate_connection_memory_bytes") == 0.0
         });
