@@ -77,6 +77,11 @@ impl SessionRef {
         std::ptr::eq(self.0.as_ptr(), Arc::as_ptr(&session.0))
     }
 
+    /// A number that no other session has as long as this reference exists.
+    pub(crate) fn number(&self) -> usize {
+        self.0.as_ptr().addr()
+    }
+
     /// Returns true if its owner has dropped it.
     pub(crate) fn is_gone(&self) -> bool {
         self.0.strong_count() == 0

@@ -78,19 +78,19 @@ const FUNCTIONS: &[Function] = &[
     }),
     Function("txid_current", Gives::Long, |_| long(Some(1))),
     Function("pg_try_advisory_lock", Gives::Flag, |it| match lock_key(it) {
-        Some(key) => flag(it.caller.system.locks.take(&it.caller.session, key)),
+        Some(key) => flag(it.caller.system.locks.take(&it.caller.session, key)?),
         None => Ok(ScalarValue::Boolean(None)),
     }),
     Function("pg_advisory_lock", Gives::Text, |it| match lock_key(it) {
-        Some(key) => taken(it.caller.system.locks.take(&it.caller.session, key)),
+        Some(key) => taken(it.caller.system.locks.take(&it.caller.session, key)?),
         None => text(""),
     }),
     Function("pg_try_advisory_xact_lock", Gives::Flag, |it| match lock_key(it) {
-        Some(key) => flag(it.caller.system.locks.take_for_transaction(&it.caller.session, key)),
+        Some(key) => flag(it.caller.system.locks.take_for_transaction(&it.caller.session, key)?),
         None => Ok(ScalarValue::Boolean(None)),
     }),
     Function("pg_advisory_xact_lock", Gives::Text, |it| match lock_key(it) {
-        Some(key) => taken(it.caller.system.locks.take_for_transaction(&it.caller.session, key)),
+        Some(key) => taken(it.caller.system.locks.take_for_transaction(&it.caller.session, key)?),
         None => text(""),
     }),
     Function("pg_advisory_unlock", Gives::Flag, |it| match lock_key(it) {
