@@ -5,17 +5,22 @@
 //! - RD2. The values of parameters count as well, at each place where they stand: there they become
 //!   constants of the statement, which take far more memory while it is planned than in their
 //!   message.
+//! - RD3. The elements of lists in texts, such as `'{1,2}'`, count as if they were written as
+//!   expressions.
 
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use tidegate_model::limits::SQL_UNRESERVED_BYTES;
 
+use crate::catalog::parse_list;
 use crate::error::Result;
-use crate::parse::count_tokens;
+use crate::parse::{Token, TokenKind, count_tokens};
 use crate::plan::Parameter;
 use crate::system::System;
 
 /// Bytes for each token: the token, its part of the tree, and copies of both.
 const TOKEN_BYTES: usize = 768;
+/// The tokens that an element of a list in a text counts for: an expression with a cast of its own.
+const ELEMENT_TOKENS: usize = 3;
 /// The bytes of values that are not reserved.
 const UNRESERVED_VALUES: usize = 1 << 20;
 /// Bytes for each value at a place, and for each element of a list there: its token, its
@@ -41,12 +46,24 @@ pub(super) fn reserve_reading(
         return Ok(None);
     }
     let text = match is_long {
-        true => count_tokens(sql)?.saturating_mul(TOKEN_BYTES).saturating_add(sql.len()),
+        true => {
+            let tokens = count_tokens(sql, tokens_of_list)?;
+            tokens.saturating_mul(TOKEN_BYTES).saturating_add(sql.len())
+        }
         false => 0,
     };
     let reservation = MemoryConsumer::new("StatementText").register(&system.runtime.memory_pool);
     reservation.try_grow(text.saturating_add(values))?;
     Ok(Some(reservation))
+}
+
+/// Returns the tokens that the elements of a list in a text, such as `'{1,2}'`, would take as
+/// expressions, which a cast or a comparison makes of them.
+fn tokens_of_list(token: &Token<'_>) -> usize {
+    match token.kind == TokenKind::Text && token.text.starts_with("'{") {
+        true => parse_list(&token.unquoted()).map_or(0, |list| ELEMENT_TOKENS * list.len()),
+        false => 0,
+    }
 }
 
 /// Returns the bytes of the values at all of their places.
@@ -91,6 +108,13 @@ fn size(parameter: &Parameter) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_in_texts_count_as_expressions() {
+        let count = |sql| count_tokens(sql, tokens_of_list).unwrap();
+        assert_eq!(count(r#"'{1,2, "b,c"}'::text[]"#), 6 + 3 * ELEMENT_TOKENS, "RD3");
+        assert_eq!(count(r#"'{"a":1,"b":2}', 'a,b', '{'"#), 5, "RD3: JSON is no list");
+    }
 
     #[test]
     fn values_count_at_each_of_their_places() {

@@ -142,16 +142,17 @@ pub fn tokenize(sql: &str) -> Result<Vec<Token<'_>>> {
     Ok(tokens)
 }
 
-/// Returns the number of tokens of a text, without keeping them.
+/// Returns the number of tokens of a text, without keeping them, and what `more` returns for those
+/// that stand for more than one.
 ///
 /// # Errors
 /// As [`tokenize`].
-pub(crate) fn count_tokens(sql: &str) -> Result<usize> {
+pub(crate) fn count_tokens(sql: &str, more: impl Fn(&Token<'_>) -> usize) -> Result<usize> {
     check_length(sql)?;
     let (mut count, mut offset) = (0, 0);
     while let Some(token) = next_token(sql, offset)? {
         offset = token.end();
-        count += 1;
+        count += 1 + more(&token);
     }
     Ok(count)
 }
@@ -378,6 +379,7 @@ mod tests {
 
     #[test]
     fn no_text_and_no_word_is_longer_than_it_may_be() {
+        let count_tokens = |sql: &str| count_tokens(sql, |_| 0);
         let long = "(".repeat(limits::SQL_BYTES + 1);
         let refused = "line 1, column 1: the bytes of a statement must be at most 16,777,216, not \
                        16777217";
