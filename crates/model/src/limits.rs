@@ -63,7 +63,7 @@ pub const CLOSE_TABLES: usize = 256;
 pub const BALLAST_BYTES: ByteCount = ByteCount(64 << 20);
 
 /// The same as a fraction (1/n) of the disk: a small disk needs room for rows, too.
-pub const BALLAST_PART: u64 = 64;
+pub const BALLAST_PART: u64 = 16;
 
 /// Partitions of a table: the manifest is one file that is rewritten as a whole.
 pub const PARTITIONS: usize = 1_000_000;

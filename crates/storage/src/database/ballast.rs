@@ -5,7 +5,7 @@
 //!   space is left to flushes, checkpoints, and statements that drop something.
 //! - BA2. The first write that fails for lack of space removes it, and is repeated unless it writes
 //!   rows. From then on maintenance flushes all memtables and purges the log, and creates the
-//!   ballast again once it fits.
+//!   ballast again once they are flushed and it fits.
 //! - BA3. Opening empties `scratch`: after a process was killed on a full disk, the next one has
 //!   that space to start with.
 //!
@@ -135,14 +135,20 @@ impl Database {
             return Ok(());
         }
         tried.store(now, Ordering::Release);
-        let freed = self.shorten_log().and_then(|()| {
+        let flushed = self.shorten_log();
+        let is_flushed = flushed.as_ref().map_or_else(|error| !error.is_no_space(), |all| *all);
+        let freed = flushed.and_then(|_| {
             let needed = Lsn(self.checkpoint_lsn.load(Ordering::Acquire));
             let mut log = self.log.lock().map_err(|_| Error::CommitterPanicked)?;
             let begun = log.begin_file();
             self.note_log(&log);
             begun.and_then(|()| log.purge(needed))
         });
-        self.make_ballast();
+        // What is left is for flushes, however small the ballast is: otherwise rows were accepted
+        // again, and nothing could be dropped.
+        if is_flushed {
+            self.make_ballast();
+        }
         freed
     }
 }

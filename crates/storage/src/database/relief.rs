@@ -178,14 +178,16 @@ impl Database {
         failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
-    /// Flushes the memtables that keep the log from being purged, as far as possible.
-    pub(super) fn shorten_log(&self) -> Result<()> {
+    /// Flushes the memtables that keep the log from being purged, as far as possible. Returns false
+    /// if there is no space for some of their rows.
+    pub(super) fn shorten_log(&self) -> Result<bool> {
         let tables: Vec<_> = self.table_states().iter().map(|table| table.id()).collect();
         let flushed = self.flush_tables(&tables);
         self.checkpoint_all()?;
         match flushed {
             Err(error) if error.is_of_log() => Err(error),
-            _ => Ok(()),
+            Err(error) => Ok(!error.is_no_space()),
+            Ok(()) => Ok(true),
         }
     }
 

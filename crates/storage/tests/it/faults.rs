@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_model::{ByteCount, ColumnType};
-use tidegate_platform::{Class, SimDisk};
+use tidegate_platform::{Class, SimCall, SimDisk, SimErrno};
 use tidegate_storage::{Database, Error, LogOptions, OpenOptions};
 
 use crate::crash::workload;
@@ -431,6 +431,21 @@ fn a_disk_that_the_log_has_filled_is_freed_by_maintenance() {
     append(&database, "a", &[(1, "x", 1)]).unwrap();
     drop(database);
     assert_eq!(read(&open(&disk))["a"].rows.len(), tables["a"].rows.len() + 1);
+}
+
+/// The ballast was smaller than a flush: it was created again after each failed one, and the server
+/// called itself ready with a disk on which nothing could be flushed or dropped.
+#[test]
+fn a_disk_stays_full_until_rows_can_be_flushed() {
+    let (disk, database, tables) = filled(1 << 10);
+    let data = Path::new(DIR).join("data");
+    disk.fail_calls_in(&data, &[SimCall::Write], SimErrno::NoSpace);
+    assert!(database.is_short_of_space());
+    assert!(database.maintain().is_err());
+    assert!(database.is_short_of_space(), "BA2");
+    assert_eq!(read(&database), tables);
+    disk.clear_faults();
+    Step::Drop(vec!["b"]).run(&database).unwrap();
 }
 
 #[test]
