@@ -52,7 +52,9 @@ use crate::ddl;
 use crate::dml::{Changed, RowChanges};
 use crate::error::{Error, Result, SettingProblem};
 use crate::host::{Host, NoHost};
-use crate::memory::{QueryMemory, Scope, Shape, StatementMemory, UserMemories, merge_bytes, share};
+use crate::memory::{
+    QueryMemory, Scope, Shape, StatementMemory, UncommittedMemory, UserMemories, merge_bytes, share,
+};
 use crate::parse::{Explain, Name, Position, RowChange, Set, Statement, blanked, parse_statement};
 use crate::plan::{
     OperatorPlanner, Parameter, ParameterTypes, PartPlanner, PlanCache, PlannedQuery,
@@ -277,7 +279,11 @@ impl Engine {
             timeout: options.timeout,
             timeout_max: options.timeout_max,
             statement_memory: Shape::of_one(options),
-            user_memory: Arc::new(UserMemories::new(options)),
+            user_memory: Arc::new(UserMemories::of_statements(options)),
+            uncommitted: Arc::new(UncommittedMemory::new(
+                &state.runtime_env().memory_pool,
+                options,
+            )),
             locks: Arc::default(),
             numbers: Arc::default(),
             fill_rows_max: options.fill_rows_max,
@@ -543,15 +549,18 @@ impl Engine {
         if let Some(canceler) = canceler {
             canceler.of(&stop);
         }
-        let user = session.origin().user.as_ref();
+        let user = session.origin().user.as_deref();
+        let user_memory = user.map(|user| self.system.user_memory.of(user));
+        let uncommitted = || {
+            let named = user.zip(user_memory.as_ref().map(Arc::clone));
+            self.system.uncommitted.of(named)
+        };
+        session.accounts().into_iter().for_each(|account| account.set_pool(uncommitted));
         let memory = Arc::new(StatementMemory::new(
             &self.system.runtime.memory_pool,
-            user.map(|user| self.system.user_memory.of(user)),
+            user_memory.as_ref().map(Arc::clone),
             self.system.statement_memory,
         ));
-        let [rows, temporary] = session.accounts();
-        rows.set_pool(&self.system.runtime.memory_pool);
-        temporary.set_pool(&self.system.runtime.memory_pool);
         let listing = self.system.activity.begin((sql, session), memory, &stop);
         let caller = Caller { system: Arc::clone(&self.system), session: session.clone() };
         Begun { stop, caller: Arc::new(caller), listing }

@@ -14,6 +14,11 @@
 //! - ME5. The statements of one user have at most seven eighths of the memory of all together, so
 //!   that those of other users find some.
 //!
+//! - ME6. Rows that scans read ahead have at most an eighth of a pool: a scan works without them.
+//! - ME7. Uncommitted rows and temporary tables of all sessions have at most half of the pool of
+//!   all queries (`UncommittedMemory`), those of one user three quarters of that, and count to the
+//!   user's statements, too: sessions that are idle leave memory to statements.
+//!
 //! DataFusion's own fair pool lets sorts take everything, and leaves nothing for their merges.
 //!
 //! - ME3. The memory of one statement is counted by a pool of its own (`StatementMemory`), which
@@ -38,6 +43,12 @@ use crate::engine::EngineOptions;
 /// processed by recursion. Only the used part takes memory.
 pub const STACK_BYTES: usize = 64 << 20;
 
+/// The name of the memory of rows that scans read ahead (ME6).
+pub(crate) const READ_AHEAD: &str = "ReadAhead";
+
+/// The divisor of the part for them.
+const AHEAD: usize = 8;
+
 /// ME1. The divisor of the part that is kept for consumers that cannot spill.
 const KEPT: usize = 4;
 
@@ -56,6 +67,8 @@ pub(crate) enum Scope {
     All,
     /// The pool of one statement, a part of that of all (ME3).
     Statement,
+    /// The pool of uncommitted rows, a part of that of all (ME7).
+    Uncommitted,
 }
 
 /// The size of a pool, and the number of threads that share it.
@@ -117,6 +130,32 @@ struct Used {
     spillable: usize,
     /// Bytes of the other consumers.
     fixed: usize,
+    /// The part of them for rows that are read ahead (ME6).
+    ahead: usize,
+}
+
+impl Used {
+    fn grow(&mut self, consumer: &MemoryConsumer, bytes: usize) {
+        if consumer.can_spill() {
+            self.spillable += bytes;
+            return;
+        }
+        self.fixed += bytes;
+        if consumer.name() == READ_AHEAD {
+            self.ahead += bytes;
+        }
+    }
+
+    fn shrink(&mut self, consumer: &MemoryConsumer, bytes: usize) {
+        if consumer.can_spill() {
+            self.spillable -= bytes;
+            return;
+        }
+        self.fixed -= bytes;
+        if consumer.name() == READ_AHEAD {
+            self.ahead -= bytes;
+        }
+    }
 }
 
 impl QueryMemory {
@@ -130,7 +169,7 @@ impl QueryMemory {
     fn unclaimed(&self, free: usize) -> usize {
         match self.scope {
             Scope::All => free / 2,
-            Scope::Statement => 0,
+            Scope::Statement | Scope::Uncommitted => 0,
         }
     }
 
@@ -159,9 +198,13 @@ impl UserMemories {
     /// The number of users from which on those without statements are removed.
     const KNOWN: usize = 64;
 
-    pub(crate) fn new(engine: &EngineOptions) -> UserMemories {
+    /// The memories of the users' statements (ME5).
+    pub(crate) fn of_statements(engine: &EngineOptions) -> UserMemories {
         let (all, one) = (Shape::of_all(engine).bytes_max, Shape::of_one(engine).bytes_max);
-        let bytes_max = (all - all / Self::OTHERS).max(one);
+        UserMemories::new((all - all / Self::OTHERS).max(one))
+    }
+
+    fn new(bytes_max: usize) -> UserMemories {
         UserMemories { bytes_max, users: Mutex::default() }
     }
 
@@ -212,6 +255,9 @@ impl fmt::Display for QueryMemory {
         match self.scope {
             Scope::All => write!(f, "query memory of {bytes}"),
             Scope::Statement => write!(f, "{bytes} of a statement (query.memory_limit)"),
+            Scope::Uncommitted => {
+                write!(f, "{bytes} of uncommitted rows and temporary tables of all sessions")
+            }
         }
     }
 }
@@ -236,36 +282,29 @@ impl MemoryPool for QueryMemory {
     }
 
     fn grow(&self, reservation: &MemoryReservation, bytes: usize) {
-        self.with(|used| match reservation.consumer().can_spill() {
-            true => used.spillable += bytes,
-            false => used.fixed += bytes,
-        });
+        self.with(|used| used.grow(reservation.consumer(), bytes));
     }
 
     fn shrink(&self, reservation: &MemoryReservation, bytes: usize) {
-        self.with(|used| match reservation.consumer().can_spill() {
-            true => used.spillable -= bytes,
-            false => used.fixed -= bytes,
-        });
+        self.with(|used| used.shrink(reservation.consumer(), bytes));
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, bytes: usize) -> Result<()> {
         let can_spill = reservation.consumer().can_spill();
         let left = self.with(|used| {
             // ME1.
-            let (part, free) = if can_spill {
+            let free = if can_spill {
                 let all = self.bytes_max.saturating_sub(used.fixed);
                 let all = all.min(self.bytes_max - self.bytes_max / KEPT);
                 let share = all / used.spillers.max(1);
                 let share = share.saturating_sub(reservation.size());
-                let free = match self.scope {
+                match self.scope {
                     Scope::All => {
                         let free = all.saturating_sub(used.spillable);
                         free.min(share.max(self.unclaimed(free)))
                     }
-                    Scope::Statement => share,
-                };
-                (&mut used.spillable, free)
+                    Scope::Statement | Scope::Uncommitted => share,
+                }
             } else {
                 let mut free = self.bytes_max.saturating_sub(used.fixed + used.spillable);
                 if is_merge(reservation.consumer()) {
@@ -276,10 +315,15 @@ impl MemoryPool for QueryMemory {
                     let share = share.saturating_sub(reservation.size());
                     free = free.min(share.max(self.unclaimed(free)));
                 }
-                (&mut used.fixed, free)
+                if reservation.consumer().name() == READ_AHEAD {
+                    // ME6.
+                    let ahead = self.bytes_max / AHEAD;
+                    free = free.min(ahead.saturating_sub(used.ahead));
+                }
+                free
             };
             if bytes <= free {
-                *part += bytes;
+                used.grow(reservation.consumer(), bytes);
                 return None;
             }
             Some(free)
@@ -300,6 +344,40 @@ impl MemoryPool for QueryMemory {
 
     fn memory_limit(&self) -> MemoryLimit {
         MemoryLimit::Finite(self.bytes_max)
+    }
+}
+
+/// The memory of uncommitted rows and temporary tables of all sessions (ME7).
+#[derive(Debug)]
+pub(crate) struct UncommittedMemory {
+    pool: Arc<dyn MemoryPool>,
+    shape: Shape,
+    users: UserMemories,
+}
+
+impl UncommittedMemory {
+    /// The divisor of the part of the memory of all.
+    const PART: usize = 2;
+    /// The divisor of that part which one user leaves to others.
+    const OTHERS: usize = 4;
+
+    pub(crate) fn new(all: &Arc<dyn MemoryPool>, engine: &EngineOptions) -> UncommittedMemory {
+        let mut shape = Shape::of_all(engine);
+        shape.bytes_max /= Self::PART;
+        let own = QueryMemory::new(Scope::Uncommitted, shape);
+        let pool = Arc::new(StatementMemory { all: Arc::clone(all), user: None, own });
+        let users = UserMemories::new(shape.bytes_max - shape.bytes_max / Self::OTHERS);
+        UncommittedMemory { pool, shape, users }
+    }
+
+    /// The pool of the sessions of a user; of that of all if the user has no name.
+    pub(crate) fn of(&self, user: Option<(&str, Arc<UserMemory>)>) -> Arc<dyn MemoryPool> {
+        let Some((name, statements)) = user else { return Arc::clone(&self.pool) };
+        let part = |all: &Arc<dyn MemoryPool>, user| -> Arc<dyn MemoryPool> {
+            let own = QueryMemory::new(Scope::Uncommitted, self.shape);
+            Arc::new(StatementMemory { all: Arc::clone(all), user: Some(user), own })
+        };
+        part(&part(&self.pool, self.users.of(name)), statements)
     }
 }
 
@@ -461,7 +539,7 @@ mod tests {
     #[test]
     fn the_statements_of_one_user_leave_some_memory_to_others() {
         let all: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(Scope::All, shape(800, 2, 1)));
-        let users = UserMemories { bytes_max: 700, users: Mutex::default() };
+        let users = UserMemories::new(700);
         let statement = |user: &str| -> Arc<dyn MemoryPool> {
             Arc::new(StatementMemory::new(&all, Some(users.of(user)), shape(400, 2, 1)))
         };
@@ -482,6 +560,48 @@ mod tests {
             drop(users.of(&number.to_string()));
         }
         assert!(users.users.lock().unwrap().len() <= UserMemories::KNOWN);
+    }
+
+    #[test]
+    fn rows_read_ahead_have_an_eighth() {
+        let pool = QueryMemory::new(Scope::All, shape(800, 2, 1));
+        let pool: Arc<dyn MemoryPool> = Arc::new(pool);
+        let [first, second] = [0, 1].map(|_| MemoryConsumer::new(READ_AHEAD).register(&pool));
+        first.try_grow(60).expect("ME6");
+        assert!(second.try_grow(41).is_err(), "ME6");
+        second.try_grow(40).expect("ME6: an eighth together");
+        first.shrink(60);
+        second.try_grow(60).expect("ME6: it was given back");
+        MemoryConsumer::new("held").register(&pool).try_grow(700).expect("the rest is for others");
+    }
+
+    /// Idle transactions of one user took nearly all memory, and statements were cancelled for it.
+    #[test]
+    fn uncommitted_rows_leave_half_of_the_memory_to_statements() {
+        let all: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(Scope::All, shape(1_600, 2, 1)));
+        let own = QueryMemory::new(Scope::Uncommitted, shape(800, 2, 1));
+        let uncommitted = UncommittedMemory {
+            pool: Arc::new(StatementMemory { all: Arc::clone(&all), user: None, own }),
+            shape: shape(800, 2, 1),
+            users: UserMemories::new(600),
+        };
+        let statements = UserMemories::new(1_400);
+        let session = |user: &str| uncommitted.of(Some((user, statements.of(user))));
+        let held = |pool: &Arc<dyn MemoryPool>| MemoryConsumer::new("rows").register(pool);
+        let ann = [session("ann"), session("ann")].map(|pool| held(&pool));
+        ann[0].try_grow(400).expect("ME7");
+        assert!(ann[1].try_grow(201).is_err(), "ME7: three quarters of the half");
+        ann[1].try_grow(200).expect("ME7");
+        let bob = held(&session("bob"));
+        assert!(bob.try_grow(201).is_err(), "ME7: half of all");
+        bob.try_grow(200).expect("ME7");
+        let of_ann = StatementMemory::new(&all, Some(statements.of("ann")), shape(1_600, 2, 1));
+        let of_ann: Arc<dyn MemoryPool> = Arc::new(of_ann);
+        let statement = held(&of_ann);
+        assert!(statement.try_grow(801).is_err(), "ME7: they count to the user's statements");
+        statement.try_grow(800).expect("half of all");
+        drop((ann, bob, statement));
+        assert_eq!((all.reserved(), statements.of("ann").used.load(Relaxed)), (0, 0));
     }
 
     #[test]

@@ -107,7 +107,7 @@ pub(crate) use functions::{
     our_functions, rewrite_aggregate, table_functions,
 };
 pub(crate) use functions::{
-    bound_expr, bytes_of, bytes_of_rows, constant_bytes, keeps_values, makes_values,
+    bound_expr, bytes_of, bytes_of_rows, constant_bytes, keeps_values, makes_values, memory_of_rows,
 };
 pub use interval_text::IntervalText;
 pub(crate) use literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};

@@ -492,7 +492,12 @@ impl DataSource for ScanSource {
             ScanOrder::Any => Box::pin(cooperative(QueueStream::new(queue, metrics))),
             ScanOrder::Forward | ScanOrder::Backward => {
                 let window = self.bounds.threads * 2;
-                Box::pin(cooperative(OrderedStream::new(queue, window, metrics)))
+                Box::pin(cooperative(OrderedStream::new(
+                    queue,
+                    window,
+                    args.context.memory_pool(),
+                    metrics,
+                )))
             }
         })
     }

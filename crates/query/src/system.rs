@@ -11,7 +11,7 @@ use crate::bulk::BulkIo;
 use crate::catalog::Locks;
 use crate::control::Timeout;
 use crate::host::Host;
-use crate::memory::{Shape, UserMemories};
+use crate::memory::{Shape, UncommittedMemory, UserMemories};
 use crate::numbers::Numbers;
 use crate::session::Session;
 
@@ -33,6 +33,8 @@ pub(crate) struct System {
     pub(crate) statement_memory: Shape,
     /// The memory limit of all statements of each user together (ME5).
     pub(crate) user_memory: Arc<UserMemories>,
+    /// The memory of uncommitted rows and temporary tables (ME7).
+    pub(crate) uncommitted: Arc<UncommittedMemory>,
     /// Advisory locks.
     pub(crate) locks: Arc<Locks>,
     /// The number sequences of identity columns.

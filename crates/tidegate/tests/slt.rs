@@ -131,6 +131,9 @@ fn main() -> ExitCode {
     trials.push(Trial::test("engine::statements_of_others_are_out_of_reach", || {
         on_runtime(cancel::statements_of_others_are_out_of_reach())
     }));
+    trials.push(Trial::test("engine::rows_that_wait_for_a_client_are_charged", || {
+        on_runtime(cancel::rows_that_wait_for_a_client_are_charged())
+    }));
     trials.push(Trial::test("engine::a_statement_is_listed_until_its_rows_end", || {
         on_runtime(cancel::a_statement_is_listed_until_its_rows_end())
     }));

@@ -18,7 +18,7 @@ pub(crate) struct RowAccount {
     used: AtomicUsize,
     max: usize,
     is_temporary: bool,
-    /// The memory of all queries, set by the engine.
+    /// The memory of uncommitted rows, set by the engine.
     pool: OnceLock<Arc<dyn MemoryPool>>,
 }
 
@@ -44,8 +44,8 @@ impl RowAccount {
     }
 
     /// Sets the pool that the rows are charged to; only the first call has an effect.
-    pub(crate) fn set_pool(&self, pool: &Arc<dyn MemoryPool>) {
-        self.pool.get_or_init(|| Arc::clone(pool));
+    pub(crate) fn set_pool(&self, pool: impl FnOnce() -> Arc<dyn MemoryPool>) {
+        self.pool.get_or_init(pool);
     }
 
     /// Charges bytes of rows.

@@ -7,6 +7,8 @@
 //! - P4. A query known to be quick has no task at first: the reader's thread works on it with each
 //!   poll, until something has to be waited for. It works until an operator would yield (K4) at the
 //!   latest; the rest is then done on a task, as for any other query.
+//! - P5. A batch of `CHARGED_BATCH_BYTES` or more is charged to the statement until the reader asks
+//!   for the next one.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +25,6 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReser
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, Stream, StreamExt};
-use tidegate_model::limits::COUNTED_VALUE_BYTES;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -32,10 +33,13 @@ use super::guard::begin_turn;
 use super::{CancelReason, Stop};
 use crate::account::Account;
 use crate::error::{Error, Result};
-use crate::plan::bytes_of_rows;
+use crate::plan::memory_of_rows;
 
 /// One that is being written while the next one is made.
 const BATCHES_WAITING: usize = 1;
+
+/// The least size of a batch that is charged (P5): smaller ones are part of a connection.
+const CHARGED_BATCH_BYTES: usize = 64 << 10;
 
 /// Read-ahead is for batches that are smaller (P5): it would hold a third one for a client that
 /// reads nothing.
@@ -163,16 +167,14 @@ impl Timed {
         Timed { stream, memory, worked: Duration::ZERO, took }
     }
 
-    /// Charges the statement for a large batch (P5).
+    /// Charges the statement for a batch that is not small (P5).
     fn charged(&self, rows: RecordBatch) -> PlanResult<Batch> {
-        // Values may share what they are made of, and arrays may be parts of larger ones.
-        let values = bytes_of_rows(&rows);
-        if values < COUNTED_VALUE_BYTES {
+        let bytes = memory_of_rows(&rows);
+        if bytes < CHARGED_BATCH_BYTES {
             return Ok(Batch { rows, charged: None });
         }
-        let values = usize::try_from(values).unwrap_or(usize::MAX);
         let reservation = MemoryConsumer::new(CONSUMER).register(&self.memory);
-        reservation.try_grow(values.min(rows.get_array_memory_size()))?;
+        reservation.try_grow(bytes)?;
         Ok(Batch { rows, charged: Some(reservation) })
     }
 }
@@ -565,7 +567,7 @@ mod tests {
     /// process was killed.
     #[tokio::test(flavor = "current_thread")]
     async fn large_batches_are_charged_until_the_reader_has_taken_them() {
-        for (rows, batches) in [(1 << 20, 2), (1 << 17, 3), (1 << 15, 0)] {
+        for (rows, batches) in [(1 << 20, 2), (1 << 17, 3), (1 << 14, 3), (1 << 12, 0)] {
             let given = Arc::new(AtomicU64::new(0));
             let values = Arc::new(Int64Array::from_iter_values(0..rows));
             let batch = RecordBatch::try_from_iter([("n", values as _)]).unwrap();

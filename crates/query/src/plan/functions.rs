@@ -49,7 +49,7 @@ use super::whole_day::{WHOLE_DAY, whole_day};
 
 pub(crate) use bounded::{
     Stage, bound_expr, bound_functions_of, bounded, bytes_of, bytes_of_rows, check_window,
-    constant_bytes, keeps_values, makes_values,
+    constant_bytes, keeps_values, makes_values, memory_of_rows,
 };
 pub(crate) use engine::{engine_function, engine_functions};
 pub(crate) use first_last::resolve_first_last;

@@ -3,7 +3,8 @@
 //! - W1. Any order: each stream takes the next task from a queue that all streams of a scan share.
 //! - W2. Table order: one stream, which works on the first task itself, because that may be enough.
 //!   Behind it tasks are decoded ahead on other threads, at most `window` of them, each with at
-//!   most `batches_ahead` batches; their batches come out in the order of the tasks.
+//!   most `batches_ahead` batches; their batches come out in the order of the tasks. Those that
+//!   wait are charged to the statement; without memory for it, one batch of each task waits.
 //! - W3. No poll decodes more than `STEPS_PER_POLL` batches that came out empty, and dropping a
 //!   stream ends its tasks at their next step.
 //! - W4. All streams of a scan together return at most as many rows as the limit.
@@ -19,12 +20,15 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::RecordBatchStream;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::metrics::BaselineMetrics;
 use futures::{FutureExt, Stream};
 use tokio::sync::mpsc;
 
 use super::read::{ReadPlan, Step, TaskReader};
 use super::task::{BATCH_ROWS, ROW_ID_BYTES, ScanTask, TASK_BYTES_MAX, value_bytes};
+use crate::memory::READ_AHEAD;
+use crate::plan::memory_of_rows;
 
 /// The bound of W3.
 const STEPS_PER_POLL: usize = 8;
@@ -175,8 +179,14 @@ impl RecordBatchStream for QueueStream {
 
 /// A task that is decoded ahead.
 struct Ahead {
-    batches: mpsc::Receiver<RecordBatch>,
+    batches: mpsc::Receiver<Waiting>,
     task: SpawnedTask<Result<()>>,
+}
+
+/// A batch that waits for the stream, and its charge (W2).
+struct Waiting {
+    rows: RecordBatch,
+    _charge: Option<MemoryReservation>,
 }
 
 /// The stream of W2.
@@ -189,6 +199,7 @@ pub(crate) struct OrderedStream {
     /// The number of tasks that may be ahead now.
     window: usize,
     window_max: usize,
+    memory: Arc<dyn MemoryPool>,
     metrics: BaselineMetrics,
 }
 
@@ -196,6 +207,7 @@ impl OrderedStream {
     pub(crate) fn new(
         queue: Arc<TaskQueue>,
         window_max: usize,
+        memory: &Arc<dyn MemoryPool>,
         metrics: BaselineMetrics,
     ) -> OrderedStream {
         assert!(window_max > 0, "W2");
@@ -203,7 +215,8 @@ impl OrderedStream {
         // A limit is the better estimate of the wanted rows.
         let eager = if queue.wanted() < usize::MAX { usize::MAX } else { EAGER_ROWS };
         let ahead = VecDeque::new();
-        OrderedStream { queue, first, eager, ahead, window, window_max, metrics }
+        let memory = Arc::clone(memory);
+        OrderedStream { queue, first, eager, ahead, window, window_max, memory, metrics }
     }
 
     fn next_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
@@ -227,11 +240,12 @@ impl OrderedStream {
         loop {
             while self.ahead.len() < self.window {
                 let Some(reader) = self.queue.take() else { break };
-                self.ahead.push_back(decode_ahead(reader, &self.queue, &self.metrics));
+                let charge = MemoryConsumer::new(READ_AHEAD).register(&self.memory);
+                self.ahead.push_back(decode_ahead(reader, &self.queue, charge, &self.metrics));
             }
             let Some(front) = self.ahead.front_mut() else { return Poll::Ready(None) };
-            if let Some(batch) = ready!(front.batches.poll_recv(context)) {
-                let claimed = self.queue.claim(batch);
+            if let Some(Waiting { rows, .. }) = ready!(front.batches.poll_recv(context)) {
+                let claimed = self.queue.claim(rows);
                 if self.queue.is_satisfied() {
                     // No reader is left for the batches that were decoded ahead.
                     self.ahead.clear();
@@ -257,6 +271,7 @@ impl OrderedStream {
 fn decode_ahead(
     mut reader: TaskReader,
     queue: &Arc<TaskQueue>,
+    charge: MemoryReservation,
     metrics: &BaselineMetrics,
 ) -> Ahead {
     let (sender, batches) = mpsc::channel(batches_ahead(&queue.plan));
@@ -268,9 +283,14 @@ fn decode_ahead(
             let step = reader.step(queue.wanted())?;
             drop(timer);
             match step {
-                Step::Batch(batch) => {
-                    if sender.send(batch).await.is_err() {
-                        return Ok(());
+                Step::Batch(rows) => {
+                    let own = charge.new_empty();
+                    let charged = own.try_grow(memory_of_rows(&rows));
+                    let _charge = charged.is_ok().then_some(own);
+                    let places = if _charge.is_some() { 1 } else { sender.max_capacity() };
+                    let Ok(mut places) = sender.reserve_many(places).await else { return Ok(()) };
+                    if let Some(place) = places.next() {
+                        place.send(Waiting { rows, _charge });
                     }
                 }
                 Step::Nothing => tokio::task::yield_now().await,

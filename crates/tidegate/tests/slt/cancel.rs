@@ -191,3 +191,31 @@ pub(crate) async fn a_statement_is_listed_until_its_rows_end() -> Result<(), Tes
     assert_eq!(find(&engine, "SELECT nothing FROM many", "%").await?, None, "it has failed");
     Ok(())
 }
+
+/// Checks that rows that wait for a client count to its statement. A hundred clients that read
+/// nothing had 13 MB each, which no limit saw.
+pub(crate) async fn rows_that_wait_for_a_client_are_charged() -> Result<(), TestError> {
+    let mut test = TestDatabase::new(MEMORY_MAX)?;
+    test.run_sql(MANY_ROWS).await?;
+    let engine = Arc::clone(test.engine());
+    let sql = "SELECT * FROM many";
+    let Answer::Rows { mut stream, .. } = engine.execute(sql).await? else {
+        panic!("it gives rows");
+    };
+    // The first day is decoded by the stream itself, and the next ones ahead of it.
+    let mut rows = 0;
+    while rows <= 43_200 {
+        let batch = stream.try_next().await.map_err(Error::from)?.expect("there are more days");
+        rows += batch.num_rows();
+    }
+    wait_for(&engine, sql, "waiting").await?;
+    let of_it = format!("SELECT memory_bytes FROM query_activity() WHERE query = '{sql}'");
+    let (_, held) = test.rows(&of_it).await?;
+    let held = held[0].column(0).as_primitive::<Int64Type>().value(0);
+    // Three batches of 8,192 rows at least: two that wait for the client, and one ahead.
+    assert!(3 * 8_192 * 24 < held, "{held} bytes are charged");
+    while stream.try_next().await.map_err(Error::from)?.is_some() {}
+    drop(stream);
+    assert_eq!(find(&engine, sql, "%").await?, None);
+    Ok(())
+}

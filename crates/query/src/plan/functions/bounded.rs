@@ -46,7 +46,7 @@ use call::{Call, width};
 use category::{Growth, growth_of, work_of};
 use work::{Slice, Work, slices};
 
-pub(crate) use call::{bytes_of, bytes_of_rows, constant_bytes};
+pub(crate) use call::{bytes_of, bytes_of_rows, constant_bytes, memory_of_rows};
 pub(crate) use kept::{check_window, keeps_values};
 pub(crate) use operators::{Stage, bound_expr, bound_functions_of};
 

@@ -201,6 +201,13 @@ pub(crate) fn bytes_of_rows(rows: &RecordBatch) -> u64 {
     columns.fold(0, u64::saturating_add)
 }
 
+/// The bytes of memory that a batch keeps: values may share their texts, and arrays may be parts of
+/// larger ones.
+pub(crate) fn memory_of_rows(rows: &RecordBatch) -> usize {
+    let values = usize::try_from(bytes_of_rows(rows)).unwrap_or(usize::MAX);
+    values.min(rows.get_array_memory_size())
+}
+
 /// The bytes of all values of an array (CL1).
 pub(crate) fn bytes_of(values: &dyn Array) -> u64 {
     let rows = values.len() as u64;
