@@ -9,6 +9,7 @@
 
 use crate::ids::SymbolId;
 use crate::limits;
+use crate::rows::RowCount;
 use crate::types::ColumnType;
 
 /// Some columns of at most `limits::FRAME_ROWS` rows.
@@ -120,6 +121,14 @@ pub enum Codes<'a> {
     U32(&'a [[u8; 4]]),
     /// Eight bytes for each row.
     U64(&'a [[u8; 8]]),
+}
+
+impl RowCount {
+    /// Number of page frames that this many rows fill, the last one perhaps in part.
+    #[must_use]
+    pub fn frames(self) -> u64 {
+        self.0.div_ceil(limits::FRAME_ROWS.0)
+    }
 }
 
 impl<'a> PageFrame<'a> {

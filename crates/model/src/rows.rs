@@ -25,12 +25,6 @@ impl RowCount {
     pub fn as_len(self) -> usize {
         usize::try_from(self.0).expect("rows in memory fit its addresses")
     }
-
-    /// Number of page frames that this many rows fill, the last one perhaps in part.
-    #[must_use]
-    pub fn frames(self) -> u64 {
-        self.0.div_ceil(crate::limits::FRAME_ROWS.0)
-    }
 }
 
 impl fmt::Display for RowCount {

@@ -9,7 +9,7 @@
 
 use crate::ids::{ColumnId, TableId};
 use crate::limits;
-use crate::schema::SchemaError;
+use crate::schema_error::SchemaError;
 
 /// The query of a view, with the tables that its names refer to.
 #[derive(Debug, Clone, PartialEq, Eq)]
