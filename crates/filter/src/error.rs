@@ -24,8 +24,8 @@ pub enum Error {
     NoCast { from: ColumnType, to: ColumnType },
     #[error("{operation} has no operands")]
     NoOperands { operation: &'static str },
-    #[error("the filter is nested deeper than {}", crate::ir::DEPTH_MAX)]
-    TooDeep,
+    #[error("the filter is nested deeper than {max}")]
+    TooDeep { max: usize },
     #[error("division by zero")]
     DivideByZero,
     #[error("{left} / {right} is out of range of {}", ty.sql())]
@@ -66,7 +66,7 @@ impl Error {
             | Error::Unsupported { .. }
             | Error::NoCast { .. }
             | Error::NoOperands { .. }
-            | Error::TooDeep
+            | Error::TooDeep { .. }
             | Error::DivideByZero
             | Error::Overflow { .. }
             | Error::CastRange { .. }

@@ -20,22 +20,13 @@ use tidegate_model::layout::Zone;
 
 use crate::column::{Column, fixed_value};
 use crate::error::{Error, Result};
-use crate::filter::{Conjunct, Filter};
+use crate::filter::Conjunct;
 use crate::jit::JitPlan;
 use crate::kernel::{self, SimdLevel, load_words};
-use crate::lower::{Kernel, Part, Plan, Select};
+use crate::lower::{FrameFilter, Kernel, Part, Plan, Select};
 use crate::selection::{SELECTION_WORDS, Selection, ZONE_ROWS, ZONE_WORDS, bits};
 use crate::statistics::{AdaptiveOrder, Method};
 use crate::zones::ZoneMatch;
-
-/// A filter for one page frame.
-pub struct FrameFilter<'a> {
-    filter: &'a Filter,
-    rows: usize,
-    columns: Vec<Column<'a>>,
-    plans: Vec<Plan<'a>>,
-    level: SimdLevel,
-}
 
 /// The rows that are asked for.
 #[derive(Clone, Copy)]
@@ -54,12 +45,6 @@ pub struct Request<'r> {
 impl std::fmt::Debug for Request<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Request({}..{}, masked: {})", self.first, self.end, self.live.is_some())
-    }
-}
-
-impl std::fmt::Debug for FrameFilter<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "FrameFilter({} conjuncts, {} rows)", self.plans.len(), self.rows)
     }
 }
 
@@ -90,38 +75,7 @@ impl EvaluationState<'_> {
     }
 }
 
-impl<'a> FrameFilter<'a> {
-    pub(crate) fn new(
-        filter: &'a Filter,
-        rows: usize,
-        columns: Vec<Column<'a>>,
-        plans: Vec<Plan<'a>>,
-        level: SimdLevel,
-    ) -> FrameFilter<'a> {
-        FrameFilter { filter, rows, columns, plans, level }
-    }
-
-    /// Returns true if no row of the page frame is selected, as far as this is known without
-    /// reading rows.
-    #[must_use]
-    pub fn is_none(&self) -> bool {
-        // Conjuncts before it that may fail have to run, since they may report an error (F1).
-        let may_fail = |plan: &Plan<'_>| matches!(plan, Plan::Compiled(_) | Plan::Interpret);
-        self.filter
-            .conjuncts()
-            .iter()
-            .zip(&self.plans)
-            .take_while(|(conjunct, plan)| !(conjunct.can_fail && may_fail(plan)))
-            .any(|(_, plan)| matches!(plan, Plan::None))
-    }
-
-    /// Returns true if all rows of the page frame are selected, as far as this is known without
-    /// reading rows.
-    #[must_use]
-    pub fn is_all(&self) -> bool {
-        self.plans.iter().all(|plan| matches!(plan, Plan::All))
-    }
-
+impl FrameFilter<'_> {
     /// Replaces `selection` by the selected rows, and returns their number. `adaptive` belongs to
     /// the filter.
     ///
@@ -451,21 +405,6 @@ fn run(
         Kernel::Texts(yes) => retain_texts(out, rows.start, column, |text| yes.contains(text)),
         Kernel::Like { pattern, negated } => {
             retain_texts(out, rows.start, column, |text| pattern.matches(text) != *negated);
-        }
-    }
-}
-
-impl Plan<'_> {
-    /// The cost of a row: bytes that are read, or the number of bytes whose reading takes as long.
-    pub(crate) fn cost(&self) -> f64 {
-        match self {
-            Plan::Any(parts) | Plan::Every(parts) => {
-                parts.iter().map(|part| part.plan.cost()).sum()
-            }
-            Plan::All | Plan::None => 0.0,
-            Plan::Select(select) => select.kernel.cost(),
-            Plan::Compiled(_) => 50.0,
-            Plan::Interpret => 1_000.0,
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::interpret::Node;
 use crate::ir::{Expr, check};
+use crate::jit::can_compile;
 use crate::ranges::Truth;
 use crate::scalar::Scalar;
 use crate::text::SymbolText;
@@ -119,9 +120,7 @@ impl Filter {
                 return format!("({})", parts.join(word));
             }
             Kind::One if conjunct.columns.iter().any(is_text) => "dictionary, kernel",
-            Kind::One | Kind::Many if crate::jit::can_compile(&conjunct.node, &self.columns) => {
-                "compiled"
-            }
+            Kind::One | Kind::Many if can_compile(&conjunct.node, &self.columns) => "compiled",
             Kind::One | Kind::Many => "interpreted",
         };
         method.to_owned()
@@ -268,7 +267,7 @@ mod tests {
     use tidegate_model::Value;
 
     use super::*;
-    use crate::ir::{ArithmeticOp, CompareOp};
+    use crate::ir::{ArithmeticOp, CompareOp, DEPTH_MAX};
 
     fn int(value: i128) -> Expr {
         Expr::literal(ColumnType::Int32, Value::Integer(value))
@@ -323,7 +322,7 @@ mod tests {
         let wanted = ColumnType::Boolean;
         assert_eq!(refused(&[], int(1)), Some(Error::Mismatch { wanted, given }));
         let deep = (0..1_000).fold(at_least(0, 1), |expr, _| Expr::Not(Box::new(expr)));
-        assert_eq!(refused(&[ColumnType::Int32], deep), Some(Error::TooDeep));
+        assert_eq!(refused(&[ColumnType::Int32], deep), Some(Error::TooDeep { max: DEPTH_MAX }));
         let value = Value::Integer(1 << 40);
         let wide = Expr::literal(ColumnType::Int32, value.clone());
         let expr = Expr::compare(CompareOp::Eq, Expr::Column(0), wide);

@@ -24,7 +24,6 @@ use tidegate_model::types::Physical;
 use tidegate_model::{Codes, ColumnType, Encoded, Value};
 
 use crate::column::{Column, POWERS, constant, narrow_value};
-use crate::filter::Conjunct;
 use crate::interpret::Node;
 use crate::ir::ArithmeticOp;
 use crate::scalar::Scalar;
@@ -135,19 +134,21 @@ impl JitCache {
         self.len() == 0
     }
 
-    /// The code of a conjunct for these columns; `None` if it cannot be compiled.
+    /// The code of a condition that reads the columns at `positions`; `None` if it cannot be
+    /// compiled.
     pub(crate) fn plan<'a>(
         &self,
-        conjunct: &Conjunct,
+        condition: &Node,
+        positions: &[usize],
         columns: &[Column<'a>],
     ) -> Option<JitPlan<'a>> {
         let mut constants = Vec::new();
         let mut nodes = 0;
         let mut text = String::new();
-        write_shape(&conjunct.node, &mut text, &mut constants, &mut nodes)?;
+        write_shape(condition, &mut text, &mut constants, &mut nodes)?;
         let mut shape = Shape { node: text, columns: Vec::new() };
         let (mut arguments, mut apart) = (Vec::new(), Vec::new());
-        for &position in &conjunct.columns {
+        for &position in positions {
             let column = &columns[position];
             shape.columns.push(column_shape(column)?);
             arguments.push(argument(column)?);
@@ -159,9 +160,9 @@ impl JitCache {
         apart.dedup();
         let code = self
             .slot(&shape)
-            .get_or_init(|| compile::compile(&conjunct.node, &shape.columns).map(Arc::new))
+            .get_or_init(|| compile::compile(condition, &shape.columns).map(Arc::new))
             .clone()?;
-        let rows = columns[conjunct.columns[0]].slice.rows;
+        let rows = columns[positions[0]].slice.rows;
         let _columns = std::marker::PhantomData;
         Some(JitPlan { code, arguments, constants, apart, rows, _columns })
     }

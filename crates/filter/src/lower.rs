@@ -10,7 +10,6 @@
 mod codes;
 mod dictionary;
 
-pub(crate) use dictionary::CodeSet;
 pub use dictionary::LowerCache;
 
 use std::sync::Arc;
@@ -18,13 +17,13 @@ use std::sync::Arc;
 use tidegate_model::types::Physical;
 use tidegate_model::{Codes, ColumnType, Encoded, PageFrame};
 
+use crate::code_set::CodeSet;
 use crate::column::{Column, constant};
 use crate::error::Result;
-use crate::evaluate::FrameFilter;
 use crate::filter::{Conjunct, Filter, Kind};
 use crate::interpret::Node;
 use crate::jit::{JitCache, JitPlan};
-use crate::kernel::{CodeRange, CodeTest, FloatTest, SimdLevel};
+use crate::kernel::{CodeTest, FloatTest, SimdLevel};
 use crate::pattern::Pattern;
 use crate::ranges::Ranges;
 use crate::scalar::Scalar;
@@ -47,6 +46,21 @@ pub struct Context<'a> {
 impl std::fmt::Debug for Context<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Context").field("level", &self.level).finish_non_exhaustive()
+    }
+}
+
+/// A filter lowered to one page frame.
+pub struct FrameFilter<'a> {
+    pub(crate) filter: &'a Filter,
+    pub(crate) rows: usize,
+    pub(crate) columns: Vec<Column<'a>>,
+    pub(crate) plans: Vec<Plan<'a>>,
+    pub(crate) level: SimdLevel,
+}
+
+impl std::fmt::Debug for FrameFilter<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FrameFilter({} conjuncts, {} rows)", self.plans.len(), self.rows)
     }
 }
 
@@ -143,6 +157,44 @@ impl Kernel<'_> {
     }
 }
 
+impl Plan<'_> {
+    /// The cost of a row: bytes that are read, or the number of bytes whose reading takes as long.
+    pub(crate) fn cost(&self) -> f64 {
+        match self {
+            Plan::Any(parts) | Plan::Every(parts) => {
+                parts.iter().map(|part| part.plan.cost()).sum()
+            }
+            Plan::All | Plan::None => 0.0,
+            Plan::Select(select) => select.kernel.cost(),
+            Plan::Compiled(_) => 50.0,
+            Plan::Interpret => 1_000.0,
+        }
+    }
+}
+
+impl FrameFilter<'_> {
+    /// Returns true if no row of the page frame is selected, as far as this is known without
+    /// reading rows.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        // Conjuncts before it that may fail have to run, since they may report an error (F1).
+        let may_fail = |plan: &Plan<'_>| matches!(plan, Plan::Compiled(_) | Plan::Interpret);
+        self.filter
+            .conjuncts()
+            .iter()
+            .zip(&self.plans)
+            .take_while(|(conjunct, plan)| !(conjunct.can_fail && may_fail(plan)))
+            .any(|(_, plan)| matches!(plan, Plan::None))
+    }
+
+    /// Returns true if all rows of the page frame are selected, as far as this is known without
+    /// reading rows.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.plans.iter().all(|plan| matches!(plan, Plan::All))
+    }
+}
+
 impl Filter {
     /// Lowers the filter to one page frame, whose columns are those of the filter, in its order.
     ///
@@ -159,7 +211,7 @@ impl Filter {
             .iter()
             .map(|conjunct| plan(conjunct, &columns, context))
             .collect::<Result<Vec<_>>>()?;
-        Ok(FrameFilter::new(self, frame.rows(), columns, plans, context.level))
+        Ok(FrameFilter { filter: self, rows: frame.rows(), columns, plans, level: context.level })
     }
 }
 
@@ -235,7 +287,7 @@ fn plans<'a>(
 
 /// The plan of a condition without a kernel: compiled if possible, else interpreted.
 fn row_by_row<'a>(conjunct: &Conjunct, columns: &[Column<'a>], context: &Context<'a>) -> Plan<'a> {
-    let compiled = context.jit.and_then(|jit| jit.plan(conjunct, columns));
+    let compiled = context.jit.and_then(|jit| jit.plan(&conjunct.node, &conjunct.columns, columns));
     compiled.map_or(Plan::Interpret, Plan::Compiled)
 }
 
@@ -355,19 +407,5 @@ fn like_of(conjunct: &Conjunct) -> Option<(&Pattern, bool)> {
             Some((pattern, negated))
         }
         _ => None,
-    }
-}
-
-/// A builder of ascending ranges, in which neighbours are joined.
-#[derive(Default)]
-struct RangeBuilder(Vec<CodeRange>);
-
-impl RangeBuilder {
-    /// Adds the codes from `first` to `last`, which are above all codes that were added before.
-    fn push(&mut self, first: u64, last: u64) {
-        match self.0.last_mut() {
-            Some(range) if range.last.checked_add(1) == Some(first) => range.last = last,
-            _ => self.0.push(CodeRange { first, last }),
-        }
     }
 }

@@ -10,8 +10,7 @@ use tidegate_model::ColumnType;
 use tidegate_model::layout::Zone;
 use tidegate_model::types::Physical;
 
-use crate::kernel::CodeRange;
-use crate::lower::CodeSet;
+use crate::code_set::CodeSet;
 use crate::ranges::{Key, Ranges, behind_prefix};
 use crate::scalar::{NAN_KEY, fixed16_key, float_key};
 
@@ -84,16 +83,6 @@ fn both<K: Key>(yes: &Ranges<K>, least: &K, greatest: Option<&K>) -> (bool, bool
     (yes.overlaps(least, greatest), yes.covers(least, greatest))
 }
 
-/// A bit for each remainder modulo 64 of a code in the ranges.
-pub(crate) fn signature(ranges: &[CodeRange]) -> u64 {
-    ranges.iter().fold(0, |signature, range| {
-        let span = range.last - range.first;
-        let bits = if span >= 63 { u64::MAX } else { (1 << (span + 1)) - 1 };
-        let turn = u32::try_from(range.first % 64).expect("below 64");
-        signature | bits.rotate_left(turn)
-    })
-}
-
 /// The minimum and the maximum of the keys that a value of the zone can have.
 fn key_bounds(ty: ColumnType, zone: &Zone) -> (i128, i128) {
     match ty.physical() {
@@ -153,17 +142,6 @@ mod tests {
         check(CompareOp::Ge, 5, with_null, ZoneMatch::Unknown);
         check(CompareOp::Gt, 9, with_null, ZoneMatch::NoRows);
         check(CompareOp::Gt, 9, Zone { has_nan: true, ..ZONE }, ZoneMatch::Unknown);
-    }
-
-    #[test]
-    fn signatures_know_every_code_of_a_range() {
-        for first in [0, 5, 62, 63, 64, 1_000] {
-            for span in [0, 1, 5, 62, 63, 64, 200] {
-                let range = CodeRange { first, last: first + span };
-                let slow = (first..=range.last).fold(0_u64, |bits, code| bits | 1 << (code % 64));
-                assert_eq!(signature(&[range]), slow, "{range:?}");
-            }
-        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(crate) fn comparable(a: ColumnType, b: ColumnType) -> bool {
 
 fn at_depth(expr: &Expr, columns: &[ColumnType], depth: usize) -> Result<Checked> {
     if depth >= DEPTH_MAX {
-        return Err(Error::TooDeep);
+        return Err(Error::TooDeep { max: DEPTH_MAX });
     }
     let below = |expr: &Expr| at_depth(expr, columns, depth + 1);
     match expr {

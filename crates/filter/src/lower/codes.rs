@@ -9,7 +9,8 @@ use std::sync::Arc;
 use tidegate_model::types::Physical;
 use tidegate_model::{Codes, ColumnType, Encoded};
 
-use super::{CodeSet, Kernel, RangeBuilder};
+use super::Kernel;
+use crate::code_set::{CodeSet, RangeBuilder, code_width};
 use crate::column::{Column, constant, decimal_value, narrow_value};
 use crate::error::Result;
 use crate::ir::integer_range;
@@ -55,17 +56,6 @@ fn greatest_code(codes: &Codes<'_>, rows: usize) -> u64 {
     }
 }
 
-/// The width of a code in bytes.
-pub(super) fn width(codes: &Codes<'_>) -> usize {
-    match codes {
-        Codes::Same(_) | Codes::Sequence | Codes::Bits(_) => 0,
-        Codes::U8(_) => 1,
-        Codes::U16(_) => 2,
-        Codes::U32(_) => 4,
-        Codes::U64(_) => 8,
-    }
-}
-
 /// The kernel of a set of keys on a narrow or decimal column (N1); `None` if codes wrap too often.
 pub(super) fn of_keys<'a>(column: &Column<'a>, yes: &Ranges<i128>) -> Option<Kernel<'a>> {
     let slice = column.slice;
@@ -73,7 +63,7 @@ pub(super) fn of_keys<'a>(column: &Column<'a>, yes: &Ranges<i128>) -> Option<Ker
         Encoded::Narrow { base, step, codes } => {
             let narrow = Narrow { ty: slice.ty, base: *base, step: *step };
             let ranges = narrow.ranges(greatest_code(codes, slice.rows), yes)?;
-            let set = Arc::new(CodeSet::new(width(codes), ranges));
+            let set = Arc::new(CodeSet::new(code_width(codes), ranges));
             Some(kernel(*codes, set, slice.rows, Vec::new()))
         }
         Encoded::Decimal { base, scale, codes, .. } => {
@@ -84,7 +74,7 @@ pub(super) fn of_keys<'a>(column: &Column<'a>, yes: &Ranges<i128>) -> Option<Ker
             let known = known_rows(column, &|value| {
                 Ok(value.order_key().is_some_and(|key| yes.contains(&key)))
             });
-            let set = Arc::new(CodeSet::new(width(codes), ranges));
+            let set = Arc::new(CodeSet::new(code_width(codes), ranges));
             Some(kernel(*codes, set, slice.rows, known.ok()?))
         }
         _ => None,
@@ -246,7 +236,7 @@ pub(super) fn of_values<'a>(
             ranges.push(code, code);
         }
     }
-    let set = Arc::new(CodeSet::new(width(codes), ranges.0));
+    let set = Arc::new(CodeSet::new(code_width(codes), ranges.0));
     Some(kernel(*codes, set, rows, known))
 }
 

@@ -7,34 +7,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tidegate_model::frame::Dictionary;
 use tidegate_model::{Codes, Encoded};
 
-use super::{RangeBuilder, codes};
+use super::like_of;
+use crate::code_set::{CodeSet, RangeBuilder, code_width};
 use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::filter::Conjunct;
-use crate::kernel::{CodeRange, CodeTest};
+use crate::kernel::CodeRange;
 use crate::ranges::Ranges;
 use crate::scalar::Scalar;
 use crate::text::Entries;
-use crate::zones::signature;
-
-/// A set of codes that match, in the forms that kernels and zones need.
-#[derive(Debug)]
-pub(crate) struct CodeSet {
-    /// The ranges, ascending; neighbours do not touch.
-    pub(crate) ranges: Vec<CodeRange>,
-    /// The same set for kernels.
-    pub(crate) test: CodeTest,
-    /// A bit for each remainder modulo 64 of a code in the set.
-    pub(crate) signature: u64,
-}
-
-impl CodeSet {
-    /// The set of these ranges, for codes of `width` bytes.
-    pub(crate) fn new(width: usize, ranges: Vec<CodeRange>) -> CodeSet {
-        let signature = signature(&ranges);
-        CodeSet { test: CodeTest::new(width, ranges.clone()), signature, ranges }
-    }
-}
 
 /// The sets of codes that were computed for the dictionaries of one segment and one filter.
 ///
@@ -78,7 +59,7 @@ impl LowerCache {
         let Encoded::Dictionary { codes, dictionary } = &column.slice.encoded else {
             return Err(Error::FrameShape { column: column.position, ty: column.slice.ty });
         };
-        let width = codes::width(codes);
+        let width = code_width(codes);
         let find = || find().map(|ranges| Arc::new(CodeSet::new(width, ranges)));
         let address = match dictionary {
             Dictionary::Strings(strings) => strings.offsets.as_ptr().addr(),
@@ -149,7 +130,7 @@ pub(super) fn ranges_of_values(
 ) -> Result<Vec<CodeRange>> {
     let mut ranges = RangeBuilder::default();
     let mut scratch = Vec::new();
-    let pattern = super::like_of(conjunct);
+    let pattern = like_of(conjunct);
     for code in 0..entries.count() as u64 {
         let text = entries.at(code, &mut scratch)?;
         let matches = match pattern {
