@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::tsbs::Nanos;
+use crate::time::Nanos;
 
 /// The result of a function in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

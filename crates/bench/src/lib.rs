@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod tsbs;
+mod time;
 mod error;
 
 pub use self::error::{Error, Result};

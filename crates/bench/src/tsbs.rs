@@ -1,8 +1,10 @@
 //! The Time Series Benchmark Suite: its data, byte for byte, a loader and a sink for it.
 //!
-//! The parts in the order of a run: `options` holds the flags, `simulate` draws rows with the
-//! numbers of `random`, `format` writes rows as text, `pipeline` does both on several threads.
+//! The parts in the order of a run: `run` has the commands, `options` holds the flags, `simulate`
+//! draws rows with the numbers of `random`, `format` writes rows as text, `pipeline` does both on
+//! several threads, `output` opens files and standard output.
 
+mod run;
 mod args;
 mod config;
 mod options;
@@ -14,17 +16,18 @@ mod pipeline;
 mod columnar;
 mod sink;
 mod load;
-mod run;
+mod output;
 #[cfg(test)]
 mod sha256;
 #[cfg(test)]
 mod golden;
 
-pub use self::args::{GenerateArguments, SimulationArguments, SinkArguments, TsbsCommand};
+pub use self::args::{GenerateArguments, SimulationArguments, SinkArguments};
 pub use self::columnar::{write_csv, write_parquet};
 pub use self::config::Configured;
 pub use self::load::LoadArguments;
-pub use self::options::{Format, Nanos, Options, UseCase, parse_duration, parse_time};
+pub use self::options::{Format, Options, UseCase, parse_duration, parse_time};
 pub use self::pipeline::{Generated, generate};
-pub use self::run::run;
+pub use self::run::{TsbsCommand, run};
 pub use self::sink::{Sink, SinkCounts};
+pub use crate::time::Nanos;

@@ -6,41 +6,18 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 
-use super::config::Configured;
-use super::load::LoadArguments;
-use super::options::{Format, Nanos, Options, UseCase, parse_duration, parse_time};
+use super::options::{Format, Options, UseCase, parse_duration, parse_time};
+use super::output::tell;
 use crate::error::{Error, Result};
+use crate::time::Nanos;
 
 const GENERATE_EXAMPLES: &str = "\
 Examples:
   tidegate tsbs generate --use-case cpu-only --scale 4000 --seed 123 --format questdb --file cpu.ilp
   tidegate tsbs generate --use-case iot --format timescaledb | gzip > iot.gz
   tidegate tsbs generate --use-case devops --format parquet --file devops";
-
-/// The commands of the suite.
-#[derive(Debug, Subcommand)]
-pub enum TsbsCommand {
-    /// Generate data
-    Generate(Configured<GenerateArguments>),
-    /// Load data into a database, and count what arrives
-    Load(Box<Configured<LoadArguments>>),
-    /// Take data and keep nothing, to find the ceiling of a client
-    Sink(Configured<SinkArguments>),
-}
-
-impl TsbsCommand {
-    /// Returns the name of the command.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            TsbsCommand::Generate(_) => "tsbs generate",
-            TsbsCommand::Load(_) => "tsbs load",
-            TsbsCommand::Sink(_) => "tsbs sink",
-        }
-    }
-}
 
 /// Arguments of `generate`: the format and destination of the data.
 #[derive(Args, Debug)]
@@ -225,4 +202,14 @@ impl SimulationArguments {
         options.check()?;
         Ok(options)
     }
+}
+
+/// Returns the options of a simulation. A seed taken from the clock is printed, so that the data
+/// can be generated again.
+pub(crate) fn simulated(arguments: &SimulationArguments) -> Result<Options> {
+    let options = arguments.options()?;
+    if arguments.seed == 0 {
+        tell(&format!("seed {}", options.seed));
+    }
+    Ok(options)
 }

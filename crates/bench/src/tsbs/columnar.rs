@@ -18,8 +18,8 @@ use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
 use super::options::{Format, Options};
+use super::output::create;
 use super::pipeline::{Generated, Rows};
-use super::run::create;
 use super::schema::{Cell, Measurement, TagKind};
 use super::simulate::{NONE, Row, Stretch};
 use crate::error::{Error, Result};

@@ -163,7 +163,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::tsbs::args::TsbsCommand;
+    use crate::tsbs::run::TsbsCommand;
 
     #[derive(Parser)]
     struct Line {

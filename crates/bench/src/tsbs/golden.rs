@@ -8,10 +8,11 @@ use proptest::prelude::{Strategy, any, proptest};
 
 use super::args::{GenerateArguments, Layout};
 use super::format::{Cursor, Scratch};
-use super::options::{Format, Nanos, Options, UseCase};
+use super::options::{Format, Options, UseCase};
 use super::pipeline::{Generated, Rows, generate};
 use super::sha256::{Sha256, hex_sha256};
 use super::simulate::Stretch;
+use crate::time::Nanos;
 
 const GOLDEN: &str = include_str!("../../tests/golden/tsbs.tsv");
 

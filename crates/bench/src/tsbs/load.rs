@@ -33,10 +33,10 @@ use self::shift::{Shift, parse_shift};
 use self::source::{Appended, Reader, Source};
 use self::target::{Target, connect_target};
 use self::worker::{Pace, Worker};
+use super::args::simulated;
 use super::format::Cursor;
 use super::options::Options;
 use super::pipeline::lock;
-use super::run::simulated;
 use crate::error::{Error, Result};
 
 /// Interval between two counts of the readable rows.

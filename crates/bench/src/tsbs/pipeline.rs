@@ -186,6 +186,10 @@ impl<W: FnMut(&[u8]) -> Result<()>> Shared<'_, W> {
     }
 }
 
+pub(crate) fn cores() -> NonZeroUsize {
+    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A thread that panicked is reported when it is joined.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

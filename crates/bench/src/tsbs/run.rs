@@ -1,19 +1,42 @@
 //! The commands of `tidegate tsbs`: arguments in, bytes and reports out.
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Write};
 use std::num::NonZeroUsize;
-use std::os::fd::AsFd;
 use std::path::Path;
-use std::thread;
 
-use super::args::{GenerateArguments, Layout, SimulationArguments, TsbsCommand};
-use super::load::run_load;
+use clap::Subcommand;
+
+use super::args::{GenerateArguments, Layout, SinkArguments, simulated};
+use super::config::Configured;
+use super::load::{LoadArguments, run_load};
 use super::options::Format;
-use super::pipeline::generate;
+use super::output::{create, standard_output, write_counted};
+use super::pipeline::{cores, generate};
 use super::sink::run_sink;
 use super::{Options, columnar};
 use crate::error::{Error, Result};
+
+/// The commands of the suite.
+#[derive(Debug, Subcommand)]
+pub enum TsbsCommand {
+    /// Generate data
+    Generate(Configured<GenerateArguments>),
+    /// Load data into a database, and count what arrives
+    Load(Box<Configured<LoadArguments>>),
+    /// Take data and keep nothing, to find the ceiling of a client
+    Sink(Configured<SinkArguments>),
+}
+
+impl TsbsCommand {
+    /// Returns the name of the command.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            TsbsCommand::Generate(_) => "tsbs generate",
+            TsbsCommand::Load(_) => "tsbs load",
+            TsbsCommand::Sink(_) => "tsbs sink",
+        }
+    }
+}
 
 /// Runs a command of the suite: data and reports go to standard output or into the files that the
 /// arguments name, a seed taken from the clock to standard error.
@@ -48,16 +71,6 @@ fn run_generate(arguments: &GenerateArguments) -> Result<()> {
     Ok(())
 }
 
-/// Returns the options of a simulation. A seed taken from the clock is printed, so that the data
-/// can be generated again.
-pub(crate) fn simulated(arguments: &SimulationArguments) -> Result<Options> {
-    let options = arguments.options()?;
-    if arguments.seed == 0 {
-        tell(&format!("seed {}", options.seed));
-    }
-    Ok(options)
-}
-
 fn generate_text(
     options: &Options,
     (format, threads): (Format, NonZeroUsize),
@@ -73,68 +86,4 @@ fn generate_text(
         written.map_err(|source| Error::Output { place: place.clone(), bytes, source })
     })?;
     Ok(())
-}
-
-/// Writes everything, and counts the written bytes in `bytes`, also if it fails.
-fn write_counted(out: &mut impl Write, text: &[u8], bytes: &mut u64) -> io::Result<()> {
-    let mut rest = text;
-    while !rest.is_empty() {
-        match out.write(rest) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(count) => {
-                *bytes += count as u64;
-                rest = &rest[count..];
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-/// Creates a file at a path, in place of one that is there.
-pub(crate) fn create(path: &Path) -> Result<File> {
-    File::create(path).map_err(|source| Error::Make { path: path.to_owned(), source })
-}
-
-/// Opens standard output without the buffer of the library.
-fn standard_output() -> Result<File> {
-    let cloned = io::stdout().as_fd().try_clone_to_owned();
-    let place = || "standard output".to_owned();
-    cloned.map(File::from).map_err(|source| Error::Output { place: place(), bytes: 0, source })
-}
-
-pub(crate) fn cores() -> NonZeroUsize {
-    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
-}
-
-/// Writes a line to standard output.
-pub(crate) fn say(line: &str) -> Result<()> {
-    let mut out = io::stdout().lock();
-    let written = writeln!(out, "{line}").and_then(|()| out.flush());
-    written.map_err(|source| Error::Output {
-        place: "standard output".to_owned(),
-        bytes: 0,
-        source,
-    })
-}
-
-/// Writes a line to standard error, and ignores errors: its reader may have closed it.
-pub(crate) fn tell(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_written_before_the_disk_was_full_is_counted() {
-        let (mut disk, mut bytes) = ([0; 25], 100);
-        let mut rest = &mut disk[..];
-        write_counted(&mut rest, b"ten bytes.", &mut bytes).unwrap();
-        write_counted(&mut rest, b"ten bytes.", &mut bytes).unwrap();
-        let error = write_counted(&mut rest, b"ten bytes.", &mut bytes).unwrap_err();
-        assert_eq!((error.kind(), bytes), (ErrorKind::WriteZero, 125));
-    }
 }

@@ -15,9 +15,10 @@ mod trucks;
 use self::generic::GenericSimulator;
 use self::hosts::HostSimulator;
 use self::trucks::TruckSimulator;
-use super::options::{Nanos, Options, UseCase};
+use super::options::{Options, UseCase};
 use super::schema::Schema;
 use crate::error::Result;
+use crate::time::Nanos;
 
 pub(crate) use self::entities::Entities;
 

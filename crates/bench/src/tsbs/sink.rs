@@ -22,7 +22,7 @@ use memchr::memchr_iter;
 
 use self::discard::Discard;
 use super::args::SinkArguments;
-use super::run::{say, tell};
+use super::output::{say, tell};
 use crate::error::{Error, Result};
 
 /// Bytes read from a socket at once; few enough to stay in the cache.

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{Counts, LoadArguments};
 use crate::error::{Error, Result};
-use crate::tsbs::run::say;
+use crate::tsbs::output::say;
 
 /// The results of a load.
 pub(crate) struct Outcome {

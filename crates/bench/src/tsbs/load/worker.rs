@@ -17,7 +17,7 @@ use super::target::Connection;
 use super::{Load, first_line};
 use crate::error::{Error, Result};
 use crate::tsbs::format::Cursor;
-use crate::tsbs::pipeline::lock;
+use crate::tsbs::pipeline::{cores, lock};
 use crate::tsbs::random::Source as Random;
 
 /// The pace of batches: the times at which they may start.
@@ -240,7 +240,7 @@ pub(super) fn count_metrics(source: &Source, layout: RowLayout) -> Result<u64> {
         Ok(())
     };
     let outcomes = thread::scope(|scope| {
-        let threads = (0..crate::tsbs::run::cores().get()).map(|_| scope.spawn(count));
+        let threads = (0..cores().get()).map(|_| scope.spawn(count));
         let threads: Vec<_> = threads.collect();
         threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
     });
