@@ -7,7 +7,7 @@ use tidegate_model::{ByteCount, ColumnType, PartitionUnit, SchemaError, limits};
 use tidegate_platform::Class;
 
 use crate::options::RowsRefused;
-use crate::parquet_file::Flaw;
+use crate::parquet_flaw::Flaw;
 use crate::reject::{Reason, RejectError, RejectPlace, Rejected};
 use crate::sniff::SniffError;
 use crate::source::SourceError;
@@ -381,6 +381,22 @@ impl Error {
     pub(crate) fn disk(purpose: &'static str) -> impl Fn(tidegate_platform::Error) -> Error {
         move |source| Error::Disk { purpose, source }
     }
+}
+
+/// The results of several workers, or the first error that is not the mere consequence of another
+/// worker's failure.
+pub(crate) fn first_error<T>(outcomes: Vec<std::thread::Result<Result<T>>>) -> Result<Vec<T>> {
+    let mut results = Vec::with_capacity(outcomes.len());
+    let mut failed = None;
+    for outcome in outcomes {
+        match outcome.unwrap_or(Err(Error::WorkerPanicked)) {
+            Ok(result) => results.push(result),
+            Err(Error::Cancelled) if failed.is_some() => {}
+            Err(error) if matches!(failed, None | Some(Error::Cancelled)) => failed = Some(error),
+            Err(_) => {}
+        }
+    }
+    failed.map_or(Ok(results), Err)
 }
 
 fn shown_all(count: u64) -> String {

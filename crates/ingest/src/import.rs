@@ -14,35 +14,28 @@ mod setup;
 mod files;
 mod text;
 
-pub(crate) use setup::{TargetSchema, existing_schema, given_unit, new_schema, require_designated};
-
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use tidegate_model::time::IsoTimestamp;
 use tidegate_model::{ByteCount, Schema, Timestamp, is_system_table, limits};
-use tidegate_platform::{
-    Clock, Disk, IoChoice, MemoryBudget, Reservation, SystemClock, available_memory_bytes,
-    detect_io,
-};
+use tidegate_platform::{IoChoice, MemoryBudget, Reservation, SystemClock, detect_io};
 use tidegate_storage::segment::intern::Interner;
-use tidegate_storage::{Database, ImportTarget, ImportTxn, WrittenSegment};
+use tidegate_storage::{Database, ImportTxn, WrittenSegment};
 
-use crate::bucket::{BUCKETS_MAX, BucketOptions, BucketPlan, Buckets, SpillFile, SpillOptions};
+use crate::bucket::{Buckets, SpillFile};
+use crate::context::{ImportContext, Parsed, PhaseClock, Remarks};
 use crate::error::{Error, Result};
-use crate::layout::RowLayout;
-use crate::options::{Existing, ImportOptions, RowsTo, Source};
+use crate::options::{ImportOptions, RowsTo, Source};
 use crate::parquet_file;
 use crate::progress::{Phase, Progress};
 use crate::reject::{Reason, RejectLog};
-use crate::scatter::SpillPolicy;
 use crate::segment_build::{self, BuildJob, TextHistory};
 use crate::shares::Shares;
 use crate::source;
 use crate::split_buckets::{SplitBucketsJob, split_oversized};
-use crate::tally::Tallies;
 use crate::timestamp::TimestampFormat;
 
 /// The result of an import.
@@ -104,9 +97,7 @@ pub fn import(
         return Err(Error::SystemTable { table: options.table.clone() });
     }
     let (options, fewer_workers) = &affordable(options)?;
-    let clock = SystemClock;
-    let mut phases =
-        PhaseClock { clock: &clock, last: clock.monotonic_nanos(), phases: Vec::new() };
+    let mut phases = PhaseClock::new(&SystemClock);
     let io = detect_io(options.io).map_err(Error::disk("set up I/O"))?;
     let inputs = setup::open_inputs(&**database.disk(), options)?;
     let disk = Arc::clone(database.disk());
@@ -165,131 +156,7 @@ fn affordable(options: &ImportOptions) -> Result<(ImportOptions, Option<String>)
     Ok((options, note))
 }
 
-/// The context that all steps of an import share.
-pub(crate) struct ImportContext<'a> {
-    pub(crate) database: &'a Arc<Database>,
-    pub(crate) options: &'a ImportOptions,
-    pub(crate) progress: &'a Arc<Progress>,
-    pub(crate) cancel: &'a AtomicBool,
-    pub(crate) io: IoChoice,
-    pub(crate) rejects: &'a RejectLog,
-    pub(crate) shares: Shares,
-}
-
-/// All rows of an import, parsed and in buckets.
-pub(crate) struct Parsed {
-    pub(crate) txn: ImportTxn,
-    pub(crate) buckets: Arc<Buckets>,
-    pub(crate) spill: SpillFile,
-    pub(crate) interners: Vec<Vec<Interner>>,
-    /// The part of the budget that interners hold, until rows are in segments.
-    pub(crate) reserved: Vec<Reservation>,
-    pub(crate) cells_nulled: u64,
-    pub(crate) tallies: Tallies,
-    pub(crate) remarks: Remarks,
-}
-
-/// Remarks on an import besides its numbers.
-pub(crate) struct Remarks {
-    pub(crate) created_table: bool,
-    /// The names in the header of the first text, if it has one.
-    pub(crate) header: Option<Vec<String>>,
-    pub(crate) notes: Vec<String>,
-}
-
-/// A clock that measures phases.
-pub(crate) struct PhaseClock<'a> {
-    clock: &'a dyn Clock,
-    last: u64,
-    phases: Vec<(Phase, u64)>,
-}
-
-impl PhaseClock<'_> {
-    /// Ends the present phase.
-    pub(crate) fn end(&mut self, phase: Phase) {
-        let now = self.clock.monotonic_nanos();
-        self.phases.push((phase, now - self.last));
-        self.last = now;
-    }
-}
-
-/// The plan of a table's buckets, and the layout of its rows.
-pub(crate) struct BucketSetup {
-    pub(crate) plan: BucketPlan,
-    pub(crate) layout: RowLayout,
-}
-
 impl ImportContext<'_> {
-    /// The layout of the rows of a table in memory.
-    pub(crate) fn layout(&self, schema: &Schema) -> RowLayout {
-        let layout = RowLayout::new(schema);
-        let interned_max = self.shares.interned_max(layout.text_columns());
-        RowLayout { interned_max, ..layout }
-    }
-
-    /// The memory limits of the workers.
-    pub(crate) fn spill_policy<'b>(&'b self, spill: &'b SpillFile) -> SpillPolicy<'b> {
-        SpillPolicy { spill, spill_from: self.shares.spill_from(), progress: self.progress }
-    }
-
-    /// Begins the transaction: on the existing table, or on a new one of this schema.
-    pub(crate) fn begin(&self, existing: bool, schema: &Schema) -> Result<ImportTxn> {
-        let name = &self.options.table;
-        // No table of the database has this name, and none is created: nothing is committed.
-        let elsewhere = format!("pg_temp.{name}");
-        let target = match (existing, &self.options.existing) {
-            (_, Existing::Elsewhere(schema)) => {
-                ImportTarget::New { name: &elsewhere, schema: Schema::clone(schema) }
-            }
-            (true, _) => ImportTarget::Existing(name),
-            (false, Existing::Replace) => ImportTarget::Replacing { name, schema: schema.clone() },
-            (false, _) => ImportTarget::New { name, schema: schema.clone() },
-        };
-        Ok(self.database.begin_import(target)?)
-    }
-
-    /// Buckets, their budget and their spill file.
-    pub(crate) fn buckets(
-        &self,
-        txn: &ImportTxn,
-        setup: BucketSetup,
-    ) -> Result<(Arc<Buckets>, SpillFile)> {
-        let BucketSetup { plan, layout } = setup;
-        let workers = self.options.workers.get();
-        let open_buffers = self.shares.open_buffers();
-        // Each worker fills a column buffer of each bucket at the same time. There are fewer
-        // buckets if rows are wide, or if there are texts, whose pages are larger than most
-        // columns.
-        let least = layout.buffer_bytes_min() as u64;
-        let count_max = (open_buffers / workers as u64 / least).max(1);
-        let count_max = usize::try_from(count_max).unwrap_or(usize::MAX).min(BUCKETS_MAX);
-        let plan = plan.thinned(count_max);
-        let buffers = (workers * plan.count()) as u64;
-        let buffer_bytes = open_buffers / buffers;
-        let rows = buffer_bytes / (layout.row_bytes as u64 + TEXT_GUESS_BYTES);
-        let rows = usize::try_from(rows).unwrap_or(usize::MAX).clamp(64, BUFFER_ROWS_MAX);
-        let buffer_rows = 1 << rows.ilog2();
-        let budget = Arc::new(MemoryBudget::new(self.shares.memory().0));
-        let disk: &dyn Disk = &**self.database.disk();
-        let spill = SpillOptions {
-            io: self.io,
-            is_large: self.is_large(),
-            in_flight_max: self.shares.in_flight_max(),
-        };
-        let spill = SpillFile::create(disk, txn.scratch_dir(), &spill)?;
-        let options = BucketOptions {
-            buffer_rows,
-            buffer_text_max: self.shares.buffer_text_max(),
-            kept_max: self.shares.kept_max(),
-            count_max,
-        };
-        Ok((Arc::new(Buckets::new(plan, layout, &options, budget)), spill))
-    }
-
-    fn check_cancelled(&self) -> Result<()> {
-        if self.cancel.load(Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
-    }
-
     /// Builds segments of the buckets and commits.
     fn finish(&self, parsed: Parsed, mut phases: PhaseClock<'_>) -> Result<ImportSummary> {
         let Parsed { txn, buckets, spill, interners, reserved, cells_nulled, tallies, remarks } =
@@ -350,7 +217,7 @@ impl ImportContext<'_> {
             header_names: header.unwrap_or_default(),
             schema,
             notes,
-            phases: phases.phases,
+            phases: phases.into_phases(),
         })
     }
 
@@ -436,13 +303,6 @@ impl ImportContext<'_> {
         segment_build::build_segments(&job, self.options.workers.get())
     }
 
-    /// Returns true if the input is larger than the memory free for the page cache; then the output
-    /// bypasses the page cache, too.
-    fn is_large(&self) -> bool {
-        let bytes = self.progress.sample().bytes_total;
-        bytes.is_some_and(|bytes| bytes > available_memory_bytes())
-    }
-
     /// The paths of the files that have one.
     fn paths(&self) -> Vec<PathBuf> {
         match &self.options.source {
@@ -451,26 +311,11 @@ impl ImportContext<'_> {
             Source::Stdin | Source::Stream(_) => Vec::new(),
         }
     }
-
-    /// The name of the input in messages.
-    pub(crate) fn source_name(&self) -> PathBuf {
-        match &self.options.source {
-            Source::Files(paths) => paths.first().cloned().unwrap_or_default(),
-            Source::Opened(files) => {
-                files.first().map_or_else(PathBuf::new, |file| file.path().to_path_buf())
-            }
-            Source::Stdin => PathBuf::from("standard input"),
-            Source::Stream(stream) => stream.name().to_path_buf(),
-        }
-    }
 }
 
 /// The minimum memory of a worker: chunks in flight, parsed batches, and column buffers of at least
 /// 64 rows.
 const MEMORY_MIN_PER_WORKER: ByteCount = ByteCount(32 << 20);
-/// The assumed bytes of text of a row, beside its fixed bytes; only for the size of column buffers.
-const TEXT_GUESS_BYTES: u64 = 128;
-const BUFFER_ROWS_MAX: usize = 2_048;
 /// The maximum number of rows that a bucket may have before it is split: a column of it should stay
 /// in cache while segments are built of it. Rows in the order of the input are gathered front to
 /// back, and may be more.
@@ -485,20 +330,4 @@ const PLAUSIBLE_YEARS: [i64; 2] = [2, 230];
 struct InternedTexts<'a> {
     interners: &'a [Vec<Interner>],
     bytes: u64,
-}
-
-/// The results of several workers, or the first error that is not the mere consequence of another
-/// worker's failure.
-pub(crate) fn first_error<T>(outcomes: Vec<std::thread::Result<Result<T>>>) -> Result<Vec<T>> {
-    let mut results = Vec::with_capacity(outcomes.len());
-    let mut failed = None;
-    for outcome in outcomes {
-        match outcome.unwrap_or(Err(Error::WorkerPanicked)) {
-            Ok(result) => results.push(result),
-            Err(Error::Cancelled) if failed.is_some() => {}
-            Err(error) if matches!(failed, None | Some(Error::Cancelled)) => failed = Some(error),
-            Err(_) => {}
-        }
-    }
-    failed.map_or(Ok(results), Err)
 }

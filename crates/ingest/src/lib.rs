@@ -34,10 +34,14 @@ mod convert;
 mod exact;
 mod parse_errors;
 mod tally;
+mod excerpt;
 mod scatter;
 mod bucket;
+mod target_schema;
+mod context;
 mod read;
 mod parquet_file;
+mod parquet_flaw;
 mod split_buckets;
 mod segment_build;
 mod import;
@@ -46,10 +50,11 @@ mod error;
 pub use error::{Error, Result};
 pub use import::{ImportSummary, import};
 pub use options::{
-    ByteStream, ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, ImportOptions,
-    MissingFields, OnError, Quote, RejectList, RowsRefused, RowsTo, Source, TakeRows,
+    ByteStream, ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, Header,
+    ImportOptions, MissingFields, OnError, Quote, RowsRefused, RowsTo, Source, TakeRows,
 };
-pub use parquet_file::{Flaw, LibraryMessage, is_decoding_guarded};
+pub use parquet_file::is_decoding_guarded;
+pub use parquet_flaw::{Flaw, LibraryMessage};
 pub use progress::{Phase, Progress, ProgressSample};
-pub use sniff::Header;
+pub use reject::RejectList;
 pub use source::{ExpandedPaths, expand_paths};

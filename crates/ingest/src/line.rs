@@ -31,12 +31,14 @@ mod value_syntax;
 mod table;
 mod column;
 mod rows;
+mod conversion;
 mod line_end;
 mod parse_error;
 
+pub use conversion::Converted;
 pub use parse_error::{Misfit, NameError, ParseError, Reason};
 pub use parser::LineParser;
-pub use rows::{Converted, TableRows};
+pub use rows::TableRows;
 
 /// The source of schemas and of the time for a parser.
 pub trait LineHost {

@@ -10,8 +10,7 @@ use arrow::array::ArrayRef;
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Schema};
 use tidegate_platform::{DiskFile, IoMode};
 
-use crate::reject::TakeRejects;
-use crate::sniff::Header;
+use crate::reject::RejectList;
 use crate::timestamp::TimestampFormat;
 
 /// The options of an import. No `Default`: the command line decides, in one place.
@@ -128,25 +127,6 @@ pub trait TakeRows: fmt::Debug + Send + Sync {
 /// The reason why a receiver takes no more rows.
 pub type RowsRefused = Box<dyn std::error::Error + Send + Sync>;
 
-/// The place where rejects are listed.
-#[derive(Debug, Clone)]
-pub enum RejectList {
-    /// In this file, NDJSON; created at the first one.
-    File(PathBuf),
-    /// With a receiver.
-    Taken(Arc<dyn TakeRejects>),
-}
-
-impl RejectList {
-    /// The name of the list in messages.
-    pub(crate) fn name(&self) -> PathBuf {
-        match self {
-            RejectList::File(path) => path.clone(),
-            RejectList::Taken(taker) => PathBuf::from(taker.name()),
-        }
-    }
-}
-
 /// The source of a new table's columns.
 #[derive(Debug, Clone)]
 pub enum ColumnSource {
@@ -202,6 +182,19 @@ pub struct DialectOptions {
     pub missing_fields: MissingFields,
     /// The treatment of a record with too many fields.
     pub extra_fields: ExtraFields,
+}
+
+/// The kind of the first record: header or row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Header {
+    /// Detected (C-31).
+    Auto,
+    /// It is a header.
+    Present,
+    /// It is a row.
+    Absent,
+    /// It is a header, and its names must be the table's in the table's order.
+    Match,
 }
 
 /// The byte that quotes.

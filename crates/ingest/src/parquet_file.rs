@@ -11,6 +11,7 @@
 //! a lookup of each. Not here: nested types.
 
 mod open;
+mod loaded;
 mod union;
 mod group;
 mod pages;
@@ -19,9 +20,7 @@ mod source;
 mod times;
 mod columns;
 mod cast;
-mod flaw;
 
-pub use flaw::{Flaw, LibraryMessage};
 pub use group::is_decoding_guarded;
 
 use std::path::PathBuf;
@@ -35,11 +34,13 @@ use tidegate_platform::{DiskFile, Reservation};
 use tidegate_storage::segment::intern::Interner;
 
 use crate::bucket::{BUCKETS_MAX, BucketPlan, Buckets, PlanOptions};
+use crate::context::{BucketSetup, ImportContext, Parsed, PhaseClock, Remarks};
 use crate::convert::{Converter, ParseError};
-use crate::error::{Error, Result};
-use crate::import::{BucketSetup, ImportContext, Parsed, PhaseClock, Remarks, first_error};
+use crate::error::{Error, Result, first_error};
+use crate::excerpt::shown;
 use crate::layout::RowLayout;
-use crate::parse_errors::{ParseErrorHandler, RowOrigin, shown};
+use crate::parquet_flaw::Flaw;
+use crate::parse_errors::{ParseErrorHandler, RowOrigin};
 use crate::parsed_batch::ParsedBatch;
 use crate::progress::{Phase, Progress};
 use crate::reject::RejectPlace;

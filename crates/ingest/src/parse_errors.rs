@@ -14,6 +14,7 @@ use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 
 use crate::convert::{ParseError, RowsOfText};
 use crate::error::{Error, Result};
+use crate::excerpt::shown;
 use crate::index::Structure;
 use crate::layout::RowLayout;
 use crate::multiline::lines_of;
@@ -353,25 +354,6 @@ impl ParseErrorHandler<'_> {
         let (quote_line, offset) = (opened.line, opened.offset);
         Error::RecordTooLong { path, line: place.line, quote_line, offset }
     }
-}
-
-/// The characters of a value that an error message shows.
-const SHOWN_CHARS: usize = 200;
-
-/// The beginning of a text, as one line.
-pub(crate) fn shown(text: &[u8]) -> String {
-    // A character has at most four bytes.
-    let start = &text[..text.len().min(4 * SHOWN_CHARS)];
-    let lossy = String::from_utf8_lossy(start);
-    let mut line = String::new();
-    for char in lossy.chars().take(SHOWN_CHARS) {
-        match char.is_control() {
-            true => line.extend(char.escape_default()),
-            false => line.push(char),
-        }
-    }
-    let is_all = start.len() == text.len() && lossy.chars().count() <= SHOWN_CHARS;
-    line + if is_all { "" } else { "\u{2026}" }
 }
 
 /// The place of the quote that is open at the end of the text, which begins at `place`.

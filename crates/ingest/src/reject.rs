@@ -26,7 +26,6 @@ use tidegate_model::time::{IsoTimestamp, TIMESTAMP_MAX, TIMESTAMP_MIN};
 use tidegate_model::{TimeUnit, Timestamp};
 use tidegate_platform::{Class, Disk, DiskFile, OpenMode};
 
-use crate::options::RejectList;
 use crate::parse::CellError;
 
 /// The bytes of a rejected text that are kept: enough to recognise it (COPY's `reject_raw_bytes`).
@@ -123,6 +122,25 @@ pub trait TakeRejects: fmt::Debug + Send + Sync {
 
     /// Takes one.
     fn take(&self, reject: &Reject<'_>);
+}
+
+/// The place where rejects are listed.
+#[derive(Debug, Clone)]
+pub enum RejectList {
+    /// In this file, NDJSON; created at the first one.
+    File(PathBuf),
+    /// With a receiver.
+    Taken(Arc<dyn TakeRejects>),
+}
+
+impl RejectList {
+    /// The name of the list in messages.
+    pub(crate) fn name(&self) -> PathBuf {
+        match self {
+            RejectList::File(path) => path.clone(),
+            RejectList::Taken(taker) => PathBuf::from(taker.name()),
+        }
+    }
 }
 
 /// One reject.

@@ -28,7 +28,7 @@ use tidegate_storage::segment::{RegionSink, Writer, WriterSpec};
 use tidegate_storage::{ImportTxn, WrittenSegment};
 
 use crate::bucket::{Bucket, Buckets, SpillFile, StoredBuffer, spill_buffers};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, first_error};
 use crate::progress::Progress;
 use crate::shares::Shares;
 
@@ -198,7 +198,7 @@ pub(crate) fn build_segments(job: &BuildJob<'_>, workers: usize) -> Result<Vec<W
         let threads: Vec<_> = (0..workers).map(|_| scope.spawn(|| builder.work())).collect();
         let outcomes: Vec<_> =
             threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
-        crate::import::first_error(outcomes)
+        first_error(outcomes)
     })?;
     let schedule = builder.schedule.into_inner().unwrap_or_else(PoisonError::into_inner);
     assert!(

@@ -12,6 +12,7 @@ use thiserror::Error;
 use tidegate_model::{ColumnType, Schema, TimeUnit};
 use tidegate_platform::Class;
 
+use crate::excerpt::shown;
 use crate::index::{Before, FieldIndex, Kernel, QuoteState, Start, Structure};
 use crate::options::Quote;
 use crate::parse::parse_i64;
@@ -23,15 +24,17 @@ mod window;
 mod shape;
 mod evidence;
 mod notation;
+mod remarks;
 mod columns;
 
+pub use crate::options::Header;
 pub(crate) use columns::{HeaderFound, is_skipped};
 use dialect::Found;
 pub(crate) use dialect::line_end;
 use evidence::Spoiled;
 pub(crate) use evidence::{Evidence, Inferred, Orders};
-pub(crate) use notation::{Surroundings, inferred, remarks};
 use records::{Cell, Record, Records, Shape};
+pub(crate) use remarks::{Surroundings, inferred, remarks};
 use window::QuotedLines;
 
 /// The end of a record.
@@ -41,19 +44,6 @@ pub enum LineEnd {
     LfOrCrlf,
     /// CR alone.
     Cr,
-}
-
-/// The kind of the first record: header or row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Header {
-    /// Detected (C-31).
-    Auto,
-    /// It is a header.
-    Present,
-    /// It is a row.
-    Absent,
-    /// It is a header, and its names must be the table's in the table's order.
-    Match,
 }
 
 /// The dialect of a file.
@@ -568,7 +558,7 @@ pub(crate) fn ambiguity(name: &str, column: &Inferred, evidence: &Evidence) -> O
 pub(crate) fn spoiled(name: &str, column: &Inferred, evidence: &Evidence) -> Option<String> {
     let found = evidence.spoiled().filter(|_| column.ty == ColumnType::Varchar)?;
     let Spoiled { by, cells, example, others } = found;
-    let example = crate::parse_errors::shown(&example);
+    let example = shown(&example);
     Some(format!(
         "column `{name}` is VARCHAR because of {by} of {cells} sampled values, \
          such as `{example}`: all others are {others}; --schema gives it another type"

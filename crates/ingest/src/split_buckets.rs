@@ -20,8 +20,7 @@ use tidegate_storage::segment::strings::TextForm;
 use crate::bucket::{
     Bucket, BucketKey, BucketPlan, Buckets, PlanOptions, SORTED_ROW_BYTES, SpillFile, StoredBuffer,
 };
-use crate::error::{Error, Result};
-use crate::import::first_error;
+use crate::error::{Error, Result, first_error};
 use crate::layout::{ColumnLayout, RowLayout};
 use crate::packed::{PackedBuffer, SlotCode};
 use crate::parsed_batch::{Cell, PARSED_BATCH_ROWS, ParsedBatch, Place, Values};

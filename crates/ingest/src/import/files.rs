@@ -15,18 +15,20 @@ use std::path::Path;
 use tidegate_model::schema::same_name;
 use tidegate_model::{Column, ColumnType, Schema};
 
-use super::ImportContext;
-use super::setup::{self, SampledFile, TargetSchema};
+use super::setup::SampledFile;
+use crate::context::ImportContext;
 use crate::error::{Error, Result};
+use crate::excerpt::shown;
 use crate::index::Structure;
 use crate::multiline::{Kind, LineShape};
 use crate::options::{ColumnSource, ExtraFields, FileFormat, ImportOptions, MissingFields, Quote};
-use crate::parse_errors::{Lines, TextPlace, shown};
+use crate::parse_errors::{Lines, TextPlace};
 use crate::read::TextFile;
 use crate::sniff::{
     self, Dialect, Evidence, FirstLine, HeaderFound, Inferred, Like, LineEnd, Look, NoTimes,
     Orders, SniffError, SniffOptions, Surroundings,
 };
+use crate::target_schema::{TargetSchema, existing_schema, new_schema, require_designated};
 use crate::timestamp::TimestampFormat;
 
 /// The decisions on how all files are read.
@@ -71,16 +73,14 @@ struct Files<'a> {
 /// Sniffs all files, and decides on the table's columns and on how each file is read.
 pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Reading> {
     let options = context.options;
-    let existing = setup::existing_schema(context.database, options)?;
+    let existing = existing_schema(context.database, options)?;
     // A file without rows gives no evidence for the others.
     let first = (inputs.iter().position(|file| !file.has_one_line()))
         .or_else(|| inputs.iter().position(|file| !file.is_empty()))
         .unwrap_or(0);
     let path = &inputs[first].input.path;
     let given = match (&existing, &options.columns) {
-        (None, ColumnSource::Given(columns)) => {
-            Some(setup::new_schema(columns.clone(), options, path)?)
-        }
+        (None, ColumnSource::Given(columns)) => Some(new_schema(columns.clone(), options, path)?),
         _ => None,
     };
     let exists = existing.is_some();
@@ -101,7 +101,7 @@ pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Re
     let is_inferred = expected.is_none();
     let schema = match expected {
         Some(schema) => schema,
-        None => setup::new_schema(files.new_columns()?, options, path)?,
+        None => new_schema(files.new_columns()?, options, path)?,
     };
     let text_files = files.map(&schema)?;
     let mut notes = files.notes(&text_files, &schema);
@@ -395,7 +395,7 @@ impl Files<'_> {
             }
         }
         if !look.names.is_empty() {
-            setup::require_designated(schema, &sources, &input.path)?;
+            require_designated(schema, &sources, &input.path)?;
         }
         Ok(TextFile {
             line_shape: self.line_shape(look, &map.targets, schema),

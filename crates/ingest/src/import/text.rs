@@ -10,9 +10,9 @@ use tidegate_storage::segment::intern::Interner;
 
 use super::files::{self, Reading, sniff_options};
 use super::setup::{QuoteEnd, SampledFile};
-use super::{BucketSetup, ImportContext, Parsed, PhaseClock, Remarks, first_error};
 use crate::bucket::{BUCKETS_MAX, BucketPlan, PlanOptions};
-use crate::error::{Error, Result};
+use crate::context::{BucketSetup, ImportContext, Parsed, PhaseClock, Remarks};
+use crate::error::{Error, Result, first_error};
 use crate::index::Structure;
 use crate::input::{InputBytes, InputFile, chunk_queue};
 use crate::layout::RowLayout;

@@ -23,9 +23,10 @@ use parquet::errors::Result;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::schema::types::{SchemaDescriptor, Type};
 
+use crate::parquet_flaw::Flaw;
+
 use super::cast::Kind;
 use super::columns::{ColumnCast, plain_type};
-use super::flaw::Flaw;
 use super::pages::{GroupMemory, GroupPages, MeasuredColumn};
 use super::source::ParquetSource;
 

@@ -1,36 +1,26 @@
 //! Opens Parquet files, and maps their columns to those of the table.
-//!
-//! - OP1. The metadata is checked before the library decodes it (`thrift`), and panics of the
-//!   library become errors.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, Fields};
-use parquet::arrow::ARROW_SCHEMA_META_KEY;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Type as PhysicalType;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::schema::types::SchemaDescriptor;
 use tidegate_model::schema::same_name;
-use tidegate_model::{Column, ColumnType, Schema, TimeUnit, limits};
+use tidegate_model::{Column, ColumnType, Schema, limits};
 use tidegate_platform::DiskFile;
 
+use crate::context::ImportContext;
 use crate::error::{Error, Result};
-use crate::import::{
-    ImportContext, TargetSchema, existing_schema, given_unit, new_schema, require_designated,
-};
-use crate::options::{ColumnSource, DialectOptions, ImportOptions, Quote};
+use crate::options::{ColumnSource, DialectOptions, Header, ImportOptions, Quote};
+use crate::parquet_flaw::Flaw;
 use crate::shares::Shares;
-use crate::sniff::{self, Dialect, FirstLine, Header, LineEnd, SniffOptions, Sniffed, map_columns};
+use crate::sniff::{Dialect, FirstLine, LineEnd, SniffOptions, Sniffed, map_columns};
+use crate::target_schema::{TargetSchema, existing_schema, new_schema, require_designated};
 use crate::timestamp::{EpochUnit, TimestampFormat};
 
 use super::columns::{self, ColumnCast, plain_type};
-use super::flaw::Flaw;
-use super::group::{FileColumn, ParquetFile, ReadAs, guarded, read_as, without_texts};
+use super::group::{FileColumn, ParquetFile, ReadAs, read_as, without_texts};
+use super::loaded::{Loaded, load};
 use super::pages::page_bytes_max;
-use super::source::ParquetSource;
-use super::thrift::check_footer;
 use super::union::inferred_columns;
 
 /// The table, the files, and the notes on them.
@@ -45,50 +35,11 @@ const BATCH_ROWS: usize = 4_096;
 /// The bytes of such rows in a column of values of a fixed length.
 const BATCH_FIXED_BYTES: usize = 64 << 20;
 
-/// A file with its metadata.
-pub(super) struct Loaded {
-    pub(super) path: PathBuf,
-    source: ParquetSource,
-    metadata: ArrowReaderMetadata,
-    /// The file's columns, by the types of the writer; decimals in the narrowest type that holds
-    /// them.
-    fields: Fields,
-}
-
-impl Loaded {
-    pub(super) fn fields(&self) -> impl Iterator<Item = (usize, &Arc<Field>)> {
-        self.fields.iter().enumerate()
-    }
-
-    fn schema(&self) -> &SchemaDescriptor {
-        self.metadata.parquet_schema()
-    }
-
-    /// The column of a field's values; `None` if the field is nested.
-    fn leaf(&self, field: usize) -> Option<usize> {
-        let schema = self.schema();
-        let mut leaves = 0..schema.num_columns();
-        let leaf = leaves.find(|&leaf| schema.get_column_root_idx(leaf) == field)?;
-        let column = schema.column(leaf);
-        let is_flat = schema.root_schema().get_fields()[field].is_primitive();
-        (is_flat && column.max_rep_level() == 0).then_some(leaf)
-    }
-
-    /// Returns true if the writer's own types are kept beside those of Parquet.
-    fn has_arrow_schema(&self) -> bool {
-        let entries = self.metadata.metadata().file_metadata().key_value_metadata();
-        entries.is_some_and(|entries| entries.iter().any(|it| it.key == ARROW_SCHEMA_META_KEY))
-    }
-
-    fn physical(&self, field: usize) -> Option<PhysicalType> {
-        Some(self.schema().column(self.leaf(field)?).physical_type())
-    }
-}
-
 /// Opens the files, and maps their columns to the table's.
 pub(super) fn open(context: &ImportContext<'_>, opened: &[Arc<dyn DiskFile>]) -> Result<Opened> {
     let options = context.options;
-    let loaded = opened.iter().map(|file| load(file, context)).collect::<Result<Vec<_>>>()?;
+    let loaded =
+        opened.iter().map(|file| load(file, context.progress)).collect::<Result<Vec<_>>>()?;
     check_skipped(&loaded, options)?;
     let existing = existing_schema(context.database, options)?;
     let exists = existing.is_some();
@@ -115,68 +66,6 @@ pub(super) fn open(context: &ImportContext<'_>, opened: &[Arc<dyn DiskFile>]) ->
     Ok(Opened { target: TargetSchema { schema, exists }, files, notes })
 }
 
-/// Reads the metadata (OP1).
-fn load(file: &Arc<dyn DiskFile>, context: &ImportContext<'_>) -> Result<Loaded> {
-    let path = file.path().to_path_buf();
-    let source = ParquetSource::new(file, context.progress)?;
-    if let Some(footer) = footer(&**file, source.bytes())? {
-        let damaged = |flaw| Error::Parquet { path: path.clone(), flaw };
-        check_footer(&footer).map_err(damaged)?;
-    }
-    let metadata = guarded(|| {
-        let loading = ArrowReaderMetadata::load(&source, ArrowReaderOptions::new());
-        loading.map_err(|error| Flaw::of_library(&error))
-    });
-    let metadata = metadata.map_err(|flaw| match source.take_error() {
-        Some(error) => Error::Input(error),
-        None => Error::Parquet { path: path.clone(), flaw },
-    })?;
-    let fields = metadata.parquet_schema().root_schema().get_fields().len();
-    if fields != metadata.schema().fields().len() || !has_all_values(metadata.metadata()) {
-        return Err(Error::Parquet { path, flaw: Flaw::Metadata });
-    }
-    let fields = metadata.schema().fields().iter().map(narrowed).collect();
-    Ok(Loaded { path, source, metadata, fields })
-}
-
-/// Returns false if a flat column does not declare a value, or NULL, for each row of its row group.
-fn has_all_values(metadata: &ParquetMetaData) -> bool {
-    let is_whole = |column: &ColumnChunkMetaData, rows: i64| {
-        column.column_descr().max_rep_level() > 0 || column.num_values() == rows
-    };
-    let groups = metadata.row_groups().iter();
-    groups
-        .flat_map(|group| group.columns().iter().map(|column| (column, group.num_rows())))
-        .all(|(column, rows)| is_whole(column, rows))
-}
-
-/// Narrows a decimal type by its number of digits: writers that compute declare decimals of 256
-/// bits for numbers of 128.
-fn narrowed(field: &Arc<Field>) -> Arc<Field> {
-    match field.data_type() {
-        &DataType::Decimal256(precision, scale) if precision <= DECIMAL128_MAX_PRECISION => {
-            let ty = DataType::Decimal128(precision, scale);
-            Arc::new(Field::clone(field).with_data_type(ty))
-        }
-        _ => Arc::clone(field),
-    }
-}
-
-/// The footer of a file; `None` if there is none, which the library reports.
-fn footer(file: &dyn DiskFile, bytes: u64) -> Result<Option<Vec<u8>>> {
-    const TAIL_BYTES: u64 = 8;
-    let Some(end) = bytes.checked_sub(TAIL_BYTES) else { return Ok(None) };
-    let mut tail = [0; 8];
-    file.read_exact_at(&mut tail, end).map_err(Error::Input)?;
-    let length = u64::from(u32::from_le_bytes(*tail.first_chunk().expect("eight bytes")));
-    if tail[4..] != *b"PAR1" || length > end {
-        return Ok(None);
-    }
-    let mut footer = vec![0; usize::try_from(length).expect("32 bits")];
-    file.read_exact_at(&mut footer, end - length).map_err(Error::Input)?;
-    Ok(Some(footer))
-}
-
 /// Checks that each column to be left out is in one of the files.
 fn check_skipped(files: &[Loaded], options: &ImportOptions) -> Result<()> {
     let is_there = |skipped: &String| {
@@ -189,40 +78,6 @@ fn check_skipped(files: &[Loaded], options: &ImportOptions) -> Result<()> {
             Err(Error::NoSuchColumn { name: name.clone(), place })
         }
     }
-}
-
-pub(super) fn is_skipped(file: &Loaded, field: &Field, options: &ImportOptions) -> bool {
-    let names = || file.fields().map(|(_, field)| field.name().as_str());
-    sniff::is_skipped(field.name(), &options.skip_columns, names)
-}
-
-/// The type of column for the values of a field.
-pub(super) fn inferred(
-    file: &Loaded,
-    (at, field): (usize, &Field),
-    options: &ImportOptions,
-) -> Result<ColumnType> {
-    let is_time = |name: &String| same_name(name, field.name());
-    let own = field.data_type();
-    let is_text = plain_type(own).is_string();
-    if is_text && options.timestamp.as_ref().is_some_and(is_time) {
-        return Ok(ColumnType::Timestamp(given_unit(options)));
-    }
-    let physical = file.physical(at);
-    let ty = match physical {
-        // The range of INT96 is that of all calendars, and its nanoseconds are mostly zero, unless
-        // the writer's own types have nanoseconds.
-        Some(PhysicalType::INT96) if !file.has_arrow_schema() => {
-            Some(ColumnType::Timestamp(TimeUnit::Micros))
-        }
-        Some(_) => columns::column_type(own),
-        None => None,
-    };
-    ty.ok_or_else(|| Error::ParquetType {
-        path: file.path.clone(),
-        column: field.name().clone(),
-        ty: own.to_string(),
-    })
 }
 
 /// Maps columns by name, as in a text file with a header.

@@ -18,7 +18,8 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::ColumnDescPtr;
 use tidegate_model::{ByteCount, limits};
 
-use super::flaw::Flaw;
+use crate::parquet_flaw::Flaw;
+
 use super::source::ParquetSource;
 use super::thrift::{DICTIONARY_PAGE, INDEX_PAGE, page_sizes};
 

@@ -12,7 +12,7 @@
 
 use tidegate_model::limits;
 
-use super::flaw::Flaw;
+use crate::parquet_flaw::Flaw;
 
 /// The sizes in the header of a page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use tidegate_model::schema::same_name;
 use tidegate_model::{Schema, TimeUnit};
 
 use crate::error::{Error, Result};
+use crate::excerpt::shown;
 use crate::options::ImportOptions;
-use crate::parse_errors::shown;
 use crate::sniff::Evidence;
 use crate::timestamp::{TimestampFormat, TimestampParser};
 

@@ -5,15 +5,18 @@
 //!   sampled.
 //! - union-2. A file in which a column has only NULL does not affect its type.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
+use parquet::basic::Type as PhysicalType;
 use tidegate_model::schema::same_name;
 use tidegate_model::{ColumnType, TimeUnit};
 
 use crate::error::{Error, Result};
 use crate::options::ImportOptions;
+use crate::sniff;
+use crate::target_schema::given_unit;
 
-use super::columns::plain_type;
-use super::open::{Loaded, inferred, is_skipped};
+use super::columns::{column_type, plain_type};
+use super::loaded::Loaded;
 
 /// A column, and the file that gave it its type.
 struct United<'a> {
@@ -58,6 +61,40 @@ pub(super) fn inferred_columns(
         }
     }
     Ok(united.into_iter().map(|column| (column.name, column.ty)).collect())
+}
+
+fn is_skipped(file: &Loaded, field: &Field, options: &ImportOptions) -> bool {
+    let names = || file.fields().map(|(_, field)| field.name().as_str());
+    sniff::is_skipped(field.name(), &options.skip_columns, names)
+}
+
+/// The type of column for the values of a field.
+fn inferred(
+    file: &Loaded,
+    (at, field): (usize, &Field),
+    options: &ImportOptions,
+) -> Result<ColumnType> {
+    let is_time = |name: &String| same_name(name, field.name());
+    let own = field.data_type();
+    let is_text = plain_type(own).is_string();
+    if is_text && options.timestamp.as_ref().is_some_and(is_time) {
+        return Ok(ColumnType::Timestamp(given_unit(options)));
+    }
+    let physical = file.physical(at);
+    let ty = match physical {
+        // The range of INT96 is that of all calendars, and its nanoseconds are mostly zero, unless
+        // the writer's own types have nanoseconds.
+        Some(PhysicalType::INT96) if !file.has_arrow_schema() => {
+            Some(ColumnType::Timestamp(TimeUnit::Micros))
+        }
+        Some(_) => column_type(own),
+        None => None,
+    };
+    ty.ok_or_else(|| Error::ParquetType {
+        path: file.path.clone(),
+        column: field.name().clone(),
+        ty: own.to_string(),
+    })
 }
 
 /// The narrowest type that holds all values of two types exactly (union-1).

@@ -8,6 +8,7 @@ use tidegate_model::schema::same_name;
 use super::evidence::Evidence;
 use super::records::Record;
 use super::{ColumnMap, FirstLine, Header, SniffError, SniffOptions};
+use crate::excerpt::shown;
 use crate::parse::{parse_i64, trimmed};
 
 /// The decision on whether the first record is a header, with its reason.
@@ -204,9 +205,8 @@ pub(super) fn are_names(first: &Record<'_>) -> bool {
 /// The note on the decision, where it needs one.
 pub(super) fn header_note(found: HeaderFound, first: &Record<'_>) -> Option<String> {
     const SHOWN: usize = 5;
-    let shown: Vec<String> = (first.cells.iter().take(SHOWN))
-        .map(|cell| format!("`{}`", crate::parse_errors::shown(&cell.text)))
-        .collect();
+    let shown: Vec<String> =
+        (first.cells.iter().take(SHOWN)).map(|cell| format!("`{}`", shown(&cell.text))).collect();
     let more = if first.cells.len() > SHOWN { ", ..." } else { "" };
     let record = format!("the first record ({}{more})", shown.join(", "));
     Some(match found {

@@ -1,17 +1,9 @@
 //! Details of how a column writes its values, beyond their type: points and commas of numbers,
 //! offsets of times, `\N` for NULL.
 //!
-//! - NO1. `1.000` is a thousand in files with decimal commas, and one in others: if a sample has
-//!   decimal commas, a column in which every point may separate thousands stays text
-//!   (decision 0007).
+//! Not here: their effect on the type of the column, and the notes on them (`remarks`).
 
-use std::cmp::Reverse;
-
-use tidegate_model::ColumnType;
-
-use super::evidence::{Evidence, Inferred};
 use crate::parse::trimmed;
-use crate::parse_errors::shown;
 
 /// Counts over the cells of a column.
 #[derive(Clone, Debug, Default)]
@@ -20,29 +12,18 @@ pub(super) struct Notation {
     points: u64,
     /// Numbers such as `1.000`, and the first of them.
     grouped: u64,
-    grouped_example: Option<Box<[u8]>>,
+    pub(super) grouped_example: Option<Box<[u8]>>,
     /// Numbers with a decimal comma, or with several points between thousands.
     continental: u64,
     /// Timestamps with an offset.
-    offsets: u64,
+    pub(super) offsets: u64,
     /// Texts by which other programs write NULL, by their positions in `NULL_TEXTS`.
-    nulls: [u64; NULL_TEXTS.len()],
+    pub(super) nulls: [u64; NULL_TEXTS.len()],
 }
 
 /// The texts by which other programs write NULL. Some of them are words as well: so they stay text,
 /// and a note names them where they are the only text beside numbers or times.
-const NULL_TEXTS: [&str; 8] = ["\\N", "null", "NULL", "NA", "N/A", "NaT", "None", "-"];
-
-/// The properties of all columns together.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Surroundings {
-    /// True if a column has decimal commas.
-    pub(crate) has_commas: bool,
-    /// True if a semicolon separates fields, as is usual with decimal commas.
-    pub(crate) has_semicolons: bool,
-    /// True if the type is a guess.
-    pub(crate) is_guess: bool,
-}
+pub(super) const NULL_TEXTS: [&str; 8] = ["\\N", "null", "NULL", "NA", "N/A", "NaT", "None", "-"];
 
 impl Notation {
     /// Counts a number that a DOUBLE holds and a BIGINT does not.
@@ -81,7 +62,7 @@ impl Notation {
     }
 
     /// Returns true if there are points and all of them may separate thousands.
-    fn may_be_thousands(&self) -> bool {
+    pub(super) fn may_be_thousands(&self) -> bool {
         0 < self.grouped && self.points == 0
     }
 
@@ -89,84 +70,6 @@ impl Notation {
     /// commas.
     pub(super) fn has_commas(&self, cells: u64, integers: u64) -> bool {
         0 < self.continental && self.continental + self.grouped + integers == cells
-    }
-}
-
-/// The inferred type of a column, or text if its values could be misread (NO1).
-pub(crate) fn inferred(evidence: &Evidence, has_commas: bool) -> Inferred {
-    let found = evidence.infer();
-    let is_torn = has_commas && evidence.notation().may_be_thousands();
-    match found.ty {
-        ColumnType::Float64 if is_torn => Inferred { ty: ColumnType::Varchar, format: None },
-        _ => found,
-    }
-}
-
-/// The note on texts that may be NULL: `\N` rarely means anything else, and others are named only
-/// if they alone make the column text.
-fn nulls(name: &str, evidence: &Evidence) -> Option<String> {
-    let counts = &evidence.notation().nulls;
-    let at = (0..counts.len()).max_by_key(|&at| (counts[at], Reverse(at)))?;
-    let (text, count) = (NULL_TEXTS[at], counts[at]);
-    let is_all = at == 0 || evidence.is_text_because_of(count);
-    (0 < count && is_all).then(|| {
-        format!(
-            "column `{name}` has the text `{text}`, sampled values: {count}; where that is NULL, \
-             say --null '{text}'"
-        )
-    })
-}
-
-/// The notes on a column whose values may have another meaning for their writer.
-pub(crate) fn remarks(
-    (name, column): (&str, &Inferred),
-    evidence: &Evidence,
-    surroundings: Surroundings,
-) -> Vec<String> {
-    let notation = evidence.notation();
-    let mut remarks = Vec::new();
-    remarks.extend(thousands((name, column.ty), evidence, surroundings));
-    let is_text = matches!(column.ty, ColumnType::Varchar | ColumnType::Symbol);
-    if is_text {
-        remarks.extend(nulls(name, evidence));
-    }
-    let without = evidence.times() - notation.offsets.min(evidence.times());
-    let is_found = column.format.as_ref().is_some_and(|format| format.may_have_offset());
-    if is_found && 0 < without && 0 < notation.offsets {
-        let of = evidence.times();
-        remarks.push(format!(
-            "column `{name}` has times with an offset and times without, which are taken for UTC: \
-             {without} of {of} sampled ones"
-        ));
-    }
-    remarks
-}
-
-fn thousands(
-    (name, ty): (&str, ColumnType),
-    evidence: &Evidence,
-    surroundings: Surroundings,
-) -> Option<String> {
-    let notation = evidence.notation();
-    let Surroundings { has_commas, has_semicolons, is_guess } = surroundings;
-    let example = notation.grouped_example.as_deref().filter(|_| notation.may_be_thousands())?;
-    let example = shown(example);
-    let is_number =
-        matches!(ty, ColumnType::Float32 | ColumnType::Float64 | ColumnType::Decimal { .. });
-    match (is_number, has_commas) {
-        (false, true) if is_guess && evidence.infer().ty == ColumnType::Float64 => Some(format!(
-            "column `{name}` is VARCHAR, as `{example}` may be a thousand: other columns have \
-             decimal commas; --schema gives it another type"
-        )),
-        (true, true) => Some(format!(
-            "column `{name}`: the point of `{example}` is read as a decimal one, though other \
-             columns have decimal commas"
-        )),
-        (true, false) if has_semicolons => Some(format!(
-            "column `{name}`: the point of `{example}` is read as a decimal one; if it parts \
-             thousands, a --schema with VARCHAR keeps the text"
-        )),
-        _ => None,
     }
 }
 

@@ -62,7 +62,7 @@ pub enum Flaw {
 
 /// A message of the library that decodes Parquet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LibraryMessage(pub(super) String);
+pub struct LibraryMessage(String);
 
 impl std::fmt::Display for LibraryMessage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -84,7 +84,7 @@ const LAYERS: [&str; 8] = [
 
 impl Flaw {
     /// The flaw of an error of the library, or our own flaw that passed through it.
-    pub(super) fn of_library(error: &ParquetError) -> Flaw {
+    pub(crate) fn of_library(error: &ParquetError) -> Flaw {
         if let ParquetError::External(source) = error
             && let Some(flaw) = source.downcast_ref::<Flaw>()
         {
@@ -99,7 +99,7 @@ impl Flaw {
     }
 
     /// The flaw of a panic of the library.
-    pub(super) fn of_panic(cause: &(dyn Any + Send)) -> Flaw {
+    pub(crate) fn of_panic(cause: &(dyn Any + Send)) -> Flaw {
         let message = cause.downcast_ref::<String>().map(String::as_str);
         let message = message.or_else(|| cause.downcast_ref::<&str>().copied());
         let message = message.unwrap_or("bytes that it does not know");
