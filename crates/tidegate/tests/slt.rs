@@ -131,12 +131,7 @@ fn main() -> ExitCode {
     trials.push(Trial::test("engine::statements_of_others_are_out_of_reach", || {
         on_runtime(cancel::statements_of_others_are_out_of_reach())
     }));
-    trials.push(Trial::test("engine::rows_that_wait_for_a_client_are_charged", || {
-        on_runtime(cancel::rows_that_wait_for_a_client_are_charged())
-    }));
-    trials.push(Trial::test("engine::a_statement_is_listed_until_its_rows_end", || {
-        on_runtime(cancel::a_statement_is_listed_until_its_rows_end())
-    }));
+    trials.extend(listing_trials());
     trials.push(Trial::test("engine::queries_that_come_again_answer_as_new_ones", || {
         on_runtime(known::queries_that_come_again_answer_as_new_ones())
     }));
@@ -157,6 +152,18 @@ fn main() -> ExitCode {
         foreign::the_suite_of_datafusion_differs_only_as_listed,
     ));
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Returns the tests of statements that wait for their clients.
+fn listing_trials() -> [Trial; 2] {
+    [
+        Trial::test("engine::a_statement_is_listed_until_its_rows_end", || {
+            on_runtime(cancel::a_statement_is_listed_until_its_rows_end())
+        }),
+        Trial::test("engine::rows_that_wait_for_a_client_are_charged", || {
+            on_runtime(cancel::rows_that_wait_for_a_client_are_charged())
+        }),
+    ]
 }
 
 /// Returns the tests of views of views.
