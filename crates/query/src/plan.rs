@@ -39,6 +39,10 @@ mod empty_subqueries;
 mod kept_filters;
 mod null_keys;
 mod float_joins;
+mod calculated_keys;
+mod distinct_counts;
+mod empty_unions;
+mod final_forms;
 mod functions;
 mod tables;
 mod views;
@@ -430,6 +434,7 @@ fn plan_with(
     let plan = subqueries::with_joined_subqueries(plan)?;
     let plan = set_keys::with_set_keys(plan, Keys::OfFloats)?;
     let plan = float_keys::with_float_keys(plan)?;
+    let plan = calculated_keys::with_calculated_keys(plan)?;
     Ok(limits_in_table_order(plan)?)
 }
 

@@ -17,6 +17,9 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::distinct_counts::{AGGREGATE_STATISTICS, DistinctCounts};
+use super::empty_unions::{EmptyUnions, PROPAGATE_EMPTY};
+use super::final_forms::FinalForms;
 use super::float_joins::FloatJoinKeys;
 use super::functions::{Stage, bound_functions_of};
 use super::kept_filters::{KeptFilters, PUSH_DOWN_FILTER};
@@ -42,11 +45,14 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         if [EXTRACT_EQUIJOIN, ELIMINATE_CROSS_JOIN].contains(&rule.name()) {
             return Arc::new(NullKeys { inner: rule }) as Arc<dyn OptimizerRule + Send + Sync>;
         }
+        if rule.name() == PROPAGATE_EMPTY {
+            return Arc::new(EmptyUnions { inner: rule }) as Arc<dyn OptimizerRule + Send + Sync>;
+        }
         rule
     };
     let rules = Optimizer::new().rules.into_iter().map(kept);
-    let last: [Arc<dyn OptimizerRule + Send + Sync>; 2] =
-        [Arc::new(FloatJoinKeys), bound(Stage::Final)];
+    let last: [Arc<dyn OptimizerRule + Send + Sync>; 3] =
+        [Arc::new(FinalForms), Arc::new(FloatJoinKeys), bound(Stage::Final)];
     let rules = std::iter::once(bound(Stage::Rewritten)).chain(rules).chain(last);
     rules.map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
@@ -56,7 +62,10 @@ pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Syn
     let mut rules = PhysicalOptimizer::new().rules;
     rules.insert(0, Arc::new(OrderedScans));
     // Behind the rule that answers from statistics alone, before aggregates are partitioned.
-    let counted = rules.iter().position(|rule| rule.name() == "aggregate_statistics");
+    let counted = rules.iter().position(|rule| rule.name() == AGGREGATE_STATISTICS);
+    if let Some(at) = counted {
+        rules[at] = Arc::new(DistinctCounts { inner: Arc::clone(&rules[at]) });
+    }
     rules.insert(counted.map_or(1, |at| at + 1), Arc::new(FusedAggregates));
     rules.into_iter().map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
@@ -224,12 +233,12 @@ mod tests {
             rules.iter().map(|rule| rule.name().to_owned()).collect::<Vec<_>>()
         };
         let (ours, theirs) = (optimizer_rules(), Optimizer::new().rules);
-        // One of ours is the first, and two are the last.
-        assert_eq!(names(&ours)[1..ours.len() - 2], names(&theirs));
+        // One of ours is the first, and three are the last.
+        assert_eq!(names(&ours)[1..ours.len() - 3], names(&theirs));
         let orders = |rules: &[Arc<dyn OptimizerRule + Send + Sync>]| {
             rules.iter().map(|rule| rule.apply_order()).collect::<Vec<_>>()
         };
-        assert_eq!(orders(&ours)[1..ours.len() - 2], orders(&theirs));
+        assert_eq!(orders(&ours)[1..ours.len() - 3], orders(&theirs));
         let plan = block_on(state(None).create_logical_plan(SQL)).unwrap();
         assert!(state(None).optimize(&plan).is_ok());
     }

@@ -20,6 +20,7 @@ mod on_conditions;
 mod pulled;
 mod row_columns;
 mod single;
+mod sorted;
 
 use std::sync::Arc;
 
@@ -44,6 +45,7 @@ use crate::timeseries::OURS;
 use domain::Domain;
 use free::{FreeColumn, free_columns};
 use on_conditions::has_subqueries_in_on;
+use sorted::with_columns_of_sorts;
 
 /// Replaces subqueries by joins, in a whole plan (SJ4).
 pub(crate) fn with_joined_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -51,7 +53,7 @@ pub(crate) fn with_joined_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
         check_aggregates(node)?;
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Joiner::default().plan(with_lists_apart(plan)?)
+    Joiner::default().plan(with_lists_apart(with_columns_of_sorts(plan)?)?)
 }
 
 /// Moves subqueries in the list of a DISTINCT ON to columns below it, where they are plain values:

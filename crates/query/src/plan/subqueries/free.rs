@@ -25,11 +25,16 @@ pub(super) fn free_columns(plan: &LogicalPlan) -> Vec<FreeColumn> {
     found
 }
 
-/// Returns true if an expression over rows of this schema reads other rows.
-pub(super) fn reads_outside(expr: &Expr, schema: &DFSchema) -> bool {
+/// Returns the columns that an expression over rows of this schema reads of other rows.
+pub(super) fn free_columns_of(expr: &Expr, schema: &DFSchema) -> Vec<FreeColumn> {
     let mut found = Vec::new();
     collect_of(expr, schema, &mut found);
-    !found.is_empty()
+    found
+}
+
+/// Returns true if an expression over rows of this schema reads other rows.
+pub(super) fn reads_outside(expr: &Expr, schema: &DFSchema) -> bool {
+    !free_columns_of(expr, schema).is_empty()
 }
 
 /// Returns true if an expression of a node reads rows that are not the node's.
