@@ -614,6 +614,9 @@ fn cast_to(
             (Err(reason), OnBadText::Fail) => return Err(bad_text(text, to)(reason).into()),
         }));
     }
+    if let Some(decimal) = decimals::of_constant(expr, to) {
+        return Ok(Some(decimal));
+    }
     let Some(from) = type_in(expr, schema).filter(|from| *from != to) else { return Ok(None) };
     match special_cast(expr, from, to, on_bad_text) {
         // Casts a literal now, so that an error has its place.

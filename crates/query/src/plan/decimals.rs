@@ -7,6 +7,8 @@
 //!   or DOUBLE, a decimal is a DOUBLE.
 //! - DE3. The same holds for values of an expression that returns one of them, and for those of a
 //!   column of a UNION.
+//! - DE4. A constant that is cast to a decimal has the digits that are written, and is rounded half
+//!   away from zero: `1.005::DECIMAL(10, 2)` is 1.01, although the DOUBLE is less than 1.005.
 
 use std::sync::Arc;
 
@@ -18,13 +20,13 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, 
 use tidegate_model::ColumnType;
 
 use super::coerce::type_in;
-use super::literal::{integer_of, type_of};
+use super::literal::{integer_of, type_of, value_of_text};
 
 /// The maximal number of digits of a decimal.
 const DIGITS_MAX: u32 = 38;
 /// The maximal number of digits of a short constant: a DOUBLE holds them exactly, and results stay
 /// small.
-const SHORT: usize = 15;
+pub(super) const SHORT: usize = 15;
 
 /// The position of a number among the decimals of a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +71,31 @@ pub(super) fn compare(
 pub(super) fn equal(value: &Expr, precision: u8, scale: u8) -> Option<Expr> {
     match within(place(&constant(value)?, scale), precision) {
         Place::At(value) => Some(literal(value, precision, scale)),
+        _ => None,
+    }
+}
+
+/// Returns a FLOAT or DOUBLE constant as the decimal of a type (DE4); `None` if it has none, or for
+/// other expressions.
+pub(super) fn of_constant(value: &Expr, to: ColumnType) -> Option<Expr> {
+    let ColumnType::Decimal { .. } = to else { return None };
+    let decimal = value_of_text(&float_text(value)?, to)?.ok()?;
+    Some(Expr::Literal(decimal, None))
+}
+
+/// Returns the digits of a FLOAT or DOUBLE constant.
+fn float_text(value: &Expr) -> Option<String> {
+    match value {
+        // `1.005::DOUBLE` is the constant itself.
+        Expr::Cast(cast) if *cast.field.data_type() == DataType::Float64 => match &*cast.expr {
+            value @ Expr::Literal(ScalarValue::Float64(_), _) => constant(value),
+            _ => None,
+        },
+        Expr::Negative(inner) => match float_text(inner)? {
+            text if text.starts_with('-') => None,
+            text => Some(format!("-{text}")),
+        },
+        Expr::Literal(ScalarValue::Float64(_) | ScalarValue::Float32(_), _) => constant(value),
         _ => None,
     }
 }

@@ -81,7 +81,10 @@ pub(crate) fn value_of_text(
         ColumnType::Decimal { precision, scale } => {
             let scale = i8::try_from(scale).expect("at most 38");
             let ty = DataType::Decimal128(precision, scale);
-            ScalarValue::try_from_string(text.trim().to_owned(), &ty).map_err(|_| number)
+            let is_digit = |c: char| c.is_ascii_digit() || "+-.".contains(c);
+            let is_number = text.trim().parse::<f64>().is_ok() && text.trim().chars().all(is_digit);
+            let problem = |_| if is_number { TextProblem::OutOfRange } else { number };
+            ScalarValue::try_from_string(text.trim().to_owned(), &ty).map_err(problem)
         }
         // Any integer type serves: DataFusion compares it in a type that holds both sides.
         ColumnType::UInt64 => {

@@ -57,6 +57,7 @@ use windows::write_out_windows;
 
 #[cfg(test)]
 pub(crate) use forms::REWRITTEN_CALLS;
+pub(crate) use forms::quote_digits;
 pub(crate) use names::OutputNames;
 
 /// The maximal depth of an expression or a query.

@@ -36,7 +36,9 @@ use super::literal::type_of;
 use super::named_columns::{check_sets, insert_columns};
 use super::order::in_table_order;
 use super::parameters::Parameter;
-use super::query_text::{QueryText, call_of, parse_query, parse_tokens, position_at, tokenize};
+use super::query_text::{
+    QueryText, call_of, parse_query, parse_tokens, position_at, quote_digits, tokenize,
+};
 use super::whole_day::{WHOLE_DAY, as_whole_day};
 use super::{PendingQuery, Snapshots, TARGET, locate, logical_plan, physical_plan, plan_on};
 use crate::error::{Error, Result};
@@ -416,6 +418,9 @@ fn cast_values(
             }
             if *ty == SqlType::Date && !matches!(expr, SqlExpr::Value(_)) {
                 expr = call_of(WHOLE_DAY, [expr]);
+            }
+            if matches!(column.ty, ColumnType::Decimal { .. }) {
+                quote_digits(&mut expr);
             }
             *value = SqlExpr::Cast {
                 kind: CastKind::Cast,

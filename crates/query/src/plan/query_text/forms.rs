@@ -6,6 +6,8 @@
 //!   of such a time that is moved or truncated.
 //! - FO3. `generate_series(..)` in a SELECT list is a row for each value.
 //! - FO5. `FROM generate_series(1, 3) AS n` and `FROM unnest(list) AS n` have a column `n`.
+//! - FO6. A number of many digits that is cast to DECIMAL is a text, with all of its digits: as a
+//!   number it would be a DOUBLE.
 //! - FO4. `user` is a column in a query with a FROM, and else the login.
 
 use std::collections::HashSet;
@@ -19,6 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
+use super::super::decimals::SHORT;
 use super::super::dialect::QueryDialect;
 use super::super::functions::{
     AT_TIME_ZONE, LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS, SIMILAR_PATTERN, TRUNC_YEARS,
@@ -59,7 +62,12 @@ pub(super) fn rewrite_form(expr: &mut Expr) {
                 && let Some(words) = words_of(text, IntervalUnit::Nanos(1_000_000_000))
             {
                 *expr = Expr::Interval(interval_of(words));
+            } else if is_decimal(data_type) {
+                quote_digits(inner);
             }
+        }
+        Expr::Cast { expr: inner, data_type, .. } if is_decimal(data_type) => {
+            quote_digits(inner);
         }
         Expr::SimilarTo { negated, expr: text, pattern, escape_char } => {
             let op = if *negated {
@@ -129,6 +137,34 @@ fn text_of(expr: &Expr) -> Option<&str> {
             _ => None,
         },
         Expr::Nested(inner) => text_of(inner),
+        _ => None,
+    }
+}
+
+fn is_decimal(ty: &DataType) -> bool {
+    matches!(ty, DataType::Decimal(_) | DataType::Numeric(_) | DataType::Dec(_))
+}
+
+/// Quotes a number that is cast to DECIMAL, if it has more digits than a DOUBLE (FO6).
+pub(crate) fn quote_digits(expr: &mut Expr) {
+    if let Some(digits) = digits_of(expr)
+        && SHORT < digits.bytes().filter(u8::is_ascii_digit).count()
+    {
+        *expr = Expr::Value(Value::SingleQuotedString(digits).into());
+    }
+}
+
+/// Returns a number as it is written, without an exponent.
+fn digits_of(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Nested(inner) => digits_of(inner),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => {
+            digits_of(inner).filter(|digits| !digits.starts_with('-')).map(|it| format!("-{it}"))
+        }
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) if !digits.contains(['e', 'E']) => Some(digits.clone()),
+            _ => None,
+        },
         _ => None,
     }
 }
