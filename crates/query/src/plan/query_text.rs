@@ -18,6 +18,8 @@ mod size;
 mod windows;
 mod column_lists;
 mod grouping_sets;
+mod distinct_on;
+mod having;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -45,13 +47,15 @@ use crate::error::{ClauseProblem, Error, Result, SyntaxError};
 use crate::parse::Position;
 use crate::timeseries::{Clauses, lift_clauses, wrap_timestamps};
 use column_lists::call_list_of_columns;
+use distinct_on::write_out_keys;
 use forms::{rewrite_form, rewrite_select};
 use grouping_sets::write_out_sets;
+use having::make_one_group;
 use names::{name_items_beside_wildcards, number_repeated_items};
 use relative::relative_interval;
 use tokens::{
-    bracket_interval_calls, bracket_intervals, check_numbers, quote_days, quote_frame_lengths,
-    read_other_words, select_everything, select_everything_inside,
+    bracket_interval_calls, bracket_intervals, bracket_set_items, check_numbers, quote_days,
+    quote_frame_lengths, read_other_words, select_everything, select_everything_inside,
 };
 use windows::write_out_windows;
 
@@ -121,6 +125,7 @@ pub(super) fn parse_tokens(
     wrap_timestamps(&mut tokens);
     let intervals = bracket_intervals(&mut tokens);
     bracket_interval_calls(&mut tokens);
+    bracket_set_items(&mut tokens);
     select_everything(&mut tokens);
     select_everything_inside(&mut tokens);
     let clauses = lift_clauses(sql, &mut tokens)?;
@@ -302,6 +307,9 @@ impl VisitorMut for Lifter<'_> {
         if let Err(error) = write_out_windows(self.sql, query) {
             return ControlFlow::Break(error);
         }
+        if let Err(error) = write_out_keys(self.sql, query) {
+            return ControlFlow::Break(error);
+        }
         if let Some(column) = limit_column(query) {
             let position = Some(position_at(self.sql, column.span.start));
             let error = Error::Clause { position, what: ClauseProblem::LimitColumn };
@@ -342,6 +350,7 @@ impl VisitorMut for Lifter<'_> {
             select.flavor = SelectFlavor::Standard;
             select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
         }
+        make_one_group(select);
         let is_one = matches!(select.from.as_slice(), [one] if one.joins.is_empty());
         name_items_beside_wildcards(&mut select.projection, is_one);
         number_repeated_items(&mut select.projection);

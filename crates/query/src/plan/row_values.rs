@@ -8,6 +8,9 @@
 //! - RV3. A row is IN a subquery as `"struct"(a, b) IN (SELECT "struct"(..) FROM (query) ..)`,
 //!   which `subqueries` compares column by column (SJ5).
 //!
+//! - RV4. A row is compared with a subquery as `(SELECT a = "column 1" AND .. FROM (query) ..)`:
+//!   NULL if it has no row, and an error if it has several.
+//!
 //! DataFusion makes structs of rows, and compares those as sorts do: NULL equals NULL there.
 
 use std::mem::take;
@@ -15,14 +18,14 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query,
-    SetExpr, TableFactor, UnaryOperator, VisitMut, VisitorMut,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query,
+    SelectItem, SetExpr, TableFactor, UnaryOperator, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::dialect::QueryDialect;
 
-/// Replaces comparisons of rows in a whole tree by comparisons of columns (RV1, RV2).
+/// Replaces comparisons of rows in a whole tree by comparisons of columns (RV1, RV2, RV4).
 pub(super) fn compare_row_values(tree: &mut impl VisitMut) {
     // The visitor never breaks off.
     let _ = tree.visit(&mut Writer);
@@ -47,10 +50,18 @@ fn written_out(expr: &Expr) -> Option<Expr> {
         (left.len() == right.len() && !left.is_empty()).then_some((left, right))
     };
     match expr {
-        Expr::BinaryOp { left, op, right } => {
-            let (left, right) = both(left, right)?;
-            compared(left, op, right)
-        }
+        Expr::BinaryOp { left, op, right } => match (subquery_of(left), subquery_of(right)) {
+            (None, Some(query)) => {
+                in_one_row(query, row(left)?.len(), |columns| compared(row(left)?, op, columns))
+            }
+            (Some(query), None) => {
+                in_one_row(query, row(right)?.len(), |columns| compared(columns, op, row(right)?))
+            }
+            _ => {
+                let (left, right) = both(left, right)?;
+                compared(left, op, right)
+            }
+        },
         Expr::IsDistinctFrom(left, right) => {
             let (left, right) = both(left, right)?;
             let distinct = |(a, b)| Expr::IsDistinctFrom(Box::new(a), Box::new(b));
@@ -102,9 +113,49 @@ fn in_rows(expr: &Expr, query: &Query, negated: bool) -> Option<Expr> {
         let (expr, subquery) = (Box::new(columns.pop()?), Box::new(query.clone()));
         return Some(Expr::InSubquery { expr, subquery, negated });
     }
-    let names = (1..=columns.len()).map(|at| format!("\"column {at}\""));
-    let names = names.collect::<Vec<_>>().join(", ");
-    let text = format!("SELECT \"struct\"({names}) FROM (SELECT 1) AS \"rows\" ({names})");
+    let names = column_names(columns.len());
+    let rows = rows_of(&format!("\"struct\"({})", names.join(", ")), query, &names)?;
+    let dialect = QueryDialect::default();
+    let mut parser = Parser::new(&dialect).try_with_sql("\"struct\"()").ok()?;
+    let mut call = parser.parse_expr().ok()?;
+    let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = &mut call else {
+        return None;
+    };
+    let arg = |column| FunctionArg::Unnamed(FunctionArgExpr::Expr(column));
+    list.args = columns.into_iter().map(arg).collect();
+    Some(Expr::InSubquery { expr: Box::new(call), subquery: rows, negated })
+}
+
+/// Compares the columns of a subquery in its one row (RV4).
+fn in_one_row(
+    query: &Query,
+    count: usize,
+    compare: impl FnOnce(Vec<Expr>) -> Option<Expr>,
+) -> Option<Expr> {
+    if count < 2 {
+        return None;
+    }
+    let names = column_names(count);
+    let columns = (1..=count).map(|at| Expr::Identifier(Ident::with_quote('"', column_name(at))));
+    let compared = compare(columns.collect())?;
+    let mut rows = rows_of("NULL", query, &names)?;
+    let SetExpr::Select(select) = rows.body.as_mut() else { return None };
+    select.projection = vec![SelectItem::UnnamedExpr(compared)];
+    Some(Expr::Subquery(rows))
+}
+
+fn column_name(at: usize) -> String {
+    format!("column {at}")
+}
+
+/// Names of columns that a query cannot be taken to mean, in quotes.
+fn column_names(count: usize) -> Vec<String> {
+    (1..=count).map(|at| format!("\"{}\"", column_name(at))).collect()
+}
+
+/// Returns `SELECT value FROM (query) AS "rows" (names)`.
+fn rows_of(value: &str, query: &Query, names: &[String]) -> Option<Box<Query>> {
+    let text = format!("SELECT {value} FROM (SELECT 1) AS \"rows\" ({})", names.join(", "));
     let dialect = QueryDialect::default();
     let mut parser = Parser::new(&dialect).try_with_sql(&text).ok()?;
     let mut rows = parser.parse_query().ok()?;
@@ -115,14 +166,7 @@ fn in_rows(expr: &Expr, query: &Query, negated: bool) -> Option<Expr> {
         return None;
     };
     **subquery = query.clone();
-    let mut parser = Parser::new(&dialect).try_with_sql("\"struct\"()").ok()?;
-    let mut call = parser.parse_expr().ok()?;
-    let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = &mut call else {
-        return None;
-    };
-    let arg = |column| FunctionArg::Unnamed(FunctionArgExpr::Expr(column));
-    list.args = columns.into_iter().map(arg).collect();
-    Some(Expr::InSubquery { expr: Box::new(call), subquery: rows, negated })
+    Some(rows)
 }
 
 fn subquery_of(expr: &Expr) -> Option<&Query> {
@@ -225,7 +269,7 @@ mod tests {
         let parser = Parser::new(&GenericDialect);
         let mut expr = parser.try_with_sql(text).unwrap().parse_expr().unwrap();
         compare_row_values(&mut expr);
-        assert_eq!(expr.to_string(), expected, "RV1, RV2: {text}");
+        assert_eq!(expr.to_string(), expected, "RV1, RV2, RV4: {text}");
     }
 
     #[test]
@@ -244,6 +288,14 @@ mod tests {
         check("(a, b) = (1, 2, 3)", "(a, b) = (1, 2, 3)");
         check("(a) = (b)", "(a) = (b)");
         check("ROW(a) IN (SELECT 1)", "(a IN (SELECT 1))");
+        check("(a, b) < (SELECT c, d FROM t)", {
+            "((SELECT a < \"column 1\" OR a = \"column 1\" AND (b < \"column 2\") FROM \
+             (SELECT c, d FROM t) AS \"rows\" (\"column 1\", \"column 2\")))"
+        });
+        check("(SELECT c, d FROM t) <> (a, 1)", {
+            "((SELECT \"column 1\" <> a OR \"column 2\" <> 1 FROM \
+             (SELECT c, d FROM t) AS \"rows\" (\"column 1\", \"column 2\")))"
+        });
         check("(a, f(b)) = ANY (SELECT c, d FROM t)", {
             "(\"struct\"(a, f(b)) IN (SELECT \"struct\"(\"column 1\", \"column 2\") FROM \
              (SELECT c, d FROM t) AS \"rows\" (\"column 1\", \"column 2\")))"

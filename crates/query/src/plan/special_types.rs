@@ -50,7 +50,7 @@ const OF_ANY: [&str; 17] = [
 /// Functions that return one of their arguments.
 const GIVES_ONE: [&str; 6] = ["coalesce", "nullif", "nvl", "ifnull", "greatest", "least"];
 /// Functions that join their arguments as texts.
-const JOINS_TEXTS: [&str; 2] = ["concat", "concat_ws"];
+const JOINS_TEXTS: [&str; 3] = ["concat", "concat_ws", "format"];
 /// Functions that return values of any type inside of others.
 const HOLDS: [&str; 4] = ["make_array", "struct", "named_struct", "row"];
 

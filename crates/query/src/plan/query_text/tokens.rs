@@ -30,6 +30,53 @@ pub(super) fn bracket_interval_calls(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
+/// Puts brackets around items of ROLLUP, CUBE and GROUPING SETS that begin with a bracket and go on
+/// behind it, `ROLLUP ((a)::date)`: sqlparser takes that bracket for a list of columns.
+pub(super) fn bracket_set_items(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at < tokens.len() {
+        let next = |from: usize| (from..tokens.len()).find(|&at| !is_blank(&tokens[at]));
+        let is_word =
+            matches!(keyword(&tokens[at]), Some(Keyword::ROLLUP | Keyword::CUBE | Keyword::SETS));
+        let open = next(at + 1).filter(|&at| is_word && tokens[at].token == Token::LParen);
+        at += 1;
+        let mut item = open.and_then(|open| next(open + 1));
+        while let Some(start) = item {
+            let Some(end) = item_end(&tokens[start..]).map(|length| start + length) else { break };
+            let is_last = tokens[end].token == Token::RParen;
+            let mut end = end;
+            if tokens[start].token == Token::LParen
+                && let Some(close) = closing(&tokens[start..]).map(|length| start + length)
+                && (close + 1..end).any(|at| !is_blank(&tokens[at]))
+            {
+                let (first, last) = (tokens[start].span, tokens[end].span);
+                tokens.insert(end, TokenWithSpan::new(Token::RParen, last));
+                tokens.insert(start, TokenWithSpan::new(Token::LParen, first));
+                end += 2;
+            }
+            let next = (end + 1..tokens.len()).find(|&at| !is_blank(&tokens[at]));
+            item = next.filter(|_| !is_last);
+        }
+    }
+}
+
+/// Returns the position of the comma or the bracket that ends the first item of a list.
+fn item_end(tokens: &[TokenWithSpan]) -> Option<usize> {
+    let mut depth = 0_usize;
+    tokens.iter().position(|token| match token.token {
+        Token::LParen | Token::LBracket => {
+            depth += 1;
+            false
+        }
+        Token::RParen | Token::RBracket if depth > 0 => {
+            depth -= 1;
+            false
+        }
+        Token::RParen | Token::Comma => depth == 0,
+        _ => false,
+    })
+}
+
 /// Rewrites `IN today()` as `IN '$today'`: the whole day, as in QuestDB.
 pub(super) fn quote_days(tokens: &mut Vec<TokenWithSpan>) {
     let mut at = 0;

@@ -1,0 +1,167 @@
+//! Keys of DISTINCT ON as PostgreSQL reads them.
+//!
+//! - DO1. A number is the column of that position in the SELECT list, as in ORDER BY. DataFusion
+//!   takes it for a constant.
+//! - DO2. The keys may stand in another order than in ORDER BY, which begins with them, or has some
+//!   of them only. DataFusion wants them in the same order.
+
+use datafusion::sql::sqlparser::ast::{
+    Distinct, Expr, OrderByExpr, OrderByKind, OrderByOptions, Query, SelectItem, SetExpr, Value,
+};
+use datafusion::sql::sqlparser::tokenizer::Span;
+
+use super::position_at;
+use crate::error::{Error, SyntaxError};
+
+/// Writes out the keys of the DISTINCT ON of a query, if it has one (DO1, DO2).
+pub(super) fn write_out_keys(sql: &str, query: &mut Query) -> Result<(), Box<Error>> {
+    let SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
+    let Some(Distinct::On(keys)) = &mut select.distinct else { return Ok(()) };
+    let items = select.projection.as_slice();
+    for key in keys.iter_mut() {
+        if let Some((position, span)) = position_of(key) {
+            *key = item_at(items, position).ok_or_else(|| no_item(sql, items, position, span))?;
+        }
+    }
+    let Some(order) = &mut query.order_by else { return Ok(()) };
+    let OrderByKind::Expressions(order) = &mut order.kind else { return Ok(()) };
+    if let Some((ordered, added)) = in_order(keys, order, items) {
+        *keys = ordered;
+        order.extend(added);
+    }
+    Ok(())
+}
+
+/// Returns the keys in the order of ORDER BY, and the keys to add to that; `None` if it does not
+/// begin with them.
+fn in_order(
+    keys: &[Expr],
+    order: &mut [OrderByExpr],
+    items: &[SelectItem],
+) -> Option<(Vec<Expr>, Vec<OrderByExpr>)> {
+    let mut rest = keys.to_vec();
+    let mut ordered: Vec<Expr> = Vec::with_capacity(keys.len());
+    for by in order.iter_mut() {
+        let meant = meaning(&by.expr, items);
+        if let Some(at) = rest.iter().position(|key| meaning(key, items) == meant) {
+            let key = rest.remove(at);
+            by.expr = key.clone();
+            ordered.push(key);
+        } else if rest.is_empty() {
+            break;
+        } else if ordered.iter().all(|key| meaning(key, items) != meant) {
+            return None;
+        }
+    }
+    let options = OrderByOptions { asc: None, nulls_first: None };
+    let added = rest.iter().cloned();
+    let added = added.map(|expr| OrderByExpr { expr, options, with_fill: None }).collect();
+    ordered.extend(rest);
+    Some((ordered, added))
+}
+
+/// Returns the expression of a number or of a name of the SELECT list.
+fn meaning(expr: &Expr, items: &[SelectItem]) -> Expr {
+    let expr = inside(expr);
+    if let Some(item) = position_of(expr).and_then(|(at, _)| item_at(items, at)) {
+        return inside(&item).clone();
+    }
+    let Expr::Identifier(name) = expr else { return expr.clone() };
+    let named = items.iter().find_map(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } if alias.value == name.value => Some(expr),
+        _ => None,
+    });
+    inside(named.unwrap_or(expr)).clone()
+}
+
+fn inside(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => inside(inner),
+        expr => expr,
+    }
+}
+
+/// Returns the number that an expression is, and its place.
+fn position_of(expr: &Expr) -> Option<(usize, Span)> {
+    let Expr::Value(value) = inside(expr) else { return None };
+    match &value.value {
+        Value::Number(digits, _) => Some((digits.parse().ok()?, value.span)),
+        _ => None,
+    }
+}
+
+/// Returns the item of a SELECT list at a position from 1, unless `*` comes before it.
+fn item_at(items: &[SelectItem], position: usize) -> Option<Expr> {
+    let listed = items.get(..position)?;
+    let expr = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            Some(expr.clone())
+        }
+        _ => None,
+    };
+    listed.iter().map(expr).collect::<Option<Vec<_>>>()?.pop()
+}
+
+fn no_item(sql: &str, items: &[SelectItem], position: usize, span: Span) -> Box<Error> {
+    let is_plain = |item: &&SelectItem| {
+        matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+    };
+    let count = items.iter().take_while(is_plain).count();
+    let place = (span.start.line > 0).then(|| position_at(sql, span.start));
+    if count < items.len() {
+        let feature = "DISTINCT ON with the number of a column of * (its name is supported)";
+        return Box::new(Error::NotSupported { position: place, feature });
+    }
+    let expected = format!("the number of a column in the SELECT list, from 1 to {count}");
+    let what = SyntaxError::Unexpected { expected, found: Some(position.to_string()) };
+    let position = place.unwrap_or_else(|| position_at(sql, span.start));
+    Box::new(Error::Syntax { position, what })
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(sql: &str, expected: &str) {
+        let parser = Parser::new(&PostgreSqlDialect {});
+        let mut query = parser.try_with_sql(sql).unwrap().parse_query().unwrap();
+        let shown = match write_out_keys(sql, &mut query) {
+            Ok(()) => query.to_string(),
+            Err(error) => format!("error: {error}"),
+        };
+        assert_eq!(shown, expected, "DO1, DO2: {sql}");
+    }
+
+    #[test]
+    fn numbers_are_columns_of_the_list() {
+        check("SELECT DISTINCT ON (2) a, b FROM t", "SELECT DISTINCT ON (b) a, b FROM t");
+        check("SELECT DISTINCT ON ((1)) a + 1 AS x FROM t ORDER BY x, 1, c", {
+            "SELECT DISTINCT ON (a + 1) a + 1 AS x FROM t ORDER BY a + 1, 1, c"
+        });
+        check("SELECT DISTINCT ON (3) a, b FROM t", {
+            "error: line 1, column 21: expected the number of a column in the SELECT list, \
+             from 1 to 2, found `3`"
+        });
+        check("SELECT DISTINCT ON (1) * FROM t", {
+            "error: line 1, column 21: DISTINCT ON with the number of a column of * (its name is \
+             supported) is not supported yet"
+        });
+    }
+
+    #[test]
+    fn keys_have_the_order_of_order_by() {
+        check("SELECT DISTINCT ON (a, b) c FROM t ORDER BY b DESC, a, c", {
+            "SELECT DISTINCT ON (b, a) c FROM t ORDER BY b DESC, a, c"
+        });
+        check("SELECT DISTINCT ON (a, b) c FROM t ORDER BY b", {
+            "SELECT DISTINCT ON (b, a) c FROM t ORDER BY b, a"
+        });
+        check("SELECT DISTINCT ON (a, b) c FROM t ORDER BY c, a, b", {
+            "SELECT DISTINCT ON (a, b) c FROM t ORDER BY c, a, b"
+        });
+    }
+}
