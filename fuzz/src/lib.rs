@@ -30,7 +30,7 @@ pub fn let_libraries_panic() {
     let ending = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let place = panic.location().map_or("", |place| place.file());
-        let is_theirs = ["/parquet-", "/arrow-", "/thrift-"];
+        let is_theirs = ["/parquet-", "/arrow-", "/thrift-", "/bytes-"];
         if !is_theirs.iter().any(|part| place.contains(part)) {
             ending(panic);
         }

@@ -1,8 +1,9 @@
 //! Operators that change how the rows of their input arrive (batch sizes, memory accounting), never
 //! which rows.
 //!
-//! - PT1. Columns, partitions and order are those of the input; `EXPLAIN` does not show the
-//!   operator, whose name begins with that of guards (`control::guard` U2).
+//! - PT1. Columns and the number of partitions are those of the input, and so are all other
+//!   properties, unless the operator corrects them. `EXPLAIN` does not show an operator whose name
+//!   begins with that of guards (`control::guard` U2).
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +18,11 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 pub(crate) trait PassThrough: fmt::Debug + Send + Sync + 'static {
     /// The name of the operator.
     const NAME: &'static str;
+
+    /// Returns the properties of the rows, which are those of the input in most cases.
+    fn properties(&self, input: &Arc<dyn ExecutionPlan>) -> Arc<PlanProperties> {
+        Arc::clone(input.properties())
+    }
 
     /// Returns the rows of one partition of the input.
     ///
@@ -34,6 +40,7 @@ pub(crate) trait PassThrough: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 struct PassThroughExec<P> {
     input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
     pass: Arc<P>,
 }
 
@@ -42,7 +49,8 @@ pub(crate) fn through<P: PassThrough>(
     input: Arc<dyn ExecutionPlan>,
     pass: P,
 ) -> Arc<dyn ExecutionPlan> {
-    Arc::new(PassThroughExec { input, pass: Arc::new(pass) })
+    let properties = pass.properties(&input);
+    Arc::new(PassThroughExec { input, properties, pass: Arc::new(pass) })
 }
 
 impl<P: PassThrough> DisplayAs for PassThroughExec<P> {
@@ -57,7 +65,7 @@ impl<P: PassThrough> ExecutionPlan for PassThroughExec<P> {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
+        &self.properties
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -75,7 +83,8 @@ impl<P: PassThrough> ExecutionPlan for PassThroughExec<P> {
         let Ok([input]) = <[Arc<dyn ExecutionPlan>; 1]>::try_from(children) else {
             return internal_err!("{} has one input", P::NAME);
         };
-        Ok(Arc::new(PassThroughExec { input, pass: Arc::clone(&self.pass) }))
+        let (properties, pass) = (self.pass.properties(&input), Arc::clone(&self.pass));
+        Ok(Arc::new(PassThroughExec { input, properties, pass }))
     }
 
     fn apply_expressions(

@@ -43,6 +43,7 @@ mod calculated_keys;
 mod distinct_counts;
 mod empty_unions;
 mod final_forms;
+mod masked_keys;
 mod functions;
 mod tables;
 mod views;

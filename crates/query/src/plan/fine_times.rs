@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::AsArray;
+use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{DataType, TimestampMicrosecondType, TimestampNanosecondType};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Result, ScalarValue};
@@ -138,6 +138,10 @@ impl ScalarUDFImpl for ToMicros {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let values = args.args[0].to_array(args.number_rows)?;
+        // A later rule may have given the argument the unit of a column: `date_bin` of constants.
+        if values.data_type() == &arrow_type(MICROS) {
+            return Ok(ColumnarValue::Array(values));
+        }
         let values = values.as_primitive::<TimestampNanosecondType>();
         let micros =
             values.unary::<_, TimestampMicrosecondType>(|nanos| self.rounding.micros(nanos));

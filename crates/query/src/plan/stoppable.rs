@@ -23,6 +23,7 @@ use super::final_forms::FinalForms;
 use super::float_joins::FloatJoinKeys;
 use super::functions::{Stage, bound_functions_of};
 use super::kept_filters::{KeptFilters, PUSH_DOWN_FILTER};
+use super::masked_keys::MaskedKeys;
 use super::null_keys::{ELIMINATE_CROSS_JOIN, EXTRACT_EQUIJOIN, NullKeys};
 use super::order::OrderedScans;
 use crate::account::check_stop;
@@ -61,6 +62,7 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.insert(0, Arc::new(OrderedScans));
+    rules.insert(0, Arc::new(MaskedKeys));
     // Behind the rule that answers from statistics alone, before aggregates are partitioned.
     let counted = rules.iter().position(|rule| rule.name() == AGGREGATE_STATISTICS);
     if let Some(at) = counted {

@@ -460,9 +460,11 @@ fn number_elements(table: &mut TableFactor) {
     let ([list], true, false) = (array_exprs.as_slice(), *with_ordinality, *with_offset) else {
         return;
     };
+    // Lists of one length are unnested in step: the rows below may come in any order.
     let text = format!(
-        "SELECT * FROM (SELECT \"unnest\", CAST(row_number() OVER () AS BIGINT) AS ordinality FROM \
-         (SELECT unnest({list}) AS \"unnest\"))"
+        "SELECT unnest(list) AS \"unnest\", \
+         unnest(range(1, CAST(coalesce(array_length(list, 1), 0) AS BIGINT) + 1)) AS ordinality \
+         FROM (SELECT {list} AS list)"
     );
     let dialect = QueryDialect::default();
     let parsed = Parser::new(&dialect).try_with_sql(&text).and_then(|mut it| it.parse_query());

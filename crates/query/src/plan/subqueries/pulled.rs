@@ -1,5 +1,6 @@
 //! Subqueries whose conditions on the rows around them can be moved outside of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -37,15 +38,37 @@ fn keeps_one(limit: &Limit) -> Result<bool> {
 
 /// Returns true if DataFusion's rules make a join of EXISTS over this.
 pub(super) fn is_pulled_by_rules(plan: &LogicalPlan) -> bool {
+    // The rules find these columns by their names alone, among all columns of the rows.
+    let fields = plan.schema().fields();
+    let is_single = |column: &Column| {
+        fields.iter().filter(|field| *field.name() == column.name).take(2).count() < 2
+    };
+    compared_outside(plan).iter().all(is_single) && is_plain(plan)
+}
+
+/// Returns the columns that the conditions on the rows around compare.
+fn compared_outside(plan: &LogicalPlan) -> BTreeSet<Column> {
+    let mut found = BTreeSet::new();
+    if let LogicalPlan::Filter(Filter { predicate, input, .. }) = plan {
+        let conditions = split_conjunction(predicate).into_iter();
+        for condition in conditions.filter(|it| reads_outside(it, input.schema())) {
+            found.extend(condition.column_refs().into_iter().cloned());
+        }
+    }
+    plan.inputs().into_iter().for_each(|input| found.append(&mut compared_outside(input)));
+    found
+}
+
+fn is_plain(plan: &LogicalPlan) -> bool {
     if free_columns(plan).is_empty() {
         return true;
     }
     match plan {
         LogicalPlan::Filter(filter) => {
-            !super::expr_has_subqueries(&filter.predicate) && is_pulled_by_rules(&filter.input)
+            !super::expr_has_subqueries(&filter.predicate) && is_plain(&filter.input)
         }
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
-            !node_reads_outside(plan) && plan.inputs().into_iter().all(is_pulled_by_rules)
+            !node_reads_outside(plan) && plan.inputs().into_iter().all(is_plain)
         }
         // Below a list or a name, the rules lose columns.
         _ => false,
@@ -55,11 +78,18 @@ pub(super) fn is_pulled_by_rules(plan: &LogicalPlan) -> bool {
 /// Returns true if DataFusion's rules make a join of this as a value: an aggregate without groups
 /// over rows that are selected by equality with the rows around.
 pub(super) fn is_value_of_rules(plan: &LogicalPlan) -> bool {
+    // The rules group by these columns, and find them by their names alone.
+    let columns = compared_outside(plan);
+    let names = columns.iter().map(|column| &column.name).collect::<BTreeSet<_>>();
+    names.len() == columns.len() && is_plain_value(plan)
+}
+
+fn is_plain_value(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(Projection { input, .. }) => {
-            !node_reads_outside(plan) && is_value_of_rules(input)
+            !node_reads_outside(plan) && is_plain_value(input)
         }
-        LogicalPlan::SubqueryAlias(alias) => is_value_of_rules(&alias.input),
+        LogicalPlan::SubqueryAlias(alias) => is_plain_value(&alias.input),
         LogicalPlan::Aggregate(aggregate) => {
             aggregate.group_expr.is_empty()
                 && !node_reads_outside(plan)

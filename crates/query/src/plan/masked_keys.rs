@@ -1,0 +1,81 @@
+//! Grouping sets, whose rows have NULL in place of some keys.
+//!
+//! - MK1. Nothing that is known of the keys of the input holds for the keys of the groups: not that
+//!   one is constant, nor that two are equal, nor an order. DataFusion keeps all of it, and then
+//!   omits sorts by such a key, and cuts the partitions of window functions in two.
+//! - MK2. Groups of one partition of the input have no known partitioning, for the same reason.
+//!
+//! Upstream: docs/upstream/properties-of-grouping-sets.md.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
+};
+
+use crate::pass_through::{PassThrough, through};
+
+/// The rule that puts an operator without these properties above aggregates with grouping sets; it
+/// comes first, because the properties of all operators above are calculated again then.
+#[derive(Debug)]
+pub(crate) struct MaskedKeys;
+
+impl PhysicalOptimizerRule for MaskedKeys {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let has_sets = |plan: &Arc<dyn ExecutionPlan>| {
+            let aggregate = plan.downcast_ref::<AggregateExec>();
+            aggregate.is_some_and(|it| it.group_expr().has_grouping_set())
+        };
+        plan.transform_up(|plan| match has_sets(&plan) {
+            true => Ok(Transformed::yes(through(plan, GroupingSets))),
+            false => Ok(Transformed::no(plan)),
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "masked_keys"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The rows of an aggregate with grouping sets (MK1).
+#[derive(Debug)]
+struct GroupingSets;
+
+impl PassThrough for GroupingSets {
+    const NAME: &'static str = "GroupingSetsExec";
+
+    fn properties(&self, input: &Arc<dyn ExecutionPlan>) -> Arc<PlanProperties> {
+        let partitions = input.output_partitioning().partition_count();
+        Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(input.schema()),
+            Partitioning::UnknownPartitioning(partitions),
+            input.pipeline_behavior(),
+            input.boundedness(),
+        ))
+    }
+
+    fn execute(
+        &self,
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        input.execute(partition, context)
+    }
+}
