@@ -27,7 +27,7 @@ mod sqlstate;
 mod auth;
 mod tls;
 mod socket;
-mod spread;
+mod connection_threads;
 mod turns;
 mod lanes;
 mod seat;
@@ -35,7 +35,7 @@ mod http;
 mod pg;
 mod ilp;
 mod system_rows;
-mod overload;
+mod watchdog;
 pub mod copy;
 mod run;
 

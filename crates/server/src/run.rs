@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::auth::{User, Users};
 use crate::config::{Auth, Config, TlsMode};
+use crate::connection_threads::ConnectionThreads;
 use crate::copy::{Copier, CopyHost};
 use crate::error::{Error, Result};
 use crate::host::ServerHost;
@@ -30,12 +31,11 @@ use crate::ilp::{self, Answers, Ingest, KeyFileError, Keys, Rejects};
 use crate::lanes::{self, Lanes};
 use crate::log::Log;
 use crate::metrics::Transport;
-use crate::overload::{EVERY, Overload};
 use crate::pg::{self, ADMIN_SLOTS, ARRIVING_MAX};
 use crate::shared::{Phase, Services, Shared, Tracker};
-use crate::spread::Spread;
 use crate::tls::Tls;
 use crate::turns::{Shares, Turns};
+use crate::watchdog::{CHECK_INTERVAL, Watchdog};
 
 /// The most threads on which commits compute and wait for the disk: waiting ones share a sync, and
 /// more than a few computing ones only share the cores.
@@ -115,7 +115,7 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
         )));
     }
     network.spawn(pg::watch_users(Arc::clone(&shared)));
-    let backends = Arc::new(Spread::new("backends", engine.threads)?);
+    let backends = Arc::new(ConnectionThreads::new("backends", engine.threads)?);
     if let Some(listener) = pg {
         let (shared, backends) = (Arc::clone(&shared), Arc::clone(&backends));
         doors.push(network.spawn(accept_pg(listener, (shared, backends), tracker.clone())));
@@ -142,10 +142,10 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     }
     drop(tracker);
     let maintenance = Ticking::maintenance(&shared, &database)?;
-    let overload = Ticking::overload(&shared, &services)?;
+    let watchdog = Ticking::watchdog(&shared, &services)?;
     let lanes = Ticking::lanes(&services)?;
     let syncs = Ticking::syncs(&shared, &database)?;
-    let threads = [Some(maintenance), Some(overload), Some(lanes), syncs];
+    let threads = [Some(maintenance), Some(watchdog), Some(lanes), syncs];
     let ticking = threads.into_iter().flatten().collect();
     log.info("server", format_args!("ready"));
     network.block_on(async {
@@ -169,7 +169,7 @@ fn announce(listeners: &Listeners, shared: &Shared) {
 
 /// The parts that live until the end.
 struct Ending {
-    network: (Runtime, Arc<Spread>),
+    network: (Runtime, Arc<ConnectionThreads>),
     streams: Runtime,
     /// The runtimes of short work, and of jobs.
     queries: [Runtime; 2],
@@ -530,7 +530,7 @@ async fn accept_http((listener, door): (TcpListener, Door), shared: Arc<Shared>,
 
 async fn accept_pg(
     listener: TcpListener,
-    (shared, backends): (Arc<Shared>, Arc<Spread>),
+    (shared, backends): (Arc<Shared>, Arc<ConnectionThreads>),
     tracker: Tracker,
 ) {
     // Some places depend on the user: the login comes first, of a bounded number of sockets.
@@ -638,9 +638,9 @@ impl Ticking {
     }
 
     /// Starts the thread that checks the memory of the process.
-    fn overload(shared: &Arc<Shared>, services: &Arc<Services>) -> Result<Ticking> {
-        let mut overload = Overload::new(shared, services);
-        Ticking::start(("memory", EVERY), || {}, move || overload.look())
+    fn watchdog(shared: &Arc<Shared>, services: &Arc<Services>) -> Result<Ticking> {
+        let mut watchdog = Watchdog::new(shared, services);
+        Ticking::start(("memory", CHECK_INTERVAL), || {}, move || watchdog.check())
     }
 
     /// Starts the thread that keeps idle lanes ready, and lowers the priority of long statements.

@@ -241,7 +241,7 @@ impl Connection {
         let formats = formats(&bind.formats, count)?;
         let results = result_formats(&bind.results)?;
         if let Some(Description { columns: Some(columns), .. }) = prepared.described.get() {
-            spread(&results, columns.fields().len())?;
+            column_formats(&results, columns.fields().len())?;
         }
         let known = prepared.types.iter().map(|&oid| match oid {
             0 => Known::Inferred,
@@ -324,7 +324,7 @@ impl Connection {
         match columns {
             None => self.wire.out.empty(b'n'),
             Some(schema) => {
-                let formats = spread(formats, schema.fields().len())?;
+                let formats = column_formats(formats, schema.fields().len())?;
                 let (columns, formats) = described(schema, &formats);
                 self.wire.out.row_description(&columns, &formats);
             }
@@ -511,7 +511,7 @@ impl Connection {
         let State::Rows(rows) = &mut portal.state else {
             return Ok(Progress { rows: 0, is_over: true });
         };
-        let formats = spread(&portal.formats, rows.schema.fields().len())?;
+        let formats = column_formats(&portal.formats, rows.schema.fields().len())?;
         let progress = self.take_rows(&order, rows, (&formats, max, taken)).await?;
         if progress.is_over {
             portal.state = State::Over;
@@ -609,7 +609,7 @@ fn result_formats(codes: &[u16]) -> Result<Vec<Format>, Fault> {
 }
 
 /// Returns the format of each column: one is for all, and none is text.
-pub(super) fn spread(formats: &[Format], columns: usize) -> Result<Vec<Format>, Fault> {
+pub(super) fn column_formats(formats: &[Format], columns: usize) -> Result<Vec<Format>, Fault> {
     match formats {
         [] => Ok(vec![Format::Text; columns]),
         [one] => Ok(vec![*one; columns]),

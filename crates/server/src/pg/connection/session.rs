@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tidegate_query::{Access, Parameter, Session};
 
-use super::extended::{Hold, Portal, Prepared, no_cursor, rows_tag, spread};
+use super::extended::{Hold, Portal, Prepared, column_formats, no_cursor, rows_tag};
 use super::run::{Order, Progress, Started, Taken, described};
 use super::{Connection, LARGE_BYTES, Stopped};
 use crate::pg::command::{Command, command};
@@ -411,8 +411,8 @@ impl Connection {
             portal.formats = formats.to_vec();
         }
         if let (State::Rows(rows), None, Taken::Sent) = (&portal.state, formats, taken) {
-            let spread = spread(&portal.formats, rows.schema.fields().len())?;
-            let (columns, formats) = described(&rows.schema, &spread);
+            let expanded = column_formats(&portal.formats, rows.schema.fields().len())?;
+            let (columns, formats) = described(&rows.schema, &expanded);
             self.wire.out.row_description(&columns, &formats);
         }
         let Progress { rows, .. } = self.portal_rows(portal, max, taken).await?;

@@ -221,11 +221,11 @@ fn the_largest_statement_goes_when_the_process_has_too_much() {
     let keys = ["memory.limit=16MiB", "memory.ingest_limit=4MiB", "query.memory_limit=8MiB"];
     let server = Server::start_with(&world, &keys);
     let failed = server.exec("SELECT count(DISTINCT x) FROM long_sequence(1000000000000)");
-    assert_eq!(failed.status, 503, "overload-1: {}", failed.body);
-    assert!(failed.body.contains("\"53200\""), "overload-1: {}", failed.body);
+    assert_eq!(failed.status, 503, "watchdog-1: {}", failed.body);
+    assert!(failed.body.contains("\"53200\""), "watchdog-1: {}", failed.body);
     assert!(
         failed.body.contains("than the 16.0 MiB of memory.limit"),
-        "overload-1: {}",
+        "watchdog-1: {}",
         failed.body
     );
     let line = server.wait_for("cancelling statement");

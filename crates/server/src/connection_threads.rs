@@ -1,7 +1,8 @@
 //! Connection threads: threads that each have connections of their own.
 //!
-//! - SP1. A connection stays on the thread that it was given, in turn: no work of it moves to
-//!   another thread, which would have to be woken, and would find nothing to do.
+//! - connection_threads-1. A connection stays on the thread that it was given: no work of it moves
+//!   to another thread, which would have to be woken, and would find nothing to do. Connections are
+//!   given to the threads in turn.
 //!
 //! Small statements are answered by the thread of their connection; threads that share their work
 //! woke each other for each statement.
@@ -22,7 +23,7 @@ use tokio::sync::oneshot;
 use crate::error::{Error, Result};
 
 /// A set of connection threads.
-pub(crate) struct Spread {
+pub(crate) struct ConnectionThreads {
     threads: Vec<Thread>,
     next: AtomicUsize,
 }
@@ -34,10 +35,10 @@ struct Thread {
     ended: Mutex<Receiver<()>>,
 }
 
-impl Spread {
-    pub(crate) fn new(name: &str, threads: NonZeroUsize) -> Result<Spread> {
+impl ConnectionThreads {
+    pub(crate) fn new(name: &str, threads: NonZeroUsize) -> Result<ConnectionThreads> {
         let threads = (0..threads.get()).map(|_| Thread::start(name)).collect::<Result<_>>()?;
-        Ok(Spread { threads, next: AtomicUsize::new(0) })
+        Ok(ConnectionThreads { threads, next: AtomicUsize::new(0) })
     }
 
     /// Passes a connection to the next thread.

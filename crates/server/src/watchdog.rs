@@ -1,12 +1,12 @@
 //! The memory watchdog: cancels statements when the process exceeds its memory limit or spilled
 //! data fills the disk, before the kernel ends the process or writes fail.
 //!
-//! - overload-1. If the limit is exceeded by more than a twentieth for a whole second, the
+//! - watchdog-1. If the limit is exceeded by more than a twentieth for a whole second, the
 //!   statement with the most memory is cancelled, and one more with each further second.
-//! - overload-2. If the limit is exceeded by more than a quarter, statements are cancelled at once,
+//! - watchdog-2. If the limit is exceeded by more than a quarter, statements are cancelled at once,
 //!   the largest first, until their memory makes up for the excess; and again after half a second,
 //!   or when memory has grown by an eighth of the limit meanwhile.
-//! - overload-3. While the disk has less than half of the free space that `storage.min_free` keeps,
+//! - watchdog-3. While the disk has less than half of the free space that `storage.min_free` keeps,
 //!   the statement that has spilled most is cancelled, and after half a second the next one:
 //!   spilled data disappears with its query, while rows that cannot be written are lost to their
 //!   clients.
@@ -23,49 +23,49 @@ use tidegate_platform::rss_anon_bytes;
 use crate::shared::{Services, Shared};
 
 /// The time between two checks.
-pub(crate) const EVERY: Duration = Duration::from_millis(100);
-/// The number of consecutive checks in a second (overload-1).
-const LOOKS: u32 = 10;
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// The number of consecutive checks in a second (watchdog-1).
+const CHECKS_PER_SECOND: u32 = 10;
 /// The divisor of the limit that gives the tolerated excess for a while.
 const TOLERATED: u64 = 20;
-/// The divisor of the limit that gives the excess that is handled at once (overload-2).
+/// The divisor of the limit that gives the excess that is handled at once (watchdog-2).
 const URGENT: u64 = 4;
 /// The number of checks after which statements cancelled at once should have released their memory.
-const LOOKS_TO_END: u32 = 5;
+const CHECKS_TO_END: u32 = 5;
 /// The divisor of the limit by which memory may grow meanwhile.
 const GROWTH: u64 = 8;
 
 /// The periodic checks of memory and disk, which cancel statements.
-pub(crate) struct Overload {
+pub(crate) struct Watchdog {
     shared: Arc<Shared>,
     services: Arc<Services>,
-    watch: Watch,
-    /// The number of checks until the disk is checked again (overload-3).
-    disk_looks: u32,
+    memory: MemoryHistory,
+    /// The number of checks until the disk is checked again (watchdog-3).
+    checks_until_disk: u32,
 }
 
-impl Overload {
-    pub(crate) fn new(shared: &Arc<Shared>, services: &Arc<Services>) -> Overload {
+impl Watchdog {
+    pub(crate) fn new(shared: &Arc<Shared>, services: &Arc<Services>) -> Watchdog {
         let (shared, services) = (Arc::clone(shared), Arc::clone(services));
-        Overload { shared, services, watch: Watch::default(), disk_looks: 0 }
+        Watchdog { shared, services, memory: MemoryHistory::default(), checks_until_disk: 0 }
     }
 
     /// Checks once, and cancels statements if necessary.
-    pub(crate) fn look(&mut self) {
-        self.look_at_disk();
-        self.look_at_memory();
+    pub(crate) fn check(&mut self) {
+        self.check_disk();
+        self.check_memory();
     }
 
-    fn look_at_disk(&mut self) {
-        self.disk_looks = self.disk_looks.saturating_sub(1);
+    fn check_disk(&mut self) {
+        self.checks_until_disk = self.checks_until_disk.saturating_sub(1);
         let engine = &self.services.engine;
-        if 0 < self.disk_looks || !engine.has_spilled() {
+        if 0 < self.checks_until_disk || !engine.has_spilled() {
             return;
         }
         if !self.services.has_full_disk(self.shared.config.min_free, 2) {
             return;
         }
-        self.disk_looks = LOOKS_TO_END;
+        self.checks_until_disk = CHECKS_TO_END;
         let Some((id, bytes)) = engine.end_largest_spill() else { return };
         self.shared.log.warn(
             "disk",
@@ -76,9 +76,9 @@ impl Overload {
         );
     }
 
-    fn look_at_memory(&mut self) {
+    fn check_memory(&mut self) {
         let (used, limit) = (ByteCount(rss_anon_bytes()), self.shared.config.memory_limit);
-        let Some(mut excess) = self.watch.excess(used.0, limit.0) else { return };
+        let Some(mut excess) = self.memory.excess(used.0, limit.0) else { return };
         while 0 < excess {
             let Some((id, bytes)) = self.services.engine.end_largest(limit) else { return };
             self.shared.log.warn(
@@ -95,38 +95,38 @@ impl Overload {
 
 /// The history of memory checks.
 #[derive(Debug, Default)]
-struct Watch {
+struct MemoryHistory {
     /// The number of consecutive checks above the tolerated limit.
-    looks: u32,
+    checks: u32,
     /// The checks since statements were cancelled at once, and the memory at that time.
     hasty: Option<(u32, u64)>,
 }
 
-impl Watch {
+impl MemoryHistory {
     /// Returns the bytes that statements have to release now; `None` for none.
     fn excess(&mut self, used: u64, limit: u64) -> Option<u64> {
         if used <= limit + limit / TOLERATED {
-            *self = Watch::default();
+            *self = MemoryHistory::default();
             return None;
         }
-        self.looks += 1;
-        if let Some((looks, _)) = &mut self.hasty {
-            *looks += 1;
+        self.checks += 1;
+        if let Some((checks, _)) = &mut self.hasty {
+            *checks += 1;
         }
         if limit + limit / URGENT < used {
-            let may_wait = self.hasty.is_some_and(|(looks, before)| {
-                looks < LOOKS_TO_END && used <= before.saturating_add(limit / GROWTH)
+            let may_wait = self.hasty.is_some_and(|(checks, before)| {
+                checks < CHECKS_TO_END && used <= before.saturating_add(limit / GROWTH)
             });
             if may_wait {
                 return None;
             }
-            *self = Watch { looks: 0, hasty: Some((0, used)) };
+            *self = MemoryHistory { checks: 0, hasty: Some((0, used)) };
             return Some(used - limit);
         }
-        if self.looks < LOOKS {
+        if self.checks < CHECKS_PER_SECOND {
             return None;
         }
-        self.looks = 0;
+        self.checks = 0;
         Some(1)
     }
 }
@@ -136,9 +136,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(used: &[u64], expected: &[u64]) {
-        let mut watch = Watch::default();
-        let found = used.iter().map(|&used| watch.excess(used, 1_000).unwrap_or(0));
+    fn check_cancels(used: &[u64], expected: &[u64]) {
+        let mut memory = MemoryHistory::default();
+        let found = used.iter().map(|&used| memory.excess(used, 1_000).unwrap_or(0));
         assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 
@@ -149,13 +149,13 @@ mod tests {
         used.extend([1_060; 21]);
         let mut expected = vec![0; 27];
         (expected[15], expected[25]) = (1, 1);
-        check(&used, &expected);
+        check_cancels(&used, &expected);
     }
 
     #[test]
     fn far_above_the_limit_statements_go_at_once() {
-        check(&[900, 1_300, 1_400, 1_400, 1_400, 1_400, 1_390], &[0, 300, 0, 0, 0, 0, 390]);
-        check(&[1_300, 1_420, 1_430, 1_560], &[300, 0, 430, 560]);
-        check(&[1_300, 1_000, 1_300], &[300, 0, 300]);
+        check_cancels(&[900, 1_300, 1_400, 1_400, 1_400, 1_400, 1_390], &[0, 300, 0, 0, 0, 0, 390]);
+        check_cancels(&[1_300, 1_420, 1_430, 1_560], &[300, 0, 430, 560]);
+        check_cancels(&[1_300, 1_000, 1_300], &[300, 0, 300]);
     }
 }
