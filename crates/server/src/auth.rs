@@ -253,10 +253,10 @@ impl Users {
     /// Returns the login of a user with this password, which is checked on a blocking thread.
     pub(crate) async fn check_password(&self, name: &str, password: Vec<u8>) -> Option<Grant> {
         let verifier = self.verifier(name);
-        let turn = self.checks.acquire().await.ok()?;
+        let permit = self.checks.acquire().await.ok()?;
         let check = spawn_blocking(move || verifier.is_of(&password).then_some(verifier));
         let verifier = check.await.unwrap_or_default();
-        drop(turn);
+        drop(permit);
         self.grant(name, &verifier?)
     }
 

@@ -20,7 +20,7 @@ mod multipart;
 mod unpack;
 mod pack;
 mod exec;
-mod turn;
+mod streaming_slot;
 mod exp;
 mod validate;
 mod openapi;

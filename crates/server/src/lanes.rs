@@ -16,7 +16,7 @@
 //! - lanes-4. A lane is handed out when all its threads have started: a system without threads is
 //!   an error of one statement.
 //!
-//! Not here: admission (`turns`), and statements on the threads of their connections
+//! Not here: admission (`admission`), and statements on the threads of their connections
 //! (`pg::portal`).
 
 mod threads;
@@ -31,7 +31,7 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 use tokio::time::{Instant, timeout};
 
-use crate::turns::Turn;
+use crate::admission::Permit;
 use threads::{Threads, start_runtime};
 
 /// The levels of CPU time of a statement, each with the niceness of its threads from then on
@@ -49,7 +49,7 @@ const WORKERS_PART: usize = 8;
 /// The fewest workers of a lane, on a machine with two cores or more.
 const WORKERS_MIN: usize = 2;
 /// The lanes for each permit: the second is for statements that wait for their clients without one.
-const LANES_PER_TURN: usize = 2;
+const LANES_PER_PERMIT: usize = 2;
 /// The most idle lanes that are kept for later statements; others are closed, one per check.
 const READY_MAX: usize = 8;
 /// The number of idle lanes that are started in advance, so that no statement waits for new
@@ -93,7 +93,7 @@ struct Busy {
     /// The niceness of its threads.
     niceness: u8,
     /// The permit, kept until no task remains.
-    turn: Option<Turn>,
+    permit: Option<Permit>,
 }
 
 struct Inner {
@@ -112,7 +112,7 @@ pub(crate) struct Lane {
     lanes: Arc<Lanes>,
     inner: Arc<Inner>,
     /// The permit, released when no task of the statement remains (lanes-3).
-    turn: Option<Turn>,
+    permit: Option<Permit>,
 }
 
 /// The reason why there is no lane.
@@ -165,8 +165,8 @@ struct Starting {
 
 impl Lanes {
     /// Makes a pool whose lanes have this many workers, for this many permits.
-    pub(crate) fn new(threads: NonZeroUsize, turns: usize) -> Arc<Lanes> {
-        let lanes_max = turns.saturating_mul(LANES_PER_TURN).max(READY_MIN);
+    pub(crate) fn new(threads: NonZeroUsize, permits: usize) -> Arc<Lanes> {
+        let lanes_max = permits.saturating_mul(LANES_PER_PERMIT).max(READY_MIN);
         Arc::new_cyclic(|this| Lanes {
             threads,
             lanes_max,
@@ -219,12 +219,12 @@ impl Lanes {
     }
 
     fn lane(&self, inner: Arc<Inner>) -> Lane {
-        Lane { lanes: self.this.upgrade().expect("it is borrowed"), inner, turn: None }
+        Lane { lanes: self.this.upgrade().expect("it is borrowed"), inner, permit: None }
     }
 
     /// Ends the use of a lane by a statement. Its permit is released when no task remains
     /// (lanes-3).
-    fn give_back(&self, inner: &Inner, turn: Option<Turn>) {
+    fn give_back(&self, inner: &Inner, permit: Option<Permit>) {
         let freed = {
             let mut state = self.state();
             // All lanes have ended with the server.
@@ -232,9 +232,9 @@ impl Lanes {
             busy.users -= 1;
             if 0 < busy.users {
                 // The remaining tasks of one statement cannot be told from those of the others.
-                turn
+                permit
             } else {
-                busy.turn = turn;
+                busy.permit = permit;
                 inner.is_left.store(true, SeqCst);
                 state.settle(inner)
             }
@@ -300,18 +300,18 @@ impl Lanes {
 
     /// Ends all lanes, and waits at most this long for their tasks.
     pub(crate) fn end(&self, wait: Duration) {
-        let (lanes, turns) = {
+        let (lanes, permits) = {
             let mut state = self.state();
             state.is_ended = true;
             let mut lanes = std::mem::take(&mut state.closing);
             lanes.append(&mut state.closed);
             lanes.append(&mut state.ready);
             let busy = std::mem::take(&mut state.busy).into_values();
-            let (busy, turns): (Vec<_>, Vec<_>) = busy.map(|it| (it.inner, it.turn)).unzip();
+            let (busy, permits): (Vec<_>, Vec<_>) = busy.map(|it| (it.inner, it.permit)).unzip();
             lanes.extend(busy);
-            (lanes, turns)
+            (lanes, permits)
         };
-        drop(turns);
+        drop(permits);
         for inner in &lanes {
             inner.close();
         }
@@ -337,14 +337,14 @@ impl State {
     fn enter(&mut self, inner: &Arc<Inner>) {
         inner.is_left.store(false, SeqCst);
         let inner = Arc::clone(inner);
-        let busy = Busy { users: 1, base: None, left: None, niceness: 0, turn: None, inner };
+        let busy = Busy { users: 1, base: None, left: None, niceness: 0, permit: None, inner };
         let before = self.busy.insert(busy.inner.id, busy);
         assert!(before.is_none(), "lanes-1: a lane that is ready is not busy");
     }
 
     /// Makes a lane idle again, or closes it, if no task of its last statement remains. Returns the
     /// permit that was kept for it (lanes-3), which is dropped when the state is not locked.
-    fn settle(&mut self, inner: &Inner) -> Option<Turn> {
+    fn settle(&mut self, inner: &Inner) -> Option<Permit> {
         let busy = self.busy.get(&inner.id)?;
         if 0 < busy.users || 0 < inner.handle.metrics().num_alive_tasks() {
             return None;
@@ -355,7 +355,7 @@ impl State {
         } else {
             self.closing.push(busy.inner);
         }
-        busy.turn
+        busy.permit
     }
 
     /// Returns the number of lanes that have threads.
@@ -372,7 +372,7 @@ impl State {
 impl Busy {
     /// Handles a check: its threads have used this much CPU time in all. Returns the kept permit if
     /// the remaining tasks of its statement use none: they wait, perhaps for long.
-    fn look(&mut self, used: Duration) -> Option<Turn> {
+    fn look(&mut self, used: Duration) -> Option<Permit> {
         let base = *self.base.get_or_insert(used);
         let wanted = if self.users == 0 { LEFT } else { niceness(used.saturating_sub(base)) };
         if self.niceness < wanted {
@@ -380,7 +380,7 @@ impl Busy {
             self.inner.threads.set_niceness(wanted);
         }
         if self.users == 0 && self.left.replace(used) == Some(used) {
-            return self.turn.take();
+            return self.permit.take();
         }
         None
     }
@@ -489,14 +489,14 @@ impl Lane {
     }
 
     /// Returns the permit of its statement, which has none while it waits for its client.
-    pub(crate) fn turn(&mut self) -> &mut Option<Turn> {
-        &mut self.turn
+    pub(crate) fn permit(&mut self) -> &mut Option<Permit> {
+        &mut self.permit
     }
 }
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        self.lanes.give_back(&self.inner, self.turn.take());
+        self.lanes.give_back(&self.inner, self.permit.take());
     }
 }
 
@@ -514,10 +514,10 @@ mod tests {
     use tokio::task::JoinHandle;
 
     use super::*;
-    use crate::turns::{Claimant, Shares, Turns};
+    use crate::admission::{AdmissionControl, Claimant, Shares};
 
-    fn lanes(threads: usize, turns: usize) -> Arc<Lanes> {
-        Lanes::new(NonZeroUsize::new(threads).unwrap(), turns)
+    fn lanes(threads: usize, permits: usize) -> Arc<Lanes> {
+        Lanes::new(NonZeroUsize::new(threads).unwrap(), permits)
     }
 
     /// Runs a task that stays in one poll until the returned sender is dropped.
@@ -553,23 +553,23 @@ mod tests {
 
     // A client that begins heavy statements and leaves could have run as many of them as it liked.
     #[tokio::test]
-    async fn what_is_left_of_a_statement_keeps_its_turn() {
+    async fn what_is_left_of_a_statement_keeps_its_permit() {
         let (lanes, shares) = (lanes(1, 1), Shares { all: 1, each: 1 });
-        let turns = Arc::new(Turns::new(shares, Duration::from_secs(9)));
+        let admission = Arc::new(AdmissionControl::new(shares, Duration::from_secs(9)));
         let reader = Claimant { user: None, is_admin: false };
         let mut lane = lanes.take().await.unwrap();
         let id = lane.inner.id;
-        *lane.turn() = turns.try_begin(&reader);
+        *lane.permit() = admission.try_begin(&reader);
         let (task, end) = block(&lane);
         drop(lane);
         task.abort();
-        let mut next = Box::pin(turns.wait(&reader));
+        let mut next = Box::pin(admission.wait(&reader));
         assert!((&mut next).now_or_never().is_none(), "lanes-3");
         // No client waits for it: it gets the lowest priority, and its lane is closed.
         lanes.look();
         assert!((&mut next).now_or_never().is_none(), "lanes-3");
         drop(end);
-        let _turn = next.await;
+        let _permit = next.await;
         assert!(lanes.state().ready.iter().all(|inner| inner.id != id), "lanes-2");
         assert_eq!(lanes.state().busy.len(), 0);
         lanes.end(Duration::from_secs(9));
@@ -577,21 +577,21 @@ mod tests {
 
     // A task that waits for ever would keep a permit from all others for ever.
     #[tokio::test]
-    async fn what_is_left_and_uses_no_time_keeps_no_turn() {
+    async fn what_is_left_and_uses_no_time_keeps_no_permit() {
         let (lanes, shares) = (lanes(1, 1), Shares { all: 1, each: 1 });
-        let turns = Arc::new(Turns::new(shares, Duration::from_secs(9)));
+        let admission = Arc::new(AdmissionControl::new(shares, Duration::from_secs(9)));
         let reader = Claimant { user: None, is_admin: false };
         let mut lane = lanes.take().await.unwrap();
-        *lane.turn() = turns.try_begin(&reader);
+        *lane.permit() = admission.try_begin(&reader);
         let (_task, end) = block(&lane);
         drop(lane);
-        assert!(turns.try_begin(&reader).is_none(), "lanes-3");
+        assert!(admission.try_begin(&reader).is_none(), "lanes-3");
         // Its thread may not have begun to wait yet.
         let looks = std::iter::repeat_with(|| {
             lanes.look();
-            turns.try_begin(&reader)
+            admission.try_begin(&reader)
         });
-        let _turn = looks.take(1_000).flatten().next().expect("lanes-3");
+        let _permit = looks.take(1_000).flatten().next().expect("lanes-3");
         drop(end);
         lanes.end(Duration::from_secs(9));
     }

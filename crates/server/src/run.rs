@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle as TaskHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::admission::{AdmissionControl, Shares};
 use crate::auth::{User, Users};
 use crate::config::{Auth, Config, TlsMode};
 use crate::connection_threads::ConnectionThreads;
@@ -34,7 +35,6 @@ use crate::metrics::Transport;
 use crate::pg::{self, ADMIN_SLOTS, ARRIVING_MAX};
 use crate::shared::{Phase, Services, Shared, Tracker};
 use crate::tls::Tls;
-use crate::turns::{Shares, Turns};
 use crate::watchdog::{CHECK_INTERVAL, Watchdog};
 
 /// The most threads on which commits compute and wait for the disk: waiting ones share a sync, and
@@ -387,7 +387,10 @@ fn services(
         copier,
         query_threads: queries.handle().clone(),
         job_threads: job_threads.handle().clone(),
-        turns: Arc::new(Turns::new(Shares::of(statements), config.query.queue_timeout)),
+        admission: Arc::new(AdmissionControl::new(
+            Shares::of(statements),
+            config.query.queue_timeout,
+        )),
         lanes: Lanes::new(options.threads, statements),
         folder: options.spill_dir.clone(),
         timeout: options.timeout,

@@ -13,6 +13,7 @@ use tidegate_storage::Database;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
 
+use crate::admission::AdmissionControl;
 use crate::auth::Users;
 use crate::budget::Budget;
 use crate::config::Config;
@@ -23,7 +24,6 @@ use crate::log::Log;
 use crate::metrics::{Metrics, Shown};
 use crate::pg::{Arriving, Backends, Spinning};
 use crate::tls::Tls;
-use crate::turns::Turns;
 
 /// The progress of a server toward its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,7 +104,7 @@ pub(crate) struct Services {
     /// The threads of COPY statements, whose jobs run on after their statements.
     pub(crate) job_threads: Handle,
     /// The admission permits of statements.
-    pub(crate) turns: Arc<Turns>,
+    pub(crate) admission: Arc<AdmissionControl>,
     /// The threads of admitted statements.
     pub(crate) lanes: Arc<Lanes>,
     pub(crate) timeout: Timeout,

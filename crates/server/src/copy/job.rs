@@ -394,13 +394,13 @@ impl Inner {
             let (inner, begun) = (Arc::clone(self), Arc::clone(&job));
             let thread = thread::Builder::new().name("copy".to_owned());
             let spawned = thread.spawn(move || {
-                let mut turn = Turn { inner, job: begun, outcome: None };
-                let _ = turn.job.started.set(turn.inner.database.now_micros());
+                let mut running = RunningJob { inner, job: begun, outcome: None };
+                let _ = running.job.started.set(running.inner.database.now_micros());
                 // Imports write this row from the thread of their log.
-                if turn.job.kind == Kind::Export {
-                    turn.inner.log.started(&turn.job);
+                if running.job.kind == Kind::Export {
+                    running.inner.log.started(&running.job);
                 }
-                turn.outcome = Some(work(&turn.inner, &turn.job));
+                running.outcome = Some(work(&running.inner, &running.job));
             });
             if let Err(error) = spawned {
                 let message = format!("cannot begin a job: {error}");
@@ -424,13 +424,13 @@ impl Inner {
 }
 
 /// A running job; at its end, also by a panic, others can begin (JB1).
-struct Turn {
+struct RunningJob {
     inner: Arc<Inner>,
     job: Arc<Job>,
     outcome: Option<Result<Ended, CopyFault>>,
 }
 
-impl Drop for Turn {
+impl Drop for RunningJob {
     fn drop(&mut self) {
         let panicked = || Err(CopyFault::new("XX000", "internal error: a job has panicked"));
         let outcome = self.outcome.take().unwrap_or_else(panicked);

@@ -79,7 +79,7 @@ impl Upload {
             piece: Bytes::new(),
             is_over: false,
             runtime: Handle::current(),
-            turn: SharedTurn { inner: Arc::downgrade(inner), job: Arc::downgrade(&job) },
+            idle_check: IdleCheck { inner: Arc::downgrade(inner), job: Arc::downgrade(&job) },
             idle: Duration::ZERO,
         };
         let source = Source::Stream(ByteStream::new(PathBuf::from(file), Box::new(reader)));
@@ -209,14 +209,14 @@ struct Reader {
     piece: Bytes,
     is_over: bool,
     runtime: Handle,
-    turn: SharedTurn,
+    idle_check: IdleCheck,
     /// The time that the import has waited for its client, less that which its bytes are worth
     /// (UL4).
     idle: Duration,
 }
 
-/// The job of an import, for which other jobs may wait.
-struct SharedTurn {
+/// The check of an import that waits for its client while other jobs wait (UL4).
+struct IdleCheck {
     inner: Weak<Inner>,
     job: Weak<Job>,
 }
@@ -238,7 +238,7 @@ impl Reader {
                 self.idle = self.idle.saturating_sub(worth(bytes));
                 return Ok(piece);
             }
-            self.turn.check(self.idle)?;
+            self.idle_check.check(self.idle)?;
         }
     }
 }
@@ -248,7 +248,7 @@ fn worth(bytes: usize) -> Duration {
     Duration::from_secs_f64(bytes as f64 / PACE_BYTES)
 }
 
-impl SharedTurn {
+impl IdleCheck {
     fn check(&self, idle: Duration) -> io::Result<()> {
         let Some(inner) = self.inner.upgrade() else { return Ok(()) };
         let limit = inner.config.idle_timeout;

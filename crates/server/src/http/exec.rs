@@ -2,8 +2,8 @@
 //!
 //! - EX1. A statement runs on the threads of its place, and so does the writing of its rows; at
 //!   most `QUEUE` parts of an answer wait, so a slow client slows its statement down and costs no
-//!   memory; its admission permit goes to another statement meanwhile (`turn` TU1). A cancel runs
-//!   on the thread of its connection and needs no permit: it must work when others have all of
+//!   memory; its admission permit goes to another statement meanwhile (streaming_slot-1). A cancel
+//!   runs on the thread of its connection and needs no permit: it must work when others have all of
 //!   them. It also ends a statement whose client reads nothing.
 //! - EX2. The statement ends when the client has gone, or the connection is closed.
 //! - EX3. Nothing is sent before the first part of an answer is full or the whole answer is ready,
@@ -34,10 +34,10 @@ use tokio::time::{Instant, sleep_until};
 use super::guard;
 use super::pack::{Coding, Packer};
 use super::response::{After, JSON, Response};
-use super::turn::{Turn, room};
+use super::streaming_slot::{StreamingSlot, room};
 use super::{Exchange, Flow};
+use crate::execution_slot::{GRACE, overdue};
 use crate::json::push_string;
-use crate::seat::{GRACE, overdue};
 use crate::shared::{CountedQuery, Services};
 use crate::sqlstate;
 pub(super) use body::read_params;
@@ -315,14 +315,14 @@ impl Running {
         let place = Place::of(&request.sql);
         let of = (Arc::clone(&services), session.clone());
         let ending = canceler.clone();
-        Running::seated((place, ending), of, move |sender, turn| async move {
+        Running::admitted((place, ending), of, move |sender, slot| async move {
             let (text, sent_any, sent) = (String::new(), false, 0);
-            let (turn, refusal) = match turn {
-                Ok(turn) => (turn, None),
+            let (slot, refusal) = match slot {
+                Ok(slot) => (slot, None),
                 Err(refusal) => (None, Some(refusal.of(&request.sql))),
             };
             let mut answer =
-                Answering { sender, clock, session, canceler, turn, text, packer, sent_any, sent };
+                Answering { sender, clock, session, canceler, slot, text, packer, sent_any, sent };
             let done = match refusal {
                 Some(refusal) => Err(refusal),
                 None => answer.run(&request, &services).await,
@@ -331,7 +331,7 @@ impl Running {
                 Ok(last) => last,
                 Err(refusal) => Some(answer.failed(&refusal.by_get(only_reads), &id)),
             };
-            send_last(last, &answer.sender, &mut answer.turn).await;
+            send_last(last, &answer.sender, &mut answer.slot).await;
         })
     }
 }
@@ -340,13 +340,13 @@ impl Running {
 pub(super) async fn send_last(
     last: Option<Piece>,
     sender: &Sender<Piece>,
-    turn: &mut Option<Turn>,
+    slot: &mut Option<StreamingSlot>,
 ) {
     // If the client has gone, there is no receiver.
     let Some(Err(TrySendError::Full(last))) = last.map(|last| sender.try_send(last)) else {
         return;
     };
-    turn.iter_mut().for_each(Turn::pause);
+    slot.iter_mut().for_each(StreamingSlot::pause);
     let _ = sender.send(last).await;
 }
 
@@ -373,7 +373,7 @@ struct Answering {
     session: Session,
     canceler: Canceler,
     /// `None` for a cancel, which needs no permit.
-    turn: Option<Turn>,
+    slot: Option<StreamingSlot>,
     /// The text that is not sent yet.
     text: String,
     packer: Packer,
@@ -484,8 +484,8 @@ impl Answering {
         let executed = self.clock.monotonic_nanos() - start;
         let without_end = self.text.len();
         self.end(request, count, (planned, executed));
-        let room = match &mut self.turn {
-            Some(turn) => turn.room(&self.sender, &self.canceler).await,
+        let room = match &mut self.slot {
+            Some(slot) => slot.room(&self.sender, &self.canceler).await,
             None => room(&self.sender, &self.canceler).await,
         };
         match room {
@@ -554,8 +554,8 @@ impl Answering {
     }
 
     async fn send(&mut self) -> Result<(), Unsent> {
-        let room = match &mut self.turn {
-            Some(turn) => turn.room(&self.sender, &self.canceler).await,
+        let room = match &mut self.slot {
+            Some(slot) => slot.room(&self.sender, &self.canceler).await,
             None => room(&self.sender, &self.canceler).await,
         };
         let room = room.ok_or_else(|| Unsent::Canceled(self.canceler.reason()))?;

@@ -26,7 +26,7 @@ use super::exec::{
 use super::pack::{Coding, Packer};
 use super::params::Params;
 use super::response::Response;
-use super::turn::{Turn, room};
+use super::streaming_slot::{StreamingSlot, room};
 use super::{Exchange, Flow};
 use crate::results::{DelimitedForm, ParquetForm, ResultForm, ResultWriter};
 use crate::shared::{CountedQuery, Services};
@@ -216,14 +216,14 @@ async fn run(
     let of = (Arc::clone(services), session.clone());
     let canceler = Canceler::default();
     let ending = (Place::Lane, canceler.clone());
-    let running = Running::seated(ending, of, move |sender, turn| async move {
+    let running = Running::admitted(ending, of, move |sender, slot| async move {
         let bytes = Bytes::default();
         let packer = coding.packer();
-        let (turn, refusal) = match turn {
-            Ok(turn) => (turn, None),
+        let (slot, refusal) = match slot {
+            Ok(slot) => (slot, None),
             Err(refusal) => (None, Some(refusal.of(&request.sql))),
         };
-        let mut writing = Writing { sender, canceler, turn, sent_any: false, bytes, packer };
+        let mut writing = Writing { sender, canceler, slot, sent_any: false, bytes, packer };
         let done = match refusal {
             Some(refusal) => Err(refusal),
             None => writing.run(&request, session, &work).await,
@@ -235,7 +235,7 @@ async fn run(
             }
             Err(refusal) => Some(Piece::Cut(refusal.code)), // XP2
         };
-        send_last(last, &writing.sender, &mut writing.turn).await;
+        send_last(last, &writing.sender, &mut writing.slot).await;
     });
     deliver(exchange, running, (head, timeout), &sql).await
 }
@@ -268,7 +268,7 @@ struct Writing {
     sender: Sender<Piece>,
     canceler: Canceler,
     /// `None` until the statement is admitted.
-    turn: Option<Turn>,
+    slot: Option<StreamingSlot>,
     sent_any: bool,
     bytes: Bytes,
     packer: Packer,
@@ -396,8 +396,8 @@ impl Writing {
     }
 
     async fn send(&mut self, bytes: Vec<u8>, pack: Pack) -> Result<(), Ended> {
-        let room = match &mut self.turn {
-            Some(turn) => turn.room(&self.sender, &self.canceler).await,
+        let room = match &mut self.slot {
+            Some(slot) => slot.room(&self.sender, &self.canceler).await,
             None => room(&self.sender, &self.canceler).await,
         };
         let room = room.ok_or_else(|| Ended::Failed(canceled(&self.canceler)))?;

@@ -11,9 +11,9 @@ use super::exec::{Piece, Refusal, Running, Stopped, deliver, read_params, sessio
 use super::response::{JSON, Response};
 
 use super::{Exchange, Flow};
+use crate::admission::Claimant;
 use crate::json::push_string;
 use crate::shared::{CountedQuery, Services};
-use crate::turns::Claimant;
 
 /// Answers a request to `/api/v1/sql/validate`.
 pub(super) async fn validate(exchange: &mut Exchange<'_>) -> Flow {
@@ -64,8 +64,9 @@ async fn described(
     session: tidegate_query::Session,
     services: &Services,
 ) -> Result<String, Refusal> {
-    let turn = services.turns.begin(&Claimant::of(&session)).await;
-    let _turn = turn.map_err(|no_turn| Refusal::new("53400", no_turn.to_string()).of(sql))?;
+    let permit = services.admission.begin(&Claimant::of(&session)).await;
+    let _permit =
+        permit.map_err(|timed_out| Refusal::new("53400", timed_out.to_string()).of(sql))?;
     let options = StatementOptions { timeout: None, session, canceler: None };
     let described = services.engine.describe(sql, &[], &options).await;
     let described = described.map_err(|error| Refusal::of_error(&error, sql))?;

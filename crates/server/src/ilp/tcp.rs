@@ -15,8 +15,8 @@
 //! - TP6. If keys are configured, no line is read before the client has signed with one of them
 //!   (`auth`).
 //!
-//! Reading and parsing run on the runtime's own threads, `TURN_BYTES` at a time; commits, which
-//! compute and wait for the disk, run on its blocking threads.
+//! Reading and parsing run on the runtime's own threads, `READ_BUDGET_BYTES` at a time; commits,
+//! which compute and wait for the disk, run on its blocking threads.
 
 use std::cell::RefCell;
 use std::io;
@@ -48,9 +48,9 @@ const SPARSE_READ_BYTES: usize = 16 << 10;
 /// The ratio of the memory of rows to that of their text from which on reads are small.
 const SPARSE_BYTES_PER_BYTE: usize = 32;
 /// The bytes that a connection reads before others can run.
-const TURN_BYTES: usize = 1 << 20;
+const READ_BUDGET_BYTES: usize = 1 << 20;
 /// The bytes of rows that are committed at once, whatever their number: so far below the bound of a
-/// record that the rows of one turn do not matter.
+/// record that the rows of one read budget do not matter.
 const COMMIT_BYTES: usize = limits::WAL_RECORD_BYTES / 4;
 /// The time for which a connection without rows keeps its parser and the parser's cache.
 const PARSER_KEPT: Duration = Duration::from_secs(60);
@@ -159,8 +159,8 @@ enum End {
     Foreign,
 }
 
-/// The result of a turn of reading.
-enum Turn {
+/// The state of a connection after reading.
+enum ReadState {
     /// More bytes may be there.
     More,
     /// No bytes are there now.
@@ -256,7 +256,7 @@ impl Connection {
     /// Reads and parses the available bytes, if there is memory for them.
     async fn read(&mut self) -> Result<(), End> {
         let ingest = &self.services.ingest;
-        let reserved = match ingest.try_reserve(TURN_BYTES) {
+        let reserved = match ingest.try_reserve(READ_BUDGET_BYTES) {
             Some(reserved) => reserved,
             None => {
                 let start = Instant::now();
@@ -274,13 +274,13 @@ impl Connection {
             None => self.reserved = Some(reserved),
         }
         self.active = Instant::now();
-        let turn = self.turn();
+        let state = self.read_available();
         self.account();
-        match turn {
+        match state {
             // Other connections can read now.
-            Turn::More => yield_now().await,
-            Turn::Empty => {}
-            Turn::End(end) => return Err(end),
+            ReadState::More => yield_now().await,
+            ReadState::Empty => {}
+            ReadState::End(end) => return Err(end),
         }
         Ok(())
     }
@@ -298,15 +298,15 @@ impl Connection {
         }
         let mut phase = self.shared.phase.clone();
         tokio::select! {
-            reserved = self.services.ingest.reserve(TURN_BYTES) => Ok(reserved),
+            reserved = self.services.ingest.reserve(READ_BUDGET_BYTES) => Ok(reserved),
             () = stopping(&mut phase) => Ok(None),
             () = until(self.line_start.map(|start| start + LINE_PATIENCE)) => Err(End::Closed),
         }
     }
 
     /// Reads until no bytes are there, or others should run.
-    fn turn(&mut self) -> Turn {
-        let mut left = TURN_BYTES;
+    fn read_available(&mut self) -> ReadState {
+        let mut left = READ_BUDGET_BYTES;
         while 0 < left {
             let read: io::Result<_> = BUFFER.with_borrow_mut(|buffer| {
                 let room = buffer.len().min(left).min(self.read_bytes);
@@ -326,17 +326,17 @@ impl Connection {
                     self.connected.bytes(count as u64);
                     parsed.err()
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Turn::Empty,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return ReadState::Empty,
                 Err(_) => Some(End::Closed),
             };
             if let Some(end) = end {
-                return Turn::End(end);
+                return ReadState::End(end);
             }
             if self.is_due() {
-                return Turn::More;
+                return ReadState::More;
             }
         }
-        Turn::More
+        ReadState::More
     }
 
     /// Parses the bytes that are lines (TP7).

@@ -1,7 +1,7 @@
 //! A connection after its login: answers message after message, in their order.
 //!
-//! - CO1. Every message is answered in its turn, even if several arrive at once. After an error in
-//!   the extended protocol, all are skipped up to the next Sync, as in PostgreSQL.
+//! - CO1. Every message is answered in order, even if several arrive at once. After an error in the
+//!   extended protocol, all are skipped up to the next Sync, as in PostgreSQL.
 //! - CO2. The output is sent when the client has to be waited for, and when it is larger than
 //!   `pg.send_buffer`: so a client that reads slowly slows only its own statement down, which has
 //!   no admission permit meanwhile.

@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 
 use super::encode::{Format, Guard, Room, RowStopped, RowWriter, arrays, weight};
 use super::fault::Fault;
-use crate::seat::Seat;
+use crate::execution_slot::ExecutionSlot;
 use crate::shared::{CountedQuery, Services};
 
 /// The most batches that wait for the client (PO1).
@@ -59,7 +59,7 @@ pub(super) enum Event {
 
 /// A running statement (PO2).
 pub(super) enum Running {
-    /// It runs on the threads of its seat.
+    /// It runs on the threads of its slot.
     Apart {
         events: Receiver<Event>,
         #[expect(dead_code, reason = "dropping it ends the work")]
@@ -170,9 +170,9 @@ pub(super) enum State {
 
 /// The admission and the count of a statement.
 #[derive(Debug)]
-pub(super) struct Admitted {
+pub(super) struct ActiveStatement {
     /// `None` for a cancel, which needs no permit.
-    pub(super) seat: Option<Seat>,
+    pub(super) slot: Option<ExecutionSlot>,
     pub(super) counted: CountedQuery,
 }
 
@@ -184,7 +184,7 @@ pub(super) struct Rows {
     /// The rows that were computed and not taken.
     pending: Option<Pending>,
     pub(super) canceler: Canceler,
-    pub(super) admitted: Admitted,
+    pub(super) active: ActiveStatement,
 }
 
 /// Rows that wait to be taken.
@@ -288,16 +288,16 @@ impl Rows {
     pub(super) fn new(
         running: Running,
         schema: SchemaRef,
-        (canceler, admitted): (Canceler, Admitted),
+        (canceler, active): (Canceler, ActiveStatement),
     ) -> Rows {
-        Rows { running, schema, pending: None, canceler, admitted }
+        Rows { running, schema, pending: None, canceler, active }
     }
 
     /// Releases the permit while no rows are requested. If none are requested again, the statement
     /// counts as successful.
     pub(super) fn wait(&mut self) {
-        self.admitted.seat.iter_mut().for_each(Seat::pause);
-        self.admitted.counted.note("00000");
+        self.active.slot.iter_mut().for_each(ExecutionSlot::pause);
+        self.active.counted.note("00000");
     }
 
     /// Releases all rows if the statement was cancelled (PO5).
@@ -305,8 +305,8 @@ impl Rows {
         if self.canceler.is_canceled() && self.is_working() {
             self.running = Running::Ended(self.canceler.reason());
             self.pending = None;
-            self.admitted.seat = None;
-            self.admitted.counted.note("57014");
+            self.active.slot = None;
+            self.active.counted.note("57014");
         }
     }
 

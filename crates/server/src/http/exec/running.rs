@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
 use super::{Piece, QUEUE, Refusal};
-use crate::http::turn::Turn;
+use crate::http::streaming_slot::StreamingSlot;
 use crate::shared::Services;
 
 /// A running statement; dropping it ends it (EX2).
@@ -29,38 +29,41 @@ impl Drop for AbortOnDrop {
     }
 }
 
+/// The slot of a statement, which a cancel does not need, or the reason why it has none.
+type Admission = Result<Option<StreamingSlot>, Refusal>;
+
 impl Running {
     /// Starts work that sends pieces, on the threads of its place, once it is admitted.
-    pub(in crate::http) fn seated<F>(
+    pub(in crate::http) fn admitted<F>(
         (place, canceler): (Place, Canceler),
         (services, session): (Arc<Services>, Session),
-        work: impl FnOnce(Sender<Piece>, Result<Option<Turn>, Refusal>) -> F + Send + 'static,
+        work: impl FnOnce(Sender<Piece>, Admission) -> F + Send + 'static,
     ) -> Running
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let (sender, pieces) = channel(QUEUE);
-        let seated = async move {
-            let (turn, threads) = match place {
+        let admitted = async move {
+            let (slot, threads) = match place {
                 // A cancel needs no permit (EX1).
                 Place::Here => (Ok(None), Handle::current()),
-                Place::Job | Place::Lane => match Turn::new(&services, &session).await {
-                    Ok(turn) => {
+                Place::Job | Place::Lane => match StreamingSlot::new(&services, &session).await {
+                    Ok(slot) => {
                         let threads = match place {
                             Place::Job => services.job_threads.clone(),
-                            _ => turn.threads().clone(),
+                            _ => slot.threads().clone(),
                         };
-                        (Ok(Some(turn)), threads)
+                        (Ok(Some(slot)), threads)
                     }
                     Err(refusal) => (Err(refusal), Handle::current()),
                 },
             };
             drop((services, session));
-            let mut work = AbortOnDrop(threads.spawn(work(sender, turn)));
+            let mut work = AbortOnDrop(threads.spawn(work(sender, slot)));
             // A panic has already been printed to standard error.
             let _ = (&mut work.0).await;
         };
-        Running { pieces, canceler, work: AbortOnDrop(tokio::spawn(seated)) }
+        Running { pieces, canceler, work: AbortOnDrop(tokio::spawn(admitted)) }
     }
 
     /// Starts work that sends pieces, on these threads.

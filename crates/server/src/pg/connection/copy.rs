@@ -36,6 +36,7 @@ use super::run::{Ending, canceled, check_depth, code_of, panicked};
 use super::{Connection, End, LARGE_BYTES, Stopped};
 use crate::budget::{Account, Held};
 use crate::copy::form_of;
+use crate::execution_slot::ExecutionSlot;
 use crate::pg::binary_copy::BinaryReader;
 use crate::pg::copy_frame::{HEADER, TRAILER};
 use crate::pg::encode::{Format, Guard, Room, RowStopped, RowWriter, arrays};
@@ -44,7 +45,6 @@ use crate::pg::frame::Message;
 use crate::pg::login::PARTING;
 use crate::pg::portal::{LIGHT_BYTES, Unwritten, weight_of};
 use crate::results::{Delimited, ResultForm};
-use crate::seat::Seat;
 use crate::shared::CountedQuery;
 
 /// The most parts that wait for the client.
@@ -123,9 +123,9 @@ impl Connection {
             }
             Some(CopyStream::Out { schema, stream, format, options }) => {
                 check_depth(&schema)?;
-                // Threads are taken after admission (seat-3).
+                // Threads are taken after admission (execution_slot-3).
                 drop(lane);
-                let seat = self.turn(&canceler).await?;
+                let slot = self.admit(&canceler).await?;
                 self.wire.out.copy(b'H', schema.fields().len(), format_of(format));
                 let rows = match format {
                     CopyFormat::Binary => {
@@ -139,7 +139,7 @@ impl Connection {
                         OutRows::Delimited(delimited(&options, &schema)?, schema, formats)
                     }
                 };
-                self.copy_out((stream, rows), seat, &canceler).await
+                self.copy_out((stream, rows), slot, &canceler).await
             }
             None => Err(Fault::new("42601", "COPY has neither STDIN nor STDOUT").into()),
         }
@@ -230,12 +230,12 @@ impl Connection {
     async fn copy_out(
         &mut self,
         (stream, rows): (SendableRecordBatchStream, OutRows),
-        mut seat: Seat,
+        mut slot: ExecutionSlot,
         canceler: &Canceler,
     ) -> Result<(), Stopped> {
         let (sender, mut parts) = channel(QUEUE);
         let out = Out { rows, account: Arc::clone(&self.account), canceler: canceler.clone() };
-        let work = seat.threads().spawn(write(stream, out, sender));
+        let work = slot.threads().spawn(write(stream, out, sender));
         let mut count = 0;
         let ended = loop {
             let part = tokio::select! {
@@ -247,7 +247,7 @@ impl Connection {
                 Some(Part::Rows { bytes, rows, held }) => {
                     count += rows;
                     self.wire.out.bytes.unsplit(bytes);
-                    let sent = self.send(Some(&mut seat), canceler).await;
+                    let sent = self.send(Some(&mut slot), canceler).await;
                     drop(held);
                     if let Err(stopped) = sent {
                         break Err(stopped);

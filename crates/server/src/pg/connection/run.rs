@@ -10,14 +10,14 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::{Connection, Stopped};
+use crate::admission::Claimant;
 use crate::budget::Held;
+use crate::execution_slot::{ExecutionSlot, SlotError, overdue};
 use crate::pg::encode::{Format, Guard, Room};
 use crate::pg::fault::Fault;
-use crate::pg::portal::{Admitted, Event, HeavyPart, Rows, Running, Share, Work};
+use crate::pg::portal::{ActiveStatement, Event, HeavyPart, Rows, Running, Share, Work};
 use crate::pg::types::{Column, DIMENSIONS_MAX, columns, too_deep};
-use crate::seat::{NoSeat, Seat, overdue};
 use crate::shared::CountedQuery;
-use crate::turns::Claimant;
 
 /// The interval at which a statement that waits for admission checks whether it was cancelled.
 const TICK: Duration = Duration::from_millis(20);
@@ -56,7 +56,7 @@ pub(super) enum Taken {
 
 /// The first answer of the engine to a statement.
 enum Begun {
-    Rows { running: Running, schema: SchemaRef, canceler: Canceler, seat: Option<Seat> },
+    Rows { running: Running, schema: SchemaRef, canceler: Canceler, slot: Option<ExecutionSlot> },
     Done(String),
 }
 
@@ -87,9 +87,9 @@ impl Connection {
         let counted = CountedQuery::begin(&self.shared, "pg");
         let done = self.start_apart(order, work).await;
         match done {
-            Ok(Begun::Rows { running, schema, canceler, seat }) => {
-                let admitted = Admitted { seat, counted };
-                let rows = Rows::new(running, schema, (canceler, admitted));
+            Ok(Begun::Rows { running, schema, canceler, slot }) => {
+                let active = ActiveStatement { slot, counted };
+                let rows = Rows::new(running, schema, (canceler, active));
                 Ok(Started::Rows(Box::new(rows)))
             }
             Ok(Begun::Done(tag)) => {
@@ -120,10 +120,10 @@ impl Connection {
             return Ok(None);
         }
         let claimant = Claimant::of(&self.session);
-        let Some(seat) = Seat::try_new(&services, &claimant) else { return Ok(None) };
+        let Some(slot) = ExecutionSlot::try_new(&services, &claimant) else { return Ok(None) };
         let work = self.work(order);
         let known = (&work.sql, work.parameters.as_ref(), &work.options());
-        let Some(known) = services.engine.known(known, seat.threads()) else {
+        let Some(known) = services.engine.known(known, slot.threads()) else {
             return Ok(None);
         };
         let counted = CountedQuery::begin(&self.shared, "pg");
@@ -131,9 +131,9 @@ impl Connection {
             Ok(known) => {
                 check_depth(&known.schema)?;
                 self.notices(&known.notices);
-                let admitted = Admitted { seat: Some(seat), counted };
+                let active = ActiveStatement { slot: Some(slot), counted };
                 let running = Running::Here(known.stream);
-                Ok(Some(Rows::new(running, known.schema, (work.canceler, admitted))))
+                Ok(Some(Rows::new(running, known.schema, (work.canceler, active))))
             }
             Err(error) => {
                 let fault = Fault::of_query(&error, &order.sql, order.before);
@@ -147,15 +147,15 @@ impl Connection {
         let canceler = work.canceler.clone();
         let services = Arc::clone(&self.services);
         // A cancel must work while all permits are in use.
-        let (seat, threads) = match is_cancel(&order.sql) {
+        let (slot, threads) = match is_cancel(&order.sql) {
             true => (None, Handle::current()),
             false => {
-                let seat = self.turn(&canceler).await?;
+                let slot = self.admit(&canceler).await?;
                 let threads = match is_copy(&order.sql) {
                     true => services.job_threads.clone(),
-                    false => seat.threads().clone(),
+                    false => slot.threads().clone(),
                 };
-                (Some(seat), threads)
+                (Some(slot), threads)
             }
         };
         let mut running = Running::start(&services, work, &threads);
@@ -168,7 +168,7 @@ impl Connection {
             Some(Event::Rows { schema, notices }) => {
                 check_depth(&schema)?;
                 self.notices(&notices);
-                Ok(Begun::Rows { running, schema, canceler, seat })
+                Ok(Begun::Rows { running, schema, canceler, slot })
             }
             Some(Event::Done { tag, notices }) => {
                 self.notices(&notices);
@@ -182,15 +182,17 @@ impl Connection {
     }
 
     /// Waits for admission of a statement.
-    pub(super) async fn turn(&mut self, canceler: &Canceler) -> Result<Seat, Stopped> {
+    pub(super) async fn admit(&mut self, canceler: &Canceler) -> Result<ExecutionSlot, Stopped> {
         let services = Arc::clone(&self.services);
         let claimant = Claimant::of(&self.session);
-        if let Some(seat) = Seat::try_new(&services, &claimant) {
-            return Ok(seat);
+        if let Some(slot) = ExecutionSlot::try_new(&services, &claimant) {
+            return Ok(slot);
         }
         tokio::select! {
             biased;
-            seat = Seat::new(&services, &claimant) => Ok(seat.map_err(|it| no_seat(&it))?),
+            slot = ExecutionSlot::new(&services, &claimant) => {
+                Ok(slot.map_err(|error| slot_fault(&error))?)
+            }
             fault = canceled(canceler) => Err(fault.into()),
             () = self.wire.closed() => Err(Stopped::Gone),
         }
@@ -199,14 +201,14 @@ impl Connection {
     /// Waits for the permit that a statement has released.
     async fn resume(
         &mut self,
-        seat: Option<&mut Seat>,
+        slot: Option<&mut ExecutionSlot>,
         canceler: &Canceler,
     ) -> Result<(), Stopped> {
-        let Some(seat) = seat else { return Ok(()) };
+        let Some(slot) = slot else { return Ok(()) };
         tokio::select! {
             biased;
-            resumed = seat.resume() => {
-                Ok(resumed.map_err(|no_turn| no_seat(&NoSeat::Turn(no_turn)))?)
+            resumed = slot.resume() => {
+                Ok(resumed.map_err(|timed_out| slot_fault(&SlotError::Admission(timed_out)))?)
             }
             fault = canceled(canceler) => Err(fault.into()),
             () = self.wire.closed() => Err(Stopped::Gone),
@@ -222,15 +224,15 @@ impl Connection {
     ) -> Result<Progress, Stopped> {
         let canceler = rows.canceler.clone();
         let _cancelable = self.backend.begin(&canceler);
-        rows.admitted.counted.note("57014");
-        self.resume(rows.admitted.seat.as_mut(), &canceler).await?;
+        rows.active.counted.note("57014");
+        self.resume(rows.active.slot.as_mut(), &canceler).await?;
         let taken = self.take_with(order, rows, (formats, max, taken)).await;
         match &taken {
             Ok(Progress { is_over: false, .. }) => rows.wait(),
             // The remaining tasks of a finished statement keep its permit until they have ended,
             // too.
-            Ok(Progress { is_over: true, .. }) => rows.admitted.counted.note("00000"),
-            Err(stopped) => rows.admitted.counted.note(code_of(stopped)),
+            Ok(Progress { is_over: true, .. }) => rows.active.counted.note("00000"),
+            Err(stopped) => rows.active.counted.note(code_of(stopped)),
         }
         taken
     }
@@ -250,7 +252,7 @@ impl Connection {
                     Taken::Sent => self.write(rows, formats, left).await?,
                 };
                 if self.shared.config.pg.send_buffer <= self.wire.out.len() {
-                    self.send(rows.admitted.seat.as_mut(), &rows.canceler).await?;
+                    self.send(rows.active.slot.as_mut(), &rows.canceler).await?;
                 }
             }
             if done == max {
@@ -341,15 +343,15 @@ impl Connection {
     /// the statement is cancelled, and when the client takes nothing for `pg.send_timeout`.
     pub(super) async fn send(
         &mut self,
-        mut seat: Option<&mut Seat>,
+        mut slot: Option<&mut ExecutionSlot>,
         canceler: &Canceler,
     ) -> Result<(), Stopped> {
         if let Ok(sent) = timeout(SLOW, self.wire.flush()).await {
             self.out_held = None;
             return Ok(sent?);
         }
-        if let Some(seat) = &mut seat {
-            seat.pause();
+        if let Some(slot) = &mut slot {
+            slot.pause();
         }
         tokio::select! {
             biased;
@@ -357,12 +359,12 @@ impl Connection {
             fault = canceled(canceler) => return Err(fault.into()),
         }
         self.out_held = None;
-        self.resume(seat, canceler).await
+        self.resume(slot, canceler).await
     }
 }
 
-fn no_seat(no_seat: &NoSeat) -> Fault {
-    Fault::new(no_seat.code(), no_seat.to_string())
+fn slot_fault(error: &SlotError) -> Fault {
+    Fault::new(error.code(), error.to_string())
 }
 
 /// Waits until the statement is cancelled, and returns the error.

@@ -472,12 +472,12 @@ fn what_is_logged_changes_with_a_signal() {
 // A reader with as many statements as the server runs at once blocked all others, administrators
 // too: their statements were refused after ten seconds, for as long as the reader went on.
 #[test]
-fn an_administrator_has_a_turn_when_a_reader_has_all_others() {
+fn an_administrator_has_a_permit_when_a_reader_has_all_others() {
     let world = World::new();
-    // The timeout is so long that a statement of the reader still waits for its turn while the
+    // The timeout is so long that a statement of the reader still waits for its permit while the
     // check below occupies one.
-    let turns = ["query.max_concurrent=2", "query.queue_timeout=2s"];
-    let keys = ["http.auth=required", ADMIN, READER[0], READER[1], turns[0], turns[1]];
+    let limits = ["query.max_concurrent=2", "query.queue_timeout=2s"];
+    let keys = ["http.auth=required", ADMIN, READER[0], READER[1], limits[0], limits[1]];
     let server = Server::start_with(&world, &keys);
     let (admin, reader) = (basic("admin", "a better one"), basic("user", "look"));
     let endless = "select count(*) from generate_series(1, 1000000) a, \
@@ -491,7 +491,7 @@ fn an_administrator_has_a_turn_when_a_reader_has_all_others() {
     });
     let activity = "select count(*) from query_activity() where username = 'user'";
     let all = || exec(&server, activity, &admin).body.contains("[[2]]");
-    wait_until("the reader to have all turns", all);
+    wait_until("the reader to have all permits", all);
     check(&exec(&server, "select 1", &reader), 503, "user `user` has 2 working, of 2 for one user");
     check(&exec(&server, "select 40 + 2", &admin), 200, "[[42]]");
     server.stop();

@@ -33,7 +33,7 @@ fn a_statement_is_ended_from_another_connection() {
     let again = server.exec(&format!("cancel query {id}"));
     assert!(again.status == 400 && again.body.contains(r#""code":"42704""#), "{}", again.body);
     assert_eq!(server.rows(&format!("select cancel_query({id})")), "[[false]]");
-    // The turn of the statement is free for the next one.
+    // The permit of the statement is free for the next one.
     assert_eq!(server.rows("select 1"), "[[1]]");
 }
 
@@ -55,7 +55,7 @@ fn a_cancel_does_not_wait_for_those_that_work() {
     let id = server.rows(&ids).replace(['[', ']'], "");
     let others = [(); 5].map(|()| start());
     let running = || server.metric("tidegate_queries_running");
-    wait_until("all turns to be taken", || running() == 6.0);
+    wait_until("all permits to be taken", || running() == 6.0);
     assert_eq!(server.rows(&format!("cancel query {id}")), format!("[[{id},\"cancelled\"]]"));
     let mut bytes = Vec::new();
     first.read_to_end(&mut bytes).unwrap();
@@ -65,8 +65,8 @@ fn a_cancel_does_not_wait_for_those_that_work() {
     wait_until("all of them to end", || server.rows(&ids) == "[]");
 }
 
-// A client that took no rows kept its turn, even after its statement had been cancelled: as many
-// such clients as there are turns stopped all other work until they went.
+// A client that took no rows kept its permit, even after its statement had been cancelled: as many
+// such clients as there are permits stopped all other work until they went.
 #[test]
 fn a_cancel_takes_the_turn_of_whose_client_takes_nothing() {
     let world = World::new();
@@ -86,8 +86,8 @@ fn a_cancel_takes_the_turn_of_whose_client_takes_nothing() {
         wait_until("its rows to wait", || server.rows(&waiting) != "[]");
         let id = server.rows(&ids).replace(['[', ']'], "");
         let second = start();
-        wait_until("all turns to be taken", || server.metric("tidegate_queries_running") == 2.0);
-        assert_eq!(server.rows("select 0"), "[[0]]", "TU1: {path}");
+        wait_until("all permits to be taken", || server.metric("tidegate_queries_running") == 2.0);
+        assert_eq!(server.rows("select 0"), "[[0]]", "streaming_slot-1: {path}");
         assert_eq!(server.rows(&format!("cancel query {id}")), format!("[[{id},\"cancelled\"]]"));
         assert_eq!(server.rows("select 1"), "[[1]]", "EX1: {path}");
         drop(second);

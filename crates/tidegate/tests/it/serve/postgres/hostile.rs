@@ -286,8 +286,8 @@ fn enter(server: &Server, user: &str) -> (TcpStream, u32) {
     (stream, u32::from_be_bytes(seen[key..key + 4].try_into().unwrap()))
 }
 
-// A client that began COPY TO STDOUT and read nothing kept its turn: as many such clients as there
-// are turns stopped the server for all others, and no cancel ended one.
+// A client that began COPY TO STDOUT and read nothing kept its permit: as many such clients as
+// there are permits stopped the server for all others, and no cancel ended one.
 #[test]
 fn a_copy_whose_client_does_not_read_holds_up_nobody() {
     let world = World::new();

@@ -1,6 +1,6 @@
 //! The order in which statements get their permits: a pure state machine.
 //!
-//! - queue-1. At most `Shares::all` permits are in use, and `ADMIN_TURNS` more by administrators:
+//! - queue-1. At most `Shares::all` permits are in use, and `ADMIN_PERMITS` more by administrators:
 //!   an administrator can look and cancel, however many other statements run.
 //! - queue-2. One user has at most `Shares::each` of them.
 //! - queue-3. Of the waiting users that may have a permit, the one with the fewest gets the next;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The permits that only administrators get (queue-1): one statement is enough to look and to
 /// cancel.
-pub(crate) const ADMIN_TURNS: usize = 1;
+pub(crate) const ADMIN_PERMITS: usize = 1;
 /// One permit of this many is kept from a user that has all others (queue-2), for another user.
 const SPARE_PART: usize = 8;
 /// With fewer permits, one user may have all: a reserve would be a large part of them.
@@ -126,7 +126,7 @@ impl Queue {
 
     /// Returns true if a user with this many permits may have another one (queue-1, queue-2).
     fn may_begin(&self, own: usize, is_admin: bool) -> bool {
-        let all = if is_admin { self.shares.all + ADMIN_TURNS } else { self.shares.all };
+        let all = if is_admin { self.shares.all + ADMIN_PERMITS } else { self.shares.all };
         self.running < all && own < self.shares.each
     }
 
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_leave_a_turn_to_another_user() {
+    fn shares_leave_a_permit_to_another_user() {
         for (all, each) in [(1, 1), (2, 2), (3, 3), (4, 3), (8, 7), (16, 14), (256, 224)] {
             assert_eq!(Shares::of(all), Shares { all, each });
         }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_with_the_fewest_turns_is_next() {
+    fn the_user_with_the_fewest_permits_is_next() {
         let mut queue = Queue::new(Shares { all: 4, each: 4 });
         for _ in 0..4 {
             assert!(queue.try_begin(&claimant("bob")));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_administrator_has_a_turn_when_all_others_are_taken() {
+    fn an_administrator_has_a_permit_when_all_others_are_taken() {
         let mut queue = Queue::new(Shares { all: 2, each: 2 });
         assert!(queue.try_begin(&claimant("bob")) && queue.try_begin(&claimant("ann")));
         assert!(!queue.try_begin(&claimant("eve")));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn one_user_never_has_all_turns() {
+    fn one_user_never_has_all_permits() {
         let mut queue = Queue::new(Shares::of(8));
         let begun = (0..20).filter(|_| queue.try_begin(&claimant("bob"))).count();
         assert_eq!(begun, 7, "queue-2");
@@ -252,13 +252,13 @@ mod tests {
 
     fn check(queue: &Queue, (working, waiting): (&[Claimant], &[(Ticket, Claimant)]), seed: u64) {
         let Shares { all, each } = queue.shares;
-        assert!(working.len() <= all + ADMIN_TURNS, "queue-1, seed {seed}");
+        assert!(working.len() <= all + ADMIN_PERMITS, "queue-1, seed {seed}");
         let of = |user: &Claimant| working.iter().filter(|it| it.user == user.user).count();
         for user in working {
             assert!(of(user) <= each, "queue-2, seed {seed}");
         }
         for (_, who) in waiting {
-            let most = if who.is_admin { all + ADMIN_TURNS } else { all };
+            let most = if who.is_admin { all + ADMIN_PERMITS } else { all };
             let is_due = working.len() < most && of(who) < each;
             assert!(!is_due, "queue-4, seed {seed}: {who:?} waits");
         }

@@ -1,7 +1,7 @@
 //! The admission permit of a statement whose answer is sent in parts.
 //!
-//! - TU1. If a client reads nothing for `SLOW`, its permit goes to another statement: slow clients
-//!   delay only themselves.
+//! - streaming_slot-1. If a client reads nothing for `SLOW`, its permit goes to another statement:
+//!   slow clients delay only themselves.
 
 use std::time::Duration;
 
@@ -12,24 +12,27 @@ use tokio::sync::mpsc::{Permit, Sender};
 use tokio::time::timeout;
 
 use super::exec::{Piece, Refusal};
-use crate::seat::Seat;
+use crate::admission::Claimant;
+use crate::execution_slot::ExecutionSlot;
 use crate::shared::Services;
-use crate::turns::Claimant;
 
-/// The time for which a client may read nothing before its permit is released (TU1).
+/// The time for which a client may read nothing before its permit is released (streaming_slot-1).
 const SLOW: Duration = Duration::from_millis(50);
 
 /// A permit that can be released and taken again.
-pub(super) struct Turn(Seat);
+pub(super) struct StreamingSlot(ExecutionSlot);
 
 /// Room for a part of an answer.
 type Room<'a> = Result<Permit<'a, Piece>, SendError<()>>;
 
-impl Turn {
+impl StreamingSlot {
     /// Waits until a statement is admitted.
-    pub(super) async fn new(services: &Services, session: &Session) -> Result<Turn, Refusal> {
-        let seat = Seat::new(services, &Claimant::of(session)).await;
-        seat.map(Turn).map_err(|no_seat| Refusal::new(no_seat.code(), no_seat.to_string()))
+    pub(super) async fn new(
+        services: &Services,
+        session: &Session,
+    ) -> Result<StreamingSlot, Refusal> {
+        let slot = ExecutionSlot::new(services, &Claimant::of(session)).await;
+        slot.map(StreamingSlot).map_err(|error| Refusal::new(error.code(), error.to_string()))
     }
 
     /// Returns the threads of the statement.

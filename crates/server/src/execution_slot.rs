@@ -1,0 +1,124 @@
+//! The slot of a statement: its admission permit, and the threads on which it runs.
+//!
+//! - execution_slot-1. A statement that waits for its client releases its permit, and keeps its
+//!   threads.
+//! - execution_slot-2. A client waits at most `GRACE` for the threads of a query that was
+//!   cancelled.
+//! - execution_slot-3. Threads are taken after the permit, so that statements that wait for one
+//!   have none.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_query::{CancelReason, Canceler};
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+use crate::admission::{AdmissionControl, AdmissionTimeout, Claimant};
+use crate::lanes::{Lane, NoLane};
+use crate::shared::Services;
+
+/// The time after the engine's cancel at which a connection stops waiting for the query's threads.
+pub(crate) const GRACE: Duration = Duration::from_millis(50);
+
+/// The permit and the threads of a statement.
+#[derive(Debug)]
+pub(crate) struct ExecutionSlot {
+    claim: Box<Claim>,
+    lane: Lane,
+}
+
+/// The data to take the permit again, after it was released.
+#[derive(Debug)]
+struct Claim {
+    admission: Arc<AdmissionControl>,
+    claimant: Claimant,
+}
+
+/// The reason why a statement cannot run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SlotError {
+    Admission(AdmissionTimeout),
+    Lane(NoLane),
+}
+
+impl SlotError {
+    /// Returns the SQLSTATE.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            SlotError::Admission(_) => "53400",
+            SlotError::Lane(no_lane) => no_lane.code(),
+        }
+    }
+}
+
+impl fmt::Display for SlotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SlotError::Admission(timed_out) => timed_out.fmt(f),
+            SlotError::Lane(no_lane) => no_lane.fmt(f),
+        }
+    }
+}
+
+impl ExecutionSlot {
+    /// Returns a slot, if one is free now.
+    pub(crate) fn try_new(services: &Services, claimant: &Claimant) -> Option<ExecutionSlot> {
+        let permit = services.admission.try_begin(claimant)?;
+        let mut lane = services.lanes.try_take()?;
+        *lane.permit() = Some(permit);
+        Some(ExecutionSlot::on(lane, services, claimant))
+    }
+
+    /// Waits for a slot, at most `query.queue_timeout` for the permit.
+    pub(crate) async fn new(
+        services: &Services,
+        claimant: &Claimant,
+    ) -> Result<ExecutionSlot, SlotError> {
+        let permit = services.admission.begin(claimant).await.map_err(SlotError::Admission)?;
+        let mut lane = services.lanes.take().await.map_err(SlotError::Lane)?;
+        *lane.permit() = Some(permit);
+        Ok(ExecutionSlot::on(lane, services, claimant))
+    }
+
+    fn on(lane: Lane, services: &Services, claimant: &Claimant) -> ExecutionSlot {
+        let (admission, claimant) = (Arc::clone(&services.admission), claimant.clone());
+        ExecutionSlot { claim: Box::new(Claim { admission, claimant }), lane }
+    }
+
+    /// Returns its threads.
+    pub(crate) fn threads(&self) -> &Handle {
+        self.lane.threads()
+    }
+
+    /// Releases the permit (execution_slot-1).
+    pub(crate) fn pause(&mut self) {
+        *self.lane.permit() = None;
+    }
+
+    /// Waits to take the permit again, no longer than `query.queue_timeout`.
+    pub(crate) async fn resume(&mut self) -> Result<(), AdmissionTimeout> {
+        if self.lane.permit().is_none() {
+            let Claim { admission, claimant } = self.claim.as_ref();
+            *self.lane.permit() = Some(admission.begin(claimant).await?);
+        }
+        Ok(())
+    }
+
+    /// Waits to take the permit again, without a time limit.
+    pub(crate) async fn resume_at_last(&mut self) {
+        if self.lane.permit().is_none() {
+            let Claim { admission, claimant } = self.claim.as_ref();
+            *self.lane.permit() = Some(admission.wait(claimant).await);
+        }
+    }
+}
+
+/// Waits until a query was cancelled whose threads do not notice it, because they are in a long
+/// poll. Its remaining tasks keep the permit (`lanes` lanes-3), but no client.
+pub(crate) async fn overdue(canceler: &Canceler) -> CancelReason {
+    let reason = canceler.ended().await;
+    sleep(GRACE).await;
+    reason
+}
