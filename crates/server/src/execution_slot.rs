@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use crate::admission::{AdmissionControl, AdmissionTimeout, Claimant};
 use crate::lanes::{Lane, NoLane};
-use crate::shared::Services;
+use crate::server_state::Services;
 
 /// The time after the engine's cancel at which a connection stops waiting for the query's threads.
 pub(crate) const GRACE: Duration = Duration::from_millis(50);

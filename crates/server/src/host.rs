@@ -10,17 +10,17 @@ use tidegate_platform::{rss_anon_bytes, sentence};
 use tidegate_query::{ConfigEntry, Error, Host, LineConnection, MemoryUse, Origin, Session};
 
 use crate::ilp::shortened;
-use crate::shared::Shared;
+use crate::server_state::ServerState;
 
 /// The most bytes of a statement that are logged.
 const SQL_BYTES: usize = 1_024;
 
 /// The server as seen by its engine (HO1).
-pub(crate) struct ServerHost(Weak<Shared>);
+pub(crate) struct ServerHost(Weak<ServerState>);
 
 impl ServerHost {
-    pub(crate) fn new(shared: &Arc<Shared>) -> ServerHost {
-        ServerHost(Arc::downgrade(shared))
+    pub(crate) fn new(server: &Arc<ServerState>) -> ServerHost {
+        ServerHost(Arc::downgrade(server))
     }
 }
 
@@ -32,13 +32,13 @@ impl fmt::Debug for ServerHost {
 
 impl Host for ServerHost {
     fn parameters(&self) -> Vec<ConfigEntry> {
-        self.0.upgrade().map_or_else(Vec::new, |shared| shared.config.entries())
+        self.0.upgrade().map_or_else(Vec::new, |server| server.config.entries())
     }
 
     fn memory(&self) -> Vec<MemoryUse> {
-        let Some(shared) = self.0.upgrade() else { return Vec::new() };
-        let config = &shared.config;
-        let ingest = shared.services().map_or(0, |services| services.ingest.memory_used());
+        let Some(server) = self.0.upgrade() else { return Vec::new() };
+        let config = &server.config;
+        let ingest = server.services().map_or(0, |services| services.ingest.memory_used());
         vec![
             MemoryUse { tag: "process", bytes: rss_anon_bytes() },
             MemoryUse { tag: "process_limit", bytes: config.memory_limit.0 },
@@ -48,7 +48,7 @@ impl Host for ServerHost {
     }
 
     fn audit(&self, session: &Session, sql: &str, error: Option<&Error>) {
-        let Some(shared) = self.0.upgrade() else { return };
+        let Some(server) = self.0.upgrade() else { return };
         let Origin { protocol, peer, user, .. } = session.origin();
         let peer = peer.as_deref().unwrap_or("here");
         let user = user.as_deref().map_or_else(String::new, |user| format!("`{user}`: "));
@@ -56,23 +56,23 @@ impl Host for ServerHost {
         match error {
             None => {
                 let text = format_args!("{protocol}: {peer}: {user}{sql}");
-                shared.log.info_limited(("audit", "statement"), text);
+                server.log.info_limited(("audit", "statement"), text);
             }
             Some(error) => {
                 let error = sentence(error);
                 let text = format_args!("{protocol}: {peer}: {user}{sql}: {error}");
-                shared.log.warn_limited(("audit", "statement failed"), text);
+                server.log.warn_limited(("audit", "statement failed"), text);
             }
         }
     }
 
     fn line_connections(&self) -> Vec<LineConnection> {
-        let Some(shared) = self.0.upgrade() else { return Vec::new() };
-        let services = shared.services();
+        let Some(server) = self.0.upgrade() else { return Vec::new() };
+        let services = server.services();
         services.map_or_else(|_| Vec::new(), |services| services.ingest.connections.list())
     }
 
     fn end_connection(&self, process: u32) -> bool {
-        self.0.upgrade().is_some_and(|shared| shared.backends.end(process))
+        self.0.upgrade().is_some_and(|server| server.backends.end(process))
     }
 }

@@ -44,7 +44,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::budget::{Held, OverBudget};
 use crate::ilp::RejectLimit;
-use crate::shared::{Shared, Tracker, stopping};
+use crate::server_state::{ServerState, Tracker, stopping};
 use crate::socket::Socket;
 use crate::tls::TLS_HANDSHAKE;
 pub(crate) use guard::needs_login;
@@ -63,7 +63,7 @@ pub(crate) enum Door {
 
 /// One request, and its connection.
 pub(crate) struct Exchange<'a> {
-    shared: &'a Arc<Shared>,
+    server: &'a Arc<ServerState>,
     head: &'a Head,
     wire: &'a mut Wire,
     body: Body,
@@ -89,12 +89,12 @@ pub(crate) enum Flow {
 
 /// Answers the requests of a connection until it ends, or the server stops.
 pub(crate) async fn serve(
-    shared: Arc<Shared>,
+    server: Arc<ServerState>,
     stream: TcpStream,
     (peer, door): (SocketAddr, Door),
     tracker: Tracker,
 ) {
-    let http = &shared.config.http;
+    let http = &server.config.http;
     let limits = WireLimits {
         head_bytes: http.max_header_bytes,
         idle: http.idle_timeout,
@@ -103,10 +103,10 @@ pub(crate) async fn serve(
     };
     // Without it, an answer may wait for the client to acknowledge the one before.
     let _ = stream.set_nodelay(true);
-    let Some(socket) = open(&shared, stream, (door, limits)).await else { return };
+    let Some(socket) = open(&server, stream, (door, limits)).await else { return };
     let mut wire = Wire::new(socket, limits);
-    let mut reject_limit = RejectLimit::new(shared.config.ilp.reject_rate, Instant::now());
-    let mut phase = shared.phase.clone();
+    let mut reject_limit = RejectLimit::new(server.config.ilp.reject_rate, Instant::now());
+    let mut phase = server.phase.clone();
     loop {
         let head = tokio::select! {
             biased;
@@ -120,9 +120,9 @@ pub(crate) async fn serve(
             Ok(None) => return,
             Ok(Some(head)) => {
                 let body = Body::new(&head);
-                let request_id = shared.ids.request();
+                let request_id = server.ids.request();
                 let mut exchange = Exchange {
-                    shared: &shared,
+                    server: &server,
                     head: &head,
                     wire: &mut wire,
                     body,
@@ -134,7 +134,7 @@ pub(crate) async fn serve(
                 };
                 exchange.answer(door).await
             }
-            Err(error) => refuse_head(&shared, &mut wire, error).await,
+            Err(error) => refuse_head(&server, &mut wire, error).await,
         };
         match flow {
             Flow::Next => {}
@@ -149,12 +149,12 @@ pub(crate) async fn serve(
 /// Opens the socket in plain text or TLS, as the client begins (HT4); `None` if the connection has
 /// ended.
 async fn open(
-    shared: &Shared,
+    server: &ServerState,
     stream: TcpStream,
     (door, limits): (Door, WireLimits),
 ) -> Option<Socket> {
-    let Some(tls) = &shared.tls else { return Some(Socket::Plain(stream)) };
-    let (mut first, mut phase) = ([0], shared.phase.clone());
+    let Some(tls) = &server.tls else { return Some(Socket::Plain(stream)) };
+    let (mut first, mut phase) = ([0], server.phase.clone());
     let peeked = tokio::select! {
         peeked = timeout(limits.idle, stream.peek(&mut first)) => peeked,
         () = stopping(&mut phase) => return None,
@@ -166,9 +166,9 @@ async fn open(
         }
         Ok(Ok(1)) if tls.is_required() && door == Door::Main => {
             let mut wire = Wire::new(Socket::Plain(stream), limits);
-            let id = shared.ids.request();
+            let id = server.ids.request();
             let response = Response::error(400, "this port speaks TLS: https://", None, &id);
-            if let Flow::Close = last_words(shared, &mut wire, (&response, &id)).await {
+            if let Flow::Close = last_words(server, &mut wire, (&response, &id)).await {
                 wire.linger().await;
             }
             None
@@ -179,8 +179,12 @@ async fn open(
 }
 
 /// Sends the last answer of a connection.
-async fn last_words(shared: &Shared, wire: &mut Wire, (response, id): (&Response, &str)) -> Flow {
-    let stamp = (id, shared.clock.now_micros());
+async fn last_words(
+    server: &ServerState,
+    wire: &mut Wire,
+    (response, id): (&Response, &str),
+) -> Flow {
+    let stamp = (id, server.clock.now_micros());
     let head = response::head(response, Length::Bytes(response.body.len()), After::Close, stamp);
     match wire.write(&mut head.chain(&response.body[..])).await {
         Ok(()) => Flow::Close,
@@ -189,28 +193,28 @@ async fn last_words(shared: &Shared, wire: &mut Wire, (response, id): (&Response
 }
 
 /// Answers that there are too many connections, in plain text: a handshake would cost too much.
-pub(crate) async fn refuse_connection(shared: Arc<Shared>, stream: TcpStream, max: usize) {
-    let http = &shared.config.http;
+pub(crate) async fn refuse_connection(server: Arc<ServerState>, stream: TcpStream, max: usize) {
+    let http = &server.config.http;
     let (idle, head_time) = (http.head_timeout, http.head_timeout);
     let limits = WireLimits { head_bytes: 0, idle, head_time, body_idle: idle };
     let mut wire = Wire::new(Socket::Plain(stream), limits);
-    let id = shared.ids.request();
+    let id = server.ids.request();
     let message = format!("too many connections [limit={max}]");
     let response = Response::error(429, &message, Some("53300"), &id).with("Retry-After", "1");
-    if let Flow::Close = last_words(&shared, &mut wire, (&response, &id)).await {
+    if let Flow::Close = last_words(&server, &mut wire, (&response, &id)).await {
         wire.linger().await;
     }
 }
 
-async fn refuse_head(shared: &Shared, wire: &mut Wire, error: HeadError) -> Flow {
+async fn refuse_head(server: &ServerState, wire: &mut Wire, error: HeadError) -> Flow {
     let status = match error {
         HeadError::TooLarge => 431,
         HeadError::Malformed(_) => 400,
         HeadError::Slow => 408,
     };
-    let id = shared.ids.request();
+    let id = server.ids.request();
     let response = Response::error(status, &error.to_string(), None, &id);
-    last_words(shared, wire, (&response, &id)).await
+    last_words(server, wire, (&response, &id)).await
 }
 
 /// The handler of a path.
@@ -342,10 +346,10 @@ impl Exchange<'_> {
                 self.respond(response).await
             }
             Route::Validate => validate::validate(self).await,
-            Route::Warnings => self.respond(small::warnings(self.shared)).await,
+            Route::Warnings => self.respond(small::warnings(self.server)).await,
             Route::OpenApi => self.respond(openapi::description()).await,
             Route::Console => self.respond(console::page(self.head)).await,
-            Route::Health | Route::Ready => self.respond(small::ready(self.shared)).await,
+            Route::Health | Route::Ready => self.respond(small::ready(self.server)).await,
             Route::Live => self.respond(Response::new(200, TEXT, "Status: Healthy\n")).await,
             Route::Metrics => {
                 let response = small::metrics(self).await;
@@ -381,7 +385,7 @@ impl Exchange<'_> {
 
     /// Returns whether another request can follow (HT2).
     fn after(&self) -> After {
-        let is_stopping = self.shared.phase.borrow().is_stopping();
+        let is_stopping = self.server.phase.borrow().is_stopping();
         let goes_on = self.head.keeps_alive && self.body.is_done() && !is_stopping;
         if goes_on { After::KeepAlive } else { After::Close }
     }
@@ -451,7 +455,7 @@ impl Exchange<'_> {
         match &mut self.held {
             Some(held) => held.try_resize(bytes),
             None => {
-                self.held = Some(self.shared.budget.account().try_take(bytes)?);
+                self.held = Some(self.server.budget.account().try_take(bytes)?);
                 Ok(())
             }
         }
@@ -463,7 +467,7 @@ impl Exchange<'_> {
     }
 
     fn now(&self) -> i64 {
-        self.shared.clock.now_micros()
+        self.server.clock.now_micros()
     }
 }
 

@@ -21,7 +21,7 @@ mod error;
 mod log;
 mod metrics;
 mod budget;
-mod shared;
+mod server_state;
 mod host;
 mod sqlstate;
 mod auth;

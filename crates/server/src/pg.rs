@@ -45,7 +45,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use crate::auth::LOOK_AGAIN;
-use crate::shared::{Phase, Shared, Tracker, stopping};
+use crate::server_state::{Phase, ServerState, Tracker, stopping};
 use connection::{Connection, End};
 use fault::Fault;
 use login::{Arrival, PARTING, arrive};
@@ -60,56 +60,56 @@ pub(crate) const ARRIVING_MAX: usize = 128;
 
 /// Serves a connection until it ends, or the server does.
 pub(crate) async fn serve(
-    shared: Arc<Shared>,
+    server: Arc<ServerState>,
     stream: TcpStream,
     (peer, arrived): (SocketAddr, Arrived),
     tracker: Tracker,
 ) {
     // Without it, an answer may wait for the client to acknowledge the one before.
     let _ = stream.set_nodelay(true);
-    let mut ending = shared.phase.clone();
+    let mut ending = server.phase.clone();
     tokio::select! {
-        () = Box::pin(attend(&shared, Wire::new(stream), (peer, arrived))) => {}
+        () = Box::pin(attend(&server, Wire::new(stream), (peer, arrived))) => {}
         // Running work is dropped.
         _ = async { ending.wait_for(|phase| *phase == Phase::Ending).await.map(drop) } => {}
     }
     drop(tracker);
 }
 
-async fn attend(shared: &Arc<Shared>, wire: Wire, (peer, arrived): (SocketAddr, Arrived)) {
+async fn attend(server: &Arc<ServerState>, wire: Wire, (peer, arrived): (SocketAddr, Arrived)) {
     let arrival = tokio::select! {
         biased;
-        arrival = Box::pin(arrive(shared, wire, peer)) => arrival,
+        arrival = Box::pin(arrive(server, wire, peer)) => arrival,
         () = arrived.given_up() => return,
     };
     drop(arrived);
     let (mut wire, guest) = match arrival {
         Arrival::Guest(wire, guest) => (wire, guest),
-        Arrival::Cancel { process, secret } => return shared.backends.cancel(process, &secret),
+        Arrival::Cancel { process, secret } => return server.backends.cancel(process, &secret),
         Arrival::Refused(wire) => return part(wire).await,
         Arrival::Gone => return,
     };
-    let services = match shared.services() {
+    let services = match server.services() {
         Ok(services) => services,
         Err(unready) => {
             wire.out.fault(&Fault::fatal(unready.code(), unready.to_string()));
             return part(wire).await;
         }
     };
-    let max = shared.config.pg.max_connections;
-    let Some(backend) = shared.backends.enter(&guest.grant, max) else {
+    let max = server.config.pg.max_connections;
+    let Some(backend) = server.backends.enter(&guest.grant, max) else {
         wire.out.fault(&too_many(max));
         return part(wire).await;
     };
     // A later change of the user finds the connection in the list and ends it.
-    if !shared.users.holds(&guest.grant) {
+    if !server.users.holds(&guest.grant) {
         wire.out.fault(&Fault::user_changed());
         return part(wire).await;
     }
     let user = guest.grant.name();
     let kind = ("audit", "login");
-    shared.log.info_limited(kind, format_args!("pg: {peer}: `{user}` has logged in"));
-    let connection = Connection::new(shared, services, wire, (guest, backend));
+    server.log.info_limited(kind, format_args!("pg: {peer}: `{user}` has logged in"));
+    let connection = Connection::new(server, services, wire, (guest, backend));
     let (wire, end) = Box::pin(connection.serve()).await;
     if end == End::Told {
         part(wire).await;
@@ -118,13 +118,13 @@ async fn attend(shared: &Arc<Shared>, wire: Wire, (peer, arrived): (SocketAddr, 
 
 /// Ends the connections of users that have been removed or changed, until the server stops
 /// (auth-5).
-pub(crate) async fn watch_users(shared: Arc<Shared>) {
-    let (mut changes, mut phase) = (shared.users.changes(), shared.phase.clone());
+pub(crate) async fn watch_users(server: Arc<ServerState>) {
+    let (mut changes, mut phase) = (server.users.changes(), server.phase.clone());
     loop {
         tokio::select! {
-            _ = changes.changed() => end_changed(&shared),
+            _ = changes.changed() => end_changed(&server),
             () = sleep(LOOK_AGAIN) => {
-                let task = Arc::clone(&shared);
+                let task = Arc::clone(&server);
                 // A panic has already been printed to standard error.
                 let _ = spawn_blocking(move || task.users.refresh()).await;
             }
@@ -133,23 +133,23 @@ pub(crate) async fn watch_users(shared: Arc<Shared>) {
     }
 }
 
-fn end_changed(shared: &Shared) {
-    let mut ended = shared.backends.end_those(|grant| shared.users.holds(grant));
+fn end_changed(server: &ServerState) {
+    let mut ended = server.backends.end_those(|grant| server.users.holds(grant));
     ended.sort();
     for same in ended.chunk_by(|one, next| one == next) {
         let (user, count) = (&same[0], same.len());
-        shared
+        server
             .log
             .info("audit", format_args!("pg: open connections of `{user}` are ended: {count}"));
     }
 }
 
 /// Answers that there are too many connections.
-pub(crate) async fn refuse_connection(shared: Arc<Shared>, stream: TcpStream) {
+pub(crate) async fn refuse_connection(server: Arc<ServerState>, stream: TcpStream) {
     let mut wire = Wire::new(stream);
     // A client that asks for TLS first reads one byte only, and closes: a handshake would cost too
     // much.
-    wire.out.fault(&too_many(shared.config.pg.max_connections));
+    wire.out.fault(&too_many(server.config.pg.max_connections));
     part(wire).await;
 }
 

@@ -33,7 +33,7 @@ use crate::lanes::{self, Lanes};
 use crate::log::Log;
 use crate::metrics::Transport;
 use crate::pg::{self, ADMIN_SLOTS, ARRIVING_MAX};
-use crate::shared::{Phase, Services, Shared, Tracker};
+use crate::server_state::{Phase, ServerState, Services, Tracker};
 use crate::tls::Tls;
 use crate::watchdog::{CHECK_INTERVAL, Watchdog};
 
@@ -98,37 +98,37 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     let (stop, hangup) = network.block_on(async { (StopSignals::new(), hangups()) });
     let (stop, hangup) = (stop?, hangup?);
     let (phase, phases) = watch::channel(Phase::Running);
-    let shared =
-        Shared::new((config, warnings), (users, keys, tls), (clock, Arc::clone(&log)), phases);
-    let shared = Arc::new(shared);
+    let server =
+        ServerState::new((config, warnings), (users, keys, tls), (clock, Arc::clone(&log)), phases);
+    let server = Arc::new(server);
     let (tracker, all_gone) = Tracker::new();
     network.spawn(stop.wait(phase.clone(), Arc::clone(&log)));
-    announce(&listeners, &shared);
+    announce(&listeners, &server);
     let Listeners { http, admin, tcp, pg } = listeners;
     let mut doors = Vec::new();
     for (listener, door) in [(http, Door::Main), (admin, Door::Admin)] {
         let Some(listener) = listener else { continue };
         doors.push(network.spawn(accept_http(
             (listener, door),
-            Arc::clone(&shared),
+            Arc::clone(&server),
             tracker.clone(),
         )));
     }
-    network.spawn(pg::watch_users(Arc::clone(&shared)));
+    network.spawn(pg::watch_users(Arc::clone(&server)));
     let backends = Arc::new(ConnectionThreads::new("backends", engine.threads)?);
     if let Some(listener) = pg {
-        let (shared, backends) = (Arc::clone(&shared), Arc::clone(&backends));
-        doors.push(network.spawn(accept_pg(listener, (shared, backends), tracker.clone())));
+        let (server, backends) = (Arc::clone(&server), Arc::clone(&backends));
+        doors.push(network.spawn(accept_pg(listener, (server, backends), tracker.clone())));
     }
     let database = open()?;
     warn_of_storage(&database, &log);
     let queries = runtime("query", engine.threads, || {})?;
     let jobs = runtime("jobs", engine.threads, let_others_go_first)?;
-    let (services, rejects) = services(&shared, &database, &engine, (&queries, &jobs))?;
+    let (services, rejects) = services(&server, &database, &engine, (&queries, &jobs))?;
     // It must happen before a client can begin a job.
-    network.block_on(end_what_was_left(&shared, &services));
-    shared.begin(Arc::clone(&services));
-    let retention = shared.config.ilp.reject_retention;
+    network.block_on(end_what_was_left(&server, &services));
+    server.begin(Arc::clone(&services));
+    let retention = server.config.ilp.reject_retention;
     let writing = network.spawn(ilp::write_rejects(
         rejects,
         (Arc::clone(&database), retention),
@@ -137,33 +137,33 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     // Streams send as fast as they are read; clients wait for the answers to queries.
     let streams = runtime("streams", engine.threads, let_others_go_first)?;
     if let Some(listener) = tcp {
-        let (shared, services) = (Arc::clone(&shared), Arc::clone(&services));
-        doors.push(streams.spawn(accept_tcp(listener, (shared, services), tracker.clone())));
+        let (server, services) = (Arc::clone(&server), Arc::clone(&services));
+        doors.push(streams.spawn(accept_tcp(listener, (server, services), tracker.clone())));
     }
     drop(tracker);
-    let maintenance = Ticking::maintenance(&shared, &database)?;
-    let watchdog = Ticking::watchdog(&shared, &services)?;
+    let maintenance = Ticking::maintenance(&server, &database)?;
+    let watchdog = Ticking::watchdog(&server, &services)?;
     let lanes = Ticking::lanes(&services)?;
-    let syncs = Ticking::syncs(&shared, &database)?;
+    let syncs = Ticking::syncs(&server, &database)?;
     let threads = [Some(maintenance), Some(watchdog), Some(lanes), syncs];
     let ticking = threads.into_iter().flatten().collect();
     log.info("server", format_args!("ready"));
     network.block_on(async {
         tokio::select! {
-            () = reload_when_told(hangup, &shared, reread) => {}
-            () = drain(&shared, &phase, (doors, all_gone), &services) => {}
+            () = reload_when_told(hangup, &server, reread) => {}
+            () = drain(&server, &phase, (doors, all_gone), &services) => {}
         }
     });
     network.block_on(end_jobs(&services));
     let (network, queries) = ((network, backends), [queries, jobs]);
-    end(Ending { network, streams, queries, shared, services, writing, ticking, database })
+    end(Ending { network, streams, queries, server, services, writing, ticking, database })
 }
 
 /// Logs the addresses, and the warnings found at the start.
-fn announce(listeners: &Listeners, shared: &Shared) {
-    listeners.announce(&shared.log);
-    for warning in &shared.warnings {
-        shared.log.warn("server", format_args!("{warning}"));
+fn announce(listeners: &Listeners, server: &ServerState) {
+    listeners.announce(&server.log);
+    for warning in &server.warnings {
+        server.log.warn("server", format_args!("{warning}"));
     }
 }
 
@@ -173,7 +173,7 @@ struct Ending {
     streams: Runtime,
     /// The runtimes of short work, and of jobs.
     queries: [Runtime; 2],
-    shared: Arc<Shared>,
+    server: Arc<ServerState>,
     services: Arc<Services>,
     writing: TaskHandle<()>,
     ticking: Vec<Ticking>,
@@ -182,12 +182,12 @@ struct Ending {
 
 /// Closes the database properly (SV3).
 fn end(ending: Ending) -> Result<()> {
-    let Ending { network, streams, queries, shared, services, writing, ticking, database } = ending;
-    let (log, (network, backends)) = (Arc::clone(&shared.log), network);
+    let Ending { network, streams, queries, server, services, writing, ticking, database } = ending;
+    let (log, (network, backends)) = (Arc::clone(&server.log), network);
     ticking.into_iter().for_each(Ticking::stop);
     services.lanes.end(LAST_WAIT);
     // No rejects can be queued any more; the queued ones are written.
-    drop((services, shared));
+    drop((services, server));
     network.block_on(async {
         if timeout(LAST_WAIT, writing).await.is_err() {
             log.warn("server", format_args!("some rejects were not written in time"));
@@ -360,12 +360,12 @@ async fn bind(what: &'static str, address: Option<SocketAddr>) -> Result<Option<
 
 /// Makes the services, and the receiver of rejects.
 fn services(
-    shared: &Arc<Shared>,
+    server: &Arc<ServerState>,
     database: &Arc<Database>,
     options: &EngineOptions,
     (queries, job_threads): (&Runtime, &Runtime),
 ) -> Result<(Arc<Services>, mpsc::Receiver<ilp::RejectRow>)> {
-    let config = &shared.config;
+    let config = &server.config;
     let statements = match config.query.max_concurrent {
         0 => options.threads.get() * STATEMENTS_PER_THREAD,
         most => most,
@@ -373,11 +373,11 @@ fn services(
     let (rejects, rows) = Rejects::new();
     let budget = (config.ingest_limit, config.ingest_wait);
     let jobs = (config.copy.clone(), options.threads);
-    let host = CopyHost::Server(Arc::clone(&shared.log));
-    let copier = Copier::new(database, jobs, host)?.with_budget(Arc::clone(&shared.budget));
+    let host = CopyHost::Server(Arc::clone(&server.log));
+    let copier = Copier::new(database, jobs, host)?.with_budget(Arc::clone(&server.budget));
     let copier = Arc::new(copier);
     let engine = Engine::new(Arc::clone(database), options)?
-        .with_host(Arc::new(ServerHost::new(shared)))
+        .with_host(Arc::new(ServerHost::new(server)))
         .with_bulk(Arc::clone(&copier) as _);
     let ingest = Ingest::new(config.ilp.clone(), rejects, budget);
     ingest.answers.restore(&database.batches(Answers::RESTORED_MAX), Instant::now());
@@ -400,11 +400,11 @@ fn services(
 }
 
 /// Writes the last rows of COPY jobs that ended with an earlier process.
-async fn end_what_was_left(shared: &Arc<Shared>, services: &Arc<Services>) {
-    if shared.config.read_only {
+async fn end_what_was_left(server: &Arc<ServerState>, services: &Arc<Services>) {
+    if server.config.read_only {
         return;
     }
-    let (log, left) = (Arc::clone(&shared.log), Arc::clone(services));
+    let (log, left) = (Arc::clone(&server.log), Arc::clone(services));
     let ending = services.query_threads.spawn(async move {
         if let Err(error) = left.copier.end_what_was_left(&left.engine).await {
             log.warn("copy", format_args!("jobs that were left: {}", sentence(&error)));
@@ -433,20 +433,20 @@ fn hangups() -> Result<Signal> {
 /// Reads certificates, users and log levels again with each SIGHUP.
 async fn reload_when_told(
     mut hangup: Signal,
-    shared: &Shared,
+    server: &ServerState,
     reread: &dyn Fn() -> std::result::Result<Config, String>,
 ) {
     while hangup.recv().await.is_some() {
-        let log = &shared.log;
+        let log = &server.log;
         match reread() {
             Ok(config) => log.set_levels(config.log_levels),
             Err(error) => log.warn("server", format_args!("keys stay as they were: {error}")),
         }
-        if let Some(Err(error)) = shared.tls.as_ref().map(Tls::reload) {
+        if let Some(Err(error)) = server.tls.as_ref().map(Tls::reload) {
             let error = sentence(&error);
             log.warn("server", format_args!("certificates stay as they were: {error}"));
         }
-        shared.users.reload();
+        server.users.reload();
         log.info("server", format_args!("reloaded"));
     }
     std::future::pending().await
@@ -482,12 +482,12 @@ impl StopSignals {
 
 /// Waits until the server is told to stop, and then for running work, up to the configured time.
 async fn drain(
-    shared: &Arc<Shared>,
+    server: &Arc<ServerState>,
     phase: &watch::Sender<Phase>,
     (doors, mut all_gone): (Vec<TaskHandle<()>>, mpsc::Receiver<()>),
     services: &Services,
 ) {
-    let mut phases = shared.phase.clone();
+    let mut phases = server.phase.clone();
     let is_stopping = phases.wait_for(|phase| phase.is_stopping()).await.is_ok();
     assert!(is_stopping, "the sender is borrowed");
     doors.iter().for_each(TaskHandle::abort);
@@ -495,14 +495,14 @@ async fn drain(
         // It was aborted, or has panicked: it has ended either way.
         let _ = door.await;
     }
-    let wait = shared.config.stop_timeout;
-    let mut ending = shared.phase.clone();
+    let wait = server.config.stop_timeout;
+    let mut ending = server.phase.clone();
     tokio::select! {
         _ = all_gone.recv() => {}
         _ = async { ending.wait_for(|phase| *phase == Phase::Ending).await.map(drop) } => {}
         () = sleep(wait) => {
             let seconds = wait.as_secs();
-            shared.log.warn("server", format_args!("statements are ended after {seconds} s"));
+            server.log.warn("server", format_args!("statements are ended after {seconds} s"));
             phase.send_replace(Phase::Ending);
         }
     }
@@ -511,16 +511,20 @@ async fn drain(
     let _ = timeout(LAST_WORDS, all_gone.recv()).await;
 }
 
-async fn accept_http((listener, door): (TcpListener, Door), shared: Arc<Shared>, tracker: Tracker) {
+async fn accept_http(
+    (listener, door): (TcpListener, Door),
+    server: Arc<ServerState>,
+    tracker: Tracker,
+) {
     // Requests for the state of a busy server have places of their own.
     let (transport, max) = match door {
-        Door::Main => (Transport::Http, shared.config.http.max_connections),
+        Door::Main => (Transport::Http, server.config.http.max_connections),
         Door::Admin => (Transport::Admin, ADMIN_CONNECTIONS_MAX),
     };
     loop {
-        let Some((stream, peer)) = accept(&listener, &shared).await else { continue };
-        let (task, tracker) = (Arc::clone(&shared), tracker.clone());
-        let Some(counted) = Counted::one_more(&shared, transport, max) else {
+        let Some((stream, peer)) = accept(&listener, &server).await else { continue };
+        let (task, tracker) = (Arc::clone(&server), tracker.clone());
+        let Some(counted) = Counted::one_more(&server, transport, max) else {
             tokio::spawn(http::refuse_connection(task, stream, max));
             continue;
         };
@@ -533,61 +537,61 @@ async fn accept_http((listener, door): (TcpListener, Door), shared: Arc<Shared>,
 
 async fn accept_pg(
     listener: TcpListener,
-    (shared, backends): (Arc<Shared>, Arc<ConnectionThreads>),
+    (server, backends): (Arc<ServerState>, Arc<ConnectionThreads>),
     tracker: Tracker,
 ) {
     // Some places depend on the user: the login comes first, of a bounded number of sockets.
-    let max = shared.config.pg.max_connections.saturating_add(ADMIN_SLOTS + ARRIVING_MAX);
+    let max = server.config.pg.max_connections.saturating_add(ADMIN_SLOTS + ARRIVING_MAX);
     loop {
-        let Some((stream, peer)) = accept(&listener, &shared).await else { continue };
-        let (task, tracker) = (Arc::clone(&shared), tracker.clone());
-        let counted = Counted::one_more(&shared, Transport::Pg, max).or_else(|| {
+        let Some((stream, peer)) = accept(&listener, &server).await else { continue };
+        let (task, tracker) = (Arc::clone(&server), tracker.clone());
+        let counted = Counted::one_more(&server, Transport::Pg, max).or_else(|| {
             // The connection replaces another one, which is dropped.
-            let gone = shared.arriving.give_up_oldest();
-            gone.then(|| Counted::in_place_of_another(&shared, Transport::Pg))
+            let gone = server.arriving.give_up_oldest();
+            gone.then(|| Counted::in_place_of_another(&server, Transport::Pg))
         });
         let Some(counted) = counted else {
             tokio::spawn(pg::refuse_connection(task, stream));
             continue;
         };
         // It is registered here, so that the next connection can replace it.
-        let arrived = shared.arriving.enter();
+        let arrived = server.arriving.enter();
         let given = backends.give((stream, peer), async move |stream, peer| {
             pg::serve(task, stream, (peer, arrived), tracker).await;
             drop(counted);
         });
         if let Err(error) = given {
-            shared.log.warn_limited("server", format_args!("{peer}: {error}"));
+            server.log.warn_limited("server", format_args!("{peer}: {error}"));
         }
     }
 }
 
 async fn accept_tcp(
     listener: TcpListener,
-    (shared, services): (Arc<Shared>, Arc<Services>),
+    (server, services): (Arc<ServerState>, Arc<Services>),
     tracker: Tracker,
 ) {
-    let max = shared.config.tcp.max_connections;
+    let max = server.config.tcp.max_connections;
     loop {
-        let Some((stream, peer)) = accept(&listener, &shared).await else { continue };
-        let Some(counted) = Counted::one_more(&shared, Transport::Tcp, max) else {
-            shared.log.warn_limited("ilp", format_args!("{peer}: too many connections"));
+        let Some((stream, peer)) = accept(&listener, &server).await else { continue };
+        let Some(counted) = Counted::one_more(&server, Transport::Tcp, max) else {
+            server.log.warn_limited("ilp", format_args!("{peer}: too many connections"));
             continue;
         };
-        let (shared, services) = (Arc::clone(&shared), Arc::clone(&services));
+        let (server, services) = (Arc::clone(&server), Arc::clone(&services));
         let tracker = tracker.clone();
         tokio::spawn(async move {
-            ilp::serve(shared, services, (stream, peer), tracker).await;
+            ilp::serve(server, services, (stream, peer), tracker).await;
             drop(counted);
         });
     }
 }
 
-async fn accept(listener: &TcpListener, shared: &Shared) -> Option<(TcpStream, SocketAddr)> {
+async fn accept(listener: &TcpListener, server: &ServerState) -> Option<(TcpStream, SocketAddr)> {
     match listener.accept().await {
         Ok(accepted) => Some(accepted),
         Err(error) => {
-            shared.log.warn_limited("server", format_args!("accept: {error}"));
+            server.log.warn_limited("server", format_args!("accept: {error}"));
             sleep(ACCEPT_PAUSE).await;
             None
         }
@@ -595,23 +599,23 @@ async fn accept(listener: &TcpListener, shared: &Shared) -> Option<(TcpStream, S
 }
 
 /// A connection that is counted until this is dropped.
-struct Counted(Arc<Shared>, Transport);
+struct Counted(Arc<ServerState>, Transport);
 
 impl Counted {
     /// Counts another connection; `None` if the limit is reached.
-    fn one_more(shared: &Arc<Shared>, transport: Transport, max: usize) -> Option<Counted> {
-        let metrics = shared.metrics.of(transport);
+    fn one_more(server: &Arc<ServerState>, transport: Transport, max: usize) -> Option<Counted> {
+        let metrics = server.metrics.of(transport);
         if i64::try_from(max).unwrap_or(i64::MAX) < metrics.connections.add(1) {
             metrics.connections.sub(1);
             metrics.connections_rejected.add(1);
             return None;
         }
-        Some(Counted(Arc::clone(shared), transport))
+        Some(Counted(Arc::clone(server), transport))
     }
 
-    fn in_place_of_another(shared: &Arc<Shared>, transport: Transport) -> Counted {
-        shared.metrics.of(transport).connections.add(1);
-        Counted(Arc::clone(shared), transport)
+    fn in_place_of_another(server: &Arc<ServerState>, transport: Transport) -> Counted {
+        server.metrics.of(transport).connections.add(1);
+        Counted(Arc::clone(server), transport)
     }
 }
 
@@ -629,20 +633,20 @@ struct Ticking {
 
 impl Ticking {
     /// Starts the thread that does due maintenance, independent of all other work.
-    fn maintenance(shared: &Arc<Shared>, database: &Arc<Database>) -> Result<Ticking> {
-        let (shared, database) = (Arc::clone(shared), Arc::clone(database));
+    fn maintenance(server: &Arc<ServerState>, database: &Arc<Database>) -> Result<Ticking> {
+        let (server, database) = (Arc::clone(server), Arc::clone(database));
         Ticking::start(("maintenance", MAINTENANCE), let_others_go_first, move || {
             if let Err(error) = database.maintain() {
-                shared.metrics.maintenance_errors.add(1);
+                server.metrics.maintenance_errors.add(1);
                 let error = sentence(&error);
-                shared.log.warn_limited("storage", format_args!("maintenance: {error}"));
+                server.log.warn_limited("storage", format_args!("maintenance: {error}"));
             }
         })
     }
 
     /// Starts the thread that checks the memory of the process.
-    fn watchdog(shared: &Arc<Shared>, services: &Arc<Services>) -> Result<Ticking> {
-        let mut watchdog = Watchdog::new(shared, services);
+    fn watchdog(server: &Arc<ServerState>, services: &Arc<Services>) -> Result<Ticking> {
+        let mut watchdog = Watchdog::new(server, services);
         Ticking::start(("memory", CHECK_INTERVAL), || {}, move || watchdog.check())
     }
 
@@ -654,11 +658,11 @@ impl Ticking {
     }
 
     /// Starts the thread that syncs the log every `wal.flush_interval`, unless every commit does.
-    fn syncs(shared: &Arc<Shared>, database: &Arc<Database>) -> Result<Option<Ticking>> {
-        if shared.config.durability == Durability::Sync {
+    fn syncs(server: &Arc<ServerState>, database: &Arc<Database>) -> Result<Option<Ticking>> {
+        if server.config.durability == Durability::Sync {
             return Ok(None);
         }
-        let (interval, log) = (shared.config.flush_interval, Arc::clone(&shared.log));
+        let (interval, log) = (server.config.flush_interval, Arc::clone(&server.log));
         let database = Arc::clone(database);
         let syncs = Ticking::start(
             ("sync", interval),

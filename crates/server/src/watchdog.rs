@@ -20,7 +20,7 @@ use std::time::Duration;
 use tidegate_model::ByteCount;
 use tidegate_platform::rss_anon_bytes;
 
-use crate::shared::{Services, Shared};
+use crate::server_state::{ServerState, Services};
 
 /// The time between two checks.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -37,7 +37,7 @@ const GROWTH: u64 = 8;
 
 /// The periodic checks of memory and disk, which cancel statements.
 pub(crate) struct Watchdog {
-    shared: Arc<Shared>,
+    server: Arc<ServerState>,
     services: Arc<Services>,
     memory: MemoryHistory,
     /// The number of checks until the disk is checked again (watchdog-3).
@@ -45,9 +45,9 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    pub(crate) fn new(shared: &Arc<Shared>, services: &Arc<Services>) -> Watchdog {
-        let (shared, services) = (Arc::clone(shared), Arc::clone(services));
-        Watchdog { shared, services, memory: MemoryHistory::default(), checks_until_disk: 0 }
+    pub(crate) fn new(server: &Arc<ServerState>, services: &Arc<Services>) -> Watchdog {
+        let (server, services) = (Arc::clone(server), Arc::clone(services));
+        Watchdog { server, services, memory: MemoryHistory::default(), checks_until_disk: 0 }
     }
 
     /// Checks once, and cancels statements if necessary.
@@ -62,12 +62,12 @@ impl Watchdog {
         if 0 < self.checks_until_disk || !engine.has_spilled() {
             return;
         }
-        if !self.services.has_full_disk(self.shared.config.min_free, 2) {
+        if !self.services.has_full_disk(self.server.config.min_free, 2) {
             return;
         }
         self.checks_until_disk = CHECKS_TO_END;
         let Some((id, bytes)) = engine.end_largest_spill() else { return };
-        self.shared.log.warn(
+        self.server.log.warn(
             "disk",
             format_args!(
                 "the disk has less than half of the room of storage.min_free: cancelling \
@@ -77,11 +77,11 @@ impl Watchdog {
     }
 
     fn check_memory(&mut self) {
-        let (used, limit) = (ByteCount(rss_anon_bytes()), self.shared.config.memory_limit);
+        let (used, limit) = (ByteCount(rss_anon_bytes()), self.server.config.memory_limit);
         let Some(mut excess) = self.memory.excess(used.0, limit.0) else { return };
         while 0 < excess {
             let Some((id, bytes)) = self.services.engine.end_largest(limit) else { return };
-            self.shared.log.warn(
+            self.server.log.warn(
                 "memory",
                 format_args!(
                     "process memory {used} exceeds memory.limit ({limit}): cancelling statement \

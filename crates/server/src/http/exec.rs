@@ -38,7 +38,7 @@ use super::streaming_slot::{StreamingSlot, room};
 use super::{Exchange, Flow};
 use crate::execution_slot::{GRACE, overdue};
 use crate::json::push_string;
-use crate::shared::{CountedQuery, Services};
+use crate::server_state::{CountedQuery, Services};
 use crate::sqlstate;
 pub(super) use body::read_params;
 use request::ExecRequest;
@@ -155,7 +155,7 @@ pub(super) enum Piece {
 
 /// Answers a request to `/exec`.
 pub(super) async fn exec(exchange: &mut Exchange<'_>) -> Flow {
-    let counted = CountedQuery::begin(exchange.shared, "http");
+    let counted = CountedQuery::begin(exchange.server, "http");
     let (flow, code) = match prepare(exchange).await {
         Ok((request, services)) => run(exchange, request, &services).await,
         Err(stopped) => stopped.answer(exchange).await,
@@ -192,13 +192,13 @@ impl From<Refusal> for Stopped {
 /// Reads the request, and returns it with the services that answer it.
 async fn prepare(exchange: &mut Exchange<'_>) -> Result<(ExecRequest, Arc<Services>), Stopped> {
     let params = read_params(exchange).await?;
-    let config = &exchange.shared.config;
+    let config = &exchange.server.config;
     let max = (config.http.exec_max_rows, config.query.timeout_max);
     let request = ExecRequest::new(exchange.head, &params, max)?;
-    if request.sql.len() > exchange.shared.config.http.max_sql_bytes {
+    if request.sql.len() > exchange.server.config.http.max_sql_bytes {
         return Err(too_large(exchange).into());
     }
-    match exchange.shared.services() {
+    match exchange.server.services() {
         Ok(services) => Ok((request, services)),
         Err(unready) => {
             Err(Refusal::new(unready.code(), unready.to_string()).of(&request.sql).into())
@@ -207,7 +207,7 @@ async fn prepare(exchange: &mut Exchange<'_>) -> Result<(ExecRequest, Arc<Servic
 }
 
 pub(super) fn too_large(exchange: &Exchange<'_>) -> Refusal {
-    let max = exchange.shared.config.http.max_sql_bytes;
+    let max = exchange.server.config.http.max_sql_bytes;
     Refusal::new("54000", format!("the statement has more than {max} bytes")).with_status(413)
 }
 
@@ -286,7 +286,7 @@ pub(super) async fn deliver(
             }
             Some(Piece::Cut(code)) => return (exchange.cut(), code),
             None if is_started => return (exchange.cut(), "XX000"),
-            None if exchange.shared.phase.borrow().is_stopping() => {
+            None if exchange.server.phase.borrow().is_stopping() => {
                 let refusal = Refusal::new("57P01", "the server is stopping");
                 return (exchange.respond(refusal.of(sql).response(&id)).await, "57P01");
             }
@@ -307,10 +307,10 @@ async fn until(deadline: Option<Instant>) {
 
 impl Running {
     fn start(exchange: &Exchange<'_>, request: ExecRequest, services: &Arc<Services>) -> Running {
-        let clock = Arc::clone(&exchange.shared.clock);
+        let clock = Arc::clone(&exchange.server.clock);
         let (id, services) = (exchange.request_id.clone(), Arc::clone(services));
         let (session, packer) = (session(exchange), Coding::of(exchange.head).packer());
-        let only_reads = guard::only_reads(exchange) && !exchange.shared.config.read_only;
+        let only_reads = guard::only_reads(exchange) && !exchange.server.config.read_only;
         let canceler = Canceler::default();
         let place = Place::of(&request.sql);
         let of = (Arc::clone(&services), session.clone());

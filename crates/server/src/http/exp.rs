@@ -29,7 +29,7 @@ use super::response::Response;
 use super::streaming_slot::{StreamingSlot, room};
 use super::{Exchange, Flow};
 use crate::results::{DelimitedForm, ParquetForm, ResultForm, ResultWriter};
-use crate::shared::{CountedQuery, Services};
+use crate::server_state::{CountedQuery, Services};
 
 /// The most rows of a request for the last rows: they are held until the end of the query.
 const LAST_ROWS_MAX: u64 = 1_000_000;
@@ -168,7 +168,7 @@ fn harmless(name: &str) -> String {
 
 /// Answers a request to `/exp`.
 pub(super) async fn export(exchange: &mut Exchange<'_>) -> Flow {
-    let counted = CountedQuery::begin(exchange.shared, "http");
+    let counted = CountedQuery::begin(exchange.server, "http");
     let (flow, code) = match prepare(exchange).await {
         Ok((request, services)) => run(exchange, request, &services).await,
         Err(stopped) => stopped.answer(exchange).await,
@@ -179,14 +179,14 @@ pub(super) async fn export(exchange: &mut Exchange<'_>) -> Flow {
 
 async fn prepare(exchange: &mut Exchange<'_>) -> Result<(ExportRequest, Arc<Services>), Stopped> {
     let params = read_params(exchange).await?;
-    let max = exchange.shared.config.query.timeout_max;
+    let max = exchange.server.config.query.timeout_max;
     let timeout = timeout_of(exchange.head, &params, max);
     let timeout = timeout.map_err(|message| Refusal::new("22023", message))?;
     let request = ExportRequest::new(&params, timeout, exchange.now())?;
-    if exchange.shared.config.http.max_sql_bytes < request.sql.len() {
+    if exchange.server.config.http.max_sql_bytes < request.sql.len() {
         return Err(too_large(exchange).into());
     }
-    match exchange.shared.services() {
+    match exchange.server.services() {
         Ok(services) => Ok((request, services)),
         Err(unready) => {
             Err(Refusal::new(unready.code(), unready.to_string()).of(&request.sql).into())

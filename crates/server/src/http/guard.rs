@@ -31,7 +31,7 @@ use super::wire::Head;
 use super::{Door, Exchange, Route, write};
 use crate::auth::{Credentials, Login, Role};
 use crate::config::{Auth, Config};
-use crate::shared::stopping;
+use crate::server_state::stopping;
 
 /// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ fn is_forwarded(head: &Head) -> bool {
 
 /// Returns the sender of a request, or the answer to an unknown sender.
 pub(super) async fn sender(exchange: &Exchange<'_>, route: Route) -> Result<Sender, Response> {
-    let config = &exchange.shared.config;
+    let config = &exchange.server.config;
     let is_forwarded = config.http.auth == Auth::Auto && is_forwarded(exchange.head);
     if !needs_login(config) && !is_forwarded {
         return Ok(Sender::ANYBODY);
@@ -117,24 +117,24 @@ pub(super) async fn sender(exchange: &Exchange<'_>, route: Route) -> Result<Send
 }
 
 async fn login(exchange: &Exchange<'_>) -> Result<Login, Unknown> {
-    let (shared, peer) = (exchange.shared, exchange.peer);
+    let (server, peer) = (exchange.server, exchange.peer);
     let shown = exchange.head.field("authorization").ok_or(Unknown::Silent)?;
     let now = exchange.now().div_euclid(1_000_000);
-    if let Some(login) = shared.users.known(shown, now) {
+    if let Some(login) = server.users.known(shown, now) {
         return Ok(login); // GD3
     }
-    if let Some(login) = shared.users.log_in(shown, now).await {
+    if let Some(login) = server.users.log_in(shown, now).await {
         let user = &login.user;
-        shared.users.succeeded(peer.ip(), user);
+        server.users.succeeded(peer.ip(), user);
         let kind = ("audit", "login");
-        shared.log.info_limited(kind, format_args!("http: {peer}: `{user}` has logged in"));
+        server.log.info_limited(kind, format_args!("http: {peer}: `{user}` has logged in"));
         return Ok(login);
     }
-    let delay = shared.users.failed(peer.ip(), &Credentials::name_in(shown));
+    let delay = server.users.failed(peer.ip(), &Credentials::name_in(shown));
     let kind = ("audit", "login failed");
-    shared.log.warn_limited(kind, format_args!("http: {peer}: login: wrong name or password"));
-    shared.metrics.auth_failures.add(1);
-    let mut phase = shared.phase.clone();
+    server.log.warn_limited(kind, format_args!("http: {peer}: login: wrong name or password"));
+    server.metrics.auth_failures.add(1);
+    let mut phase = server.phase.clone();
     tokio::select! {
         () = sleep(delay) => {}
         () = stopping(&mut phase) => {}
@@ -164,7 +164,7 @@ fn foreign_origin<'a>(exchange: &'a Exchange<'_>) -> Option<&'a str> {
 
 /// Returns the foreign origin of a request if it is one of `http.cors_origins` (GD4).
 fn listed_origin<'a>(exchange: &'a Exchange<'_>) -> Option<&'a str> {
-    let listed = &exchange.shared.config.http.cors_origins;
+    let listed = &exchange.server.config.http.cors_origins;
     foreign_origin(exchange).filter(|it| listed.iter().any(|known| it.eq_ignore_ascii_case(known)))
 }
 
@@ -188,7 +188,7 @@ fn is_own_name(name: &str, listed: &[String]) -> bool {
 
 /// Returns true if the request names a host that is not this server (GD5).
 fn is_renamed(exchange: &Exchange<'_>, door: Door) -> bool {
-    let config = &exchange.shared.config;
+    let config = &exchange.server.config;
     let is_any_name_fine = match door {
         Door::Main => {
             is_for_others(config.http.listen) && needs_login(config) && config.http.hosts.is_empty()
@@ -227,7 +227,7 @@ pub(super) fn foreign_page(
 /// Returns true if a request must change nothing (GD6). With `http.get_readonly = false`, a GET of
 /// a program may change data, and one of a browser may not.
 pub(super) fn only_reads(exchange: &Exchange<'_>) -> bool {
-    let (head, config) = (exchange.head, &exchange.shared.config);
+    let (head, config) = (exchange.head, &exchange.server.config);
     head.only_reads() && (config.http.get_readonly || may_be_browser(head))
 }
 
@@ -248,7 +248,7 @@ fn may_be_browser(head: &Head) -> bool {
 /// Returns the fields that let a page of another origin see an answer.
 pub(super) fn cors_fields(exchange: &Exchange<'_>) -> Vec<(&'static str, String)> {
     let mut fields = Vec::new();
-    if !exchange.shared.config.http.cors_origins.is_empty() {
+    if !exchange.server.config.http.cors_origins.is_empty() {
         fields.push(("Vary", "Origin".to_owned()));
     }
     if let Some(origin) = listed_origin(exchange) {
@@ -280,7 +280,7 @@ impl Exchange<'_> {
         super::exec::session(self).allow(deed).map_err(|error| {
             let peer = self.peer;
             let text = format_args!("http: {peer}: {error}");
-            self.shared.log.warn_limited(("audit", "denied"), text);
+            self.server.log.warn_limited(("audit", "denied"), text);
             error.to_string()
         })
     }

@@ -25,7 +25,7 @@ use super::wire::BodyError;
 use super::{Exchange, Flow};
 use crate::budget::OverBudget;
 use crate::copy::{CopyFault, Ended, Upload};
-use crate::shared::Services;
+use crate::server_state::Services;
 use answer::{failure, success};
 use request::{AnswerForm, ImportRequest};
 
@@ -114,7 +114,7 @@ pub(super) async fn import(exchange: &mut Exchange<'_>) -> Flow {
 
 /// Sends the answer of a failure, with status 200 if that is configured for scripts.
 async fn respond(exchange: &mut Exchange<'_>, mut response: Response) -> Flow {
-    if exchange.shared.config.http.imp_always_200 {
+    if exchange.server.config.http.imp_always_200 {
         response.status = 200;
     }
     exchange.respond(response).await
@@ -125,7 +125,7 @@ async fn take(
     exchange: &mut Exchange<'_>,
     params: Params,
 ) -> Result<(Arc<Ended>, ImportRequest), Stopped> {
-    if exchange.shared.config.read_only {
+    if exchange.server.config.read_only {
         return Err(CopyFault::new("25006", "the server is read-only").into());
     }
     let denied = |message| Stopped::from(CopyFault::new("42501", message));
@@ -133,10 +133,10 @@ async fn take(
     if params.is_on("overwrite") {
         exchange.allow(Deed::Define("an import that replaces a table")).map_err(denied)?;
     }
-    let services = exchange.shared.services();
+    let services = exchange.server.services();
     let services =
         services.map_err(|unready| CopyFault::new(unready.code(), unready.to_string()))?;
-    let max = exchange.shared.config.http.max_upload_bytes;
+    let max = exchange.server.config.http.max_upload_bytes;
     if 0 < max && exchange.body.length().is_some_and(|length| max < length) {
         return Err(too_large(max));
     }

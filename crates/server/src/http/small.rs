@@ -10,7 +10,7 @@ use super::Exchange;
 use super::params::Params;
 use super::response::{JSON, Response, TEXT};
 use crate::json::push_string;
-use crate::shared::Shared;
+use crate::server_state::ServerState;
 
 /// The version that InfluxDB's clients look for.
 const INFLUX_VERSION: &str = "v2.7.4";
@@ -35,8 +35,8 @@ pub(super) fn settings() -> Response {
 }
 
 /// Describes the health of the server.
-pub(super) fn ready(shared: &Shared) -> Response {
-    let reasons = shared.reasons_not_ready();
+pub(super) fn ready(server: &ServerState) -> Response {
+    let reasons = server.reasons_not_ready();
     if reasons.is_empty() {
         return Response::new(200, TEXT, "Status: Healthy\n");
     }
@@ -49,8 +49,8 @@ pub(super) fn ready(shared: &Shared) -> Response {
 
 /// Returns the metrics for Prometheus. Those of tables may have to be read from the disk first.
 pub(super) async fn metrics(exchange: &Exchange<'_>) -> Response {
-    let shared = Arc::clone(exchange.shared);
-    match spawn_blocking(move || shared.metrics_text()).await {
+    let server = Arc::clone(exchange.server);
+    match spawn_blocking(move || server.metrics_text()).await {
         Ok(text) => Response::new(200, "text/plain; version=0.0.4; charset=utf-8", text),
         Err(_) => {
             let message = "internal error: the metrics have panicked";
@@ -60,9 +60,9 @@ pub(super) async fn metrics(exchange: &Exchange<'_>) -> Response {
 }
 
 /// Returns the warnings found at the start.
-pub(super) fn warnings(shared: &Shared) -> Response {
+pub(super) fn warnings(server: &ServerState) -> Response {
     let mut text = String::from("[");
-    for (at, warning) in shared.warnings.iter().enumerate() {
+    for (at, warning) in server.warnings.iter().enumerate() {
         text.push_str(if at == 0 { "{\"warning\":" } else { ",{\"warning\":" });
         push_string(warning, &mut text);
         text.push('}');
@@ -80,7 +80,7 @@ pub(super) fn check(exchange: &Exchange<'_>) -> Response {
     let Some(table) = params.find("j").filter(|table| !table.is_empty()) else {
         return Response::error(400, "parameter `j` names no table", None, id);
     };
-    let services = match exchange.shared.services() {
+    let services = match exchange.server.services() {
         Ok(services) => services,
         Err(unready) => {
             let response = Response::error(503, &unready.to_string(), Some(unready.code()), id);

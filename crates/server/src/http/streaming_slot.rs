@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::exec::{Piece, Refusal};
 use crate::admission::Claimant;
 use crate::execution_slot::ExecutionSlot;
-use crate::shared::Services;
+use crate::server_state::Services;
 
 /// The time for which a client may read nothing before its permit is released (streaming_slot-1).
 const SLOW: Duration = Duration::from_millis(50);

@@ -13,11 +13,11 @@ use super::response::{JSON, Response};
 use super::{Exchange, Flow};
 use crate::admission::Claimant;
 use crate::json::push_string;
-use crate::shared::{CountedQuery, Services};
+use crate::server_state::{CountedQuery, Services};
 
 /// Answers a request to `/api/v1/sql/validate`.
 pub(super) async fn validate(exchange: &mut Exchange<'_>) -> Flow {
-    let counted = CountedQuery::begin(exchange.shared, "http");
+    let counted = CountedQuery::begin(exchange.server, "http");
     let (flow, code) = match prepare(exchange).await {
         Ok((sql, services)) => run(exchange, sql, &services).await,
         Err(stopped) => stopped.answer(exchange).await,
@@ -32,10 +32,10 @@ async fn prepare(exchange: &mut Exchange<'_>) -> Result<(String, Arc<Services>),
     if sql.trim().is_empty() {
         return Err(Refusal::new("42601", "empty query").of(&sql).into());
     }
-    if exchange.shared.config.http.max_sql_bytes < sql.len() {
+    if exchange.server.config.http.max_sql_bytes < sql.len() {
         return Err(too_large(exchange).into());
     }
-    match exchange.shared.services() {
+    match exchange.server.services() {
         Ok(services) => Ok((sql, services)),
         Err(unready) => Err(Refusal::new(unready.code(), unready.to_string()).of(&sql).into()),
     }

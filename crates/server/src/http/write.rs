@@ -35,7 +35,7 @@ use crate::ilp::{
 };
 use crate::json::push_string;
 use crate::metrics::Transport;
-use crate::shared::{Phase, Services};
+use crate::server_state::{Phase, Services};
 use crate::sqlstate;
 
 /// The most bytes of an idempotency key.
@@ -164,7 +164,7 @@ impl From<BodyError> for Stopped {
 /// Makes the answer to another method than POST.
 pub(super) fn wrong_method(exchange: &Exchange<'_>) -> Response {
     let message = format!("{} does not take {}", exchange.head.path, exchange.head.method);
-    Refusal::new(404, "invalid", message).response(&exchange.shared.ids.error())
+    Refusal::new(404, "invalid", message).response(&exchange.server.ids.error())
 }
 
 /// Makes the answer to a sender that may not write lines.
@@ -173,7 +173,7 @@ pub(super) fn refused(
     (status, code): (u16, &'static str),
     message: &str,
 ) -> Response {
-    Refusal::new(status, code, message).response(&exchange.shared.ids.error())
+    Refusal::new(status, code, message).response(&exchange.server.ids.error())
 }
 
 /// Answers a request to `/write`.
@@ -184,7 +184,7 @@ pub(super) async fn write(exchange: &mut Exchange<'_>) -> Flow {
         Ok(Answer::Partial(body)) => exchange.respond(Response::new(200, JSON, body)).await,
         Err(Stopped::Gone) => Flow::Gone,
         Err(Stopped::Refused(refusal)) => {
-            let error_id = exchange.shared.ids.error();
+            let error_id = exchange.server.ids.error();
             note(exchange, &refusal, &error_id);
             if rest(exchange).await.is_err() {
                 return Flow::Gone;
@@ -196,17 +196,17 @@ pub(super) async fn write(exchange: &mut Exchange<'_>) -> Flow {
 
 /// Counts and logs a request that was refused, and stores the reason.
 fn note(exchange: &mut Exchange<'_>, refusal: &Refusal, error_id: &str) {
-    let (shared, peer) = (exchange.shared, exchange.peer);
-    shared.metrics.rejected(Transport::Http, (refusal.kind, 1));
+    let (server, peer) = (exchange.server, exchange.peer);
+    server.metrics.rejected(Transport::Http, (refusal.kind, 1));
     let message = shortened(&refusal.message, MESSAGE_BYTES);
-    shared.log.warn_limited("ilp", format_args!("{peer}: {error_id}: {message}"));
-    let (Some(parse_error), Ok(services)) = (&refusal.parse_error, shared.services()) else {
+    server.log.warn_limited("ilp", format_args!("{peer}: {error_id}: {message}"));
+    let (Some(parse_error), Ok(services)) = (&refusal.parse_error, server.services()) else {
         return;
     };
     if !exchange.reject_limit.allows(Instant::now()) {
         return;
     }
-    let now = shared.clock.now_micros();
+    let now = server.clock.now_micros();
     let mut row = RejectRow::of_parse_error(parse_error, (Transport::Http, &peer.to_string()), now);
     row.error_id = Some(error_id.to_owned());
     services.ingest.rejects.keep(row);
@@ -281,15 +281,15 @@ fn request_name(exchange: &Exchange<'_>) -> Result<Option<String>, Refusal> {
 /// Commits the lines of a request, and returns the answer.
 async fn take(exchange: &mut Exchange<'_>) -> Result<Answer, Stopped> {
     let wanted = wanted(exchange)?;
-    if !exchange.shared.config.http.ilp_enabled {
+    if !exchange.server.config.http.ilp_enabled {
         let message = "the line protocol over HTTP is switched off";
         return Err(Refusal::new(421, "not accepting writes", message).into());
     }
-    if exchange.shared.config.read_only {
+    if exchange.server.config.read_only {
         let message = "the server is read-only";
         return Err(Refusal::new(421, "not accepting writes", message).into());
     }
-    let services = exchange.shared.services().map_err(|unready| {
+    let services = exchange.server.services().map_err(|unready| {
         Stopped::from(Refusal::new(503, "retry operation", unready.to_string()))
     })?;
     let allowed = exchange.allow(Deed::Write("lines"));
@@ -318,7 +318,7 @@ fn name_reused() -> Refusal {
 
 /// Returns the content of a request without parsing it.
 async fn content_of(exchange: &mut Exchange<'_>, wanted: &Wanted) -> Result<Content, Stopped> {
-    let max = exchange.shared.config.http.max_ilp_body;
+    let max = exchange.server.config.http.max_ilp_body;
     let (mut unpacker, mut fingerprint) =
         (Unpacker::new(&wanted.packing, max)?, wanted.fingerprint(exchange));
     while let Some(mut piece) = exchange.body.next(exchange.wire).await? {
@@ -412,7 +412,7 @@ fn outcome(
         *kinds.entry(parse_error.reason.kind()).or_default() += 1;
     }
     for kind in kinds {
-        exchange.shared.metrics.rejected(Transport::Http, kind);
+        exchange.server.metrics.rejected(Transport::Http, kind);
     }
     let parse_errors = [parse_errors, committed.parse_errors].concat();
     note_partial(exchange, services, &parse_errors, rejected);
@@ -445,7 +445,7 @@ impl Reading {
         services: &Services,
         wanted: &Wanted,
     ) -> Result<(), Stopped> {
-        let max = exchange.shared.config.http.max_ilp_body;
+        let max = exchange.server.config.http.max_ilp_body;
         if wanted.packing.encoding == Encoding::Plain
             && exchange.body.length().is_some_and(|length| (max as u64) < length)
         {
@@ -460,7 +460,7 @@ impl Reading {
         }
         let rest = unpacker.finish()?;
         self.feed(exchange, services, &rest).await?;
-        let clock = Arc::clone(&exchange.shared.clock);
+        let clock = Arc::clone(&exchange.server.clock);
         let mut host = Host::new(&services.database, clock.as_ref());
         let finished = self.parser.finish(&mut host);
         self.take_errors();
@@ -480,7 +480,7 @@ impl Reading {
         if let Some(fingerprint) = &mut self.fingerprint {
             fingerprint.update(text);
         }
-        let metrics = exchange.shared.metrics.of(Transport::Http);
+        let metrics = exchange.server.metrics.of(Transport::Http);
         metrics.bytes.add(text.len() as u64);
         let reserved = services.ingest.reserve(text.len()).await.ok_or_else(|| {
             let message = "the memory for rows on their way is used up";
@@ -491,7 +491,7 @@ impl Reading {
             None => self.reserved = Some(reserved),
         }
         let fed = {
-            let mut host = Host::new(&services.database, exchange.shared.clock.as_ref());
+            let mut host = Host::new(&services.database, exchange.server.clock.as_ref());
             self.parser.feed(text, &mut host)
         };
         self.take_errors();
@@ -520,7 +520,7 @@ impl Reading {
                 return Ok(piece?);
             }
             self.keep_pace(services)?;
-            if exchange.shared.config.http.body_idle_timeout <= start.elapsed() {
+            if exchange.server.config.http.body_idle_timeout <= start.elapsed() {
                 return Err(BodyError::Slow.into());
             }
         }
@@ -542,7 +542,7 @@ impl Reading {
         if let Some(reserved) = &mut self.reserved {
             services.ingest.shrink(reserved, self.parser.pending_bytes());
         }
-        let is_ending = *exchange.shared.phase.borrow() == Phase::Ending;
+        let is_ending = *exchange.server.phase.borrow() == Phase::Ending;
         if is_ending || exchange.wire.is_closed() { Err(Stopped::Gone) } else { Ok(()) }
     }
 
@@ -563,8 +563,8 @@ impl Reading {
         services: &Arc<Services>,
         batch: Option<NamedBatch>,
     ) -> Result<Committed, Stopped> {
-        let metrics = exchange.shared.metrics.of(Transport::Http);
-        let start = exchange.shared.clock.monotonic_nanos();
+        let metrics = exchange.server.metrics.of(Transport::Http);
+        let start = exchange.server.clock.monotonic_nanos();
         let rows = self.parser.take();
         let lines = rows.iter().map(|rows| rows.rows.rows() as u64).sum::<u64>();
         metrics.lines.add(lines + self.rejected);
@@ -592,7 +592,7 @@ impl Reading {
                 }
                 metrics.commits.add(1);
                 metrics.rows.add(committed.rows);
-                metrics.commit_times.record(exchange.shared.clock.monotonic_nanos() - start);
+                metrics.commit_times.record(exchange.server.clock.monotonic_nanos() - start);
                 Ok(committed)
             }
             Err(CommitError::ParseError(parse_error)) => {
@@ -618,9 +618,9 @@ fn note_partial(
     parse_errors: &[ParseError],
     rejected: u64,
 ) {
-    let (shared, peer) = (exchange.shared, exchange.peer);
-    shared.log.warn_limited("ilp", format_args!("{peer}: {rejected} lines were left out"));
-    let (now, peer) = (shared.clock.now_micros(), peer.to_string());
+    let (server, peer) = (exchange.server, exchange.peer);
+    server.log.warn_limited("ilp", format_args!("{peer}: {rejected} lines were left out"));
+    let (now, peer) = (server.clock.now_micros(), peer.to_string());
     for parse_error in parse_errors {
         if exchange.reject_limit.allows(Instant::now()) {
             let row = RejectRow::of_parse_error(parse_error, (Transport::Http, &peer), now);

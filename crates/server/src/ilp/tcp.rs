@@ -38,7 +38,7 @@ use super::prelude::{Foreign, Prelude};
 use super::{Connected, Host, RejectLimit, RejectRow, Reserved};
 use crate::config::OnBadLine;
 use crate::metrics::{LineMetrics, Transport};
-use crate::shared::{Services, Shared, Tracker, stopping};
+use crate::server_state::{ServerState, Services, Tracker, stopping};
 
 /// The bytes of one read.
 const READ_BYTES: usize = 512 << 10;
@@ -71,27 +71,27 @@ thread_local! {
 
 /// Takes the lines of a connection until it ends, or the server does.
 pub(crate) async fn serve(
-    shared: Arc<Shared>,
+    server: Arc<ServerState>,
     services: Arc<Services>,
     (mut stream, peer): (TcpStream, SocketAddr),
     tracker: Tracker,
 ) {
-    if let Some(keys) = &shared.keys {
-        let mut phase = shared.phase.clone();
-        let patience = shared.config.tcp.auth_timeout;
+    if let Some(keys) = &server.keys {
+        let mut phase = server.phase.clone();
+        let patience = server.config.tcp.auth_timeout;
         let name = tokio::select! {
             name = keys.ask(&mut stream, patience) => name,
             () = stopping(&mut phase) => return,
         };
         if name.is_none() {
-            shared.metrics.auth_failures.add(1);
-            shared.log.warn_limited("ilp", format_args!("{peer}: it is nobody with a key"));
+            server.metrics.auth_failures.add(1);
+            server.log.warn_limited("ilp", format_args!("{peer}: it is nobody with a key"));
             return;
         }
     }
-    let rate = shared.config.ilp.reject_rate;
+    let rate = server.config.ilp.reject_rate;
     let peer = peer.to_string();
-    let connected = services.ingest.connections.begin(&peer, shared.clock.now_micros());
+    let connected = services.ingest.connections.begin(&peer, server.clock.now_micros());
     let mut connection = Connection {
         connected,
         peer,
@@ -105,7 +105,7 @@ pub(crate) async fn serve(
         line_start: None,
         working: None,
         limit: RejectLimit::new(rate, Instant::now()),
-        shared,
+        server,
         services,
     };
     connection.run().await;
@@ -113,7 +113,7 @@ pub(crate) async fn serve(
 }
 
 struct Connection {
-    shared: Arc<Shared>,
+    server: Arc<ServerState>,
     services: Arc<Services>,
     stream: TcpStream,
     peer: String,
@@ -185,7 +185,7 @@ impl Connection {
     }
 
     fn metrics(&self) -> &LineMetrics {
-        self.shared.metrics.of(Transport::Tcp)
+        self.server.metrics.of(Transport::Tcp)
     }
 
     /// Waits for the next event, and handles it.
@@ -195,12 +195,12 @@ impl Connection {
         }
         let can_read = !self.is_due();
         let commit_at = match (self.first_row, &self.working) {
-            (Some(first), None) => Some(first + self.shared.config.tcp.commit_interval),
+            (Some(first), None) => Some(first + self.server.config.tcp.commit_interval),
             _ => None,
         };
         let (forget_at, idle_at) = (self.forget_at(), self.idle_at());
         let line_at = self.line_at();
-        let mut phase = self.shared.phase.clone();
+        let mut phase = self.server.phase.clone();
         tokio::select! {
             biased;
             outcome = finished(&mut self.working) => {
@@ -231,7 +231,7 @@ impl Connection {
     /// Returns whether the pending rows are enough for a commit.
     fn is_due(&self) -> bool {
         self.parser.as_ref().is_some_and(|parser| {
-            self.shared.config.tcp.commit_rows <= parser.rows()
+            self.server.config.tcp.commit_rows <= parser.rows()
                 || (0 < parser.rows() && COMMIT_BYTES <= parser.pending_bytes())
         })
     }
@@ -243,7 +243,7 @@ impl Connection {
     }
 
     fn idle_at(&self) -> Option<Instant> {
-        let timeout = self.shared.config.tcp.idle_timeout;
+        let timeout = self.server.config.tcp.idle_timeout;
         (!timeout.is_zero()).then(|| self.active + timeout)
     }
 
@@ -296,7 +296,7 @@ impl Connection {
             self.start_commit();
             return Ok(None);
         }
-        let mut phase = self.shared.phase.clone();
+        let mut phase = self.server.phase.clone();
         tokio::select! {
             reserved = self.services.ingest.reserve(READ_BUDGET_BYTES) => Ok(reserved),
             () = stopping(&mut phase) => Ok(None),
@@ -353,12 +353,12 @@ impl Connection {
     /// Logs that a connection speaks another protocol.
     fn refuse(&mut self, foreign: Foreign) -> End {
         let (peer, name) = (&self.peer, foreign.name());
-        self.shared.metrics.foreign_protocols.add(1);
+        self.server.metrics.foreign_protocols.add(1);
         let text = format_args!(
             "{peer}: the connection speaks {name}, which this port does not: it is closed, and \
              nothing of it was taken"
         );
-        self.shared.log.warn_limited(("ilp", "foreign protocol"), text);
+        self.server.log.warn_limited(("ilp", "foreign protocol"), text);
         End::Foreign
     }
 
@@ -366,8 +366,8 @@ impl Connection {
         if bytes.is_empty() {
             return Ok(());
         }
-        let mut host = Host::new(&self.services.database, self.shared.clock.as_ref());
-        let options = || options(&self.shared, &self.services);
+        let mut host = Host::new(&self.services.database, self.server.clock.as_ref());
+        let options = || options(&self.server, &self.services);
         let parser = self.parser.get_or_insert_with(|| Box::new(LineParser::new(options())));
         let before = parser.rows();
         let fed = parser.feed(bytes, &mut host);
@@ -420,7 +420,7 @@ impl Connection {
         let (parse_errors, count) = parser.take_errors();
         for kind in parser.take_kinds() {
             self.metrics().lines.add(kind.1);
-            self.shared.metrics.rejected(Transport::Tcp, kind);
+            self.server.metrics.rejected(Transport::Tcp, kind);
         }
         for parse_error in &parse_errors {
             self.note_parse_error(parse_error);
@@ -432,9 +432,9 @@ impl Connection {
     fn note_parse_error(&mut self, parse_error: &ParseError) {
         self.connected.rejected(parse_error.to_string());
         let peer = &self.peer;
-        self.shared.log.warn_limited("ilp", format_args!("{peer}: {parse_error}"));
+        self.server.log.warn_limited("ilp", format_args!("{peer}: {parse_error}"));
         if self.limit.allows(Instant::now()) {
-            let now = self.shared.clock.now_micros();
+            let now = self.server.clock.now_micros();
             let row = RejectRow::of_parse_error(parse_error, (Transport::Tcp, peer), now);
             self.services.ingest.rejects.keep(row);
         }
@@ -453,9 +453,9 @@ impl Connection {
         if 0 < tail {
             self.reserved = self.services.ingest.try_reserve(tail);
         }
-        let (shared, services) = (Arc::clone(&self.shared), Arc::clone(&self.services));
+        let (server, services) = (Arc::clone(&self.server), Arc::clone(&self.services));
         self.working = Some(tokio::spawn(async move {
-            let outcome = commit_with_patience(&shared, &services, rows).await;
+            let outcome = commit_with_patience(&server, &services, rows).await;
             drop(reserved);
             outcome
         }));
@@ -468,7 +468,7 @@ impl Connection {
                 self.connected.committed(committed.rows);
                 self.connected.lost(committed.rejected, None);
                 for parse_error in &committed.parse_errors {
-                    self.shared.metrics.rejected(Transport::Tcp, (parse_error.reason.kind(), 1));
+                    self.server.metrics.rejected(Transport::Tcp, (parse_error.reason.kind(), 1));
                     self.note_parse_error(parse_error);
                 }
                 let known = committed.parse_errors.len() as u64;
@@ -490,10 +490,10 @@ impl Connection {
     fn lost(&self, rows: u64, why: &str) {
         let peer = &self.peer;
         let text = format_args!("{peer}: {rows} rows are lost: {why}");
-        self.shared.log.warn_limited(("ilp", "lost rows"), text);
+        self.server.log.warn_limited(("ilp", "lost rows"), text);
         self.connected.lost(rows, Some(format!("{rows} rows are lost: {why}")));
         self.services.ingest.rejects.keep(RejectRow {
-            ts: self.shared.clock.now_micros(),
+            ts: self.server.clock.now_micros(),
             source: Transport::Tcp.name(),
             peer: peer.clone(),
             reason: super::shortened(&format!("{rows} rows are lost: {why}"), 1 << 10).to_owned(),
@@ -529,7 +529,7 @@ impl Connection {
         if end == End::Closed
             && let Some(parser) = &mut self.parser
         {
-            let mut host = Host::new(&self.services.database, self.shared.clock.as_ref());
+            let mut host = Host::new(&self.services.database, self.server.clock.as_ref());
             let before = parser.rows();
             let finished = parser.cut(&mut host);
             let rows = parser.rows().saturating_sub(before);
@@ -546,30 +546,30 @@ impl Connection {
     }
 }
 
-fn options(shared: &Shared, services: &Services) -> LineOptions {
-    let action = match shared.config.tcp.on_error {
+fn options(server: &ServerState, services: &Services) -> LineOptions {
+    let action = match server.config.tcp.on_error {
         OnBadLine::Continue => LineAction::Skip,
         OnBadLine::Disconnect => LineAction::Stop,
     };
-    services.ingest.line_options(shared.config.tcp.precision, action)
+    services.ingest.line_options(server.config.tcp.precision, action)
 }
 
 /// Commits, and retries as long as that may help.
 async fn commit_with_patience(
-    shared: &Arc<Shared>,
+    server: &Arc<ServerState>,
     services: &Arc<Services>,
     mut rows: Vec<TableRows>,
 ) -> Outcome {
-    let metrics = shared.metrics.of(Transport::Tcp);
-    let deadline = Instant::now() + shared.config.tcp.commit_retry;
-    let (start, mut wait) = (shared.clock.monotonic_nanos(), RETRY_FIRST);
+    let metrics = server.metrics.of(Transport::Tcp);
+    let deadline = Instant::now() + server.config.tcp.commit_retry;
+    let (start, mut wait) = (server.clock.monotonic_nanos(), RETRY_FIRST);
     loop {
         let count = rows.iter().map(|rows| rows.rows.rows() as u64).sum();
         let database = Arc::clone(&services.database);
         let options = CommitOptions {
             // A row that no longer fits is skipped, whatever the effect of a bad line is: there is
             // no line to stop at.
-            lines: LineOptions { on_bad_line: LineAction::Skip, ..options(shared, services) },
+            lines: LineOptions { on_bad_line: LineAction::Skip, ..options(server, services) },
             partition_by: services.ingest.options.partition_by,
             batch: None,
         };
@@ -579,7 +579,7 @@ async fn commit_with_patience(
             Ok(committed) => {
                 metrics.commits.add(1);
                 metrics.rows.add(committed.rows);
-                metrics.commit_times.record(shared.clock.monotonic_nanos() - start);
+                metrics.commit_times.record(server.clock.monotonic_nanos() - start);
                 return Outcome::Committed(committed);
             }
             Err(error) => error,
@@ -589,7 +589,7 @@ async fn commit_with_patience(
             return Outcome::Failed { error, rows: count };
         }
         let (again, why) = (wait.as_millis(), sentence(&error));
-        shared.log.warn_limited("ilp", format_args!("commit failed, again in {again} ms: {why}"));
+        server.log.warn_limited("ilp", format_args!("commit failed, again in {again} ms: {why}"));
         rows = match error {
             CommitError::Storage { rows, .. } => rows,
             error @ CommitError::ParseError(_) => return Outcome::Failed { error, rows: count },

@@ -39,7 +39,7 @@ use super::login::Guest;
 use super::out::Status;
 use super::wire::Wire;
 use crate::budget::{Account, Held};
-use crate::shared::{Services, Shared, stopping};
+use crate::server_state::{ServerState, Services, stopping};
 use extended::{Hold, Portal, Prepared};
 use script::Script;
 
@@ -67,7 +67,7 @@ const FOR_EVER: Duration = Duration::from_hours(24 * 365);
 
 /// The state of a connection after its login.
 pub(super) struct Connection {
-    pub(super) shared: Arc<Shared>,
+    pub(super) server: Arc<ServerState>,
     pub(super) services: Arc<Services>,
     pub(super) wire: Wire,
     pub(super) backend: Backend,
@@ -147,17 +147,17 @@ fn ended(by: EndedBy) -> Fault {
 
 impl Connection {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        server: &Arc<ServerState>,
         services: Arc<Services>,
         mut wire: Wire,
         (guest, backend): (Guest, Backend),
     ) -> Connection {
         guest.session.connect_to(&guest.database, backend.process);
         guest.session.keep_lasting();
-        let account = shared.budget.account();
-        wire.send_timeout = or_for_ever(shared.config.pg.send_timeout);
+        let account = server.budget.account();
+        wire.send_timeout = or_for_ever(server.config.pg.send_timeout);
         Connection {
-            shared: Arc::clone(shared),
+            server: Arc::clone(server),
             services,
             wire,
             backend,
@@ -210,7 +210,7 @@ impl Connection {
 
     /// Returns the next message. The output is sent before the wait for it (CO2).
     async fn next(&mut self) -> Result<Message, End> {
-        let max = self.shared.config.pg.max_message;
+        let max = self.server.config.pg.max_message;
         loop {
             if let Some(by) = self.backend.ended_by() {
                 return Err(self.part(&ended(by)));
@@ -225,7 +225,7 @@ impl Connection {
                 return Err(self.part(&fault));
             }
             let patience = self.patience();
-            let mut phase = self.shared.phase.clone();
+            let mut phase = self.server.phase.clone();
             tokio::select! {
                 biased;
                 sent = self.wire.flush() => sent.map_err(|_| End::Gone)?,
@@ -235,7 +235,7 @@ impl Connection {
             let working = self.portals.values().filter_map(Portal::working).collect();
             tokio::select! {
                 biased;
-                read = timeout(patience, self.wire.fill_next(&self.shared.spinning)) => match read {
+                read = timeout(patience, self.wire.fill_next(&self.server.spinning)) => match read {
                     Ok(Ok(1..)) => {}
                     Ok(Ok(0) | Err(_)) => return Err(End::Gone),
                     Err(_) => return Err(self.part(&self.too_slow())),
@@ -270,7 +270,7 @@ impl Connection {
 
     /// Returns the longest allowed silence of the client now.
     fn patience(&self) -> Duration {
-        let pg = &self.shared.config.pg;
+        let pg = &self.server.config.pg;
         let limit = match self.status {
             Status::Idle => pg.idle_timeout,
             Status::InTransaction | Status::Failed => pg.idle_in_transaction_timeout,
@@ -372,10 +372,10 @@ impl Connection {
         if bytes <= LARGE_BYTES {
             return Ok(read());
         }
-        let shared = Arc::clone(&self.shared);
+        let server = Arc::clone(&self.server);
         let _reader = tokio::select! {
             biased;
-            reader = shared.readers.acquire() => reader,
+            reader = server.readers.acquire() => reader,
             () = self.wire.closed() => return Err(Stopped::Gone),
         };
         self.apart(read).await

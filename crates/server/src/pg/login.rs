@@ -21,7 +21,7 @@ use super::frame::{Breach, Message, Opening, take_message, take_opening};
 use super::wire::Wire;
 use crate::auth::{Channel, Grant, Refused, Scram};
 use crate::config::AuthMethod;
-use crate::shared::Shared;
+use crate::server_state::ServerState;
 use crate::tls::TLS_HANDSHAKE;
 
 /// The most bytes of an answer to an authentication request.
@@ -81,12 +81,12 @@ impl From<Breach> for End {
 }
 
 /// Performs the login (login-3).
-pub(super) async fn arrive(shared: &Arc<Shared>, wire: Wire, peer: SocketAddr) -> Arrival {
-    let deadline = Instant::now() + shared.config.pg.startup_timeout;
-    let mut wire = match timeout_at(deadline, open(shared, wire)).await {
+pub(super) async fn arrive(server: &Arc<ServerState>, wire: Wire, peer: SocketAddr) -> Arrival {
+    let deadline = Instant::now() + server.config.pg.startup_timeout;
+    let mut wire = match timeout_at(deadline, open(server, wire)).await {
         Ok(Opened::Start(wire, parts)) => {
             let mut wire = wire;
-            let entering = enter(shared, &mut wire, parts, peer);
+            let entering = enter(server, &mut wire, parts, peer);
             match timeout_at(deadline, entering).await {
                 Ok(Ok(guest)) => return Arrival::Guest(wire, guest),
                 Ok(Err(End::Gone)) | Err(_) => return Arrival::Gone,
@@ -115,9 +115,9 @@ enum Opened {
     Gone,
 }
 
-async fn open(shared: &Shared, mut wire: Wire) -> Opened {
+async fn open(server: &ServerState, mut wire: Wire) -> Opened {
     match wire.peek().await {
-        Ok(Some(TLS_HANDSHAKE)) => match encrypted(shared, wire).await {
+        Ok(Some(TLS_HANDSHAKE)) => match encrypted(server, wire).await {
             Some(encrypted) => wire = encrypted,
             None => return Opened::Gone,
         },
@@ -136,12 +136,12 @@ async fn open(shared: &Shared, mut wire: Wire) -> Opened {
         match opening {
             // Data after the request for TLS was sent in plain text (login-1).
             Opening::Tls | Opening::Gss if !wire.input.is_empty() => return Opened::Gone,
-            Opening::Tls if shared.tls.is_some() && !wire.is_tls() => {
+            Opening::Tls if server.tls.is_some() && !wire.is_tls() => {
                 wire.out.bytes.extend_from_slice(b"S");
                 if wire.flush().await.is_err() {
                     return Opened::Gone;
                 }
-                match encrypted(shared, wire).await {
+                match encrypted(server, wire).await {
                     Some(encrypted) => wire = encrypted,
                     None => return Opened::Gone,
                 }
@@ -154,7 +154,7 @@ async fn open(shared: &Shared, mut wire: Wire) -> Opened {
             }
             Opening::Cancel { process, secret } => return Opened::Cancel { process, secret },
             Opening::Start { major, minor, parameters } => {
-                let is_required = shared.tls.as_ref().is_some_and(|tls| tls.is_required());
+                let is_required = server.tls.as_ref().is_some_and(|tls| tls.is_required());
                 if is_required && !wire.is_tls() {
                     let fault = Fault::fatal("28000", "connections without TLS are refused");
                     return Opened::Refused(wire, fault);
@@ -165,15 +165,15 @@ async fn open(shared: &Shared, mut wire: Wire) -> Opened {
     }
 }
 
-async fn encrypted(shared: &Shared, wire: Wire) -> Option<Wire> {
-    let (acceptor, end_point) = shared.tls.as_ref()?.acceptor();
+async fn encrypted(server: &ServerState, wire: Wire) -> Option<Wire> {
+    let (acceptor, end_point) = server.tls.as_ref()?.acceptor();
     let stream = acceptor.accept(wire.into_plain()?).await.ok()?;
     Some(Wire::of_tls(stream, end_point))
 }
 
 /// Performs the login from the start-up message on.
 async fn enter(
-    shared: &Shared,
+    server: &ServerState,
     wire: &mut Wire,
     (major, minor, parameters): (u16, u16, Vec<(Bytes, Bytes)>),
     peer: SocketAddr,
@@ -188,20 +188,20 @@ async fn enter(
         wire.out.negotiate(&unknown);
     }
     let user = wishes.user.clone();
-    let grant = match authenticate(shared, wire, &user, peer).await {
+    let grant = match authenticate(server, wire, &user, peer).await {
         Ok(grant) => grant,
         Err(end) => {
             if let End::Fault(fault) = &end {
-                let delay = shared.users.failed(peer.ip(), &user);
+                let delay = server.users.failed(peer.ip(), &user);
                 let why = &fault.message;
-                shared.log.warn_limited("audit", format_args!("pg: {peer}: login: {why}"));
-                shared.metrics.auth_failures.add(1);
-                sleep(delay.min(shared.config.pg.startup_timeout / 2)).await;
+                server.log.warn_limited("audit", format_args!("pg: {peer}: login: {why}"));
+                server.metrics.auth_failures.add(1);
+                sleep(delay.min(server.config.pg.startup_timeout / 2)).await;
             }
             return Err(end);
         }
     };
-    shared.users.succeeded(peer.ip(), &user);
+    server.users.succeeded(peer.ip(), &user);
     let (peer, role) = (Some(peer.to_string()), grant.role());
     let origin = Origin { protocol: "pg", peer, user: Some(user), role };
     let session = Session::new(origin);
@@ -278,7 +278,7 @@ fn options(text: &str) -> Vec<(String, String)> {
 
 /// Authenticates the user, with the first method that is allowed for the connection.
 async fn authenticate(
-    shared: &Shared,
+    server: &ServerState,
     wire: &mut Wire,
     user: &str,
     peer: SocketAddr,
@@ -289,27 +289,27 @@ async fn authenticate(
         AuthMethod::Password => is_local || wire.is_tls(),
         AuthMethod::Trust => is_local,
     };
-    let methods = &shared.config.pg.auth_methods;
+    let methods = &server.config.pg.auth_methods;
     let Some(method) = methods.iter().find(is_allowed) else {
         return Err(Fault::fatal("28000", "there is no way to log in from this address").into());
     };
     let grant = match method {
-        AuthMethod::Trust => shared.users.trust(user).ok_or_else(|| unknown_user(user))?,
+        AuthMethod::Trust => server.users.trust(user).ok_or_else(|| unknown_user(user))?,
         AuthMethod::Password => {
             wire.out.authentication(3, b"");
             let mut password = answer(wire).await?.to_vec();
             // It is a text with a NUL at its end.
             password.pop_if(|last| *last == 0);
-            let grant = shared.users.check_password(user, password).await;
+            let grant = server.users.check_password(user, password).await;
             grant.ok_or_else(|| wrong_password(user))?
         }
-        AuthMethod::Scram => scram(shared, wire, user).await?,
+        AuthMethod::Scram => scram(server, wire, user).await?,
     };
     wire.out.authentication(0, b"");
     Ok(grant)
 }
 
-async fn scram(shared: &Shared, wire: &mut Wire, user: &str) -> Result<Grant, End> {
+async fn scram(server: &ServerState, wire: &mut Wire, user: &str) -> Result<Grant, End> {
     let end_point = wire.end_point();
     let offered = match end_point {
         Some(_) => format!("{MECHANISM_PLUS}\0{MECHANISM}\0\0"), // login-4
@@ -336,13 +336,13 @@ async fn scram(shared: &Shared, wire: &mut Wire, user: &str) -> Result<Grant, En
             Fault::fatal("28000", message)
         }
     };
-    let verifier = shared.users.verifier(user);
+    let verifier = server.users.verifier(user);
     let (exchange, text) = Scram::begin(verifier, message, channel).map_err(refused)?;
     wire.out.authentication(11, text.as_bytes());
     let second = answer(wire).await?;
     let text = exchange.finish(&second).map_err(refused)?;
     // The user may have been removed or changed since the challenge (auth-5).
-    let grant = shared.users.grant(user, exchange.verifier());
+    let grant = server.users.grant(user, exchange.verifier());
     let grant = grant.ok_or_else(|| wrong_password(user))?;
     wire.out.authentication(12, text.as_bytes());
     Ok(grant)

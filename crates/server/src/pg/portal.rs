@@ -30,7 +30,7 @@ use tokio::task::JoinHandle;
 use super::encode::{Format, Guard, Room, RowStopped, RowWriter, arrays, weight};
 use super::fault::Fault;
 use crate::execution_slot::ExecutionSlot;
-use crate::shared::{CountedQuery, Services};
+use crate::server_state::{CountedQuery, Services};
 
 /// The most batches that wait for the client (PO1).
 const QUEUE: usize = 2;

@@ -108,7 +108,7 @@ fn bound(values: Vec<serde_json::Value>) -> Result<Vec<Parameter>, Refusal> {
 /// Reads and decompresses the body; its memory is counted (EB1).
 async fn read_body(exchange: &mut Exchange<'_>) -> Result<Vec<u8>, Stopped> {
     // A form needs up to three bytes for one.
-    let max = exchange.shared.config.http.max_sql_bytes;
+    let max = exchange.server.config.http.max_sql_bytes;
     let is_form = exchange.head.content_type() == "application/x-www-form-urlencoded";
     let max = if is_form { max.saturating_mul(3) } else { max };
     let encoding = Encoding::named(exchange.head.field("content-encoding").unwrap_or_default())
@@ -148,14 +148,14 @@ impl Reading {
         };
         loop {
             let next = timeout(PACE_TICK, exchange.body.next(exchange.wire)).await;
-            let is_scarce = exchange.shared.budget.is_scarce();
+            let is_scarce = exchange.server.budget.is_scarce();
             if is_scarce && is_slow(self.counted.start.elapsed(), self.bytes.len()) {
                 return Err(slow());
             }
             match next {
                 Ok(Ok(piece)) => return Ok(piece),
                 Ok(Err(error)) => return Err(unread(&error)),
-                Err(_) if exchange.shared.config.http.body_idle_timeout <= start.elapsed() => {
+                Err(_) if exchange.server.config.http.body_idle_timeout <= start.elapsed() => {
                     return Err(unread(&BodyError::Slow));
                 }
                 Err(_) => {}

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::{Piece, QUEUE, Refusal};
 use crate::http::streaming_slot::StreamingSlot;
-use crate::shared::Services;
+use crate::server_state::Services;
 
 /// A running statement; dropping it ends it (EX2).
 pub(in crate::http) struct Running {

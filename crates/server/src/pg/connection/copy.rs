@@ -45,7 +45,7 @@ use crate::pg::frame::Message;
 use crate::pg::login::PARTING;
 use crate::pg::portal::{LIGHT_BYTES, Unwritten, weight_of};
 use crate::results::{Delimited, ResultForm};
-use crate::shared::CountedQuery;
+use crate::server_state::CountedQuery;
 
 /// The most parts that wait for the client.
 const QUEUE: usize = 2;
@@ -81,7 +81,7 @@ fn cut_instants(schema: &SchemaRef) -> Vec<String> {
 impl Connection {
     /// Executes a COPY FROM STDIN or TO STDOUT.
     pub(super) async fn copy(&mut self, sql: &str) -> Result<(), Stopped> {
-        let counted = CountedQuery::begin(&self.shared, "pg");
+        let counted = CountedQuery::begin(&self.server, "pg");
         let done = self.copy_rows(sql).await;
         counted.end(done.as_ref().map_or_else(code_of, |()| "00000"));
         done

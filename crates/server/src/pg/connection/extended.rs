@@ -165,7 +165,7 @@ impl Connection {
 
     /// Keeps a statement under a name (CO3).
     pub(super) fn keep(&mut self, name: &str, prepared: Prepared) -> Result<(), Fault> {
-        let max = self.shared.config.pg.max_prepared;
+        let max = self.server.config.pg.max_prepared;
         if !self.prepared.contains_key(name) && max <= self.prepared.len() {
             let message = format!("a connection keeps at most {max} prepared statements");
             return Err(Fault::new("53400", message));
@@ -184,7 +184,7 @@ impl Connection {
         let prepared = self.prepared.iter().filter(|(name, _)| !name.is_empty());
         let portals = self.portals.iter().filter(|(name, _)| !name.is_empty());
         let kept = prepared.map(|(_, it)| it.bytes).chain(portals.map(|(_, it)| it.bytes));
-        let max = self.shared.config.pg.max_message;
+        let max = self.server.config.pg.max_message;
         match kept.sum::<usize>() + bytes <= max {
             true => Ok(()),
             false => {
@@ -266,7 +266,7 @@ impl Connection {
 
     /// Keeps a portal under a name (CO3).
     pub(super) fn keep_portal(&mut self, name: &str, portal: Portal) -> Result<(), Fault> {
-        let max = self.shared.config.pg.max_prepared;
+        let max = self.server.config.pg.max_prepared;
         if !self.portals.contains_key(name) && max <= self.portals.len() {
             let message = format!("a connection keeps at most {max} portals");
             return Err(Fault::new("53400", message));

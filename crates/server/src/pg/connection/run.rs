@@ -17,7 +17,7 @@ use crate::pg::encode::{Format, Guard, Room};
 use crate::pg::fault::Fault;
 use crate::pg::portal::{ActiveStatement, Event, HeavyPart, Rows, Running, Share, Work};
 use crate::pg::types::{Column, DIMENSIONS_MAX, columns, too_deep};
-use crate::shared::CountedQuery;
+use crate::server_state::CountedQuery;
 
 /// The interval at which a statement that waits for admission checks whether it was cancelled.
 const TICK: Duration = Duration::from_millis(20);
@@ -84,7 +84,7 @@ impl Connection {
         }
         let work = self.work(order);
         let _cancelable = self.backend.begin(&work.canceler);
-        let counted = CountedQuery::begin(&self.shared, "pg");
+        let counted = CountedQuery::begin(&self.server, "pg");
         let done = self.start_apart(order, work).await;
         match done {
             Ok(Begun::Rows { running, schema, canceler, slot }) => {
@@ -126,7 +126,7 @@ impl Connection {
         let Some(known) = services.engine.known(known, slot.threads()) else {
             return Ok(None);
         };
-        let counted = CountedQuery::begin(&self.shared, "pg");
+        let counted = CountedQuery::begin(&self.server, "pg");
         match known {
             Ok(known) => {
                 check_depth(&known.schema)?;
@@ -251,7 +251,7 @@ impl Connection {
                     Taken::Skipped => rows.skip(left),
                     Taken::Sent => self.write(rows, formats, left).await?,
                 };
-                if self.shared.config.pg.send_buffer <= self.wire.out.len() {
+                if self.server.config.pg.send_buffer <= self.wire.out.len() {
                     self.send(rows.active.slot.as_mut(), &rows.canceler).await?;
                 }
             }

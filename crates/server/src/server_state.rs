@@ -65,8 +65,8 @@ impl Tracker {
     }
 }
 
-/// The shared state of a server.
-pub(crate) struct Shared {
+/// The state of a server that all its connections use.
+pub(crate) struct ServerState {
     pub(crate) config: Config,
     /// The keys of clients that may send lines over TCP; `None` if every client may.
     pub(crate) keys: Option<Keys>,
@@ -116,17 +116,17 @@ pub(crate) struct Services {
 /// The count of a statement that is being answered: if it is dropped because its client has gone,
 /// the statement counts as cancelled.
 pub(crate) struct CountedQuery {
-    shared: Arc<Shared>,
+    server: Arc<ServerState>,
     protocol: &'static str,
     start: u64,
     code: &'static str,
 }
 
 impl CountedQuery {
-    pub(crate) fn begin(shared: &Arc<Shared>, protocol: &'static str) -> CountedQuery {
-        shared.metrics.queries_running.add(1);
-        let start = shared.clock.monotonic_nanos();
-        CountedQuery { shared: Arc::clone(shared), protocol, start, code: "57014" }
+    pub(crate) fn begin(server: &Arc<ServerState>, protocol: &'static str) -> CountedQuery {
+        server.metrics.queries_running.add(1);
+        let start = server.clock.monotonic_nanos();
+        CountedQuery { server: Arc::clone(server), protocol, start, code: "57014" }
     }
 
     /// Counts the statement as ended with this SQLSTATE.
@@ -148,9 +148,9 @@ impl fmt::Debug for CountedQuery {
 
 impl Drop for CountedQuery {
     fn drop(&mut self) {
-        let metrics = &self.shared.metrics;
+        let metrics = &self.server.metrics;
         metrics.queries_running.sub(1);
-        let nanos = self.shared.clock.monotonic_nanos() - self.start;
+        let nanos = self.server.clock.monotonic_nanos() - self.start;
         metrics.query_done(self.protocol, self.code, nanos);
     }
 }
@@ -190,18 +190,18 @@ impl Services {
     }
 }
 
-impl Shared {
+impl ServerState {
     pub(crate) fn new(
         (config, warnings): (Config, Vec<String>),
         (users, keys, tls): (Users, Option<Keys>, Option<Tls>),
         (clock, log): (Arc<dyn Clock>, Arc<Log>),
         phase: watch::Receiver<Phase>,
-    ) -> Shared {
+    ) -> ServerState {
         let ids = Ids::new(clock.as_ref());
         let metrics = Metrics::default();
         let (backends, services) = (Arc::default(), OnceLock::new());
         let budget = Budget::new(config.connection_limit);
-        Shared {
+        ServerState {
             config,
             keys,
             users,
