@@ -9,7 +9,7 @@
 //!
 //! Authentication is in `guard`. Routes: `/exec` (`exec`), `/exp` (`exp`), `/imp` (`imp`), `/write`
 //! (`write`), `/` (`console`), the description of a statement's result (`validate`), that of all
-//! routes (`openapi`), and the status routes (`small`). Not here: bytes (`wire`), and compression
+//! routes (`openapi`), and the status routes (`status`). Not here: bytes (`wire`), and compression
 //! (`unpack`, `pack`).
 
 mod wire;
@@ -27,7 +27,7 @@ mod openapi;
 mod imp;
 mod write;
 mod console;
-mod small;
+mod status;
 #[cfg(test)]
 mod fuzz;
 #[cfg(test)]
@@ -54,7 +54,7 @@ use wire::{Body, Framing, Head, HeadError, Wire, WireLimits};
 
 /// The kind of a listener, which decides on its routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum ListenerKind {
     /// All routes.
     Main,
     /// Health and metrics.
@@ -91,7 +91,7 @@ pub(crate) enum Flow {
 pub(crate) async fn serve(
     server: Arc<ServerState>,
     stream: TcpStream,
-    (peer, door): (SocketAddr, Door),
+    (peer, kind): (SocketAddr, ListenerKind),
     tracker: Tracker,
 ) {
     let http = &server.config.http;
@@ -103,7 +103,7 @@ pub(crate) async fn serve(
     };
     // Without it, an answer may wait for the client to acknowledge the one before.
     let _ = stream.set_nodelay(true);
-    let Some(socket) = open(&server, stream, (door, limits)).await else { return };
+    let Some(socket) = open(&server, stream, (kind, limits)).await else { return };
     let mut wire = Wire::new(socket, limits);
     let mut reject_limit = RejectLimit::new(server.config.ilp.reject_rate, Instant::now());
     let mut phase = server.phase.clone();
@@ -132,7 +132,7 @@ pub(crate) async fn serve(
                     reject_limit: &mut reject_limit,
                     held: None,
                 };
-                exchange.answer(door).await
+                exchange.answer(kind).await
             }
             Err(error) => refuse_head(&server, &mut wire, error).await,
         };
@@ -151,7 +151,7 @@ pub(crate) async fn serve(
 async fn open(
     server: &ServerState,
     stream: TcpStream,
-    (door, limits): (Door, WireLimits),
+    (kind, limits): (ListenerKind, WireLimits),
 ) -> Option<Socket> {
     let Some(tls) = &server.tls else { return Some(Socket::Plain(stream)) };
     let (mut first, mut phase) = ([0], server.phase.clone());
@@ -164,7 +164,7 @@ async fn open(
             let accepted = timeout(limits.head_time, tls.http_acceptor().accept(stream)).await;
             Some(Socket::Tls(Box::new(accepted.ok()?.ok()?)))
         }
-        Ok(Ok(1)) if tls.is_required() && door == Door::Main => {
+        Ok(Ok(1)) if tls.is_required() && kind == ListenerKind::Main => {
             let mut wire = Wire::new(Socket::Plain(stream), limits);
             let id = server.ids.request();
             let response = Response::error(400, "this port speaks TLS: https://", None, &id);
@@ -261,14 +261,14 @@ const PATHS: [(&str, Route); 18] = [
 ];
 
 impl Route {
-    fn of(path: &str, door: Door) -> Option<Route> {
+    fn of(path: &str, kind: ListenerKind) -> Option<Route> {
         let found = PATHS.iter().find(|(known, _)| *known == path).map(|(_, route)| *route);
         let of_admins = [Route::Live, Route::Ready, Route::Health, Route::Metrics];
-        match (found, door) {
-            (Some(route), Door::Main) => Some(route),
-            (Some(route), Door::Admin) if of_admins.contains(&route) => Some(route),
-            (_, Door::Admin) => Some(Route::Health),
-            (None, Door::Main) => console::has(path).then_some(Route::Console),
+        match (found, kind) {
+            (Some(route), ListenerKind::Main) => Some(route),
+            (Some(route), ListenerKind::Admin) if of_admins.contains(&route) => Some(route),
+            (_, ListenerKind::Admin) => Some(Route::Health),
+            (None, ListenerKind::Main) => console::has(path).then_some(Route::Console),
         }
     }
 
@@ -308,14 +308,14 @@ impl Route {
 }
 
 impl Exchange<'_> {
-    async fn answer(&mut self, door: Door) -> Flow {
-        let Some(route) = Route::of(&self.head.path, door) else {
+    async fn answer(&mut self, kind: ListenerKind) -> Flow {
+        let Some(route) = Route::of(&self.head.path, kind) else {
             return self.refuse(404, "there is nothing at this path", None).await;
         };
         if let Some(response) = guard::preflight(self, route) {
             return self.respond(response).await;
         }
-        if let Some(message) = guard::foreign_page(self, route.reach(), door) {
+        if let Some(message) = guard::foreign_page(self, route.reach(), kind) {
             return self.refuse(403, message, Some("42501")).await;
         }
         if !route.methods().contains(&self.head.method.as_str()) {
@@ -324,7 +324,7 @@ impl Exchange<'_> {
         if route.methods() == ["POST"] && self.head.framing == Framing::Absent {
             return self.refuse_length(route).await;
         }
-        if door == Door::Main && !route.is_open() {
+        if kind == ListenerKind::Main && !route.is_open() {
             match guard::sender(self, route).await {
                 Ok(sender) => self.sender = sender,
                 Err(response) => return self.respond(response).await,
@@ -335,24 +335,24 @@ impl Exchange<'_> {
             Route::Export => exp::export(self).await,
             Route::Import => imp::import(self).await,
             Route::Write => write::write(self).await,
-            Route::Ping => self.respond(small::ping()).await,
-            Route::Settings => self.respond(small::settings()).await,
+            Route::Ping => self.respond(status::ping()).await,
+            Route::Settings => self.respond(status::settings()).await,
             Route::Check => {
-                let response = small::check(self);
+                let response = status::check(self);
                 self.respond(response).await
             }
             Route::InfluxQuery => {
-                let response = small::influx_query(self).await;
+                let response = status::influx_query(self).await;
                 self.respond(response).await
             }
             Route::Validate => validate::validate(self).await,
-            Route::Warnings => self.respond(small::warnings(self.server)).await,
+            Route::Warnings => self.respond(status::warnings(self.server)).await,
             Route::OpenApi => self.respond(openapi::description()).await,
             Route::Console => self.respond(console::page(self.head)).await,
-            Route::Health | Route::Ready => self.respond(small::ready(self.server)).await,
+            Route::Health | Route::Ready => self.respond(status::ready(self.server)).await,
             Route::Live => self.respond(Response::new(200, TEXT, "Status: Healthy\n")).await,
             Route::Metrics => {
-                let response = small::metrics(self).await;
+                let response = status::metrics(self).await;
                 self.respond(response).await
             }
         }
@@ -484,13 +484,13 @@ mod tests {
 
     #[test]
     fn paths_lead_to_routes() {
-        assert_eq!(Route::of("/api/v2/write", Door::Main), Some(Route::Write));
-        assert_eq!(Route::of("/api/v1/sql/execute", Door::Main), Some(Route::Exec));
-        assert_eq!(Route::of("/exec/", Door::Main), None);
-        assert_eq!(Route::of("/", Door::Main), Some(Route::Console));
-        assert_eq!(Route::of("/", Door::Admin), Some(Route::Health));
-        assert_eq!(Route::of("/exec", Door::Admin), Some(Route::Health));
-        assert_eq!(Route::of("/metrics", Door::Admin), Some(Route::Metrics));
+        assert_eq!(Route::of("/api/v2/write", ListenerKind::Main), Some(Route::Write));
+        assert_eq!(Route::of("/api/v1/sql/execute", ListenerKind::Main), Some(Route::Exec));
+        assert_eq!(Route::of("/exec/", ListenerKind::Main), None);
+        assert_eq!(Route::of("/", ListenerKind::Main), Some(Route::Console));
+        assert_eq!(Route::of("/", ListenerKind::Admin), Some(Route::Health));
+        assert_eq!(Route::of("/exec", ListenerKind::Admin), Some(Route::Health));
+        assert_eq!(Route::of("/metrics", ListenerKind::Admin), Some(Route::Metrics));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::connection_threads::ConnectionThreads;
 use crate::copy::{Copier, CopyHost};
 use crate::error::{Error, Result};
 use crate::host::ServerHost;
-use crate::http::{self, Door};
+use crate::http::{self, ListenerKind};
 use crate::ilp::{self, Answers, Ingest, KeyFileError, Keys, Rejects};
 use crate::lanes::{self, Lanes};
 use crate::log::Log;
@@ -105,11 +105,11 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     network.spawn(stop.wait(phase.clone(), Arc::clone(&log)));
     announce(&listeners, &server);
     let Listeners { http, admin, tcp, pg } = listeners;
-    let mut doors = Vec::new();
-    for (listener, door) in [(http, Door::Main), (admin, Door::Admin)] {
+    let mut accept_tasks = Vec::new();
+    for (listener, kind) in [(http, ListenerKind::Main), (admin, ListenerKind::Admin)] {
         let Some(listener) = listener else { continue };
-        doors.push(network.spawn(accept_http(
-            (listener, door),
+        accept_tasks.push(network.spawn(accept_http(
+            (listener, kind),
             Arc::clone(&server),
             tracker.clone(),
         )));
@@ -118,7 +118,7 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     let backends = Arc::new(ConnectionThreads::new("backends", engine.threads)?);
     if let Some(listener) = pg {
         let (server, backends) = (Arc::clone(&server), Arc::clone(&backends));
-        doors.push(network.spawn(accept_pg(listener, (server, backends), tracker.clone())));
+        accept_tasks.push(network.spawn(accept_pg(listener, (server, backends), tracker.clone())));
     }
     let database = open()?;
     warn_of_storage(&database, &log);
@@ -138,7 +138,7 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     let streams = runtime("streams", engine.threads, let_others_go_first)?;
     if let Some(listener) = tcp {
         let (server, services) = (Arc::clone(&server), Arc::clone(&services));
-        doors.push(streams.spawn(accept_tcp(listener, (server, services), tracker.clone())));
+        accept_tasks.push(streams.spawn(accept_tcp(listener, (server, services), tracker.clone())));
     }
     drop(tracker);
     let maintenance = Ticking::maintenance(&server, &database)?;
@@ -151,7 +151,7 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     network.block_on(async {
         tokio::select! {
             () = reload_when_told(hangup, &server, reread) => {}
-            () = drain(&server, &phase, (doors, all_gone), &services) => {}
+            () = drain(&server, &phase, (accept_tasks, all_gone), &services) => {}
         }
     });
     network.block_on(end_jobs(&services));
@@ -484,16 +484,16 @@ impl StopSignals {
 async fn drain(
     server: &Arc<ServerState>,
     phase: &watch::Sender<Phase>,
-    (doors, mut all_gone): (Vec<TaskHandle<()>>, mpsc::Receiver<()>),
+    (accept_tasks, mut all_gone): (Vec<TaskHandle<()>>, mpsc::Receiver<()>),
     services: &Services,
 ) {
     let mut phases = server.phase.clone();
     let is_stopping = phases.wait_for(|phase| phase.is_stopping()).await.is_ok();
     assert!(is_stopping, "the sender is borrowed");
-    doors.iter().for_each(TaskHandle::abort);
-    for door in doors {
+    accept_tasks.iter().for_each(TaskHandle::abort);
+    for task in accept_tasks {
         // It was aborted, or has panicked: it has ended either way.
-        let _ = door.await;
+        let _ = task.await;
     }
     let wait = server.config.stop_timeout;
     let mut ending = server.phase.clone();
@@ -512,14 +512,14 @@ async fn drain(
 }
 
 async fn accept_http(
-    (listener, door): (TcpListener, Door),
+    (listener, kind): (TcpListener, ListenerKind),
     server: Arc<ServerState>,
     tracker: Tracker,
 ) {
     // Requests for the state of a busy server have places of their own.
-    let (transport, max) = match door {
-        Door::Main => (Transport::Http, server.config.http.max_connections),
-        Door::Admin => (Transport::Admin, ADMIN_CONNECTIONS_MAX),
+    let (transport, max) = match kind {
+        ListenerKind::Main => (Transport::Http, server.config.http.max_connections),
+        ListenerKind::Admin => (Transport::Admin, ADMIN_CONNECTIONS_MAX),
     };
     loop {
         let Some((stream, peer)) = accept(&listener, &server).await else { continue };
@@ -529,7 +529,7 @@ async fn accept_http(
             continue;
         };
         tokio::spawn(async move {
-            http::serve(task, stream, (peer, door), tracker).await;
+            http::serve(task, stream, (peer, kind), tracker).await;
             drop(counted);
         });
     }

@@ -28,7 +28,7 @@ use tokio::time::sleep;
 
 use super::response::Response;
 use super::wire::Head;
-use super::{Door, Exchange, Route, write};
+use super::{Exchange, ListenerKind, Route, write};
 use crate::auth::{Credentials, Login, Role};
 use crate::config::{Auth, Config};
 use crate::server_state::stopping;
@@ -187,14 +187,14 @@ fn is_own_name(name: &str, listed: &[String]) -> bool {
 }
 
 /// Returns true if the request names a host that is not this server (GD5).
-fn is_renamed(exchange: &Exchange<'_>, door: Door) -> bool {
+fn is_renamed(exchange: &Exchange<'_>, kind: ListenerKind) -> bool {
     let config = &exchange.server.config;
-    let is_any_name_fine = match door {
-        Door::Main => {
+    let is_any_name_fine = match kind {
+        ListenerKind::Main => {
             is_for_others(config.http.listen) && needs_login(config) && config.http.hosts.is_empty()
         }
         // No login is ever required there; other machines and all pages may read the same.
-        Door::Admin => is_for_others(config.http.admin_listen),
+        ListenerKind::Admin => is_for_others(config.http.admin_listen),
     };
     let host = exchange.head.field("host").unwrap_or_default();
     !is_any_name_fine && !is_own_name(without_port(host), &config.http.hosts)
@@ -213,12 +213,12 @@ fn is_foreign(exchange: &Exchange<'_>, reach: Reach) -> bool {
 pub(super) fn foreign_page(
     exchange: &Exchange<'_>,
     reach: Reach,
-    door: Door,
+    kind: ListenerKind,
 ) -> Option<&'static str> {
     if reach == Reach::All || listed_origin(exchange).is_some() {
         return None;
     }
-    if is_renamed(exchange, door) {
+    if is_renamed(exchange, kind) {
         return Some("the Host of the request is not a name of this server; http.hosts lists them");
     }
     is_foreign(exchange, reach).then_some("requests of web pages from elsewhere are refused")

@@ -45,7 +45,7 @@ mod tests {
     }
 
     fn parameters_of(route: Route) -> BTreeSet<String> {
-        let small = include_str!("small.rs");
+        let status = include_str!("status.rs");
         let request = include_str!("exec/request.rs");
         match route {
             Route::Exec => looked_for(request),
@@ -59,8 +59,8 @@ mod tests {
             }
             Route::Write => looked_for(include_str!("write.rs")),
             Route::Validate => looked_for(include_str!("validate.rs")),
-            Route::Check => looked_for(between(small, "fn check(", "\n}\n")),
-            Route::InfluxQuery => looked_for(between(small, "fn influx_query(", "\n}\n")),
+            Route::Check => looked_for(between(status, "fn check(", "\n}\n")),
+            Route::InfluxQuery => looked_for(between(status, "fn influx_query(", "\n}\n")),
             _ => BTreeSet::new(),
         }
     }
