@@ -61,8 +61,8 @@ pub(crate) enum ListenerKind {
     Admin,
 }
 
-/// One request, and its connection.
-pub(crate) struct Exchange<'a> {
+/// The context of one request: its head and body, its connection, and its sender.
+pub(crate) struct RequestContext<'a> {
     server: &'a Arc<ServerState>,
     head: &'a Head,
     wire: &'a mut Wire,
@@ -121,7 +121,7 @@ pub(crate) async fn serve(
             Ok(Some(head)) => {
                 let body = Body::new(&head);
                 let request_id = server.ids.request();
-                let mut exchange = Exchange {
+                let mut context = RequestContext {
                     server: &server,
                     head: &head,
                     wire: &mut wire,
@@ -132,7 +132,7 @@ pub(crate) async fn serve(
                     reject_limit: &mut reject_limit,
                     held: None,
                 };
-                exchange.answer(kind).await
+                context.answer(kind).await
             }
             Err(error) => refuse_head(&server, &mut wire, error).await,
         };
@@ -307,7 +307,7 @@ impl Route {
     }
 }
 
-impl Exchange<'_> {
+impl RequestContext<'_> {
     async fn answer(&mut self, kind: ListenerKind) -> Flow {
         let Some(route) = Route::of(&self.head.path, kind) else {
             return self.refuse(404, "there is nothing at this path", None).await;

@@ -35,7 +35,7 @@ use super::guard;
 use super::pack::{Coding, Packer};
 use super::response::{After, JSON, Response};
 use super::streaming_slot::{StreamingSlot, room};
-use super::{Exchange, Flow};
+use super::{Flow, RequestContext};
 use crate::execution_slot::{GRACE, overdue};
 use crate::json::push_string;
 use crate::server_state::{CountedQuery, Services};
@@ -154,11 +154,11 @@ pub(super) enum Piece {
 }
 
 /// Answers a request to `/exec`.
-pub(super) async fn exec(exchange: &mut Exchange<'_>) -> Flow {
-    let counted = CountedQuery::begin(exchange.server, "http");
-    let (flow, code) = match prepare(exchange).await {
-        Ok((request, services)) => run(exchange, request, &services).await,
-        Err(stopped) => stopped.answer(exchange).await,
+pub(super) async fn exec(context: &mut RequestContext<'_>) -> Flow {
+    let counted = CountedQuery::begin(context.server, "http");
+    let (flow, code) = match prepare(context).await {
+        Ok((request, services)) => run(context, request, &services).await,
+        Err(stopped) => stopped.answer(context).await,
     };
     counted.end(code);
     flow
@@ -172,11 +172,11 @@ pub(super) enum Stopped {
 
 impl Stopped {
     /// Tells the client, if it is still connected, and returns the SQLSTATE of the request.
-    pub(super) async fn answer(self, exchange: &mut Exchange<'_>) -> (Flow, &'static str) {
+    pub(super) async fn answer(self, context: &mut RequestContext<'_>) -> (Flow, &'static str) {
         match self {
             Stopped::Refused(refusal) => {
-                let id = exchange.request_id.clone();
-                (exchange.respond(refusal.response(&id)).await, refusal.code)
+                let id = context.request_id.clone();
+                (context.respond(refusal.response(&id)).await, refusal.code)
             }
             Stopped::Gone => (Flow::Gone, "57014"),
         }
@@ -190,15 +190,17 @@ impl From<Refusal> for Stopped {
 }
 
 /// Reads the request, and returns it with the services that answer it.
-async fn prepare(exchange: &mut Exchange<'_>) -> Result<(ExecRequest, Arc<Services>), Stopped> {
-    let params = read_params(exchange).await?;
-    let config = &exchange.server.config;
+async fn prepare(
+    context: &mut RequestContext<'_>,
+) -> Result<(ExecRequest, Arc<Services>), Stopped> {
+    let params = read_params(context).await?;
+    let config = &context.server.config;
     let max = (config.http.exec_max_rows, config.query.timeout_max);
-    let request = ExecRequest::new(exchange.head, &params, max)?;
-    if request.sql.len() > exchange.server.config.http.max_sql_bytes {
-        return Err(too_large(exchange).into());
+    let request = ExecRequest::new(context.head, &params, max)?;
+    if request.sql.len() > context.server.config.http.max_sql_bytes {
+        return Err(too_large(context).into());
     }
-    match exchange.server.services() {
+    match context.server.services() {
         Ok(services) => Ok((request, services)),
         Err(unready) => {
             Err(Refusal::new(unready.code(), unready.to_string()).of(&request.sql).into())
@@ -206,32 +208,32 @@ async fn prepare(exchange: &mut Exchange<'_>) -> Result<(ExecRequest, Arc<Servic
     }
 }
 
-pub(super) fn too_large(exchange: &Exchange<'_>) -> Refusal {
-    let max = exchange.server.config.http.max_sql_bytes;
+pub(super) fn too_large(context: &RequestContext<'_>) -> Refusal {
+    let max = context.server.config.http.max_sql_bytes;
     Refusal::new("54000", format!("the statement has more than {max} bytes")).with_status(413)
 }
 
 /// Runs the statement and sends its result.
 async fn run(
-    exchange: &mut Exchange<'_>,
+    context: &mut RequestContext<'_>,
     request: ExecRequest,
     services: &Arc<Services>,
 ) -> (Flow, &'static str) {
     let sql = request.sql.clone();
     let timeout = request.timeout.unwrap_or(services.timeout);
-    let running = Running::start(exchange, request, services);
-    let head = Coding::of(exchange.head).describe(Response::new(200, JSON, ""));
-    deliver(exchange, running, (head, timeout), &sql).await
+    let running = Running::start(context, request, services);
+    let head = Coding::of(context.head).describe(Response::new(200, JSON, ""));
+    deliver(context, running, (head, timeout), &sql).await
 }
 
 /// Sends the result of a statement; an answer in parts begins with `head`.
 pub(super) async fn deliver(
-    exchange: &mut Exchange<'_>,
+    context: &mut RequestContext<'_>,
     mut running: Running,
     (head, timeout): (Response, Timeout),
     sql: &str,
 ) -> (Flow, &'static str) {
-    let id = exchange.request_id.clone();
+    let id = context.request_id.clone();
     let limit = match timeout {
         Timeout::Never => None,
         Timeout::After(limit) => Some(limit),
@@ -242,16 +244,16 @@ pub(super) async fn deliver(
         let piece = tokio::select! {
             biased;
             piece = running.pieces.recv() => piece,
-            () = exchange.wire.closed() => return (Flow::Gone, "57014"),
+            () = context.wire.closed() => return (Flow::Gone, "57014"),
             reason = overdue(&running.canceler), if is_running && !is_started => {
                 let refusal = Refusal::of_error(&QueryError::Canceled { reason }, sql);
-                return (exchange.respond(refusal.response(&id)).await, refusal.code);
+                return (context.respond(refusal.response(&id)).await, refusal.code);
             }
             () = until(deadline) => {
                 let limit = limit.unwrap_or_default();
                 let reason = CancelReason::Timeout { worked: limit + GRACE, limit };
                 let refusal = Refusal::of_error(&QueryError::Canceled { reason }, sql);
-                return (exchange.respond(refusal.response(&id)).await, "57014");
+                return (context.respond(refusal.response(&id)).await, "57014");
             }
         };
         match piece {
@@ -261,38 +263,38 @@ pub(super) async fn deliver(
                 deadline = limit.and_then(|limit| now.checked_add(limit + GRACE));
             }
             Some(Piece::Whole(response, code)) => {
-                return (exchange.respond(response).await, code);
+                return (context.respond(response).await, code);
             }
             Some(Piece::Rows(bytes)) => {
                 deadline = None;
-                if !is_started && exchange.start_chunks(&head).await.is_err() {
+                if !is_started && context.start_chunks(&head).await.is_err() {
                     return (Flow::Gone, "57014");
                 }
                 is_started = true;
-                if exchange.is_head() {
+                if context.is_head() {
                     // The statement ends here (EX2).
-                    return (exchange.end_chunks(After::KeepAlive).await, DONE);
+                    return (context.end_chunks(After::KeepAlive).await, DONE);
                 }
-                if exchange.chunk(bytes).await.is_err() {
+                if context.chunk(bytes).await.is_err() {
                     return (Flow::Gone, "57014");
                 }
             }
-            Some(Piece::End) => return (exchange.end_chunks(After::KeepAlive).await, DONE),
+            Some(Piece::End) => return (context.end_chunks(After::KeepAlive).await, DONE),
             Some(Piece::Broken(bytes, code)) => {
-                if exchange.chunk(bytes).await.is_err() {
+                if context.chunk(bytes).await.is_err() {
                     return (Flow::Gone, code);
                 }
-                return (exchange.end_chunks(After::Close).await, code);
+                return (context.end_chunks(After::Close).await, code);
             }
-            Some(Piece::Cut(code)) => return (exchange.cut(), code),
-            None if is_started => return (exchange.cut(), "XX000"),
-            None if exchange.server.phase.borrow().is_stopping() => {
+            Some(Piece::Cut(code)) => return (context.cut(), code),
+            None if is_started => return (context.cut(), "XX000"),
+            None if context.server.phase.borrow().is_stopping() => {
                 let refusal = Refusal::new("57P01", "the server is stopping");
-                return (exchange.respond(refusal.of(sql).response(&id)).await, "57P01");
+                return (context.respond(refusal.of(sql).response(&id)).await, "57P01");
             }
             None => {
                 let refusal = Refusal::new("XX000", "internal error: the statement has panicked");
-                return (exchange.respond(refusal.of(sql).response(&id)).await, "XX000");
+                return (context.respond(refusal.of(sql).response(&id)).await, "XX000");
             }
         }
     }
@@ -306,11 +308,15 @@ async fn until(deadline: Option<Instant>) {
 }
 
 impl Running {
-    fn start(exchange: &Exchange<'_>, request: ExecRequest, services: &Arc<Services>) -> Running {
-        let clock = Arc::clone(&exchange.server.clock);
-        let (id, services) = (exchange.request_id.clone(), Arc::clone(services));
-        let (session, packer) = (session(exchange), Coding::of(exchange.head).packer());
-        let only_reads = guard::only_reads(exchange) && !exchange.server.config.read_only;
+    fn start(
+        context: &RequestContext<'_>,
+        request: ExecRequest,
+        services: &Arc<Services>,
+    ) -> Running {
+        let clock = Arc::clone(&context.server.clock);
+        let (id, services) = (context.request_id.clone(), Arc::clone(services));
+        let (session, packer) = (session(context), Coding::of(context.head).packer());
+        let only_reads = guard::only_reads(context) && !context.server.config.read_only;
         let canceler = Canceler::default();
         let place = Place::of(&request.sql);
         let of = (Arc::clone(&services), session.clone());
@@ -351,11 +357,11 @@ pub(super) async fn send_last(
 }
 
 /// Makes the session of a request: each has one of its own, since HTTP has no sessions.
-pub(super) fn session(exchange: &Exchange<'_>) -> Session {
-    let guard::Sender { user, role } = exchange.sender.clone();
-    let peer = Some(exchange.peer.to_string());
+pub(super) fn session(context: &RequestContext<'_>) -> Session {
+    let guard::Sender { user, role } = context.sender.clone();
+    let peer = Some(context.peer.to_string());
     let session = Session::new(Origin { protocol: "http", peer, user, role });
-    if guard::only_reads(exchange) {
+    if guard::only_reads(context) {
         session.keep_read_only();
     }
     session

@@ -27,7 +27,7 @@ use super::pack::{Coding, Packer};
 use super::params::Params;
 use super::response::Response;
 use super::streaming_slot::{StreamingSlot, room};
-use super::{Exchange, Flow};
+use super::{Flow, RequestContext};
 use crate::results::{DelimitedForm, ParquetForm, ResultForm, ResultWriter};
 use crate::server_state::{CountedQuery, Services};
 
@@ -167,26 +167,28 @@ fn harmless(name: &str) -> String {
 }
 
 /// Answers a request to `/exp`.
-pub(super) async fn export(exchange: &mut Exchange<'_>) -> Flow {
-    let counted = CountedQuery::begin(exchange.server, "http");
-    let (flow, code) = match prepare(exchange).await {
-        Ok((request, services)) => run(exchange, request, &services).await,
-        Err(stopped) => stopped.answer(exchange).await,
+pub(super) async fn export(context: &mut RequestContext<'_>) -> Flow {
+    let counted = CountedQuery::begin(context.server, "http");
+    let (flow, code) = match prepare(context).await {
+        Ok((request, services)) => run(context, request, &services).await,
+        Err(stopped) => stopped.answer(context).await,
     };
     counted.end(code);
     flow
 }
 
-async fn prepare(exchange: &mut Exchange<'_>) -> Result<(ExportRequest, Arc<Services>), Stopped> {
-    let params = read_params(exchange).await?;
-    let max = exchange.server.config.query.timeout_max;
-    let timeout = timeout_of(exchange.head, &params, max);
+async fn prepare(
+    context: &mut RequestContext<'_>,
+) -> Result<(ExportRequest, Arc<Services>), Stopped> {
+    let params = read_params(context).await?;
+    let max = context.server.config.query.timeout_max;
+    let timeout = timeout_of(context.head, &params, max);
     let timeout = timeout.map_err(|message| Refusal::new("22023", message))?;
-    let request = ExportRequest::new(&params, timeout, exchange.now())?;
-    if exchange.server.config.http.max_sql_bytes < request.sql.len() {
-        return Err(too_large(exchange).into());
+    let request = ExportRequest::new(&params, timeout, context.now())?;
+    if context.server.config.http.max_sql_bytes < request.sql.len() {
+        return Err(too_large(context).into());
     }
-    match exchange.server.services() {
+    match context.server.services() {
         Ok(services) => Ok((request, services)),
         Err(unready) => {
             Err(Refusal::new(unready.code(), unready.to_string()).of(&request.sql).into())
@@ -195,22 +197,22 @@ async fn prepare(exchange: &mut Exchange<'_>) -> Result<(ExportRequest, Arc<Serv
 }
 
 async fn run(
-    exchange: &mut Exchange<'_>,
+    context: &mut RequestContext<'_>,
     mut request: ExportRequest,
     services: &Arc<Services>,
 ) -> (Flow, &'static str) {
     // Parquet is compressed already.
     let coding = match request.form {
         ResultForm::Parquet(_) => Coding::Plain,
-        _ => Coding::of(exchange.head),
+        _ => Coding::of(context.head),
     };
     let head = coding
         .describe(Response::new(200, request.content_type, ""))
         .with("Content-Disposition", format!("attachment; filename=\"{}\"", request.file_name));
     let timeout = request.timeout(services.timeout);
     request.timeout = Some(timeout);
-    let (sql, id) = (request.sql.clone(), exchange.request_id.clone());
-    let (session, work) = (session(exchange), Arc::clone(services));
+    let (sql, id) = (request.sql.clone(), context.request_id.clone());
+    let (session, work) = (session(context), Arc::clone(services));
     // Only statements with rows can be exported; others must not be executed.
     session.keep_read_only();
     let of = (Arc::clone(services), session.clone());
@@ -237,7 +239,7 @@ async fn run(
         };
         send_last(last, &writing.sender, &mut writing.slot).await;
     });
-    deliver(exchange, running, (head, timeout), &sql).await
+    deliver(context, running, (head, timeout), &sql).await
 }
 
 /// The bytes that a writer has written and that are not sent yet.

@@ -28,7 +28,7 @@ use tokio::time::sleep;
 
 use super::response::Response;
 use super::wire::Head;
-use super::{Exchange, ListenerKind, Route, write};
+use super::{ListenerKind, RequestContext, Route, write};
 use crate::auth::{Credentials, Login, Role};
 use crate::config::{Auth, Config};
 use crate::server_state::stopping;
@@ -96,9 +96,9 @@ fn is_forwarded(head: &Head) -> bool {
 }
 
 /// Returns the sender of a request, or the answer to an unknown sender.
-pub(super) async fn sender(exchange: &Exchange<'_>, route: Route) -> Result<Sender, Response> {
-    let config = &exchange.server.config;
-    let is_forwarded = config.http.auth == Auth::Auto && is_forwarded(exchange.head);
+pub(super) async fn sender(context: &RequestContext<'_>, route: Route) -> Result<Sender, Response> {
+    let config = &context.server.config;
+    let is_forwarded = config.http.auth == Auth::Auto && is_forwarded(context.head);
     if !needs_login(config) && !is_forwarded {
         return Ok(Sender::ANYBODY);
     }
@@ -106,20 +106,20 @@ pub(super) async fn sender(exchange: &Exchange<'_>, route: Route) -> Result<Send
         let message = "the request came through a proxy, and the password of this server is the \
                        well-known one: set auth.admin_password (TIDEGATE_AUTH_ADMIN_PASSWORD)";
         return Err(match route {
-            Route::Write => write::refused(exchange, (403, "forbidden"), message),
-            _ => Response::error(403, message, Some("42501"), &exchange.request_id),
+            Route::Write => write::refused(context, (403, "forbidden"), message),
+            _ => Response::error(403, message, Some("42501"), &context.request_id),
         });
     }
-    match login(exchange).await {
+    match login(context).await {
         Ok(login) => Ok(login.into()),
-        Err(unknown) => Err(refusal(exchange, route, unknown)),
+        Err(unknown) => Err(refusal(context, route, unknown)),
     }
 }
 
-async fn login(exchange: &Exchange<'_>) -> Result<Login, Unknown> {
-    let (server, peer) = (exchange.server, exchange.peer);
-    let shown = exchange.head.field("authorization").ok_or(Unknown::Silent)?;
-    let now = exchange.now().div_euclid(1_000_000);
+async fn login(context: &RequestContext<'_>) -> Result<Login, Unknown> {
+    let (server, peer) = (context.server, context.peer);
+    let shown = context.head.field("authorization").ok_or(Unknown::Silent)?;
+    let now = context.now().div_euclid(1_000_000);
     if let Some(login) = server.users.known(shown, now) {
         return Ok(login); // GD3
     }
@@ -142,30 +142,30 @@ async fn login(exchange: &Exchange<'_>) -> Result<Login, Unknown> {
     Err(Unknown::Wrong)
 }
 
-fn refusal(exchange: &Exchange<'_>, route: Route, unknown: Unknown) -> Response {
+fn refusal(context: &RequestContext<'_>, route: Route, unknown: Unknown) -> Response {
     let (message, code) = match unknown {
         Unknown::Silent => ("a name and a password, or a token, is needed", "28000"),
         Unknown::Wrong => ("the name or the password is wrong, or the token is", "28P01"),
     };
     let response = match route {
-        Route::Write => write::refused(exchange, (401, "unauthorized"), message),
-        _ => Response::error(401, message, Some(code), &exchange.request_id),
+        Route::Write => write::refused(context, (401, "unauthorized"), message),
+        _ => Response::error(401, message, Some(code), &context.request_id),
     };
     response.with("WWW-Authenticate", "Basic realm=\"tidegate\"")
 }
 
 /// Returns the origin of the page that has sent a request, if it is not a page of this server.
-fn foreign_origin<'a>(exchange: &'a Exchange<'_>) -> Option<&'a str> {
-    let origin = exchange.head.field("origin")?;
-    let host = exchange.head.field("host").unwrap_or_default();
+fn foreign_origin<'a>(context: &'a RequestContext<'_>) -> Option<&'a str> {
+    let origin = context.head.field("origin")?;
+    let host = context.head.field("host").unwrap_or_default();
     let of_origin = origin.split_once("://").map_or(origin, |(_, rest)| rest);
     Some(origin).filter(|_| !of_origin.eq_ignore_ascii_case(host))
 }
 
 /// Returns the foreign origin of a request if it is one of `http.cors_origins` (GD4).
-fn listed_origin<'a>(exchange: &'a Exchange<'_>) -> Option<&'a str> {
-    let listed = &exchange.server.config.http.cors_origins;
-    foreign_origin(exchange).filter(|it| listed.iter().any(|known| it.eq_ignore_ascii_case(known)))
+fn listed_origin<'a>(context: &'a RequestContext<'_>) -> Option<&'a str> {
+    let listed = &context.server.config.http.cors_origins;
+    foreign_origin(context).filter(|it| listed.iter().any(|known| it.eq_ignore_ascii_case(known)))
 }
 
 /// Returns the name in a `Host` or an origin, without its port.
@@ -187,8 +187,8 @@ fn is_own_name(name: &str, listed: &[String]) -> bool {
 }
 
 /// Returns true if the request names a host that is not this server (GD5).
-fn is_renamed(exchange: &Exchange<'_>, kind: ListenerKind) -> bool {
-    let config = &exchange.server.config;
+fn is_renamed(context: &RequestContext<'_>, kind: ListenerKind) -> bool {
+    let config = &context.server.config;
     let is_any_name_fine = match kind {
         ListenerKind::Main => {
             is_for_others(config.http.listen) && needs_login(config) && config.http.hosts.is_empty()
@@ -196,38 +196,38 @@ fn is_renamed(exchange: &Exchange<'_>, kind: ListenerKind) -> bool {
         // No login is ever required there; other machines and all pages may read the same.
         ListenerKind::Admin => is_for_others(config.http.admin_listen),
     };
-    let host = exchange.head.field("host").unwrap_or_default();
+    let host = context.head.field("host").unwrap_or_default();
     !is_any_name_fine && !is_own_name(without_port(host), &config.http.hosts)
 }
 
 /// Returns true if a browser has sent a request for a page of another origin (GD4).
-fn is_foreign(exchange: &Exchange<'_>, reach: Reach) -> bool {
+fn is_foreign(context: &RequestContext<'_>, reach: Reach) -> bool {
     // A link, an image or a form with GET has no `Origin`.
-    let site = exchange.head.field("sec-fetch-site");
+    let site = context.head.field("sec-fetch-site");
     let is_elsewhere = site.is_some_and(|site| !matches!(site, "same-origin" | "none"));
-    let is_link = reach == Reach::Linked && exchange.head.only_reads();
-    foreign_origin(exchange).is_some() || is_elsewhere && !is_link
+    let is_link = reach == Reach::Linked && context.head.only_reads();
+    foreign_origin(context).is_some() || is_elsewhere && !is_link
 }
 
 /// Returns the reason to refuse a request that a page of another origin may have sent (GD4, GD5).
 pub(super) fn foreign_page(
-    exchange: &Exchange<'_>,
+    context: &RequestContext<'_>,
     reach: Reach,
     kind: ListenerKind,
 ) -> Option<&'static str> {
-    if reach == Reach::All || listed_origin(exchange).is_some() {
+    if reach == Reach::All || listed_origin(context).is_some() {
         return None;
     }
-    if is_renamed(exchange, kind) {
+    if is_renamed(context, kind) {
         return Some("the Host of the request is not a name of this server; http.hosts lists them");
     }
-    is_foreign(exchange, reach).then_some("requests of web pages from elsewhere are refused")
+    is_foreign(context, reach).then_some("requests of web pages from elsewhere are refused")
 }
 
 /// Returns true if a request must change nothing (GD6). With `http.get_readonly = false`, a GET of
 /// a program may change data, and one of a browser may not.
-pub(super) fn only_reads(exchange: &Exchange<'_>) -> bool {
-    let (head, config) = (exchange.head, &exchange.server.config);
+pub(super) fn only_reads(context: &RequestContext<'_>) -> bool {
+    let (head, config) = (context.head, &context.server.config);
     head.only_reads() && (config.http.get_readonly || may_be_browser(head))
 }
 
@@ -246,12 +246,12 @@ fn may_be_browser(head: &Head) -> bool {
 }
 
 /// Returns the fields that let a page of another origin see an answer.
-pub(super) fn cors_fields(exchange: &Exchange<'_>) -> Vec<(&'static str, String)> {
+pub(super) fn cors_fields(context: &RequestContext<'_>) -> Vec<(&'static str, String)> {
     let mut fields = Vec::new();
-    if !exchange.server.config.http.cors_origins.is_empty() {
+    if !context.server.config.http.cors_origins.is_empty() {
         fields.push(("Vary", "Origin".to_owned()));
     }
-    if let Some(origin) = listed_origin(exchange) {
+    if let Some(origin) = listed_origin(context) {
         fields.push(("Access-Control-Allow-Origin", origin.to_owned()));
         fields.push(("Access-Control-Allow-Credentials", "true".to_owned()));
         fields.push(("Access-Control-Expose-Headers", "X-Request-Id".to_owned()));
@@ -261,10 +261,10 @@ pub(super) fn cors_fields(exchange: &Exchange<'_>) -> Vec<(&'static str, String)
 
 /// Returns the answer to a browser that asks whether a page may send a request; `None` if it is no
 /// such question, or the page is not allowed to.
-pub(super) fn preflight(exchange: &Exchange<'_>, route: Route) -> Option<Response> {
-    let is_asked = exchange.head.method == "OPTIONS"
-        && exchange.head.field("access-control-request-method").is_some();
-    listed_origin(exchange).filter(|_| is_asked)?;
+pub(super) fn preflight(context: &RequestContext<'_>, route: Route) -> Option<Response> {
+    let is_asked = context.head.method == "OPTIONS"
+        && context.head.field("access-control-request-method").is_some();
+    listed_origin(context).filter(|_| is_asked)?;
     let fields = "Authorization, Content-Type, Content-Encoding, Statement-Timeout, \
                   Idempotency-Key";
     let response = Response::empty()
@@ -274,7 +274,7 @@ pub(super) fn preflight(exchange: &Exchange<'_>, route: Route) -> Option<Respons
     Some(response)
 }
 
-impl Exchange<'_> {
+impl RequestContext<'_> {
     /// Checks that the sender has this privilege; the error is the text for the client.
     pub(super) fn allow(&self, deed: Deed) -> Result<(), String> {
         super::exec::session(self).allow(deed).map_err(|error| {

@@ -22,7 +22,7 @@ use super::params::Params;
 use super::response::Response;
 use super::unpack::{Encoding, Packing, UnpackError, Unpacker};
 use super::wire::BodyError;
-use super::{Exchange, Flow};
+use super::{Flow, RequestContext};
 use crate::budget::OverBudget;
 use crate::copy::{CopyFault, Ended, Upload};
 use crate::server_state::Services;
@@ -88,97 +88,97 @@ impl From<BodyError> for Stopped {
 }
 
 /// Answers a request to `/imp`.
-pub(super) async fn import(exchange: &mut Exchange<'_>) -> Flow {
-    let params = match Params::parse(&exchange.head.query) {
+pub(super) async fn import(context: &mut RequestContext<'_>) -> Flow {
+    let params = match Params::parse(&context.head.query) {
         Ok(params) => params,
         Err(_) => {
             let message = "the address is not UTF-8, or not encoded";
-            return exchange.refuse(400, message, Some("22021")).await;
+            return context.refuse(400, message, Some("22021")).await;
         }
     };
     let form = match AnswerForm::of(&params) {
         Ok(form) => form,
-        Err(fault) => return respond(exchange, failure(AnswerForm::Text, None, &fault)).await,
+        Err(fault) => return respond(context, failure(AnswerForm::Text, None, &fault)).await,
     };
-    match take(exchange, params).await {
+    match take(context, params).await {
         Ok((ended, request)) => {
             let response = success(form, &ended, &request);
-            exchange.respond(response).await
+            context.respond(response).await
         }
         Err(Stopped::Gone) => Flow::Gone,
         Err(Stopped::Failed { status, fault }) => {
-            respond(exchange, failure(form, status, &fault)).await
+            respond(context, failure(form, status, &fault)).await
         }
     }
 }
 
 /// Sends the answer of a failure, with status 200 if that is configured for scripts.
-async fn respond(exchange: &mut Exchange<'_>, mut response: Response) -> Flow {
-    if exchange.server.config.http.imp_always_200 {
+async fn respond(context: &mut RequestContext<'_>, mut response: Response) -> Flow {
+    if context.server.config.http.imp_always_200 {
         response.status = 200;
     }
-    exchange.respond(response).await
+    context.respond(response).await
 }
 
 /// Reads the body into an import, and waits for its end.
 async fn take(
-    exchange: &mut Exchange<'_>,
+    context: &mut RequestContext<'_>,
     params: Params,
 ) -> Result<(Arc<Ended>, ImportRequest), Stopped> {
-    if exchange.server.config.read_only {
+    if context.server.config.read_only {
         return Err(CopyFault::new("25006", "the server is read-only").into());
     }
     let denied = |message| Stopped::from(CopyFault::new("42501", message));
-    exchange.allow(Deed::Write("an import")).map_err(denied)?;
+    context.allow(Deed::Write("an import")).map_err(denied)?;
     if params.is_on("overwrite") {
-        exchange.allow(Deed::Define("an import that replaces a table")).map_err(denied)?;
+        context.allow(Deed::Define("an import that replaces a table")).map_err(denied)?;
     }
-    let services = exchange.server.services();
+    let services = context.server.services();
     let services =
         services.map_err(|unready| CopyFault::new(unready.code(), unready.to_string()))?;
-    let max = exchange.server.config.http.max_upload_bytes;
-    if 0 < max && exchange.body.length().is_some_and(|length| max < length) {
+    let max = context.server.config.http.max_upload_bytes;
+    if 0 < max && context.body.length().is_some_and(|length| max < length) {
         return Err(too_large(max));
     }
-    let mut receiving = Receiving::new(exchange, params, &services)?;
-    let packing = packing(exchange)?;
+    let mut receiving = Receiving::new(context, params, &services)?;
+    let packing = packing(context)?;
     let decoder_bytes = packing.encoding.memory_bytes();
-    exchange.hold(decoder_bytes)?;
+    context.hold(decoder_bytes)?;
     let mut unpacker = Unpacker::new(&packing, usize::MAX)?;
     let mut bytes = 0;
-    while let Some(mut piece) = exchange.body.next(exchange.wire).await? {
+    while let Some(mut piece) = context.body.next(context.wire).await? {
         bytes += piece.len() as u64;
         if 0 < max && max < bytes {
             return Err(too_large(max));
         }
         while !piece.is_empty() {
             let plain = unpacker.next(&mut piece)?;
-            push(exchange, &mut receiving, plain).await?;
-            exchange.hold(decoder_bytes + receiving.found.schema.capacity())?;
+            push(context, &mut receiving, plain).await?;
+            context.hold(decoder_bytes + receiving.found.schema.capacity())?;
         }
     }
     let rest = unpacker.finish()?;
-    push(exchange, &mut receiving, rest).await?;
+    push(context, &mut receiving, rest).await?;
     let finish = receiving.finish();
     tokio::select! {
         biased;
         ended = finish => ended,
         // Without a client to answer, the import is ended (IP2).
-        () = exchange.wire.closed() => Err(Stopped::Gone),
+        () = context.wire.closed() => Err(Stopped::Gone),
     }
 }
 
 /// Passes bytes to the import. An import that waits for its start stops taking bytes, and the
 /// client may go meanwhile (IP2).
 async fn push(
-    exchange: &mut Exchange<'_>,
+    context: &mut RequestContext<'_>,
     receiving: &mut Receiving<'_>,
     bytes: Bytes,
 ) -> Result<(), Stopped> {
     tokio::select! {
         biased;
         pushed = receiving.push(bytes) => pushed,
-        () = exchange.wire.closed() => Err(Stopped::Gone),
+        () = context.wire.closed() => Err(Stopped::Gone),
     }
 }
 
@@ -187,8 +187,8 @@ fn too_large(max: u64) -> Stopped {
     Stopped::Failed { status: Some(413), fault: CopyFault::new("54000", message) }
 }
 
-fn packing(exchange: &Exchange<'_>) -> Result<Packing, Stopped> {
-    let name = exchange.head.field("content-encoding").unwrap_or_default();
+fn packing(context: &RequestContext<'_>) -> Result<Packing, Stopped> {
+    let name = context.head.field("content-encoding").unwrap_or_default();
     let encoding = Encoding::named(name).ok_or_else(|| {
         let fault = CopyFault::new("0A000", "the encoding of the body is not supported");
         Stopped::Failed { status: Some(415), fault }
@@ -209,14 +209,14 @@ struct Receiving<'a> {
 
 impl<'a> Receiving<'a> {
     fn new(
-        exchange: &Exchange<'_>,
+        context: &RequestContext<'_>,
         params: Params,
         services: &'a Arc<Services>,
     ) -> Result<Receiving<'a>, Stopped> {
-        let content_type = exchange.head.content_type();
+        let content_type = context.head.content_type();
         let parts = match content_type.as_str() {
             "multipart/form-data" => {
-                let field = exchange.head.field("content-type").unwrap_or_default();
+                let field = context.head.field("content-type").unwrap_or_default();
                 Some(Multipart::new(field)?)
             }
             "text/csv" | "text/plain" | "application/octet-stream" | "" => None,
@@ -226,7 +226,7 @@ impl<'a> Receiving<'a> {
                 return Err(Stopped::Failed { status: Some(415), fault });
             }
         };
-        let session = session(exchange);
+        let session = session(context);
         let found = Parts::default();
         Ok(Receiving { services, session, params, parts, found, upload: None })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_model::limits;
 use tokio::task::spawn_blocking;
 
-use super::Exchange;
+use super::RequestContext;
 use super::params::Params;
 use super::response::{JSON, Response, TEXT};
 use crate::json::push_string;
@@ -48,13 +48,13 @@ pub(super) fn ready(server: &ServerState) -> Response {
 }
 
 /// Returns the metrics for Prometheus. Those of tables may have to be read from the disk first.
-pub(super) async fn metrics(exchange: &Exchange<'_>) -> Response {
-    let server = Arc::clone(exchange.server);
+pub(super) async fn metrics(context: &RequestContext<'_>) -> Response {
+    let server = Arc::clone(context.server);
     match spawn_blocking(move || server.metrics_text()).await {
         Ok(text) => Response::new(200, "text/plain; version=0.0.4; charset=utf-8", text),
         Err(_) => {
             let message = "internal error: the metrics have panicked";
-            Response::error(500, message, Some("XX000"), &exchange.request_id)
+            Response::error(500, message, Some("XX000"), &context.request_id)
         }
     }
 }
@@ -72,15 +72,15 @@ pub(super) fn warnings(server: &ServerState) -> Response {
 }
 
 /// Returns whether a table exists.
-pub(super) fn check(exchange: &Exchange<'_>) -> Response {
-    let id = &exchange.request_id;
-    let Ok(params) = Params::parse(&exchange.head.query) else {
+pub(super) fn check(context: &RequestContext<'_>) -> Response {
+    let id = &context.request_id;
+    let Ok(params) = Params::parse(&context.head.query) else {
         return Response::error(400, "the address is not UTF-8, or not encoded", None, id);
     };
     let Some(table) = params.find("j").filter(|table| !table.is_empty()) else {
         return Response::error(400, "parameter `j` names no table", None, id);
     };
-    let services = match exchange.server.services() {
+    let services = match context.server.services() {
         Ok(services) => services,
         Err(unready) => {
             let response = Response::error(503, &unready.to_string(), Some(unready.code()), id);
@@ -100,11 +100,11 @@ const FORM_BYTES: u64 = 64 << 10;
 
 /// Answers the one statement of InfluxQL that agents send before they write, in the query string or
 /// in a form.
-pub(super) async fn influx_query(exchange: &mut Exchange<'_>) -> Response {
-    let mut params = Params::parse(&exchange.head.query).unwrap_or_default();
-    if exchange.body.length().is_some_and(|bytes| bytes <= FORM_BYTES) {
+pub(super) async fn influx_query(context: &mut RequestContext<'_>) -> Response {
+    let mut params = Params::parse(&context.head.query).unwrap_or_default();
+    if context.body.length().is_some_and(|bytes| bytes <= FORM_BYTES) {
         let mut form = Vec::new();
-        while let Ok(Some(piece)) = exchange.body.next(exchange.wire).await {
+        while let Ok(Some(piece)) = context.body.next(context.wire).await {
             form.extend_from_slice(&piece);
         }
         // A body that is no form has no statement.
@@ -116,5 +116,5 @@ pub(super) async fn influx_query(exchange: &mut Exchange<'_>) -> Response {
         return Response::new(200, JSON, "{\"results\":[{\"statement_id\":0}]}");
     }
     let message = "InfluxQL is not supported; /exec takes SQL";
-    Response::error(400, message, Some("0A000"), &exchange.request_id)
+    Response::error(400, message, Some("0A000"), &context.request_id)
 }

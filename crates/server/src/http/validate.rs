@@ -10,44 +10,44 @@ use super::exec::{DONE, columns_of, too_large};
 use super::exec::{Piece, Refusal, Running, Stopped, deliver, read_params, session};
 use super::response::{JSON, Response};
 
-use super::{Exchange, Flow};
+use super::{Flow, RequestContext};
 use crate::admission::Claimant;
 use crate::json::push_string;
 use crate::server_state::{CountedQuery, Services};
 
 /// Answers a request to `/api/v1/sql/validate`.
-pub(super) async fn validate(exchange: &mut Exchange<'_>) -> Flow {
-    let counted = CountedQuery::begin(exchange.server, "http");
-    let (flow, code) = match prepare(exchange).await {
-        Ok((sql, services)) => run(exchange, sql, &services).await,
-        Err(stopped) => stopped.answer(exchange).await,
+pub(super) async fn validate(context: &mut RequestContext<'_>) -> Flow {
+    let counted = CountedQuery::begin(context.server, "http");
+    let (flow, code) = match prepare(context).await {
+        Ok((sql, services)) => run(context, sql, &services).await,
+        Err(stopped) => stopped.answer(context).await,
     };
     counted.end(code);
     flow
 }
 
-async fn prepare(exchange: &mut Exchange<'_>) -> Result<(String, Arc<Services>), Stopped> {
-    let params = read_params(exchange).await?;
+async fn prepare(context: &mut RequestContext<'_>) -> Result<(String, Arc<Services>), Stopped> {
+    let params = read_params(context).await?;
     let sql = params.find("query").unwrap_or_default().to_owned();
     if sql.trim().is_empty() {
         return Err(Refusal::new("42601", "empty query").of(&sql).into());
     }
-    if exchange.server.config.http.max_sql_bytes < sql.len() {
-        return Err(too_large(exchange).into());
+    if context.server.config.http.max_sql_bytes < sql.len() {
+        return Err(too_large(context).into());
     }
-    match exchange.server.services() {
+    match context.server.services() {
         Ok(services) => Ok((sql, services)),
         Err(unready) => Err(Refusal::new(unready.code(), unready.to_string()).of(&sql).into()),
     }
 }
 
 async fn run(
-    exchange: &mut Exchange<'_>,
+    context: &mut RequestContext<'_>,
     sql: String,
     services: &Arc<Services>,
 ) -> (Flow, &'static str) {
-    let (id, text, timeout) = (exchange.request_id.clone(), sql.clone(), services.timeout);
-    let (session, work) = (session(exchange), Arc::clone(services));
+    let (id, text, timeout) = (context.request_id.clone(), sql.clone(), services.timeout);
+    let (session, work) = (session(context), Arc::clone(services));
     let running = Running::on(&services.query_threads, |sender| async move {
         let piece = match described(&sql, session, &work).await {
             Ok(body) => Piece::Whole(Response::new(200, JSON, body), DONE),
@@ -56,7 +56,7 @@ async fn run(
         // If the client has gone, there is no receiver.
         let _ = sender.send(piece).await;
     });
-    deliver(exchange, running, (Response::new(200, JSON, ""), timeout), &text).await
+    deliver(context, running, (Response::new(200, JSON, ""), timeout), &text).await
 }
 
 async fn described(

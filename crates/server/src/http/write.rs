@@ -28,7 +28,7 @@ use super::params::Params;
 use super::response::{JSON, Response};
 use super::unpack::{Encoding, Packing, UnpackError, Unpacker};
 use super::wire::BodyError;
-use super::{Exchange, Flow};
+use super::{Flow, RequestContext};
 use crate::ilp::{
     Answer, CommitError, CommitOptions, Committed, Content, Fingerprint, Host, NameReused,
     NamedBatch, RejectRow, Reserved, UNIT_BYTES, commit, is_race, shortened,
@@ -162,48 +162,48 @@ impl From<BodyError> for Stopped {
 }
 
 /// Makes the answer to another method than POST.
-pub(super) fn wrong_method(exchange: &Exchange<'_>) -> Response {
-    let message = format!("{} does not take {}", exchange.head.path, exchange.head.method);
-    Refusal::new(404, "invalid", message).response(&exchange.server.ids.error())
+pub(super) fn wrong_method(context: &RequestContext<'_>) -> Response {
+    let message = format!("{} does not take {}", context.head.path, context.head.method);
+    Refusal::new(404, "invalid", message).response(&context.server.ids.error())
 }
 
 /// Makes the answer to a sender that may not write lines.
 pub(super) fn refused(
-    exchange: &Exchange<'_>,
+    context: &RequestContext<'_>,
     (status, code): (u16, &'static str),
     message: &str,
 ) -> Response {
-    Refusal::new(status, code, message).response(&exchange.server.ids.error())
+    Refusal::new(status, code, message).response(&context.server.ids.error())
 }
 
 /// Answers a request to `/write`.
-pub(super) async fn write(exchange: &mut Exchange<'_>) -> Flow {
-    let outcome = take(exchange).await;
+pub(super) async fn write(context: &mut RequestContext<'_>) -> Flow {
+    let outcome = take(context).await;
     match outcome {
-        Ok(Answer::All) => exchange.respond(Response::empty()).await,
-        Ok(Answer::Partial(body)) => exchange.respond(Response::new(200, JSON, body)).await,
+        Ok(Answer::All) => context.respond(Response::empty()).await,
+        Ok(Answer::Partial(body)) => context.respond(Response::new(200, JSON, body)).await,
         Err(Stopped::Gone) => Flow::Gone,
         Err(Stopped::Refused(refusal)) => {
-            let error_id = exchange.server.ids.error();
-            note(exchange, &refusal, &error_id);
-            if rest(exchange).await.is_err() {
+            let error_id = context.server.ids.error();
+            note(context, &refusal, &error_id);
+            if rest(context).await.is_err() {
                 return Flow::Gone;
             }
-            exchange.respond(refusal.response(&error_id)).await
+            context.respond(refusal.response(&error_id)).await
         }
     }
 }
 
 /// Counts and logs a request that was refused, and stores the reason.
-fn note(exchange: &mut Exchange<'_>, refusal: &Refusal, error_id: &str) {
-    let (server, peer) = (exchange.server, exchange.peer);
+fn note(context: &mut RequestContext<'_>, refusal: &Refusal, error_id: &str) {
+    let (server, peer) = (context.server, context.peer);
     server.metrics.rejected(Transport::Http, (refusal.kind, 1));
     let message = shortened(&refusal.message, MESSAGE_BYTES);
     server.log.warn_limited("ilp", format_args!("{peer}: {error_id}: {message}"));
     let (Some(parse_error), Ok(services)) = (&refusal.parse_error, server.services()) else {
         return;
     };
-    if !exchange.reject_limit.allows(Instant::now()) {
+    if !context.reject_limit.allows(Instant::now()) {
         return;
     }
     let now = server.clock.now_micros();
@@ -213,9 +213,9 @@ fn note(exchange: &mut Exchange<'_>, refusal: &Refusal, error_id: &str) {
 }
 
 /// Reads the rest of a small body, so that another request can follow.
-async fn rest(exchange: &mut Exchange<'_>) -> Result<(), BodyError> {
-    if exchange.body.length().is_some_and(|bytes| bytes <= REST_BYTES) {
-        while exchange.body.next(exchange.wire).await?.is_some() {}
+async fn rest(context: &mut RequestContext<'_>) -> Result<(), BodyError> {
+    if context.body.length().is_some_and(|bytes| bytes <= REST_BYTES) {
+        while context.body.next(context.wire).await?.is_some() {}
     }
     Ok(())
 }
@@ -231,13 +231,13 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn fingerprint(&self, exchange: &Exchange<'_>) -> Fingerprint {
-        Fingerprint::new(exchange.sender.user.as_deref(), &format!("{:?}", self.precision))
+    fn fingerprint(&self, context: &RequestContext<'_>) -> Fingerprint {
+        Fingerprint::new(context.sender.user.as_deref(), &format!("{:?}", self.precision))
     }
 }
 
-fn wanted(exchange: &Exchange<'_>) -> Result<Wanted, Refusal> {
-    let params = Params::parse(&exchange.head.query);
+fn wanted(context: &RequestContext<'_>) -> Result<Wanted, Refusal> {
+    let params = Params::parse(&context.head.query);
     let params = params
         .map_err(|_| Refusal::new(400, "invalid", "the address is not UTF-8, or not encoded"))?;
     let precision = params.find("precision").filter(|text| !text.is_empty()).unwrap_or("ns");
@@ -256,19 +256,19 @@ fn wanted(exchange: &Exchange<'_>) -> Result<Wanted, Refusal> {
             return Err(Refusal::new(400, "not supported", message));
         }
     };
-    let name = exchange.head.field("content-encoding").unwrap_or_default();
+    let name = context.head.field("content-encoding").unwrap_or_default();
     let encoding = Encoding::named(name).ok_or_else(|| {
         let message = format!("the encoding '{}' is not supported", shortened(name, 64));
         Refusal::new(415, "not supported", message)
     })?;
-    let has_parts = exchange.head.content_type().starts_with("multipart/");
-    let parts = exchange.head.field("content-type").filter(|_| has_parts).map(str::to_owned);
+    let has_parts = context.head.content_type().starts_with("multipart/");
+    let parts = context.head.field("content-type").filter(|_| has_parts).map(str::to_owned);
     let packing = Packing { encoding, parts };
-    Ok(Wanted { precision, on_bad_line, packing, name: request_name(exchange)? })
+    Ok(Wanted { precision, on_bad_line, packing, name: request_name(context)? })
 }
 
-fn request_name(exchange: &Exchange<'_>) -> Result<Option<String>, Refusal> {
-    match exchange.head.field("idempotency-key") {
+fn request_name(context: &RequestContext<'_>) -> Result<Option<String>, Refusal> {
+    match context.head.field("idempotency-key") {
         None | Some("") => Ok(None),
         Some(key) if key.len() <= KEY_BYTES => Ok(Some(key.to_owned())),
         Some(_) => {
@@ -279,34 +279,34 @@ fn request_name(exchange: &Exchange<'_>) -> Result<Option<String>, Refusal> {
 }
 
 /// Commits the lines of a request, and returns the answer.
-async fn take(exchange: &mut Exchange<'_>) -> Result<Answer, Stopped> {
-    let wanted = wanted(exchange)?;
-    if !exchange.server.config.http.ilp_enabled {
+async fn take(context: &mut RequestContext<'_>) -> Result<Answer, Stopped> {
+    let wanted = wanted(context)?;
+    if !context.server.config.http.ilp_enabled {
         let message = "the line protocol over HTTP is switched off";
         return Err(Refusal::new(421, "not accepting writes", message).into());
     }
-    if exchange.server.config.read_only {
+    if context.server.config.read_only {
         let message = "the server is read-only";
         return Err(Refusal::new(421, "not accepting writes", message).into());
     }
-    let services = exchange.server.services().map_err(|unready| {
+    let services = context.server.services().map_err(|unready| {
         Stopped::from(Refusal::new(503, "retry operation", unready.to_string()))
     })?;
-    let allowed = exchange.allow(Deed::Write("lines"));
+    let allowed = context.allow(Deed::Write("lines"));
     allowed.map_err(|message| Refusal::new(403, "forbidden", message))?;
-    let held = exchange.hold(wanted.packing.encoding.memory_bytes());
+    let held = context.hold(wanted.packing.encoding.memory_bytes());
     held.map_err(|error| Refusal::new(503, "retry operation", error.to_string()))?;
-    let Some(name) = &wanted.name else { return take_lines(exchange, &services, &wanted).await };
+    let Some(name) = &wanted.name else { return take_lines(context, &services, &wanted).await };
     let answers = &services.ingest.answers;
     if answers.is_known(name, Instant::now()) {
-        let content = content_of(exchange, &wanted).await?;
+        let content = content_of(context, &wanted).await?;
         let found = answers.find(name, content, Instant::now()).map_err(|_| name_reused())?;
         // The answer may have been forgotten meanwhile, with the body read: the client has to
         // retry.
         let again = || Refusal::new(503, "retry operation", "the answer was forgotten just now");
         return Ok(found.ok_or_else(again)?); // HW4
     }
-    take_lines(exchange, &services, &wanted).await
+    take_lines(context, &services, &wanted).await
 }
 
 /// Makes the answer to a request whose idempotency key was used for another one (HW4).
@@ -317,11 +317,11 @@ fn name_reused() -> Refusal {
 }
 
 /// Returns the content of a request without parsing it.
-async fn content_of(exchange: &mut Exchange<'_>, wanted: &Wanted) -> Result<Content, Stopped> {
-    let max = exchange.server.config.http.max_ilp_body;
+async fn content_of(context: &mut RequestContext<'_>, wanted: &Wanted) -> Result<Content, Stopped> {
+    let max = context.server.config.http.max_ilp_body;
     let (mut unpacker, mut fingerprint) =
-        (Unpacker::new(&wanted.packing, max)?, wanted.fingerprint(exchange));
-    while let Some(mut piece) = exchange.body.next(exchange.wire).await? {
+        (Unpacker::new(&wanted.packing, max)?, wanted.fingerprint(context));
+    while let Some(mut piece) = context.body.next(context.wire).await? {
         while !piece.is_empty() {
             fingerprint.update(&unpacker.next(&mut piece)?);
             yield_now().await;
@@ -332,7 +332,7 @@ async fn content_of(exchange: &mut Exchange<'_>, wanted: &Wanted) -> Result<Cont
 }
 
 async fn take_lines(
-    exchange: &mut Exchange<'_>,
+    context: &mut RequestContext<'_>,
     services: &Arc<Services>,
     wanted: &Wanted,
 ) -> Result<Answer, Stopped> {
@@ -344,7 +344,7 @@ async fn take_lines(
     };
     let mut reading = Reading {
         parser,
-        fingerprint: wanted.name.as_ref().map(|_| wanted.fingerprint(exchange)),
+        fingerprint: wanted.name.as_ref().map(|_| wanted.fingerprint(context)),
         reserved: None,
         bytes: 0,
         charged: 0,
@@ -353,7 +353,7 @@ async fn take_lines(
         parse_errors: Vec::new(),
         kinds: BTreeMap::new(),
     };
-    let read = reading.read(exchange, services, wanted).await;
+    let read = reading.read(context, services, wanted).await;
     let content = reading.fingerprint.take().map(Fingerprint::finish);
     let named = wanted.name.as_deref().zip(content);
     let answers = &services.ingest.answers;
@@ -363,8 +363,8 @@ async fn take_lines(
         (Ok(()), Some(Err(NameReused))) => Err(name_reused().into()),
         (Ok(()), begun) => {
             let batch = named.map(|(name, content)| content.batch(name));
-            let committed = reading.commit(exchange, services, batch).await;
-            let answer = committed.map(|it| answer(exchange, services, &mut reading, it, named));
+            let committed = reading.commit(context, services, batch).await;
+            let answer = committed.map(|it| answer(context, services, &mut reading, it, named));
             drop(begun);
             answer
         }
@@ -377,7 +377,7 @@ async fn take_lines(
 
 /// Makes the answer to a committed request; it is kept for repeats.
 fn answer(
-    exchange: &mut Exchange<'_>,
+    context: &mut RequestContext<'_>,
     services: &Services,
     reading: &mut Reading,
     committed: Committed,
@@ -389,7 +389,7 @@ fn answer(
         let known = named.map(|(name, content)| answers.find(name, content, Instant::now()));
         return known.and_then(Result::ok).flatten().unwrap_or(Answer::All);
     }
-    let answer = outcome(exchange, services, reading, committed);
+    let answer = outcome(context, services, reading, committed);
     if let Some((name, content)) = named {
         answers.keep(name, content, answer.clone(), Instant::now());
     }
@@ -397,7 +397,7 @@ fn answer(
 }
 
 fn outcome(
-    exchange: &mut Exchange<'_>,
+    context: &mut RequestContext<'_>,
     services: &Services,
     reading: &mut Reading,
     committed: Committed,
@@ -412,10 +412,10 @@ fn outcome(
         *kinds.entry(parse_error.reason.kind()).or_default() += 1;
     }
     for kind in kinds {
-        exchange.server.metrics.rejected(Transport::Http, kind);
+        context.server.metrics.rejected(Transport::Http, kind);
     }
     let parse_errors = [parse_errors, committed.parse_errors].concat();
-    note_partial(exchange, services, &parse_errors, rejected);
+    note_partial(context, services, &parse_errors, rejected);
     Answer::Partial(partial(committed.rows, rejected, &parse_errors))
 }
 
@@ -441,26 +441,26 @@ struct Reading {
 impl Reading {
     async fn read(
         &mut self,
-        exchange: &mut Exchange<'_>,
+        context: &mut RequestContext<'_>,
         services: &Services,
         wanted: &Wanted,
     ) -> Result<(), Stopped> {
-        let max = exchange.server.config.http.max_ilp_body;
+        let max = context.server.config.http.max_ilp_body;
         if wanted.packing.encoding == Encoding::Plain
-            && exchange.body.length().is_some_and(|length| (max as u64) < length)
+            && context.body.length().is_some_and(|length| (max as u64) < length)
         {
             return Err(too_large(max).into());
         }
         let mut unpacker = Unpacker::new(&wanted.packing, max)?;
-        while let Some(mut piece) = self.next_piece(exchange, services).await? {
+        while let Some(mut piece) = self.next_piece(context, services).await? {
             while !piece.is_empty() {
                 let text = unpacker.next(&mut piece)?;
-                self.feed(exchange, services, &text).await?;
+                self.feed(context, services, &text).await?;
             }
         }
         let rest = unpacker.finish()?;
-        self.feed(exchange, services, &rest).await?;
-        let clock = Arc::clone(&exchange.server.clock);
+        self.feed(context, services, &rest).await?;
+        let clock = Arc::clone(&context.server.clock);
         let mut host = Host::new(&services.database, clock.as_ref());
         let finished = self.parser.finish(&mut host);
         self.take_errors();
@@ -469,7 +469,7 @@ impl Reading {
 
     async fn feed(
         &mut self,
-        exchange: &Exchange<'_>,
+        context: &RequestContext<'_>,
         services: &Services,
         text: &[u8],
     ) -> Result<(), Stopped> {
@@ -480,7 +480,7 @@ impl Reading {
         if let Some(fingerprint) = &mut self.fingerprint {
             fingerprint.update(text);
         }
-        let metrics = exchange.server.metrics.of(Transport::Http);
+        let metrics = context.server.metrics.of(Transport::Http);
         metrics.bytes.add(text.len() as u64);
         let reserved = services.ingest.reserve(text.len()).await.ok_or_else(|| {
             let message = "the memory for rows on their way is used up";
@@ -491,7 +491,7 @@ impl Reading {
             None => self.reserved = Some(reserved),
         }
         let fed = {
-            let mut host = Host::new(&services.database, exchange.server.clock.as_ref());
+            let mut host = Host::new(&services.database, context.server.clock.as_ref());
             self.parser.feed(text, &mut host)
         };
         self.take_errors();
@@ -501,7 +501,7 @@ impl Reading {
         self.charged += text.len().next_multiple_of(UNIT_BYTES);
         if LOOK_BYTES <= self.charged {
             self.charged = 0;
-            self.look(exchange, services)?;
+            self.look(context, services)?;
         }
         Ok(())
     }
@@ -509,18 +509,18 @@ impl Reading {
     /// Returns the next bytes of the body; waiting for them must not delay others (IL3).
     async fn next_piece(
         &self,
-        exchange: &mut Exchange<'_>,
+        context: &mut RequestContext<'_>,
         services: &Services,
     ) -> Result<Option<Bytes>, Stopped> {
         let start = Instant::now();
         loop {
-            let next = exchange.body.next(exchange.wire);
+            let next = context.body.next(context.wire);
             if let Ok(piece) = timeout(PACE_TICK, next).await {
                 self.keep_pace(services)?;
                 return Ok(piece?);
             }
             self.keep_pace(services)?;
-            if exchange.server.config.http.body_idle_timeout <= start.elapsed() {
+            if context.server.config.http.body_idle_timeout <= start.elapsed() {
                 return Err(BodyError::Slow.into());
             }
         }
@@ -538,12 +538,12 @@ impl Reading {
     }
 
     /// Releases memory that is not needed, and stops if the client has gone (HW3).
-    fn look(&mut self, exchange: &Exchange<'_>, services: &Services) -> Result<(), Stopped> {
+    fn look(&mut self, context: &RequestContext<'_>, services: &Services) -> Result<(), Stopped> {
         if let Some(reserved) = &mut self.reserved {
             services.ingest.shrink(reserved, self.parser.pending_bytes());
         }
-        let is_ending = *exchange.server.phase.borrow() == Phase::Ending;
-        if is_ending || exchange.wire.is_closed() { Err(Stopped::Gone) } else { Ok(()) }
+        let is_ending = *context.server.phase.borrow() == Phase::Ending;
+        if is_ending || context.wire.is_closed() { Err(Stopped::Gone) } else { Ok(()) }
     }
 
     fn take_errors(&mut self) {
@@ -559,12 +559,12 @@ impl Reading {
     /// Commits all rows, even if the client has gone meanwhile.
     async fn commit(
         &mut self,
-        exchange: &Exchange<'_>,
+        context: &RequestContext<'_>,
         services: &Arc<Services>,
         batch: Option<NamedBatch>,
     ) -> Result<Committed, Stopped> {
-        let metrics = exchange.server.metrics.of(Transport::Http);
-        let start = exchange.server.clock.monotonic_nanos();
+        let metrics = context.server.metrics.of(Transport::Http);
+        let start = context.server.clock.monotonic_nanos();
         let rows = self.parser.take();
         let lines = rows.iter().map(|rows| rows.rows.rows() as u64).sum::<u64>();
         metrics.lines.add(lines + self.rejected);
@@ -592,7 +592,7 @@ impl Reading {
                 }
                 metrics.commits.add(1);
                 metrics.rows.add(committed.rows);
-                metrics.commit_times.record(exchange.server.clock.monotonic_nanos() - start);
+                metrics.commit_times.record(context.server.clock.monotonic_nanos() - start);
                 Ok(committed)
             }
             Err(CommitError::ParseError(parse_error)) => {
@@ -613,16 +613,16 @@ fn too_large(max: usize) -> Refusal {
 
 /// Logs and stores the lines that were skipped.
 fn note_partial(
-    exchange: &mut Exchange<'_>,
+    context: &mut RequestContext<'_>,
     services: &Services,
     parse_errors: &[ParseError],
     rejected: u64,
 ) {
-    let (server, peer) = (exchange.server, exchange.peer);
+    let (server, peer) = (context.server, context.peer);
     server.log.warn_limited("ilp", format_args!("{peer}: {rejected} lines were left out"));
     let (now, peer) = (server.clock.now_micros(), peer.to_string());
     for parse_error in parse_errors {
-        if exchange.reject_limit.allows(Instant::now()) {
+        if context.reject_limit.allows(Instant::now()) {
             let row = RejectRow::of_parse_error(parse_error, (Transport::Http, &peer), now);
             services.ingest.rejects.keep(row);
         }

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{Refusal, Stopped, too_large};
 use crate::budget::OverBudget;
-use crate::http::Exchange;
+use crate::http::RequestContext;
 use crate::http::params::Params;
 use crate::http::unpack::{Encoding, Packing, UnpackError, Unpacker};
 use crate::http::wire::BodyError;
@@ -33,20 +33,22 @@ const PACE_TICK: Duration = Duration::from_secs(1);
 const JSON_NODE_BYTES: usize = 48;
 
 /// Reads the parameters of the query string and of the body.
-pub(in crate::http) async fn read_params(exchange: &mut Exchange<'_>) -> Result<Params, Stopped> {
+pub(in crate::http) async fn read_params(
+    context: &mut RequestContext<'_>,
+) -> Result<Params, Stopped> {
     let not_text = || Refusal::new("22021", "the request is not UTF-8, or not encoded").at(0);
-    let mut params = Params::parse(&exchange.head.query).map_err(|_| not_text())?;
-    if exchange.head.method != "POST" {
+    let mut params = Params::parse(&context.head.query).map_err(|_| not_text())?;
+    if context.head.method != "POST" {
         return Ok(params);
     }
-    let body = read_body(exchange).await?;
+    let body = read_body(context).await?;
     let body = String::from_utf8(body).map_err(|_| not_text())?;
     // The parameters are copies of the body, and parsed JSON is larger.
-    let is_json = exchange.head.content_type() == "application/json";
+    let is_json = context.head.content_type() == "application/json";
     let nodes = if is_json { json_nodes(&body) } else { 0 };
-    let held = exchange.hold((2 * body.capacity()).saturating_add(nodes * JSON_NODE_BYTES));
+    let held = context.hold((2 * body.capacity()).saturating_add(nodes * JSON_NODE_BYTES));
     held.map_err(|error| over_budget(&error))?;
-    match exchange.head.content_type().as_str() {
+    match context.head.content_type().as_str() {
         "application/x-www-form-urlencoded" => params.add(&body).map_err(|_| not_text())?,
         "application/json" => add_json(&body, &mut params)?,
         "application/sql" | "text/plain" => params.set("query", body),
@@ -57,7 +59,7 @@ pub(in crate::http) async fn read_params(exchange: &mut Exchange<'_>) -> Result<
         }
     }
     // Only the parameters are left, until the request ends.
-    exchange.hold(params.bytes()).map_err(|error| over_budget(&error))?;
+    context.hold(params.bytes()).map_err(|error| over_budget(&error))?;
     Ok(params)
 }
 
@@ -106,28 +108,28 @@ fn bound(values: Vec<serde_json::Value>) -> Result<Vec<Parameter>, Refusal> {
 }
 
 /// Reads and decompresses the body; its memory is counted (EB1).
-async fn read_body(exchange: &mut Exchange<'_>) -> Result<Vec<u8>, Stopped> {
+async fn read_body(context: &mut RequestContext<'_>) -> Result<Vec<u8>, Stopped> {
     // A form needs up to three bytes for one.
-    let max = exchange.server.config.http.max_sql_bytes;
-    let is_form = exchange.head.content_type() == "application/x-www-form-urlencoded";
+    let max = context.server.config.http.max_sql_bytes;
+    let is_form = context.head.content_type() == "application/x-www-form-urlencoded";
     let max = if is_form { max.saturating_mul(3) } else { max };
-    let encoding = Encoding::named(exchange.head.field("content-encoding").unwrap_or_default())
+    let encoding = Encoding::named(context.head.field("content-encoding").unwrap_or_default())
         .ok_or_else(|| {
             let message = "the Content-Encoding of the body is none of gzip, zstd and identity";
             Refusal::new("0A000", message).with_status(415)
         })?;
-    let counted = Counting::begin(exchange, encoding)?;
+    let counted = Counting::begin(context, encoding)?;
     let packing = Packing { encoding, parts: None };
-    let unpacker = Unpacker::new(&packing, max).map_err(|error| packed_wrong(exchange, &error))?;
+    let unpacker = Unpacker::new(&packing, max).map_err(|error| packed_wrong(context, &error))?;
     let mut reading = Reading { unpacker, bytes: Vec::new(), counted };
-    while let Some(mut piece) = reading.next(exchange).await? {
+    while let Some(mut piece) = reading.next(context).await? {
         while !piece.is_empty() {
             let text = reading.unpacker.next(&mut piece);
-            reading.push(exchange, &text.map_err(|error| packed_wrong(exchange, &error))?)?;
+            reading.push(context, &text.map_err(|error| packed_wrong(context, &error))?)?;
         }
     }
-    let rest = reading.unpacker.finish().map_err(|error| packed_wrong(exchange, &error))?;
-    reading.push(exchange, &rest)?;
+    let rest = reading.unpacker.finish().map_err(|error| packed_wrong(context, &error))?;
+    reading.push(context, &rest)?;
     Ok(reading.bytes)
 }
 
@@ -140,22 +142,22 @@ struct Reading {
 
 impl Reading {
     /// Returns the next bytes of the body. A slow one is refused when memory is scarce (EB2).
-    async fn next(&mut self, exchange: &mut Exchange<'_>) -> Result<Option<Bytes>, Stopped> {
+    async fn next(&mut self, context: &mut RequestContext<'_>) -> Result<Option<Bytes>, Stopped> {
         let start = Instant::now();
         let slow = || {
             let message = "the body comes slowly, and others need the memory that it has";
             Stopped::from(Refusal::new("08006", message).with_status(408))
         };
         loop {
-            let next = timeout(PACE_TICK, exchange.body.next(exchange.wire)).await;
-            let is_scarce = exchange.server.budget.is_scarce();
+            let next = timeout(PACE_TICK, context.body.next(context.wire)).await;
+            let is_scarce = context.server.budget.is_scarce();
             if is_scarce && is_slow(self.counted.start.elapsed(), self.bytes.len()) {
                 return Err(slow());
             }
             match next {
                 Ok(Ok(piece)) => return Ok(piece),
                 Ok(Err(error)) => return Err(unread(&error)),
-                Err(_) if exchange.server.config.http.body_idle_timeout <= start.elapsed() => {
+                Err(_) if context.server.config.http.body_idle_timeout <= start.elapsed() => {
                     return Err(unread(&BodyError::Slow));
                 }
                 Err(_) => {}
@@ -163,12 +165,12 @@ impl Reading {
         }
     }
 
-    fn push(&mut self, exchange: &mut Exchange<'_>, text: &[u8]) -> Result<(), Stopped> {
+    fn push(&mut self, context: &mut RequestContext<'_>, text: &[u8]) -> Result<(), Stopped> {
         let needed = self.bytes.len() + text.len();
         if self.bytes.capacity() < needed {
             // The capacity that the vector will have.
             let capacity = needed.max(2 * self.bytes.capacity());
-            self.counted.grow(exchange, capacity)?;
+            self.counted.grow(context, capacity)?;
             self.bytes.reserve_exact(capacity - self.bytes.len());
         }
         self.bytes.extend_from_slice(text);
@@ -184,14 +186,14 @@ struct Counting {
 }
 
 impl Counting {
-    fn begin(exchange: &mut Exchange<'_>, encoding: Encoding) -> Result<Counting, Stopped> {
+    fn begin(context: &mut RequestContext<'_>, encoding: Encoding) -> Result<Counting, Stopped> {
         let counted = Counting { start: Instant::now(), fixed: encoding.memory_bytes() };
-        counted.grow(exchange, 0)?;
+        counted.grow(context, 0)?;
         Ok(counted)
     }
 
-    fn grow(&self, exchange: &mut Exchange<'_>, bytes: usize) -> Result<(), Stopped> {
-        let held = exchange.hold(self.fixed.saturating_add(bytes));
+    fn grow(&self, context: &mut RequestContext<'_>, bytes: usize) -> Result<(), Stopped> {
+        let held = context.hold(self.fixed.saturating_add(bytes));
         Ok(held.map_err(|error| over_budget(&error))?)
     }
 }
@@ -214,9 +216,9 @@ fn unread(error: &BodyError) -> Stopped {
     }
 }
 
-fn packed_wrong(exchange: &Exchange<'_>, error: &UnpackError) -> Stopped {
+fn packed_wrong(context: &RequestContext<'_>, error: &UnpackError) -> Stopped {
     match error {
-        UnpackError::TooLarge { .. } => too_large(exchange).into(),
+        UnpackError::TooLarge { .. } => too_large(context).into(),
         _ => Refusal::new("08P01", error.to_string()).into(),
     }
 }
