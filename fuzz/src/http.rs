@@ -4,5 +4,5 @@
 pub(crate) mod wire;
 #[path = "../../crates/server/src/http/multipart.rs"]
 pub(crate) mod multipart;
-#[path = "../../crates/server/src/http/unpack.rs"]
-pub(crate) mod unpack;
+#[path = "../../crates/server/src/http/decompression.rs"]
+pub(crate) mod decompression;

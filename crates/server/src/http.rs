@@ -10,15 +10,15 @@
 //! Authentication is in `guard`. Routes: `/exec` (`exec`), `/exp` (`exp`), `/imp` (`imp`), `/write`
 //! (`write`), `/` (`console`), the description of a statement's result (`validate`), that of all
 //! routes (`openapi`), and the status routes (`status`). Not here: bytes (`wire`), and compression
-//! (`unpack`, `pack`).
+//! (`decompression`, `compression`).
 
 mod wire;
 mod params;
 mod guard;
 mod response;
 mod multipart;
-mod unpack;
-mod pack;
+mod decompression;
+mod compression;
 mod exec;
 mod streaming_slot;
 mod exp;

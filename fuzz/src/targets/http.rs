@@ -1,5 +1,5 @@
-//! WI3, WI4, BO1, UN1, UN2, MP1 of `server::http`: a request is the same wherever its bytes are
-//! split, and the memory of its body is bounded.
+//! WI3, WI4, BO1, decompression-1, decompression-2, MP1 of `server::http`: a request is the same
+//! wherever its bytes are split, and the memory of its body is bounded.
 //!
 //! The first byte says how the rest is sent: as a whole request, or as the body of one, in chunks,
 //! compressed, or both. The second byte selects the encoding and the multipart format. Two numbers
@@ -12,7 +12,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::input::Input;
-use crate::http::unpack::{Encoding, PIECE_BYTES, Packing, Unpacker};
+use crate::http::decompression::{BodyEncoding, Decompressor, Encoding, PIECE_BYTES};
 use crate::http::wire::{BadBody, Body, Head, HeadReader};
 
 const HEAD_BYTES: usize = 1 << 10;
@@ -23,32 +23,32 @@ const TEXT_BYTES: usize = 64 << 10;
 enum Form {
     Request,
     Chunks,
-    Packed,
-    PackedChunks,
+    Compressed,
+    CompressedChunks,
 }
 
 pub(crate) fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let form = input.pick(&[Form::Request, Form::Chunks, Form::Packed, Form::PackedChunks]);
-    let packing = packing(input.byte());
+    let form = input.pick(&[Form::Request, Form::Chunks, Form::Compressed, Form::CompressedChunks]);
+    let body_encoding = body_encoding(input.byte());
     let cuts = [input.short(), input.short()];
     let rest = input.take(usize::MAX);
     let request = match form {
         Form::Request => rest.to_vec(),
         Form::Chunks => in_chunks(rest, cuts[0]),
-        Form::Packed => with_length(&packed(rest, packing.encoding)),
-        Form::PackedChunks => in_chunks(&packed(rest, packing.encoding), cuts[1]),
+        Form::Compressed => with_length(&compressed(rest, body_encoding.encoding)),
+        Form::CompressedChunks => in_chunks(&compressed(rest, body_encoding.encoding), cuts[1]),
     };
     let mut ends = cuts.map(|cut| cut.min(request.len()));
     ends.sort_unstable();
-    let whole = read(&[&request], &packing);
+    let whole = read(&[&request], &body_encoding);
     let cut = [&request[..ends[0]], &request[ends[0]..ends[1]], &request[ends[1]..]];
-    assert_eq!(read(&cut, &packing), whole);
+    assert_eq!(read(&cut, &body_encoding), whole);
     let small: Vec<&[u8]> = request.chunks(1 + cuts[0] % 7).collect();
-    assert_eq!(read(&small, &packing), whole);
+    assert_eq!(read(&small, &body_encoding), whole);
 }
 
-fn packing(choice: u8) -> Packing {
+fn body_encoding(choice: u8) -> BodyEncoding {
     let parts = ["multipart/form-data; boundary=x", "multipart/mixed; boundary=\"a b\""];
     let encoding = match choice >> 3 & 1 {
         _ if choice & 1 == 0 => Encoding::Plain,
@@ -60,7 +60,7 @@ fn packing(choice: u8) -> Packing {
         2 => Some(parts[0].to_owned()),
         _ => Some(parts[1].to_owned()),
     };
-    Packing { encoding, parts }
+    BodyEncoding { encoding, parts }
 }
 
 fn in_chunks(body: &[u8], choice: usize) -> Vec<u8> {
@@ -80,7 +80,7 @@ fn with_length(body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-fn packed(bytes: &[u8], encoding: Encoding) -> Vec<u8> {
+fn compressed(bytes: &[u8], encoding: Encoding) -> Vec<u8> {
     if encoding == Encoding::Zstd {
         return zstd::stream::encode_all(bytes, 1).unwrap();
     }
@@ -104,7 +104,7 @@ enum Outcome {
     },
 }
 
-fn read(pieces: &[&[u8]], packing: &Packing) -> Outcome {
+fn read(pieces: &[&[u8]], body_encoding: &BodyEncoding) -> Outcome {
     let (mut buffer, mut pieces) = (BytesMut::new(), pieces.iter());
     let mut reader = HeadReader::default();
     let head = loop {
@@ -124,13 +124,14 @@ fn read(pieces: &[&[u8]], packing: &Packing) -> Outcome {
             },
         }
     };
-    let mut unpacker = Unpacker::new(packing, TEXT_BYTES).ok();
+    let mut decompressor = Decompressor::new(body_encoding, TEXT_BYTES).ok();
     let (mut reader, mut body, mut text) = (Body::new(&head), Vec::new(), Vec::new());
     let body = loop {
         match reader.take(&mut buffer) {
             Ok(Some(taken)) => {
                 body.extend_from_slice(&taken);
-                unpacker = unpacker.and_then(|unpacker| unpack(unpacker, taken, &mut text));
+                decompressor = decompressor
+                    .and_then(|decompressor| decompress(decompressor, taken, &mut text));
             }
             Err(BadBody(why)) => break Err(why),
             Ok(None) if reader.is_done() => break Ok(Some(body)),
@@ -140,18 +141,22 @@ fn read(pieces: &[&[u8]], packing: &Packing) -> Outcome {
             },
         }
     };
-    let rest = unpacker.and_then(|mut unpacker| unpacker.finish().ok());
+    let rest = decompressor.and_then(|mut decompressor| decompressor.finish().ok());
     let text = rest.map(|rest| [text, rest.to_vec()].concat()).filter(|_| body.is_ok());
-    assert!(text.as_ref().is_none_or(|text| text.len() <= 2 * TEXT_BYTES), "UN1");
+    assert!(text.as_ref().is_none_or(|text| text.len() <= 2 * TEXT_BYTES), "decompression-1");
     Outcome::Read { head, body, text }
 }
 
 /// Decompresses some bytes and appends them to `text`; `None` after an error.
-fn unpack(mut unpacker: Unpacker, mut packed: Bytes, text: &mut Vec<u8>) -> Option<Unpacker> {
-    while !packed.is_empty() {
-        let piece = unpacker.next(&mut packed).ok()?;
-        assert!(piece.len() <= 4 * PIECE_BYTES, "UN1");
+fn decompress(
+    mut decompressor: Decompressor,
+    mut compressed: Bytes,
+    text: &mut Vec<u8>,
+) -> Option<Decompressor> {
+    while !compressed.is_empty() {
+        let piece = decompressor.next(&mut compressed).ok()?;
+        assert!(piece.len() <= 4 * PIECE_BYTES, "decompression-1");
         text.extend_from_slice(&piece);
     }
-    Some(unpacker)
+    Some(decompressor)
 }

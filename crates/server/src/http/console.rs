@@ -14,7 +14,7 @@ use std::io::{self, Read};
 
 use flate2::read::GzDecoder;
 
-use super::pack::takes_gzip;
+use super::compression::takes_gzip;
 use super::response::{Response, TEXT};
 use super::wire::Head;
 
@@ -86,10 +86,10 @@ fn body(file: &Embedded, head: &Head) -> (Vec<u8>, Option<&'static str>) {
     if takes_gzip(head) {
         return (file.gzip.to_vec(), Some("gzip"));
     }
-    (unpack(file.gzip).expect("the build has compressed it"), None)
+    (decompress(file.gzip).expect("the build has compressed it"), None)
 }
 
-fn unpack(gzip: &[u8]) -> io::Result<Vec<u8>> {
+fn decompress(gzip: &[u8]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     GzDecoder::new(gzip).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -137,9 +137,9 @@ mod tests {
     #[test]
     fn a_browser_gets_gzip_and_others_the_bytes() {
         let page = file("/", "<!doctype html>");
-        let packed = ask(&page, "Accept-Encoding: gzip, deflate, br\r\n");
-        assert_eq!(field(&packed, "Content-Encoding"), Some("gzip"), "console-3");
-        assert_eq!(unpack(&packed.body).unwrap(), b"<!doctype html>");
+        let compressed = ask(&page, "Accept-Encoding: gzip, deflate, br\r\n");
+        assert_eq!(field(&compressed, "Content-Encoding"), Some("gzip"), "console-3");
+        assert_eq!(decompress(&compressed.body).unwrap(), b"<!doctype html>");
         let plain = ask(&page, "");
         assert_eq!((field(&plain, "Content-Encoding"), &plain.body[..]), (None, page_text()));
         assert_eq!(plain.content_type, "text/html; charset=utf-8");
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn what_is_embedded_is_whole() {
         for file in FILES {
-            assert!(unpack(file.gzip).is_ok(), "{}", file.path);
+            assert!(decompress(file.gzip).is_ok(), "{}", file.path);
         }
         assert!(has("/"), "console-4");
         assert!(!has("/no-such-file"));

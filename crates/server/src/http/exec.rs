@@ -31,8 +31,8 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::{Instant, sleep_until};
 
+use super::compression::{Coding, Compressor};
 use super::guard;
-use super::pack::{Coding, Packer};
 use super::response::{After, JSON, Response};
 use super::streaming_slot::{StreamingSlot, room};
 use super::{Flow, RequestContext};
@@ -315,7 +315,7 @@ impl Running {
     ) -> Running {
         let clock = Arc::clone(&context.server.clock);
         let (id, services) = (context.request_id.clone(), Arc::clone(services));
-        let (session, packer) = (session(context), Coding::of(context.head).packer());
+        let (session, compressor) = (session(context), Coding::of(context.head).compressor());
         let only_reads = guard::only_reads(context) && !context.server.config.read_only;
         let canceler = Canceler::default();
         let place = Place::of(&request.sql);
@@ -327,8 +327,17 @@ impl Running {
                 Ok(slot) => (slot, None),
                 Err(refusal) => (None, Some(refusal.of(&request.sql))),
             };
-            let mut answer =
-                Answering { sender, clock, session, canceler, slot, text, packer, sent_any, sent };
+            let mut answer = Answering {
+                sender,
+                clock,
+                session,
+                canceler,
+                slot,
+                text,
+                compressor,
+                sent_any,
+                sent,
+            };
             let done = match refusal {
                 Some(refusal) => Err(refusal),
                 None => answer.run(&request, &services).await,
@@ -382,7 +391,7 @@ struct Answering {
     slot: Option<StreamingSlot>,
     /// The text that is not sent yet.
     text: String,
-    packer: Packer,
+    compressor: Compressor,
     sent_any: bool,
     /// The number of rows that were written.
     sent: u64,
@@ -497,7 +506,7 @@ impl Answering {
         match room {
             Some(Ok(room)) => {
                 let bytes = std::mem::take(&mut self.text).into_bytes();
-                room.send(Piece::Rows(self.packer.finish(bytes)));
+                room.send(Piece::Rows(self.compressor.finish(bytes)));
                 Ok(Some(Piece::End))
             }
             Some(Err(_)) => Unsent::Abandoned.end(sql),
@@ -568,7 +577,7 @@ impl Answering {
         let room = room.map_err(|_| Unsent::Abandoned)?;
         self.sent_any = true;
         let bytes = std::mem::take(&mut self.text).into_bytes();
-        room.send(Piece::Rows(self.packer.push(bytes)));
+        room.send(Piece::Rows(self.compressor.push(bytes)));
         Ok(())
     }
 
@@ -579,7 +588,7 @@ impl Answering {
         }
         let mut bytes = std::mem::take(&mut self.text).into_bytes();
         bytes.extend(refusal.end_of_answer(self.sent));
-        Piece::Broken(self.packer.finish(bytes), refusal.code)
+        Piece::Broken(self.compressor.finish(bytes), refusal.code)
     }
 }
 

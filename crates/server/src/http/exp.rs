@@ -19,11 +19,11 @@ use tidegate_query::{
 };
 use tokio::sync::mpsc::Sender;
 
+use super::compression::{Coding, Compressor};
 use super::exec::{
     PART_BYTES, Piece, Place, Refusal, Running, Stopped, canceled, deliver, read_params, send_last,
     session, timeout_of, too_large,
 };
-use super::pack::{Coding, Packer};
 use super::params::Params;
 use super::response::Response;
 use super::streaming_slot::{StreamingSlot, room};
@@ -220,12 +220,12 @@ async fn run(
     let ending = (Place::Lane, canceler.clone());
     let running = Running::admitted(ending, of, move |sender, slot| async move {
         let bytes = Bytes::default();
-        let packer = coding.packer();
+        let compressor = coding.compressor();
         let (slot, refusal) = match slot {
             Ok(slot) => (slot, None),
             Err(refusal) => (None, Some(refusal.of(&request.sql))),
         };
-        let mut writing = Writing { sender, canceler, slot, sent_any: false, bytes, packer };
+        let mut writing = Writing { sender, canceler, slot, sent_any: false, bytes, compressor };
         let done = match refusal {
             Some(refusal) => Err(refusal),
             None => writing.run(&request, session, &work).await,
@@ -273,11 +273,11 @@ struct Writing {
     slot: Option<StreamingSlot>,
     sent_any: bool,
     bytes: Bytes,
-    packer: Packer,
+    compressor: Compressor,
 }
 
 /// A function that compresses bytes: some of the answer, or the last ones.
-type Pack = fn(&mut Packer, Vec<u8>) -> Vec<u8>;
+type Compress = fn(&mut Compressor, Vec<u8>) -> Vec<u8>;
 
 impl Writing {
     /// Runs the query, and returns the last part to be sent, if any.
@@ -330,7 +330,7 @@ impl Writing {
         writer.finish().map_err(|error| Ended::NotFinished(error.to_string()))?;
         // Without this part, an answer without bytes would not begin.
         let rest = self.bytes.take(0).unwrap_or_default();
-        self.send(rest, Packer::finish).await
+        self.send(rest, Compressor::finish).await
     }
 
     async fn range(
@@ -392,12 +392,12 @@ impl Writing {
     ) -> Result<(), Ended> {
         writer.write(batch).map_err(|error| Ended::NotWritten(error.to_string()))?;
         match self.bytes.take(PART_BYTES) {
-            Some(bytes) => self.send(bytes, Packer::push).await,
+            Some(bytes) => self.send(bytes, Compressor::push).await,
             None => Ok(()),
         }
     }
 
-    async fn send(&mut self, bytes: Vec<u8>, pack: Pack) -> Result<(), Ended> {
+    async fn send(&mut self, bytes: Vec<u8>, compress: Compress) -> Result<(), Ended> {
         let room = match &mut self.slot {
             Some(slot) => slot.room(&self.sender, &self.canceler).await,
             None => room(&self.sender, &self.canceler).await,
@@ -405,7 +405,7 @@ impl Writing {
         let room = room.ok_or_else(|| Ended::Failed(canceled(&self.canceler)))?;
         let room = room.map_err(|_| Ended::Abandoned)?;
         self.sent_any = true;
-        room.send(Piece::Rows(pack(&mut self.packer, bytes)));
+        room.send(Piece::Rows(compress(&mut self.compressor, bytes)));
         Ok(())
     }
 }

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidegate_query::{Deed, Session};
 
+use super::decompression::{BodyEncoding, DecompressError, Decompressor, Encoding};
 use super::exec::session;
 use super::multipart::{BadParts, Multipart, PartSink, disposition};
 use super::params::Params;
 use super::response::Response;
-use super::unpack::{Encoding, Packing, UnpackError, Unpacker};
 use super::wire::BodyError;
 use super::{Flow, RequestContext};
 use crate::budget::OverBudget;
@@ -55,10 +55,10 @@ impl From<OverBudget> for Stopped {
     }
 }
 
-impl From<UnpackError> for Stopped {
-    fn from(error: UnpackError) -> Stopped {
+impl From<DecompressError> for Stopped {
+    fn from(error: DecompressError) -> Stopped {
         match error {
-            UnpackError::TooLarge { .. } => {
+            DecompressError::TooLarge { .. } => {
                 let fault = CopyFault::new("54000", error.to_string());
                 Stopped::Failed { status: Some(413), fault }
             }
@@ -141,10 +141,10 @@ async fn take(
         return Err(too_large(max));
     }
     let mut receiving = Receiving::new(context, params, &services)?;
-    let packing = packing(context)?;
-    let decoder_bytes = packing.encoding.memory_bytes();
+    let body_encoding = body_encoding(context)?;
+    let decoder_bytes = body_encoding.encoding.memory_bytes();
     context.hold(decoder_bytes)?;
-    let mut unpacker = Unpacker::new(&packing, usize::MAX)?;
+    let mut decompressor = Decompressor::new(&body_encoding, usize::MAX)?;
     let mut bytes = 0;
     while let Some(mut piece) = context.body.next(context.wire).await? {
         bytes += piece.len() as u64;
@@ -152,12 +152,12 @@ async fn take(
             return Err(too_large(max));
         }
         while !piece.is_empty() {
-            let plain = unpacker.next(&mut piece)?;
+            let plain = decompressor.next(&mut piece)?;
             push(context, &mut receiving, plain).await?;
             context.hold(decoder_bytes + receiving.found.schema.capacity())?;
         }
     }
-    let rest = unpacker.finish()?;
+    let rest = decompressor.finish()?;
     push(context, &mut receiving, rest).await?;
     let finish = receiving.finish();
     tokio::select! {
@@ -187,13 +187,13 @@ fn too_large(max: u64) -> Stopped {
     Stopped::Failed { status: Some(413), fault: CopyFault::new("54000", message) }
 }
 
-fn packing(context: &RequestContext<'_>) -> Result<Packing, Stopped> {
+fn body_encoding(context: &RequestContext<'_>) -> Result<BodyEncoding, Stopped> {
     let name = context.head.field("content-encoding").unwrap_or_default();
     let encoding = Encoding::named(name).ok_or_else(|| {
         let fault = CopyFault::new("0A000", "the encoding of the body is not supported");
         Stopped::Failed { status: Some(415), fault }
     })?;
-    Ok(Packing { encoding, parts: None })
+    Ok(BodyEncoding { encoding, parts: None })
 }
 
 /// A body that is passed to an import.

@@ -4,8 +4,8 @@
 //! - HW2. 204 is sent when all rows are durable and readable; any other answer, except for
 //!   `on_error=skip`, means that no row of the request is there, as far as that is known: 500 with
 //!   "in doubt" says that it is not known.
-//! - HW3. A body is processed in small pieces (`unpack`), between which other tasks can run; it is
-//!   dropped when its client has gone, or the server must end.
+//! - HW3. A body is processed in small pieces (`decompression`), between which other tasks can run;
+//!   it is dropped when its client has gone, or the server must end.
 //! - HW4. A repeated request with an idempotency key gets the first answer again, and a different
 //!   request with the same key is refused (`ilp::Answers` AN2).
 
@@ -24,9 +24,9 @@ use tidegate_storage::Error as StorageError;
 use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::{Instant, timeout};
 
+use super::decompression::{BodyEncoding, DecompressError, Decompressor, Encoding};
 use super::params::Params;
 use super::response::{JSON, Response};
-use super::unpack::{Encoding, Packing, UnpackError, Unpacker};
 use super::wire::BodyError;
 use super::{Flow, RequestContext};
 use crate::ilp::{
@@ -134,19 +134,19 @@ impl From<Refusal> for Stopped {
     }
 }
 
-impl From<UnpackError> for Refusal {
-    fn from(error: UnpackError) -> Refusal {
+impl From<DecompressError> for Refusal {
+    fn from(error: DecompressError) -> Refusal {
         match error {
-            UnpackError::TooLarge { max } => too_large(max),
-            UnpackError::NotPacked { .. } | UnpackError::NotParts(_) => {
+            DecompressError::TooLarge { max } => too_large(max),
+            DecompressError::Malformed { .. } | DecompressError::NotParts(_) => {
                 Refusal::new(400, "invalid", error.to_string())
             }
         }
     }
 }
 
-impl From<UnpackError> for Stopped {
-    fn from(error: UnpackError) -> Stopped {
+impl From<DecompressError> for Stopped {
+    fn from(error: DecompressError) -> Stopped {
         Refusal::from(error).into()
     }
 }
@@ -225,7 +225,7 @@ async fn rest(context: &mut RequestContext<'_>) -> Result<(), BodyError> {
 struct Wanted {
     precision: Precision,
     on_bad_line: OnBadLine,
-    packing: Packing,
+    body_encoding: BodyEncoding,
     /// The idempotency key, so that the lines are committed once.
     name: Option<String>,
 }
@@ -263,8 +263,8 @@ fn wanted(context: &RequestContext<'_>) -> Result<Wanted, Refusal> {
     })?;
     let has_parts = context.head.content_type().starts_with("multipart/");
     let parts = context.head.field("content-type").filter(|_| has_parts).map(str::to_owned);
-    let packing = Packing { encoding, parts };
-    Ok(Wanted { precision, on_bad_line, packing, name: request_name(context)? })
+    let body_encoding = BodyEncoding { encoding, parts };
+    Ok(Wanted { precision, on_bad_line, body_encoding, name: request_name(context)? })
 }
 
 fn request_name(context: &RequestContext<'_>) -> Result<Option<String>, Refusal> {
@@ -294,7 +294,7 @@ async fn take(context: &mut RequestContext<'_>) -> Result<Answer, Stopped> {
     })?;
     let allowed = context.allow(Deed::Write("lines"));
     allowed.map_err(|message| Refusal::new(403, "forbidden", message))?;
-    let held = context.hold(wanted.packing.encoding.memory_bytes());
+    let held = context.hold(wanted.body_encoding.encoding.memory_bytes());
     held.map_err(|error| Refusal::new(503, "retry operation", error.to_string()))?;
     let Some(name) = &wanted.name else { return take_lines(context, &services, &wanted).await };
     let answers = &services.ingest.answers;
@@ -319,15 +319,15 @@ fn name_reused() -> Refusal {
 /// Returns the content of a request without parsing it.
 async fn content_of(context: &mut RequestContext<'_>, wanted: &Wanted) -> Result<Content, Stopped> {
     let max = context.server.config.http.max_ilp_body;
-    let (mut unpacker, mut fingerprint) =
-        (Unpacker::new(&wanted.packing, max)?, wanted.fingerprint(context));
+    let (mut decompressor, mut fingerprint) =
+        (Decompressor::new(&wanted.body_encoding, max)?, wanted.fingerprint(context));
     while let Some(mut piece) = context.body.next(context.wire).await? {
         while !piece.is_empty() {
-            fingerprint.update(&unpacker.next(&mut piece)?);
+            fingerprint.update(&decompressor.next(&mut piece)?);
             yield_now().await;
         }
     }
-    fingerprint.update(&unpacker.finish()?);
+    fingerprint.update(&decompressor.finish()?);
     Ok(fingerprint.finish())
 }
 
@@ -446,19 +446,19 @@ impl Reading {
         wanted: &Wanted,
     ) -> Result<(), Stopped> {
         let max = context.server.config.http.max_ilp_body;
-        if wanted.packing.encoding == Encoding::Plain
+        if wanted.body_encoding.encoding == Encoding::Plain
             && context.body.length().is_some_and(|length| (max as u64) < length)
         {
             return Err(too_large(max).into());
         }
-        let mut unpacker = Unpacker::new(&wanted.packing, max)?;
+        let mut decompressor = Decompressor::new(&wanted.body_encoding, max)?;
         while let Some(mut piece) = self.next_piece(context, services).await? {
             while !piece.is_empty() {
-                let text = unpacker.next(&mut piece)?;
+                let text = decompressor.next(&mut piece)?;
                 self.feed(context, services, &text).await?;
             }
         }
-        let rest = unpacker.finish()?;
+        let rest = decompressor.finish()?;
         self.feed(context, services, &rest).await?;
         let clock = Arc::clone(&context.server.clock);
         let mut host = Host::new(&services.database, clock.as_ref());

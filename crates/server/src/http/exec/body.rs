@@ -17,8 +17,8 @@ use tokio::time::{Instant, timeout};
 use super::{Refusal, Stopped, too_large};
 use crate::budget::OverBudget;
 use crate::http::RequestContext;
+use crate::http::decompression::{BodyEncoding, DecompressError, Decompressor, Encoding};
 use crate::http::params::Params;
-use crate::http::unpack::{Encoding, Packing, UnpackError, Unpacker};
 use crate::http::wire::BodyError;
 
 /// The most parameters of a statement, as in PostgreSQL's protocol.
@@ -119,23 +119,25 @@ async fn read_body(context: &mut RequestContext<'_>) -> Result<Vec<u8>, Stopped>
             Refusal::new("0A000", message).with_status(415)
         })?;
     let counted = Counting::begin(context, encoding)?;
-    let packing = Packing { encoding, parts: None };
-    let unpacker = Unpacker::new(&packing, max).map_err(|error| packed_wrong(context, &error))?;
-    let mut reading = Reading { unpacker, bytes: Vec::new(), counted };
+    let body_encoding = BodyEncoding { encoding, parts: None };
+    let decompressor = Decompressor::new(&body_encoding, max)
+        .map_err(|error| decompress_refusal(context, &error))?;
+    let mut reading = Reading { decompressor, bytes: Vec::new(), counted };
     while let Some(mut piece) = reading.next(context).await? {
         while !piece.is_empty() {
-            let text = reading.unpacker.next(&mut piece);
-            reading.push(context, &text.map_err(|error| packed_wrong(context, &error))?)?;
+            let text = reading.decompressor.next(&mut piece);
+            reading.push(context, &text.map_err(|error| decompress_refusal(context, &error))?)?;
         }
     }
-    let rest = reading.unpacker.finish().map_err(|error| packed_wrong(context, &error))?;
+    let rest =
+        reading.decompressor.finish().map_err(|error| decompress_refusal(context, &error))?;
     reading.push(context, &rest)?;
     Ok(reading.bytes)
 }
 
 /// A body that is being read.
 struct Reading {
-    unpacker: Unpacker,
+    decompressor: Decompressor,
     bytes: Vec<u8>,
     counted: Counting,
 }
@@ -216,9 +218,9 @@ fn unread(error: &BodyError) -> Stopped {
     }
 }
 
-fn packed_wrong(context: &RequestContext<'_>, error: &UnpackError) -> Stopped {
+fn decompress_refusal(context: &RequestContext<'_>, error: &DecompressError) -> Stopped {
     match error {
-        UnpackError::TooLarge { .. } => too_large(context).into(),
+        DecompressError::TooLarge { .. } => too_large(context).into(),
         _ => Refusal::new("08P01", error.to_string()).into(),
     }
 }

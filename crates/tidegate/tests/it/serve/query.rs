@@ -349,16 +349,16 @@ fn answers_are_compressed_as_clients_like_it() {
                 format!("GET {target} HTTP/1.1\r\nHost: x\r\nAccept-Encoding: {accepted}\r\n");
             let bytes = server.bytes(&head, b"");
             let (status, head, body, _) = Answer::parts(&bytes);
-            let (coding, mut unpacked) = ("Content-Encoding: ", Vec::new());
+            let (coding, mut decompressed) = ("Content-Encoding: ", Vec::new());
             if accepted.contains("zstd") {
                 assert!(head.contains(&format!("{coding}zstd")), "{head}");
-                unpacked = zstd::decode_all(&body[..]).unwrap();
+                decompressed = zstd::decode_all(&body[..]).unwrap();
             } else {
                 assert!(head.contains(&format!("{coding}gzip")), "{head}");
-                flate2::read::GzDecoder::new(&body[..]).read_to_end(&mut unpacked).unwrap();
+                flate2::read::GzDecoder::new(&body[..]).read_to_end(&mut decompressed).unwrap();
             }
-            assert!(status == 200 && unpacked == plain.body.as_bytes(), "{name}, {accepted}");
-            assert!(body.len() * 3 < unpacked.len(), "{name}: {} bytes", body.len());
+            assert!(status == 200 && decompressed == plain.body.as_bytes(), "{name}, {accepted}");
+            assert!(body.len() * 3 < decompressed.len(), "{name}: {} bytes", body.len());
         }
     }
     // An error behind rows that were sent is a part of the answer.

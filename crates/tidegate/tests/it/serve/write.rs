@@ -143,18 +143,18 @@ fn precision_is_that_of_the_request() {
 }
 
 #[test]
-fn bodies_may_be_packed_but_are_no_bombs() {
+fn bodies_may_be_compressed_but_are_no_bombs() {
     let world = World::new();
     let server = Server::start_with(&world, &["ilp.http.max_body=1MiB"]);
-    let packed = gzip(b"t v=1i 1\nt v=2i 2\n");
+    let compressed = gzip(b"t v=1i 1\nt v=2i 2\n");
     let fields = "Content-Encoding: gzip\r\n";
-    assert_eq!(server.post("/write", fields, &packed).status, 204);
+    assert_eq!(server.post("/write", fields, &compressed).status, 204);
     assert_eq!(server.count("t"), Some(2));
     let zstd = b"(\xb5/\xfd\x00hI\x00\x00t v=3i 3\n";
     assert_eq!(server.post("/write", "Content-Encoding: zstd\r\n", zstd).status, 204);
     assert_eq!(server.count("t"), Some(3));
-    check(&server.post("/write", "Content-Encoding: zstd\r\n", &packed), 400, "no zstd");
-    let damaged = &packed[..packed.len() - 9];
+    check(&server.post("/write", "Content-Encoding: zstd\r\n", &compressed), 400, "no zstd");
+    let damaged = &compressed[..compressed.len() - 9];
     check(&server.post("/write", fields, damaged), 400, r#""code":"invalid""#);
     check(&server.post("/write", fields, b"t v=1i 1"), 400, r#""code":"invalid""#);
     let before = server.metric("tidegate_memory_bytes");
@@ -204,8 +204,8 @@ fn a_body_may_come_in_parts() {
     let fields = "Content-Type: multipart/form-data; boundary=b\r\n";
     let answer = server.post("/write", fields, body);
     assert_eq!((answer.status, answer.body.as_str()), (204, ""));
-    let packed = format!("{fields}Content-Encoding: gzip\r\n");
-    assert_eq!(server.post("/write", &packed, gzip(body)).status, 204);
+    let compressed = format!("{fields}Content-Encoding: gzip\r\n");
+    assert_eq!(server.post("/write", &compressed, gzip(body)).status, 204);
     assert_eq!(
         server.rows("select v, count(*) from t group by v order by v"),
         "[[1,2],[2,2],[3,2]]"
@@ -400,8 +400,8 @@ fn a_name_stands_for_one_request_of_one_user() {
     };
     assert_eq!(post(&server, "ann", "/write", b"t v=1i 1", "").status, 204);
     assert_eq!(post(&server, "ann", "/write", b"t v=1i 1", "").status, 204);
-    let packed = gzip(b"t v=1i 1");
-    let again = post(&server, "ann", "/write", &packed, "Content-Encoding: gzip\r\n");
+    let compressed = gzip(b"t v=1i 1");
+    let again = post(&server, "ann", "/write", &compressed, "Content-Encoding: gzip\r\n");
     assert_eq!(again.status, 204, "the same text: {}", again.body);
     check_reused(&server);
     server.stop();

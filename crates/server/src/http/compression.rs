@@ -1,8 +1,9 @@
-//! Compression of answers in parts, if the client accepts it: the counterpart of `unpack`.
+//! Compression of answers in parts, if the client accepts it: the counterpart of `decompression`.
 //!
-//! - PK1. All bytes that are pushed are returned by the same call, so that no client waits for rows
-//!   that are ready.
-//! - PK2. An answer has one encoder with a window of its own, 1 MiB at most, whatever its length.
+//! - compression-1. All bytes that are pushed are returned by the same call, so that no client
+//!   waits for rows that are ready.
+//! - compression-2. An answer has one encoder with a window of its own, 1 MiB at most, whatever its
+//!   length.
 
 use std::io::Write;
 use std::mem;
@@ -28,7 +29,7 @@ pub(super) enum Coding {
 }
 
 /// A compressor of one answer.
-pub(super) enum Packer {
+pub(super) enum Compressor {
     Plain,
     Gzip(Box<GzEncoder<Vec<u8>>>),
     Zstd(Box<ZstdEncoder<'static, Vec<u8>>>),
@@ -61,16 +62,16 @@ impl Coding {
         }
     }
 
-    pub(super) fn packer(self) -> Packer {
+    pub(super) fn compressor(self) -> Compressor {
         match self {
-            Coding::Plain => Packer::Plain,
+            Coding::Plain => Compressor::Plain,
             Coding::Gzip => {
                 let encoder = GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL));
-                Packer::Gzip(Box::new(encoder))
+                Compressor::Gzip(Box::new(encoder))
             }
             Coding::Zstd => {
                 let encoder = ZstdEncoder::new(Vec::new(), ZSTD_LEVEL).expect("the level is one");
-                Packer::Zstd(Box::new(encoder))
+                Compressor::Zstd(Box::new(encoder))
             }
         }
     }
@@ -91,16 +92,16 @@ pub(super) fn takes_gzip(head: &Head) -> bool {
     named_weight(accepted, "gzip").is_some_and(|weight| 0.0 < weight)
 }
 
-impl Packer {
-    /// Compresses the next bytes (PK1).
+impl Compressor {
+    /// Compresses the next bytes (compression-1).
     pub(super) fn push(&mut self, bytes: Vec<u8>) -> Vec<u8> {
         match self {
-            Packer::Plain => bytes,
-            Packer::Gzip(encoder) => {
+            Compressor::Plain => bytes,
+            Compressor::Gzip(encoder) => {
                 encoder.write_all(&bytes).and_then(|()| encoder.flush()).expect(INTO_MEMORY);
                 mem::take(encoder.get_mut())
             }
-            Packer::Zstd(encoder) => {
+            Compressor::Zstd(encoder) => {
                 encoder.write_all(&bytes).and_then(|()| encoder.flush()).expect(INTO_MEMORY);
                 mem::take(encoder.get_mut())
             }
@@ -109,13 +110,13 @@ impl Packer {
 
     /// Compresses the last bytes, and ends the stream.
     pub(super) fn finish(&mut self, bytes: Vec<u8>) -> Vec<u8> {
-        match mem::replace(self, Packer::Plain) {
-            Packer::Plain => bytes,
-            Packer::Gzip(mut encoder) => {
+        match mem::replace(self, Compressor::Plain) {
+            Compressor::Plain => bytes,
+            Compressor::Gzip(mut encoder) => {
                 encoder.write_all(&bytes).expect(INTO_MEMORY);
                 encoder.finish().expect(INTO_MEMORY)
             }
-            Packer::Zstd(mut encoder) => {
+            Compressor::Zstd(mut encoder) => {
                 encoder.write_all(&bytes).expect(INTO_MEMORY);
                 encoder.finish().expect(INTO_MEMORY)
             }
@@ -163,13 +164,13 @@ mod tests {
     fn every_part_comes_out_at_once_and_all_of_them_are_the_answer() {
         let parts: Vec<Vec<u8>> = (0..100).map(|at| vec![b'a' + at % 7; 997]).collect();
         for coding in [Coding::Plain, Coding::Gzip, Coding::Zstd] {
-            let (mut packer, mut sent) = (coding.packer(), Vec::new());
+            let (mut compressor, mut sent) = (coding.compressor(), Vec::new());
             for part in &parts[..99] {
-                let bytes = packer.push(part.clone());
-                assert!(!bytes.is_empty(), "PK1: {coding:?}");
+                let bytes = compressor.push(part.clone());
+                assert!(!bytes.is_empty(), "compression-1: {coding:?}");
                 sent.extend(bytes);
             }
-            sent.extend(packer.finish(parts[99].clone()));
+            sent.extend(compressor.finish(parts[99].clone()));
             let mut plain = Vec::new();
             match coding {
                 Coding::Plain => plain = sent,
