@@ -10,10 +10,10 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field};
 use arrow::error::ArrowError;
 
-use crate::cell::{CellFormat, Column, Shape};
+use crate::value_text::{Column, Shape, ValueFormatter};
 
 /// Formats lists and structs, which are JSON in every format.
-pub(crate) fn nested<'a>(array: &'a dyn Array) -> Result<CellFormat<'a>, ArrowError> {
+pub(crate) fn nested<'a>(array: &'a dyn Array) -> Result<ValueFormatter<'a>, ArrowError> {
     match array.data_type() {
         DataType::Struct(fields) => {
             let keys: Vec<String> = fields.iter().map(|field| key(field.name())).collect();

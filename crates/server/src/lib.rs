@@ -7,13 +7,13 @@
 //! - SV3. A server that is told to stop accepts nothing new, finishes the work in progress, flushes
 //!   the memtables and writes a checkpoint: the next start has nothing to replay.
 //!
-//! Values as text are here too (`cell`, `json`), since every protocol and output needs them. Not
-//! here: parsing lines (`ingest`), storing (`storage`), SQL (`query`), reading configuration
+//! Values as text are here too (`value_text`, `json`), since every protocol and output needs them.
+//! Not here: parsing lines (`ingest`), storing (`storage`), SQL (`query`), reading configuration
 //! (`tidegate`).
 
 #![forbid(unsafe_code)]
 
-pub mod cell;
+pub mod value_text;
 pub mod json;
 pub mod results;
 pub mod config;

@@ -2,8 +2,8 @@
 //!
 //! - RS1. A writer holds no more than a bounded part of a result.
 //!
-//! The text of a value is made in `cell`. Not here: tables for people (`tidegate`), and the JSON of
-//! `/exec` (`http`).
+//! The text of a value is made in `value_text`. Not here: tables for people (`tidegate`), and the
+//! JSON of `/exec` (`http`).
 
 mod delimited;
 mod json_rows;

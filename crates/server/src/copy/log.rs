@@ -343,7 +343,7 @@ pub(super) async fn end_what_was_left(
     while let Some(batch) = stream.next().await {
         let batch = batch?;
         let texts = batch.columns().iter().map(|column| {
-            let column = crate::cell::plain(column)?;
+            let column = crate::value_text::plain(column)?;
             arrow::compute::cast(&column, &arrow::datatypes::DataType::Utf8)
         });
         let texts = texts.collect::<Result<Vec<_>, ArrowError>>();

@@ -29,7 +29,7 @@ use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
 
 use super::types::{CHAR, PG_TYPE_KEY, TEXT, per_second, type_of};
-use crate::cell;
+use crate::value_text;
 use list::lists;
 
 pub(super) use list::weight;
@@ -341,9 +341,9 @@ fn bytes_of(array: &dyn Array) -> Put<'_> {
     }
 }
 
-/// Writes the text of `cell`, for types that only expressions return.
+/// Writes the text of `value_text`, for types that only expressions return.
 fn other<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowError> {
-    let column = cell::Column::new(field, array)?;
+    let column = value_text::Column::new(field, array)?;
     let mut texts = Vec::with_capacity(array.len());
     for row in 0..array.len() {
         let mut text = String::new();

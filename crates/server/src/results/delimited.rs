@@ -5,7 +5,7 @@
 //!
 //! One exception of CSV: a row whose only column is NULL is an empty line, which importers skip. A
 //! batch is written row by row into one text: the data that a column needs is looked up once per
-//! batch, and no cell allocates memory of its own.
+//! batch, and no value allocates memory of its own.
 
 use std::io::Write;
 
@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 
 use super::{ResultWriter, WriteError};
-use crate::cell::{Column, Shape, plain};
+use crate::value_text::{Column, Shape, plain};
 
 /// The format of the records.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use super::{ResultWriter, WriteError};
-use crate::cell::plain;
 use crate::json::{columns_of, key, push_object};
+use crate::value_text::plain;
 
 /// The separators of the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use arrow::datatypes::SchemaRef;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{Layout, ResultWriter, WriteError};
-use tidegate_server::cell::{Column, Shape, plain};
+use tidegate_server::value_text::{Column, Shape, plain};
 
 const SAMPLE_ROWS: usize = 1_000;
 const SAMPLE_BYTES: usize = 1 << 20;

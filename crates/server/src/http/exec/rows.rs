@@ -8,8 +8,8 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow::error::ArrowError;
 
 use super::request::ExecForm;
-use crate::cell::{Column, Shape, plain};
 use crate::json::{push_string, push_value};
+use crate::value_text::{Column, Shape, plain};
 
 /// Returns the name of a type in QuestDB's clients.
 pub(super) fn type_name(field: &Field) -> String {

@@ -20,7 +20,7 @@ use arrow::datatypes::{
 use arrow::error::ArrowError;
 
 use super::per_second;
-use crate::cell::{self, plain};
+use crate::value_text::{self, plain};
 
 const DAY_SECONDS: i64 = 86_400;
 
@@ -70,9 +70,9 @@ fn list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> Result<ArrayRef, Arr
     Ok(Arc::new(GenericListArray::try_new(Arc::new(field), offsets, values, nulls)?))
 }
 
-/// Converts to the text of `cell`, for types that only expressions return.
+/// Converts to the text of `value_text`, for types that only expressions return.
 fn texts(field: &Field, array: &dyn Array) -> Result<ArrayRef, ArrowError> {
-    let column = cell::Column::new(field, array)?;
+    let column = value_text::Column::new(field, array)?;
     let (mut all, mut text) = (StringViewBuilder::new(), String::new());
     for row in 0..array.len() {
         if column.is_null(row) {

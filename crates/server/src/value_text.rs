@@ -1,6 +1,7 @@
 //! Result values as text, the same for all formats and protocols.
 //!
-//! - O1. The text of a value reads back as the same value when its column has the same type.
+//! - value_text-1. The text of a value reads back as the same value when its column has the same
+//!   type.
 //!
 //! Numbers are written with the shortest digits that say which number it is, instants as ISO 8601
 //! in UTC, intervals as PostgreSQL shows them, bytes as `\x` and hex, UUIDs with hyphens, IPv4
@@ -30,7 +31,7 @@ use tidegate_query::IntervalText;
 
 use crate::json;
 
-/// The kind of text that a cell holds.
+/// The kind of text of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `true` or `false`.
@@ -52,7 +53,7 @@ pub struct Column<'a> {
     /// The shape of all its values.
     pub shape: Shape,
     nulls: Option<NullBuffer>,
-    format: CellFormat<'a>,
+    format: ValueFormatter<'a>,
 }
 
 impl Shape {
@@ -119,14 +120,14 @@ pub fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 }
 
 /// A function that appends the text of a row.
-pub type CellFormat<'a> = Box<dyn Fn(usize, &mut String) + 'a>;
+pub type ValueFormatter<'a> = Box<dyn Fn(usize, &mut String) + 'a>;
 
 /// Returns whether a field has this type of Tidegate, which Arrow does not have.
 fn is_called(field: &Field, ty: &str) -> bool {
     field.metadata().get("tidegate.type").is_some_and(|name| name == ty)
 }
 
-fn formatter<'a>(field: &Field, array: &'a dyn Array) -> Result<CellFormat<'a>, ArrowError> {
+fn formatter<'a>(field: &Field, array: &'a dyn Array) -> Result<ValueFormatter<'a>, ArrowError> {
     Ok(match array.data_type() {
         DataType::Boolean => {
             let values = array.as_boolean();
@@ -179,7 +180,10 @@ fn formatter<'a>(field: &Field, array: &'a dyn Array) -> Result<CellFormat<'a>, 
     })
 }
 
-fn bytes_or_other<'a>(field: &Field, array: &'a dyn Array) -> Result<CellFormat<'a>, ArrowError> {
+fn bytes_or_other<'a>(
+    field: &Field,
+    array: &'a dyn Array,
+) -> Result<ValueFormatter<'a>, ArrowError> {
     Ok(match array.data_type() {
         DataType::Utf8 => {
             let values = array.as_string::<i32>();
@@ -221,7 +225,7 @@ fn bytes_or_other<'a>(field: &Field, array: &'a dyn Array) -> Result<CellFormat<
     })
 }
 
-fn integer<T>(array: &dyn Array) -> CellFormat<'_>
+fn integer<T>(array: &dyn Array) -> ValueFormatter<'_>
 where
     T: ArrowPrimitiveType,
     T::Native: Into<i128>,
@@ -231,7 +235,7 @@ where
 }
 
 /// Formats floats by `Debug`: the shortest digits, a point, and an exponent where it saves zeros.
-fn float<T>(array: &dyn Array) -> CellFormat<'_>
+fn float<T>(array: &dyn Array) -> ValueFormatter<'_>
 where
     T: ArrowPrimitiveType,
     T::Native: std::fmt::Debug + Into<f64>,
@@ -251,7 +255,10 @@ where
 }
 
 /// Differences of times.
-fn spans<T: ArrowPrimitiveType<Native = i64>>(array: &dyn Array, unit: TimeUnit) -> CellFormat<'_> {
+fn spans<T: ArrowPrimitiveType<Native = i64>>(
+    array: &dyn Array,
+    unit: TimeUnit,
+) -> ValueFormatter<'_> {
     let values = array.as_primitive::<T>();
     Box::new(move |row, text| {
         push_span(IntervalText::of_duration(values.value(row), unit), text);
@@ -262,7 +269,7 @@ fn push_span(span: IntervalText, text: &mut String) {
     write!(text, "{span}").expect("a String takes everything");
 }
 
-fn ipv4(array: &dyn Array) -> CellFormat<'_> {
+fn ipv4(array: &dyn Array) -> ValueFormatter<'_> {
     let values = array.as_primitive::<UInt32Type>();
     Box::new(|row, text| {
         let address = std::net::Ipv4Addr::from_bits(values.value(row));
@@ -270,7 +277,7 @@ fn ipv4(array: &dyn Array) -> CellFormat<'_> {
     })
 }
 
-fn timestamp(array: &dyn Array, unit: TimeUnit) -> CellFormat<'_> {
+fn timestamp(array: &dyn Array, unit: TimeUnit) -> ValueFormatter<'_> {
     match unit {
         TimeUnit::Second => instants::<TimestampSecondType>(array, 0),
         TimeUnit::Millisecond => instants::<TimestampMillisecondType>(array, 3),
@@ -282,7 +289,7 @@ fn timestamp(array: &dyn Array, unit: TimeUnit) -> CellFormat<'_> {
 fn instants<T: ArrowPrimitiveType<Native = i64>>(
     array: &dyn Array,
     digits: usize,
-) -> CellFormat<'_> {
+) -> ValueFormatter<'_> {
     let values = array.as_primitive::<T>();
     Box::new(move |row, text| push_instant(values.value(row), digits, text))
 }
