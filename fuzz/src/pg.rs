@@ -1,7 +1,7 @@
 //! The readers of PostgreSQL messages of the server, which need no other part of it.
 
-#[path = "../../crates/server/src/pg/frame.rs"]
-pub(crate) mod frame;
+#[path = "../../crates/server/src/pg/message_reader.rs"]
+pub(crate) mod message_reader;
 
-#[path = "../../crates/server/src/pg/copy_frame.rs"]
-pub(crate) mod copy_frame;
+#[path = "../../crates/server/src/pg/copy_fields.rs"]
+pub(crate) mod copy_fields;

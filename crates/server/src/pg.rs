@@ -1,29 +1,30 @@
 //! PostgreSQL's protocol, version 3.0, for unmodified PostgreSQL clients.
 //!
 //! - PG1. A client can break its own connection and no other: messages, and the state kept between
-//!   them, are bounded (`frame` FR2, `connection` CO3), and each connection is a task of its own.
+//!   them, are bounded (message_reader-2, `connection` CO3), and each connection is a task of its
+//!   own.
 //! - PG2. Before the login a client can execute nothing, and learns nothing about the database.
 //! - PG3. A text in the protocol is read and written as PostgreSQL does; a statement has the same
 //!   meaning as over HTTP, since the same engine executes it.
 //!
-//! The path of a connection: bytes (`wire`) become messages (`frame`), the first of which lead to a
-//! login (`login`), and the others to statements (`connection`), whose rows (`portal`) become bytes
-//! (`encode`, `out`). COPY has a binary format of its own (`copy_frame`, `binary_copy`). Messages,
-//! values and SCRAM are our own code: values are written straight from Arrow's arrays into the
-//! connection's buffer, and bounds are checked before memory is reserved. Not here: SQL and the
-//! catalog (`query`), users (`auth`), TLS (`tls`).
+//! The path of a connection: bytes (`wire`) become messages (`message_reader`), the first of which
+//! lead to a login (`login`), and the others to statements (`connection`), whose rows (`portal`)
+//! become bytes (`encode`, `message_writer`). COPY has a binary format of its own (`copy_fields`,
+//! `binary_copy`). Messages, values and SCRAM are our own code: values are written straight from
+//! Arrow's arrays into the connection's buffer, and bounds are checked before memory is reserved.
+//! Not here: SQL and the catalog (`query`), users (`auth`), TLS (`tls`).
 
-mod frame;
+mod message_reader;
 mod types;
 mod encode;
 mod fault;
-mod out;
+mod message_writer;
 mod wire;
 mod backends;
 mod arriving;
 mod login;
 mod value;
-mod copy_frame;
+mod copy_fields;
 mod binary_copy;
 mod command;
 mod portal;
@@ -92,18 +93,18 @@ async fn attend(server: &Arc<ServerState>, wire: Wire, (peer, arrived): (SocketA
     let services = match server.services() {
         Ok(services) => services,
         Err(unready) => {
-            wire.out.fault(&Fault::fatal(unready.code(), unready.to_string()));
+            wire.writer.fault(&Fault::fatal(unready.code(), unready.to_string()));
             return part(wire).await;
         }
     };
     let max = server.config.pg.max_connections;
     let Some(backend) = server.backends.enter(&guest.grant, max) else {
-        wire.out.fault(&too_many(max));
+        wire.writer.fault(&too_many(max));
         return part(wire).await;
     };
     // A later change of the user finds the connection in the list and ends it.
     if !server.users.holds(&guest.grant) {
-        wire.out.fault(&Fault::user_changed());
+        wire.writer.fault(&Fault::user_changed());
         return part(wire).await;
     }
     let user = guest.grant.name();
@@ -149,7 +150,7 @@ pub(crate) async fn refuse_connection(server: Arc<ServerState>, stream: TcpStrea
     let mut wire = Wire::new(stream);
     // A client that asks for TLS first reads one byte only, and closes: a handshake would cost too
     // much.
-    wire.out.fault(&too_many(server.config.pg.max_connections));
+    wire.writer.fault(&too_many(server.config.pg.max_connections));
     part(wire).await;
 }
 

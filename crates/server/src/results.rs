@@ -19,7 +19,7 @@ use thiserror::Error;
 
 pub use columnar::{ArrowFileWriter, ArrowStreamWriter, ParquetForm, ParquetWriter};
 pub use delimited::{Days, Delimited, DelimitedForm, DelimitedWriter, Escapes, Quoting};
-pub use json_rows::{Frame, JsonWriter};
+pub use json_rows::{JsonLayout, JsonWriter};
 
 /// The reason why a result could not be written.
 #[derive(Debug, Error)]
@@ -79,7 +79,7 @@ impl ResultForm {
             ResultForm::Delimited(form) => {
                 Box::new(DelimitedWriter::new(out, fields, form.clone())?)
             }
-            ResultForm::Ndjson => Box::new(JsonWriter::new(out, fields, Frame::Lines)),
+            ResultForm::Ndjson => Box::new(JsonWriter::new(out, fields, JsonLayout::Lines)),
             ResultForm::Parquet(form) => Box::new(ParquetWriter::new(out, fields, *form)?),
             ResultForm::ArrowStream => Box::new(ArrowStreamWriter::new(out, &fields)?),
             ResultForm::ArrowFile => Box::new(ArrowFileWriter::new(out, &fields)?),

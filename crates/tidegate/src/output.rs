@@ -13,7 +13,7 @@ use std::io::Write;
 
 use arrow::datatypes::SchemaRef;
 use clap::ValueEnum;
-use tidegate_server::results::{DelimitedForm, Frame, JsonWriter, ParquetForm, ResultForm};
+use tidegate_server::results::{DelimitedForm, JsonLayout, JsonWriter, ParquetForm, ResultForm};
 
 pub(crate) use tidegate_server::results::{ResultWriter, WriteError};
 
@@ -69,7 +69,7 @@ impl Form {
             Format::Table => {
                 return Ok(Box::new(table::TableWriter::new(out, fields, self.layout)));
             }
-            Format::Json => return Ok(Box::new(JsonWriter::new(out, fields, Frame::Array))),
+            Format::Json => return Ok(Box::new(JsonWriter::new(out, fields, JsonLayout::Array))),
             Format::Csv => ResultForm::Delimited(DelimitedForm::csv()),
             Format::Ndjson => ResultForm::Ndjson,
             Format::Parquet => ResultForm::Parquet(ParquetForm::default()),

@@ -1,12 +1,12 @@
-//! FR1, FR2, FR3 of `server::pg::frame`: a message is the same wherever its bytes are split, and
-//! any bytes are messages or a protocol error.
+//! message_reader-1, message_reader-2, message_reader-3 of `server::pg::message_reader`: a message
+//! is the same wherever its bytes are split, and any bytes are messages or a protocol error.
 //!
 //! The first byte says whether the rest begins a connection or continues one, the second how it is
 //! split.
 
 use bytes::BytesMut;
 
-use crate::pg::frame::{Breach, Message, Opening, take_message, take_opening};
+use crate::pg::message_reader::{Breach, Message, Opening, take_message, take_opening};
 
 /// Longer messages are refused, as a server would.
 const MESSAGE_BYTES_MAX: usize = 1 << 12;
@@ -24,7 +24,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let (opens, rest) = (form % 2 == 1, &bytes[2..]);
     let whole = read(&[rest], opens);
     let pieces = rest.chunks(1 + usize::from(cut) % 37).collect::<Vec<_>>();
-    assert_eq!(read(&pieces, opens), whole, "FR1");
+    assert_eq!(read(&pieces, opens), whole, "message_reader-1");
 }
 
 fn read(pieces: &[&[u8]], mut opens: bool) -> Vec<Read> {
@@ -41,7 +41,7 @@ fn read(pieces: &[&[u8]], mut opens: bool) -> Vec<Read> {
             };
             match next {
                 Ok(None) => {
-                    assert_eq!(input.len(), before, "FR1");
+                    assert_eq!(input.len(), before, "message_reader-1");
                     break;
                 }
                 Ok(Some(read)) => {

@@ -3,13 +3,13 @@
 //! - BC1. A value has the same meaning as the same bytes in a parameter (`value`).
 //! - BC2. A malformed row is refused, with its row and column.
 //!
-//! The bounds of fields are found by `copy_frame`. Rows that are sent are those of DataRow messages
-//! (`encode`).
+//! The bounds of fields are found by `copy_fields`. Rows that are sent are those of DataRow
+//! messages (`encode`).
 
 use arrow::datatypes::Schema;
 use tidegate_model::limits;
 
-use super::copy_frame::{CopyBreach, CopyField, CopyFrame};
+use super::copy_fields::{CopyBreach, CopyField, CopyFieldReader};
 use super::fault::{Fault, More};
 use super::types::{PgType, columns};
 use super::value::copied_text;
@@ -17,7 +17,7 @@ use super::value::copied_text;
 /// A reader of received rows.
 pub(super) struct BinaryReader {
     columns: Vec<(String, PgType)>,
-    frame: CopyFrame,
+    fields: CopyFieldReader,
 }
 
 impl BinaryReader {
@@ -25,14 +25,14 @@ impl BinaryReader {
     pub(super) fn new(schema: &Schema) -> BinaryReader {
         let columns = columns(schema).into_iter().map(|column| (column.name, column.ty));
         let columns = columns.collect::<Vec<_>>();
-        let frame = CopyFrame::new(columns.len(), limits::VALUE_BYTES);
-        BinaryReader { columns, frame }
+        let fields = CopyFieldReader::new(columns.len(), limits::VALUE_BYTES);
+        BinaryReader { columns, fields }
     }
 
     /// Takes received bytes, and appends the complete fields in them as text.
     pub(super) fn read(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> Result<(), Fault> {
-        self.frame.push(bytes);
-        while let Some(field) = self.frame.next().map_err(|breach| self.breach(&breach))? {
+        self.fields.push(bytes);
+        while let Some(field) = self.fields.next().map_err(|breach| self.breach(&breach))? {
             self.field(&field, text)?;
         }
         Ok(())
@@ -40,12 +40,12 @@ impl BinaryReader {
 
     /// Returns the number of received bytes that are kept.
     pub(super) fn kept(&self) -> usize {
-        self.frame.kept()
+        self.fields.kept()
     }
 
     /// Checks that the rows end here.
     pub(super) fn end(&self) -> Result<(), Fault> {
-        self.frame.end().map_err(|breach| self.breach(&breach))
+        self.fields.end().map_err(|breach| self.breach(&breach))
     }
 
     fn field(&self, field: &CopyField, text: &mut Vec<u8>) -> Result<(), Fault> {
@@ -67,13 +67,13 @@ impl BinaryReader {
             CopyBreach::Length { length: 0.., .. } => "54000",
             _ => "22P04",
         };
-        let (_, column) = self.frame.place();
+        let (_, column) = self.fields.place();
         self.placed(Fault::new(code, breach.to_string()), column)
     }
 
     /// Adds the row and the column to an error (BC2).
     fn placed(&self, fault: Fault, column: Option<usize>) -> Fault {
-        let (row, _) = self.frame.place();
+        let (row, _) = self.fields.place();
         let column = column.map(|at| self.columns[at].0.clone());
         let place = match &column {
             Some(column) => format!("COPY, row {row}, column {column}"),
@@ -106,7 +106,7 @@ mod tests {
     use arrow::datatypes::{DataType, Field};
 
     use super::*;
-    use crate::pg::copy_frame::{HEADER, TRAILER};
+    use crate::pg::copy_fields::{HEADER, TRAILER};
 
     const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 
@@ -138,7 +138,7 @@ mod tests {
             assert_eq!(
                 read(&bytes, cut),
                 expected.map(String::from).map_err(place),
-                "copy_frame-1, {cut}"
+                "copy_fields-1, {cut}"
             );
         }
     }
@@ -171,7 +171,7 @@ mod tests {
         let flags = [SIGNATURE, &[0, 1, 0, 0, 0, 0, 0, 0]].concat();
         assert_eq!(read(&flags, 5), Err(header.clone()));
         let extension = [SIGNATURE, &[0, 0, 0, 0, 0x7f, 0, 0, 0]].concat();
-        assert_eq!(read(&extension, 5), Err(header.clone()), "copy_frame-2");
+        assert_eq!(read(&extension, 5), Err(header.clone()), "copy_fields-2");
         assert_eq!(read(&HEADER[..7], 9).map_err(|it| it.0), Err("22P04"));
     }
 }

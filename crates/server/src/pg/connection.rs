@@ -34,9 +34,9 @@ use tokio::time::{sleep, timeout};
 
 use super::backends::{Backend, EndedBy};
 use super::fault::{Fault, Severity};
-use super::frame::{Message, take_message};
 use super::login::Guest;
-use super::out::Status;
+use super::message_reader::{Message, take_message};
+use super::message_writer::Status;
 use super::wire::Wire;
 use crate::budget::{Account, Held};
 use crate::server_state::{ServerState, Services, stopping};
@@ -179,11 +179,11 @@ impl Connection {
     pub(super) async fn serve(mut self) -> (Wire, End) {
         for name in TOLD_ONCE {
             let value = self.session.setting(name).unwrap_or_default();
-            self.wire.out.parameter_status(name, &value);
+            self.wire.writer.parameter_status(name, &value);
         }
         self.tell_settings();
-        self.wire.out.backend_key(self.backend.process, self.backend.secret);
-        self.wire.out.ready(self.status);
+        self.wire.writer.backend_key(self.backend.process, self.backend.secret);
+        self.wire.writer.ready(self.status);
         let end = loop {
             let message = match self.next().await {
                 // Earlier answers are still sent.
@@ -253,7 +253,7 @@ impl Connection {
 
     /// Ends the connection with an error.
     fn part(&mut self, fault: &Fault) -> End {
-        self.wire.out.fault(fault);
+        self.wire.writer.fault(fault);
         End::Told
     }
 
@@ -347,7 +347,7 @@ impl Connection {
         let _held = self.account.try_take(Script::bytes(&text)).map_err(Fault::from)?;
         let script = self.read(text.len(), move || Script::read(&text)).await??;
         if script.is_empty() {
-            self.wire.out.empty(b'I');
+            self.wire.writer.empty(b'I');
             return Ok(());
         }
         // The characters before a statement are counted from those before the previous one.
@@ -383,7 +383,7 @@ impl Connection {
 
     /// Reports an error, which ends the implicit transaction or fails the open one.
     pub(super) fn fail(&mut self, fault: &Fault) {
-        self.wire.out.fault(fault);
+        self.wire.writer.fault(fault);
         self.is_implicit = false;
         if self.status == Status::Idle {
             self.session.roll_back();
@@ -404,13 +404,13 @@ impl Connection {
         if self.status == Status::Idle {
             self.end_portals();
         }
-        self.wire.out.ready(self.status);
+        self.wire.writer.ready(self.status);
     }
 
     /// Sends warnings about a statement.
     pub(super) fn notices(&mut self, notices: &[String]) {
         for notice in notices {
-            self.wire.out.fault(&Fault::warning(notice));
+            self.wire.writer.fault(&Fault::warning(notice));
         }
     }
 
@@ -421,7 +421,7 @@ impl Connection {
             if self.told.get(at).is_some_and(|(_, told)| *told == value) {
                 continue;
             }
-            self.wire.out.parameter_status(name, &value);
+            self.wire.writer.parameter_status(name, &value);
             match self.told.get_mut(at) {
                 Some(told) => told.1 = value,
                 None => self.told.push((name, value)),

@@ -14,7 +14,7 @@ mod room;
 mod numeric;
 mod list;
 mod text;
-mod written;
+mod casts;
 
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, RecordBatch};
 use arrow::buffer::NullBuffer;
@@ -75,7 +75,7 @@ pub(super) struct RowWriter<'a> {
 pub(super) fn arrays(batch: &RecordBatch) -> Result<Vec<ArrayRef>, ArrowError> {
     let schema = batch.schema();
     let columns = schema.fields().iter().zip(batch.columns());
-    columns.map(|(field, array)| written::written(field, array)).collect()
+    columns.map(|(field, array)| casts::cast_to_wire(field, array)).collect()
 }
 
 impl<'a> RowWriter<'a> {

@@ -3,7 +3,7 @@
 use tidegate_platform::{brief, sentence};
 use tidegate_query::Error as QueryError;
 
-use super::frame::Breach;
+use super::message_reader::Breach;
 use crate::budget::OverBudget;
 use crate::sqlstate;
 

@@ -17,7 +17,7 @@ use tidegate_query::{Origin, Session};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::fault::Fault;
-use super::frame::{Breach, Message, Opening, take_message, take_opening};
+use super::message_reader::{Breach, Message, Opening, take_message, take_opening};
 use super::wire::Wire;
 use crate::auth::{Channel, Grant, Refused, Scram};
 use crate::config::AuthMethod;
@@ -91,14 +91,14 @@ pub(super) async fn arrive(server: &Arc<ServerState>, wire: Wire, peer: SocketAd
                 Ok(Ok(guest)) => return Arrival::Guest(wire, guest),
                 Ok(Err(End::Gone)) | Err(_) => return Arrival::Gone,
                 Ok(Err(End::Fault(fault))) => {
-                    wire.out.fault(&fault);
+                    wire.writer.fault(&fault);
                     wire
                 }
             }
         }
         Ok(Opened::Cancel { process, secret }) => return Arrival::Cancel { process, secret },
         Ok(Opened::Refused(mut wire, fault)) => {
-            wire.out.fault(&fault);
+            wire.writer.fault(&fault);
             wire
         }
         Ok(Opened::Gone) | Err(_) => return Arrival::Gone,
@@ -137,7 +137,7 @@ async fn open(server: &ServerState, mut wire: Wire) -> Opened {
             // Data after the request for TLS was sent in plain text (login-1).
             Opening::Tls | Opening::Gss if !wire.input.is_empty() => return Opened::Gone,
             Opening::Tls if server.tls.is_some() && !wire.is_tls() => {
-                wire.out.bytes.extend_from_slice(b"S");
+                wire.writer.bytes.extend_from_slice(b"S");
                 if wire.flush().await.is_err() {
                     return Opened::Gone;
                 }
@@ -147,7 +147,7 @@ async fn open(server: &ServerState, mut wire: Wire) -> Opened {
                 }
             }
             Opening::Tls | Opening::Gss => {
-                wire.out.bytes.extend_from_slice(b"N");
+                wire.writer.bytes.extend_from_slice(b"N");
                 if wire.flush().await.is_err() {
                     return Opened::Gone;
                 }
@@ -185,7 +185,7 @@ async fn enter(
     let mut unknown = Vec::new();
     let wishes = wishes(parameters, &mut unknown)?;
     if 0 < minor || !unknown.is_empty() {
-        wire.out.negotiate(&unknown);
+        wire.writer.negotiate(&unknown);
     }
     let user = wishes.user.clone();
     let grant = match authenticate(server, wire, &user, peer).await {
@@ -296,7 +296,7 @@ async fn authenticate(
     let grant = match method {
         AuthMethod::Trust => server.users.trust(user).ok_or_else(|| unknown_user(user))?,
         AuthMethod::Password => {
-            wire.out.authentication(3, b"");
+            wire.writer.authentication(3, b"");
             let mut password = answer(wire).await?.to_vec();
             // It is a text with a NUL at its end.
             password.pop_if(|last| *last == 0);
@@ -305,7 +305,7 @@ async fn authenticate(
         }
         AuthMethod::Scram => scram(server, wire, user).await?,
     };
-    wire.out.authentication(0, b"");
+    wire.writer.authentication(0, b"");
     Ok(grant)
 }
 
@@ -315,7 +315,7 @@ async fn scram(server: &ServerState, wire: &mut Wire, user: &str) -> Result<Gran
         Some(_) => format!("{MECHANISM_PLUS}\0{MECHANISM}\0\0"), // login-4
         None => format!("{MECHANISM}\0\0"),
     };
-    wire.out.authentication(10, offered.as_bytes());
+    wire.writer.authentication(10, offered.as_bytes());
     let first = answer(wire).await?;
     let malformed = || Fault::fatal("08P01", "a SASL message is malformed");
     // The message has the mechanism, a length and the SCRAM message.
@@ -338,13 +338,13 @@ async fn scram(server: &ServerState, wire: &mut Wire, user: &str) -> Result<Gran
     };
     let verifier = server.users.verifier(user);
     let (exchange, text) = Scram::begin(verifier, message, channel).map_err(refused)?;
-    wire.out.authentication(11, text.as_bytes());
+    wire.writer.authentication(11, text.as_bytes());
     let second = answer(wire).await?;
     let text = exchange.finish(&second).map_err(refused)?;
     // The user may have been removed or changed since the challenge (auth-5).
     let grant = server.users.grant(user, exchange.verifier());
     let grant = grant.ok_or_else(|| wrong_password(user))?;
-    wire.out.authentication(12, text.as_bytes());
+    wire.writer.authentication(12, text.as_bytes());
     Ok(grant)
 }
 

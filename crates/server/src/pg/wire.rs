@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-use super::out::Out;
+use super::message_writer::MessageWriter;
 use crate::socket::Socket;
 use crate::tls::ServerStream;
 
@@ -43,7 +43,7 @@ const TICK: Duration = Duration::from_millis(50);
 pub(super) struct Wire {
     socket: Socket,
     pub(super) input: BytesMut,
-    pub(super) out: Out,
+    pub(super) writer: MessageWriter,
     /// True if the client has answered at once (pg_wire-4).
     is_prompt: bool,
     /// The hash of the certificate that the client was shown.
@@ -77,9 +77,9 @@ impl Wire {
     }
 
     fn of(socket: Socket) -> Wire {
-        let (input, out) = (BytesMut::new(), Out::default());
+        let (input, writer) = (BytesMut::new(), MessageWriter::default());
         let send_timeout = SEND_PATIENCE;
-        Wire { socket, input, out, is_prompt: false, end_point: None, send_timeout }
+        Wire { socket, input, writer, is_prompt: false, end_point: None, send_timeout }
     }
 
     pub(super) fn is_tls(&self) -> bool {
@@ -142,15 +142,15 @@ impl Wire {
         if self.input.is_empty() {
             self.input = BytesMut::new();
         }
-        if self.out.bytes.is_empty() && IDLE_BYTES < self.out.bytes.capacity() {
-            self.out.bytes = BytesMut::new();
+        if self.writer.bytes.is_empty() && IDLE_BYTES < self.writer.bytes.capacity() {
+            self.writer.bytes = BytesMut::new();
         }
     }
 
     /// Sends the output. The future can be dropped, and the call repeated.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
-        while self.out.bytes.has_remaining() {
-            match timeout(self.send_timeout, self.socket.write_buf(&mut self.out.bytes)).await {
+        while self.writer.bytes.has_remaining() {
+            match timeout(self.send_timeout, self.socket.write_buf(&mut self.writer.bytes)).await {
                 Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return Err(error),

@@ -13,7 +13,7 @@ use crate::value_text::plain;
 
 /// The separators of the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Frame {
+pub enum JsonLayout {
     /// `[`, objects separated by commas, `]`.
     Array,
     /// An object per line.
@@ -23,7 +23,7 @@ pub enum Frame {
 /// A writer of JSON.
 pub struct JsonWriter<W> {
     out: W,
-    frame: Frame,
+    layout: JsonLayout,
     fields: SchemaRef,
     /// `"name":` of each column, escaped once.
     keys: Vec<String>,
@@ -33,9 +33,9 @@ pub struct JsonWriter<W> {
 
 impl<W: Write> JsonWriter<W> {
     /// Makes a writer for rows of this schema.
-    pub fn new(out: W, fields: SchemaRef, frame: Frame) -> JsonWriter<W> {
+    pub fn new(out: W, fields: SchemaRef, layout: JsonLayout) -> JsonWriter<W> {
         let keys = fields.fields().iter().map(|field| key(field.name())).collect();
-        JsonWriter { out, frame, fields, keys, rows: 0, text: String::new() }
+        JsonWriter { out, layout, fields, keys, rows: 0, text: String::new() }
     }
 }
 
@@ -45,13 +45,13 @@ impl<W: Write> ResultWriter for JsonWriter<W> {
         let columns = columns_of(self.fields.fields(), &arrays)?;
         for row in 0..batch.num_rows() {
             self.text.clear();
-            match (self.frame, self.rows) {
-                (Frame::Lines, _) => {}
-                (Frame::Array, 0) => self.text.push_str("[\n"),
-                (Frame::Array, _) => self.text.push_str(",\n"),
+            match (self.layout, self.rows) {
+                (JsonLayout::Lines, _) => {}
+                (JsonLayout::Array, 0) => self.text.push_str("[\n"),
+                (JsonLayout::Array, _) => self.text.push_str(",\n"),
             }
             push_object(&self.keys, &columns, row, &mut self.text);
-            if self.frame == Frame::Lines {
+            if self.layout == JsonLayout::Lines {
                 self.text.push('\n');
             }
             self.out.write_all(self.text.as_bytes())?;
@@ -61,10 +61,10 @@ impl<W: Write> ResultWriter for JsonWriter<W> {
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), WriteError> {
-        match (self.frame, self.rows) {
-            (Frame::Lines, _) => {}
-            (Frame::Array, 0) => self.out.write_all(b"[]\n")?,
-            (Frame::Array, _) => self.out.write_all(b"\n]\n")?,
+        match (self.layout, self.rows) {
+            (JsonLayout::Lines, _) => {}
+            (JsonLayout::Array, 0) => self.out.write_all(b"[]\n")?,
+            (JsonLayout::Array, _) => self.out.write_all(b"\n]\n")?,
         }
         Ok(())
     }
@@ -75,9 +75,9 @@ mod tests {
     use super::super::tests::sample;
     use super::*;
 
-    fn json(frame: Frame, batches: &[RecordBatch]) -> String {
+    fn json(layout: JsonLayout, batches: &[RecordBatch]) -> String {
         let mut out = Vec::new();
-        let mut writer = Box::new(JsonWriter::new(&mut out, batches[0].schema(), frame));
+        let mut writer = Box::new(JsonWriter::new(&mut out, batches[0].schema(), layout));
         batches.iter().for_each(|batch| writer.write(batch).unwrap());
         writer.finish().unwrap();
         String::from_utf8(out).unwrap()
@@ -94,21 +94,21 @@ mod tests {
             r#"{"n":-3,"x":null,"price":"12.00","word":"","ok":false}"#,
             "\n]\n"
         );
-        assert_eq!(json(Frame::Array, &[sample()]), expected);
+        assert_eq!(json(JsonLayout::Array, &[sample()]), expected);
     }
 
     #[test]
     fn a_result_without_rows_is_an_empty_array_or_no_line() {
         let empty = sample().slice(0, 0);
-        assert_eq!(json(Frame::Array, std::slice::from_ref(&empty)), "[]\n");
-        assert_eq!(json(Frame::Lines, &[empty]), "");
+        assert_eq!(json(JsonLayout::Array, std::slice::from_ref(&empty)), "[]\n");
+        assert_eq!(json(JsonLayout::Lines, &[empty]), "");
     }
 
     #[test]
     fn batches_do_not_show() {
         let batches = [sample().slice(0, 1), sample().slice(1, 2)];
-        for frame in [Frame::Array, Frame::Lines] {
-            assert_eq!(json(frame, &batches), json(frame, &[sample()]));
+        for layout in [JsonLayout::Array, JsonLayout::Lines] {
+            assert_eq!(json(layout, &batches), json(layout, &[sample()]));
         }
     }
 }

@@ -38,11 +38,11 @@ use crate::budget::{Account, Held};
 use crate::copy::form_of;
 use crate::execution_slot::ExecutionSlot;
 use crate::pg::binary_copy::BinaryReader;
-use crate::pg::copy_frame::{HEADER, TRAILER};
+use crate::pg::copy_fields::{HEADER, TRAILER};
 use crate::pg::encode::{Format, Guard, Room, RowStopped, RowWriter, arrays};
 use crate::pg::fault::Fault;
-use crate::pg::frame::Message;
 use crate::pg::login::PARTING;
+use crate::pg::message_reader::Message;
 use crate::pg::portal::{LIGHT_BYTES, Unwritten, weight_of};
 use crate::results::{Delimited, ResultForm};
 use crate::server_state::CountedQuery;
@@ -109,7 +109,7 @@ impl Connection {
         match stream.map_err(|error| Fault::of_query(&error, sql, 0))? {
             Some(CopyStream::In { sink, format, columns, fields, keeper }) => {
                 let reader = (format == CopyFormat::Binary).then(|| BinaryReader::new(&fields));
-                self.wire.out.copy(b'G', columns, format_of(format));
+                self.wire.writer.copy(b'G', columns, format_of(format));
                 self.is_copying = true;
                 let ends = (format == CopyFormat::Csv).then(EndLine::default);
                 let outcome = self.copy_in((sink, reader), ends, &canceler).await;
@@ -126,7 +126,7 @@ impl Connection {
                 // Threads are taken after admission (execution_slot-3).
                 drop(lane);
                 let slot = self.admit(&canceler).await?;
-                self.wire.out.copy(b'H', schema.fields().len(), format_of(format));
+                self.wire.writer.copy(b'H', schema.fields().len(), format_of(format));
                 let rows = match format {
                     CopyFormat::Binary => {
                         self.notices(&cut_instants(&schema));
@@ -221,10 +221,10 @@ impl Connection {
     fn copied(&mut self, outcome: &BulkOutcome) {
         if 0 < outcome.errors {
             let warning = format!("{} rows or values were left out", outcome.errors);
-            self.wire.out.fault(&Fault::warning(warning));
+            self.wire.writer.fault(&Fault::warning(warning));
         }
         self.notices(&outcome.notes);
-        self.wire.out.complete(&format!("COPY {}", outcome.rows_imported));
+        self.wire.writer.complete(&format!("COPY {}", outcome.rows_imported));
     }
 
     async fn copy_out(
@@ -234,7 +234,8 @@ impl Connection {
         canceler: &Canceler,
     ) -> Result<(), Stopped> {
         let (sender, mut parts) = channel(QUEUE);
-        let out = Out { rows, account: Arc::clone(&self.account), canceler: canceler.clone() };
+        let out =
+            CopyOutput { rows, account: Arc::clone(&self.account), canceler: canceler.clone() };
         let work = slot.threads().spawn(write(stream, out, sender));
         let mut count = 0;
         let ended = loop {
@@ -246,7 +247,7 @@ impl Connection {
             match part {
                 Some(Part::Rows { bytes, rows, held }) => {
                     count += rows;
-                    self.wire.out.bytes.unsplit(bytes);
+                    self.wire.writer.bytes.unsplit(bytes);
                     let sent = self.send(Some(&mut slot), canceler).await;
                     drop(held);
                     if let Err(stopped) = sent {
@@ -264,8 +265,8 @@ impl Connection {
         }
         work.abort();
         ended?;
-        self.wire.out.empty(b'c');
-        self.wire.out.complete(&format!("COPY {count}"));
+        self.wire.writer.empty(b'c');
+        self.wire.writer.complete(&format!("COPY {count}"));
         Ok(())
     }
 }
@@ -382,13 +383,13 @@ impl Parts {
 }
 
 /// The writer of the rows of a COPY.
-struct Out {
+struct CopyOutput {
     rows: OutRows,
     account: Arc<Account>,
     canceler: Canceler,
 }
 
-impl Out {
+impl CopyOutput {
     fn parts(&self, lead: &'static [u8]) -> Result<Parts, Fault> {
         let guard = Guard::new(self.account.try_take(0)?, &self.canceler);
         Ok(Parts { part: BytesMut::with_capacity(2 * PART_BYTES), rows: 0, guard, lead })
@@ -396,7 +397,7 @@ impl Out {
 }
 
 /// Writes the rows of a stream as messages (CY3).
-async fn write(stream: SendableRecordBatchStream, out: Out, sender: Sender<Part>) {
+async fn write(stream: SendableRecordBatchStream, out: CopyOutput, sender: Sender<Part>) {
     let end = match write_all(stream, Arc::new(out), &sender).await {
         Ok(()) => Part::End,
         Err(fault) => Part::Failed(Box::new(fault)),
@@ -407,7 +408,7 @@ async fn write(stream: SendableRecordBatchStream, out: Out, sender: Sender<Part>
 
 async fn write_all(
     mut stream: SendableRecordBatchStream,
-    out: Arc<Out>,
+    out: Arc<CopyOutput>,
     sender: &Sender<Part>,
 ) -> Result<(), Fault> {
     let mut parts = out.parts(&[])?;
@@ -461,7 +462,7 @@ struct Batch {
 
 impl Batch {
     /// Writes rows up to a full part.
-    fn write(mut self, out: &Out) -> Result<Batch, Fault> {
+    fn write(mut self, out: &CopyOutput) -> Result<Batch, Fault> {
         if self.arrays.is_empty() {
             let arrays = arrays(&self.batch);
             self.arrays = arrays.map_err(|error| Fault::new("0A000", error.to_string()))?;

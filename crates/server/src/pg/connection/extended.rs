@@ -24,8 +24,8 @@ use crate::budget::Held;
 use crate::pg::command::{Command, changes_rows, check_name, command};
 use crate::pg::encode::Format;
 use crate::pg::fault::Fault;
-use crate::pg::frame::{Bind, Object, SYNC};
-use crate::pg::out::Status;
+use crate::pg::message_reader::{Bind, Object, SYNC};
+use crate::pg::message_writer::Status;
 use crate::pg::portal::State;
 use crate::pg::types;
 use crate::pg::value::{Counted, Known, bytes_of, example, parameter};
@@ -141,7 +141,7 @@ impl Connection {
         let sql = self.read(bytes, read).await??;
         let prepared = self.prepared(sql, types).await?;
         self.keep(name, prepared)?;
-        self.wire.out.empty(b'1');
+        self.wire.writer.empty(b'1');
         Ok(())
     }
 
@@ -260,7 +260,7 @@ impl Connection {
         };
         let values = self.read(bytes, read).await??;
         self.keep_portal(&name, Portal::new(&prepared, values, results))?;
-        self.wire.out.empty(b'2');
+        self.wire.writer.empty(b'2');
         Ok(())
     }
 
@@ -281,7 +281,7 @@ impl Connection {
             Object::Statement(name) => {
                 let prepared = self.find_prepared(text(&name)?)?;
                 let description = self.description(&prepared).await?;
-                self.wire.out.parameter_types(&description.types);
+                self.wire.writer.parameter_types(&description.types);
                 self.push_description(description.columns.as_ref(), &[])?;
             }
             Object::Portal(name) => {
@@ -322,11 +322,11 @@ impl Connection {
         formats: &[Format],
     ) -> Result<(), Fault> {
         match columns {
-            None => self.wire.out.empty(b'n'),
+            None => self.wire.writer.empty(b'n'),
             Some(schema) => {
                 let formats = column_formats(formats, schema.fields().len())?;
                 let (columns, formats) = described(schema, &formats);
-                self.wire.out.row_description(&columns, &formats);
+                self.wire.writer.row_description(&columns, &formats);
             }
         }
         Ok(())
@@ -483,9 +483,9 @@ impl Connection {
             }
         }
         match self.portal_rows(portal, max, Taken::Sent).await? {
-            Progress { is_over: false, .. } => self.wire.out.empty(b's'),
+            Progress { is_over: false, .. } => self.wire.writer.empty(b's'),
             Progress { rows, .. } => {
-                self.wire.out.complete(&rows_tag(&portal.prepared.sql, rows));
+                self.wire.writer.complete(&rows_tag(&portal.prepared.sql, rows));
             }
         }
         Ok(())
@@ -535,7 +535,7 @@ impl Connection {
             Object::Statement(name) => drop(self.prepared.remove(text(name)?)),
             Object::Portal(name) => drop(self.portals.remove(text(name)?)),
         }
-        self.wire.out.empty(b'3');
+        self.wire.writer.empty(b'3');
         Ok(())
     }
 }

@@ -251,7 +251,7 @@ impl Connection {
                     Taken::Skipped => rows.skip(left),
                     Taken::Sent => self.write(rows, formats, left).await?,
                 };
-                if self.server.config.pg.send_buffer <= self.wire.out.len() {
+                if self.server.config.pg.send_buffer <= self.wire.writer.len() {
                     self.send(rows.active.slot.as_mut(), &rows.canceler).await?;
                 }
             }
@@ -297,8 +297,8 @@ impl Connection {
         let formats = if formats.is_empty() { all_text.as_slice() } else { formats };
         let formats = &*formats.iter().copied().map(of_style).collect::<Vec<_>>();
         let Some(heavy) = rows.take_heavy() else {
-            let share = Share { rows_max, bytes_max: self.wire.out.len() + PART_BYTES };
-            let mut room = Room::new(&mut self.wire.out.bytes, &mut guard);
+            let share = Share { rows_max, bytes_max: self.wire.writer.len() + PART_BYTES };
+            let mut room = Room::new(&mut self.wire.writer.bytes, &mut guard);
             let written = rows.write(formats, share, &mut room);
             self.out_held = Some(guard.into_held());
             return Ok(written?);
@@ -314,7 +314,7 @@ impl Connection {
         let written = written.map_err(Fault::from)?;
         rows.give_back(rest);
         // It is the same buffer if the output was empty.
-        self.wire.out.bytes.unsplit(bytes);
+        self.wire.writer.bytes.unsplit(bytes);
         Ok(written)
     }
 

@@ -18,7 +18,7 @@ use super::{Connection, LARGE_BYTES, Stopped};
 use crate::pg::command::{Command, command};
 use crate::pg::encode::Format;
 use crate::pg::fault::Fault;
-use crate::pg::out::Status;
+use crate::pg::message_writer::Status;
 use crate::pg::portal::State;
 use crate::pg::types;
 use crate::pg::value::bytes_of;
@@ -47,10 +47,10 @@ impl Connection {
             Started::Done(tag) => self.changed(&tag),
             Started::Rows(mut rows) => {
                 let (columns, formats) = described(&rows.schema, &[]);
-                self.wire.out.row_description(&columns, &formats);
+                self.wire.writer.row_description(&columns, &formats);
                 let all = (&[][..], u64::MAX, Taken::Sent);
                 let Progress { rows, .. } = self.take_rows(order, &mut rows, all).await?;
-                self.wire.out.complete(&rows_tag(&order.sql, rows));
+                self.wire.writer.complete(&rows_tag(&order.sql, rows));
                 Ok(())
             }
         }
@@ -61,7 +61,7 @@ impl Connection {
         if tag == "SET" {
             self.tell_settings();
         }
-        self.wire.out.complete(tag);
+        self.wire.writer.complete(tag);
         Ok(())
     }
 
@@ -89,7 +89,7 @@ impl Connection {
     ) -> Result<(), Stopped> {
         match command {
             Command::Statement => unreachable!("the engine does it"),
-            Command::Empty => self.wire.out.empty(b'I'),
+            Command::Empty => self.wire.writer.empty(b'I'),
             Command::Begin(access) => self.begin(*access),
             Command::Commit => self.commit().await?,
             Command::Rollback => self.roll_back(),
@@ -98,14 +98,14 @@ impl Connection {
                 if !self.session.set_savepoint(name) {
                     return Err(Fault::new("54000", "there are too many savepoints").into());
                 }
-                self.wire.out.complete("SAVEPOINT");
+                self.wire.writer.complete("SAVEPOINT");
             }
             Command::Release(name) => {
                 self.within_transaction("RELEASE SAVEPOINT")?;
                 if !self.session.release_savepoint(name) {
                     return Err(no_savepoint(name).into());
                 }
-                self.wire.out.complete("RELEASE");
+                self.wire.writer.complete("RELEASE");
             }
             Command::RollBackTo(name) => {
                 self.within_transaction("ROLLBACK TO SAVEPOINT")?;
@@ -113,13 +113,13 @@ impl Connection {
                     return Err(no_savepoint(name).into());
                 }
                 self.status = Status::InTransaction;
-                self.wire.out.complete("ROLLBACK");
+                self.wire.writer.complete("ROLLBACK");
             }
             Command::SetTransaction(access) => {
                 if let Some(access) = *access {
                     self.session.set_access(access);
                 }
-                self.wire.out.complete("SET");
+                self.wire.writer.complete("SET");
             }
             Command::Prepare { name, types, sql } => self.prepare(name, types, sql).await?,
             Command::Execute { name, values } => {
@@ -140,14 +140,14 @@ impl Connection {
             }
             Command::CloseCursor(None) => {
                 self.portals.clear();
-                self.wire.out.complete("CLOSE CURSOR ALL");
+                self.wire.writer.complete("CLOSE CURSOR ALL");
             }
             Command::CloseCursor(Some(name)) => {
                 self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
-                self.wire.out.complete("CLOSE CURSOR");
+                self.wire.writer.complete("CLOSE CURSOR");
             }
             Command::Copy(sql) => Box::pin(self.copy(sql)).await?,
-            Command::Nothing(tag) => self.wire.out.complete(tag),
+            Command::Nothing(tag) => self.wire.writer.complete(tag),
         }
         Ok(())
     }
@@ -155,14 +155,14 @@ impl Connection {
     fn begin(&mut self, access: Option<Access>) {
         if self.status == Status::InTransaction {
             let warning = Fault::warning("there is already a transaction in progress");
-            self.wire.out.fault(&Fault { code: "25001", ..warning });
+            self.wire.writer.fault(&Fault { code: "25001", ..warning });
         }
         self.session.begin(access.unwrap_or(Access::ReadWrite));
         if let Some(access) = access {
             self.session.set_access(access);
         }
         (self.status, self.is_implicit) = (Status::InTransaction, false);
-        self.wire.out.complete("BEGIN");
+        self.wire.writer.complete("BEGIN");
     }
 
     fn within_transaction(&self, what: &str) -> Result<(), Fault> {
@@ -202,12 +202,12 @@ impl Connection {
             Status::InTransaction => {}
             Status::Failed => {
                 self.session.roll_back();
-                self.wire.out.complete("ROLLBACK");
+                self.wire.writer.complete("ROLLBACK");
                 return Ok(());
             }
         }
         self.commit_held(&held).await?;
-        self.wire.out.complete("COMMIT");
+        self.wire.writer.complete("COMMIT");
         Ok(())
     }
 
@@ -239,7 +239,7 @@ impl Connection {
             self.warn_no_transaction();
         }
         self.session.roll_back();
-        self.wire.out.complete("ROLLBACK");
+        self.wire.writer.complete("ROLLBACK");
     }
 
     /// Ends the transaction, and returns its status.
@@ -250,7 +250,7 @@ impl Connection {
 
     fn warn_no_transaction(&mut self) {
         let warning = Fault::warning("there is no transaction in progress");
-        self.wire.out.fault(&Fault { code: "25P01", ..warning });
+        self.wire.writer.fault(&Fault { code: "25P01", ..warning });
     }
 
     async fn prepare(&mut self, name: &str, types: &[String], sql: &str) -> Result<(), Stopped> {
@@ -266,7 +266,7 @@ impl Connection {
         let types = types.iter().map(oid).collect::<Result<Vec<_>, _>>()?;
         let prepared = self.prepared(Arc::from(sql), types).await?;
         self.keep(name, prepared)?;
-        self.wire.out.complete("PREPARE");
+        self.wire.writer.complete("PREPARE");
         Ok(())
     }
 
@@ -290,7 +290,7 @@ impl Connection {
                 portal.state = State::Rows(rows);
                 let Progress { rows, .. } =
                     self.portal_rows(&mut portal, u64::MAX, Taken::Sent).await?;
-                self.wire.out.complete(&format!("SELECT {rows}"));
+                self.wire.writer.complete(&format!("SELECT {rows}"));
                 Ok(())
             }
         }
@@ -300,12 +300,12 @@ impl Connection {
         match name {
             None => {
                 self.prepared.clear();
-                self.wire.out.complete("DEALLOCATE ALL");
+                self.wire.writer.complete("DEALLOCATE ALL");
             }
             Some(name) => {
                 self.find_prepared(name)?;
                 self.prepared.remove(name);
-                self.wire.out.complete("DEALLOCATE");
+                self.wire.writer.complete("DEALLOCATE");
             }
         }
         Ok(())
@@ -313,7 +313,7 @@ impl Connection {
 
     fn discard_temporary(&mut self) {
         self.session.drop_temporary_tables();
-        self.wire.out.complete("DISCARD TEMP");
+        self.wire.writer.complete("DISCARD TEMP");
     }
 
     /// Resets the connection, as a pool does before it passes it to another user.
@@ -327,7 +327,7 @@ impl Connection {
         Session::reset(&self.session);
         self.session.drop_temporary_tables();
         self.tell_settings();
-        self.wire.out.complete("DISCARD ALL");
+        self.wire.writer.complete("DISCARD ALL");
         Ok(())
     }
 
@@ -354,7 +354,7 @@ impl Connection {
         if !self.is_implicit && self.status == Status::Idle {
             self.hold_cursors().await?;
         }
-        self.wire.out.complete("DECLARE CURSOR");
+        self.wire.writer.complete("DECLARE CURSOR");
         Ok(())
     }
 
@@ -413,11 +413,11 @@ impl Connection {
         if let (State::Rows(rows), None, Taken::Sent) = (&portal.state, formats, taken) {
             let expanded = column_formats(&portal.formats, rows.schema.fields().len())?;
             let (columns, formats) = described(&rows.schema, &expanded);
-            self.wire.out.row_description(&columns, &formats);
+            self.wire.writer.row_description(&columns, &formats);
         }
         let Progress { rows, .. } = self.portal_rows(portal, max, taken).await?;
         let word = if taken == Taken::Sent { "FETCH" } else { "MOVE" };
-        self.wire.out.complete(&format!("{word} {rows}"));
+        self.wire.writer.complete(&format!("{word} {rows}"));
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! Parser of a binary COPY into the fields of its rows.
 //!
-//! - copy_frame-1. Fields do not depend on the pieces in which the bytes arrive. At most one field
+//! - copy_fields-1. Fields do not depend on the pieces in which the bytes arrive. At most one field
 //!   is kept, of at most `value_max` bytes.
-//! - copy_frame-2. Any bytes are either rows with exactly one field per column, or a `CopyBreach`,
+//! - copy_fields-2. Any bytes are either rows with exactly one field per column, or a `CopyBreach`,
 //!   after which nothing more can be read.
 //!
 //! The format: `HEADER`, whose last eight bytes are flags and the length of an extension, rows of a
@@ -23,9 +23,9 @@ pub(crate) const HEADER: [u8; 19] = *b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 /// The bytes after those rows.
 pub(crate) const TRAILER: [u8; 2] = [0xff; 2];
 
-/// A parser of fields (copy_frame-1).
+/// A parser of fields (copy_fields-1).
 #[derive(Debug)]
-pub(crate) struct CopyFrame {
+pub(crate) struct CopyFieldReader {
     columns: usize,
     value_max: usize,
     pending: BytesMut,
@@ -72,13 +72,13 @@ pub(crate) enum CopyBreach {
     Behind,
 }
 
-impl CopyFrame {
+impl CopyFieldReader {
     /// Makes a parser for rows of this many columns, at least one, with values of at most this many
     /// bytes.
-    pub(crate) fn new(columns: usize, value_max: usize) -> CopyFrame {
+    pub(crate) fn new(columns: usize, value_max: usize) -> CopyFieldReader {
         assert!(0 < columns, "a table has columns");
         let (pending, next) = (BytesMut::new(), Next::Header);
-        CopyFrame { columns, value_max, pending, next, row: 0 }
+        CopyFieldReader { columns, value_max, pending, next, row: 0 }
     }
 
     /// Takes received bytes; the caller then repeats `next` until it returns `None`.

@@ -1,7 +1,7 @@
 //! Writer of the server's messages, into one buffer that is reused.
 //!
-//! - OU1. A message is begun, filled and ended; its length is set at its end. None exceeds a length
-//!   of four bytes: `limits::ROW_BYTES` stops rows long before.
+//! - message_writer-1. A message is begun, filled and ended; its length is set at its end. None
+//!   exceeds a length of four bytes: `limits::ROW_BYTES` stops rows long before.
 
 use bytes::{BufMut, BytesMut};
 
@@ -20,7 +20,7 @@ pub(super) enum Status {
 
 /// The bytes that wait to be sent.
 #[derive(Debug, Default)]
-pub(super) struct Out {
+pub(super) struct MessageWriter {
     pub(super) bytes: BytesMut,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Out {
 #[must_use]
 pub(super) struct Begun(usize);
 
-impl Out {
+impl MessageWriter {
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -41,7 +41,7 @@ impl Out {
     }
 
     pub(super) fn end(&mut self, begun: Begun) {
-        let length = u32::try_from(self.bytes.len() - begun.0).expect("OU1");
+        let length = u32::try_from(self.bytes.len() - begun.0).expect("message_writer-1");
         self.bytes[begun.0..begun.0 + 4].copy_from_slice(&length.to_be_bytes());
     }
 
@@ -164,7 +164,7 @@ impl Out {
     }
 
     fn count(&mut self, count: usize) {
-        self.bytes.put_u32(u32::try_from(count).expect("OU1"));
+        self.bytes.put_u32(u32::try_from(count).expect("message_writer-1"));
     }
 
     /// Writes a text and its NUL; a text with a NUL in it is cut off there.

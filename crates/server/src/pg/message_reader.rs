@@ -1,9 +1,12 @@
 //! Parser of a client's bytes into messages.
 //!
-//! - FR1. A message is taken from the input as a whole, when it is complete; until then the input
-//!   is not changed. The result does not depend on the pieces in which the bytes arrive.
-//! - FR2. It never waits or reserves memory for more bytes than the bound of the caller.
-//! - FR3. Any bytes are either a message or a `Breach`, after which nothing more can be read.
+//! - message_reader-1. A message is taken from the input as a whole, when it is complete; until
+//!   then the input is not changed. The result does not depend on the pieces in which the bytes
+//!   arrive.
+//! - message_reader-2. It never waits or reserves memory for more bytes than the bound of the
+//!   caller.
+//! - message_reader-3. Any bytes are either a message or a `Breach`, after which nothing more can
+//!   be read.
 //!
 //! Texts of messages may be invalid UTF-8: their readers report that, since the connection goes on.
 //! Not here: the meaning of messages.
@@ -195,7 +198,8 @@ fn name_of(tag: u8) -> Option<&'static str> {
     })
 }
 
-/// Takes the bytes after a type of `tag` bytes and a length, if they are complete (FR1, FR2).
+/// Takes the bytes after a type of `tag` bytes and a length, if they are complete
+/// (message_reader-1, message_reader-2).
 fn take_body(input: &mut BytesMut, tag: usize, max: usize) -> Result<Option<Bytes>, Breach> {
     let Some(head) = input.get(tag..tag + LENGTH_BYTES) else { return Ok(None) };
     let length = u32::from_be_bytes(head.try_into().expect("four bytes"));
@@ -297,8 +301,8 @@ mod tests {
     #[track_caller]
     fn check(tag: u8, body: &[u8], expected: Result<Message, Breach>) {
         let mut input = message(tag, body);
-        assert_eq!(take_message(&mut input, 1_000).transpose(), Some(expected), "FR3");
-        assert!(input.is_empty(), "FR1");
+        assert_eq!(take_message(&mut input, 1_000).transpose(), Some(expected), "message_reader-3");
+        assert!(input.is_empty(), "message_reader-1");
     }
 
     fn text(text: &str) -> Bytes {
@@ -346,7 +350,7 @@ mod tests {
             let mut input = BytesMut::from(&b"Q"[..]);
             input.extend_from_slice(&length.to_be_bytes());
             let breach = Breach::Length { length: length.into(), max: 1_000 };
-            assert_eq!(take_message(&mut input, 1_000), Err(breach), "FR2");
+            assert_eq!(take_message(&mut input, 1_000), Err(breach), "message_reader-2");
         }
     }
 
@@ -355,8 +359,8 @@ mod tests {
         let whole = message(b'Q', b"SELECT 1\0");
         for cut in 0..whole.len() {
             let mut part = BytesMut::from(&whole[..cut]);
-            assert_eq!(take_message(&mut part, 1_000), Ok(None), "FR1");
-            assert_eq!(part.len(), cut, "FR1");
+            assert_eq!(take_message(&mut part, 1_000), Ok(None), "message_reader-1");
+            assert_eq!(part.len(), cut, "message_reader-1");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Casts of arrays to types PostgreSQL can encode: once per batch (EN1), and the same for both
 //! formats.
 //!
-//! - written-1. The array of a column can be encoded as the announced type (`types`): spans of time
+//! - casts-1. The array of a column can be encoded as the announced type (`types`): spans of time
 //!   are intervals of days and parts of a day, decimals of every width are wide ones, times of day
 //!   are microseconds, and types that PostgreSQL does not have are texts. The same holds for
 //!   elements of lists.
@@ -24,9 +24,9 @@ use crate::value_text::{self, plain};
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// Returns the array as it is written (written-1). A list calls it for its elements: there are few
+/// Returns the array as it is written (casts-1). A list calls it for its elements: there are few
 /// levels of lists (`list` LS3).
-pub(super) fn written(field: &Field, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+pub(super) fn cast_to_wire(field: &Field, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let array = plain(array)?;
     match array.data_type() {
         DataType::Struct(_)
@@ -65,7 +65,7 @@ fn spans(array: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef, ArrowError> {
 
 fn list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> Result<ArrayRef, ArrowError> {
     let (field, offsets, values, nulls) = array.clone().into_parts();
-    let values = written(&field, &values)?;
+    let values = cast_to_wire(&field, &values)?;
     let field = field.as_ref().clone().with_data_type(values.data_type().clone());
     Ok(Arc::new(GenericListArray::try_new(Arc::new(field), offsets, values, nulls)?))
 }
@@ -124,7 +124,7 @@ mod tests {
 
     #[track_caller]
     fn check(array: ArrayRef, text: &str, binary: &str) {
-        assert_eq!(both(array), (text.to_owned(), binary.to_owned()), "written-1");
+        assert_eq!(both(array), (text.to_owned(), binary.to_owned()), "casts-1");
     }
 
     // A span of time was announced as an interval, but sent as text to clients that asked for the
