@@ -21,7 +21,7 @@ mod end_line;
 mod copy;
 mod script;
 mod extended;
-mod run;
+mod execute;
 mod session;
 
 use std::collections::HashMap;

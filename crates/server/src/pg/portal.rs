@@ -113,7 +113,7 @@ impl Running {
         let services = Arc::clone(services);
         let work = threads.spawn(async move {
             // If the client has gone, there is no receiver.
-            let _ = run(&services, work, &sender).await;
+            let _ = execute(&services, work, &sender).await;
         });
         Running::Apart { events, work: AbortOnDrop(work) }
     }
@@ -137,7 +137,7 @@ impl Running {
 /// The receiver of the answer has gone.
 struct Abandoned;
 
-async fn run(services: &Services, work: Work, sender: &Sender<Event>) -> Result<(), Abandoned> {
+async fn execute(services: &Services, work: Work, sender: &Sender<Event>) -> Result<(), Abandoned> {
     let send = async |event| sender.send(event).await.map_err(|_| Abandoned);
     let failed = |error| Event::Failed(Box::new(error));
     let options = work.options();

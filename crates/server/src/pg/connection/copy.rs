@@ -32,7 +32,7 @@ use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::timeout;
 
 use super::end_line::EndLine;
-use super::run::{Ending, canceled, check_depth, code_of, panicked};
+use super::execute::{Ending, canceled, check_depth, code_of, panicked};
 use super::{Connection, End, LARGE_BYTES, Stopped};
 use crate::budget::{Account, Held};
 use crate::copy::form_of;

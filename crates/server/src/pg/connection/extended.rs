@@ -16,7 +16,7 @@ use tidegate_query::{
     Canceler, Described, Parameter, StatementOptions, first_token, split_statements,
 };
 
-use super::run::{Ending, Order, Progress, Started, Taken, check_depth, described};
+use super::execute::{Ending, Order, Progress, Started, Taken, check_depth, described};
 use super::script::Script;
 use super::session::check_fetchable;
 use super::{Connection, LARGE_BYTES, Stopped};

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use tidegate_query::{Access, Parameter, Session};
 
+use super::execute::{Order, Progress, Started, Taken, described};
 use super::extended::{Hold, Portal, Prepared, column_formats, no_cursor, rows_tag};
-use super::run::{Order, Progress, Started, Taken, described};
 use super::{Connection, LARGE_BYTES, Stopped};
 use crate::pg::command::{Command, command};
 use crate::pg::encode::Format;
