@@ -10,7 +10,7 @@
 //!
 //! Not here: reading lines (`ingest::line`), storing rows (`storage`).
 
-mod answers;
+mod idempotency_cache;
 mod auth;
 mod commit;
 mod connections;
@@ -31,11 +31,11 @@ use tokio::time::timeout;
 
 use crate::config::IlpConfig;
 
-pub(crate) use answers::{Answer, Answers, Content, Fingerprint, NameReused};
 pub use auth::KeyFileError;
 pub(crate) use auth::Keys;
 pub(crate) use commit::{CommitError, CommitOptions, Committed, NamedBatch, commit, is_race};
 pub(crate) use connections::{Connected, Connections};
+pub(crate) use idempotency_cache::{Answer, Content, Fingerprint, IdempotencyCache, KeyReused};
 pub(crate) use rejects::{RejectLimit, RejectRow, Rejects, write as write_rejects};
 pub(crate) use tcp::serve;
 
@@ -48,7 +48,7 @@ const PARSERS_KEPT: usize = 64;
 pub(crate) struct Ingest {
     pub(crate) options: IlpConfig,
     pub(crate) rejects: Rejects,
-    pub(crate) answers: Answers,
+    pub(crate) idempotency_cache: IdempotencyCache,
     /// The connections of TCP; HTTP has requests, which are not listed.
     pub(crate) connections: Arc<Connections>,
     budget: Arc<Semaphore>,
@@ -71,12 +71,13 @@ impl Ingest {
         let units = usize::try_from(limit.0).unwrap_or(usize::MAX) / UNIT_BYTES;
         let budget_units = units.clamp(1, Semaphore::MAX_PERMITS);
         let budget = Arc::new(Semaphore::new(budget_units));
-        let (answers, connections) = (Answers::new(options.idempotency_window), Arc::default());
+        let (idempotency_cache, connections) =
+            (IdempotencyCache::new(options.idempotency_window), Arc::default());
         let (waiting, parsers) = (AtomicUsize::new(0), Mutex::default());
         Ingest {
             options,
             rejects,
-            answers,
+            idempotency_cache,
             connections,
             budget,
             budget_units,

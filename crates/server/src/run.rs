@@ -28,7 +28,7 @@ use crate::copy::{Copier, CopyHost};
 use crate::error::{Error, Result};
 use crate::host::ServerHost;
 use crate::http::{self, ListenerKind};
-use crate::ilp::{self, Answers, Ingest, KeyFileError, Keys, Rejects};
+use crate::ilp::{self, IdempotencyCache, Ingest, KeyFileError, Keys, Rejects};
 use crate::lanes::{self, Lanes};
 use crate::log::Log;
 use crate::metrics::Transport;
@@ -380,7 +380,9 @@ fn services(
         .with_host(Arc::new(ServerHost::new(server)))
         .with_bulk(Arc::clone(&copier) as _);
     let ingest = Ingest::new(config.ilp.clone(), rejects, budget);
-    ingest.answers.restore(&database.batches(Answers::RESTORED_MAX), Instant::now());
+    ingest
+        .idempotency_cache
+        .restore(&database.batches(IdempotencyCache::RESTORED_MAX), Instant::now());
     let services = Services {
         database: Arc::clone(database),
         engine: Arc::new(engine),

@@ -7,7 +7,7 @@
 //! - HW3. A body is processed in small pieces (`decompression`), between which other tasks can run;
 //!   it is dropped when its client has gone, or the server must end.
 //! - HW4. A repeated request with an idempotency key gets the first answer again, and a different
-//!   request with the same key is refused (`ilp::Answers` AN2).
+//!   request with the same key is refused (idempotency_cache-2).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ use super::response::{JSON, Response};
 use super::wire::BodyError;
 use super::{Flow, RequestContext};
 use crate::ilp::{
-    Answer, CommitError, CommitOptions, Committed, Content, Fingerprint, Host, NameReused,
+    Answer, CommitError, CommitOptions, Committed, Content, Fingerprint, Host, KeyReused,
     NamedBatch, RejectRow, Reserved, UNIT_BYTES, commit, is_race, shortened,
 };
 use crate::json::push_string;
@@ -106,7 +106,7 @@ impl Refusal {
         match (sqlstate::of_storage(error), error.class()) {
             ("53100", _) => Refusal::new(507, "retry operation", message),
             ("25006", _) => Refusal::new(503, "retry operation", message),
-            _ if matches!(error, StorageError::BatchReused { .. }) => name_reused(),
+            _ if matches!(error, StorageError::BatchReused { .. }) => key_reused(),
             ("54000", _) => Refusal::new(413, "request too large", message),
             _ if is_race(error) => Refusal::new(503, "retry operation", message),
             (_, Class::Caller) => Refusal::new(400, "invalid", message),
@@ -297,10 +297,10 @@ async fn take(context: &mut RequestContext<'_>) -> Result<Answer, Stopped> {
     let held = context.hold(wanted.body_encoding.encoding.memory_bytes());
     held.map_err(|error| Refusal::new(503, "retry operation", error.to_string()))?;
     let Some(name) = &wanted.name else { return take_lines(context, &services, &wanted).await };
-    let answers = &services.ingest.answers;
-    if answers.is_known(name, Instant::now()) {
+    let cache = &services.ingest.idempotency_cache;
+    if cache.is_known(name, Instant::now()) {
         let content = content_of(context, &wanted).await?;
-        let found = answers.find(name, content, Instant::now()).map_err(|_| name_reused())?;
+        let found = cache.find(name, content, Instant::now()).map_err(|_| key_reused())?;
         // The answer may have been forgotten meanwhile, with the body read: the client has to
         // retry.
         let again = || Refusal::new(503, "retry operation", "the answer was forgotten just now");
@@ -310,7 +310,7 @@ async fn take(context: &mut RequestContext<'_>) -> Result<Answer, Stopped> {
 }
 
 /// Makes the answer to a request whose idempotency key was used for another one (HW4).
-fn name_reused() -> Refusal {
+fn key_reused() -> Refusal {
     let message = "the Idempotency-Key was used for another request: with other lines, precision, \
                    or user";
     Refusal::new(422, "invalid", message)
@@ -356,11 +356,11 @@ async fn take_lines(
     let read = reading.read(context, services, wanted).await;
     let content = reading.fingerprint.take().map(Fingerprint::finish);
     let named = wanted.name.as_deref().zip(content);
-    let answers = &services.ingest.answers;
-    let begun = named.map(|(name, content)| answers.begin(name, content, Instant::now()));
+    let cache = &services.ingest.idempotency_cache;
+    let begun = named.map(|(name, content)| cache.begin(name, content, Instant::now()));
     let committed = match (read, begun) {
         (Err(stopped), _) => Err(stopped),
-        (Ok(()), Some(Err(NameReused))) => Err(name_reused().into()),
+        (Ok(()), Some(Err(KeyReused))) => Err(key_reused().into()),
         (Ok(()), begun) => {
             let batch = named.map(|(name, content)| content.batch(name));
             let committed = reading.commit(context, services, batch).await;
@@ -383,15 +383,15 @@ fn answer(
     committed: Committed,
     named: Option<(&str, Content)>,
 ) -> Answer {
-    let answers = &services.ingest.answers;
+    let cache = &services.ingest.idempotency_cache;
     if committed.is_repeat {
         // The tables know the key, but its answer is forgotten, or is being sent at this moment.
-        let known = named.map(|(name, content)| answers.find(name, content, Instant::now()));
+        let known = named.map(|(name, content)| cache.find(name, content, Instant::now()));
         return known.and_then(Result::ok).flatten().unwrap_or(Answer::All);
     }
     let answer = outcome(context, services, reading, committed);
     if let Some((name, content)) = named {
-        answers.keep(name, content, answer.clone(), Instant::now());
+        cache.keep(name, content, answer.clone(), Instant::now());
     }
     answer
 }

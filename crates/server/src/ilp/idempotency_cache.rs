@@ -1,12 +1,13 @@
 //! The idempotency cache: answers to requests with an `Idempotency-Key`, so that a repeat gets the
 //! same answer.
 //!
-//! - AN1. An answer is kept for `ilp.idempotency_window`, unless more than `BYTES_MAX` of them are
-//!   kept: then the oldest are dropped. Applying a request once does not depend on this cache: its
-//!   tables store its key (`storage`), also across a restart of the server.
-//! - AN2. A key stands for one request: its text, precision and user (`Content`). A different
-//!   request with the same key is refused while the first one runs and for the window after it,
-//!   also across a restart; later, as long as one of its tables stores the key.
+//! - idempotency_cache-1. An answer is kept for `ilp.idempotency_window`, unless more than
+//!   `BYTES_MAX` of them are kept: then the oldest are dropped. Applying a request once does not
+//!   depend on this cache: its tables store its key (`storage`), also across a restart of the
+//!   server.
+//! - idempotency_cache-2. A key stands for one request: its text, precision and user (`Content`). A
+//!   different request with the same key is refused while the first one runs and for the window
+//!   after it, also across a restart; later, as long as one of its tables stores the key.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,7 +28,7 @@ const RESTORED_MAX: usize = 256 << 10;
 
 /// The cache of answers, by key.
 #[derive(Debug)]
-pub(crate) struct Answers {
+pub(crate) struct IdempotencyCache {
     window: Duration,
     kept: Mutex<Kept>,
 }
@@ -67,9 +68,9 @@ pub(crate) struct Content([u8; 8]);
 /// The hash of a content that arrives in pieces.
 pub(crate) struct Fingerprint(Context);
 
-/// The error of a key that stands for another request (AN2).
+/// The error of a key that stands for another request (idempotency_cache-2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NameReused;
+pub(crate) struct KeyReused;
 
 impl Answer {
     fn bytes(&self) -> usize {
@@ -111,13 +112,13 @@ impl Content {
 /// A running request; its key is reserved until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Working<'a> {
-    answers: &'a Answers,
+    cache: &'a IdempotencyCache,
     name: String,
 }
 
 impl Drop for Working<'_> {
     fn drop(&mut self) {
-        let mut kept = self.answers.lock();
+        let mut kept = self.cache.lock();
         let Some((_, count)) = kept.working.get_mut(&self.name) else { return };
         *count -= 1;
         if *count == 0 {
@@ -126,15 +127,15 @@ impl Drop for Working<'_> {
     }
 }
 
-impl Answers {
-    pub(crate) fn new(window: Duration) -> Answers {
-        Answers { window, kept: Mutex::default() }
+impl IdempotencyCache {
+    pub(crate) fn new(window: Duration) -> IdempotencyCache {
+        IdempotencyCache { window, kept: Mutex::default() }
     }
 
     /// The most batches of tables that `restore` needs.
     pub(crate) const RESTORED_MAX: usize = RESTORED_MAX;
 
-    /// Stores the batches that tables know from an earlier process (AN2).
+    /// Stores the batches that tables know from an earlier process (idempotency_cache-2).
     pub(crate) fn restore(&self, batches: &[BatchId], now: Instant) {
         let mut kept = self.lock();
         let restored = batches.iter().map(|batch| (batch.name(), Content(batch.content())));
@@ -148,11 +149,11 @@ impl Answers {
         name: &str,
         content: Content,
         now: Instant,
-    ) -> Result<Option<Answer>, NameReused> {
+    ) -> Result<Option<Answer>, KeyReused> {
         let mut kept = self.lock();
         kept.forget(now, self.window);
         match kept.by_name.get(name) {
-            Some(entry) if entry.content != content => Err(NameReused),
+            Some(entry) if entry.content != content => Err(KeyReused),
             Some(entry) => Ok(Some(entry.answer.clone())),
             None => Ok(None),
         }
@@ -171,7 +172,7 @@ impl Answers {
         name: &str,
         content: Content,
         now: Instant,
-    ) -> Result<Working<'_>, NameReused> {
+    ) -> Result<Working<'_>, KeyReused> {
         let mut kept = self.lock();
         kept.forget(now, self.window);
         let answered = kept.by_name.get(name).map(|entry| entry.content);
@@ -181,10 +182,10 @@ impl Answers {
         let restored = restored.filter(|restored| *restored != older);
         let working = kept.working.get(name).map(|(content, _)| *content);
         if [answered, restored, working].into_iter().flatten().any(|known| known != content) {
-            return Err(NameReused);
+            return Err(KeyReused);
         }
         kept.working.entry(name.to_owned()).or_insert((content, 0)).1 += 1;
-        Ok(Working { answers: self, name: name.to_owned() })
+        Ok(Working { cache: self, name: name.to_owned() })
     }
 
     /// Keeps an answer; the first one, if there are several.
@@ -233,55 +234,69 @@ mod tests {
 
     #[test]
     fn an_answer_is_kept_for_its_time() {
-        let (answers, start) = (Answers::new(Duration::from_secs(10)), Instant::now());
+        let (cache, start) = (IdempotencyCache::new(Duration::from_secs(10)), Instant::now());
         let partial = Answer::Partial("x".to_owned());
-        answers.keep("a", ONE, partial.clone(), start);
-        answers.keep("a", ONE, Answer::All, start);
-        answers.keep("b", ONE, Answer::All, start + Duration::from_secs(5));
+        cache.keep("a", ONE, partial.clone(), start);
+        cache.keep("a", ONE, Answer::All, start);
+        cache.keep("b", ONE, Answer::All, start + Duration::from_secs(5));
         let find =
-            |name, seconds| answers.find(name, ONE, start + Duration::from_secs(seconds)).unwrap();
-        assert_eq!((find("a", 9), find("b", 9)), (Some(partial), Some(Answer::All)), "AN1");
-        assert_eq!((find("a", 10), find("b", 10)), (None, Some(Answer::All)), "AN1");
-        assert_eq!(find("b", 15), None, "AN1");
-        assert_eq!(answers.lock().bytes, 0);
+            |name, seconds| cache.find(name, ONE, start + Duration::from_secs(seconds)).unwrap();
+        assert_eq!(
+            (find("a", 9), find("b", 9)),
+            (Some(partial), Some(Answer::All)),
+            "idempotency_cache-1"
+        );
+        assert_eq!(
+            (find("a", 10), find("b", 10)),
+            (None, Some(Answer::All)),
+            "idempotency_cache-1"
+        );
+        assert_eq!(find("b", 15), None, "idempotency_cache-1");
+        assert_eq!(cache.lock().bytes, 0);
     }
 
     #[test]
     fn all_answers_have_a_bound() {
-        let (answers, now) = (Answers::new(Duration::from_secs(10)), Instant::now());
+        let (cache, now) = (IdempotencyCache::new(Duration::from_secs(10)), Instant::now());
         for number in 0..40 {
             let partial = Answer::Partial("x".repeat(1 << 20));
-            answers.keep(&number.to_string(), ONE, partial, now);
+            cache.keep(&number.to_string(), ONE, partial, now);
         }
-        assert!(answers.lock().bytes <= BYTES_MAX, "AN1");
-        assert!(!answers.is_known("0", now) && answers.is_known("39", now), "AN1");
+        assert!(cache.lock().bytes <= BYTES_MAX, "idempotency_cache-1");
+        assert!(!cache.is_known("0", now) && cache.is_known("39", now), "idempotency_cache-1");
     }
 
     #[test]
     fn a_name_stands_for_one_request() {
-        let (answers, now) = (Answers::new(Duration::from_secs(10)), Instant::now());
-        let first = answers.begin("a", ONE, now).unwrap();
-        let again = answers.begin("a", ONE, now).unwrap();
-        assert_eq!(answers.begin("a", TWO, now).unwrap_err(), NameReused, "AN2");
+        let (cache, now) = (IdempotencyCache::new(Duration::from_secs(10)), Instant::now());
+        let first = cache.begin("a", ONE, now).unwrap();
+        let again = cache.begin("a", ONE, now).unwrap();
+        assert_eq!(cache.begin("a", TWO, now).unwrap_err(), KeyReused, "idempotency_cache-2");
         drop(first);
-        assert!(answers.begin("a", TWO, now).is_err(), "AN2");
+        assert!(cache.begin("a", TWO, now).is_err(), "idempotency_cache-2");
         drop(again);
-        drop(answers.begin("a", TWO, now).expect("nothing came of the others"));
-        assert!(answers.lock().working.is_empty());
-        answers.keep("a", ONE, Answer::All, now);
-        assert_eq!(answers.find("a", TWO, now), Err(NameReused), "AN2");
-        assert!(answers.begin("a", TWO, now).is_err(), "AN2");
-        assert!(answers.begin("a", TWO, now + Duration::from_secs(10)).is_ok(), "AN1");
+        drop(cache.begin("a", TWO, now).expect("nothing came of the others"));
+        assert!(cache.lock().working.is_empty());
+        cache.keep("a", ONE, Answer::All, now);
+        assert_eq!(cache.find("a", TWO, now), Err(KeyReused), "idempotency_cache-2");
+        assert!(cache.begin("a", TWO, now).is_err(), "idempotency_cache-2");
+        assert!(
+            cache.begin("a", TWO, now + Duration::from_secs(10)).is_ok(),
+            "idempotency_cache-1"
+        );
     }
 
     #[test]
     fn names_of_an_earlier_process_are_known_for_a_window() {
-        let (answers, now) = (Answers::new(Duration::from_secs(10)), Instant::now());
-        answers.restore(&[ONE.batch("a").id, ONE.batch("older").older], now);
-        assert!(answers.begin("older", TWO, now).is_ok(), "an earlier version");
-        assert!(answers.begin("a", ONE, now).is_ok() && answers.begin("b", TWO, now).is_ok());
-        assert!(answers.begin("a", TWO, now).is_err(), "AN2");
-        assert!(answers.begin("a", TWO, now + Duration::from_secs(10)).is_ok(), "AN2");
+        let (cache, now) = (IdempotencyCache::new(Duration::from_secs(10)), Instant::now());
+        cache.restore(&[ONE.batch("a").id, ONE.batch("older").older], now);
+        assert!(cache.begin("older", TWO, now).is_ok(), "an earlier version");
+        assert!(cache.begin("a", ONE, now).is_ok() && cache.begin("b", TWO, now).is_ok());
+        assert!(cache.begin("a", TWO, now).is_err(), "idempotency_cache-2");
+        assert!(
+            cache.begin("a", TWO, now + Duration::from_secs(10)).is_ok(),
+            "idempotency_cache-2"
+        );
     }
 
     #[test]
@@ -299,7 +314,7 @@ mod tests {
             content(Some("ann"), "ns", &["t v=2"]),
             content(Some("annn"), "s", &["t v=1"]),
         ] {
-            assert_ne!(whole, other, "AN2");
+            assert_ne!(whole, other, "idempotency_cache-2");
         }
     }
 }
