@@ -20,7 +20,7 @@
 mod scram;
 mod file;
 mod credentials;
-mod known;
+mod login_cache;
 mod grant;
 mod failures;
 
@@ -41,13 +41,13 @@ use crate::config::AuthConfig;
 use crate::log::Log;
 use failures::Failures;
 use file::Digest;
-use known::KnownLogins;
+use login_cache::LoginCache;
 use scram::hash;
 
 pub(crate) use credentials::Credentials;
 pub use file::{StoredToken, StoredUser, UserFile, UserFileError};
 pub(crate) use grant::Grant;
-pub(crate) use known::Login;
+pub(crate) use login_cache::Login;
 pub(crate) use scram::{Channel, Refused, Scram, Verifier, random_bytes};
 pub(crate) use tidegate_query::Role;
 
@@ -92,13 +92,13 @@ pub(crate) struct Users {
     /// The file with the other users.
     path: PathBuf,
     log: Arc<Log>,
-    book: RwLock<Arc<Book>>,
-    /// The stamp of the file that `book` was read from.
+    directory: RwLock<Arc<UserDirectory>>,
+    /// The stamp of the file that `directory` was read from.
     stamp: Mutex<Option<Stamp>>,
     /// The key from which verifiers for unknown users are derived (auth-2).
     secret: hmac::Key,
     failures: Mutex<Failures>,
-    known: KnownLogins,
+    login_cache: LoginCache,
     checks: Semaphore,
     /// The number of changes of users (auth-5).
     changes: watch::Sender<u64>,
@@ -106,7 +106,7 @@ pub(crate) struct Users {
 
 /// The users and tokens that are valid at one moment.
 #[derive(Debug, Default)]
-struct Book {
+struct UserDirectory {
     users: HashMap<String, User>,
     tokens: HashMap<Digest, StoredToken>,
 }
@@ -114,22 +114,22 @@ struct Book {
 /// The metadata of a file that changes with its content.
 type Stamp = (u64, u64, i64, i64);
 
-impl Book {
-    fn new(configured: &[User], file: UserFile) -> Book {
+impl UserDirectory {
+    fn new(configured: &[User], file: UserFile) -> UserDirectory {
         let stored = file.users.into_iter().map(|user| {
             let StoredUser { name, role, verifier } = user;
             User { name, role, verifier }
         });
         // The last of a name wins.
         let users = stored.chain(configured.iter().cloned());
-        Book {
+        UserDirectory {
             users: users.map(|user| (user.name.clone(), user)).collect(),
             tokens: file.tokens.into_iter().map(|token| (token.digest, token)).collect(),
         }
     }
 
     /// Describes the changes of users and tokens, a sentence each.
-    fn changes_to(&self, next: &Book) -> Vec<String> {
+    fn changes_to(&self, next: &UserDirectory) -> Vec<String> {
         let mut changes = Vec::new();
         for (name, user) in &next.users {
             match self.users.get(name) {
@@ -143,8 +143,9 @@ impl Book {
         }
         let gone = self.users.keys().filter(|name| !next.users.contains_key(*name));
         changes.extend(gone.map(|name| format!("user `{name}` is gone")));
-        let of = |book: &Book, other: &Book, what: &str| {
-            let tokens = book.tokens.values().filter(|it| !other.tokens.contains_key(&it.digest));
+        let of = |directory: &UserDirectory, other: &UserDirectory, what: &str| {
+            let tokens =
+                directory.tokens.values().filter(|it| !other.tokens.contains_key(&it.digest));
             let text = |it: &StoredToken| format!("token {} of `{}` is {what}", it.id, it.user);
             tokens.map(text).collect::<Vec<_>>()
         };
@@ -170,16 +171,16 @@ impl Users {
                 log.warn("audit", text);
             }
         }
-        let book = RwLock::new(Arc::new(Book::new(&configured, file)));
+        let directory = RwLock::new(Arc::new(UserDirectory::new(&configured, file)));
         Ok(Users {
             configured,
             path,
             log,
-            book,
+            directory,
             stamp: Mutex::new(stamp),
             secret: hmac::Key::new(hmac::HMAC_SHA256, &random_bytes::<32>()),
             failures: Mutex::default(),
-            known: KnownLogins::new(),
+            login_cache: LoginCache::new(),
             checks: Semaphore::new(CHECKS_MAX),
             changes: watch::channel(0).0,
         })
@@ -187,10 +188,10 @@ impl Users {
 
     /// Reads the file if it has changed (auth-4).
     pub(crate) fn refresh(&self) {
-        let mut known = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = stamp(&self.path);
-        if *known != stamp {
-            *known = stamp;
+        if *last != stamp {
+            *last = stamp;
             self.read();
         }
     }
@@ -198,14 +199,14 @@ impl Users {
     /// Reads the file now.
     pub(crate) fn reload(&self) {
         // It is read under the lock, so that an older content never replaces a newer one.
-        let mut known = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
-        *known = stamp(&self.path);
+        let mut last = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = stamp(&self.path);
         self.read();
     }
 
     fn read(&self) {
         match UserFile::read(&RealDisk, &self.path) {
-            Ok(file) => self.take(Book::new(&self.configured, file)),
+            Ok(file) => self.take(UserDirectory::new(&self.configured, file)),
             Err(error) => {
                 let error = sentence(&error);
                 self.log.warn("audit", format_args!("users stay as they were: {error}"));
@@ -213,12 +214,12 @@ impl Users {
         }
     }
 
-    fn take(&self, next: Book) {
-        for change in self.book().changes_to(&next) {
+    fn take(&self, next: UserDirectory) {
+        for change in self.directory().changes_to(&next) {
             self.log.info("audit", format_args!("{change}"));
         }
-        *self.book.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
-        self.known.forget();
+        *self.directory.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        self.login_cache.forget();
         self.changes.send_modify(|count| *count += 1);
     }
 
@@ -227,15 +228,15 @@ impl Users {
         self.changes.subscribe()
     }
 
-    fn book(&self) -> Arc<Book> {
-        Arc::clone(&self.book.read().unwrap_or_else(PoisonError::into_inner))
+    fn directory(&self) -> Arc<UserDirectory> {
+        Arc::clone(&self.directory.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the verifier that a password is compared with; for an unknown user, one that no
     /// password matches (auth-2).
     pub(crate) fn verifier(&self, name: &str) -> Verifier {
         self.refresh();
-        match self.book().users.get(name) {
+        match self.directory().users.get(name) {
             Some(user) => user.verifier.clone(),
             None => Verifier::of_nobody(&self.secret, name),
         }
@@ -245,8 +246,8 @@ impl Users {
     /// is no such user, or no longer (auth-5).
     pub(crate) fn grant(&self, name: &str, verifier: &Verifier) -> Option<Grant> {
         self.refresh();
-        let book = self.book();
-        let user = book.users.get(name).filter(|user| user.verifier == *verifier)?;
+        let directory = self.directory();
+        let user = directory.users.get(name).filter(|user| user.verifier == *verifier)?;
         Some(Grant::of_user(user))
     }
 
@@ -264,39 +265,39 @@ impl Users {
     /// such user (auth-6).
     pub(crate) fn trust(&self, name: &str) -> Option<Grant> {
         self.refresh();
-        self.book().users.get(name).map(Grant::of_user)
+        self.directory().users.get(name).map(Grant::of_user)
     }
 
     /// Returns whether a login is still valid (auth-5).
     pub(crate) fn holds(&self, grant: &Grant) -> bool {
-        grant.holds(|name| self.book().users.get(name).cloned())
+        grant.holds(|name| self.directory().users.get(name).cloned())
     }
 
     /// Returns the cached login of these credentials, if it is still valid.
-    pub(crate) fn known(&self, shown: &str, now_seconds: i64) -> Option<Login> {
+    pub(crate) fn cached_login(&self, authorization: &str, now_seconds: i64) -> Option<Login> {
         self.refresh();
-        self.known.find(shown, now_seconds)
+        self.login_cache.find(authorization, now_seconds)
     }
 
     /// Returns the login that these credentials belong to, if any, and caches it. A password is
     /// checked on a blocking thread.
-    pub(crate) async fn log_in(&self, shown: &str, now_seconds: i64) -> Option<Login> {
-        let generation = self.known.generation();
-        let book = self.book();
-        let (grant, expires) = match Credentials::parse(shown)? {
+    pub(crate) async fn log_in(&self, authorization: &str, now_seconds: i64) -> Option<Login> {
+        let generation = self.login_cache.generation();
+        let directory = self.directory();
+        let (grant, expires) = match Credentials::parse(authorization)? {
             Credentials::Token(token) => {
-                let token = book.tokens.get(&hash(token.as_bytes()))?;
+                let token = directory.tokens.get(&hash(token.as_bytes()))?;
                 if token.expires.is_some_and(|end| end <= now_seconds) {
                     return None;
                 }
-                (Grant::of_user(book.users.get(&token.user)?), token.expires)
+                (Grant::of_user(directory.users.get(&token.user)?), token.expires)
             }
             Credentials::Password { user, password } => {
                 (self.check_password(&user, password.into_bytes()).await?, None)
             }
         };
         let login = Login { user: grant.name().to_owned(), role: grant.role() };
-        self.known.keep(shown, (&login, expires), generation);
+        self.login_cache.keep(authorization, (&login, expires), generation);
         Some(login)
     }
 
@@ -367,7 +368,7 @@ mod tests {
         let users = users();
         let mut file = UserFile::default();
         file.add_user("bob", Role::Reader, "secret").unwrap();
-        let set = |file: &UserFile| users.take(Book::new(&users.configured, file.clone()));
+        let set = |file: &UserFile| users.take(UserDirectory::new(&users.configured, file.clone()));
         set(&file);
         let challenged = users.verifier("bob");
         let open = users.grant("bob", &challenged).expect("it is there");
@@ -407,17 +408,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_known_is_not_asked_again_until_users_change() {
+    async fn a_cached_login_is_not_checked_again_until_users_change() {
         let users = users();
         let (right, wrong) = (basic("user", "look"), basic("user", "quest"));
         let login = Login { user: "user".to_owned(), role: Role::Reader };
-        assert_eq!(users.known(&right, 0), None);
+        assert_eq!(users.cached_login(&right, 0), None);
         assert_eq!(users.log_in(&right, 0).await, Some(login.clone()));
-        assert_eq!(users.known(&right, 0), Some(login));
-        assert_eq!((users.log_in(&wrong, 0).await, users.known(&wrong, 0)), (None, None));
+        assert_eq!(users.cached_login(&right, 0), Some(login));
+        assert_eq!((users.log_in(&wrong, 0).await, users.cached_login(&wrong, 0)), (None, None));
         assert_eq!(users.log_in(&basic("nobody", "look"), 0).await, None, "auth-2");
-        users.take(Book::new(&users.configured, UserFile::default()));
-        assert_eq!(users.known(&right, 0), None, "KN3");
+        users.take(UserDirectory::new(&users.configured, UserFile::default()));
+        assert_eq!(users.cached_login(&right, 0), None, "login_cache-3");
     }
 
     #[tokio::test]
@@ -428,16 +429,23 @@ mod tests {
         let lasting = file.add_token("ann", None).unwrap();
         let passing = file.add_token("ann", Some(100)).unwrap();
         let orphan = file.add_token("bob", None).unwrap();
-        users.take(Book::new(&users.configured, file));
+        users.take(UserDirectory::new(&users.configured, file));
         let ann = Login { user: "ann".to_owned(), role: Role::Writer };
         for scheme in ["Bearer", "Token", "bearer"] {
-            let shown = format!("{scheme} {lasting}");
-            assert_eq!(users.log_in(&shown, 1_000).await, Some(ann.clone()), "{shown}");
+            let authorization = format!("{scheme} {lasting}");
+            assert_eq!(
+                users.log_in(&authorization, 1_000).await,
+                Some(ann.clone()),
+                "{authorization}"
+            );
         }
-        let shown = format!("Bearer {passing}");
-        assert_eq!(users.log_in(&shown, 99).await, Some(ann.clone()));
-        assert_eq!(users.known(&shown, 99), Some(ann));
-        assert_eq!((users.known(&shown, 100), users.log_in(&shown, 100).await), (None, None));
+        let authorization = format!("Bearer {passing}");
+        assert_eq!(users.log_in(&authorization, 99).await, Some(ann.clone()));
+        assert_eq!(users.cached_login(&authorization, 99), Some(ann));
+        assert_eq!(
+            (users.cached_login(&authorization, 100), users.log_in(&authorization, 100).await),
+            (None, None)
+        );
         assert_eq!(users.log_in(&format!("Bearer {orphan}"), 0).await, None);
         assert_eq!(users.log_in("Bearer tg_x", 0).await, None);
     }
@@ -447,13 +455,13 @@ mod tests {
         let mut file = UserFile::default();
         file.add_user("ann", Role::Writer, "secret").unwrap();
         file.add_token("ann", None).unwrap();
-        let (none, some) = (Book::default(), Book::new(&[], file.clone()));
+        let (none, some) = (UserDirectory::default(), UserDirectory::new(&[], file.clone()));
         let id = file.tokens[0].id.clone();
         let expected =
             ["user `ann` is new, a writer".to_owned(), format!("token {id} of `ann` is new")];
         assert_eq!(none.changes_to(&some), expected);
         file.set_password("ann", "another").unwrap();
-        let changed = Book::new(&[], file.clone());
+        let changed = UserDirectory::new(&[], file.clone());
         assert_eq!(some.changes_to(&changed), ["user `ann`: new password"]);
         let expected = ["user `ann` is gone".to_owned(), format!("token {id} of `ann` is gone")];
         assert_eq!(changed.changes_to(&none), expected);
@@ -464,7 +472,7 @@ mod tests {
         let users = users();
         let mut file = UserFile::default();
         file.add_user("user", Role::Admin, "other").unwrap();
-        users.take(Book::new(&users.configured, file));
+        users.take(UserDirectory::new(&users.configured, file));
         assert_eq!(role(&users, "user", "look").await, Some(Role::Reader));
         assert_eq!(role(&users, "user", "other").await, None);
     }

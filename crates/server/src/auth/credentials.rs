@@ -25,16 +25,16 @@ impl Credentials {
     /// Parses `Basic` with name and password in base64, `Bearer` with a token, or `Token` with
     /// either, as clients of InfluxDB write it.
     pub(crate) fn parse(field: &str) -> Option<Credentials> {
-        let (scheme, shown) = field.trim().split_once(' ')?;
-        let shown = shown.trim();
+        let (scheme, value) = field.trim().split_once(' ')?;
+        let value = value.trim();
         match scheme.to_ascii_lowercase().as_str() {
             "basic" => {
-                let bytes = STANDARD.decode(shown).ok()?;
+                let bytes = STANDARD.decode(value).ok()?;
                 Credentials::password(&String::from_utf8(bytes).ok()?)
             }
-            "bearer" => Some(Credentials::Token(shown.to_owned())),
+            "bearer" => Some(Credentials::Token(value.to_owned())),
             "token" => {
-                Credentials::password(shown).or_else(|| Some(Credentials::Token(shown.to_owned())))
+                Credentials::password(value).or_else(|| Some(Credentials::Token(value.to_owned())))
             }
             _ => None,
         }

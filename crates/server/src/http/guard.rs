@@ -118,19 +118,19 @@ pub(super) async fn sender(context: &RequestContext<'_>, route: Route) -> Result
 
 async fn login(context: &RequestContext<'_>) -> Result<Login, Unknown> {
     let (server, peer) = (context.server, context.peer);
-    let shown = context.head.field("authorization").ok_or(Unknown::Silent)?;
+    let authorization = context.head.field("authorization").ok_or(Unknown::Silent)?;
     let now = context.now().div_euclid(1_000_000);
-    if let Some(login) = server.users.known(shown, now) {
+    if let Some(login) = server.users.cached_login(authorization, now) {
         return Ok(login); // GD3
     }
-    if let Some(login) = server.users.log_in(shown, now).await {
+    if let Some(login) = server.users.log_in(authorization, now).await {
         let user = &login.user;
         server.users.succeeded(peer.ip(), user);
         let kind = ("audit", "login");
         server.log.info_limited(kind, format_args!("http: {peer}: `{user}` has logged in"));
         return Ok(login);
     }
-    let delay = server.users.failed(peer.ip(), &Credentials::name_in(shown));
+    let delay = server.users.failed(peer.ip(), &Credentials::name_in(authorization));
     let kind = ("audit", "login failed");
     server.log.warn_limited(kind, format_args!("http: {peer}: login: wrong name or password"));
     server.metrics.auth_failures.add(1);
