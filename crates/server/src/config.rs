@@ -7,8 +7,8 @@
 //! Not here: reading the file, the environment and the command line (`tidegate`).
 
 mod value;
-mod secure;
-mod shown;
+mod security;
+mod entries;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,14 +22,14 @@ use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Ttl, limits};
 use tidegate_query::{FILL_ROWS_MAX, SPILL_MAX};
 use tidegate_storage::Durability;
 
-use secure::{auth, auth_methods, hosts, message_bytes, origins, secret, tls_mode};
+use security::{auth, auth_methods, hosts, message_bytes, origins, secret, tls_mode};
 use value::{address, listener, number, partition, size, span, switch, text};
 
 use crate::copy::CopyConfig;
 use crate::log::LogLevels;
 
-pub use secure::{AuthConfig, AuthMethod, PgConfig, Secret, TlsConfig, TlsMode};
-pub use shown::Source;
+pub use entries::Source;
+pub use security::{AuthConfig, AuthMethod, PgConfig, Secret, TlsConfig, TlsMode};
 
 /// The share of the machine's memory that the whole server may use, in percent.
 const MEMORY_PERCENT: u64 = 70;

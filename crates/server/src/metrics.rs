@@ -137,8 +137,8 @@ pub(crate) struct Metrics {
     pub(crate) foreign_protocols: Counter,
 }
 
-/// A metric that is computed when it is shown.
-pub(crate) struct Shown {
+/// A metric that is computed when it is read.
+pub(crate) struct ComputedMetric {
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,
     pub(crate) value: f64,
@@ -169,7 +169,7 @@ impl Metrics {
     }
 
     /// Formats all metrics, and those computed at this moment.
-    pub(crate) fn text(&self, now: &[Shown]) -> String {
+    pub(crate) fn text(&self, now: &[ComputedMetric]) -> String {
         let mut text = String::new();
         head(&mut text, "tidegate_build_info", "gauge", "What is running.");
         line(
@@ -202,7 +202,7 @@ impl Metrics {
             head(&mut text, &name, "counter", help);
             line(&mut text, &format!("{name} {}", counter.0.load(Relaxed)));
         }
-        for Shown { name, help, value } in now {
+        for ComputedMetric { name, help, value } in now {
             let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
             head(&mut text, name, kind, help);
             line(&mut text, &format!("{name} {value}"));
@@ -307,7 +307,7 @@ mod tests {
         metrics.of(Transport::Tcp).rows.add(3);
         metrics.rejected(Transport::Tcp, ("value", 1));
         metrics.query_done("http", "42601", 1);
-        let now = [Shown { name: "tidegate_memory_bytes", help: "Memory.", value: 7.0 }];
+        let now = [ComputedMetric { name: "tidegate_memory_bytes", help: "Memory.", value: 7.0 }];
         let text = metrics.text(&now);
         for expected in [
             "tidegate_rows_written_total{protocol=\"tcp\"} 3",

@@ -21,7 +21,7 @@ use crate::copy::Copier;
 use crate::ilp::{Ingest, Keys};
 use crate::lanes::Lanes;
 use crate::log::Log;
-use crate::metrics::{Metrics, Shown};
+use crate::metrics::{ComputedMetric, Metrics};
 use crate::pg::{Arriving, Backends, Spinning};
 use crate::tls::Tls;
 
@@ -257,46 +257,46 @@ impl ServerState {
     }
 
     pub(crate) fn metrics_text(&self) -> String {
-        let mut shown = vec![
-            Shown {
+        let mut computed = vec![
+            ComputedMetric {
                 name: "tidegate_memory_bytes",
                 help: "Anonymous memory of the process.",
                 value: rss_anon_bytes() as f64,
             },
-            Shown {
+            ComputedMetric {
                 name: "tidegate_memory_limit_bytes",
                 help: "What it may be.",
                 value: self.config.memory_limit.0 as f64,
             },
-            Shown {
+            ComputedMetric {
                 name: "tidegate_connection_memory_bytes",
                 help: "Messages, bodies, statements and values that connections hold.",
                 value: self.budget.used() as f64,
             },
         ];
-        shown.push(Shown {
+        computed.push(ComputedMetric {
             name: "tidegate_log_lines_dropped_total",
             help: "Lines of the log that nothing took in time.",
             value: self.log.dropped() as f64,
         });
         if let Some(services) = self.services.get() {
-            shown.extend(storage_shown(&services.database));
-            shown.extend(disk_bytes(&services.folder).ok().map(|(free, _)| Shown {
+            computed.extend(storage_metrics(&services.database));
+            computed.extend(disk_bytes(&services.folder).ok().map(|(free, _)| ComputedMetric {
                 name: "tidegate_disk_free_bytes",
                 help: "What may still be written to the disk of the database.",
                 value: free as f64,
             }));
-            shown.push(Shown {
+            computed.push(ComputedMetric {
                 name: "tidegate_ingest_memory_bytes",
                 help: "Bytes that were received and are not committed.",
                 value: services.ingest.memory_used() as f64,
             });
         }
-        self.metrics.text(&shown)
+        self.metrics.text(&computed)
     }
 }
 
-fn storage_shown(database: &Database) -> Vec<Shown> {
+fn storage_metrics(database: &Database) -> Vec<ComputedMetric> {
     let report = database.maintenance_report();
     // A table that was dropped meanwhile, or cannot be read, is not counted.
     let snapshots = database.tables().into_iter().map(|table| database.snapshot(&table.name));
@@ -307,7 +307,7 @@ fn storage_shown(database: &Database) -> Vec<Shown> {
         snapshot.segments().map(|run| run.meta.partition).collect::<BTreeSet<_>>().len()
     });
     let written = report.log_bytes + report.flushed_bytes + report.compacted_bytes;
-    let value = |name, help, value: u64| Shown { name, help, value: value as f64 };
+    let value = |name, help, value: u64| ComputedMetric { name, help, value: value as f64 };
     vec![
         value(
             "tidegate_memtable_bytes",
@@ -335,7 +335,7 @@ fn storage_shown(database: &Database) -> Vec<Shown> {
             "Bytes of the segments that compactions wrote.",
             report.compacted_bytes,
         ),
-        Shown {
+        ComputedMetric {
             name: "tidegate_write_amplification",
             help: "Bytes written to log and segments, for each byte of the log, since the start.",
             value: written as f64 / report.log_bytes.max(1) as f64,

@@ -204,7 +204,7 @@ impl Job {
         })
     }
 
-    fn shown(&self, queue_position: Option<u64>) -> BulkProgress {
+    fn report(&self, queue_position: Option<u64>) -> BulkProgress {
         let sample = self.progress.sample();
         let (rows, bytes) = (self.rates.0.load(Relaxed), self.rates.1.load(Relaxed));
         let left = sample.bytes_total.map(|total| total.saturating_sub(sample.bytes_read));
@@ -299,8 +299,8 @@ impl Queue {
     /// Returns the progress of all jobs that have not ended, in the order of their start.
     pub(super) fn progress(&self) -> Vec<BulkProgress> {
         let state = self.state();
-        let working = state.working.values().map(|job| job.shown(None));
-        let waiting = state.waiting.iter().zip(1..).map(|((job, _), at)| job.shown(Some(at)));
+        let working = state.working.values().map(|job| job.report(None));
+        let waiting = state.waiting.iter().zip(1..).map(|((job, _), at)| job.report(Some(at)));
         working.chain(waiting).collect()
     }
 

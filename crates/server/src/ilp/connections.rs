@@ -60,7 +60,7 @@ impl Connections {
     /// Returns the open connections, the oldest first.
     pub(crate) fn list(&self) -> Vec<LineConnection> {
         let open: Vec<Arc<Counts>> = lock(&self.open).values().cloned().collect();
-        open.iter().map(|counts| counts.shown()).collect()
+        open.iter().map(|counts| counts.snapshot()).collect()
     }
 }
 
@@ -106,7 +106,7 @@ impl Drop for Connected {
 }
 
 impl Counts {
-    fn shown(&self) -> LineConnection {
+    fn snapshot(&self) -> LineConnection {
         let committed = self.committed.load(Relaxed);
         let ended = committed + self.lost.load(Relaxed);
         LineConnection {

@@ -21,7 +21,7 @@ const KEEP_ALIVE: Duration = Duration::from_hours(24 * 365);
 /// The threads of a lane.
 #[derive(Default)]
 pub(super) struct Threads {
-    known: Mutex<Known>,
+    registry: Mutex<Registry>,
     /// Wakes tasks and threads that wait for threads to start or end.
     notify: Notify,
     changed: Condvar,
@@ -29,7 +29,7 @@ pub(super) struct Threads {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct Registry {
     ids: Vec<ThreadId>,
     /// The CPU time of threads that have ended.
     ended: Duration,
@@ -38,7 +38,7 @@ struct Known {
 
 impl fmt::Debug for Threads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Threads").field("known", &self.known).finish_non_exhaustive()
+        f.debug_struct("Threads").field("registry", &self.registry).finish_non_exhaustive()
     }
 }
 
@@ -71,21 +71,21 @@ pub(super) fn start_runtime(width: usize, threads: &Arc<Threads>) -> Option<Runt
 impl Threads {
     fn start(&self) {
         let id = ThreadId::current();
-        let mut known = self.known();
-        if 0 < known.niceness {
-            id.set_niceness(known.niceness);
+        let mut registry = self.registry();
+        if 0 < registry.niceness {
+            id.set_niceness(registry.niceness);
         }
-        known.ids.push(id);
-        drop(known);
+        registry.ids.push(id);
+        drop(registry);
         self.tell();
     }
 
     fn stop(&self) {
         let id = ThreadId::current();
-        let mut known = self.known();
-        known.ids.retain(|known| *known != id);
-        known.ended += id.cpu_time().unwrap_or_default();
-        drop(known);
+        let mut registry = self.registry();
+        registry.ids.retain(|other| *other != id);
+        registry.ended += id.cpu_time().unwrap_or_default();
+        drop(registry);
         self.tell();
     }
 
@@ -108,20 +108,20 @@ impl Threads {
 
     /// Returns the number of running threads.
     pub(super) fn count(&self) -> usize {
-        self.known().ids.len()
+        self.registry().ids.len()
     }
 
     /// Returns the CPU time of all of them since their start.
     pub(super) fn cpu_time(&self) -> Duration {
-        let known = self.known();
-        let living = known.ids.iter().filter_map(|id| id.cpu_time());
-        known.ended + living.sum::<Duration>()
+        let registry = self.registry();
+        let living = registry.ids.iter().filter_map(|id| id.cpu_time());
+        registry.ended + living.sum::<Duration>()
     }
 
     pub(super) fn set_niceness(&self, niceness: u8) {
-        let mut known = self.known();
-        known.niceness = niceness;
-        known.ids.iter().for_each(|id| id.set_niceness(niceness));
+        let mut registry = self.registry();
+        registry.niceness = niceness;
+        registry.ids.iter().for_each(|id| id.set_niceness(niceness));
     }
 
     /// Waits until this many threads run.
@@ -139,19 +139,19 @@ impl Threads {
 
     /// The same on a thread that may block, with a time limit; returns whether this many run.
     pub(super) fn wait_until(&self, count: usize, wait: Duration) -> bool {
-        let is_short = |known: &mut Known| known.ids.len() < count;
-        let waited = self.changed.wait_timeout_while(self.known(), wait, is_short);
+        let is_short = |registry: &mut Registry| registry.ids.len() < count;
+        let waited = self.changed.wait_timeout_while(self.registry(), wait, is_short);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Waits until no thread runs, with a time limit; returns whether none runs.
     pub(super) fn wait_until_gone(&self, wait: Duration) -> bool {
-        let is_there = |known: &mut Known| !known.ids.is_empty();
-        let waited = self.changed.wait_timeout_while(self.known(), wait, is_there);
+        let is_there = |registry: &mut Registry| !registry.ids.is_empty();
+        let waited = self.changed.wait_timeout_while(self.registry(), wait, is_there);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

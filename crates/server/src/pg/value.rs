@@ -29,7 +29,7 @@ const COUNT_AHEAD_BYTES: usize = 16 << 10;
 
 /// The origin of a parameter's type (VA1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum TypeSource {
     Declared,
     Inferred,
 }
@@ -66,16 +66,16 @@ impl Counted {
 /// Returns the value of a parameter. `number` counts from 1.
 pub(super) fn parameter(
     (value, number): (Option<&[u8]>, usize),
-    (oid, known): (u32, Known),
+    (oid, source): (u32, TypeSource),
     format: Format,
     counted: &mut Counted,
 ) -> Result<Parameter, Fault> {
     let read = match (value, types::element_of(oid)) {
         (Some(value), Some(element)) => {
-            return list::parameter((value, number), (element, known), format, counted);
+            return list::parameter((value, number), (element, source), format, counted);
         }
-        (Some(value), None) => scalar(value, (oid, known), format, number)?,
-        (None, _) => null(oid, known),
+        (Some(value), None) => scalar(value, (oid, source), format, number)?,
+        (None, _) => null(oid, source),
     };
     counted.add(&read)?;
     Ok(read)
@@ -84,7 +84,7 @@ pub(super) fn parameter(
 /// Returns a value that is no list.
 fn scalar(
     value: &[u8],
-    (oid, known): (u32, Known),
+    (oid, source): (u32, TypeSource),
     format: Format,
     number: usize,
 ) -> Result<Parameter, Fault> {
@@ -105,7 +105,7 @@ fn scalar(
     if is_time(oid) && matches!(read.trim(), "infinity" | "-infinity") {
         return Err(Fault::new("22008", "infinite timestamps are not kept"));
     }
-    made(oid, known, read)
+    made(oid, source, read)
         .ok_or_else(|| Fault::new("22P02", format!("parameter {number} is no value of its type")))
 }
 
@@ -133,8 +133,8 @@ pub(super) fn example(oid: u32) -> Parameter {
     }
 }
 
-fn null(oid: u32, known: Known) -> Parameter {
-    match sql_type(oid, "0").filter(|_| known == Known::Declared) {
+fn null(oid: u32, source: TypeSource) -> Parameter {
+    match sql_type(oid, "0").filter(|_| source == TypeSource::Declared) {
         Some(ty) => Parameter::Typed(ty, None),
         None => Parameter::Null,
     }
@@ -164,7 +164,7 @@ fn sql_type(oid: u32, text: &str) -> Option<Cow<'static, str>> {
     }))
 }
 
-fn made(oid: u32, known: Known, text: String) -> Option<Parameter> {
+fn made(oid: u32, source: TypeSource, text: String) -> Option<Parameter> {
     let trimmed = text.trim();
     if oid == types::BOOL.oid {
         return boolean(trimmed).map(Parameter::Boolean);
@@ -179,7 +179,7 @@ fn made(oid: u32, known: Known, text: String) -> Option<Parameter> {
         // NaN, infinities, exponents, and numbers with more digits than a DECIMAL has.
         return trimmed.parse().ok().map(Parameter::Double);
     }
-    match sql_type(oid, trimmed).filter(|_| known == Known::Declared) {
+    match sql_type(oid, trimmed).filter(|_| source == TypeSource::Declared) {
         Some(ty) => Some(Parameter::Typed(ty, Some(text))),
         None => Some(Parameter::Text(text)),
     }
@@ -348,13 +348,13 @@ mod tests {
         Counted::new(Budget::new(ByteCount(memory)).account().try_take(0).unwrap())
     }
 
-    fn read(value: &[u8], ty: (u32, Known), format: Format) -> Result<Parameter, Fault> {
+    fn read(value: &[u8], ty: (u32, TypeSource), format: Format) -> Result<Parameter, Fault> {
         parameter((Some(value), 1), ty, format, &mut counted(1 << 30))
     }
 
     #[track_caller]
     fn check(ty: PgType, value: &[u8], expected: Parameter) {
-        assert_eq!(read(value, (ty.oid, Known::Inferred), Format::Binary), Ok(expected));
+        assert_eq!(read(value, (ty.oid, TypeSource::Inferred), Format::Binary), Ok(expected));
     }
 
     // Arrays were not counted: those of three portals took all memory of the machine.
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(bytes_of(&[nested]), 33 * number, "VA3");
         let text = format!("{{{}1}}", "1,".repeat(99_999));
         let read = |memory: u64| {
-            let ty = (types::INT4.array, Known::Declared);
+            let ty = (types::INT4.array, TypeSource::Declared);
             let mut counted = counted(memory);
             let read = parameter((Some(text.as_bytes()), 1), ty, Format::Text, &mut counted);
             read.map(|value| (bytes_of(&[value]), counted.bytes))
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn what_was_declared_keeps_its_type() {
         let declared =
-            |oid, text: &str| read(text.as_bytes(), (oid, Known::Declared), Format::Text);
+            |oid, text: &str| read(text.as_bytes(), (oid, TypeSource::Declared), Format::Text);
         let day = Some("2025-03-01".to_owned());
         assert_eq!(
             declared(types::DATE.oid, "2025-03-01"),
@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn what_is_no_value_is_refused() {
         let code = |oid, value: &[u8], format| {
-            read(value, (oid, Known::Declared), format).unwrap_err().code
+            read(value, (oid, TypeSource::Declared), format).unwrap_err().code
         };
         assert_eq!(code(types::INT4.oid, &[1, 2], Format::Binary), "22P03");
         assert_eq!(code(types::INT4.oid, b"x", Format::Text), "22P02");

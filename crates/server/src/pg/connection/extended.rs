@@ -28,7 +28,7 @@ use crate::pg::message_reader::{Bind, Object, SYNC};
 use crate::pg::message_writer::Status;
 use crate::pg::portal::State;
 use crate::pg::types;
-use crate::pg::value::{Counted, Known, bytes_of, example, parameter};
+use crate::pg::value::{Counted, TypeSource, bytes_of, example, parameter};
 
 /// A prepared statement, with or without a name.
 #[derive(Debug)]
@@ -243,18 +243,18 @@ impl Connection {
         if let Some(Description { columns: Some(columns), .. }) = prepared.described.get() {
             column_formats(&results, columns.fields().len())?;
         }
-        let known = prepared.types.iter().map(|&oid| match oid {
-            0 => Known::Inferred,
-            _ => Known::Declared,
+        let sources = prepared.types.iter().map(|&oid| match oid {
+            0 => TypeSource::Inferred,
+            _ => TypeSource::Declared,
         });
-        let known = known.chain(std::iter::repeat(Known::Inferred));
-        let types = types.into_iter().zip(known).zip(formats).collect::<Vec<_>>();
+        let sources = sources.chain(std::iter::repeat(TypeSource::Inferred));
+        let types = types.into_iter().zip(sources).zip(formats).collect::<Vec<_>>();
         let bytes = bind.values.iter().flatten().map(Bytes::len).sum::<usize>();
         let mut counted = Counted::new(self.account.try_take(0).map_err(Fault::from)?);
         let read = move || {
             let mut values = Vec::with_capacity(types.len());
-            for (at, (value, (known, format))) in bind.values.iter().zip(types).enumerate() {
-                values.push(parameter((value.as_deref(), at + 1), known, format, &mut counted)?);
+            for (at, (value, (ty, format))) in bind.values.iter().zip(types).enumerate() {
+                values.push(parameter((value.as_deref(), at + 1), ty, format, &mut counted)?);
             }
             Ok::<_, Fault>((values, counted.into_held()?))
         };

@@ -17,16 +17,16 @@ use tidegate_query::Parameter;
 use super::super::encode::Format;
 use super::super::fault::Fault;
 use super::super::types::{self, DIMENSIONS_MAX, PgType};
-use super::{Counted, Known};
+use super::{Counted, TypeSource};
 
 /// Returns the value of a parameter that is an array of such elements. `number` counts from 1.
 pub(super) fn parameter(
     (value, number): (&[u8], usize),
-    (element, known): (PgType, Known),
+    (element, source): (PgType, TypeSource),
     format: Format,
     counted: &mut Counted,
 ) -> Result<Parameter, Fault> {
-    let mut lists = Lists { element, known, number, counted, elements: 0 };
+    let mut lists = Lists { element, source, number, counted, elements: 0 };
     let values = match format {
         Format::Text | Format::TextIso => {
             let text = super::text(value)?.ok_or_else(|| lists.bad("22P02"))?;
@@ -40,7 +40,7 @@ pub(super) fn parameter(
 /// A builder of lists.
 struct Lists<'a> {
     element: PgType,
-    known: Known,
+    source: TypeSource,
     number: usize,
     counted: &'a mut Counted,
     /// The number of elements so far (value_list-1).
@@ -71,7 +71,7 @@ impl Lists<'_> {
             );
             return Err(Fault::new("54000", message));
         }
-        let ty = (self.element.oid, self.known);
+        let ty = (self.element.oid, self.source);
         super::parameter((value, self.number), ty, format, self.counted)
     }
 
@@ -290,7 +290,8 @@ mod tests {
 
     fn read_as(ty: PgType, bytes: &[u8], format: Format) -> Result<Parameter, &'static str> {
         let held = Budget::new(ByteCount(1 << 30)).account().try_take(0).unwrap();
-        let read = parameter((bytes, 1), (ty, Known::Inferred), format, &mut Counted::new(held));
+        let read =
+            parameter((bytes, 1), (ty, TypeSource::Inferred), format, &mut Counted::new(held));
         read.map_err(|fault| fault.code)
     }
 

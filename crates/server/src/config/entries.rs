@@ -1,6 +1,6 @@
 //! The configuration as `SHOW PARAMETERS` lists it: the value of each key and its source.
 //!
-//! - SH1. Every key of `KEYS` is here once, and accepts the text that it is shown as.
+//! - entries-1. Every key of `KEYS` is here once, and accepts the text that it is shown as.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -42,7 +42,7 @@ impl Config {
         let entry = |key: &Key| ConfigEntry {
             property_path: key.name.to_owned(),
             env_var_name: Some(key.variable()),
-            value: self.value(key.name).expect("SH1"),
+            value: self.value(key.name).expect("entries-1"),
             value_source: self.sources.get(key.name).map_or("default", |source| source.name()),
             is_sensitive: key.is_secret(),
             is_reloadable: key.name == "log.level",
@@ -118,7 +118,7 @@ impl Config {
                 None => "none".to_owned(),
             },
             "ilp.tcp.auth_timeout" => span(tcp.auth_timeout),
-            _ => return self.query_value(key).or_else(|| self.secure_value(key)),
+            _ => return self.query_value(key).or_else(|| self.security_value(key)),
         })
     }
 
@@ -138,7 +138,7 @@ impl Config {
     }
 
     /// Returns the value of a key of PostgreSQL's protocol, authentication or TLS.
-    fn secure_value(&self, key: &str) -> Option<String> {
+    fn security_value(&self, key: &str) -> Option<String> {
         let (pg, auth, tls) = (&self.pg, &self.auth, &self.tls);
         let file = |path: &Option<PathBuf>| match path {
             Some(path) => path.display().to_string(),
@@ -237,7 +237,7 @@ mod tests {
         for key in KEYS {
             let value = config.value(key.name).expect(key.name);
             config.set_from(key.name, &value, Source::Environment).expect(key.name);
-            assert_eq!(config.value(key.name).as_ref(), Some(&value), "SH1: {}", key.name);
+            assert_eq!(config.value(key.name).as_ref(), Some(&value), "entries-1: {}", key.name);
         }
     }
 
@@ -247,14 +247,14 @@ mod tests {
         config.set("ilp.tcp.commit_interval", "1500ms").unwrap();
         config.set_from("http.max_header_bytes", "8192", Source::Environment).unwrap();
         let entries = config.entries();
-        let shown = |name: &str| {
+        let value_and_source = |name: &str| {
             let entry = entries.iter().find(|entry| entry.property_path == name).unwrap();
             (entry.value.as_str(), entry.value_source)
         };
-        assert_eq!(shown("ilp.tcp.commit_interval"), ("1500ms", "command line"));
-        assert_eq!(shown("http.max_header_bytes"), ("8KiB", "env"));
-        assert_eq!(shown("http.idle_timeout"), ("5m", "default"));
-        assert_eq!(shown("ilp.tcp.idle_timeout"), ("0", "default"));
-        assert_eq!(shown("http.admin_listen"), ("none", "default"));
+        assert_eq!(value_and_source("ilp.tcp.commit_interval"), ("1500ms", "command line"));
+        assert_eq!(value_and_source("http.max_header_bytes"), ("8KiB", "env"));
+        assert_eq!(value_and_source("http.idle_timeout"), ("5m", "default"));
+        assert_eq!(value_and_source("ilp.tcp.idle_timeout"), ("0", "default"));
+        assert_eq!(value_and_source("http.admin_listen"), ("none", "default"));
     }
 }
