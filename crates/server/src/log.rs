@@ -214,11 +214,11 @@ impl Log {
         self.queue.dropped.load(Relaxed)
     }
 
-    /// Waits until all lines are written, but no longer than `patience`; returns whether they are.
-    pub fn flush(&self, patience: Duration) -> bool {
+    /// Waits until all lines are written, but no longer than `timeout`; returns whether they are.
+    pub fn flush(&self, timeout: Duration) -> bool {
         let lines = self.queue.lines();
         let is_busy = |lines: &mut Lines| lines.is_writing || !lines.waiting.is_empty();
-        let waited = self.queue.changed.wait_timeout_while(lines, patience, is_busy);
+        let waited = self.queue.changed.wait_timeout_while(lines, timeout, is_busy);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
@@ -338,11 +338,11 @@ mod tests {
         }
     }
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     /// Returns the lines written so far.
     fn written(log: &Log, lines: &Receiver<String>) -> Vec<String> {
-        assert!(log.flush(PATIENCE));
+        assert!(log.flush(TIMEOUT));
         lines.try_iter().collect()
     }
 

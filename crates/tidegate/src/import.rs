@@ -106,7 +106,7 @@ fn wait(
     progress: &Progress,
     interrupted: &AtomicBool,
 ) -> Result<ImportSummary> {
-    let mut patience = GRACE;
+    let mut grace = GRACE;
     loop {
         match outcomes.recv_timeout(TICK) {
             Ok(Err(tidegate_ingest::Error::Cancelled)) => return Err(UNCHANGED),
@@ -114,8 +114,8 @@ fn wait(
             Err(RecvTimeoutError::Disconnected) => return Err(Error::Panicked),
             Err(RecvTimeoutError::Timeout) if interrupted.load(Relaxed) => {
                 let is_reading = matches!(progress.sample().phase, Phase::Setup | Phase::Read);
-                patience = patience.saturating_sub(TICK);
-                if is_reading && patience.is_zero() {
+                grace = grace.saturating_sub(TICK);
+                if is_reading && grace.is_zero() {
                     return Err(UNCHANGED);
                 }
             }

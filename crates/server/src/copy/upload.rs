@@ -4,8 +4,9 @@
 //! - UL2. Only a complete upload is imported: one that is dropped, or cut off, fails.
 //! - UL3. It takes a place among the jobs when it has `PIECE_BYTES` for the import, or its end: a
 //!   client that pauses before it sends delays no other job.
-//! - UL4. While it runs and other jobs wait, its client must send `PACE_BYTES` a second, except for
-//!   pauses of `copy.idle_timeout` in total; a slower upload is ended, and another job starts.
+//! - UL4. While it runs and other jobs wait, its client must send `MIN_BYTES_PER_SECOND` a second,
+//!   except for pauses of `copy.idle_timeout` in total; a slower upload is ended, and another job
+//!   starts.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ const PIECES: usize = 8;
 const PIECE_BYTES: usize = 256 << 10;
 
 /// The bytes per second from which on an upload is not slow (UL4).
-const PACE_BYTES: f64 = (64 << 10) as f64;
+const MIN_BYTES_PER_SECOND: f64 = (64 << 10) as f64;
 /// The interval at which an import that waits for its client checks whether other jobs wait.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -245,7 +246,7 @@ impl Reader {
 
 /// Returns the waiting time that received bytes make up for.
 fn worth(bytes: usize) -> Duration {
-    Duration::from_secs_f64(bytes as f64 / PACE_BYTES)
+    Duration::from_secs_f64(bytes as f64 / MIN_BYTES_PER_SECOND)
 }
 
 impl IdleCheck {

@@ -49,10 +49,10 @@ const ERRORS_SHOWN: usize = 100;
 const LOOK_BYTES: usize = 1 << 20;
 /// The time for which a body may be slow while others wait for memory, and the bytes a second below
 /// which it is slow.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PACE_BYTES: f64 = (64 << 10) as f64;
+const GRACE_PERIOD: Duration = Duration::from_secs(5);
+const MIN_BYTES_PER_SECOND: f64 = (64 << 10) as f64;
 /// The interval at which a silent body is checked.
-const PACE_TICK: Duration = Duration::from_secs(1);
+const RATE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The most bytes of a body that are still read after it was refused, so that the connection can be
 /// used again.
 const REST_BYTES: u64 = 1 << 20;
@@ -515,7 +515,7 @@ impl Reading {
         let start = Instant::now();
         loop {
             let next = context.body.next(context.wire);
-            if let Ok(piece) = timeout(PACE_TICK, next).await {
+            if let Ok(piece) = timeout(RATE_CHECK_INTERVAL, next).await {
                 self.keep_pace(services)?;
                 return Ok(piece?);
             }
@@ -528,8 +528,8 @@ impl Reading {
 
     /// Refuses a slow body if other requests wait for the memory that it holds (IL3).
     fn keep_pace(&self, services: &Services) -> Result<(), Stopped> {
-        let late = self.start.elapsed().saturating_sub(PATIENCE);
-        let expected = late.as_secs_f64() * PACE_BYTES;
+        let late = self.start.elapsed().saturating_sub(GRACE_PERIOD);
+        let expected = late.as_secs_f64() * MIN_BYTES_PER_SECOND;
         if (self.bytes as f64) < expected && services.ingest.is_short() {
             let message = "the body comes slowly, and others wait for the memory that it has";
             return Err(Refusal::new(408, "retry operation", message).into());

@@ -92,9 +92,13 @@ impl Keys {
     }
 
     /// Authenticates a client, and returns its name; `None` if that fails (ilp_auth-1).
-    pub(crate) async fn ask(&self, stream: &mut TcpStream, patience: Duration) -> Option<String> {
+    pub(crate) async fn ask(
+        &self,
+        stream: &mut TcpStream,
+        auth_timeout: Duration,
+    ) -> Option<String> {
         let start = Instant::now();
-        let asked = timeout(patience, self.dialogue(stream)).await;
+        let asked = timeout(auth_timeout, self.dialogue(stream)).await;
         let name = asked.ok().flatten();
         if name.is_none() {
             sleep_until(start + FAILURE).await;

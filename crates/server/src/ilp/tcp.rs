@@ -56,7 +56,7 @@ const COMMIT_BYTES: usize = limits::WAL_RECORD_BYTES / 4;
 const PARSER_KEPT: Duration = Duration::from_secs(60);
 /// The longest time from the first byte of a line to its last, while others wait for the memory
 /// that it holds.
-const LINE_PATIENCE: Duration = Duration::from_secs(5);
+const LINE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval at which an incomplete line is checked against waiting tasks.
 const LINE_TICK: Duration = Duration::from_secs(1);
 
@@ -78,9 +78,9 @@ pub(crate) async fn serve(
 ) {
     if let Some(keys) = &server.keys {
         let mut phase = server.phase.clone();
-        let patience = server.config.tcp.auth_timeout;
+        let auth_timeout = server.config.tcp.auth_timeout;
         let name = tokio::select! {
-            name = keys.ask(&mut stream, patience) => name,
+            name = keys.ask(&mut stream, auth_timeout) => name,
             () = stopping(&mut phase) => return,
         };
         if name.is_none() {
@@ -249,7 +249,7 @@ impl Connection {
 
     /// Returns the time of the next check whether the incomplete line has to be dropped (IL3).
     fn line_at(&self) -> Option<Instant> {
-        let given_up = self.line_start? + LINE_PATIENCE;
+        let given_up = self.line_start? + LINE_TIMEOUT;
         Some(given_up.max(Instant::now() + LINE_TICK))
     }
 
@@ -300,7 +300,7 @@ impl Connection {
         tokio::select! {
             reserved = self.services.ingest.reserve(READ_BUDGET_BYTES) => Ok(reserved),
             () = stopping(&mut phase) => Ok(None),
-            () = until(self.line_start.map(|start| start + LINE_PATIENCE)) => Err(End::Closed),
+            () = until(self.line_start.map(|start| start + LINE_TIMEOUT)) => Err(End::Closed),
         }
     }
 
@@ -455,7 +455,7 @@ impl Connection {
         }
         let (server, services) = (Arc::clone(&self.server), Arc::clone(&self.services));
         self.working = Some(tokio::spawn(async move {
-            let outcome = commit_with_patience(&server, &services, rows).await;
+            let outcome = commit_with_retries(&server, &services, rows).await;
             drop(reserved);
             outcome
         }));
@@ -555,7 +555,7 @@ fn options(server: &ServerState, services: &Services) -> LineOptions {
 }
 
 /// Commits, and retries as long as that may help.
-async fn commit_with_patience(
+async fn commit_with_retries(
     server: &Arc<ServerState>,
     services: &Arc<Services>,
     mut rows: Vec<TableRows>,

@@ -224,7 +224,7 @@ impl Connection {
                 let fault = Fault { severity: Severity::Fatal, ..over };
                 return Err(self.part(&fault));
             }
-            let patience = self.patience();
+            let idle_timeout = self.idle_timeout();
             let mut phase = self.server.phase.clone();
             tokio::select! {
                 biased;
@@ -235,7 +235,7 @@ impl Connection {
             let working = self.portals.values().filter_map(Portal::working).collect();
             tokio::select! {
                 biased;
-                read = timeout(patience, self.wire.fill_next(&self.server.spinning)) => match read {
+                read = timeout(idle_timeout, self.wire.fill_next(&self.server.spinning)) => match read {
                     Ok(Ok(1..)) => {}
                     Ok(Ok(0) | Err(_)) => return Err(End::Gone),
                     Err(_) => return Err(self.part(&self.too_slow())),
@@ -269,7 +269,7 @@ impl Connection {
     }
 
     /// Returns the longest allowed silence of the client now.
-    fn patience(&self) -> Duration {
+    fn idle_timeout(&self) -> Duration {
         let pg = &self.server.config.pg;
         let limit = match self.status {
             Status::Idle => pg.idle_timeout,

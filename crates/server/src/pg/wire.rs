@@ -35,7 +35,7 @@ const SPIN: Duration = Duration::from_micros(100);
 /// The time, with waking, in which a client may have answered at once.
 const SOON: Duration = Duration::from_micros(300);
 /// The longest time in which a client takes nothing of the output before its login.
-const SEND_PATIENCE: Duration = Duration::from_secs(15);
+const SEND_TIMEOUT: Duration = Duration::from_secs(15);
 /// The interval at which a connection whose input is full is checked for its end.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -78,7 +78,7 @@ impl Wire {
 
     fn of(socket: Socket) -> Wire {
         let (input, writer) = (BytesMut::new(), MessageWriter::default());
-        let send_timeout = SEND_PATIENCE;
+        let send_timeout = SEND_TIMEOUT;
         Wire { socket, input, writer, is_prompt: false, end_point: None, send_timeout }
     }
 

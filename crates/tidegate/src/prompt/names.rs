@@ -22,7 +22,7 @@ const BEFORE_TABLES: [&str; 7] = ["FROM", "JOIN", "TABLE", "INTO", "DESCRIBE", "
 const COLUMNS: &str = "SELECT table_name, column_name FROM information_schema.columns \
     WHERE table_schema = 'public' ORDER BY table_name, ordinal_position LIMIT 20000";
 /// Time limit for the names of a server after Tab is pressed.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The names of a database, read again after its schemas have changed; those of a server, read
 /// again after a change by this prompt.
@@ -75,7 +75,7 @@ fn read(database: &Database) -> Vec<Table> {
 
 fn ask(server: &Remote) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
-    for [name, column] in server.texts(COLUMNS, PATIENCE) {
+    for [name, column] in server.texts(COLUMNS, TIMEOUT) {
         match tables.last_mut() {
             Some(table) if table.name == name => table.columns.push(column),
             _ => tables.push(Table { name, columns: vec![column] }),

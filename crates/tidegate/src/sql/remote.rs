@@ -165,13 +165,13 @@ impl Remote {
     }
 
     /// Returns two texts per row of a small query, for completion; none after the time limit.
-    pub(crate) fn texts(&self, sql: &str, patience: Duration) -> Vec<[String; 2]> {
+    pub(crate) fn texts(&self, sql: &str, wait_max: Duration) -> Vec<[String; 2]> {
         let work = async {
             let rows = self.client.query(sql, &[]).await.ok()?;
             let text = |row: &tokio_postgres::Row, at| row.try_get::<usize, String>(at).ok();
             rows.iter().map(|row| Some([text(row, 0)?, text(row, 1)?])).collect::<Option<Vec<_>>>()
         };
-        let rows = self.runtime().block_on(async { timeout(patience, work).await });
+        let rows = self.runtime().block_on(async { timeout(wait_max, work).await });
         rows.ok().flatten().unwrap_or_default()
     }
 }

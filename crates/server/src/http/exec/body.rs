@@ -3,8 +3,8 @@
 //!
 //! - EB1. The bytes of a body, and of the parameters made from it, are counted in the memory budget
 //!   of connections, before they are held and until the request ends.
-//! - EB2. If that budget is scarce, a body that arrives with less than `PACE_BYTES` a second is
-//!   refused.
+//! - EB2. If that budget is scarce, a body that arrives with less than `MIN_BYTES_PER_SECOND` a
+//!   second is refused.
 //!
 //! Not here: the meaning of the parameters (`request`).
 
@@ -25,10 +25,10 @@ use crate::http::wire::BodyError;
 const PARAMETERS_MAX: usize = 65_535;
 /// The time for which a body may be slow when memory is scarce, and the bytes a second below which
 /// it is slow.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PACE_BYTES: f64 = (64 << 10) as f64;
+const GRACE_PERIOD: Duration = Duration::from_secs(5);
+const MIN_BYTES_PER_SECOND: f64 = (64 << 10) as f64;
 /// The interval at which a silent body is checked.
-const PACE_TICK: Duration = Duration::from_secs(1);
+const RATE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The bytes of a JSON value in memory, besides its text.
 const JSON_NODE_BYTES: usize = 48;
 
@@ -151,7 +151,7 @@ impl Reading {
             Stopped::from(Refusal::new("08006", message).with_status(408))
         };
         loop {
-            let next = timeout(PACE_TICK, context.body.next(context.wire)).await;
+            let next = timeout(RATE_CHECK_INTERVAL, context.body.next(context.wire)).await;
             let is_scarce = context.server.budget.is_scarce();
             if is_scarce && is_slow(self.counted.start.elapsed(), self.bytes.len()) {
                 return Err(slow());
@@ -206,8 +206,8 @@ fn over_budget(error: &OverBudget) -> Refusal {
 
 /// Returns true if a body has been slow for too long (EB2).
 fn is_slow(elapsed: Duration, bytes: usize) -> bool {
-    let late = elapsed.saturating_sub(PATIENCE);
-    (bytes as f64) < late.as_secs_f64() * PACE_BYTES
+    let late = elapsed.saturating_sub(GRACE_PERIOD);
+    (bytes as f64) < late.as_secs_f64() * MIN_BYTES_PER_SECOND
 }
 
 fn unread(error: &BodyError) -> Stopped {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_slow_after_its_patience() {
+    fn a_body_is_slow_after_the_grace_period() {
         let seconds = Duration::from_secs;
         assert!(!is_slow(seconds(5), 0) && is_slow(seconds(6), 1_000));
         assert!(!is_slow(seconds(6), 64 << 10) && is_slow(seconds(15), 64 << 10), "EB2");

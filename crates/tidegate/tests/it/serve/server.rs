@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::world::World;
 
 /// Time limit of waits: longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) struct Server {
     child: Child,
@@ -100,7 +100,7 @@ impl Server {
     pub(super) fn lines_until(&self, words: &str) -> Vec<String> {
         let mut seen = Vec::new();
         loop {
-            let next = self.lines.lock().expect("nobody panics").recv_timeout(PATIENCE);
+            let next = self.lines.lock().expect("nobody panics").recv_timeout(TIMEOUT);
             match next {
                 Ok(line) => seen.push(line),
                 Err(error) => panic!("no line with `{words}`: {error}; the log so far: {seen:#?}"),
@@ -254,7 +254,7 @@ fn address(lines: &[String], words: &str) -> Option<SocketAddr> {
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("the server listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     stream.set_nodelay(true).expect("no delay");
     stream
 }
