@@ -1,15 +1,15 @@
 //! The memory budget of connections, shared by all protocols.
 //!
 //! - budget-1. Bytes are counted before they are held, as far as their number is known, and
-//!   released when their [`Held`] is dropped.
+//!   released when their [`Reservation`] is dropped.
 //! - budget-2. All connections together hold at most `memory.connection_limit` beyond the free
 //!   bytes of each.
 //! - budget-3. The first `limits::CONNECTION_FREE_BYTES` of a connection are not counted: small
 //!   statements and requests are served, however much other connections hold.
 //!
 //! An [`Account`] belongs to one connection, or one request; every buffer, statement and value that
-//! it keeps has a [`Held`] of it. Not here: memory of running statements (`query`), and of rows
-//! that wait for their commit (`ilp::Ingest`).
+//! it keeps has a [`Reservation`] of it. Not here: memory of running statements (`query`), and of
+//! rows that wait for their commit (`ilp::Ingest`).
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,7 +33,7 @@ pub(crate) struct Account {
 
 /// Bytes that are counted until this is dropped (budget-1).
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct Reservation {
     account: Arc<Account>,
     bytes: u64,
 }
@@ -89,10 +89,10 @@ impl Budget {
 
 impl Account {
     /// Counts bytes that the connection is about to hold.
-    pub(crate) fn try_take(self: &Arc<Self>, bytes: usize) -> Result<Held, OverBudget> {
-        let mut held = Held { account: Arc::clone(self), bytes: 0 };
-        held.try_resize(bytes)?;
-        Ok(held)
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation, OverBudget> {
+        let mut reservation = Reservation { account: Arc::clone(self), bytes: 0 };
+        reservation.try_resize(bytes)?;
+        Ok(reservation)
     }
 
     /// Replaces `from` counted bytes by `to`.
@@ -112,7 +112,7 @@ impl Account {
     }
 }
 
-impl Held {
+impl Reservation {
     /// Changes the counted size, for a buffer that grows or shrinks. If there is no room, the old
     /// size stays counted.
     pub(crate) fn try_resize(&mut self, bytes: usize) -> Result<(), OverBudget> {
@@ -125,7 +125,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let given = self.account.change(self.bytes, 0);
         assert!(given.is_ok(), "budget-1: there is always room for less");
@@ -142,9 +142,9 @@ mod tests {
     fn what_is_dropped_is_given_back() {
         let budget = Budget::new(ByteCount(1_000));
         let account = budget.account();
-        let small = account.try_take(FREE).unwrap();
+        let small = account.reserve(FREE).unwrap();
         assert_eq!(budget.used(), 0, "budget-3");
-        let mut large = account.try_take(900).unwrap();
+        let mut large = account.reserve(900).unwrap();
         assert_eq!(budget.used(), 900);
         let refused = large.try_resize(1_001).unwrap_err();
         assert_eq!((refused.wanted, refused.used), (ByteCount(101), ByteCount(900)), "budget-2");
@@ -161,10 +161,10 @@ mod tests {
     fn small_requests_are_served_when_others_hold_everything() {
         let budget = Budget::new(ByteCount(1_000));
         let (greedy, modest) = (budget.account(), budget.account());
-        let _all = greedy.try_take(FREE + 1_000).unwrap();
-        assert!(modest.try_take(FREE).is_ok(), "budget-3");
-        let message = modest.try_take(FREE + 1).unwrap_err().to_string();
+        let _all = greedy.reserve(FREE + 1_000).unwrap();
+        assert!(modest.reserve(FREE).is_ok(), "budget-3");
+        let message = modest.reserve(FREE + 1).unwrap_err().to_string();
         assert!(message.contains("memory.connection_limit (1000 B)"), "{message}");
-        assert!(greedy.try_take(usize::MAX).is_err(), "budget-2: nothing overflows");
+        assert!(greedy.reserve(usize::MAX).is_err(), "budget-2: nothing overflows");
     }
 }

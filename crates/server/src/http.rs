@@ -42,7 +42,7 @@ use bytes::Buf;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-use crate::budget::{Held, OverBudget};
+use crate::budget::{OverBudget, Reservation};
 use crate::ilp::RejectLimit;
 use crate::server_state::{ServerState, Tracker, stopping};
 use crate::socket::Socket;
@@ -74,7 +74,7 @@ pub(crate) struct RequestContext<'a> {
     /// The limit of logged rejects of the connection.
     reject_limit: &'a mut RejectLimit,
     /// The memory of the request that is counted in the budget of connections.
-    held: Option<Held>,
+    reservation: Option<Reservation>,
 }
 
 /// The continuation of a connection after a request.
@@ -130,7 +130,7 @@ pub(crate) async fn serve(
                     peer,
                     sender: Sender::ANYBODY,
                     reject_limit: &mut reject_limit,
-                    held: None,
+                    reservation: None,
                 };
                 context.answer(kind).await
             }
@@ -451,11 +451,11 @@ impl RequestContext<'_> {
     }
 
     /// Counts the memory that the request holds now.
-    fn hold(&mut self, bytes: usize) -> Result<(), OverBudget> {
-        match &mut self.held {
-            Some(held) => held.try_resize(bytes),
+    fn reserve(&mut self, bytes: usize) -> Result<(), OverBudget> {
+        match &mut self.reservation {
+            Some(reservation) => reservation.try_resize(bytes),
             None => {
-                self.held = Some(self.server.budget.account().try_take(bytes)?);
+                self.reservation = Some(self.server.budget.account().reserve(bytes)?);
                 Ok(())
             }
         }

@@ -25,7 +25,7 @@ use super::fault::CopyFault;
 use super::job::{Ended, Job, JobHandle, Kind, NewJob, Work};
 use super::log::Rejects;
 use super::{Inner, run_import};
-use crate::budget::{Held, OverBudget};
+use crate::budget::{OverBudget, Reservation};
 
 /// The most pieces that wait for the import (UL1).
 const PIECES: usize = 8;
@@ -49,7 +49,7 @@ pub(crate) struct Upload {
     /// The combined small pieces.
     small: BytesMut,
     /// Their bytes, counted in the budget of connections.
-    held: Option<Held>,
+    reservation: Option<Reservation>,
 }
 
 /// The state of an upload: waiting for its first bytes, or among the jobs (UL3).
@@ -96,10 +96,10 @@ impl Upload {
             Ok(work)
         });
         let work = Mutex::new(Some(work.await?));
-        let held = inner.budget.as_ref().map(|budget| budget.account().try_take(0));
-        let held = held.transpose().map_err(|error| over_budget(&error))?;
+        let reservation = inner.budget.as_ref().map(|budget| budget.account().reserve(0));
+        let reservation = reservation.transpose().map_err(|error| over_budget(&error))?;
         let state = State::Collecting { inner: Arc::clone(inner), job, work };
-        Ok(Upload { sender, state, small: BytesMut::new(), held })
+        Ok(Upload { sender, state, small: BytesMut::new(), reservation })
     }
 
     fn job(&self) -> &Arc<Job> {
@@ -125,14 +125,14 @@ impl Upload {
         // The submission may write to the log, which waits for the disk.
         let handle = super::blocking(move || inner.submit(job, work)).await?;
         self.state = State::Begun(handle);
-        self.held = None;
+        self.reservation = None;
         Ok(())
     }
 
     /// Keeps bytes that are too few for a piece.
     fn keep(&mut self, bytes: &[u8]) -> Result<(), CopyFault> {
-        if let Some(held) = &mut self.held {
-            let counted = held.try_resize(self.small.len() + bytes.len());
+        if let Some(reservation) = &mut self.reservation {
+            let counted = reservation.try_resize(self.small.len() + bytes.len());
             counted.map_err(|error| over_budget(&error))?;
         }
         self.small.extend_from_slice(bytes);

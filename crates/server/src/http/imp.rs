@@ -143,7 +143,7 @@ async fn take(
     let mut receiving = Receiving::new(context, params, &services)?;
     let body_encoding = body_encoding(context)?;
     let decoder_bytes = body_encoding.encoding.memory_bytes();
-    context.hold(decoder_bytes)?;
+    context.reserve(decoder_bytes)?;
     let mut decompressor = Decompressor::new(&body_encoding, usize::MAX)?;
     let mut bytes = 0;
     while let Some(mut piece) = context.body.next(context.wire).await? {
@@ -154,7 +154,7 @@ async fn take(
         while !piece.is_empty() {
             let plain = decompressor.next(&mut piece)?;
             push(context, &mut receiving, plain).await?;
-            context.hold(decoder_bytes + receiving.found.schema.capacity())?;
+            context.reserve(decoder_bytes + receiving.found.schema.capacity())?;
         }
     }
     let rest = decompressor.finish()?;

@@ -294,8 +294,8 @@ async fn take(context: &mut RequestContext<'_>) -> Result<Answer, Stopped> {
     })?;
     let allowed = context.allow(Deed::Write("lines"));
     allowed.map_err(|message| Refusal::new(403, "forbidden", message))?;
-    let held = context.hold(wanted.body_encoding.encoding.memory_bytes());
-    held.map_err(|error| Refusal::new(503, "retry operation", error.to_string()))?;
+    let reserved = context.reserve(wanted.body_encoding.encoding.memory_bytes());
+    reserved.map_err(|error| Refusal::new(503, "retry operation", error.to_string()))?;
     let Some(name) = &wanted.name else { return take_lines(context, &services, &wanted).await };
     let cache = &services.ingest.idempotency_cache;
     if cache.is_known(name, Instant::now()) {

@@ -404,7 +404,7 @@ impl Connection {
             && let Some(more) = self.services.ingest.try_reserve(missing)
         {
             match &mut self.reserved {
-                Some(held) => held.merge(more),
+                Some(reserved) => reserved.merge(more),
                 None => self.reserved = Some(more),
             }
         }

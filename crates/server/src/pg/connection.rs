@@ -38,7 +38,7 @@ use super::login::Guest;
 use super::message_reader::{Message, take_message};
 use super::message_writer::Status;
 use super::wire::Wire;
-use crate::budget::{Account, Held};
+use crate::budget::{Account, Reservation};
 use crate::server_state::{ServerState, Services, stopping};
 use extended::{Hold, Portal, Prepared};
 use script::Script;
@@ -86,9 +86,9 @@ pub(super) struct Connection {
     /// The memory account of the connection (CO3).
     account: Arc<Account>,
     /// The memory of an incomplete message.
-    in_held: Option<Held>,
+    input_reservation: Option<Reservation>,
     /// The memory of the output.
-    out_held: Option<Held>,
+    output_reservation: Option<Reservation>,
 }
 
 /// The reason why a connection ends.
@@ -170,8 +170,8 @@ impl Connection {
             told: Vec::new(),
             is_copying: false,
             account,
-            in_held: None,
-            out_held: None,
+            input_reservation: None,
+            output_reservation: None,
         }
     }
 
@@ -231,7 +231,7 @@ impl Connection {
                 sent = self.wire.flush() => sent.map_err(|_| End::Gone)?,
                 by = self.backend.ended() => return Err(self.part(&ended(by))),
             }
-            self.out_held = None;
+            self.output_reservation = None;
             let working = self.portals.values().filter_map(Portal::working).collect();
             tokio::select! {
                 biased;
@@ -260,10 +260,10 @@ impl Connection {
     /// Counts the incomplete message: its buffer grows by doubling (CO3).
     fn count_input(&mut self) -> Result<(), Fault> {
         let bytes = 2 * self.wire.input.len();
-        match &mut self.in_held {
-            Some(held) => held.try_resize(bytes)?,
+        match &mut self.input_reservation {
+            Some(reservation) => reservation.try_resize(bytes)?,
             None if bytes == 0 => {}
-            None => self.in_held = Some(self.account.try_take(bytes)?),
+            None => self.input_reservation = Some(self.account.reserve(bytes)?),
         }
         Ok(())
     }
@@ -344,7 +344,7 @@ impl Connection {
     }
 
     async fn statements(&mut self, text: Bytes) -> Result<(), Stopped> {
-        let _held = self.account.try_take(Script::bytes(&text)).map_err(Fault::from)?;
+        let _reservation = self.account.reserve(Script::bytes(&text)).map_err(Fault::from)?;
         let script = self.read(text.len(), move || Script::read(&text)).await??;
         if script.is_empty() {
             self.wire.writer.empty(b'I');

@@ -16,7 +16,7 @@ use tidegate_query::Parameter;
 use super::encode::{Format, decimal_text};
 use super::fault::Fault;
 use super::types::{self, PgType};
-use crate::budget::{Held, OverBudget};
+use crate::budget::{OverBudget, Reservation};
 
 /// The microseconds from 1970 to 2000.
 const MICROS_TO_2000: i64 = 10_957 * 86_400_000_000;
@@ -36,30 +36,30 @@ pub(super) enum TypeSource {
 
 /// A counter of the memory of values, as they are made (VA3).
 pub(super) struct Counted {
-    held: Held,
+    reservation: Reservation,
     bytes: usize,
     /// The bytes taken of the budget: more than `bytes`, to take some seldom.
     taken: usize,
 }
 
 impl Counted {
-    pub(super) fn new(held: Held) -> Counted {
-        Counted { held, bytes: 0, taken: 0 }
+    pub(super) fn new(reservation: Reservation) -> Counted {
+        Counted { reservation, bytes: 0, taken: 0 }
     }
 
     fn add(&mut self, value: &Parameter) -> Result<(), OverBudget> {
         self.bytes += bytes_of(std::slice::from_ref(value));
         if self.taken < self.bytes {
             self.taken = self.bytes + COUNT_AHEAD_BYTES;
-            self.held.try_resize(self.taken)?;
+            self.reservation.try_resize(self.taken)?;
         }
         Ok(())
     }
 
     /// Returns the count of the values, after all are made.
-    pub(super) fn into_held(mut self) -> Result<Held, OverBudget> {
-        self.held.try_resize(self.bytes)?;
-        Ok(self.held)
+    pub(super) fn into_reservation(mut self) -> Result<Reservation, OverBudget> {
+        self.reservation.try_resize(self.bytes)?;
+        Ok(self.reservation)
     }
 }
 
@@ -345,7 +345,7 @@ mod tests {
     use crate::budget::Budget;
 
     fn counted(memory: u64) -> Counted {
-        Counted::new(Budget::new(ByteCount(memory)).account().try_take(0).unwrap())
+        Counted::new(Budget::new(ByteCount(memory)).account().reserve(0).unwrap())
     }
 
     fn read(value: &[u8], ty: (u32, TypeSource), format: Format) -> Result<Parameter, Fault> {

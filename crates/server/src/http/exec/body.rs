@@ -46,8 +46,8 @@ pub(in crate::http) async fn read_params(
     // The parameters are copies of the body, and parsed JSON is larger.
     let is_json = context.head.content_type() == "application/json";
     let nodes = if is_json { json_nodes(&body) } else { 0 };
-    let held = context.hold((2 * body.capacity()).saturating_add(nodes * JSON_NODE_BYTES));
-    held.map_err(|error| over_budget(&error))?;
+    let reserved = context.reserve((2 * body.capacity()).saturating_add(nodes * JSON_NODE_BYTES));
+    reserved.map_err(|error| over_budget(&error))?;
     match context.head.content_type().as_str() {
         "application/x-www-form-urlencoded" => params.add(&body).map_err(|_| not_text())?,
         "application/json" => add_json(&body, &mut params)?,
@@ -59,7 +59,7 @@ pub(in crate::http) async fn read_params(
         }
     }
     // Only the parameters are left, until the request ends.
-    context.hold(params.bytes()).map_err(|error| over_budget(&error))?;
+    context.reserve(params.bytes()).map_err(|error| over_budget(&error))?;
     Ok(params)
 }
 
@@ -195,8 +195,8 @@ impl Counting {
     }
 
     fn grow(&self, context: &mut RequestContext<'_>, bytes: usize) -> Result<(), Stopped> {
-        let held = context.hold(self.fixed.saturating_add(bytes));
-        Ok(held.map_err(|error| over_budget(&error))?)
+        let reserved = context.reserve(self.fixed.saturating_add(bytes));
+        Ok(reserved.map_err(|error| over_budget(&error))?)
     }
 }
 

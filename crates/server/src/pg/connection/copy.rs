@@ -34,7 +34,7 @@ use tokio::time::timeout;
 use super::end_line::EndLine;
 use super::execute::{Ending, canceled, check_depth, code_of, panicked};
 use super::{Connection, End, LARGE_BYTES, Stopped};
-use crate::budget::{Account, Held};
+use crate::budget::{Account, Reservation};
 use crate::copy::form_of;
 use crate::execution_slot::ExecutionSlot;
 use crate::pg::binary_copy::BinaryReader;
@@ -58,7 +58,7 @@ enum Part {
     Rows {
         bytes: BytesMut,
         rows: u64,
-        held: Held,
+        reservation: Reservation,
     },
     End,
     Failed(Box<Fault>),
@@ -153,7 +153,7 @@ impl Connection {
     ) -> Result<BulkOutcome, Stopped> {
         let failed = |error: tidegate_query::BulkError| Fault::new(error.code, error.message);
         let mut text = Vec::new();
-        let mut held = self.account.try_take(0).map_err(Fault::from)?;
+        let mut reservation = self.account.reserve(0).map_err(Fault::from)?;
         loop {
             let message = tokio::select! {
                 biased;
@@ -187,7 +187,8 @@ impl Connection {
                         for bytes in bytes.chunks(LARGE_BYTES) {
                             text.clear();
                             reader.read(bytes, &mut text)?;
-                            held.try_resize(reader.kept() + text.capacity())
+                            reservation
+                                .try_resize(reader.kept() + text.capacity())
                                 .map_err(Fault::from)?;
                             sink.push(&text).await.map_err(failed)?;
                             yield_now().await;
@@ -245,11 +246,11 @@ impl Connection {
                 () = self.wire.closed() => break Err(Stopped::Gone),
             };
             match part {
-                Some(Part::Rows { bytes, rows, held }) => {
+                Some(Part::Rows { bytes, rows, reservation }) => {
                     count += rows;
                     self.wire.writer.bytes.unsplit(bytes);
                     let sent = self.send(Some(&mut slot), canceler).await;
-                    drop(held);
+                    drop(reservation);
                     if let Err(stopped) = sent {
                         break Err(stopped);
                     }
@@ -391,7 +392,7 @@ struct CopyOutput {
 
 impl CopyOutput {
     fn parts(&self, lead: &'static [u8]) -> Result<Parts, Fault> {
-        let guard = Guard::new(self.account.try_take(0)?, &self.canceler);
+        let guard = Guard::new(self.account.reserve(0)?, &self.canceler);
         Ok(Parts { part: BytesMut::with_capacity(2 * PART_BYTES), rows: 0, guard, lead })
     }
 }
@@ -445,10 +446,10 @@ struct Abandoned;
 
 async fn send(parts: Parts, sender: &Sender<Part>) -> Result<(), Abandoned> {
     let Parts { part: bytes, rows, guard, .. } = parts;
-    let mut held = guard.into_held();
+    let mut reservation = guard.into_reservation();
     // The bytes were counted when they were written.
-    let _ = held.try_resize(bytes.len());
-    sender.send(Part::Rows { bytes, rows, held }).await.map_err(|_| Abandoned)
+    let _ = reservation.try_resize(bytes.len());
+    sender.send(Part::Rows { bytes, rows, reservation }).await.map_err(|_| Abandoned)
 }
 
 /// A batch of rows that is being written.

@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Connection, Stopped};
 use crate::admission::Claimant;
-use crate::budget::Held;
+use crate::budget::Reservation;
 use crate::execution_slot::{ExecutionSlot, SlotError, overdue};
 use crate::pg::encode::{Format, Guard, Room};
 use crate::pg::fault::Fault;
@@ -287,7 +287,7 @@ impl Connection {
         formats: &[Format],
         rows_max: u64,
     ) -> Result<u64, Stopped> {
-        let mut guard = Guard::new(self.out_held()?, &rows.canceler);
+        let mut guard = Guard::new(self.output_reservation()?, &rows.canceler);
         let style = self.session.setting("IntervalStyle");
         let of_style = |format| match format {
             Format::Text => Format::of_style(style.as_deref()),
@@ -300,7 +300,7 @@ impl Connection {
             let share = Share { rows_max, bytes_max: self.wire.writer.len() + PART_BYTES };
             let mut room = Room::new(&mut self.wire.writer.bytes, &mut guard);
             let written = rows.write(formats, share, &mut room);
-            self.out_held = Some(guard.into_held());
+            self.output_reservation = Some(guard.into_reservation());
             return Ok(written?);
         };
         let share = Share { rows_max, bytes_max: HEAVY_PART_BYTES };
@@ -310,7 +310,7 @@ impl Connection {
             rows.canceler.cancel();
         }
         let HeavyPart { rest, bytes, written, guard } = part?;
-        self.out_held = Some(guard.into_held());
+        self.output_reservation = Some(guard.into_reservation());
         let written = written.map_err(Fault::from)?;
         rows.give_back(rest);
         // It is the same buffer if the output was empty.
@@ -319,10 +319,10 @@ impl Connection {
     }
 
     /// Returns the count of the bytes that wait to be sent.
-    fn out_held(&mut self) -> Result<Held, Fault> {
-        match self.out_held.take() {
-            Some(held) => Ok(held),
-            None => Ok(self.account.try_take(0)?),
+    fn output_reservation(&mut self) -> Result<Reservation, Fault> {
+        match self.output_reservation.take() {
+            Some(reservation) => Ok(reservation),
+            None => Ok(self.account.reserve(0)?),
         }
     }
 
@@ -347,7 +347,7 @@ impl Connection {
         canceler: &Canceler,
     ) -> Result<(), Stopped> {
         if let Ok(sent) = timeout(SLOW, self.wire.flush()).await {
-            self.out_held = None;
+            self.output_reservation = None;
             return Ok(sent?);
         }
         if let Some(slot) = &mut slot {
@@ -358,7 +358,7 @@ impl Connection {
             sent = self.wire.flush() => sent?,
             fault = canceled(canceler) => return Err(fault.into()),
         }
-        self.out_held = None;
+        self.output_reservation = None;
         self.resume(slot, canceler).await
     }
 }

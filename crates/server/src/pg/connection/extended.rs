@@ -20,7 +20,7 @@ use super::execute::{Ending, Order, Progress, Started, Taken, check_depth, descr
 use super::script::Script;
 use super::session::check_fetchable;
 use super::{Connection, LARGE_BYTES, Stopped};
-use crate::budget::Held;
+use crate::budget::Reservation;
 use crate::pg::command::{Command, changes_rows, check_name, command};
 use crate::pg::encode::Format;
 use crate::pg::fault::Fault;
@@ -39,7 +39,7 @@ pub(super) struct Prepared {
     pub(super) types: Vec<u32>,
     /// The bytes that it takes, without its description.
     bytes: usize,
-    _held: Held,
+    _reservation: Reservation,
     described: tokio::sync::OnceCell<Description>,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Description {
     pub(super) columns: Option<SchemaRef>,
     /// The types of all parameters.
     pub(super) types: Vec<u32>,
-    _held: Arc<Held>,
+    _reservation: Arc<Reservation>,
 }
 
 /// The lifetime of a cursor.
@@ -72,7 +72,7 @@ pub(super) struct Portal {
     pub(super) hold: Hold,
     /// The bytes that it takes until its rows come: perhaps nothing else keeps its statement.
     bytes: usize,
-    _held: Held,
+    _reservation: Reservation,
 }
 
 impl Portal {
@@ -92,7 +92,7 @@ impl Portal {
     /// Makes a portal with values, and the count of their bytes.
     pub(super) fn new(
         prepared: &Arc<Prepared>,
-        (values, held): (Vec<Parameter>, Held),
+        (values, reservation): (Vec<Parameter>, Reservation),
         formats: Vec<Format>,
     ) -> Portal {
         let bytes = prepared.bytes + bytes_of(&values) + size_of_val(formats.as_slice());
@@ -104,7 +104,7 @@ impl Portal {
             state: State::Ready,
             hold: Hold::No,
             bytes,
-            _held: held,
+            _reservation: reservation,
         }
     }
 
@@ -127,7 +127,7 @@ impl Connection {
             return Err(Fault::new("42P05", message).into());
         }
         let (bytes, reading) = (sql.len(), Script::bytes(&sql));
-        let _held = self.account.try_take(reading).map_err(Fault::from)?;
+        let _reservation = self.account.reserve(reading).map_err(Fault::from)?;
         let read = move || -> Result<Arc<str>, Fault> {
             let sql = text(&sql)?;
             match 1 < split_statements(sql).len() {
@@ -159,8 +159,9 @@ impl Connection {
         let text = Arc::clone(&sql);
         let command = self.read(sql.len(), move || command(&text)).await??;
         let bytes = sql.len() + command.bytes() + size_of_val(types.as_slice());
-        let _held = self.account.try_take(bytes + size_of::<Prepared>()).map_err(Fault::from)?;
-        Ok(Prepared { sql, command, types, bytes, _held, described: Default::default() })
+        let _reservation =
+            self.account.reserve(bytes + size_of::<Prepared>()).map_err(Fault::from)?;
+        Ok(Prepared { sql, command, types, bytes, _reservation, described: Default::default() })
     }
 
     /// Keeps a statement under a name (CO3).
@@ -250,13 +251,13 @@ impl Connection {
         let sources = sources.chain(std::iter::repeat(TypeSource::Inferred));
         let types = types.into_iter().zip(sources).zip(formats).collect::<Vec<_>>();
         let bytes = bind.values.iter().flatten().map(Bytes::len).sum::<usize>();
-        let mut counted = Counted::new(self.account.try_take(0).map_err(Fault::from)?);
+        let mut counted = Counted::new(self.account.reserve(0).map_err(Fault::from)?);
         let read = move || {
             let mut values = Vec::with_capacity(types.len());
             for (at, (value, (ty, format))) in bind.values.iter().zip(types).enumerate() {
                 values.push(parameter((value.as_deref(), at + 1), ty, format, &mut counted)?);
             }
-            Ok::<_, Fault>((values, counted.into_held()?))
+            Ok::<_, Fault>((values, counted.into_reservation()?))
         };
         let values = self.read(bytes, read).await??;
         self.keep_portal(&name, Portal::new(&prepared, values, results))?;
@@ -352,8 +353,8 @@ impl Connection {
             }
         };
         let bytes = columns.as_ref().map_or(0, types::bytes_of) + size_of_val(types.as_slice());
-        let held = self.account.try_take(bytes).map_err(Fault::from)?;
-        let description = Description { columns, types, _held: Arc::new(held) };
+        let reservation = self.account.reserve(bytes).map_err(Fault::from)?;
+        let description = Description { columns, types, _reservation: Arc::new(reservation) };
         let description = prepared.described.get_or_init(|| async { description }).await;
         Ok(description.clone())
     }

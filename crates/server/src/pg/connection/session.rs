@@ -279,7 +279,7 @@ impl Connection {
     ) -> Result<(), Stopped> {
         assert!(prepared.command == Command::Statement, "SE3");
         let values =
-            (values.to_vec(), self.account.try_take(bytes_of(values)).map_err(Fault::from)?);
+            (values.to_vec(), self.account.reserve(bytes_of(values)).map_err(Fault::from)?);
         let mut portal = Portal::new(prepared, values, formats.unwrap_or_default().to_vec());
         if formats.is_none() {
             return self.order(&portal.order()).await;
@@ -347,7 +347,7 @@ impl Connection {
         assert!(prepared.command == Command::Statement, "CM2");
         let formats = if is_binary { vec![Format::Binary] } else { Vec::new() };
         let values =
-            (values.to_vec(), self.account.try_take(bytes_of(values)).map_err(Fault::from)?);
+            (values.to_vec(), self.account.reserve(bytes_of(values)).map_err(Fault::from)?);
         let mut portal = Portal::new(&prepared, values, formats);
         portal.hold = hold;
         self.keep_portal(name, portal)?;

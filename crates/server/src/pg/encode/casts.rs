@@ -110,8 +110,8 @@ mod tests {
         let schema = batch.schema();
         let value = |format: Format| {
             let mut bytes = BytesMut::new();
-            let held = Budget::new(ByteCount(0)).account().try_take(0).unwrap();
-            let mut guard = Guard::new(held, &Canceler::default());
+            let reservation = Budget::new(ByteCount(0)).account().reserve(0).unwrap();
+            let mut guard = Guard::new(reservation, &Canceler::default());
             let writer = RowWriter::new(&schema, &arrays, &[format]).unwrap();
             writer.push(0, &mut Room::new(&mut bytes, &mut guard)).unwrap();
             // The tag, two lengths and a count stand before it.

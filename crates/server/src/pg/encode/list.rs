@@ -269,8 +269,8 @@ mod tests {
         let arrays = arrays(&batch).unwrap();
         let schema = batch.schema();
         let writer = RowWriter::new(&schema, &arrays, &[format]).unwrap();
-        let held = Budget::new(ByteCount(memory)).account().try_take(0).unwrap();
-        let mut guard = Guard::new(held, canceler);
+        let reservation = Budget::new(ByteCount(memory)).account().reserve(0).unwrap();
+        let mut guard = Guard::new(reservation, canceler);
         let mut bytes = BytesMut::new();
         let done = writer.push(0, &mut Room::new(&mut bytes, &mut guard));
         assert!(done.is_ok() || bytes.is_empty(), "EN3: nothing of it is left");

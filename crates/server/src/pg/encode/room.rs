@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use tidegate_model::{ByteCount, limits};
 use tidegate_query::Canceler;
 
-use crate::budget::{Held, OverBudget};
+use crate::budget::{OverBudget, Reservation};
 use crate::pg::fault::Fault;
 
 /// The bytes of a buffer that every connection may have, as `pg.send_buffer` has by default.
@@ -34,7 +34,7 @@ pub(in crate::pg) enum RowStopped {
 /// The limits of rows: memory, and the cancellation of their statement.
 #[derive(Debug)]
 pub(in crate::pg) struct Guard {
-    held: Held,
+    reservation: Reservation,
     canceler: Canceler,
 }
 
@@ -47,21 +47,21 @@ pub(in crate::pg) struct Room<'b> {
 }
 
 impl Guard {
-    /// Makes the limits of a buffer whose bytes are counted by `held`.
-    pub(in crate::pg) fn new(held: Held, canceler: &Canceler) -> Guard {
-        Guard { held, canceler: canceler.clone() }
+    /// Makes the limits of a buffer whose bytes are counted by `reservation`.
+    pub(in crate::pg) fn new(reservation: Reservation, canceler: &Canceler) -> Guard {
+        Guard { reservation, canceler: canceler.clone() }
     }
 
     /// Returns the count of the bytes that were written.
-    pub(in crate::pg) fn into_held(self) -> Held {
-        self.held
+    pub(in crate::pg) fn into_reservation(self) -> Reservation {
+        self.reservation
     }
 }
 
 /// Counts the bytes of a buffer that waits to be sent (RO1).
-fn count(held: &mut Held, bytes: usize) -> Result<(), OverBudget> {
+fn count(reservation: &mut Reservation, bytes: usize) -> Result<(), OverBudget> {
     let counted = if bytes <= COUNTED_BYTES { 0 } else { bytes };
-    held.try_resize(counted.next_multiple_of(COUNT_STEP_BYTES))
+    reservation.try_resize(counted.next_multiple_of(COUNT_STEP_BYTES))
 }
 
 impl<'b> Room<'b> {
@@ -91,7 +91,7 @@ impl<'b> Room<'b> {
                 self.stopped = Some(RowStopped::Canceled);
             } else if limits::ROW_BYTES < self.bytes.len() - self.row_start {
                 self.stopped = Some(RowStopped::TooLarge);
-            } else if let Err(over) = count(&mut self.guard.held, self.bytes.len()) {
+            } else if let Err(over) = count(&mut self.guard.reservation, self.bytes.len()) {
                 self.stopped = Some(RowStopped::Memory(over));
             }
         }

@@ -289,9 +289,13 @@ mod tests {
     use crate::budget::Budget;
 
     fn read_as(ty: PgType, bytes: &[u8], format: Format) -> Result<Parameter, &'static str> {
-        let held = Budget::new(ByteCount(1 << 30)).account().try_take(0).unwrap();
-        let read =
-            parameter((bytes, 1), (ty, TypeSource::Inferred), format, &mut Counted::new(held));
+        let reservation = Budget::new(ByteCount(1 << 30)).account().reserve(0).unwrap();
+        let read = parameter(
+            (bytes, 1),
+            (ty, TypeSource::Inferred),
+            format,
+            &mut Counted::new(reservation),
+        );
         read.map_err(|fault| fault.code)
     }
 
