@@ -17,7 +17,7 @@
 mod message_reader;
 mod types;
 mod encode;
-mod fault;
+mod error_response;
 mod message_writer;
 mod wire;
 mod backends;
@@ -48,7 +48,7 @@ use tokio::time::{sleep, timeout};
 use crate::auth::LOOK_AGAIN;
 use crate::server_state::{Phase, ServerState, Tracker, stopping};
 use connection::{Connection, End};
-use fault::Fault;
+use error_response::ErrorResponse;
 use login::{Arrival, PARTING, arrive};
 use wire::Wire;
 
@@ -93,18 +93,18 @@ async fn attend(server: &Arc<ServerState>, wire: Wire, (peer, arrived): (SocketA
     let services = match server.services() {
         Ok(services) => services,
         Err(unready) => {
-            wire.writer.fault(&Fault::fatal(unready.code(), unready.to_string()));
+            wire.writer.error_response(&ErrorResponse::fatal(unready.code(), unready.to_string()));
             return part(wire).await;
         }
     };
     let max = server.config.pg.max_connections;
     let Some(backend) = server.backends.enter(&guest.grant, max) else {
-        wire.writer.fault(&too_many(max));
+        wire.writer.error_response(&too_many(max));
         return part(wire).await;
     };
     // A later change of the user finds the connection in the list and ends it.
     if !server.users.holds(&guest.grant) {
-        wire.writer.fault(&Fault::user_changed());
+        wire.writer.error_response(&ErrorResponse::user_changed());
         return part(wire).await;
     }
     let user = guest.grant.name();
@@ -150,12 +150,12 @@ pub(crate) async fn refuse_connection(server: Arc<ServerState>, stream: TcpStrea
     let mut wire = Wire::new(stream);
     // A client that asks for TLS first reads one byte only, and closes: a handshake would cost too
     // much.
-    wire.writer.fault(&too_many(server.config.pg.max_connections));
+    wire.writer.error_response(&too_many(server.config.pg.max_connections));
     part(wire).await;
 }
 
-fn too_many(max: usize) -> Fault {
-    Fault::fatal("53300", format!("sorry, too many clients already [limit={max}]"))
+fn too_many(max: usize) -> ErrorResponse {
+    ErrorResponse::fatal("53300", format!("sorry, too many clients already [limit={max}]"))
 }
 
 /// Sends the last messages of a connection, and closes it.

@@ -10,7 +10,7 @@ use arrow::datatypes::Schema;
 use tidegate_model::limits;
 
 use super::copy_fields::{CopyBreach, CopyField, CopyFieldReader};
-use super::fault::{Fault, More};
+use super::error_response::{ErrorResponse, More};
 use super::types::{PgType, columns};
 use super::value::copied_text;
 
@@ -30,7 +30,7 @@ impl BinaryReader {
     }
 
     /// Takes received bytes, and appends the complete fields in them as text.
-    pub(super) fn read(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> Result<(), Fault> {
+    pub(super) fn read(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> Result<(), ErrorResponse> {
         self.fields.push(bytes);
         while let Some(field) = self.fields.next().map_err(|breach| self.breach(&breach))? {
             self.field(&field, text)?;
@@ -44,16 +44,16 @@ impl BinaryReader {
     }
 
     /// Checks that the rows end here.
-    pub(super) fn end(&self) -> Result<(), Fault> {
+    pub(super) fn end(&self) -> Result<(), ErrorResponse> {
         self.fields.end().map_err(|breach| self.breach(&breach))
     }
 
-    fn field(&self, field: &CopyField, text: &mut Vec<u8>) -> Result<(), Fault> {
+    fn field(&self, field: &CopyField, text: &mut Vec<u8>) -> Result<(), ErrorResponse> {
         match &field.value {
             None => text.extend_from_slice(b"\\N"),
             Some(value) => {
                 let value = copied_text(self.columns[field.column].1, value);
-                let value = value.map_err(|fault| self.placed(fault, Some(field.column)))?;
+                let value = value.map_err(|error| self.placed(error, Some(field.column)))?;
                 push_escaped(value.as_bytes(), text);
             }
         }
@@ -62,17 +62,17 @@ impl BinaryReader {
         Ok(())
     }
 
-    fn breach(&self, breach: &CopyBreach) -> Fault {
+    fn breach(&self, breach: &CopyBreach) -> ErrorResponse {
         let code = match breach {
             CopyBreach::Length { length: 0.., .. } => "54000",
             _ => "22P04",
         };
         let (_, column) = self.fields.place();
-        self.placed(Fault::new(code, breach.to_string()), column)
+        self.placed(ErrorResponse::new(code, breach.to_string()), column)
     }
 
     /// Adds the row and the column to an error (BC2).
-    fn placed(&self, fault: Fault, column: Option<usize>) -> Fault {
+    fn placed(&self, error: ErrorResponse, column: Option<usize>) -> ErrorResponse {
         let (row, _) = self.fields.place();
         let column = column.map(|at| self.columns[at].0.clone());
         let place = match &column {
@@ -80,7 +80,7 @@ impl BinaryReader {
             None => format!("COPY, row {row}"),
         };
         let more = More { column, place: Some(place), ..More::default() };
-        Fault { more: Some(Box::new(more)), ..fault }
+        ErrorResponse { more: Some(Box::new(more)), ..error }
     }
 }
 
@@ -120,8 +120,8 @@ mod tests {
     fn read(bytes: &[u8], cut: usize) -> Result<String, (&'static str, Option<String>)> {
         let (mut reader, mut text) = (reader(), Vec::new());
         let parts = bytes.chunks(cut).map(|part| reader.read(part, &mut text));
-        let read = parts.collect::<Result<Vec<()>, Fault>>().and_then(|_| reader.end());
-        let place = |fault: Fault| (fault.code, fault.more.and_then(|more| more.place));
+        let read = parts.collect::<Result<Vec<()>, ErrorResponse>>().and_then(|_| reader.end());
+        let place = |error: ErrorResponse| (error.code, error.more.and_then(|more| more.place));
         read.map(|()| String::from_utf8(text).unwrap()).map_err(place)
     }
 

@@ -10,7 +10,7 @@
 use tidegate_model::limits;
 use tidegate_query::{Access, Parameter, Token, TokenKind, first_token, next_token};
 
-use super::fault::Fault;
+use super::error_response::ErrorResponse;
 use super::value::bytes_of;
 
 /// A statement, as far as the connection has to parse it.
@@ -125,17 +125,17 @@ const NOT_PREPARED: [&str; 42] = [
 const CHANGES: [&str; 3] = ["INSERT", "UPDATE", "DELETE"];
 
 /// Checks the length of a name: connections keep names.
-pub(super) fn check_name(name: &str) -> Result<(), Fault> {
+pub(super) fn check_name(name: &str) -> Result<(), ErrorResponse> {
     match limits::NAME_BYTES {
         max if max < name.len() => {
-            Err(Fault::new("42622", format!("a name has at most {max} bytes")))
+            Err(ErrorResponse::new("42622", format!("a name has at most {max} bytes")))
         }
         _ => Ok(()),
     }
 }
 
 /// Parses a statement as far as the connection has to know it.
-pub(super) fn command(sql: &str) -> Result<Command, Fault> {
+pub(super) fn command(sql: &str) -> Result<Command, ErrorResponse> {
     let mut words = Words { sql, at: 0 };
     let command = words.command();
     // The engine, which reads the whole statement, reports unclosed quotes.
@@ -169,7 +169,7 @@ struct Words<'a> {
 
 impl<'a> Words<'a> {
     /// Parses the command, from its first word.
-    fn command(&mut self) -> Result<Command, Fault> {
+    fn command(&mut self) -> Result<Command, ErrorResponse> {
         let Some(first) = self.next() else { return Ok(Command::Empty) };
         if first.kind != TokenKind::Word {
             return Ok(Command::Statement);
@@ -199,9 +199,9 @@ impl<'a> Words<'a> {
             "MOVE" => self.fetch(true),
             "CLOSE" => self.all_or_name().map(Command::CloseCursor),
             "UNLISTEN" => Ok(Command::Nothing("UNLISTEN")),
-            "LISTEN" => Err(Fault::not_supported("LISTEN")),
-            "NOTIFY" => Err(Fault::not_supported("NOTIFY")),
-            "LOCK" => Err(Fault::not_supported("LOCK TABLE")),
+            "LISTEN" => Err(ErrorResponse::not_supported("LISTEN")),
+            "NOTIFY" => Err(ErrorResponse::not_supported("NOTIFY")),
+            "LOCK" => Err(ErrorResponse::not_supported("LOCK TABLE")),
             "COPY" if self.is_over_the_wire() => Ok(Command::Copy(self.sql.to_owned())),
             _ => Ok(Command::Statement),
         }
@@ -233,16 +233,16 @@ impl<'a> Words<'a> {
         self.take_if(|token| token.is_sign(sign))
     }
 
-    fn unexpected(&self, expected: &str) -> Fault {
+    fn unexpected(&self, expected: &str) -> ErrorResponse {
         let (found, offset) = match self.peek() {
             Some(token) => (format!("`{}`", token.text), token.offset),
             None => ("the end".to_owned(), self.sql.trim_end().len()),
         };
         let position = self.sql[..offset].chars().count();
-        Fault::new("42601", format!("expected {expected}, found {found}")).at(position)
+        ErrorResponse::new("42601", format!("expected {expected}, found {found}")).at(position)
     }
 
-    fn finish<T>(&self, value: T) -> Result<T, Fault> {
+    fn finish<T>(&self, value: T) -> Result<T, ErrorResponse> {
         match self.peek() {
             None => Ok(value),
             Some(_) => Err(self.unexpected("the end of the statement")),
@@ -250,7 +250,7 @@ impl<'a> Words<'a> {
     }
 
     /// Parses a name, which is in lower case unless it is quoted, as in PostgreSQL.
-    fn name(&mut self, what: &str) -> Result<String, Fault> {
+    fn name(&mut self, what: &str) -> Result<String, ErrorResponse> {
         let name = match self.peek() {
             Some(token) if token.kind == TokenKind::Word => token.text.to_lowercase(),
             Some(token) if token.kind == TokenKind::QuotedName => token.unquoted(),
@@ -261,14 +261,14 @@ impl<'a> Words<'a> {
         Ok(name)
     }
 
-    fn begin(&mut self) -> Result<Command, Fault> {
+    fn begin(&mut self) -> Result<Command, ErrorResponse> {
         let _ = self.take("WORK") || self.take("TRANSACTION");
         self.modes().map(Command::Begin)
     }
 
     /// Parses `ISOLATION LEVEL ..`, `READ ONLY`, ..: only the last access mode matters, since every
     /// statement sees the commits before its beginning.
-    fn modes(&mut self) -> Result<Option<Access>, Fault> {
+    fn modes(&mut self) -> Result<Option<Access>, ErrorResponse> {
         let mut access = None;
         while self.peek().is_some() {
             self.take_sign(',');
@@ -297,18 +297,18 @@ impl<'a> Words<'a> {
         Ok(access)
     }
 
-    fn end(&mut self, two_phases: &str, command: Command) -> Result<Command, Fault> {
+    fn end(&mut self, two_phases: &str, command: Command) -> Result<Command, ErrorResponse> {
         let _ = self.take("WORK") || self.take("TRANSACTION");
         if self.take("PREPARED") {
-            return Err(Fault::not_supported(two_phases));
+            return Err(ErrorResponse::not_supported(two_phases));
         }
         if self.take("AND") && !(self.take("NO") && self.take("CHAIN")) {
-            return Err(Fault::not_supported("AND CHAIN"));
+            return Err(ErrorResponse::not_supported("AND CHAIN"));
         }
         self.finish(command)
     }
 
-    fn roll_back(&mut self) -> Result<Command, Fault> {
+    fn roll_back(&mut self) -> Result<Command, ErrorResponse> {
         let _ = self.take("WORK") || self.take("TRANSACTION");
         if self.take("TO") {
             self.take("SAVEPOINT");
@@ -317,15 +317,15 @@ impl<'a> Words<'a> {
         self.end("ROLLBACK PREPARED", Command::Rollback)
     }
 
-    fn savepoint(&mut self, command: fn(String) -> Command) -> Result<Command, Fault> {
+    fn savepoint(&mut self, command: fn(String) -> Command) -> Result<Command, ErrorResponse> {
         let name = self.name("the name of a savepoint")?;
         self.finish(command(name))
     }
 
     /// Parses `name [(types)] AS statement`.
-    fn prepare(&mut self) -> Result<Command, Fault> {
+    fn prepare(&mut self) -> Result<Command, ErrorResponse> {
         if self.take("TRANSACTION") {
-            return Err(Fault::not_supported("PREPARE TRANSACTION"));
+            return Err(ErrorResponse::not_supported("PREPARE TRANSACTION"));
         }
         let name = self.name("the name of a statement")?;
         let mut types = Vec::new();
@@ -361,7 +361,7 @@ impl<'a> Words<'a> {
     }
 
     /// Parses words and numbers up to a comma or the closing bracket.
-    fn type_name(&mut self) -> Result<String, Fault> {
+    fn type_name(&mut self) -> Result<String, ErrorResponse> {
         let mut text = self.name("a type")?;
         while let Some(token) = self.peek().filter(|token| token.kind == TokenKind::Word) {
             self.next();
@@ -375,7 +375,7 @@ impl<'a> Words<'a> {
     }
 
     /// Parses `name [(values)]`.
-    fn execute(&mut self) -> Result<Command, Fault> {
+    fn execute(&mut self) -> Result<Command, ErrorResponse> {
         let name = self.name("the name of a statement")?;
         let mut values = Vec::new();
         if self.take_sign('(') {
@@ -392,7 +392,7 @@ impl<'a> Words<'a> {
         self.finish(Command::Execute { name, values })
     }
 
-    fn constant(&mut self) -> Result<Parameter, Fault> {
+    fn constant(&mut self) -> Result<Parameter, ErrorResponse> {
         let is_negative = self.take_sign('-');
         let Some(token) = self.peek() else { return Err(self.unexpected("a value")) };
         let number = |text: &str| {
@@ -415,14 +415,14 @@ impl<'a> Words<'a> {
     }
 
     /// Parses `name [BINARY] [INSENSITIVE] [[NO] SCROLL] CURSOR [WITH | WITHOUT HOLD] FOR query`.
-    fn declare(&mut self) -> Result<Command, Fault> {
+    fn declare(&mut self) -> Result<Command, ErrorResponse> {
         let name = self.name("the name of a cursor")?;
         let mut is_binary = false;
         while !self.take("CURSOR") {
             if self.take("BINARY") {
                 is_binary = true;
             } else if self.take("SCROLL") {
-                return Err(Fault::not_supported("a cursor that goes backward"));
+                return Err(ErrorResponse::not_supported("a cursor that goes backward"));
             } else if !(self.take("INSENSITIVE")
                 || self.take("ASENSITIVE")
                 || self.take("NO") && self.take("SCROLL"))
@@ -459,7 +459,7 @@ impl<'a> Words<'a> {
     }
 
     /// Parses `[direction] [FROM | IN] name`.
-    fn fetch(&mut self, moves: bool) -> Result<Command, Fault> {
+    fn fetch(&mut self, moves: bool) -> Result<Command, ErrorResponse> {
         let count = if self.take("NEXT") { Some(1) } else { self.direction()? };
         let _ = self.take("FROM") || self.take("IN");
         let name = self.name("the name of a cursor")?;
@@ -467,12 +467,12 @@ impl<'a> Words<'a> {
     }
 
     /// Parses a forward number of rows; `None` is up to the end.
-    fn direction(&mut self) -> Result<Option<u32>, Fault> {
+    fn direction(&mut self) -> Result<Option<u32>, ErrorResponse> {
         let backward = ["PRIOR", "FIRST", "LAST", "ABSOLUTE", "BACKWARD"];
         let is_backward = backward.iter().any(|word| self.take(word));
         let _ = self.take("FORWARD") || self.take("RELATIVE");
         if is_backward || self.take_sign('-') {
-            return Err(Fault::new("55000", "a cursor goes forward only"));
+            return Err(ErrorResponse::new("55000", "a cursor goes forward only"));
         }
         if self.take("ALL") {
             return Ok(None);
@@ -485,7 +485,7 @@ impl<'a> Words<'a> {
         Ok(Some(count))
     }
 
-    fn all_or_name(&mut self) -> Result<Option<String>, Fault> {
+    fn all_or_name(&mut self) -> Result<Option<String>, ErrorResponse> {
         if self.take("ALL") {
             return self.finish(None);
         }
@@ -495,7 +495,7 @@ impl<'a> Words<'a> {
 
     /// Returns the rest of the statement, with blanks in place of the text before it, so that
     /// positions in it stay right.
-    fn rest(&mut self, what: &str) -> Result<String, Fault> {
+    fn rest(&mut self, what: &str) -> Result<String, ErrorResponse> {
         let Some(token) = self.peek() else { return Err(self.unexpected(what)) };
         let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
         let mut text = self.sql[..token.offset].chars().map(blank).collect::<String>();
@@ -514,9 +514,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_fault(sql: &str, code: &str, message: &str) {
-        let fault = command(sql).unwrap_err();
-        assert_eq!((fault.code, fault.message.as_str()), (code, message), "{sql}");
+    fn check_error(sql: &str, code: &str, message: &str) {
+        let error = command(sql).unwrap_err();
+        assert_eq!((error.code, error.message.as_str()), (code, message), "{sql}");
     }
 
     #[test]
@@ -531,8 +531,8 @@ mod tests {
         check("SET TRANSACTION READ ONLY", Command::SetTransaction(only));
         check("ROLLBACK WORK TO SAVEPOINT \"A\"", Command::RollBackTo("A".to_owned()));
         check("RELEASE a", Command::Release("a".to_owned()));
-        check_fault("PREPARE TRANSACTION 'a'", "0A000", "PREPARE TRANSACTION is not supported yet");
-        check_fault("BEGIN NOW", "42601", "expected the end of the statement, found `NOW`");
+        check_error("PREPARE TRANSACTION 'a'", "0A000", "PREPARE TRANSACTION is not supported yet");
+        check_error("BEGIN NOW", "42601", "expected the end of the statement, found `NOW`");
     }
 
     #[test]
@@ -553,13 +553,13 @@ mod tests {
             "EXECUTE \"A\" (-1, 'x''y', NULL, 0.5)",
             Command::Execute { name: "A".to_owned(), values },
         );
-        check_fault("EXECUTE a (b)", "42601", "expected a constant, found `b`");
+        check_error("EXECUTE a (b)", "42601", "expected a constant, found `b`");
         check("DEALLOCATE PREPARE ALL", Command::Deallocate(None));
         let fetch = |count, moves| Command::Fetch { name: "c".to_owned(), count, moves };
         check("FETCH c", fetch(Some(1), false));
         check("FETCH FORWARD 100 FROM c", fetch(Some(100), false));
         check("MOVE ALL IN c", fetch(None, true));
-        check_fault("FETCH BACKWARD 1 FROM c", "55000", "a cursor goes forward only");
+        check_error("FETCH BACKWARD 1 FROM c", "55000", "a cursor goes forward only");
         let sql = format!("{}SELECT 1", " ".repeat(38));
         let declare = Command::Declare { name: "c".to_owned(), sql, is_binary: true, holds: false };
         check("DECLARE c BINARY NO SCROLL CURSOR FOR SELECT 1", declare.clone());

@@ -33,7 +33,7 @@ use tidegate_query::{Canceler, Session};
 use tokio::time::{sleep, timeout};
 
 use super::backends::{Backend, EndedBy};
-use super::fault::{Fault, Severity};
+use super::error_response::{ErrorResponse, Severity};
 use super::login::Guest;
 use super::message_reader::{Message, take_message};
 use super::message_writer::Status;
@@ -104,13 +104,13 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) enum Stopped {
     /// The statement has failed.
-    Fault(Box<Fault>),
+    Error(Box<ErrorResponse>),
     Gone,
 }
 
-impl From<Fault> for Stopped {
-    fn from(fault: Fault) -> Stopped {
-        Stopped::Fault(Box::new(fault))
+impl From<ErrorResponse> for Stopped {
+    fn from(error: ErrorResponse) -> Stopped {
+        Stopped::Error(Box::new(error))
     }
 }
 
@@ -136,12 +136,12 @@ async fn any_canceled(working: Vec<Canceler>) {
 }
 
 /// Makes the last error of a connection that the server ends.
-fn ended(by: EndedBy) -> Fault {
+fn ended(by: EndedBy) -> ErrorResponse {
     match by {
         EndedBy::Command => {
-            Fault::fatal("57P01", "terminating connection due to administrator command")
+            ErrorResponse::fatal("57P01", "terminating connection due to administrator command")
         }
-        EndedBy::UserChanged => Fault::user_changed(),
+        EndedBy::UserChanged => ErrorResponse::user_changed(),
     }
 }
 
@@ -194,9 +194,9 @@ impl Connection {
             match self.answer(message).await {
                 Ok(()) => {}
                 Err(Stopped::Gone) => break End::Gone,
-                Err(Stopped::Fault(fault)) => {
-                    self.fail(&fault);
-                    if fault.severity == Severity::Fatal {
+                Err(Stopped::Error(error)) => {
+                    self.fail(&error);
+                    if error.severity == Severity::Fatal {
                         break End::Told;
                     }
                     self.is_skipping = true;
@@ -218,11 +218,11 @@ impl Connection {
             match take_message(&mut self.wire.input, max) {
                 Ok(Some(message)) => return Ok(message),
                 Ok(None) => {}
-                Err(breach) => return Err(self.part(&Fault::breach(&breach))),
+                Err(breach) => return Err(self.part(&ErrorResponse::breach(&breach))),
             }
             if let Err(over) = self.count_input() {
-                let fault = Fault { severity: Severity::Fatal, ..over };
-                return Err(self.part(&fault));
+                let error = ErrorResponse { severity: Severity::Fatal, ..over };
+                return Err(self.part(&error));
             }
             let idle_timeout = self.idle_timeout();
             let mut phase = self.server.phase.clone();
@@ -245,20 +245,20 @@ impl Connection {
                     self.portals.values_mut().for_each(Portal::end_canceled);
                 }
                 () = stopping(&mut phase) => {
-                    return Err(self.part(&Fault::fatal("57P01", "the server is stopping")));
+                    return Err(self.part(&ErrorResponse::fatal("57P01", "the server is stopping")));
                 }
             }
         }
     }
 
     /// Ends the connection with an error.
-    fn part(&mut self, fault: &Fault) -> End {
-        self.wire.writer.fault(fault);
+    fn part(&mut self, error: &ErrorResponse) -> End {
+        self.wire.writer.error_response(error);
         End::Told
     }
 
     /// Counts the incomplete message: its buffer grows by doubling (CO3).
-    fn count_input(&mut self) -> Result<(), Fault> {
+    fn count_input(&mut self) -> Result<(), ErrorResponse> {
         let bytes = 2 * self.wire.input.len();
         match &mut self.input_reservation {
             Some(reservation) => reservation.try_resize(bytes)?,
@@ -281,15 +281,15 @@ impl Connection {
         }
     }
 
-    fn too_slow(&self) -> Fault {
+    fn too_slow(&self) -> ErrorResponse {
         match self.status {
             _ if self.is_copying => {
                 let message = "COPY FROM STDIN: the client was silent for too long \
                                [pg.copy_idle_timeout]; nothing is imported";
-                Fault::fatal("57P05", message)
+                ErrorResponse::fatal("57P05", message)
             }
-            Status::Idle => Fault::fatal("57P05", "the connection was silent for too long"),
-            _ => Fault::fatal("25P03", "the transaction was silent for too long"),
+            Status::Idle => ErrorResponse::fatal("57P05", "the connection was silent for too long"),
+            _ => ErrorResponse::fatal("25P03", "the transaction was silent for too long"),
         }
     }
 
@@ -298,8 +298,8 @@ impl Connection {
             Message::Sync => {
                 self.is_skipping = false;
                 match self.end_implicit().await {
-                    Err(Stopped::Fault(fault)) if fault.severity != Severity::Fatal => {
-                        self.fail(&fault);
+                    Err(Stopped::Error(error)) if error.severity != Severity::Fatal => {
+                        self.fail(&error);
                     }
                     done => done?,
                 }
@@ -310,7 +310,7 @@ impl Connection {
             _ if self.is_skipping => Ok(()),
             Message::Query(text) => self.query(text).await,
             Message::FunctionCall => {
-                self.fail(&Fault::not_supported("a function call by message"));
+                self.fail(&ErrorResponse::not_supported("a function call by message"));
                 self.ready();
                 Ok(())
             }
@@ -325,7 +325,7 @@ impl Connection {
             // Rows that a COPY no longer takes, and answers to no question, are ignored.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
             Message::Password(_) => {
-                Err(Fault::fatal("08P01", "nobody has asked for a password").into())
+                Err(ErrorResponse::fatal("08P01", "nobody has asked for a password").into())
             }
         }
     }
@@ -336,7 +336,7 @@ impl Connection {
         self.portals.remove("");
         match Box::pin(self.statements(text)).await {
             Ok(()) => {}
-            Err(Stopped::Fault(fault)) if fault.severity != Severity::Fatal => self.fail(&fault),
+            Err(Stopped::Error(error)) if error.severity != Severity::Fatal => self.fail(&error),
             Err(stopped) => return Err(stopped),
         }
         self.ready();
@@ -344,7 +344,8 @@ impl Connection {
     }
 
     async fn statements(&mut self, text: Bytes) -> Result<(), Stopped> {
-        let _reservation = self.account.reserve(Script::bytes(&text)).map_err(Fault::from)?;
+        let _reservation =
+            self.account.reserve(Script::bytes(&text)).map_err(ErrorResponse::from)?;
         let script = self.read(text.len(), move || Script::read(&text)).await??;
         if script.is_empty() {
             self.wire.writer.empty(b'I');
@@ -382,8 +383,8 @@ impl Connection {
     }
 
     /// Reports an error, which ends the implicit transaction or fails the open one.
-    pub(super) fn fail(&mut self, fault: &Fault) {
-        self.wire.writer.fault(fault);
+    pub(super) fn fail(&mut self, error: &ErrorResponse) {
+        self.wire.writer.error_response(error);
         self.is_implicit = false;
         if self.status == Status::Idle {
             self.session.roll_back();
@@ -410,7 +411,7 @@ impl Connection {
     /// Sends warnings about a statement.
     pub(super) fn notices(&mut self, notices: &[String]) {
         for notice in notices {
-            self.wire.writer.fault(&Fault::warning(notice));
+            self.wire.writer.error_response(&ErrorResponse::warning(notice));
         }
     }
 

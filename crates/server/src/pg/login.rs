@@ -16,7 +16,7 @@ use bytes::Bytes;
 use tidegate_query::{Origin, Session};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::fault::Fault;
+use super::error_response::ErrorResponse;
 use super::message_reader::{Breach, Message, Opening, take_message, take_opening};
 use super::wire::Wire;
 use crate::auth::{Channel, Grant, Refused, Scram};
@@ -58,13 +58,13 @@ struct Wishes {
 
 /// The reason why a login fails.
 enum End {
-    Fault(Fault),
+    ErrorResponse(ErrorResponse),
     Gone,
 }
 
-impl From<Fault> for End {
-    fn from(fault: Fault) -> End {
-        End::Fault(fault)
+impl From<ErrorResponse> for End {
+    fn from(error: ErrorResponse) -> End {
+        End::ErrorResponse(error)
     }
 }
 
@@ -76,7 +76,7 @@ impl From<std::io::Error> for End {
 
 impl From<Breach> for End {
     fn from(breach: Breach) -> End {
-        End::Fault(Fault::breach(&breach))
+        End::ErrorResponse(ErrorResponse::breach(&breach))
     }
 }
 
@@ -90,15 +90,15 @@ pub(super) async fn arrive(server: &Arc<ServerState>, wire: Wire, peer: SocketAd
             match timeout_at(deadline, entering).await {
                 Ok(Ok(guest)) => return Arrival::Guest(wire, guest),
                 Ok(Err(End::Gone)) | Err(_) => return Arrival::Gone,
-                Ok(Err(End::Fault(fault))) => {
-                    wire.writer.fault(&fault);
+                Ok(Err(End::ErrorResponse(error))) => {
+                    wire.writer.error_response(&error);
                     wire
                 }
             }
         }
         Ok(Opened::Cancel { process, secret }) => return Arrival::Cancel { process, secret },
-        Ok(Opened::Refused(mut wire, fault)) => {
-            wire.writer.fault(&fault);
+        Ok(Opened::Refused(mut wire, error)) => {
+            wire.writer.error_response(&error);
             wire
         }
         Ok(Opened::Gone) | Err(_) => return Arrival::Gone,
@@ -111,7 +111,7 @@ pub(super) async fn arrive(server: &Arc<ServerState>, wire: Wire, peer: SocketAd
 enum Opened {
     Start(Wire, (u16, u16, Vec<(Bytes, Bytes)>)),
     Cancel { process: u32, secret: Bytes },
-    Refused(Wire, Fault),
+    Refused(Wire, ErrorResponse),
     Gone,
 }
 
@@ -131,7 +131,7 @@ async fn open(server: &ServerState, mut wire: Wire) -> Opened {
                 Ok(_) => continue,
             },
             Ok(Some(opening)) => opening,
-            Err(breach) => return Opened::Refused(wire, Fault::breach(&breach)),
+            Err(breach) => return Opened::Refused(wire, ErrorResponse::breach(&breach)),
         };
         match opening {
             // Data after the request for TLS was sent in plain text (login-1).
@@ -156,8 +156,9 @@ async fn open(server: &ServerState, mut wire: Wire) -> Opened {
             Opening::Start { major, minor, parameters } => {
                 let is_required = server.tls.as_ref().is_some_and(|tls| tls.is_required());
                 if is_required && !wire.is_tls() {
-                    let fault = Fault::fatal("28000", "connections without TLS are refused");
-                    return Opened::Refused(wire, fault);
+                    let error =
+                        ErrorResponse::fatal("28000", "connections without TLS are refused");
+                    return Opened::Refused(wire, error);
                 }
                 return Opened::Start(wire, (major, minor, parameters));
             }
@@ -180,7 +181,7 @@ async fn enter(
 ) -> Result<Guest, End> {
     if major != 3 {
         let message = format!("protocol {major}.{minor} is not spoken here: 3.0 is");
-        return Err(Fault::fatal("0A000", message).into());
+        return Err(ErrorResponse::fatal("0A000", message).into());
     }
     let mut unknown = Vec::new();
     let wishes = wishes(parameters, &mut unknown)?;
@@ -191,9 +192,9 @@ async fn enter(
     let grant = match authenticate(server, wire, &user, peer).await {
         Ok(grant) => grant,
         Err(end) => {
-            if let End::Fault(fault) = &end {
+            if let End::ErrorResponse(error) = &end {
                 let delay = server.users.failed(peer.ip(), &user);
-                let why = &fault.message;
+                let why = &error.message;
                 server.log.warn_limited("audit", format_args!("pg: {peer}: login: {why}"));
                 server.metrics.auth_failures.add(1);
                 sleep(delay.min(server.config.pg.startup_timeout / 2)).await;
@@ -210,7 +211,7 @@ async fn enter(
         match session.set(name, value) {
             Ok(()) => {}
             Err(problem @ tidegate_query::SettingProblem::Value { .. }) => {
-                return Err(Fault::fatal("22023", problem.to_string()).into());
+                return Err(ErrorResponse::fatal("22023", problem.to_string()).into());
             }
             Err(_) => {}
         }
@@ -220,10 +221,13 @@ async fn enter(
 }
 
 /// Reads the names and values of the start-up message.
-fn wishes(parameters: Vec<(Bytes, Bytes)>, unknown: &mut Vec<String>) -> Result<Wishes, Fault> {
+fn wishes(
+    parameters: Vec<(Bytes, Bytes)>,
+    unknown: &mut Vec<String>,
+) -> Result<Wishes, ErrorResponse> {
     let text = |bytes: &Bytes| {
         let text = std::str::from_utf8(bytes).map(str::to_owned);
-        text.map_err(|_| Fault::fatal("22021", "the start-up message is not UTF-8"))
+        text.map_err(|_| ErrorResponse::fatal("22021", "the start-up message is not UTF-8"))
     };
     let (mut user, mut database, mut settings) = (String::new(), None, Vec::new());
     for (name, value) in &parameters {
@@ -233,7 +237,7 @@ fn wishes(parameters: Vec<(Bytes, Bytes)>, unknown: &mut Vec<String>) -> Result<
             "database" => database = Some(value),
             "options" => settings.extend(options(&value)),
             "replication" if !matches!(value.as_str(), "false" | "off" | "no" | "0") => {
-                return Err(Fault::fatal("0A000", "replication is not supported"));
+                return Err(ErrorResponse::fatal("0A000", "replication is not supported"));
             }
             "replication" => {}
             _ if name.starts_with("_pq_.") => unknown.push(name),
@@ -243,7 +247,7 @@ fn wishes(parameters: Vec<(Bytes, Bytes)>, unknown: &mut Vec<String>) -> Result<
         }
     }
     if user.is_empty() {
-        return Err(Fault::fatal("28000", "no user is named"));
+        return Err(ErrorResponse::fatal("28000", "no user is named"));
     }
     let database = database.filter(|it| !it.is_empty()).unwrap_or_else(|| user.clone());
     Ok(Wishes { user, database, settings })
@@ -291,7 +295,9 @@ async fn authenticate(
     };
     let methods = &server.config.pg.auth_methods;
     let Some(method) = methods.iter().find(is_allowed) else {
-        return Err(Fault::fatal("28000", "there is no way to log in from this address").into());
+        return Err(
+            ErrorResponse::fatal("28000", "there is no way to log in from this address").into()
+        );
     };
     let grant = match method {
         AuthMethod::Trust => server.users.trust(user).ok_or_else(|| unknown_user(user))?,
@@ -317,14 +323,16 @@ async fn scram(server: &ServerState, wire: &mut Wire, user: &str) -> Result<Gran
     };
     wire.writer.authentication(10, offered.as_bytes());
     let first = answer(wire).await?;
-    let malformed = || Fault::fatal("08P01", "a SASL message is malformed");
+    let malformed = || ErrorResponse::fatal("08P01", "a SASL message is malformed");
     // The message has the mechanism, a length and the SCRAM message.
     let end = memchr::memchr(0, &first).ok_or_else(malformed)?;
     let channel = match (std::str::from_utf8(&first[..end]), &end_point) {
         (Ok(MECHANISM_PLUS), Some(end_point)) => Channel::Bound(end_point),
         (Ok(MECHANISM), Some(_)) => Channel::Declined,
         (Ok(MECHANISM), None) => Channel::Unbound,
-        _ => return Err(Fault::fatal("08P01", "this SASL mechanism was not offered").into()),
+        _ => {
+            return Err(ErrorResponse::fatal("08P01", "this SASL mechanism was not offered").into());
+        }
     };
     let message = first.get(end + 5..).ok_or_else(malformed)?;
     let refused = |why: Refused| match why {
@@ -333,7 +341,7 @@ async fn scram(server: &ServerState, wire: &mut Wire, user: &str) -> Result<Gran
         Refused::Downgraded => {
             let message = "the client believes that the server cannot bind a login to TLS, which \
                            was offered: the offer was changed on its way";
-            Fault::fatal("28000", message)
+            ErrorResponse::fatal("28000", message)
         }
     };
     let verifier = server.users.verifier(user);
@@ -349,13 +357,13 @@ async fn scram(server: &ServerState, wire: &mut Wire, user: &str) -> Result<Gran
 }
 
 /// Makes the refusal of a login (login-2).
-fn wrong_password(user: &str) -> Fault {
-    Fault::fatal("28P01", format!("password authentication failed for user \"{user}\""))
+fn wrong_password(user: &str) -> ErrorResponse {
+    ErrorResponse::fatal("28P01", format!("password authentication failed for user \"{user}\""))
 }
 
 /// Makes the refusal of an unknown name where names are believed without a password.
-fn unknown_user(user: &str) -> Fault {
-    Fault::fatal("28000", format!("user \"{user}\" does not exist"))
+fn unknown_user(user: &str) -> ErrorResponse {
+    ErrorResponse::fatal("28000", format!("user \"{user}\" does not exist"))
 }
 
 /// Sends the request, and waits for the answer.
@@ -365,7 +373,7 @@ async fn answer(wire: &mut Wire) -> Result<Bytes, End> {
         match take_message(&mut wire.input, ANSWER_BYTES_MAX)? {
             Some(Message::Password(answer)) => return Ok(answer),
             Some(Message::Terminate) => return Err(End::Gone),
-            Some(_) => return Err(Fault::fatal("08P01", "a password is awaited").into()),
+            Some(_) => return Err(ErrorResponse::fatal("08P01", "a password is awaited").into()),
             None => {
                 if wire.fill().await? == 0 {
                     return Err(End::Gone);

@@ -6,7 +6,7 @@
 use bytes::{BufMut, BytesMut};
 
 use super::encode::Format;
-use super::fault::{Fault, Severity};
+use super::error_response::{ErrorResponse, Severity};
 use super::types::Column;
 
 /// The status of a transaction in ReadyForQuery.
@@ -133,26 +133,26 @@ impl MessageWriter {
         self.end(begun);
     }
 
-    pub(super) fn fault(&mut self, fault: &Fault) {
-        let begun = self.begin(if fault.severity == Severity::Warning { b'N' } else { b'E' });
-        let severity = match fault.severity {
+    pub(super) fn error_response(&mut self, response: &ErrorResponse) {
+        let begun = self.begin(if response.severity == Severity::Warning { b'N' } else { b'E' });
+        let severity = match response.severity {
             Severity::Error => "ERROR",
             Severity::Fatal => "FATAL",
             Severity::Warning => "WARNING",
         };
-        let position = fault.position.map(|position| (position + 1).to_string());
-        let more = fault.more.clone().unwrap_or_default();
+        let position = response.position.map(|position| (position + 1).to_string());
+        let more = response.more.clone().unwrap_or_default();
         for (field, value) in [
             (b'S', Some(severity)),
             (b'V', Some(severity)),
-            (b'C', Some(fault.code)),
-            (b'M', Some(fault.message.as_str())),
+            (b'C', Some(response.code)),
+            (b'M', Some(response.message.as_str())),
             (b'H', more.hint.as_deref()),
             (b'P', position.as_deref()),
             (b'W', more.place.as_deref()),
             (b't', more.table.as_deref()),
             (b'c', more.column.as_deref()),
-            (b'R', fault.routine),
+            (b'R', response.routine),
         ] {
             if let Some(value) = value {
                 self.bytes.put_u8(field);

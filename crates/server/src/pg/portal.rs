@@ -28,7 +28,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
 use super::encode::{Format, Guard, Room, RowStopped, RowWriter, arrays, weight};
-use super::fault::Fault;
+use super::error_response::ErrorResponse;
 use crate::execution_slot::ExecutionSlot;
 use crate::server_state::{CountedQuery, Services};
 
@@ -266,11 +266,11 @@ impl From<ArrowError> for Unwritten {
     }
 }
 
-impl From<Unwritten> for Fault {
-    fn from(unwritten: Unwritten) -> Fault {
+impl From<Unwritten> for ErrorResponse {
+    fn from(unwritten: Unwritten) -> ErrorResponse {
         match unwritten {
             Unwritten::Stopped(stopped) => stopped.into(),
-            Unwritten::Arrow(error) => Fault::new("XX000", error.to_string()),
+            Unwritten::Arrow(error) => ErrorResponse::new("XX000", error.to_string()),
         }
     }
 }
@@ -346,7 +346,7 @@ impl Rows {
         formats: &[Format],
         share: Share,
         room: &mut Room<'_>,
-    ) -> Result<u64, Fault> {
+    ) -> Result<u64, ErrorResponse> {
         let Some(mut pending) = self.pending.take() else { return Ok(0) };
         let written = pending.write(formats, share, room)?;
         self.give_back(Heavy(pending));

@@ -14,7 +14,7 @@ use tidegate_model::time::CivilDate;
 use tidegate_query::Parameter;
 
 use super::encode::{Format, decimal_text};
-use super::fault::Fault;
+use super::error_response::ErrorResponse;
 use super::types::{self, PgType};
 use crate::budget::{OverBudget, Reservation};
 
@@ -69,7 +69,7 @@ pub(super) fn parameter(
     (oid, source): (u32, TypeSource),
     format: Format,
     counted: &mut Counted,
-) -> Result<Parameter, Fault> {
+) -> Result<Parameter, ErrorResponse> {
     let read = match (value, types::element_of(oid)) {
         (Some(value), Some(element)) => {
             return list::parameter((value, number), (element, source), format, counted);
@@ -87,7 +87,7 @@ fn scalar(
     (oid, source): (u32, TypeSource),
     format: Format,
     number: usize,
-) -> Result<Parameter, Fault> {
+) -> Result<Parameter, ErrorResponse> {
     let read = match format {
         Format::Text | Format::TextIso => text(value)?.map(str::to_owned),
         Format::Binary => binary(oid, value)?,
@@ -95,26 +95,27 @@ fn scalar(
     let Some(read) = read else {
         let what = if format == Format::Binary { "binary data" } else { "text" };
         let code = if format == Format::Binary { "22P03" } else { "22P02" };
-        return Err(Fault::new(code, format!("incorrect {what} in parameter {number}")));
+        return Err(ErrorResponse::new(code, format!("incorrect {what} in parameter {number}")));
     };
     if oid == types::BYTEA.oid {
         return bytea(&read)
             .map(Parameter::Bytes)
-            .ok_or_else(|| Fault::new("22P02", format!("parameter {number} is no bytea")));
+            .ok_or_else(|| ErrorResponse::new("22P02", format!("parameter {number} is no bytea")));
     }
     if is_time(oid) && matches!(read.trim(), "infinity" | "-infinity") {
-        return Err(Fault::new("22008", "infinite timestamps are not kept"));
+        return Err(ErrorResponse::new("22008", "infinite timestamps are not kept"));
     }
-    made(oid, source, read)
-        .ok_or_else(|| Fault::new("22P02", format!("parameter {number} is no value of its type")))
+    made(oid, source, read).ok_or_else(|| {
+        ErrorResponse::new("22P02", format!("parameter {number} is no value of its type"))
+    })
 }
 
 /// Returns a value of a binary COPY as COPY's text has it.
-pub(super) fn copied_text(ty: PgType, value: &[u8]) -> Result<String, Fault> {
+pub(super) fn copied_text(ty: PgType, value: &[u8]) -> Result<String, ErrorResponse> {
     let read = binary(ty.oid, value)?;
-    let read = read.ok_or_else(|| Fault::new("22P03", "incorrect binary data format"))?;
+    let read = read.ok_or_else(|| ErrorResponse::new("22P03", "incorrect binary data format"))?;
     match is_time(ty.oid) && read == "infinity" {
-        true => Err(Fault::new("22008", "infinite timestamps are not kept")),
+        true => Err(ErrorResponse::new("22008", "infinite timestamps are not kept")),
         false => Ok(read),
     }
 }
@@ -235,13 +236,13 @@ fn decimal_type(text: &str) -> Option<String> {
     fits.then(|| format!("DECIMAL({count},{})", fraction.len()))
 }
 
-fn text(value: &[u8]) -> Result<Option<&str>, Fault> {
+fn text(value: &[u8]) -> Result<Option<&str>, ErrorResponse> {
     let text = std::str::from_utf8(value).ok().filter(|text| !text.contains('\0'));
-    text.map(Some).ok_or_else(Fault::not_text)
+    text.map(Some).ok_or_else(ErrorResponse::not_text)
 }
 
 /// Returns the text of a binary value; `None` if it is malformed.
-fn binary(oid: u32, value: &[u8]) -> Result<Option<String>, Fault> {
+fn binary(oid: u32, value: &[u8]) -> Result<Option<String>, ErrorResponse> {
     let is = |ty: PgType| ty.oid == oid;
     let is_text = [types::TEXT, types::VARCHAR, types::BPCHAR, types::NAME, types::UNKNOWN]
         .iter()
@@ -271,7 +272,7 @@ fn binary(oid: u32, value: &[u8]) -> Result<Option<String>, Fault> {
                 Some(i64::MIN | i64::MAX) => Some("infinity".to_owned()),
                 Some(micros) => {
                     Some(instant(micros.checked_add(MICROS_TO_2000).ok_or_else(|| {
-                        Fault::new("22008", "a timestamp is out of the range of its type")
+                        ErrorResponse::new("22008", "a timestamp is out of the range of its type")
                     })?))
                 }
                 None => None,
@@ -279,7 +280,7 @@ fn binary(oid: u32, value: &[u8]) -> Result<Option<String>, Fault> {
         }
         _ => {
             let message = format!("parameters of the type {oid} have no binary form here");
-            return Err(Fault::new("0A000", message));
+            return Err(ErrorResponse::new("0A000", message));
         }
     })
 }
@@ -348,7 +349,11 @@ mod tests {
         Counted::new(Budget::new(ByteCount(memory)).account().reserve(0).unwrap())
     }
 
-    fn read(value: &[u8], ty: (u32, TypeSource), format: Format) -> Result<Parameter, Fault> {
+    fn read(
+        value: &[u8],
+        ty: (u32, TypeSource),
+        format: Format,
+    ) -> Result<Parameter, ErrorResponse> {
         parameter((Some(value), 1), ty, format, &mut counted(1 << 30))
     }
 

@@ -40,7 +40,7 @@ use crate::execution_slot::ExecutionSlot;
 use crate::pg::binary_copy::BinaryReader;
 use crate::pg::copy_fields::{HEADER, TRAILER};
 use crate::pg::encode::{Format, Guard, Room, RowStopped, RowWriter, arrays};
-use crate::pg::fault::Fault;
+use crate::pg::error_response::ErrorResponse;
 use crate::pg::login::PARTING;
 use crate::pg::message_reader::Message;
 use crate::pg::portal::{LIGHT_BYTES, Unwritten, weight_of};
@@ -61,7 +61,7 @@ enum Part {
         reservation: Reservation,
     },
     End,
-    Failed(Box<Fault>),
+    Failed(Box<ErrorResponse>),
 }
 
 /// Makes the warnings about columns that lose precision in the binary format (EN2).
@@ -97,7 +97,7 @@ impl Connection {
         };
         let (services, text) = (Arc::clone(&self.services), sql.to_owned());
         let lane = services.lanes.take().await;
-        let lane = lane.map_err(|error| Fault::new(error.code(), error.to_string()))?;
+        let lane = lane.map_err(|error| ErrorResponse::new(error.code(), error.to_string()))?;
         let begun =
             lane.threads().spawn(async move { services.engine.copy_stream(&text, &options).await });
         let _ending = Ending(begun.abort_handle());
@@ -106,7 +106,7 @@ impl Connection {
             stream = begun => stream.map_err(|_| Stopped::from(panicked()))?,
             () = self.wire.closed() => return Err(Stopped::Gone),
         };
-        match stream.map_err(|error| Fault::of_query(&error, sql, 0))? {
+        match stream.map_err(|error| ErrorResponse::of_query(&error, sql, 0))? {
             Some(CopyStream::In { sink, format, columns, fields, keeper }) => {
                 let reader = (format == CopyFormat::Binary).then(|| BinaryReader::new(&fields));
                 self.wire.writer.copy(b'G', columns, format_of(format));
@@ -116,7 +116,7 @@ impl Connection {
                 self.is_copying = false;
                 let outcome = outcome?;
                 if let Some(keeper) = keeper {
-                    keeper.hold().map_err(|error| Fault::of_query(&error, sql, 0))?;
+                    keeper.hold().map_err(|error| ErrorResponse::of_query(&error, sql, 0))?;
                 }
                 self.copied(&outcome);
                 Ok(())
@@ -141,7 +141,7 @@ impl Connection {
                 };
                 self.copy_out((stream, rows), slot, &canceler).await
             }
-            None => Err(Fault::new("42601", "COPY has neither STDIN nor STDOUT").into()),
+            None => Err(ErrorResponse::new("42601", "COPY has neither STDIN nor STDOUT").into()),
         }
     }
 
@@ -151,14 +151,15 @@ impl Connection {
         mut ends: Option<EndLine>,
         canceler: &Canceler,
     ) -> Result<BulkOutcome, Stopped> {
-        let failed = |error: tidegate_query::BulkError| Fault::new(error.code, error.message);
+        let failed =
+            |error: tidegate_query::BulkError| ErrorResponse::new(error.code, error.message);
         let mut text = Vec::new();
-        let mut reservation = self.account.reserve(0).map_err(Fault::from)?;
+        let mut reservation = self.account.reserve(0).map_err(ErrorResponse::from)?;
         loop {
             let message = tokio::select! {
                 biased;
                 message = self.next() => message,
-                fault = canceled(canceler) => return Err(fault.into()),
+                error = canceled(canceler) => return Err(error.into()),
             };
             let message = match message {
                 Ok(message) => message,
@@ -170,7 +171,7 @@ impl Connection {
                 }
             };
             if canceler.is_canceled() {
-                return Err(Fault::canceled().into());
+                return Err(ErrorResponse::canceled().into());
             }
             match message {
                 Message::CopyData(bytes) => match &mut reader {
@@ -189,7 +190,7 @@ impl Connection {
                             reader.read(bytes, &mut text)?;
                             reservation
                                 .try_resize(reader.kept() + text.capacity())
-                                .map_err(Fault::from)?;
+                                .map_err(ErrorResponse::from)?;
                             sink.push(&text).await.map_err(failed)?;
                             yield_now().await;
                         }
@@ -199,14 +200,14 @@ impl Connection {
                 Message::CopyFail(reason) => {
                     let reason = String::from_utf8_lossy(&reason);
                     let message = format!("COPY from stdin failed: {reason}");
-                    return Err(Fault::new("57014", message).into());
+                    return Err(ErrorResponse::new("57014", message).into());
                 }
                 // They may stand between the rows, and have no effect.
                 Message::Flush | Message::Sync => {}
                 Message::Terminate => return Err(Stopped::Gone),
                 _ => {
                     let message = "a message that is no part of a COPY";
-                    return Err(Fault::fatal("08P01", message).into());
+                    return Err(ErrorResponse::fatal("08P01", message).into());
                 }
             }
         }
@@ -222,7 +223,7 @@ impl Connection {
     fn copied(&mut self, outcome: &BulkOutcome) {
         if 0 < outcome.errors {
             let warning = format!("{} rows or values were left out", outcome.errors);
-            self.wire.writer.fault(&Fault::warning(warning));
+            self.wire.writer.error_response(&ErrorResponse::warning(warning));
         }
         self.notices(&outcome.notes);
         self.wire.writer.complete(&format!("COPY {}", outcome.rows_imported));
@@ -256,7 +257,7 @@ impl Connection {
                     }
                 }
                 Some(Part::End) => break Ok(()),
-                Some(Part::Failed(fault)) => break Err(Stopped::Fault(fault)),
+                Some(Part::Failed(error)) => break Err(Stopped::Error(error)),
                 None => break Err(panicked().into()),
             }
         };
@@ -279,11 +280,11 @@ enum OutRows {
     Binary(SchemaRef),
 }
 
-fn delimited(options: &CopyOptions, schema: &SchemaRef) -> Result<Delimited, Fault> {
+fn delimited(options: &CopyOptions, schema: &SchemaRef) -> Result<Delimited, ErrorResponse> {
     let form = form_of(options);
-    match form.map_err(|fault| Fault::new(fault.error.code, fault.error.message))? {
+    match form.map_err(|error| ErrorResponse::new(error.cause.code, error.cause.message))? {
         ResultForm::Delimited(form) => Ok(Delimited::new(form, Arc::clone(schema))),
-        _ => Err(Fault::not_supported("COPY TO STDOUT but as csv, text and binary")),
+        _ => Err(ErrorResponse::not_supported("COPY TO STDOUT but as csv, text and binary")),
     }
 }
 
@@ -391,7 +392,7 @@ struct CopyOutput {
 }
 
 impl CopyOutput {
-    fn parts(&self, lead: &'static [u8]) -> Result<Parts, Fault> {
+    fn parts(&self, lead: &'static [u8]) -> Result<Parts, ErrorResponse> {
         let guard = Guard::new(self.account.reserve(0)?, &self.canceler);
         Ok(Parts { part: BytesMut::with_capacity(2 * PART_BYTES), rows: 0, guard, lead })
     }
@@ -401,7 +402,7 @@ impl CopyOutput {
 async fn write(stream: SendableRecordBatchStream, out: CopyOutput, sender: Sender<Part>) {
     let end = match write_all(stream, Arc::new(out), &sender).await {
         Ok(()) => Part::End,
-        Err(fault) => Part::Failed(Box::new(fault)),
+        Err(error) => Part::Failed(Box::new(error)),
     };
     // If the client has gone, there is no receiver.
     let _ = sender.send(end).await;
@@ -411,13 +412,13 @@ async fn write_all(
     mut stream: SendableRecordBatchStream,
     out: Arc<CopyOutput>,
     sender: &Sender<Part>,
-) -> Result<(), Fault> {
+) -> Result<(), ErrorResponse> {
     let mut parts = out.parts(&[])?;
     out.rows.header(&mut parts);
     while let Some(batch) = stream.next().await {
         let batch = batch.map_err(|error| {
             let error = QueryError::from(error);
-            Fault::new(crate::sqlstate::of_query(&error), sentence(&error))
+            ErrorResponse::new(crate::sqlstate::of_query(&error), sentence(&error))
         })?;
         let is_heavy = LIGHT_BYTES < weight_of(&batch);
         let mut next = Batch { batch, arrays: Vec::new(), row: 0, parts };
@@ -463,10 +464,10 @@ struct Batch {
 
 impl Batch {
     /// Writes rows up to a full part.
-    fn write(mut self, out: &CopyOutput) -> Result<Batch, Fault> {
+    fn write(mut self, out: &CopyOutput) -> Result<Batch, ErrorResponse> {
         if self.arrays.is_empty() {
             let arrays = arrays(&self.batch);
-            self.arrays = arrays.map_err(|error| Fault::new("0A000", error.to_string()))?;
+            self.arrays = arrays.map_err(|error| ErrorResponse::new("0A000", error.to_string()))?;
         }
         let rows = self.row..self.batch.num_rows();
         self.row = out.rows.rows((&self.arrays, rows), &mut self.parts)?;

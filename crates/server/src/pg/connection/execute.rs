@@ -14,7 +14,7 @@ use crate::admission::Claimant;
 use crate::budget::Reservation;
 use crate::execution_slot::{ExecutionSlot, SlotError, overdue};
 use crate::pg::encode::{Format, Guard, Room};
-use crate::pg::fault::Fault;
+use crate::pg::error_response::ErrorResponse;
 use crate::pg::portal::{ActiveStatement, Event, HeavyPart, Rows, Running, Share, Work};
 use crate::pg::types::{Column, DIMENSIONS_MAX, columns, too_deep};
 use crate::server_state::CountedQuery;
@@ -136,9 +136,9 @@ impl Connection {
                 Ok(Some(Rows::new(running, known.schema, (work.canceler, active))))
             }
             Err(error) => {
-                let fault = Fault::of_query(&error, &order.sql, order.before);
-                counted.end(fault.code);
-                Err(fault.into())
+                let error = ErrorResponse::of_query(&error, &order.sql, order.before);
+                counted.end(error.code);
+                Err(error.into())
             }
         }
     }
@@ -175,7 +175,7 @@ impl Connection {
                 Ok(Begun::Done(tag))
             }
             Some(Event::Failed(error)) => {
-                Err(Fault::of_query(&error, &order.sql, order.before).into())
+                Err(ErrorResponse::of_query(&error, &order.sql, order.before).into())
             }
             Some(Event::Batch(_) | Event::End) | None => Err(panicked().into()),
         }
@@ -191,9 +191,9 @@ impl Connection {
         tokio::select! {
             biased;
             slot = ExecutionSlot::new(&services, &claimant) => {
-                Ok(slot.map_err(|error| slot_fault(&error))?)
+                Ok(slot.map_err(|error| slot_error(&error))?)
             }
-            fault = canceled(canceler) => Err(fault.into()),
+            error = canceled(canceler) => Err(error.into()),
             () = self.wire.closed() => Err(Stopped::Gone),
         }
     }
@@ -208,9 +208,9 @@ impl Connection {
         tokio::select! {
             biased;
             resumed = slot.resume() => {
-                Ok(resumed.map_err(|timed_out| slot_fault(&SlotError::Admission(timed_out)))?)
+                Ok(resumed.map_err(|timed_out| slot_error(&SlotError::Admission(timed_out)))?)
             }
-            fault = canceled(canceler) => Err(fault.into()),
+            error = canceled(canceler) => Err(error.into()),
             () = self.wire.closed() => Err(Stopped::Gone),
         }
     }
@@ -264,14 +264,14 @@ impl Connection {
                 () = self.wire.closed() => return Err(Stopped::Gone),
                 reason = overdue(&rows.canceler) => {
                     let error = QueryError::Canceled { reason };
-                    return Err(Fault::of_query(&error, &order.sql, order.before).into());
+                    return Err(ErrorResponse::of_query(&error, &order.sql, order.before).into());
                 }
             };
             match event {
                 Some(Event::Batch(batch)) => rows.add(batch),
                 Some(Event::End) => return Ok(Progress { rows: done, is_over: true }),
                 Some(Event::Failed(error)) => {
-                    return Err(Fault::of_query(&error, &order.sql, order.before).into());
+                    return Err(ErrorResponse::of_query(&error, &order.sql, order.before).into());
                 }
                 Some(Event::Rows { .. } | Event::Done { .. }) | None => {
                     return Err(panicked().into());
@@ -311,7 +311,7 @@ impl Connection {
         }
         let HeavyPart { rest, bytes, written, guard } = part?;
         self.output_reservation = Some(guard.into_reservation());
-        let written = written.map_err(Fault::from)?;
+        let written = written.map_err(ErrorResponse::from)?;
         rows.give_back(rest);
         // It is the same buffer if the output was empty.
         self.wire.writer.bytes.unsplit(bytes);
@@ -319,7 +319,7 @@ impl Connection {
     }
 
     /// Returns the count of the bytes that wait to be sent.
-    fn output_reservation(&mut self) -> Result<Reservation, Fault> {
+    fn output_reservation(&mut self) -> Result<Reservation, ErrorResponse> {
         match self.output_reservation.take() {
             Some(reservation) => Ok(reservation),
             None => Ok(self.account.reserve(0)?),
@@ -356,24 +356,24 @@ impl Connection {
         tokio::select! {
             biased;
             sent = self.wire.flush() => sent?,
-            fault = canceled(canceler) => return Err(fault.into()),
+            error = canceled(canceler) => return Err(error.into()),
         }
         self.output_reservation = None;
         self.resume(slot, canceler).await
     }
 }
 
-fn slot_fault(error: &SlotError) -> Fault {
-    Fault::new(error.code(), error.to_string())
+fn slot_error(error: &SlotError) -> ErrorResponse {
+    ErrorResponse::new(error.code(), error.to_string())
 }
 
 /// Waits until the statement is cancelled, and returns the error.
-pub(super) async fn canceled(canceler: &Canceler) -> Fault {
+pub(super) async fn canceled(canceler: &Canceler) -> ErrorResponse {
     while !canceler.is_canceled() {
         sleep(TICK).await;
     }
     let error = QueryError::Canceled { reason: canceler.reason() };
-    Fault::of_query(&error, "", 0)
+    ErrorResponse::of_query(&error, "", 0)
 }
 
 /// Returns the columns of an answer, and for each whether it is sent in binary.
@@ -385,7 +385,7 @@ pub(super) fn described(schema: &SchemaRef, formats: &[Format]) -> (Vec<Column>,
 }
 
 /// Refuses columns that cannot be represented in the protocol.
-pub(super) fn check_depth(schema: &SchemaRef) -> Result<(), Fault> {
+pub(super) fn check_depth(schema: &SchemaRef) -> Result<(), ErrorResponse> {
     match too_deep(schema) {
         None => Ok(()),
         Some(column) => {
@@ -393,7 +393,7 @@ pub(super) fn check_depth(schema: &SchemaRef) -> Result<(), Fault> {
                 "column \"{column}\" has lists within lists, more than the {DIMENSIONS_MAX} levels \
                  that an array has dimensions"
             );
-            Err(Fault::new("54000", message))
+            Err(ErrorResponse::new("54000", message))
         }
     }
 }
@@ -401,11 +401,11 @@ pub(super) fn check_depth(schema: &SchemaRef) -> Result<(), Fault> {
 /// Returns the SQLSTATE with which work has ended.
 pub(super) fn code_of(stopped: &Stopped) -> &'static str {
     match stopped {
-        Stopped::Fault(fault) => fault.code,
+        Stopped::Error(error) => error.code,
         Stopped::Gone => "57014",
     }
 }
 
-pub(super) fn panicked() -> Fault {
-    Fault::new("XX000", "internal error: the statement has panicked")
+pub(super) fn panicked() -> ErrorResponse {
+    ErrorResponse::new("XX000", "internal error: the statement has panicked")
 }

@@ -23,7 +23,7 @@ use super::{Connection, LARGE_BYTES, Stopped};
 use crate::budget::Reservation;
 use crate::pg::command::{Command, changes_rows, check_name, command};
 use crate::pg::encode::Format;
-use crate::pg::fault::Fault;
+use crate::pg::error_response::ErrorResponse;
 use crate::pg::message_reader::{Bind, Object, SYNC};
 use crate::pg::message_writer::Status;
 use crate::pg::portal::State;
@@ -124,17 +124,17 @@ impl Connection {
         let name = new_name(name)?;
         if !name.is_empty() && self.prepared.contains_key(name) {
             let message = format!("prepared statement \"{name}\" already exists");
-            return Err(Fault::new("42P05", message).into());
+            return Err(ErrorResponse::new("42P05", message).into());
         }
         let (bytes, reading) = (sql.len(), Script::bytes(&sql));
-        let _reservation = self.account.reserve(reading).map_err(Fault::from)?;
-        let read = move || -> Result<Arc<str>, Fault> {
+        let _reservation = self.account.reserve(reading).map_err(ErrorResponse::from)?;
+        let read = move || -> Result<Arc<str>, ErrorResponse> {
             let sql = text(&sql)?;
             match 1 < split_statements(sql).len() {
                 false => Ok(Arc::from(sql)),
                 true => {
                     let message = "cannot insert multiple commands into a prepared statement";
-                    Err(Fault::new("42601", message))
+                    Err(ErrorResponse::new("42601", message))
                 }
             }
         };
@@ -154,22 +154,22 @@ impl Connection {
         let max = limits::STATEMENT_PARAMETERS;
         if max < types.len() {
             let message = format!("a statement has at most {max} parameters");
-            return Err(Fault::new("54000", message).into());
+            return Err(ErrorResponse::new("54000", message).into());
         }
         let text = Arc::clone(&sql);
         let command = self.read(sql.len(), move || command(&text)).await??;
         let bytes = sql.len() + command.bytes() + size_of_val(types.as_slice());
         let _reservation =
-            self.account.reserve(bytes + size_of::<Prepared>()).map_err(Fault::from)?;
+            self.account.reserve(bytes + size_of::<Prepared>()).map_err(ErrorResponse::from)?;
         Ok(Prepared { sql, command, types, bytes, _reservation, described: Default::default() })
     }
 
     /// Keeps a statement under a name (CO3).
-    pub(super) fn keep(&mut self, name: &str, prepared: Prepared) -> Result<(), Fault> {
+    pub(super) fn keep(&mut self, name: &str, prepared: Prepared) -> Result<(), ErrorResponse> {
         let max = self.server.config.pg.max_prepared;
         if !self.prepared.contains_key(name) && max <= self.prepared.len() {
             let message = format!("a connection keeps at most {max} prepared statements");
-            return Err(Fault::new("53400", message));
+            return Err(ErrorResponse::new("53400", message));
         }
         self.check_room(name, prepared.bytes)?;
         self.prepared.insert(name.to_owned(), Arc::new(prepared));
@@ -177,7 +177,7 @@ impl Connection {
     }
 
     /// Checks that a named object of this many bytes may be kept (CO3).
-    fn check_room(&self, name: &str, bytes: usize) -> Result<(), Fault> {
+    fn check_room(&self, name: &str, bytes: usize) -> Result<(), ErrorResponse> {
         // The unnamed object is replaced by the next one.
         if name.is_empty() {
             return Ok(());
@@ -192,20 +192,20 @@ impl Connection {
                 let message = format!(
                     "a connection keeps at most {max} bytes of prepared statements and portals"
                 );
-                Err(Fault::new("53400", message))
+                Err(ErrorResponse::new("53400", message))
             }
         }
     }
 
-    pub(super) fn find_prepared(&self, name: &str) -> Result<Arc<Prepared>, Fault> {
+    pub(super) fn find_prepared(&self, name: &str) -> Result<Arc<Prepared>, ErrorResponse> {
         let found = self.prepared.get(name).map(Arc::clone);
         found.ok_or_else(|| {
-            Fault::new("26000", format!("prepared statement \"{name}\" does not exist"))
+            ErrorResponse::new("26000", format!("prepared statement \"{name}\" does not exist"))
         })
     }
 
     /// Returns a prepared statement that EXECUTE may run (SE3). Parse can name others, too.
-    pub(super) fn find_executable(&self, name: &str) -> Result<Arc<Prepared>, Fault> {
+    pub(super) fn find_executable(&self, name: &str) -> Result<Arc<Prepared>, ErrorResponse> {
         let prepared = self.find_prepared(name)?;
         match prepared.command {
             Command::Statement => Ok(prepared),
@@ -214,7 +214,7 @@ impl Connection {
                     "EXECUTE runs queries, INSERT, UPDATE and DELETE: prepared statement \
                      \"{name}\" is none of them"
                 );
-                Err(Fault::new("0A000", message))
+                Err(ErrorResponse::new("0A000", message))
             }
         }
     }
@@ -224,7 +224,7 @@ impl Connection {
         let prepared = self.find_prepared(text(&bind.statement)?)?;
         if !name.is_empty() && self.portals.contains_key(&name) {
             let message = format!("portal \"{name}\" already exists");
-            return Err(Fault::new("42P03", message).into());
+            return Err(ErrorResponse::new("42P03", message).into());
         }
         let count = bind.values.len();
         let is_open = prepared.types.len() < count || prepared.types.contains(&0);
@@ -237,7 +237,7 @@ impl Connection {
                 "bind message supplies {count} parameters, but prepared statement requires {}",
                 types.len()
             );
-            return Err(Fault::new("08P01", message).into());
+            return Err(ErrorResponse::new("08P01", message).into());
         }
         let formats = formats(&bind.formats, count)?;
         let results = result_formats(&bind.results)?;
@@ -251,13 +251,13 @@ impl Connection {
         let sources = sources.chain(std::iter::repeat(TypeSource::Inferred));
         let types = types.into_iter().zip(sources).zip(formats).collect::<Vec<_>>();
         let bytes = bind.values.iter().flatten().map(Bytes::len).sum::<usize>();
-        let mut counted = Counted::new(self.account.reserve(0).map_err(Fault::from)?);
+        let mut counted = Counted::new(self.account.reserve(0).map_err(ErrorResponse::from)?);
         let read = move || {
             let mut values = Vec::with_capacity(types.len());
             for (at, (value, (ty, format))) in bind.values.iter().zip(types).enumerate() {
                 values.push(parameter((value.as_deref(), at + 1), ty, format, &mut counted)?);
             }
-            Ok::<_, Fault>((values, counted.into_reservation()?))
+            Ok::<_, ErrorResponse>((values, counted.into_reservation()?))
         };
         let values = self.read(bytes, read).await??;
         self.keep_portal(&name, Portal::new(&prepared, values, results))?;
@@ -266,11 +266,11 @@ impl Connection {
     }
 
     /// Keeps a portal under a name (CO3).
-    pub(super) fn keep_portal(&mut self, name: &str, portal: Portal) -> Result<(), Fault> {
+    pub(super) fn keep_portal(&mut self, name: &str, portal: Portal) -> Result<(), ErrorResponse> {
         let max = self.server.config.pg.max_prepared;
         if !self.portals.contains_key(name) && max <= self.portals.len() {
             let message = format!("a connection keeps at most {max} portals");
-            return Err(Fault::new("53400", message));
+            return Err(ErrorResponse::new("53400", message));
         }
         self.check_room(name, portal.bytes)?;
         self.portals.insert(name.to_owned(), portal);
@@ -321,7 +321,7 @@ impl Connection {
         &mut self,
         columns: Option<&SchemaRef>,
         formats: &[Format],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ErrorResponse> {
         match columns {
             None => self.wire.writer.empty(b'n'),
             Some(schema) => {
@@ -353,7 +353,7 @@ impl Connection {
             }
         };
         let bytes = columns.as_ref().map_or(0, types::bytes_of) + size_of_val(types.as_slice());
-        let reservation = self.account.reserve(bytes).map_err(Fault::from)?;
+        let reservation = self.account.reserve(bytes).map_err(ErrorResponse::from)?;
         let description = Description { columns, types, _reservation: Arc::new(reservation) };
         let description = prepared.described.get_or_init(|| async { description }).await;
         Ok(description.clone())
@@ -434,13 +434,16 @@ impl Connection {
         };
         match done {
             Ok(described) => {
-                let mut described = described.map_err(|error| Fault::of_query(&error, &text, 0))?;
+                let mut described =
+                    described.map_err(|error| ErrorResponse::of_query(&error, &text, 0))?;
                 described.columns.as_ref().map_or(Ok(()), check_depth)?;
                 // Its rows are returned by FETCH.
                 described.columns = described.columns.filter(|_| !is_declared);
                 Ok(described)
             }
-            Err(_) => Err(Fault::new("XX000", "internal error: planning has panicked").into()),
+            Err(_) => {
+                Err(ErrorResponse::new("XX000", "internal error: planning has panicked").into())
+            }
         }
     }
 
@@ -521,13 +524,13 @@ impl Connection {
     }
 
     /// Checks that the columns are those of the description (EP2).
-    fn check_columns(&self, prepared: &Prepared, found: &SchemaRef) -> Result<(), Fault> {
+    fn check_columns(&self, prepared: &Prepared, found: &SchemaRef) -> Result<(), ErrorResponse> {
         let Some(Description { columns: Some(expected), .. }) = prepared.described.get() else {
             return Ok(());
         };
         match types::are_same(&types::columns(expected), &types::columns(found)) {
             true => Ok(()),
-            false => Err(Fault::stale_plan()),
+            false => Err(ErrorResponse::stale_plan()),
         }
     }
 
@@ -565,34 +568,34 @@ pub(super) fn rows_tag(sql: &str, rows: u64) -> String {
     }
 }
 
-pub(super) fn text(bytes: &Bytes) -> Result<&str, Fault> {
-    std::str::from_utf8(bytes).map_err(|_| Fault::not_text())
+pub(super) fn text(bytes: &Bytes) -> Result<&str, ErrorResponse> {
+    std::str::from_utf8(bytes).map_err(|_| ErrorResponse::not_text())
 }
 
 /// Returns the name of an object that is to be kept.
-fn new_name(bytes: &Bytes) -> Result<&str, Fault> {
+fn new_name(bytes: &Bytes) -> Result<&str, ErrorResponse> {
     let name = text(bytes)?;
     check_name(name).map(|()| name)
 }
 
-pub(super) fn no_portal(name: &str) -> Fault {
-    Fault::new("34000", format!("portal \"{name}\" does not exist"))
+pub(super) fn no_portal(name: &str) -> ErrorResponse {
+    ErrorResponse::new("34000", format!("portal \"{name}\" does not exist"))
 }
 
-pub(super) fn no_cursor(name: &str) -> Fault {
-    Fault::new("34000", format!("cursor \"{name}\" does not exist"))
+pub(super) fn no_cursor(name: &str) -> ErrorResponse {
+    ErrorResponse::new("34000", format!("cursor \"{name}\" does not exist"))
 }
 
-fn format(code: u16) -> Result<Format, Fault> {
+fn format(code: u16) -> Result<Format, ErrorResponse> {
     match code {
         0 => Ok(Format::Text),
         1 => Ok(Format::Binary),
-        _ => Err(Fault::new("08P01", format!("{code} is no format of values"))),
+        _ => Err(ErrorResponse::new("08P01", format!("{code} is no format of values"))),
     }
 }
 
 /// Returns the format of each value: none are given, one for all, or each.
-fn formats(codes: &[u16], count: usize) -> Result<Vec<Format>, Fault> {
+fn formats(codes: &[u16], count: usize) -> Result<Vec<Format>, ErrorResponse> {
     match codes {
         [] => Ok(vec![Format::Text; count]),
         [one] => Ok(vec![format(*one)?; count]),
@@ -600,17 +603,20 @@ fn formats(codes: &[u16], count: usize) -> Result<Vec<Format>, Fault> {
         _ => {
             let found = codes.len();
             let message = format!("bind message has {found} formats for {count} parameters");
-            Err(Fault::new("08P01", message))
+            Err(ErrorResponse::new("08P01", message))
         }
     }
 }
 
-fn result_formats(codes: &[u16]) -> Result<Vec<Format>, Fault> {
+fn result_formats(codes: &[u16]) -> Result<Vec<Format>, ErrorResponse> {
     codes.iter().map(|&code| format(code)).collect()
 }
 
 /// Returns the format of each column: one is for all, and none is text.
-pub(super) fn column_formats(formats: &[Format], columns: usize) -> Result<Vec<Format>, Fault> {
+pub(super) fn column_formats(
+    formats: &[Format],
+    columns: usize,
+) -> Result<Vec<Format>, ErrorResponse> {
     match formats {
         [] => Ok(vec![Format::Text; columns]),
         [one] => Ok(vec![*one; columns]),
@@ -620,7 +626,7 @@ pub(super) fn column_formats(formats: &[Format], columns: usize) -> Result<Vec<F
                 "bind message has {} result formats but query has {columns} columns",
                 all.len()
             );
-            Err(Fault::new("08P01", message))
+            Err(ErrorResponse::new("08P01", message))
         }
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tidegate_query::split_statements;
 
 use crate::pg::command::is_held_back;
-use crate::pg::fault::Fault;
+use crate::pg::error_response::ErrorResponse;
 
 /// The statements of a text.
 pub(super) struct Script {
@@ -26,8 +26,8 @@ impl Script {
         text.len() + (ends + 1) * size_of::<(usize, &str, usize, usize)>()
     }
 
-    pub(super) fn read(text: &Bytes) -> Result<Script, Fault> {
-        let text = String::from_utf8(text.to_vec()).map_err(|_| Fault::not_text())?;
+    pub(super) fn read(text: &Bytes) -> Result<Script, ErrorResponse> {
+        let text = String::from_utf8(text.to_vec()).map_err(|_| ErrorResponse::not_text())?;
         let found = split_statements(&text);
         let holds = 1 < found.len() && found.iter().all(|(_, sql)| is_held_back(sql));
         let statements = found.iter().map(|(offset, sql)| (*offset, offset + sql.len())).collect();

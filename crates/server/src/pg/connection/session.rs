@@ -17,7 +17,7 @@ use super::extended::{Hold, Portal, Prepared, column_formats, no_cursor, rows_ta
 use super::{Connection, LARGE_BYTES, Stopped};
 use crate::pg::command::{Command, command};
 use crate::pg::encode::Format;
-use crate::pg::fault::Fault;
+use crate::pg::error_response::ErrorResponse;
 use crate::pg::message_writer::Status;
 use crate::pg::portal::State;
 use crate::pg::types;
@@ -28,9 +28,9 @@ impl Connection {
     pub(super) async fn statement(&mut self, sql: Arc<str>, before: usize) -> Result<(), Stopped> {
         let text = Arc::clone(&sql);
         let command = self.read(sql.len(), move || command(&text)).await?;
-        let command = command.map_err(|mut fault| {
-            fault.position = fault.position.map(|position| position + before);
-            fault
+        let command = command.map_err(|mut error| {
+            error.position = error.position.map(|position| position + before);
+            error
         })?;
         self.check_state(&command)?;
         if command != Command::Statement {
@@ -66,7 +66,7 @@ impl Connection {
     }
 
     /// Checks that a failed transaction allows this statement (SE2).
-    pub(super) fn check_state(&self, command: &Command) -> Result<(), Fault> {
+    pub(super) fn check_state(&self, command: &Command) -> Result<(), ErrorResponse> {
         let ends = matches!(
             command,
             Command::Commit | Command::Rollback | Command::RollBackTo(_) | Command::Empty
@@ -74,7 +74,7 @@ impl Connection {
         if self.status == Status::Failed && !ends {
             let message = "current transaction is aborted, commands ignored until end of \
                            transaction block";
-            return Err(Fault::new("25P02", message));
+            return Err(ErrorResponse::new("25P02", message));
         }
         Ok(())
     }
@@ -96,7 +96,7 @@ impl Connection {
             Command::Savepoint(name) => {
                 self.within_transaction("SAVEPOINT")?;
                 if !self.session.set_savepoint(name) {
-                    return Err(Fault::new("54000", "there are too many savepoints").into());
+                    return Err(ErrorResponse::new("54000", "there are too many savepoints").into());
                 }
                 self.wire.writer.complete("SAVEPOINT");
             }
@@ -154,8 +154,8 @@ impl Connection {
 
     fn begin(&mut self, access: Option<Access>) {
         if self.status == Status::InTransaction {
-            let warning = Fault::warning("there is already a transaction in progress");
-            self.wire.writer.fault(&Fault { code: "25001", ..warning });
+            let warning = ErrorResponse::warning("there is already a transaction in progress");
+            self.wire.writer.error_response(&ErrorResponse { code: "25001", ..warning });
         }
         self.session.begin(access.unwrap_or(Access::ReadWrite));
         if let Some(access) = access {
@@ -165,11 +165,11 @@ impl Connection {
         self.wire.writer.complete("BEGIN");
     }
 
-    fn within_transaction(&self, what: &str) -> Result<(), Fault> {
+    fn within_transaction(&self, what: &str) -> Result<(), ErrorResponse> {
         match self.status {
             Status::Idle => {
                 let message = format!("{what} can only be used in transaction blocks");
-                Err(Fault::new("25P01", message))
+                Err(ErrorResponse::new("25P01", message))
             }
             Status::InTransaction | Status::Failed => Ok(()),
         }
@@ -224,12 +224,14 @@ impl Connection {
         let (services, session) = (Arc::clone(&self.services), self.session.clone());
         let work = self.services.query_threads.spawn(async move {
             let done = services.engine.commit(&session).await;
-            done.map_err(|error| Fault::of_query(&error, "", 0))
+            done.map_err(|error| ErrorResponse::of_query(&error, "", 0))
         });
         // If the client goes now, it does not learn the result; the commit is completed.
         match work.await {
             Ok(done) => Ok(done?),
-            Err(_) => Err(Fault::new("XX000", "internal error: COMMIT has panicked").into()),
+            Err(_) => {
+                Err(ErrorResponse::new("XX000", "internal error: COMMIT has panicked").into())
+            }
         }
     }
 
@@ -249,19 +251,19 @@ impl Connection {
     }
 
     fn warn_no_transaction(&mut self) {
-        let warning = Fault::warning("there is no transaction in progress");
-        self.wire.writer.fault(&Fault { code: "25P01", ..warning });
+        let warning = ErrorResponse::warning("there is no transaction in progress");
+        self.wire.writer.error_response(&ErrorResponse { code: "25P01", ..warning });
     }
 
     async fn prepare(&mut self, name: &str, types: &[String], sql: &str) -> Result<(), Stopped> {
         if self.prepared.contains_key(name) {
             let message = format!("prepared statement \"{name}\" already exists");
-            return Err(Fault::new("42P05", message).into());
+            return Err(ErrorResponse::new("42P05", message).into());
         }
         let oid = |name: &String| {
-            types::named(name)
-                .map(|ty| ty.oid)
-                .ok_or_else(|| Fault::new("42704", format!("type \"{name}\" does not exist")))
+            types::named(name).map(|ty| ty.oid).ok_or_else(|| {
+                ErrorResponse::new("42704", format!("type \"{name}\" does not exist"))
+            })
         };
         let types = types.iter().map(oid).collect::<Result<Vec<_>, _>>()?;
         let prepared = self.prepared(Arc::from(sql), types).await?;
@@ -279,7 +281,7 @@ impl Connection {
     ) -> Result<(), Stopped> {
         assert!(prepared.command == Command::Statement, "SE3");
         let values =
-            (values.to_vec(), self.account.reserve(bytes_of(values)).map_err(Fault::from)?);
+            (values.to_vec(), self.account.reserve(bytes_of(values)).map_err(ErrorResponse::from)?);
         let mut portal = Portal::new(prepared, values, formats.unwrap_or_default().to_vec());
         if formats.is_none() {
             return self.order(&portal.order()).await;
@@ -296,7 +298,7 @@ impl Connection {
         }
     }
 
-    fn deallocate(&mut self, name: Option<&str>) -> Result<(), Fault> {
+    fn deallocate(&mut self, name: Option<&str>) -> Result<(), ErrorResponse> {
         match name {
             None => {
                 self.prepared.clear();
@@ -317,10 +319,10 @@ impl Connection {
     }
 
     /// Resets the connection, as a pool does before it passes it to another user.
-    fn discard(&mut self) -> Result<(), Fault> {
+    fn discard(&mut self) -> Result<(), ErrorResponse> {
         if self.status != Status::Idle || self.is_implicit {
             let message = "DISCARD ALL cannot run inside a transaction block";
-            return Err(Fault::new("25001", message));
+            return Err(ErrorResponse::new("25001", message));
         }
         self.prepared.clear();
         self.portals.clear();
@@ -341,13 +343,15 @@ impl Connection {
             self.within_transaction("DECLARE CURSOR")?;
         }
         if self.portals.contains_key(name) {
-            return Err(Fault::new("42P03", format!("cursor \"{name}\" already exists")).into());
+            return Err(
+                ErrorResponse::new("42P03", format!("cursor \"{name}\" already exists")).into()
+            );
         }
         let prepared = Arc::new(self.prepared(Arc::from(sql), Vec::new()).await?);
         assert!(prepared.command == Command::Statement, "CM2");
         let formats = if is_binary { vec![Format::Binary] } else { Vec::new() };
         let values =
-            (values.to_vec(), self.account.reserve(bytes_of(values)).map_err(Fault::from)?);
+            (values.to_vec(), self.account.reserve(bytes_of(values)).map_err(ErrorResponse::from)?);
         let mut portal = Portal::new(&prepared, values, formats);
         portal.hold = hold;
         self.keep_portal(name, portal)?;
@@ -381,7 +385,7 @@ impl Connection {
                 portal.state = State::Rows(rows);
                 Ok(())
             }
-            Started::Done(_) => Err(Fault::new("42601", "a cursor is for a query").into()),
+            Started::Done(_) => Err(ErrorResponse::new("42601", "a cursor is for a query").into()),
         }
     }
 
@@ -423,13 +427,13 @@ impl Connection {
 }
 
 /// Checks that a portal is a statement of the engine (SE3).
-pub(super) fn check_fetchable(command: &Command) -> Result<(), Fault> {
+pub(super) fn check_fetchable(command: &Command) -> Result<(), ErrorResponse> {
     match command {
         Command::Statement => Ok(()),
-        _ => Err(Fault::not_supported("FETCH from a portal that is no query")),
+        _ => Err(ErrorResponse::not_supported("FETCH from a portal that is no query")),
     }
 }
 
-fn no_savepoint(name: &str) -> Fault {
-    Fault::new("3B001", format!("savepoint \"{name}\" does not exist"))
+fn no_savepoint(name: &str) -> ErrorResponse {
+    ErrorResponse::new("3B001", format!("savepoint \"{name}\" does not exist"))
 }

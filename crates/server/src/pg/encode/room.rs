@@ -12,7 +12,7 @@ use tidegate_model::{ByteCount, limits};
 use tidegate_query::Canceler;
 
 use crate::budget::{OverBudget, Reservation};
-use crate::pg::fault::Fault;
+use crate::pg::error_response::ErrorResponse;
 
 /// The bytes of a buffer that every connection may have, as `pg.send_buffer` has by default.
 const COUNTED_BYTES: usize = 256 << 10;
@@ -128,19 +128,22 @@ impl DerefMut for Room<'_> {
     }
 }
 
-impl From<RowStopped> for Fault {
-    fn from(stopped: RowStopped) -> Fault {
+impl From<RowStopped> for ErrorResponse {
+    fn from(stopped: RowStopped) -> ErrorResponse {
         match stopped {
             RowStopped::TooLarge => {
                 let max = ByteCount(limits::ROW_BYTES as u64);
-                Fault::new("54000", format!("a row of the answer has more than {max}, the most"))
+                ErrorResponse::new(
+                    "54000",
+                    format!("a row of the answer has more than {max}, the most"),
+                )
             }
             RowStopped::Memory(over) => over.into(),
-            RowStopped::Canceled => Fault::canceled(),
+            RowStopped::Canceled => ErrorResponse::canceled(),
             RowStopped::Ragged => {
                 let message = "a list of lists of different lengths, or with NULL for a list, has \
                                no binary form in PostgreSQL: ask for it as text";
-                Fault::new("2202E", message)
+                ErrorResponse::new("2202E", message)
             }
         }
     }

@@ -15,7 +15,7 @@ use tidegate_model::limits;
 use tidegate_query::Parameter;
 
 use super::super::encode::Format;
-use super::super::fault::Fault;
+use super::super::error_response::ErrorResponse;
 use super::super::types::{self, DIMENSIONS_MAX, PgType};
 use super::{Counted, TypeSource};
 
@@ -25,7 +25,7 @@ pub(super) fn parameter(
     (element, source): (PgType, TypeSource),
     format: Format,
     counted: &mut Counted,
-) -> Result<Parameter, Fault> {
+) -> Result<Parameter, ErrorResponse> {
     let mut lists = Lists { element, source, number, counted, elements: 0 };
     let values = match format {
         Format::Text | Format::TextIso => {
@@ -48,20 +48,24 @@ struct Lists<'a> {
 }
 
 impl Lists<'_> {
-    fn bad(&self, code: &'static str) -> Fault {
-        Fault::new(code, format!("parameter {} is no array", self.number))
+    fn bad(&self, code: &'static str) -> ErrorResponse {
+        ErrorResponse::new(code, format!("parameter {} is no array", self.number))
     }
 
-    fn too_deep(&self) -> Fault {
+    fn too_deep(&self) -> ErrorResponse {
         let message = format!(
             "parameter {} is an array of more than {DIMENSIONS_MAX} dimensions, the most",
             self.number
         );
-        Fault::new("54000", message)
+        ErrorResponse::new("54000", message)
     }
 
     /// Reads an element (value_list-2).
-    fn element(&mut self, value: Option<&[u8]>, format: Format) -> Result<Parameter, Fault> {
+    fn element(
+        &mut self,
+        value: Option<&[u8]>,
+        format: Format,
+    ) -> Result<Parameter, ErrorResponse> {
         self.elements += 1;
         if limits::ARRAY_ELEMENTS < self.elements {
             let message = format!(
@@ -69,14 +73,14 @@ impl Lists<'_> {
                 self.number,
                 limits::ARRAY_ELEMENTS
             );
-            return Err(Fault::new("54000", message));
+            return Err(ErrorResponse::new("54000", message));
         }
         let ty = (self.element.oid, self.source);
         super::parameter((value, self.number), ty, format, self.counted)
     }
 
     /// Makes a list of values that are counted already.
-    fn list(&mut self, mut values: Vec<Parameter>) -> Result<Parameter, Fault> {
+    fn list(&mut self, mut values: Vec<Parameter>) -> Result<Parameter, ErrorResponse> {
         values.shrink_to_fit();
         let list = Parameter::List(sql_type_of(self.element), Vec::new());
         self.counted.add(&list)?;
@@ -87,7 +91,7 @@ impl Lists<'_> {
     }
 
     /// Parses `{1,NULL,"a b"}`, or nested lists (value_list-3).
-    fn of_text(&mut self, text: &str) -> Result<Vec<Parameter>, Fault> {
+    fn of_text(&mut self, text: &str) -> Result<Vec<Parameter>, ErrorResponse> {
         let bad = |lists: &Self| lists.bad("22P02");
         let mut rest = text.trim().strip_prefix('{').ok_or_else(|| bad(self))?.trim_start();
         let mut open = vec![Vec::new()];
@@ -131,7 +135,7 @@ impl Lists<'_> {
 
     /// Reads the number of dimensions, a flag for NULLs, the type, and for each dimension the
     /// length and the first index; then the elements.
-    fn of_binary(&mut self, mut value: &[u8]) -> Result<Vec<Parameter>, Fault> {
+    fn of_binary(&mut self, mut value: &[u8]) -> Result<Vec<Parameter>, ErrorResponse> {
         let bad = || self.bad("22P03");
         let header = |value: &mut &[u8]| {
             let (dimensions, _has_nulls) = (value.try_get_i32().ok()?, value.try_get_i32().ok()?);
@@ -296,7 +300,7 @@ mod tests {
             format,
             &mut Counted::new(reservation),
         );
-        read.map_err(|fault| fault.code)
+        read.map_err(|error| error.code)
     }
 
     fn read(bytes: &[u8], format: Format) -> Result<Parameter, &'static str> {

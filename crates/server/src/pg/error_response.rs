@@ -20,7 +20,7 @@ pub(super) enum Severity {
 
 /// An error, or a warning, as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct ErrorResponse {
     pub(super) severity: Severity,
     pub(super) code: &'static str,
     pub(super) message: String,
@@ -42,75 +42,78 @@ pub(super) struct More {
     pub(super) place: Option<String>,
 }
 
-impl From<OverBudget> for Fault {
-    fn from(over: OverBudget) -> Fault {
-        Fault::new("53200", over.to_string())
+impl From<OverBudget> for ErrorResponse {
+    fn from(over: OverBudget) -> ErrorResponse {
+        ErrorResponse::new("53200", over.to_string())
     }
 }
 
-impl Fault {
-    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Fault {
+impl ErrorResponse {
+    pub(super) fn new(code: &'static str, message: impl Into<String>) -> ErrorResponse {
         let (severity, message) = (Severity::Error, brief(message.into()));
-        Fault { severity, code, message, position: None, routine: None, more: None }
+        ErrorResponse { severity, code, message, position: None, routine: None, more: None }
     }
 
     /// Makes an error that ends the connection.
-    pub(super) fn fatal(code: &'static str, message: impl Into<String>) -> Fault {
-        Fault { severity: Severity::Fatal, ..Fault::new(code, message) }
+    pub(super) fn fatal(code: &'static str, message: impl Into<String>) -> ErrorResponse {
+        ErrorResponse { severity: Severity::Fatal, ..ErrorResponse::new(code, message) }
     }
 
-    pub(super) fn warning(message: impl Into<String>) -> Fault {
-        Fault { severity: Severity::Warning, ..Fault::new("01000", message) }
+    pub(super) fn warning(message: impl Into<String>) -> ErrorResponse {
+        ErrorResponse { severity: Severity::Warning, ..ErrorResponse::new("01000", message) }
     }
 
-    pub(super) fn breach(breach: &Breach) -> Fault {
-        Fault::fatal("08P01", breach.to_string())
+    pub(super) fn breach(breach: &Breach) -> ErrorResponse {
+        ErrorResponse::fatal("08P01", breach.to_string())
     }
 
-    pub(super) fn not_supported(what: &str) -> Fault {
-        Fault::new("0A000", format!("{what} is not supported yet"))
+    pub(super) fn not_supported(what: &str) -> ErrorResponse {
+        ErrorResponse::new("0A000", format!("{what} is not supported yet"))
     }
 
-    pub(super) fn not_text() -> Fault {
-        Fault::new("22021", "invalid byte sequence for encoding \"UTF8\"")
+    pub(super) fn not_text() -> ErrorResponse {
+        ErrorResponse::new("22021", "invalid byte sequence for encoding \"UTF8\"")
     }
 
-    pub(super) fn canceled() -> Fault {
-        Fault::new("57014", "query cancelled by user")
+    pub(super) fn canceled() -> ErrorResponse {
+        ErrorResponse::new("57014", "query cancelled by user")
     }
 
     /// Makes the error that ends a connection whose login is no longer valid.
-    pub(super) fn user_changed() -> Fault {
+    pub(super) fn user_changed() -> ErrorResponse {
         let message = "terminating connection: its user has been removed, or has another password \
                        or role now";
-        Fault::fatal("57P01", message)
+        ErrorResponse::fatal("57P01", message)
     }
 
-    pub(super) fn at(mut self, position: usize) -> Fault {
+    pub(super) fn at(mut self, position: usize) -> ErrorResponse {
         self.position = Some(position);
         self
     }
 
     /// Makes the error that clients know, after which they prepare the statement again.
-    pub(super) fn stale_plan() -> Fault {
+    pub(super) fn stale_plan() -> ErrorResponse {
         let routine = Some("RevalidateCachedQuery");
-        Fault { routine, ..Fault::new("0A000", "cached plan must not change result type") }
+        ErrorResponse {
+            routine,
+            ..ErrorResponse::new("0A000", "cached plan must not change result type")
+        }
     }
 
     /// Makes the error of a statement that begins `before` characters into the client's text.
-    pub(super) fn of_query(error: &QueryError, sql: &str, before: usize) -> Fault {
+    pub(super) fn of_query(error: &QueryError, sql: &str, before: usize) -> ErrorResponse {
         let mut message = sentence(error);
-        let mut fault = Fault::new(sqlstate::of_query(error), "");
+        let mut response = ErrorResponse::new(sqlstate::of_query(error), "");
         if let Some(position) = error.position() {
             if let Some(rest) = message.strip_prefix(&format!("{position}: ")) {
                 message = rest.to_owned();
             }
             let text = sql.get(..position.offset.min(sql.len())).unwrap_or(sql);
-            fault.position = Some(before + text.chars().count());
+            response.position = Some(before + text.chars().count());
         }
-        fault.more = more_of(error).map(Box::new);
-        fault.message = message;
-        fault
+        response.more = more_of(error).map(Box::new);
+        response.message = message;
+        response
     }
 }
 
