@@ -10,7 +10,7 @@
 //! It implements `BulkIo` of `query`. Not here: reading rows (`ingest`), and making the bytes of an
 //! upload from a body (`http`).
 
-mod fault;
+mod error;
 mod files;
 mod options;
 mod job;
@@ -47,7 +47,7 @@ use files::Files;
 use job::{Job, JobHandle, Kind, NewJob, Queue};
 use log::{CopyLog, Rejects};
 
-pub(crate) use fault::CopyFault;
+pub(crate) use error::CopyError;
 pub use files::FolderError;
 pub(crate) use job::Ended;
 pub(crate) use options::{defaults, form_of};
@@ -188,10 +188,10 @@ impl Copier {
         &self,
         (name, file): (String, String),
         session: &Session,
-        options: impl FnOnce(&Inner, Source, RejectList) -> Result<ImportOptions, CopyFault>
+        options: impl FnOnce(&Inner, Source, RejectList) -> Result<ImportOptions, CopyError>
         + Send
         + 'static,
-    ) -> Result<Upload, CopyFault> {
+    ) -> Result<Upload, CopyError> {
         Upload::begin(&self.inner, (name, file), session, options).await
     }
 }
@@ -203,7 +203,7 @@ impl Copier {
 pub fn encoder(options: &CopyOptions, fields: SchemaRef) -> BulkResult<Delimited> {
     match options::form_of(options)? {
         ResultForm::Delimited(form) => Ok(Delimited::new(form, fields)),
-        _ => Err(CopyFault::new("0A000", "a connection takes csv and text alone").into()),
+        _ => Err(CopyError::new("0A000", "a connection takes csv and text alone").into()),
     }
 }
 
@@ -279,10 +279,10 @@ impl TakeRows for Keeper {
 }
 
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, CopyFault> + Send + 'static,
-) -> Result<T, CopyFault> {
+    work: impl FnOnce() -> Result<T, CopyError> + Send + 'static,
+) -> Result<T, CopyError> {
     let done = spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(CopyFault::new("XX000", "internal error: a job has panicked")))
+    done.unwrap_or_else(|_| Err(CopyError::new("XX000", "internal error: a job has panicked")))
 }
 
 impl Inner {
@@ -290,7 +290,7 @@ impl Inner {
         self: &Arc<Self>,
         import: &BulkImport,
         session: &Session,
-    ) -> Result<JobHandle, CopyFault> {
+    ) -> Result<JobHandle, CopyError> {
         let files = self.files.open_all(&import.path)?;
         let job = Job::new(NewJob {
             kind: Kind::Import,
@@ -310,7 +310,7 @@ impl Inner {
         export: BulkExport,
         (rows, runtime): (SendableRecordBatchStream, Handle),
         session: &Session,
-    ) -> Result<JobHandle, CopyFault> {
+    ) -> Result<JobHandle, CopyError> {
         let form = options::form_of(&export.options)?;
         let file = self.files.create(&export.path)?;
         let job = Job::new(NewJob {
@@ -330,7 +330,7 @@ impl Inner {
 
     fn stop(self: &Arc<Self>) {
         for job in self.queue.stop() {
-            self.log.ended(&job, &Err(CopyFault::new("57P01", log::STOPPED)));
+            self.log.ended(&job, &Err(CopyError::new("57P01", log::STOPPED)));
         }
     }
 
@@ -344,9 +344,9 @@ impl Inner {
 
     /// Writes the last row of a job that never ran, on a thread that may wait for the disk: the
     /// caller may run on a thread of connections.
-    fn log_end_apart(self: &Arc<Self>, job: Arc<Job>, fault: CopyFault) {
+    fn log_end_apart(self: &Arc<Self>, job: Arc<Job>, error: CopyError) {
         let inner = Arc::clone(self);
-        let write = move || inner.log.ended(&job, &Err(fault));
+        let write = move || inner.log.ended(&job, &Err(error));
         match Handle::try_current() {
             // The result of the task is not needed.
             Ok(runtime) => drop(runtime.spawn_blocking(write)),
@@ -360,7 +360,7 @@ fn run_import(
     inner: &Arc<Inner>,
     job: &Arc<Job>,
     (options, rejects): (&ImportOptions, &Arc<Rejects>),
-) -> Result<Ended, CopyFault> {
+) -> Result<Ended, CopyError> {
     let imported = std::thread::scope(|scope| {
         // It is dropped at the end of the import, also by a panic.
         let (working, over) = std::sync::mpsc::channel::<()>();
@@ -380,7 +380,7 @@ fn run_import(
             let message = "no records".to_owned();
             Ok(Ended { outcome: BulkOutcome::default(), summary: None, message })
         }
-        Err(error) => Err(job.reason(CopyFault::of_import(&error))),
+        Err(error) => Err(job.reason(CopyError::of_import(&error))),
     }
 }
 

@@ -10,7 +10,7 @@ use tidegate_platform::{DiskFile, Error as DiskError, RootFile, sentence};
 use tidegate_query::{BulkOutcome, Error as QueryError, SendableRecordBatchStream};
 use tokio::runtime::Handle;
 
-use super::fault::CopyFault;
+use super::error::CopyError;
 use super::job::{Ended, Job, cancelled};
 use crate::results::{ResultForm, WriteError};
 use crate::sqlstate;
@@ -23,7 +23,7 @@ pub(super) fn write(
     job: &Arc<Job>,
     (mut rows, runtime): (SendableRecordBatchStream, &Handle),
     (form, file): (&ResultForm, &RootFile),
-) -> Result<Ended, CopyFault> {
+) -> Result<Ended, CopyError> {
     let out = FileOut { file: Arc::clone(file.file()), offset: 0 };
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
     let mut writer = form.writer(&mut out, rows.schema()).map_err(|error| failed(&error))?;
@@ -39,7 +39,7 @@ pub(super) fn write(
         let Some(batch) = batch else { break };
         let batch = batch.map_err(|error| {
             let error = QueryError::from(error);
-            CopyFault::new(sqlstate::of_query(&error), sentence(&error))
+            CopyError::new(sqlstate::of_query(&error), sentence(&error))
         })?;
         writer.write(&batch).map_err(|error| failed(&error))?;
         count += batch.num_rows() as u64;
@@ -52,13 +52,13 @@ pub(super) fn write(
     Ok(Ended { outcome, summary: None, message: String::new() })
 }
 
-fn failed(error: &WriteError) -> CopyFault {
+fn failed(error: &WriteError) -> CopyError {
     let WriteError::Io(source) = error else {
-        return CopyFault::new("0A000", sentence(error));
+        return CopyError::new("0A000", sentence(error));
     };
     let disk = source.get_ref().and_then(|inner| inner.downcast_ref::<DiskError>());
     let code = if disk.is_some_and(DiskError::is_no_space) { "53100" } else { "58030" };
-    CopyFault::new(code, sentence(error))
+    CopyError::new(code, sentence(error))
 }
 
 /// Writes a file sequentially.

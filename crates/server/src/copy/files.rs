@@ -14,7 +14,7 @@ use tidegate_query::{BulkFile, Placed};
 use tidegate_storage::Database;
 
 use super::CopyConfig;
-use super::fault::CopyFault;
+use super::error::CopyError;
 use crate::log::Log;
 
 /// The most files that are listed, or that match a pattern.
@@ -71,7 +71,7 @@ impl Files {
     }
 
     /// Opens the files that a path or a pattern names, in the byte order of their names.
-    pub(super) fn open_all(&self, path: &Placed) -> Result<Vec<Arc<dyn DiskFile>>, CopyFault> {
+    pub(super) fn open_all(&self, path: &Placed) -> Result<Vec<Arc<dyn DiskFile>>, CopyError> {
         let root = root(&self.import, "copy.root", path)?;
         let refuse = |error| self.refusal(&path.text, &error).at(path.offset);
         let paths = match root.open_file(&path.text) {
@@ -88,19 +88,19 @@ impl Files {
     }
 
     /// Creates a file without its name.
-    pub(super) fn create(&self, path: &Placed) -> Result<RootFile, CopyFault> {
+    pub(super) fn create(&self, path: &Placed) -> Result<RootFile, CopyError> {
         let root = root(&self.export, "copy.export_root", path)?;
         let created = root.create(&path.text);
         created.map_err(|error| self.refusal(&path.text, &error).at(path.offset))
     }
 
     /// Makes it durable and gives it its name.
-    pub(super) fn finish(&self, file: RootFile, path: &Placed) -> Result<(), CopyFault> {
+    pub(super) fn finish(&self, file: RootFile, path: &Placed) -> Result<(), CopyError> {
         file.finish().map_err(|error| self.refusal(&path.text, &error))
     }
 
     /// Lists all files that can be imported.
-    pub(super) fn list(&self) -> Result<Vec<BulkFile>, CopyFault> {
+    pub(super) fn list(&self) -> Result<Vec<BulkFile>, CopyError> {
         let Some(root) = &self.import else { return Ok(Vec::new()) };
         let (mut files, mut folders) = (Vec::new(), vec![String::new()]);
         while let Some(folder) = folders.pop() {
@@ -126,21 +126,21 @@ impl Files {
     }
 
     /// Makes the error of a refused file, and logs its details (FO2).
-    fn refusal(&self, path: &str, error: &RootError) -> CopyFault {
+    fn refusal(&self, path: &str, error: &RootError) -> CopyError {
         if let Some(log) = &self.log
             && !matches!(error, RootError::NotFound)
         {
             log.warn_limited("copy", format_args!("`{path}` was refused: {}", sentence(error)));
         }
         match error {
-            RootError::NotFound => CopyFault::new("58P01", format!("there is no file `{path}`")),
-            RootError::NotAFile => CopyFault::new("42809", format!("`{path}` is no regular file")),
-            RootError::Exists => CopyFault::new("58P02", format!("`{path}` exists already")),
+            RootError::NotFound => CopyError::new("58P01", format!("there is no file `{path}`")),
+            RootError::NotAFile => CopyError::new("42809", format!("`{path}` is no regular file")),
+            RootError::Exists => CopyError::new("58P02", format!("`{path}` exists already")),
             RootError::Io(source) if source.is_no_space() => {
-                CopyFault::new("53100", sentence(source))
+                CopyError::new("53100", sentence(source))
             }
-            RootError::Io(source) => CopyFault::new("58030", sentence(source)),
-            _ => CopyFault::new("42501", "permission denied: this path may not be used"),
+            RootError::Io(source) => CopyError::new("58030", sentence(source)),
+            _ => CopyError::new("42501", "permission denied: this path may not be used"),
         }
     }
 }
@@ -149,10 +149,10 @@ fn root<'a>(
     root: &'a Option<Root>,
     key: &'static str,
     path: &Placed,
-) -> Result<&'a Root, CopyFault> {
+) -> Result<&'a Root, CopyError> {
     root.as_ref().ok_or_else(|| {
         let message = format!("files are not copied: {key} names no folder that is there");
-        CopyFault::new("0A000", message).at(path.offset)
+        CopyError::new("0A000", message).at(path.offset)
     })
 }
 

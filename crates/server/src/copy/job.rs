@@ -21,7 +21,7 @@ use tidegate_query::{BulkJob, BulkOutcome, BulkProgress, BulkResult, Session};
 use tokio::sync::{Notify, watch};
 
 use super::Inner;
-use super::fault::CopyFault;
+use super::error::CopyError;
 use super::log::STOPPED;
 
 /// The most ended jobs whose status is kept (JB3).
@@ -90,7 +90,7 @@ pub(crate) struct Job {
     stop: OnceLock<Stop>,
     is_stopped: AtomicBool,
     stopped: Notify,
-    end: watch::Sender<Option<Result<Arc<Ended>, CopyFault>>>,
+    end: watch::Sender<Option<Result<Arc<Ended>, CopyError>>>,
 }
 
 impl fmt::Debug for Job {
@@ -167,28 +167,28 @@ impl Job {
 
     /// Returns the error to report for a job that ended with this one: the reason to end it comes
     /// first.
-    pub(super) fn reason(&self, fault: CopyFault) -> CopyFault {
-        match (self.stop.get(), fault.error.code) {
+    pub(super) fn reason(&self, error: CopyError) -> CopyError {
+        match (self.stop.get(), error.cause.code) {
             (Some(Stop::Requested), _) => cancelled(),
-            (Some(Stop::Server), _) => CopyFault::new("57P01", STOPPED),
+            (Some(Stop::Server), _) => CopyError::new("57P01", STOPPED),
             (Some(Stop::Idle(limit)), _) => {
                 let message = format!(
                     "the client kept the import waiting for {} s while other jobs waited; send \
                      faster, or raise copy.idle_timeout or copy.max_concurrent",
                     limit.as_secs_f64()
                 );
-                CopyFault::new("57014", message)
+                CopyError::new("57014", message)
             }
-            (None, _) => fault,
+            (None, _) => error,
         }
     }
 
     /// Waits for the end of the job.
-    pub(crate) async fn ended(&self) -> Result<Arc<Ended>, CopyFault> {
+    pub(crate) async fn ended(&self) -> Result<Arc<Ended>, CopyError> {
         let mut end = self.end.subscribe();
         match end.wait_for(Option::is_some).await {
             Ok(end) => end.clone().expect("it was waited for"),
-            Err(_) => Err(CopyFault::new("XX000", "internal error: a job has vanished")),
+            Err(_) => Err(CopyError::new("XX000", "internal error: a job has vanished")),
         }
     }
 
@@ -228,8 +228,8 @@ impl Job {
 }
 
 /// Makes the error of a job that was cancelled.
-pub(super) fn cancelled() -> CopyFault {
-    CopyFault::new("57014", "cancelled")
+pub(super) fn cancelled() -> CopyError {
+    CopyError::new("57014", "cancelled")
 }
 
 /// Returns the name of a phase in the log.
@@ -251,7 +251,7 @@ fn random_id(now: i64) -> String {
     format!("{:016x}", u64::from_le_bytes(bytes))
 }
 
-pub(super) type Work = Box<dyn FnOnce(&Arc<Inner>, &Arc<Job>) -> Result<Ended, CopyFault> + Send>;
+pub(super) type Work = Box<dyn FnOnce(&Arc<Inner>, &Arc<Job>) -> Result<Ended, CopyError> + Send>;
 
 /// The running and the waiting jobs.
 #[derive(Debug)]
@@ -334,7 +334,7 @@ impl Queue {
         state.working.values().for_each(|job| job.stop(Stop::Server));
         let waiting = std::mem::take(&mut state.waiting);
         let stopped = waiting.into_iter().map(|(job, _)| {
-            job.end.send_replace(Some(Err(CopyFault::new("57P01", STOPPED))));
+            job.end.send_replace(Some(Err(CopyError::new("57P01", STOPPED))));
             job
         });
         stopped.collect()
@@ -355,19 +355,19 @@ impl Inner {
     pub(super) fn submit(
         self: &Arc<Self>,
         job: Arc<Job>,
-        work: impl FnOnce(&Arc<Inner>, &Arc<Job>) -> Result<Ended, CopyFault> + Send + 'static,
-    ) -> Result<JobHandle, CopyFault> {
+        work: impl FnOnce(&Arc<Inner>, &Arc<Job>) -> Result<Ended, CopyError> + Send + 'static,
+    ) -> Result<JobHandle, CopyError> {
         let handle = JobHandle { inner: Arc::clone(self), job: Arc::clone(&job), detached: false };
         let waits = {
             let mut state = self.queue.state();
             if state.is_stopping {
-                return Err(CopyFault::new("57P01", STOPPED));
+                return Err(CopyError::new("57P01", STOPPED));
             }
             let has_turn = state.working.len() < self.queue.working_max.get();
             if !has_turn && self.queue.waiting_max <= state.waiting.len() {
                 let max = self.queue.waiting_max;
                 let message = format!("too many jobs wait [copy.queue_limit={max}]");
-                return Err(CopyFault::new("53400", message));
+                return Err(CopyError::new("53400", message));
             }
             state.waiting.push_back((Arc::clone(&job), Box::new(work)));
             !has_turn
@@ -404,12 +404,12 @@ impl Inner {
             });
             if let Err(error) = spawned {
                 let message = format!("cannot begin a job: {error}");
-                self.end(&job, Err(CopyFault::new("58030", message)));
+                self.end(&job, Err(CopyError::new("58030", message)));
             }
         }
     }
 
-    fn end(self: &Arc<Self>, job: &Arc<Job>, outcome: Result<Ended, CopyFault>) {
+    fn end(self: &Arc<Self>, job: &Arc<Job>, outcome: Result<Ended, CopyError>) {
         let outcome = outcome.map(Arc::new);
         let status = super::log::status(&outcome);
         // A server that stops waits for running jobs, and so for this row (CJ3).
@@ -427,12 +427,12 @@ impl Inner {
 struct RunningJob {
     inner: Arc<Inner>,
     job: Arc<Job>,
-    outcome: Option<Result<Ended, CopyFault>>,
+    outcome: Option<Result<Ended, CopyError>>,
 }
 
 impl Drop for RunningJob {
     fn drop(&mut self) {
-        let panicked = || Err(CopyFault::new("XX000", "internal error: a job has panicked"));
+        let panicked = || Err(CopyError::new("XX000", "internal error: a job has panicked"));
         let outcome = self.outcome.take().unwrap_or_else(panicked);
         self.inner.end(&self.job, outcome);
         self.inner.begin_next();

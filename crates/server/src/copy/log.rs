@@ -21,7 +21,7 @@ use tidegate_query::{Answer, Engine};
 use tidegate_storage::{Database, TableAppend};
 
 use super::Inner;
-use super::fault::CopyFault;
+use super::error::CopyError;
 use super::job::{Ended, Job, phase_name};
 use crate::log::Log;
 use crate::system_rows::{self, counts, symbols, texts, times};
@@ -59,10 +59,10 @@ struct LogRow {
 }
 
 /// Returns the final status of a job in the log.
-pub(super) fn status(outcome: &Result<Arc<Ended>, CopyFault>) -> &'static str {
+pub(super) fn status(outcome: &Result<Arc<Ended>, CopyError>) -> &'static str {
     match outcome {
         Ok(_) => "finished",
-        Err(fault) if fault.error.code == "57014" => "cancelled",
+        Err(error) if error.cause.code == "57014" => "cancelled",
         Err(_) => "failed",
     }
 }
@@ -85,12 +85,12 @@ impl CopyLog {
     }
 
     /// The last row of a job.
-    pub(super) fn ended(&self, job: &Job, outcome: &Result<Arc<Ended>, CopyFault>) {
+    pub(super) fn ended(&self, job: &Job, outcome: &Result<Arc<Ended>, CopyError>) {
         let mut row = self.row(None, status(outcome));
         let sample = job.progress().sample();
         row.message = Some(match outcome {
             Ok(ended) => ended.message.clone(),
-            Err(fault) => fault.error.message.clone(),
+            Err(error) => error.cause.message.clone(),
         });
         row.counters = Some(match outcome {
             Ok(ended) => {

@@ -11,7 +11,7 @@ use tidegate_platform::{IoMode, sentence};
 use tidegate_query::{BulkImport, CopyFormat, CopyHeader, CopyOptions, CopyPolicy};
 
 use super::Inner;
-use super::fault::CopyFault;
+use super::error::CopyError;
 use crate::results::{DelimitedForm, Escapes, ParquetForm, Quoting, ResultForm};
 
 /// Returns the import that a statement asks for.
@@ -19,7 +19,7 @@ pub(super) fn of_statement(
     inner: &Inner,
     import: &BulkImport,
     (source, rejects): (Source, RejectList),
-) -> Result<ImportOptions, CopyFault> {
+) -> Result<ImportOptions, CopyError> {
     let said = &import.options;
     let is_stream = matches!(source, Source::Stream(_));
     let mut options = defaults(inner, &import.table.text, (source, rejects))?;
@@ -29,7 +29,7 @@ pub(super) fn of_statement(
         Some(CopyFormat::Parquet) => FileFormat::Parquet,
         None => FileFormat::Auto,
         Some(CopyFormat::Jsonl | CopyFormat::Arrow | CopyFormat::Binary) => {
-            return Err(CopyFault::new("0A000", "jsonl, arrow and binary are no formats of files"));
+            return Err(CopyError::new("0A000", "jsonl, arrow and binary are no formats of files"));
         }
     };
     options.dialect = dialect(said, is_stream)?;
@@ -39,7 +39,7 @@ pub(super) fn of_statement(
     options.timestamp = said.timestamp.as_ref().map(|it| it.text.clone());
     if let Some(format) = &said.timestamp_format {
         let parsed = TimestampFormat::parse(&format.text);
-        let fail = |error| CopyFault::new("22023", sentence(&error)).at(format.offset);
+        let fail = |error| CopyError::new("22023", sentence(&error)).at(format.offset);
         options.timestamp_format = Some(parsed.map_err(fail)?);
     }
     options.on_error = match said.on_error {
@@ -59,7 +59,7 @@ pub(super) fn of_statement(
         None => {
             if partition_by.is_some() && said.timestamp.is_none() {
                 let message = "PARTITION BY needs TIMESTAMP, the column that it goes by";
-                return Err(CopyFault::new("22023", message));
+                return Err(CopyError::new("22023", message));
             }
             options.partition_by = partition_by;
         }
@@ -68,14 +68,14 @@ pub(super) fn of_statement(
 }
 
 /// Checks that the statement does not name another designated timestamp than the table's.
-fn check_timestamp(import: &BulkImport, own: Option<&str>) -> Result<(), CopyFault> {
+fn check_timestamp(import: &BulkImport, own: Option<&str>) -> Result<(), CopyError> {
     let Some(given) = &import.options.timestamp else { return Ok(()) };
     if own.is_some_and(|own| same_name(own, &given.text)) {
         return Ok(());
     }
     let (table, own) = (&import.table.text, own.unwrap_or("none"));
     let message = format!("table `{table}` has designated timestamp {own}, not `{}`", given.text);
-    Err(CopyFault::new("22023", message).at(given.offset))
+    Err(CopyError::new("22023", message).at(given.offset))
 }
 
 /// Returns an import with all options at their defaults.
@@ -83,10 +83,10 @@ pub(crate) fn defaults(
     inner: &Inner,
     table: &str,
     (source, rejects): (Source, RejectList),
-) -> Result<ImportOptions, CopyFault> {
+) -> Result<ImportOptions, CopyError> {
     if is_system_table(table) {
         let message = format!("permission denied: table `{table}` is one of the system's");
-        return Err(CopyFault::new("42501", message));
+        return Err(CopyError::new("42501", message));
     }
     Ok(ImportOptions {
         source,
@@ -121,7 +121,7 @@ pub(crate) fn defaults(
     })
 }
 
-fn dialect(said: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyFault> {
+fn dialect(said: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyError> {
     let is_text = said.format == Some(CopyFormat::Text);
     // PostgreSQL's text format is read as CSV with its own delimiter and backslashes.
     let delimiter = match (said.delimiter, is_text) {
@@ -143,7 +143,7 @@ fn dialect(said: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyFa
         None => Header::Auto,
     };
     if delimiter.is_some() && delimiter == Some(quote.unwrap_or(b'"')) {
-        return Err(CopyFault::new("22023", "DELIMITER and QUOTE must be two characters"));
+        return Err(CopyError::new("22023", "DELIMITER and QUOTE must be two characters"));
     }
     Ok(DialectOptions {
         delimiter,
@@ -168,30 +168,30 @@ fn dialect(said: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyFa
 }
 
 /// Checks a delimiter of the text format: after a backslash, these bytes have another meaning.
-fn check_text_delimiter(delimiter: u8) -> Result<(), CopyFault> {
+fn check_text_delimiter(delimiter: u8) -> Result<(), CopyError> {
     match delimiter.is_ascii_alphanumeric() || matches!(delimiter, b'\\' | b'.') {
         true => {
             let message = "DELIMITER of a text cannot be a letter, a digit, a point or a backslash";
-            Err(CopyFault::new("22023", message))
+            Err(CopyError::new("22023", message))
         }
         false => Ok(()),
     }
 }
 
 /// Checks that a NULL cannot be confused with the signs around it.
-fn check_null(null: &str, signs: &[u8]) -> Result<(), CopyFault> {
+fn check_null(null: &str, signs: &[u8]) -> Result<(), CopyError> {
     let is_sign = |byte: u8| signs.contains(&byte) || matches!(byte, b'\r' | b'\n');
     match null.bytes().any(is_sign) {
         true => {
             let message = "NULL cannot have DELIMITER, QUOTE or a line end in it";
-            Err(CopyFault::new("22023", message))
+            Err(CopyError::new("22023", message))
         }
         false => Ok(()),
     }
 }
 
 /// Returns the format of an exported file, or of the rows sent over a connection.
-pub(crate) fn form_of(said: &CopyOptions) -> Result<ResultForm, CopyFault> {
+pub(crate) fn form_of(said: &CopyOptions) -> Result<ResultForm, CopyError> {
     let has_header = |default| match said.header {
         None | Some(CopyHeader::Auto) => default,
         Some(CopyHeader::Present | CopyHeader::Match) => true,
@@ -203,7 +203,7 @@ pub(crate) fn form_of(said: &CopyOptions) -> Result<ResultForm, CopyFault> {
             let delimiter = said.delimiter.unwrap_or(b',');
             if quote == delimiter {
                 let message = "DELIMITER and QUOTE must be two characters";
-                return Err(CopyFault::new("22023", message));
+                return Err(CopyError::new("22023", message));
             }
             let null = said.null.clone().unwrap_or_default();
             check_null(&null, &[delimiter, quote])?;
@@ -232,12 +232,12 @@ pub(crate) fn form_of(said: &CopyOptions) -> Result<ResultForm, CopyFault> {
         CopyFormat::Jsonl => ResultForm::Ndjson,
         CopyFormat::Arrow => ResultForm::ArrowFile,
         CopyFormat::Binary => {
-            return Err(CopyFault::new("0A000", "binary is no format of files"));
+            return Err(CopyError::new("0A000", "binary is no format of files"));
         }
     })
 }
 
-fn parquet_form(said: &CopyOptions) -> Result<ParquetForm, CopyFault> {
+fn parquet_form(said: &CopyOptions) -> Result<ParquetForm, CopyError> {
     let form = ParquetForm::default();
     let form = said.row_group_size.map_or(form, |rows| form.with_group_rows(rows));
     let Some(codec) = &said.codec else {
@@ -250,8 +250,8 @@ fn parquet_form(said: &CopyOptions) -> Result<ParquetForm, CopyFault> {
     chosen.ok_or_else(|| no_such_codec().at(codec.offset))
 }
 
-fn no_such_codec() -> CopyFault {
-    CopyFault::new("22023", "there is no such codec, or it has no such level")
+fn no_such_codec() -> CopyError {
+    CopyError::new("22023", "there is no such codec, or it has no such level")
 }
 
 #[cfg(test)]
@@ -262,7 +262,7 @@ mod tests {
     fn check(format: CopyFormat, (delimiter, null): (u8, &str), expected: Option<&'static str>) {
         let (delimiter, null) = (Some(delimiter), Some(null.to_owned()));
         let said = CopyOptions { format: Some(format), delimiter, null, ..CopyOptions::default() };
-        let found = form_of(&said).err().map(|fault| fault.error.code);
+        let found = form_of(&said).err().map(|error| error.cause.code);
         assert_eq!(found, expected, "{said:?}");
     }
 

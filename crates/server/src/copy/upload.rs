@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, timeout};
 
-use super::fault::CopyFault;
+use super::error::CopyError;
 use super::job::{Ended, Job, JobHandle, Kind, NewJob, Work};
 use super::log::Rejects;
 use super::{Inner, run_import};
@@ -63,10 +63,10 @@ impl Upload {
         inner: &Arc<Inner>,
         (table, file): (String, String),
         session: &Session,
-        options: impl FnOnce(&Inner, Source, RejectList) -> Result<ImportOptions, CopyFault>
+        options: impl FnOnce(&Inner, Source, RejectList) -> Result<ImportOptions, CopyError>
         + Send
         + 'static,
-    ) -> Result<Upload, CopyFault> {
+    ) -> Result<Upload, CopyError> {
         let (sender, pieces) = channel(PIECES);
         let job = Job::new(NewJob {
             kind: Kind::Upload,
@@ -115,11 +115,11 @@ impl Upload {
     }
 
     /// Takes a place among the jobs, if it has none (UL3).
-    async fn begin_job(&mut self) -> Result<(), CopyFault> {
+    async fn begin_job(&mut self) -> Result<(), CopyError> {
         let State::Collecting { inner, job, work } = &self.state else { return Ok(()) };
         let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(work) = work else {
-            return Err(CopyFault::new("XX000", "internal error: an import began twice"));
+            return Err(CopyError::new("XX000", "internal error: an import began twice"));
         };
         let (inner, job) = (Arc::clone(inner), Arc::clone(job));
         // The submission may write to the log, which waits for the disk.
@@ -130,7 +130,7 @@ impl Upload {
     }
 
     /// Keeps bytes that are too few for a piece.
-    fn keep(&mut self, bytes: &[u8]) -> Result<(), CopyFault> {
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), CopyError> {
         if let Some(reservation) = &mut self.reservation {
             let counted = reservation.try_resize(self.small.len() + bytes.len());
             counted.map_err(|error| over_budget(&error))?;
@@ -140,7 +140,7 @@ impl Upload {
     }
 
     /// Passes bytes to the import.
-    pub(crate) async fn push(&mut self, bytes: Bytes) -> Result<(), CopyFault> {
+    pub(crate) async fn push(&mut self, bytes: Bytes) -> Result<(), CopyError> {
         if bytes.len() + self.small.len() < PIECE_BYTES {
             return self.keep(&bytes);
         }
@@ -153,7 +153,7 @@ impl Upload {
         Ok(())
     }
 
-    async fn send(&mut self, piece: Piece) -> Result<(), CopyFault> {
+    async fn send(&mut self, piece: Piece) -> Result<(), CopyError> {
         self.begin_job().await?;
         let job = Arc::clone(self.job());
         tokio::select! {
@@ -167,15 +167,15 @@ impl Upload {
         let (closed, _) = channel(1);
         self.sender = closed;
         match job.ended().await {
-            Err(fault) => Err(fault),
+            Err(error) => Err(error),
             Ok(_) => {
-                Err(CopyFault::new("XX000", "internal error: an import ended before its input"))
+                Err(CopyError::new("XX000", "internal error: an import ended before its input"))
             }
         }
     }
 
     /// Ends the upload: waits for the commit, and returns the result.
-    pub(crate) async fn finish(mut self) -> Result<Arc<Ended>, CopyFault> {
+    pub(crate) async fn finish(mut self) -> Result<Arc<Ended>, CopyError> {
         let small = self.small.split().freeze();
         if !small.is_empty() {
             self.send(Piece::Bytes(small)).await?;
@@ -200,8 +200,8 @@ impl BulkSink for Upload {
     }
 }
 
-fn over_budget(error: &OverBudget) -> CopyFault {
-    CopyFault::new("53200", error.to_string())
+fn over_budget(error: &OverBudget) -> CopyError {
+    CopyError::new("53200", error.to_string())
 }
 
 /// The import's side of an upload.

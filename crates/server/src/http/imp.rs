@@ -24,7 +24,7 @@ use super::response::Response;
 use super::wire::BodyError;
 use super::{Flow, RequestContext};
 use crate::budget::OverBudget;
-use crate::copy::{CopyFault, Ended, Upload};
+use crate::copy::{CopyError, Ended, Upload};
 use crate::server_state::Services;
 use answer::{failure, success};
 use request::{AnswerForm, ImportRequest};
@@ -36,22 +36,22 @@ const SCHEMA_BYTES: usize = 1 << 20;
 enum Stopped {
     Failed {
         status: Option<u16>,
-        fault: CopyFault,
+        error: CopyError,
     },
     /// The client has gone.
     Gone,
 }
 
-impl From<CopyFault> for Stopped {
-    fn from(fault: CopyFault) -> Stopped {
-        Stopped::Failed { status: None, fault }
+impl From<CopyError> for Stopped {
+    fn from(error: CopyError) -> Stopped {
+        Stopped::Failed { status: None, error }
     }
 }
 
 impl From<OverBudget> for Stopped {
     fn from(error: OverBudget) -> Stopped {
-        let fault = CopyFault::new("53200", error.to_string());
-        Stopped::Failed { status: Some(503), fault }
+        let error = CopyError::new("53200", error.to_string());
+        Stopped::Failed { status: Some(503), error }
     }
 }
 
@@ -59,10 +59,10 @@ impl From<DecompressError> for Stopped {
     fn from(error: DecompressError) -> Stopped {
         match error {
             DecompressError::TooLarge { .. } => {
-                let fault = CopyFault::new("54000", error.to_string());
-                Stopped::Failed { status: Some(413), fault }
+                let error = CopyError::new("54000", error.to_string());
+                Stopped::Failed { status: Some(413), error }
             }
-            _ => CopyFault::new("22P04", error.to_string()).into(),
+            _ => CopyError::new("22P04", error.to_string()).into(),
         }
     }
 }
@@ -70,7 +70,7 @@ impl From<DecompressError> for Stopped {
 impl From<BadParts> for Stopped {
     fn from(BadParts(why): BadParts) -> Stopped {
         let message = format!("the body is not what an upload is: {why}");
-        CopyFault::new("08P01", message).into()
+        CopyError::new("08P01", message).into()
     }
 }
 
@@ -79,10 +79,10 @@ impl From<BodyError> for Stopped {
         match error {
             BodyError::Cut | BodyError::Io(_) => Stopped::Gone,
             BodyError::Slow => {
-                let fault = CopyFault::new("08006", error.to_string());
-                Stopped::Failed { status: Some(408), fault }
+                let error = CopyError::new("08006", error.to_string());
+                Stopped::Failed { status: Some(408), error }
             }
-            BodyError::Malformed(_) => CopyFault::new("08P01", error.to_string()).into(),
+            BodyError::Malformed(_) => CopyError::new("08P01", error.to_string()).into(),
         }
     }
 }
@@ -98,7 +98,7 @@ pub(super) async fn import(context: &mut RequestContext<'_>) -> Flow {
     };
     let form = match AnswerForm::of(&params) {
         Ok(form) => form,
-        Err(fault) => return respond(context, failure(AnswerForm::Text, None, &fault)).await,
+        Err(error) => return respond(context, failure(AnswerForm::Text, None, &error)).await,
     };
     match take(context, params).await {
         Ok((ended, request)) => {
@@ -106,8 +106,8 @@ pub(super) async fn import(context: &mut RequestContext<'_>) -> Flow {
             context.respond(response).await
         }
         Err(Stopped::Gone) => Flow::Gone,
-        Err(Stopped::Failed { status, fault }) => {
-            respond(context, failure(form, status, &fault)).await
+        Err(Stopped::Failed { status, error }) => {
+            respond(context, failure(form, status, &error)).await
         }
     }
 }
@@ -126,16 +126,16 @@ async fn take(
     params: Params,
 ) -> Result<(Arc<Ended>, ImportRequest), Stopped> {
     if context.server.config.read_only {
-        return Err(CopyFault::new("25006", "the server is read-only").into());
+        return Err(CopyError::new("25006", "the server is read-only").into());
     }
-    let denied = |message| Stopped::from(CopyFault::new("42501", message));
+    let denied = |message| Stopped::from(CopyError::new("42501", message));
     context.allow(Deed::Write("an import")).map_err(denied)?;
     if params.is_on("overwrite") {
         context.allow(Deed::Define("an import that replaces a table")).map_err(denied)?;
     }
     let services = context.server.services();
     let services =
-        services.map_err(|unready| CopyFault::new(unready.code(), unready.to_string()))?;
+        services.map_err(|unready| CopyError::new(unready.code(), unready.to_string()))?;
     let max = context.server.config.http.max_upload_bytes;
     if 0 < max && context.body.length().is_some_and(|length| max < length) {
         return Err(too_large(max));
@@ -184,14 +184,14 @@ async fn push(
 
 fn too_large(max: u64) -> Stopped {
     let message = format!("the upload has more than {max} bytes");
-    Stopped::Failed { status: Some(413), fault: CopyFault::new("54000", message) }
+    Stopped::Failed { status: Some(413), error: CopyError::new("54000", message) }
 }
 
 fn body_encoding(context: &RequestContext<'_>) -> Result<BodyEncoding, Stopped> {
     let name = context.head.field("content-encoding").unwrap_or_default();
     let encoding = Encoding::named(name).ok_or_else(|| {
-        let fault = CopyFault::new("0A000", "the encoding of the body is not supported");
-        Stopped::Failed { status: Some(415), fault }
+        let error = CopyError::new("0A000", "the encoding of the body is not supported");
+        Stopped::Failed { status: Some(415), error }
     })?;
     Ok(BodyEncoding { encoding, parts: None })
 }
@@ -222,8 +222,8 @@ impl<'a> Receiving<'a> {
             "text/csv" | "text/plain" | "application/octet-stream" | "" => None,
             other => {
                 let message = format!("a body of type '{other}' is no upload");
-                let fault = CopyFault::new("0A000", message);
-                return Err(Stopped::Failed { status: Some(415), fault });
+                let error = CopyError::new("0A000", message);
+                return Err(Stopped::Failed { status: Some(415), error });
             }
         };
         let session = session(context);

@@ -7,7 +7,7 @@ use tidegate_model::types::Physical;
 use tidegate_model::{Column, ColumnType, TimeUnit};
 
 use super::request::{AnswerForm, ImportRequest};
-use crate::copy::{CopyFault, Ended, of_imp};
+use crate::copy::{CopyError, Ended, of_imp};
 use crate::http::response::{JSON, Response, TEXT};
 use crate::json::push_string;
 use crate::sqlstate;
@@ -21,18 +21,18 @@ pub(super) fn success(form: AnswerForm, ended: &Ended, request: &ImportRequest) 
 }
 
 /// Makes the answer to a failed import.
-pub(super) fn failure(form: AnswerForm, status: Option<u16>, fault: &CopyFault) -> Response {
-    let status = status.unwrap_or_else(|| sqlstate::status(fault.error.code));
+pub(super) fn failure(form: AnswerForm, status: Option<u16>, error: &CopyError) -> Response {
+    let status = status.unwrap_or_else(|| sqlstate::status(error.cause.code));
     let response = match form {
-        AnswerForm::Text => Response::new(status, TEXT, of_imp(&fault.error.message)),
+        AnswerForm::Text => Response::new(status, TEXT, of_imp(&error.cause.message)),
         AnswerForm::Json => {
             let mut body = String::from("{\"status\":");
-            push_string(&of_imp(&fault.error.message), &mut body);
-            body.push_str(&format!(",\"code\":\"{}\"", fault.error.code));
-            if let Some(line) = fault.line {
+            push_string(&of_imp(&error.cause.message), &mut body);
+            body.push_str(&format!(",\"code\":\"{}\"", error.cause.code));
+            if let Some(line) = error.line {
                 body.push_str(&format!(",\"line\":{line}"));
             }
-            if let Some(column) = &fault.column {
+            if let Some(column) = &error.column {
                 body.push_str(",\"column\":");
                 push_string(column, &mut body);
             }

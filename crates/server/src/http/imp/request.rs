@@ -14,7 +14,7 @@ use tidegate_model::{ColumnType, PartitionUnit, Schema};
 use tidegate_platform::sentence;
 use tidegate_query::parse_column_type;
 
-use crate::copy::{CopyFault, Inner, defaults};
+use crate::copy::{CopyError, Inner, defaults};
 use crate::http::params::Params;
 
 /// The format of the answer.
@@ -25,7 +25,7 @@ pub(super) enum AnswerForm {
 }
 
 impl AnswerForm {
-    pub(super) fn of(params: &Params) -> Result<AnswerForm, CopyFault> {
+    pub(super) fn of(params: &Params) -> Result<AnswerForm, CopyError> {
         match params.find("fmt") {
             None | Some("" | "text") => Ok(AnswerForm::Text),
             Some("json") => Ok(AnswerForm::Json),
@@ -64,7 +64,7 @@ impl ImportRequest {
         params: &Params,
         schema: &[u8],
         file_name: Option<&str>,
-    ) -> Result<ImportRequest, CopyFault> {
+    ) -> Result<ImportRequest, CopyError> {
         let find = |name: &str| params.find(name).filter(|text| !text.is_empty());
         let table = find("name")
             .or(file_name)
@@ -151,7 +151,7 @@ impl ImportRequest {
         &self,
         inner: &Inner,
         (source, rejects): (Source, RejectList),
-    ) -> Result<ImportOptions, CopyFault> {
+    ) -> Result<ImportOptions, CopyError> {
         if self.partition_by.is_some() && self.timestamp.is_none() {
             return Err(bad("partitionBy needs timestamp, the column that it goes by"));
         }
@@ -211,16 +211,16 @@ fn names(text: &str) -> Option<Vec<String>> {
     text.split(',').map(|name| (!name.is_empty()).then(|| name.to_owned())).collect()
 }
 
-fn bad(message: &str) -> CopyFault {
-    CopyFault::new("22023", message)
+fn bad(message: &str) -> CopyError {
+    CopyError::new("22023", message)
 }
 
 /// Parses `[{"name":"ts","type":"TIMESTAMP","pattern":"yyyy-MM-dd"}]`.
-fn described(schema: &[u8]) -> Result<Vec<Described>, CopyFault> {
+fn described(schema: &[u8]) -> Result<Vec<Described>, CopyError> {
     if schema.is_empty() {
         return Ok(Vec::new());
     }
-    let bad_schema = |what: &str| CopyFault::new("22P02", format!("the part `schema`: {what}"));
+    let bad_schema = |what: &str| CopyError::new("22P02", format!("the part `schema`: {what}"));
     let list: serde_json::Value =
         serde_json::from_slice(schema).map_err(|error| bad_schema(&error.to_string()))?;
     let serde_json::Value::Array(list) = list else { return Err(bad_schema("it is no list")) };
@@ -256,7 +256,7 @@ mod tests {
     fn request(params: &str, schema: &str) -> Result<ImportRequest, String> {
         let params = Params::parse(params).unwrap();
         let request = ImportRequest::new(&params, schema.as_bytes(), Some("a.csv"));
-        request.map_err(|fault| fault.error.message)
+        request.map_err(|error| error.cause.message)
     }
 
     #[test]

@@ -13,33 +13,33 @@ use crate::sqlstate;
 
 /// The reason why a job failed.
 #[derive(Clone, Debug)]
-pub(crate) struct CopyFault {
-    pub(crate) error: BulkError,
-    /// The line of the input, if a line is at fault.
+pub(crate) struct CopyError {
+    pub(crate) cause: BulkError,
+    /// The line of the input, if a line caused it.
     pub(crate) line: Option<u64>,
     pub(crate) column: Option<String>,
 }
 
-impl CopyFault {
-    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> CopyFault {
+impl CopyError {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> CopyError {
         let class = match code {
             "58030" | "53100" | "XX000" | "57P01" => Class::Environment,
             "XX001" => Class::Corruption,
             _ => Class::Caller,
         };
-        let error = BulkError { code, message: brief(message.into()), offset: None, class };
-        CopyFault { error, line: None, column: None }
+        let cause = BulkError { code, message: brief(message.into()), offset: None, class };
+        CopyError { cause, line: None, column: None }
     }
 
     /// Sets the byte offset in the statement.
-    pub(crate) fn at(mut self, offset: usize) -> CopyFault {
-        self.error.offset = Some(offset);
+    pub(crate) fn at(mut self, offset: usize) -> CopyError {
+        self.cause.offset = Some(offset);
         self
     }
 
-    pub(crate) fn of_import(error: &ImportError) -> CopyFault {
-        let mut fault = CopyFault::new(code(error), words::of_copy(&sentence(error)));
-        (fault.line, fault.column) = match error {
+    pub(crate) fn of_import(error: &ImportError) -> CopyError {
+        let mut failure = CopyError::new(code(error), words::of_copy(&sentence(error)));
+        (failure.line, failure.column) = match error {
             ImportError::BadValue { place, column, .. } => (line(place), column.clone()),
             ImportError::UnclosedQuote { line, .. } | ImportError::RecordTooLong { line, .. } => {
                 (Some(*line), None)
@@ -56,13 +56,13 @@ impl CopyFault {
             | ImportError::RecordOverMemory { place, .. } => (line(place), None),
             _ => (None, None),
         };
-        fault
+        failure
     }
 }
 
-impl From<CopyFault> for BulkError {
-    fn from(fault: CopyFault) -> BulkError {
-        fault.error
+impl From<CopyError> for BulkError {
+    fn from(error: CopyError) -> BulkError {
+        error.cause
     }
 }
 
