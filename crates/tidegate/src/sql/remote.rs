@@ -13,7 +13,7 @@
 //! side.
 
 mod address;
-mod fault;
+mod error;
 mod rows;
 mod tls;
 
@@ -39,7 +39,7 @@ use crate::error::{Error, Result};
 use crate::session::Session;
 use crate::user::password;
 
-pub(crate) use self::fault::RemoteError;
+pub(crate) use self::error::RemoteError;
 
 /// Application name for the server's list of connections.
 const NAME: &str = "tidegate sql";
@@ -138,7 +138,7 @@ impl Remote {
         };
         let sql = format!("SET statement_timeout = {millis}");
         let done = self.runtime().block_on(self.client.batch_execute(&sql));
-        done.map_err(|error| fault::of_statement(&error, &sql, 0).into())
+        done.map_err(|error| error::of_statement(&error, &sql, 0).into())
     }
 
     /// Starts a statement.
@@ -198,15 +198,15 @@ fn log_in(
         Ok(link) => return Ok(link),
         Err(error) => error,
     };
-    if !fault::is_password_missing(&error) {
-        return Err(fault::of_connection(error, &address.place).into());
+    if !error::is_password_missing(&error) {
+        return Err(error::of_connection(error, &address.place).into());
     }
     if !session.environment.stdin_is_terminal {
         return Err(RemoteError::NoPassword { place: address.place.clone() }.into());
     }
     address.config.password(password::ask_once()?);
     let again = runtime.block_on(address.config.connect(tls.clone()));
-    again.map_err(|error| fault::of_connection(error, &address.place).into())
+    again.map_err(|error| error::of_connection(error, &address.place).into())
 }
 
 /// Reads from the connection until it ends; statements that wait for an answer then fail.
@@ -231,14 +231,14 @@ impl Statement {
     /// Returns the notices so far of the statement, which begins at byte `before` of its text.
     fn notices(&self, before: usize) -> Vec<String> {
         let notices = self.notices.take().into_iter();
-        notices.map(|notice| fault::relocated(&notice, &self.sql[..before])).collect()
+        notices.map(|notice| error::relocated(&notice, &self.sql[..before])).collect()
     }
 
     /// Sends the answer piece by piece, until all is sent or the receiver is gone.
     async fn run(&self, sender: &Sender<Piece>) -> std::result::Result<(), RemoteError> {
         let text = self.sql.trim_start();
         let before = self.sql.len() - text.len();
-        let failed = |error: tokio_postgres::Error| fault::of_statement(&error, &self.sql, before);
+        let failed = |error: tokio_postgres::Error| error::of_statement(&error, &self.sql, before);
         if copies_here(text) {
             return Err(RemoteError::CopyHere);
         }

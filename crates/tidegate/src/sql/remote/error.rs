@@ -1,7 +1,7 @@
 //! Errors of a server or of the connection to it.
 //!
-//! - FA1. The server's error for a statement reads as the engine's own errors do: the place in the
-//!   script, then the sentence.
+//! - remote_error-1. The server's error for a statement reads as the engine's own errors do: the
+//!   place in the script, then the sentence.
 
 use thiserror::Error;
 use tidegate_query::Position;
@@ -79,7 +79,7 @@ pub(super) fn of_statement(error: &tokio_postgres::Error, sql: &str, before: usi
     RemoteError::Protocol { source: error.to_string().into() }
 }
 
-/// Returns a notice of a statement with its place moved to that in the script (FA1).
+/// Returns a notice of a statement with its place moved to that in the script (remote_error-1).
 pub(super) fn relocated(notice: &str, before: &str) -> String {
     let found = notice.strip_prefix("line ").and_then(|rest| {
         let (line, rest) = rest.split_once(", column ")?;
@@ -96,8 +96,8 @@ pub(super) fn relocated(notice: &str, before: &str) -> String {
     format!("line {}, column {column}: {rest}", (start.line + line).saturating_sub(1))
 }
 
-/// Returns the place of an error in the script (FA1): the server counts characters of the
-/// statement, from 1.
+/// Returns the place of an error in the script (remote_error-1): the server counts characters of
+/// the statement, from 1.
 fn position(said: &DbError, sql: &str, before: usize) -> Option<Position> {
     let Some(ErrorPosition::Original(character)) = said.position() else { return None };
     let character = usize::try_from(*character).ok()?.checked_sub(1)?;
@@ -118,7 +118,7 @@ mod tests {
             ("line x, column 8: y", "\n", "line x, column 8: y"),
             ("nothing", "\n", "nothing"),
         ] {
-            assert_eq!(relocated(notice, before), expected, "FA1: {notice}");
+            assert_eq!(relocated(notice, before), expected, "remote_error-1: {notice}");
         }
     }
 }
