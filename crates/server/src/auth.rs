@@ -297,7 +297,7 @@ impl Users {
             }
         };
         let login = Login { user: grant.name().to_owned(), role: grant.role() };
-        self.login_cache.keep(authorization, (&login, expires), generation);
+        self.login_cache.keep(authorization, &login, expires, generation);
         Some(login)
     }
 

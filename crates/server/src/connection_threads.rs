@@ -47,7 +47,8 @@ impl ConnectionThreads {
     /// If the socket cannot be taken from its runtime.
     pub(crate) fn give<F>(
         &self,
-        (stream, peer): (TcpStream, SocketAddr),
+        stream: TcpStream,
+        peer: SocketAddr,
         work: impl FnOnce(TcpStream, SocketAddr) -> F + Send + 'static,
     ) -> std::io::Result<()>
     where

@@ -138,14 +138,15 @@ impl Copier {
     /// If one of them cannot be opened, or may not be used.
     pub fn new(
         database: &Arc<Database>,
-        (config, threads): (CopyConfig, NonZeroUsize),
+        config: CopyConfig,
+        threads: NonZeroUsize,
         host: CopyHost,
     ) -> Result<Copier, FolderError> {
         let (is_of_command, server_log) = match host {
             CopyHost::Server(log) => (false, Some(log)),
             CopyHost::Command => (true, None),
         };
-        let files = Files::open(database, &config, (!is_of_command, server_log.clone()))?;
+        let files = Files::open(database, &config, !is_of_command, server_log.clone())?;
         let log = CopyLog::new(database, config.log_retention, server_log);
         let queue = Queue::new(config.max_concurrent, config.queue_limit);
         let threads = config.threads.unwrap_or(threads);
@@ -186,13 +187,14 @@ impl Copier {
     /// Begins an upload (`/imp`).
     pub(crate) async fn upload(
         &self,
-        (name, file): (String, String),
+        name: String,
+        file: String,
         session: &Session,
         options: impl FnOnce(&Inner, Source, RejectList) -> Result<ImportOptions, CopyError>
         + Send
         + 'static,
     ) -> Result<Upload, CopyError> {
-        Upload::begin(&self.inner, (name, file), session, options).await
+        Upload::begin(&self.inner, name, file, session, options).await
     }
 }
 
@@ -227,9 +229,9 @@ impl BulkIo for Copier {
         keeper: Option<Arc<KeptRows>>,
         session: &Session,
     ) -> BulkResult<Box<dyn BulkSink>> {
-        let named = (import.table.text.clone(), import.path.text.clone());
-        let upload = self.upload(named, session, move |inner, source, rejects| {
-            let options = options::of_statement(inner, &import, (source, rejects))?;
+        let (table, file) = (import.table.text.clone(), import.path.text.clone());
+        let upload = self.upload(table, file, session, move |inner, source, rejects| {
+            let options = options::of_statement(inner, &import, source, rejects)?;
             let Some(keeper) = keeper else { return Ok(options) };
             // The rows go to the transaction, so no lock is taken on the table.
             let existing = Existing::Elsewhere(Arc::clone(keeper.schema()));
@@ -247,7 +249,7 @@ impl BulkIo for Copier {
     ) -> BulkResult<Box<dyn BulkJob>> {
         let (inner, session) = (Arc::clone(&self.inner), session.clone());
         let runtime = Handle::current();
-        let begun = blocking(move || inner.begin_export(export, (rows, runtime), &session)).await?;
+        let begun = blocking(move || inner.begin_export(export, rows, runtime, &session)).await?;
         Ok(Box::new(begun))
     }
 
@@ -301,14 +303,15 @@ impl Inner {
         });
         let rejects = Rejects::new(self, &job);
         let list = RejectList::Taken(Arc::clone(&rejects) as _);
-        let options = options::of_statement(self, import, (Source::Opened(files), list))?;
-        self.submit(job, move |inner, job| run_import(inner, job, (&options, &rejects)))
+        let options = options::of_statement(self, import, Source::Opened(files), list)?;
+        self.submit(job, move |inner, job| run_import(inner, job, &options, &rejects))
     }
 
     fn begin_export(
         self: &Arc<Self>,
         export: BulkExport,
-        (rows, runtime): (SendableRecordBatchStream, Handle),
+        rows: SendableRecordBatchStream,
+        runtime: Handle,
         session: &Session,
     ) -> Result<JobHandle, CopyError> {
         let form = options::form_of(&export.options)?;
@@ -322,7 +325,7 @@ impl Inner {
         });
         let path = export.path;
         self.submit(job, move |inner, job| {
-            let outcome = export::write(job, (rows, &runtime), (&form, &file))?;
+            let outcome = export::write(job, rows, &runtime, &form, &file)?;
             inner.files.finish(file, &path)?;
             Ok(outcome)
         })
@@ -359,7 +362,8 @@ impl Inner {
 fn run_import(
     inner: &Arc<Inner>,
     job: &Arc<Job>,
-    (options, rejects): (&ImportOptions, &Arc<Rejects>),
+    options: &ImportOptions,
+    rejects: &Arc<Rejects>,
 ) -> Result<Ended, CopyError> {
     let imported = std::thread::scope(|scope| {
         // It is dropped at the end of the import, also by a panic.

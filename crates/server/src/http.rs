@@ -91,7 +91,8 @@ pub(crate) enum Flow {
 pub(crate) async fn serve(
     server: Arc<ServerState>,
     stream: TcpStream,
-    (peer, kind): (SocketAddr, ListenerKind),
+    peer: SocketAddr,
+    kind: ListenerKind,
     tracker: Tracker,
 ) {
     let http = &server.config.http;
@@ -103,7 +104,7 @@ pub(crate) async fn serve(
     };
     // Without it, an answer may wait for the client to acknowledge the one before.
     let _ = stream.set_nodelay(true);
-    let Some(socket) = open(&server, stream, (kind, limits)).await else { return };
+    let Some(socket) = open(&server, stream, kind, limits).await else { return };
     let mut wire = Wire::new(socket, limits);
     let mut reject_limit = RejectLimit::new(server.config.ilp.reject_rate, Instant::now());
     let mut phase = server.phase.clone();
@@ -151,7 +152,8 @@ pub(crate) async fn serve(
 async fn open(
     server: &ServerState,
     stream: TcpStream,
-    (kind, limits): (ListenerKind, WireLimits),
+    kind: ListenerKind,
+    limits: WireLimits,
 ) -> Option<Socket> {
     let Some(tls) = &server.tls else { return Some(Socket::Plain(stream)) };
     let (mut first, mut phase) = ([0], server.phase.clone());
@@ -168,7 +170,7 @@ async fn open(
             let mut wire = Wire::new(Socket::Plain(stream), limits);
             let id = server.ids.request();
             let response = Response::error(400, "this port speaks TLS: https://", None, &id);
-            if let Flow::Close = last_words(server, &mut wire, (&response, &id)).await {
+            if let Flow::Close = last_words(server, &mut wire, &response, &id).await {
                 wire.linger().await;
             }
             None
@@ -179,13 +181,9 @@ async fn open(
 }
 
 /// Sends the last answer of a connection.
-async fn last_words(
-    server: &ServerState,
-    wire: &mut Wire,
-    (response, id): (&Response, &str),
-) -> Flow {
-    let stamp = (id, server.clock.now_micros());
-    let head = response::head(response, Length::Bytes(response.body.len()), After::Close, stamp);
+async fn last_words(server: &ServerState, wire: &mut Wire, response: &Response, id: &str) -> Flow {
+    let (length, now) = (Length::Bytes(response.body.len()), server.clock.now_micros());
+    let head = response::head(response, length, After::Close, id, now);
     match wire.write(&mut head.chain(&response.body[..])).await {
         Ok(()) => Flow::Close,
         Err(_) => Flow::Gone,
@@ -201,7 +199,7 @@ pub(crate) async fn refuse_connection(server: Arc<ServerState>, stream: TcpStrea
     let id = server.ids.request();
     let message = format!("too many connections [limit={max}]");
     let response = Response::error(429, &message, Some("53300"), &id).with("Retry-After", "1");
-    if let Flow::Close = last_words(&server, &mut wire, (&response, &id)).await {
+    if let Flow::Close = last_words(&server, &mut wire, &response, &id).await {
         wire.linger().await;
     }
 }
@@ -214,7 +212,7 @@ async fn refuse_head(server: &ServerState, wire: &mut Wire, error: HeadError) ->
     };
     let id = server.ids.request();
     let response = Response::error(status, &error.to_string(), None, &id);
-    last_words(server, wire, (&response, &id)).await
+    last_words(server, wire, &response, &id).await
 }
 
 /// The handler of a path.
@@ -377,7 +375,7 @@ impl RequestContext<'_> {
     async fn refuse_length(&mut self, route: Route) -> Flow {
         let message = "the request has neither Content-Length nor Transfer-Encoding: chunked";
         let response = match route {
-            Route::Write => write::refused(self, (411, "invalid"), message),
+            Route::Write => write::refused(self, 411, "invalid", message),
             _ => Response::error(411, message, Some("08P01"), &self.request_id),
         };
         self.respond(response).await
@@ -398,7 +396,7 @@ impl RequestContext<'_> {
             204 | 304 => Length::None,
             _ => Length::Bytes(response.body.len()),
         };
-        let head = response::head(&response, length, after, (&self.request_id, self.now()));
+        let head = response::head(&response, length, after, &self.request_id, self.now());
         let body = if self.is_head() { &[][..] } else { &response.body[..] };
         match self.wire.write(&mut head.chain(body)).await {
             Ok(()) => flow(after),
@@ -408,12 +406,11 @@ impl RequestContext<'_> {
 
     /// Begins an answer in parts; the body of `response` is not sent.
     async fn start_chunks(&mut self, response: &Response) -> io::Result<()> {
-        let stamp = (self.request_id.as_str(), self.now());
         let Response { status, content_type, ref fields, .. } = *response;
         let fields = fields.iter().cloned().chain(guard::cors_fields(self)).collect();
         let response = &Response { status, content_type, fields, body: Vec::new() };
         let length = if self.head.is_old { Length::Close } else { Length::Chunks };
-        let head = response::head(response, length, self.after(), stamp);
+        let head = response::head(response, length, self.after(), &self.request_id, self.now());
         self.wire.write(&mut &head[..]).await
     }
 

@@ -66,7 +66,8 @@ impl Ingest {
     pub(crate) fn new(
         options: IlpConfig,
         rejects: Rejects,
-        (limit, wait): (ByteCount, Duration),
+        limit: ByteCount,
+        wait: Duration,
     ) -> Ingest {
         let units = usize::try_from(limit.0).unwrap_or(usize::MAX) / UNIT_BYTES;
         let budget_units = units.clamp(1, Semaphore::MAX_PERMITS);

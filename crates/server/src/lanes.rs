@@ -404,18 +404,18 @@ impl Starting {
     async fn start(self) -> Result<Arc<Inner>, NoLane> {
         let (runtime, threads) = self.runtime()?;
         if timeout(START_MAX, threads.wait_for(self.wanted())).await.is_err() {
-            return Err(self.fail((runtime, &threads)));
+            return Err(self.fail(runtime, &threads));
         }
-        Ok(self.started((runtime, threads)))
+        Ok(self.started(runtime, threads))
     }
 
     /// The same as `start`, on a thread that may block.
     fn start_and_wait(self) -> Result<Arc<Inner>, NoLane> {
         let (runtime, threads) = self.runtime()?;
         if !threads.wait_until(self.wanted(), START_MAX) {
-            return Err(self.fail((runtime, &threads)));
+            return Err(self.fail(runtime, &threads));
         }
-        Ok(self.started((runtime, threads)))
+        Ok(self.started(runtime, threads))
     }
 
     /// Returns the number of its workers, and one for the thread that plans and waits for the disk.
@@ -430,13 +430,13 @@ impl Starting {
         Ok((runtime, threads))
     }
 
-    fn fail(&self, (runtime, threads): (Runtime, &Threads)) -> NoLane {
+    fn fail(&self, runtime: Runtime, threads: &Threads) -> NoLane {
         runtime.shutdown_background();
         NoLane::NoThreads { started: threads.count(), wanted: self.wanted() }
     }
 
     /// Makes the lane, which is busy from now on.
-    fn started(self, (runtime, threads): (Runtime, Arc<Threads>)) -> Arc<Inner> {
+    fn started(self, runtime: Runtime, threads: Arc<Threads>) -> Arc<Inner> {
         let inner = Arc::new(Inner {
             id: self.id,
             width: self.width,

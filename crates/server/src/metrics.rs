@@ -155,7 +155,7 @@ impl Metrics {
     }
 
     /// Counts rejected lines of this reason.
-    pub(crate) fn rejected(&self, transport: Transport, (reason, count): (&'static str, u64)) {
+    pub(crate) fn rejected(&self, transport: Transport, reason: &'static str, count: u64) {
         let mut rejects = self.rejects.lock().unwrap_or_else(PoisonError::into_inner);
         *rejects.entry((transport.name(), reason)).or_default() += count;
     }
@@ -305,7 +305,7 @@ mod tests {
     fn every_line_is_a_sample_or_says_what_comes() {
         let metrics = Metrics::default();
         metrics.of(Transport::Tcp).rows.add(3);
-        metrics.rejected(Transport::Tcp, ("value", 1));
+        metrics.rejected(Transport::Tcp, "value", 1);
         metrics.query_done("http", "42601", 1);
         let now = [ComputedMetric { name: "tidegate_memory_bytes", help: "Memory.", value: 7.0 }];
         let text = metrics.text(&now);

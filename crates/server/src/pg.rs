@@ -63,21 +63,22 @@ pub(crate) const ARRIVING_MAX: usize = 128;
 pub(crate) async fn serve(
     server: Arc<ServerState>,
     stream: TcpStream,
-    (peer, arrived): (SocketAddr, Arrived),
+    peer: SocketAddr,
+    arrived: Arrived,
     tracker: Tracker,
 ) {
     // Without it, an answer may wait for the client to acknowledge the one before.
     let _ = stream.set_nodelay(true);
     let mut ending = server.phase.clone();
     tokio::select! {
-        () = Box::pin(attend(&server, Wire::new(stream), (peer, arrived))) => {}
+        () = Box::pin(attend(&server, Wire::new(stream), peer, arrived)) => {}
         // Running work is dropped.
         _ = async { ending.wait_for(|phase| *phase == Phase::Ending).await.map(drop) } => {}
     }
     drop(tracker);
 }
 
-async fn attend(server: &Arc<ServerState>, wire: Wire, (peer, arrived): (SocketAddr, Arrived)) {
+async fn attend(server: &Arc<ServerState>, wire: Wire, peer: SocketAddr, arrived: Arrived) {
     let arrival = tokio::select! {
         biased;
         arrival = Box::pin(arrive(server, wire, peer)) => arrival,
@@ -110,7 +111,7 @@ async fn attend(server: &Arc<ServerState>, wire: Wire, (peer, arrived): (SocketA
     let user = guest.grant.name();
     let kind = ("audit", "login");
     server.log.info_limited(kind, format_args!("pg: {peer}: `{user}` has logged in"));
-    let connection = Connection::new(server, services, wire, (guest, backend));
+    let connection = Connection::new(server, services, wire, guest, backend);
     let (wire, end) = Box::pin(connection.serve()).await;
     if end == End::Told {
         part(wire).await;

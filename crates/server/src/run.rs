@@ -33,7 +33,7 @@ use crate::lanes::{self, Lanes};
 use crate::log::Log;
 use crate::metrics::Transport;
 use crate::pg::{self, ADMIN_SLOTS, ARRIVING_MAX};
-use crate::server_state::{Phase, ServerState, Services, Tracker};
+use crate::server_state::{Phase, ServerState, Services, Setup, Tracker};
 use crate::tls::Tls;
 use crate::watchdog::{CHECK_INTERVAL, Watchdog};
 
@@ -97,19 +97,19 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     let listeners = network.block_on(Listeners::bind(&config))?;
     let (stop, hangup) = network.block_on(async { (StopSignals::new(), hangups()) });
     let (stop, hangup) = (stop?, hangup?);
-    let (phase, phases) = watch::channel(Phase::Running);
-    let server =
-        ServerState::new((config, warnings), (users, keys, tls), (clock, Arc::clone(&log)), phases);
-    let server = Arc::new(server);
+    let (phase_sender, phase) = watch::channel(Phase::Running);
+    let setup = Setup { config, warnings, users, keys, tls, clock, log: Arc::clone(&log), phase };
+    let server = Arc::new(ServerState::new(setup));
     let (tracker, all_gone) = Tracker::new();
-    network.spawn(stop.wait(phase.clone(), Arc::clone(&log)));
+    network.spawn(stop.wait(phase_sender.clone(), Arc::clone(&log)));
     announce(&listeners, &server);
     let Listeners { http, admin, tcp, pg } = listeners;
     let mut accept_tasks = Vec::new();
     for (listener, kind) in [(http, ListenerKind::Main), (admin, ListenerKind::Admin)] {
         let Some(listener) = listener else { continue };
         accept_tasks.push(network.spawn(accept_http(
-            (listener, kind),
+            listener,
+            kind,
             Arc::clone(&server),
             tracker.clone(),
         )));
@@ -118,27 +118,28 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     let backends = Arc::new(ConnectionThreads::new("backends", engine.threads)?);
     if let Some(listener) = pg {
         let (server, backends) = (Arc::clone(&server), Arc::clone(&backends));
-        accept_tasks.push(network.spawn(accept_pg(listener, (server, backends), tracker.clone())));
+        accept_tasks.push(network.spawn(accept_pg(listener, server, backends, tracker.clone())));
     }
     let database = open()?;
     warn_of_storage(&database, &log);
     let queries = runtime("query", engine.threads, || {})?;
     let jobs = runtime("jobs", engine.threads, let_others_go_first)?;
-    let (services, rejects) = services(&server, &database, &engine, (&queries, &jobs))?;
+    let (services, rejects) = services(&server, &database, &engine, &queries, &jobs)?;
     // It must happen before a client can begin a job.
     network.block_on(end_what_was_left(&server, &services));
     server.begin(Arc::clone(&services));
     let retention = server.config.ilp.reject_retention;
     let writing = network.spawn(ilp::write_rejects(
         rejects,
-        (Arc::clone(&database), retention),
+        Arc::clone(&database),
+        retention,
         Arc::clone(&log),
     ));
     // Streams send as fast as they are read; clients wait for the answers to queries.
     let streams = runtime("streams", engine.threads, let_others_go_first)?;
     if let Some(listener) = tcp {
         let (server, services) = (Arc::clone(&server), Arc::clone(&services));
-        accept_tasks.push(streams.spawn(accept_tcp(listener, (server, services), tracker.clone())));
+        accept_tasks.push(streams.spawn(accept_tcp(listener, server, services, tracker.clone())));
     }
     drop(tracker);
     let maintenance = Ticking::maintenance(&server, &database)?;
@@ -151,7 +152,7 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     network.block_on(async {
         tokio::select! {
             () = reload_when_told(hangup, &server, reread) => {}
-            () = drain(&server, &phase, (accept_tasks, all_gone), &services) => {}
+            () = drain(&server, &phase_sender, accept_tasks, all_gone, &services) => {}
         }
     });
     network.block_on(end_jobs(&services));
@@ -363,7 +364,8 @@ fn services(
     server: &Arc<ServerState>,
     database: &Arc<Database>,
     options: &EngineOptions,
-    (queries, job_threads): (&Runtime, &Runtime),
+    queries: &Runtime,
+    job_threads: &Runtime,
 ) -> Result<(Arc<Services>, mpsc::Receiver<ilp::RejectRow>)> {
     let config = &server.config;
     let statements = match config.query.max_concurrent {
@@ -371,15 +373,14 @@ fn services(
         most => most,
     };
     let (rejects, rows) = Rejects::new();
-    let budget = (config.ingest_limit, config.ingest_wait);
-    let jobs = (config.copy.clone(), options.threads);
     let host = CopyHost::Server(Arc::clone(&server.log));
-    let copier = Copier::new(database, jobs, host)?.with_budget(Arc::clone(&server.budget));
+    let copier = Copier::new(database, config.copy.clone(), options.threads, host)?
+        .with_budget(Arc::clone(&server.budget));
     let copier = Arc::new(copier);
     let engine = Engine::new(Arc::clone(database), options)?
         .with_host(Arc::new(ServerHost::new(server)))
         .with_bulk(Arc::clone(&copier) as _);
-    let ingest = Ingest::new(config.ilp.clone(), rejects, budget);
+    let ingest = Ingest::new(config.ilp.clone(), rejects, config.ingest_limit, config.ingest_wait);
     ingest
         .idempotency_cache
         .restore(&database.batches(IdempotencyCache::RESTORED_MAX), Instant::now());
@@ -486,7 +487,8 @@ impl StopSignals {
 async fn drain(
     server: &Arc<ServerState>,
     phase: &watch::Sender<Phase>,
-    (accept_tasks, mut all_gone): (Vec<TaskHandle<()>>, mpsc::Receiver<()>),
+    accept_tasks: Vec<TaskHandle<()>>,
+    mut all_gone: mpsc::Receiver<()>,
     services: &Services,
 ) {
     let mut phases = server.phase.clone();
@@ -514,7 +516,8 @@ async fn drain(
 }
 
 async fn accept_http(
-    (listener, kind): (TcpListener, ListenerKind),
+    listener: TcpListener,
+    kind: ListenerKind,
     server: Arc<ServerState>,
     tracker: Tracker,
 ) {
@@ -531,7 +534,7 @@ async fn accept_http(
             continue;
         };
         tokio::spawn(async move {
-            http::serve(task, stream, (peer, kind), tracker).await;
+            http::serve(task, stream, peer, kind, tracker).await;
             drop(counted);
         });
     }
@@ -539,7 +542,8 @@ async fn accept_http(
 
 async fn accept_pg(
     listener: TcpListener,
-    (server, backends): (Arc<ServerState>, Arc<ConnectionThreads>),
+    server: Arc<ServerState>,
+    backends: Arc<ConnectionThreads>,
     tracker: Tracker,
 ) {
     // Some places depend on the user: the login comes first, of a bounded number of sockets.
@@ -558,8 +562,8 @@ async fn accept_pg(
         };
         // It is registered here, so that the next connection can replace it.
         let arrived = server.arriving.enter();
-        let given = backends.give((stream, peer), async move |stream, peer| {
-            pg::serve(task, stream, (peer, arrived), tracker).await;
+        let given = backends.give(stream, peer, async move |stream, peer| {
+            pg::serve(task, stream, peer, arrived, tracker).await;
             drop(counted);
         });
         if let Err(error) = given {
@@ -570,7 +574,8 @@ async fn accept_pg(
 
 async fn accept_tcp(
     listener: TcpListener,
-    (server, services): (Arc<ServerState>, Arc<Services>),
+    server: Arc<ServerState>,
+    services: Arc<Services>,
     tracker: Tracker,
 ) {
     let max = server.config.tcp.max_connections;
@@ -583,7 +588,7 @@ async fn accept_tcp(
         let (server, services) = (Arc::clone(&server), Arc::clone(&services));
         let tracker = tracker.clone();
         tokio::spawn(async move {
-            ilp::serve(server, services, (stream, peer), tracker).await;
+            ilp::serve(server, services, stream, peer, tracker).await;
             drop(counted);
         });
     }
@@ -637,7 +642,7 @@ impl Ticking {
     /// Starts the thread that does due maintenance, independent of all other work.
     fn maintenance(server: &Arc<ServerState>, database: &Arc<Database>) -> Result<Ticking> {
         let (server, database) = (Arc::clone(server), Arc::clone(database));
-        Ticking::start(("maintenance", MAINTENANCE), let_others_go_first, move || {
+        Ticking::start("maintenance", MAINTENANCE, let_others_go_first, move || {
             if let Err(error) = database.maintain() {
                 server.metrics.maintenance_errors.add(1);
                 let error = sentence(&error);
@@ -649,14 +654,14 @@ impl Ticking {
     /// Starts the thread that checks the memory of the process.
     fn watchdog(server: &Arc<ServerState>, services: &Arc<Services>) -> Result<Ticking> {
         let mut watchdog = Watchdog::new(server, services);
-        Ticking::start(("memory", CHECK_INTERVAL), || {}, move || watchdog.check())
+        Ticking::start("memory", CHECK_INTERVAL, || {}, move || watchdog.check())
     }
 
     /// Starts the thread that keeps idle lanes ready, and lowers the priority of long statements.
     fn lanes(services: &Arc<Services>) -> Result<Ticking> {
         let lanes = Arc::clone(&services.lanes);
         lanes.prepare();
-        Ticking::start(("lanes", lanes::LOOK), || {}, move || lanes.look())
+        Ticking::start("lanes", lanes::LOOK, || {}, move || lanes.look())
     }
 
     /// Starts the thread that syncs the log every `wal.flush_interval`, unless every commit does.
@@ -667,7 +672,8 @@ impl Ticking {
         let (interval, log) = (server.config.flush_interval, Arc::clone(&server.log));
         let database = Arc::clone(database);
         let syncs = Ticking::start(
-            ("sync", interval),
+            "sync",
+            interval,
             || {},
             move || {
                 if let Err(error) = database.sync() {
@@ -680,7 +686,8 @@ impl Ticking {
 
     /// Starts a thread that calls `begin` once, and then `work` at each interval.
     fn start(
-        (name, interval): (&str, Duration),
+        name: &str,
+        interval: Duration,
         begin: fn(),
         mut work: impl FnMut() + Send + 'static,
     ) -> Result<Ticking> {

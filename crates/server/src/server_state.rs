@@ -93,6 +93,18 @@ pub(crate) struct ServerState {
     services: OnceLock<Arc<Services>>,
 }
 
+/// The parts of the state that are made before the listeners.
+pub(crate) struct Setup {
+    pub(crate) config: Config,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) users: Users,
+    pub(crate) keys: Option<Keys>,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) phase: watch::Receiver<Phase>,
+}
+
 /// The parts of a server that need the open database.
 pub(crate) struct Services {
     pub(crate) database: Arc<Database>,
@@ -191,12 +203,9 @@ impl Services {
 }
 
 impl ServerState {
-    pub(crate) fn new(
-        (config, warnings): (Config, Vec<String>),
-        (users, keys, tls): (Users, Option<Keys>, Option<Tls>),
-        (clock, log): (Arc<dyn Clock>, Arc<Log>),
-        phase: watch::Receiver<Phase>,
-    ) -> ServerState {
+    /// Makes the state of a server whose database is not open yet.
+    pub(crate) fn new(setup: Setup) -> ServerState {
+        let Setup { config, warnings, users, keys, tls, clock, log, phase } = setup;
         let ids = Ids::new(clock.as_ref());
         let metrics = Metrics::default();
         let (backends, services) = (Arc::default(), OnceLock::new());

@@ -245,12 +245,12 @@ mod tests {
                     assert_eq!(waiting.remove(at.expect("it waits")).1, who, "seed {seed}");
                     working.push(who);
                 }
-                check(&queue, (&working, &waiting), seed);
+                check(&queue, &working, &waiting, seed);
             }
         }
     }
 
-    fn check(queue: &Queue, (working, waiting): (&[Claimant], &[(Ticket, Claimant)]), seed: u64) {
+    fn check(queue: &Queue, working: &[Claimant], waiting: &[(Ticket, Claimant)], seed: u64) {
         let Shares { all, each } = queue.shares;
         assert!(working.len() <= all + ADMIN_PERMITS, "queue-1, seed {seed}");
         let of = |user: &Claimant| working.iter().filter(|it| it.user == user.user).count();

@@ -74,7 +74,8 @@ impl LoginCache {
     pub(super) fn keep(
         &self,
         authorization: &str,
-        (login, expires): (&Login, Option<i64>),
+        login: &Login,
+        expires: Option<i64>,
         generation: u64,
     ) {
         let hash = self.hash(authorization);
@@ -119,10 +120,10 @@ mod tests {
         let cache = LoginCache::new();
         let login = Login { user: "ann".to_owned(), role: Role::Reader };
         for number in 0..LOGINS_MAX {
-            cache.keep(&number.to_string(), (&login, None), 0);
+            cache.keep(&number.to_string(), &login, None, 0);
         }
         assert!(cache.find("0", 0).is_some());
-        cache.keep("one more", (&login, None), 0);
+        cache.keep("one more", &login, None, 0);
         assert!(cache.find("0", 0).is_some() && cache.find("1", 0).is_none(), "login_cache-2");
         assert_eq!(cache.state().logins.len(), LOGINS_MAX, "login_cache-2");
     }
@@ -133,7 +134,7 @@ mod tests {
         let login = Login { user: "ann".to_owned(), role: Role::Reader };
         let generation = cache.generation();
         cache.forget();
-        cache.keep("x", (&login, None), generation);
+        cache.keep("x", &login, None, generation);
         assert_eq!(cache.find("x", 0), None, "login_cache-3");
     }
 }

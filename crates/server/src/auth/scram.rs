@@ -169,12 +169,13 @@ impl Scram {
         channel: Channel<'_>,
     ) -> Result<(Scram, String), Refused> {
         let nonce = BASE64.encode(random_bytes::<18>());
-        Scram::begin_with(verifier, (message, channel), &nonce)
+        Scram::begin_with(verifier, message, channel, &nonce)
     }
 
     fn begin_with(
         verifier: Verifier,
-        (message, channel): (&[u8], Channel<'_>),
+        message: &[u8],
+        channel: Channel<'_>,
         nonce: &str,
     ) -> Result<(Scram, String), Refused> {
         let message = text(message)?;
@@ -251,8 +252,8 @@ mod tests {
         let verifier = Verifier::with_salt(b"pencil", salt, ITERATIONS);
         let first = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO";
         let nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
-        let unbound = (&first[..], Channel::Unbound);
-        let (scram, answer) = Scram::begin_with(verifier, unbound, nonce).unwrap();
+        let begun = Scram::begin_with(verifier, &first[..], Channel::Unbound, nonce);
+        let (scram, answer) = begun.unwrap();
         assert_eq!(
             answer,
             "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
@@ -288,8 +289,10 @@ mod tests {
             let begun = Scram::begin(Verifier::new("x"), message.as_bytes(), Channel::Unbound);
             assert_eq!(begun.map(|_| ()).unwrap_err(), Refused::Message, "{message}");
         }
-        let first = (&b"y,,n=,r=a"[..], Channel::Unbound);
-        let begin = || Scram::begin_with(Verifier::new("x"), first, "b").unwrap().0;
+        let begin = || {
+            let first = &b"y,,n=,r=a"[..];
+            Scram::begin_with(Verifier::new("x"), first, Channel::Unbound, "b").unwrap().0
+        };
         assert_eq!(begin().binding, b"y,,");
         let proof = BASE64.encode([0; KEY_BYTES]);
         let second = |text: &str| begin().finish(text.as_bytes()).unwrap_err();
@@ -321,10 +324,7 @@ mod tests {
     #[test]
     fn a_proof_is_bound_to_the_certificate_that_the_client_has_seen() {
         let first = "p=tls-server-end-point,,n=,r=a";
-        let begin = |channel| {
-            let message = (first.as_bytes(), channel);
-            Scram::begin_with(Verifier::new("x"), message, "b")
-        };
+        let begin = |channel| Scram::begin_with(Verifier::new("x"), first.as_bytes(), channel, "b");
         let finish = |bound: &[u8]| {
             let begun = begin(Channel::Bound(b"ours")).unwrap();
             let second = proven("x", &begun, first, bound);
@@ -336,15 +336,15 @@ mod tests {
         for channel in [Channel::Unbound, Channel::Declined] {
             assert_eq!(begin(channel).unwrap_err(), Refused::Message, "it was not chosen");
         }
-        let other = (&b"p=tls-unique,,n=,r=a"[..], Channel::Bound(b"ours"));
-        let begun = Scram::begin_with(Verifier::new("x"), other, "b");
+        let (other, channel) = (&b"p=tls-unique,,n=,r=a"[..], Channel::Bound(b"ours"));
+        let begun = Scram::begin_with(Verifier::new("x"), other, channel, "b");
         assert_eq!(begun.unwrap_err(), Refused::Message);
     }
 
     #[test]
     fn channel_binding_is_not_taken_away() {
         let begin = |first: &str, channel| {
-            let begun = Scram::begin_with(Verifier::new("x"), (first.as_bytes(), channel), "b");
+            let begun = Scram::begin_with(Verifier::new("x"), first.as_bytes(), channel, "b");
             begun.map(|_| ())
         };
         let (n, y) = ("n,,n=,r=a", "y,,n=,r=a");

@@ -21,8 +21,10 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// Writes all rows.
 pub(super) fn write(
     job: &Arc<Job>,
-    (mut rows, runtime): (SendableRecordBatchStream, &Handle),
-    (form, file): (&ResultForm, &RootFile),
+    mut rows: SendableRecordBatchStream,
+    runtime: &Handle,
+    form: &ResultForm,
+    file: &RootFile,
 ) -> Result<Ended, CopyError> {
     let out = FileOut { file: Arc::clone(file.file()), offset: 0 };
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);

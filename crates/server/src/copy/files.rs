@@ -59,11 +59,12 @@ impl Files {
     pub(super) fn open(
         database: &Database,
         config: &CopyConfig,
-        (makes_folders, log): (bool, Option<Arc<Log>>),
+        makes_folders: bool,
+        log: Option<Arc<Log>>,
     ) -> Result<Files, FolderError> {
         let open = |key, path: &Option<PathBuf>| {
             let Some(path) = path else { return Ok(None) };
-            folder(database, (key, path), makes_folders)
+            folder(database, key, path, makes_folders)
         };
         let import = open("copy.root", &config.root)?;
         let export = open("copy.export_root", &config.export_root)?;
@@ -158,7 +159,8 @@ fn root<'a>(
 
 fn folder(
     database: &Database,
-    (key, path): (&'static str, &Path),
+    key: &'static str,
+    path: &Path,
     makes_folders: bool,
 ) -> Result<Option<Root>, FolderError> {
     let own = database.dir();

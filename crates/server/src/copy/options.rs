@@ -18,11 +18,12 @@ use crate::results::{DelimitedForm, Escapes, ParquetForm, Quoting, ResultForm};
 pub(super) fn of_statement(
     inner: &Inner,
     import: &BulkImport,
-    (source, rejects): (Source, RejectList),
+    source: Source,
+    rejects: RejectList,
 ) -> Result<ImportOptions, CopyError> {
     let said = &import.options;
     let is_stream = matches!(source, Source::Stream(_));
-    let mut options = defaults(inner, &import.table.text, (source, rejects))?;
+    let mut options = defaults(inner, &import.table.text, source, rejects)?;
     options.format = match said.format {
         Some(CopyFormat::Csv) => FileFormat::Csv,
         Some(CopyFormat::Text) => FileFormat::PgText,
@@ -82,7 +83,8 @@ fn check_timestamp(import: &BulkImport, own: Option<&str>) -> Result<(), CopyErr
 pub(crate) fn defaults(
     inner: &Inner,
     table: &str,
-    (source, rejects): (Source, RejectList),
+    source: Source,
+    rejects: RejectList,
 ) -> Result<ImportOptions, CopyError> {
     if is_system_table(table) {
         let message = format!("permission denied: table `{table}` is one of the system's");
@@ -259,7 +261,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(format: CopyFormat, (delimiter, null): (u8, &str), expected: Option<&'static str>) {
+    fn check(format: CopyFormat, delimiter: u8, null: &str, expected: Option<&'static str>) {
         let (delimiter, null) = (Some(delimiter), Some(null.to_owned()));
         let said = CopyOptions { format: Some(format), delimiter, null, ..CopyOptions::default() };
         let found = form_of(&said).err().map(|error| error.cause.code);
@@ -270,12 +272,12 @@ mod tests {
     #[test]
     fn signs_that_cannot_be_told_from_values_are_refused() {
         for delimiter in *b"nN0.\\" {
-            check(CopyFormat::Text, (delimiter, "\\N"), Some("22023"));
+            check(CopyFormat::Text, delimiter, "\\N", Some("22023"));
         }
-        check(CopyFormat::Text, (b'|', "a|b"), Some("22023"));
-        check(CopyFormat::Csv, (b',', "a\nb"), Some("22023"));
-        check(CopyFormat::Csv, (b',', "\""), Some("22023"));
-        check(CopyFormat::Csv, (b'n', "0"), None);
-        check(CopyFormat::Text, (b'-', "\\N"), None);
+        check(CopyFormat::Text, b'|', "a|b", Some("22023"));
+        check(CopyFormat::Csv, b',', "a\nb", Some("22023"));
+        check(CopyFormat::Csv, b',', "\"", Some("22023"));
+        check(CopyFormat::Csv, b'n', "0", None);
+        check(CopyFormat::Text, b'-', "\\N", None);
     }
 }

@@ -61,7 +61,8 @@ enum State {
 impl Upload {
     pub(super) async fn begin(
         inner: &Arc<Inner>,
-        (table, file): (String, String),
+        table: String,
+        file: String,
         session: &Session,
         options: impl FnOnce(&Inner, Source, RejectList) -> Result<ImportOptions, CopyError>
         + Send
@@ -91,7 +92,7 @@ impl Upload {
             let list = RejectList::Taken(Arc::clone(&rejects) as _);
             let options = options(&shared, source, list)?;
             let work: Work = Box::new(move |inner: &Arc<Inner>, job: &Arc<Job>| {
-                run_import(inner, job, (&options, &rejects))
+                run_import(inner, job, &options, &rejects)
             });
             Ok(work)
         });

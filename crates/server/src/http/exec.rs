@@ -195,8 +195,8 @@ async fn prepare(
 ) -> Result<(ExecRequest, Arc<Services>), Stopped> {
     let params = read_params(context).await?;
     let config = &context.server.config;
-    let max = (config.http.exec_max_rows, config.query.timeout_max);
-    let request = ExecRequest::new(context.head, &params, max)?;
+    let (rows_max, timeout_max) = (config.http.exec_max_rows, config.query.timeout_max);
+    let request = ExecRequest::new(context.head, &params, rows_max, timeout_max)?;
     if request.sql.len() > context.server.config.http.max_sql_bytes {
         return Err(too_large(context).into());
     }
@@ -223,14 +223,15 @@ async fn run(
     let timeout = request.timeout.unwrap_or(services.timeout);
     let running = Running::start(context, request, services);
     let head = Coding::of(context.head).describe(Response::new(200, JSON, ""));
-    deliver(context, running, (head, timeout), &sql).await
+    deliver(context, running, head, timeout, &sql).await
 }
 
 /// Sends the result of a statement; an answer in parts begins with `head`.
 pub(super) async fn deliver(
     context: &mut RequestContext<'_>,
     mut running: Running,
-    (head, timeout): (Response, Timeout),
+    head: Response,
+    timeout: Timeout,
     sql: &str,
 ) -> (Flow, &'static str) {
     let id = context.request_id.clone();
@@ -319,9 +320,9 @@ impl Running {
         let only_reads = guard::only_reads(context) && !context.server.config.read_only;
         let canceler = Canceler::default();
         let place = Place::of(&request.sql);
-        let of = (Arc::clone(&services), session.clone());
+        let (engine, own) = (Arc::clone(&services), session.clone());
         let ending = canceler.clone();
-        Running::admitted((place, ending), of, move |sender, slot| async move {
+        Running::admitted(place, ending, engine, own, move |sender, slot| async move {
             let (text, sent_any, sent) = (String::new(), false, 0);
             let (slot, refusal) = match slot {
                 Ok(slot) => (slot, None),
@@ -448,7 +449,7 @@ impl Answering {
                 if self.sender.send(Piece::Running).await.is_err() {
                     return Ok(None);
                 }
-                self.rows(request, (&schema, designated), stream, planned).await
+                self.rows(request, &schema, designated, stream, planned).await
             }
         }
     }
@@ -456,7 +457,8 @@ impl Answering {
     async fn rows<E>(
         &mut self,
         request: &ExecRequest,
-        (schema, designated): (&SchemaRef, Option<usize>),
+        schema: &SchemaRef,
+        designated: Option<usize>,
         mut stream: impl futures::Stream<Item = Result<RecordBatch, E>> + Unpin,
         planned: u64,
     ) -> Result<Option<Piece>, Refusal>
@@ -467,7 +469,7 @@ impl Answering {
         let columns = picked(schema, request)?;
         let start = self.clock.monotonic_nanos();
         let designated = designated.and_then(|it| columns.iter().position(|&at| at == it));
-        self.begin(request, (schema, designated), &columns);
+        self.begin(request, schema, designated, &columns);
         let mut seen = 0_u64;
         let end = request.window.skip.saturating_add(request.window.take);
         while request.window.counts_all || seen < end {
@@ -485,7 +487,7 @@ impl Answering {
             let picked = |rows: u64| usize::try_from(rows).expect("rows of a batch");
             for row_group in groups(picked(from)..picked(to.max(from))) {
                 let count = row_group.len() as u64;
-                let pushed = self.push(&batch, (schema, &columns), row_group, request);
+                let pushed = self.push(&batch, schema, &columns, row_group, request);
                 pushed.map_err(|error| Refusal::new("XX000", error.to_string()).of(sql))?;
                 self.sent += count;
                 if PART_BYTES <= self.text.len()
@@ -498,7 +500,7 @@ impl Answering {
         let count = if request.window.counts_all { seen } else { self.sent };
         let executed = self.clock.monotonic_nanos() - start;
         let without_end = self.text.len();
-        self.end(request, count, (planned, executed));
+        self.end(request, count, planned, executed);
         let room = match &mut self.slot {
             Some(slot) => slot.room(&self.sender, &self.canceler).await,
             None => room(&self.sender, &self.canceler).await,
@@ -520,7 +522,8 @@ impl Answering {
     fn begin(
         &mut self,
         request: &ExecRequest,
-        (schema, designated): (&SchemaRef, Option<usize>),
+        schema: &SchemaRef,
+        designated: Option<usize>,
         columns: &[usize],
     ) {
         self.text.push('{');
@@ -538,7 +541,8 @@ impl Answering {
     fn push(
         &mut self,
         batch: &RecordBatch,
-        (schema, columns): (&SchemaRef, &[usize]),
+        schema: &SchemaRef,
+        columns: &[usize],
         rows: std::ops::Range<usize>,
         request: &ExecRequest,
     ) -> Result<(), ArrowError> {
@@ -554,7 +558,7 @@ impl Answering {
         Ok(())
     }
 
-    fn end(&mut self, request: &ExecRequest, count: u64, (planned, executed): (u64, u64)) {
+    fn end(&mut self, request: &ExecRequest, count: u64, planned: u64, executed: u64) {
         self.text.push_str(&format!("],\"count\":{count}"));
         if request.form.timings {
             self.text.push_str(&format!(

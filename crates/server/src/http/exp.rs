@@ -215,31 +215,33 @@ async fn run(
     let (session, work) = (session(context), Arc::clone(services));
     // Only statements with rows can be exported; others must not be executed.
     session.keep_read_only();
-    let of = (Arc::clone(services), session.clone());
+    let (engine, own) = (Arc::clone(services), session.clone());
     let canceler = Canceler::default();
-    let ending = (Place::Lane, canceler.clone());
-    let running = Running::admitted(ending, of, move |sender, slot| async move {
-        let bytes = Bytes::default();
-        let compressor = coding.compressor();
-        let (slot, refusal) = match slot {
-            Ok(slot) => (slot, None),
-            Err(refusal) => (None, Some(refusal.of(&request.sql))),
-        };
-        let mut writing = Writing { sender, canceler, slot, sent_any: false, bytes, compressor };
-        let done = match refusal {
-            Some(refusal) => Err(refusal),
-            None => writing.run(&request, session, &work).await,
-        };
-        let last = match done {
-            Ok(last) => last,
-            Err(refusal) if !writing.sent_any => {
-                Some(Piece::Whole(refusal.response(&id), refusal.code))
-            }
-            Err(refusal) => Some(Piece::Cut(refusal.code)), // XP2
-        };
-        send_last(last, &writing.sender, &mut writing.slot).await;
-    });
-    deliver(context, running, (head, timeout), &sql).await
+    let ending = canceler.clone();
+    let running =
+        Running::admitted(Place::Lane, ending, engine, own, move |sender, slot| async move {
+            let bytes = Bytes::default();
+            let compressor = coding.compressor();
+            let (slot, refusal) = match slot {
+                Ok(slot) => (slot, None),
+                Err(refusal) => (None, Some(refusal.of(&request.sql))),
+            };
+            let mut writing =
+                Writing { sender, canceler, slot, sent_any: false, bytes, compressor };
+            let done = match refusal {
+                Some(refusal) => Err(refusal),
+                None => writing.run(&request, session, &work).await,
+            };
+            let last = match done {
+                Ok(last) => last,
+                Err(refusal) if !writing.sent_any => {
+                    Some(Piece::Whole(refusal.response(&id), refusal.code))
+                }
+                Err(refusal) => Some(Piece::Cut(refusal.code)), // XP2
+            };
+            send_last(last, &writing.sender, &mut writing.slot).await;
+        });
+    deliver(context, running, head, timeout, &sql).await
 }
 
 /// The bytes that a writer has written and that are not sent yet.
@@ -324,7 +326,7 @@ impl Writing {
         let writer = request.form.writer(self.bytes.clone(), schema);
         let mut writer = writer.map_err(|error| Ended::NotWritten(error.to_string()))?;
         match request.rows {
-            Rows::Range { skip, end } => self.range(writer.as_mut(), stream, (skip, end)).await?,
+            Rows::Range { skip, end } => self.range(writer.as_mut(), stream, skip, end).await?,
             Rows::Last(rows) => self.last(writer.as_mut(), stream, rows).await?,
         }
         writer.finish().map_err(|error| Ended::NotFinished(error.to_string()))?;
@@ -337,7 +339,8 @@ impl Writing {
         &mut self,
         writer: &mut (dyn ResultWriter + Send),
         mut stream: SendableRecordBatchStream,
-        (skip, end): (u64, u64),
+        skip: u64,
+        end: u64,
     ) -> Result<(), Ended> {
         let mut seen = 0_u64;
         while seen < end {

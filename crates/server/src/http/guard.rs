@@ -106,7 +106,7 @@ pub(super) async fn sender(context: &RequestContext<'_>, route: Route) -> Result
         let message = "the request came through a proxy, and the password of this server is the \
                        well-known one: set auth.admin_password (TIDEGATE_AUTH_ADMIN_PASSWORD)";
         return Err(match route {
-            Route::Write => write::refused(context, (403, "forbidden"), message),
+            Route::Write => write::refused(context, 403, "forbidden", message),
             _ => Response::error(403, message, Some("42501"), &context.request_id),
         });
     }
@@ -148,7 +148,7 @@ fn refusal(context: &RequestContext<'_>, route: Route, unknown: Unknown) -> Resp
         Unknown::Wrong => ("the name or the password is wrong, or the token is", "28P01"),
     };
     let response = match route {
-        Route::Write => write::refused(context, (401, "unauthorized"), message),
+        Route::Write => write::refused(context, 401, "unauthorized", message),
         _ => Response::error(401, message, Some(code), &context.request_id),
     };
     response.with("WWW-Authenticate", "Basic realm=\"tidegate\"")

@@ -260,9 +260,10 @@ impl<'a> Receiving<'a> {
         let file = self.found.file_name.clone().unwrap_or_else(|| "upload".to_owned());
         let asked = request.clone();
         let upload = self.services.copier.upload(
-            (request.table.clone(), file),
+            request.table.clone(),
+            file,
             &self.session,
-            move |inner, source, rejects| asked.options(inner, (source, rejects)),
+            move |inner, source, rejects| asked.options(inner, source, rejects),
         );
         self.upload = Some((upload.await?, request));
         Ok(())

@@ -69,7 +69,8 @@ pub(crate) fn head(
     response: &Response,
     length: Length,
     after: After,
-    (request_id, now_micros): (&str, i64),
+    request_id: &str,
+    now_micros: i64,
 ) -> Vec<u8> {
     let Response { status, content_type, fields, .. } = response;
     let mut text = format!(

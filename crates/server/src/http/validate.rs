@@ -56,7 +56,7 @@ async fn run(
         // If the client has gone, there is no receiver.
         let _ = sender.send(piece).await;
     });
-    deliver(context, running, (Response::new(200, JSON, ""), timeout), &text).await
+    deliver(context, running, Response::new(200, JSON, ""), timeout, &text).await
 }
 
 async fn described(

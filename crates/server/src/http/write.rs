@@ -170,7 +170,8 @@ pub(super) fn wrong_method(context: &RequestContext<'_>) -> Response {
 /// Makes the answer to a sender that may not write lines.
 pub(super) fn refused(
     context: &RequestContext<'_>,
-    (status, code): (u16, &'static str),
+    status: u16,
+    code: &'static str,
     message: &str,
 ) -> Response {
     Refusal::new(status, code, message).response(&context.server.ids.error())
@@ -197,7 +198,7 @@ pub(super) async fn write(context: &mut RequestContext<'_>) -> Flow {
 /// Counts and logs a request that was refused, and stores the reason.
 fn note(context: &mut RequestContext<'_>, refusal: &Refusal, error_id: &str) {
     let (server, peer) = (context.server, context.peer);
-    server.metrics.rejected(Transport::Http, (refusal.kind, 1));
+    server.metrics.rejected(Transport::Http, refusal.kind, 1);
     let message = shortened(&refusal.message, MESSAGE_BYTES);
     server.log.warn_limited("ilp", format_args!("{peer}: {error_id}: {message}"));
     let (Some(parse_error), Ok(services)) = (&refusal.parse_error, server.services()) else {
@@ -207,7 +208,7 @@ fn note(context: &mut RequestContext<'_>, refusal: &Refusal, error_id: &str) {
         return;
     }
     let now = server.clock.now_micros();
-    let mut row = RejectRow::of_parse_error(parse_error, (Transport::Http, &peer.to_string()), now);
+    let mut row = RejectRow::of_parse_error(parse_error, Transport::Http, &peer.to_string(), now);
     row.error_id = Some(error_id.to_owned());
     services.ingest.rejects.keep(row);
 }
@@ -411,8 +412,8 @@ fn outcome(
     for parse_error in &committed.parse_errors {
         *kinds.entry(parse_error.reason.kind()).or_default() += 1;
     }
-    for kind in kinds {
-        context.server.metrics.rejected(Transport::Http, kind);
+    for (reason, count) in kinds {
+        context.server.metrics.rejected(Transport::Http, reason, count);
     }
     let parse_errors = [parse_errors, committed.parse_errors].concat();
     note_partial(context, services, &parse_errors, rejected);
@@ -623,7 +624,7 @@ fn note_partial(
     let (now, peer) = (server.clock.now_micros(), peer.to_string());
     for parse_error in parse_errors {
         if context.reject_limit.allows(Instant::now()) {
-            let row = RejectRow::of_parse_error(parse_error, (Transport::Http, &peer), now);
+            let row = RejectRow::of_parse_error(parse_error, Transport::Http, &peer, now);
             services.ingest.rejects.keep(row);
         }
     }

@@ -115,7 +115,7 @@ pub(crate) fn commit(
         give_back(&mut rows, appends);
         match &source {
             StorageError::SchemaChanged { table } => {
-                convert(database, &mut rows, table, (&options.lines, &mut committed))?;
+                convert(database, &mut rows, table, &options.lines, &mut committed)?;
             }
             error if is_race(error) => {}
             _ => return Err(CommitError::Storage { source, rows }),
@@ -150,7 +150,8 @@ fn convert(
     database: &Arc<Database>,
     all: &mut Vec<TableRows>,
     table: &str,
-    (options, committed): (&LineOptions, &mut Committed),
+    options: &LineOptions,
+    committed: &mut Committed,
 ) -> Result<(), CommitError> {
     let is_meant = |rows: &TableRows| rows.table.eq_ignore_ascii_case(table);
     let found = all.iter().position(is_meant);

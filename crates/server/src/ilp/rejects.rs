@@ -51,7 +51,8 @@ pub(crate) struct RejectRow {
 impl RejectRow {
     pub(crate) fn of_parse_error(
         parse_error: &ParseError,
-        (transport, peer): (Transport, &str),
+        transport: Transport,
+        peer: &str,
         ts: i64,
     ) -> Self {
         let raw = String::from_utf8_lossy(&parse_error.raw);
@@ -115,7 +116,8 @@ impl RejectLimit {
 /// Writes queued rejects, until all senders are dropped.
 pub(crate) async fn write(
     mut rows: Receiver<RejectRow>,
-    (database, retention): (Arc<Database>, Option<Ttl>),
+    database: Arc<Database>,
+    retention: Option<Ttl>,
     log: Arc<Log>,
 ) {
     let mut batch = Vec::new();

@@ -73,7 +73,8 @@ thread_local! {
 pub(crate) async fn serve(
     server: Arc<ServerState>,
     services: Arc<Services>,
-    (mut stream, peer): (TcpStream, SocketAddr),
+    mut stream: TcpStream,
+    peer: SocketAddr,
     tracker: Tracker,
 ) {
     if let Some(keys) = &server.keys {
@@ -418,9 +419,9 @@ impl Connection {
     fn note_parse_errors(&mut self) {
         let Some(parser) = &mut self.parser else { return };
         let (parse_errors, count) = parser.take_errors();
-        for kind in parser.take_kinds() {
-            self.metrics().lines.add(kind.1);
-            self.server.metrics.rejected(Transport::Tcp, kind);
+        for (reason, count) in parser.take_kinds() {
+            self.metrics().lines.add(count);
+            self.server.metrics.rejected(Transport::Tcp, reason, count);
         }
         for parse_error in &parse_errors {
             self.note_parse_error(parse_error);
@@ -435,7 +436,7 @@ impl Connection {
         self.server.log.warn_limited("ilp", format_args!("{peer}: {parse_error}"));
         if self.limit.allows(Instant::now()) {
             let now = self.server.clock.now_micros();
-            let row = RejectRow::of_parse_error(parse_error, (Transport::Tcp, peer), now);
+            let row = RejectRow::of_parse_error(parse_error, Transport::Tcp, peer, now);
             self.services.ingest.rejects.keep(row);
         }
     }
@@ -468,7 +469,7 @@ impl Connection {
                 self.connected.committed(committed.rows);
                 self.connected.lost(committed.rejected, None);
                 for parse_error in &committed.parse_errors {
-                    self.server.metrics.rejected(Transport::Tcp, (parse_error.reason.kind(), 1));
+                    self.server.metrics.rejected(Transport::Tcp, parse_error.reason.kind(), 1);
                     self.note_parse_error(parse_error);
                 }
                 let known = committed.parse_errors.len() as u64;

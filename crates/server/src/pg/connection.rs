@@ -150,7 +150,8 @@ impl Connection {
         server: &Arc<ServerState>,
         services: Arc<Services>,
         mut wire: Wire,
-        (guest, backend): (Guest, Backend),
+        guest: Guest,
+        backend: Backend,
     ) -> Connection {
         guest.session.connect_to(&guest.database, backend.process);
         guest.session.keep_lasting();

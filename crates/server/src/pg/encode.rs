@@ -94,7 +94,7 @@ impl<'a> RowWriter<'a> {
 
     /// Appends a row as a DataRow message; nothing of a row that is stopped (EN3).
     pub(super) fn push(&self, row: usize, room: &mut Room<'_>) -> Result<(), RowStopped> {
-        self.push_message((b'D', &[]), row, room)
+        self.push_message(b'D', &[], row, room)
     }
 
     /// Appends a row as a CopyData message, which has the same format if its values are binary; the
@@ -105,7 +105,7 @@ impl<'a> RowWriter<'a> {
         lead: &[u8],
         room: &mut Room<'_>,
     ) -> Result<(), RowStopped> {
-        self.push_message((b'd', lead), row, room)
+        self.push_message(b'd', lead, row, room)
     }
 
     pub(super) fn columns(&self) -> &[Writer<'a>] {
@@ -114,7 +114,8 @@ impl<'a> RowWriter<'a> {
 
     fn push_message(
         &self,
-        (tag, lead): (u8, &[u8]),
+        tag: u8,
+        lead: &[u8],
         row: usize,
         room: &mut Room<'_>,
     ) -> Result<(), RowStopped> {

@@ -58,13 +58,13 @@ struct Wishes {
 
 /// The reason why a login fails.
 enum End {
-    ErrorResponse(ErrorResponse),
+    Error(ErrorResponse),
     Gone,
 }
 
 impl From<ErrorResponse> for End {
     fn from(error: ErrorResponse) -> End {
-        End::ErrorResponse(error)
+        End::Error(error)
     }
 }
 
@@ -76,7 +76,7 @@ impl From<std::io::Error> for End {
 
 impl From<Breach> for End {
     fn from(breach: Breach) -> End {
-        End::ErrorResponse(ErrorResponse::breach(&breach))
+        End::Error(ErrorResponse::breach(&breach))
     }
 }
 
@@ -84,13 +84,13 @@ impl From<Breach> for End {
 pub(super) async fn arrive(server: &Arc<ServerState>, wire: Wire, peer: SocketAddr) -> Arrival {
     let deadline = Instant::now() + server.config.pg.startup_timeout;
     let mut wire = match timeout_at(deadline, open(server, wire)).await {
-        Ok(Opened::Start(wire, parts)) => {
+        Ok(Opened::Start(wire, (major, minor, parameters))) => {
             let mut wire = wire;
-            let entering = enter(server, &mut wire, parts, peer);
+            let entering = enter(server, &mut wire, major, minor, parameters, peer);
             match timeout_at(deadline, entering).await {
                 Ok(Ok(guest)) => return Arrival::Guest(wire, guest),
                 Ok(Err(End::Gone)) | Err(_) => return Arrival::Gone,
-                Ok(Err(End::ErrorResponse(error))) => {
+                Ok(Err(End::Error(error))) => {
                     wire.writer.error_response(&error);
                     wire
                 }
@@ -176,7 +176,9 @@ async fn encrypted(server: &ServerState, wire: Wire) -> Option<Wire> {
 async fn enter(
     server: &ServerState,
     wire: &mut Wire,
-    (major, minor, parameters): (u16, u16, Vec<(Bytes, Bytes)>),
+    major: u16,
+    minor: u16,
+    parameters: Vec<(Bytes, Bytes)>,
     peer: SocketAddr,
 ) -> Result<Guest, End> {
     if major != 3 {
@@ -192,7 +194,7 @@ async fn enter(
     let grant = match authenticate(server, wire, &user, peer).await {
         Ok(grant) => grant,
         Err(end) => {
-            if let End::ErrorResponse(error) = &end {
+            if let End::Error(error) = &end {
                 let delay = server.users.failed(peer.ip(), &user);
                 let why = &error.message;
                 server.log.warn_limited("audit", format_args!("pg: {peer}: login: {why}"));

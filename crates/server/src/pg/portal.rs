@@ -288,7 +288,8 @@ impl Rows {
     pub(super) fn new(
         running: Running,
         schema: SchemaRef,
-        (canceler, active): (Canceler, ActiveStatement),
+        canceler: Canceler,
+        active: ActiveStatement,
     ) -> Rows {
         Rows { running, schema, pending: None, canceler, active }
     }

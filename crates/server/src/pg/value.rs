@@ -65,16 +65,18 @@ impl Counted {
 
 /// Returns the value of a parameter. `number` counts from 1.
 pub(super) fn parameter(
-    (value, number): (Option<&[u8]>, usize),
-    (oid, source): (u32, TypeSource),
+    value: Option<&[u8]>,
+    number: usize,
+    oid: u32,
+    source: TypeSource,
     format: Format,
     counted: &mut Counted,
 ) -> Result<Parameter, ErrorResponse> {
     let read = match (value, types::element_of(oid)) {
         (Some(value), Some(element)) => {
-            return list::parameter((value, number), (element, source), format, counted);
+            return list::parameter(value, number, element, source, format, counted);
         }
-        (Some(value), None) => scalar(value, (oid, source), format, number)?,
+        (Some(value), None) => scalar(value, oid, source, format, number)?,
         (None, _) => null(oid, source),
     };
     counted.add(&read)?;
@@ -84,7 +86,8 @@ pub(super) fn parameter(
 /// Returns a value that is no list.
 fn scalar(
     value: &[u8],
-    (oid, source): (u32, TypeSource),
+    oid: u32,
+    source: TypeSource,
     format: Format,
     number: usize,
 ) -> Result<Parameter, ErrorResponse> {
@@ -351,15 +354,16 @@ mod tests {
 
     fn read(
         value: &[u8],
-        ty: (u32, TypeSource),
+        oid: u32,
+        source: TypeSource,
         format: Format,
     ) -> Result<Parameter, ErrorResponse> {
-        parameter((Some(value), 1), ty, format, &mut counted(1 << 30))
+        parameter(Some(value), 1, oid, source, format, &mut counted(1 << 30))
     }
 
     #[track_caller]
     fn check(ty: PgType, value: &[u8], expected: Parameter) {
-        assert_eq!(read(value, (ty.oid, TypeSource::Inferred), Format::Binary), Ok(expected));
+        assert_eq!(read(value, ty.oid, TypeSource::Inferred, Format::Binary), Ok(expected));
     }
 
     // Arrays were not counted: those of three portals took all memory of the machine.
@@ -379,9 +383,10 @@ mod tests {
         assert_eq!(bytes_of(&[nested]), 33 * number, "VA3");
         let text = format!("{{{}1}}", "1,".repeat(99_999));
         let read = |memory: u64| {
-            let ty = (types::INT4.array, TypeSource::Declared);
             let mut counted = counted(memory);
-            let read = parameter((Some(text.as_bytes()), 1), ty, Format::Text, &mut counted);
+            let (oid, source) = (types::INT4.array, TypeSource::Declared);
+            let value = Some(text.as_bytes());
+            let read = parameter(value, 1, oid, source, Format::Text, &mut counted);
             read.map(|value| (bytes_of(&[value]), counted.bytes))
         };
         let (bytes, counted) = read(1 << 30).unwrap();
@@ -408,7 +413,7 @@ mod tests {
     #[test]
     fn what_was_declared_keeps_its_type() {
         let declared =
-            |oid, text: &str| read(text.as_bytes(), (oid, TypeSource::Declared), Format::Text);
+            |oid, text: &str| read(text.as_bytes(), oid, TypeSource::Declared, Format::Text);
         let day = Some("2025-03-01".to_owned());
         assert_eq!(
             declared(types::DATE.oid, "2025-03-01"),
@@ -424,7 +429,7 @@ mod tests {
     #[test]
     fn what_is_no_value_is_refused() {
         let code = |oid, value: &[u8], format| {
-            read(value, (oid, TypeSource::Declared), format).unwrap_err().code
+            read(value, oid, TypeSource::Declared, format).unwrap_err().code
         };
         assert_eq!(code(types::INT4.oid, &[1, 2], Format::Binary), "22P03");
         assert_eq!(code(types::INT4.oid, b"x", Format::Text), "22P02");

@@ -44,7 +44,7 @@ impl Embedded {
         let engine = Engine::new(Arc::clone(&database), options)?;
         let mut engine = engine.with_host(Arc::new(program));
         let jobs = CopyConfig::standard(copy_memory);
-        let copier = Copier::new(&database, (jobs, options.threads), CopyHost::Command);
+        let copier = Copier::new(&database, jobs, options.threads, CopyHost::Command);
         // A directory that cannot be opened fails a COPY that needs it, and nothing else.
         if let Ok(copier) = copier {
             engine = engine.with_bulk(Arc::new(copier));

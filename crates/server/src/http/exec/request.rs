@@ -56,7 +56,8 @@ impl ExecRequest {
     pub(crate) fn new(
         head: &Head,
         params: &Params,
-        (rows_max, timeout_max): (u64, Duration),
+        rows_max: u64,
+        timeout_max: Duration,
     ) -> Result<Self, Refusal> {
         let sql = params.find("query").unwrap_or_default().to_owned();
         let refuse = |code, message: String| Refusal::new(code, message).of(&sql);
@@ -144,7 +145,7 @@ mod tests {
         let text = format!("GET /exec HTTP/1.0\r\n{fields}\r\n");
         let head = Head::of_text(&mut BytesMut::from(text.as_str()));
         let params = Params::parse(params).unwrap();
-        ExecRequest::new(&head, &params, (0, Duration::from_hours(48)))
+        ExecRequest::new(&head, &params, 0, Duration::from_hours(48))
             .map_err(|refusal| refusal.message)
     }
 

@@ -190,7 +190,8 @@ mod tests {
 
     #[track_caller]
     fn check(array: impl Array + 'static, form: ExecForm, expected: (&str, &str)) {
-        check_named(array, "", form, expected);
+        let (ty, rows) = expected;
+        check_named(array, "", form, ty, rows);
     }
 
     #[track_caller]
@@ -198,7 +199,8 @@ mod tests {
         array: impl Array + 'static,
         named: &str,
         form: ExecForm,
-        (ty, expected): (&str, &str),
+        ty: &str,
+        expected: &str,
     ) {
         let array: ArrayRef = Arc::new(array);
         let metadata = HashMap::from([("tidegate.type".to_owned(), named.to_owned())]);
@@ -223,7 +225,7 @@ mod tests {
         let decimals = Decimal128Array::from(vec![-5]).with_precision_and_scale(10, 3).unwrap();
         check(decimals, plain, ("DECIMAL(10,3)", "[\"-0.005\"]"));
         let symbols = StringViewArray::from(vec!["oslo"]);
-        check_named(symbols, "symbol", plain, ("SYMBOL", "[\"oslo\"]"));
+        check_named(symbols, "symbol", plain, "SYMBOL", "[\"oslo\"]");
     }
 
     #[test]

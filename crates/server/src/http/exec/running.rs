@@ -35,8 +35,10 @@ type Admission = Result<Option<StreamingSlot>, Refusal>;
 impl Running {
     /// Starts work that sends pieces, on the threads of its place, once it is admitted.
     pub(in crate::http) fn admitted<F>(
-        (place, canceler): (Place, Canceler),
-        (services, session): (Arc<Services>, Session),
+        place: Place,
+        canceler: Canceler,
+        services: Arc<Services>,
+        session: Session,
         work: impl FnOnce(Sender<Piece>, Admission) -> F + Send + 'static,
     ) -> Running
     where

@@ -150,12 +150,13 @@ impl ImportRequest {
     pub(super) fn options(
         &self,
         inner: &Inner,
-        (source, rejects): (Source, RejectList),
+        source: Source,
+        rejects: RejectList,
     ) -> Result<ImportOptions, CopyError> {
         if self.partition_by.is_some() && self.timestamp.is_none() {
             return Err(bad("partitionBy needs timestamp, the column that it goes by"));
         }
-        let mut options = defaults(inner, &self.table, (source, rejects))?;
+        let mut options = defaults(inner, &self.table, source, rejects)?;
         let typed = self.columns.iter().filter_map(|it| Some((it.name.clone(), it.ty?)));
         let typed: Vec<_> = typed.collect();
         if !typed.is_empty() {

@@ -112,7 +112,7 @@ impl Connection {
                 self.wire.writer.copy(b'G', columns, format_of(format));
                 self.is_copying = true;
                 let ends = (format == CopyFormat::Csv).then(EndLine::default);
-                let outcome = self.copy_in((sink, reader), ends, &canceler).await;
+                let outcome = self.copy_in(sink, reader, ends, &canceler).await;
                 self.is_copying = false;
                 let outcome = outcome?;
                 if let Some(keeper) = keeper {
@@ -139,7 +139,7 @@ impl Connection {
                         OutRows::Delimited(delimited(&options, &schema)?, schema, formats)
                     }
                 };
-                self.copy_out((stream, rows), slot, &canceler).await
+                self.copy_out(stream, rows, slot, &canceler).await
             }
             None => Err(ErrorResponse::new("42601", "COPY has neither STDIN nor STDOUT").into()),
         }
@@ -147,7 +147,8 @@ impl Connection {
 
     async fn copy_in(
         &mut self,
-        (mut sink, mut reader): (Box<dyn BulkSink>, Option<BinaryReader>),
+        mut sink: Box<dyn BulkSink>,
+        mut reader: Option<BinaryReader>,
         mut ends: Option<EndLine>,
         canceler: &Canceler,
     ) -> Result<BulkOutcome, Stopped> {
@@ -231,7 +232,8 @@ impl Connection {
 
     async fn copy_out(
         &mut self,
-        (stream, rows): (SendableRecordBatchStream, OutRows),
+        stream: SendableRecordBatchStream,
+        rows: OutRows,
         mut slot: ExecutionSlot,
         canceler: &Canceler,
     ) -> Result<(), Stopped> {
@@ -319,7 +321,8 @@ impl OutRows {
     /// Writes rows of a batch, up to a full part. Returns the next row.
     fn rows(
         &self,
-        (arrays, rows): (&[ArrayRef], Range<usize>),
+        arrays: &[ArrayRef],
+        rows: Range<usize>,
         parts: &mut Parts,
     ) -> Result<usize, Unwritten> {
         let end = rows.end;
@@ -470,7 +473,7 @@ impl Batch {
             self.arrays = arrays.map_err(|error| ErrorResponse::new("0A000", error.to_string()))?;
         }
         let rows = self.row..self.batch.num_rows();
-        self.row = out.rows.rows((&self.arrays, rows), &mut self.parts)?;
+        self.row = out.rows.rows(&self.arrays, rows, &mut self.parts)?;
         Ok(self)
     }
 }

@@ -89,7 +89,7 @@ impl Connection {
         match done {
             Ok(Begun::Rows { running, schema, canceler, slot }) => {
                 let active = ActiveStatement { slot, counted };
-                let rows = Rows::new(running, schema, (canceler, active));
+                let rows = Rows::new(running, schema, canceler, active);
                 Ok(Started::Rows(Box::new(rows)))
             }
             Ok(Begun::Done(tag)) => {
@@ -133,7 +133,7 @@ impl Connection {
                 self.notices(&known.notices);
                 let active = ActiveStatement { slot: Some(slot), counted };
                 let running = Running::Here(known.stream);
-                Ok(Some(Rows::new(running, known.schema, (work.canceler, active))))
+                Ok(Some(Rows::new(running, known.schema, work.canceler, active)))
             }
             Err(error) => {
                 let error = ErrorResponse::of_query(&error, &order.sql, order.before);
@@ -220,13 +220,15 @@ impl Connection {
         &mut self,
         order: &Order,
         rows: &mut Rows,
-        (formats, max, taken): (&[Format], u64, Taken),
+        formats: &[Format],
+        max: u64,
+        taken: Taken,
     ) -> Result<Progress, Stopped> {
         let canceler = rows.canceler.clone();
         let _cancelable = self.backend.begin(&canceler);
         rows.active.counted.note("57014");
         self.resume(rows.active.slot.as_mut(), &canceler).await?;
-        let taken = self.take_with(order, rows, (formats, max, taken)).await;
+        let taken = self.take_with(order, rows, formats, max, taken).await;
         match &taken {
             Ok(Progress { is_over: false, .. }) => rows.wait(),
             // The remaining tasks of a finished statement keep its permit until they have ended,
@@ -241,7 +243,9 @@ impl Connection {
         &mut self,
         order: &Order,
         rows: &mut Rows,
-        (formats, max, taken): (&[Format], u64, Taken),
+        formats: &[Format],
+        max: u64,
+        taken: Taken,
     ) -> Result<Progress, Stopped> {
         let mut done = 0;
         loop {

@@ -92,7 +92,8 @@ impl Portal {
     /// Makes a portal with values, and the count of their bytes.
     pub(super) fn new(
         prepared: &Arc<Prepared>,
-        (values, reservation): (Vec<Parameter>, Reservation),
+        values: Vec<Parameter>,
+        reservation: Reservation,
         formats: Vec<Format>,
     ) -> Portal {
         let bytes = prepared.bytes + bytes_of(&values) + size_of_val(formats.as_slice());
@@ -254,13 +255,15 @@ impl Connection {
         let mut counted = Counted::new(self.account.reserve(0).map_err(ErrorResponse::from)?);
         let read = move || {
             let mut values = Vec::with_capacity(types.len());
-            for (at, (value, (ty, format))) in bind.values.iter().zip(types).enumerate() {
-                values.push(parameter((value.as_deref(), at + 1), ty, format, &mut counted)?);
+            for (at, (value, ((oid, source), format))) in bind.values.iter().zip(types).enumerate()
+            {
+                let value = value.as_deref();
+                values.push(parameter(value, at + 1, oid, source, format, &mut counted)?);
             }
             Ok::<_, ErrorResponse>((values, counted.into_reservation()?))
         };
-        let values = self.read(bytes, read).await??;
-        self.keep_portal(&name, Portal::new(&prepared, values, results))?;
+        let (values, reservation) = self.read(bytes, read).await??;
+        self.keep_portal(&name, Portal::new(&prepared, values, reservation, results))?;
         self.wire.writer.empty(b'2');
         Ok(())
     }
@@ -516,7 +519,7 @@ impl Connection {
             return Ok(Progress { rows: 0, is_over: true });
         };
         let formats = column_formats(&portal.formats, rows.schema.fields().len())?;
-        let progress = self.take_rows(&order, rows, (&formats, max, taken)).await?;
+        let progress = self.take_rows(&order, rows, &formats, max, taken).await?;
         if progress.is_over {
             portal.state = State::Over;
         }

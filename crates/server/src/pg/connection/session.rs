@@ -48,8 +48,8 @@ impl Connection {
             Started::Rows(mut rows) => {
                 let (columns, formats) = described(&rows.schema, &[]);
                 self.wire.writer.row_description(&columns, &formats);
-                let all = (&[][..], u64::MAX, Taken::Sent);
-                let Progress { rows, .. } = self.take_rows(order, &mut rows, all).await?;
+                let taking = self.take_rows(order, &mut rows, &[], u64::MAX, Taken::Sent);
+                let Progress { rows, .. } = taking.await?;
                 self.wire.writer.complete(&rows_tag(&order.sql, rows));
                 Ok(())
             }
@@ -131,12 +131,12 @@ impl Connection {
             Command::DiscardTemp => self.discard_temporary(),
             Command::Declare { name, sql, is_binary, holds } => {
                 let hold = if *holds { Hold::Wanted } else { Hold::No };
-                self.declare((name, sql), values, (*is_binary, hold)).await?;
+                self.declare(name, sql, values, *is_binary, hold).await?;
             }
             Command::Fetch { name, count, moves } => {
                 let max = count.map_or(u64::MAX, u64::from);
                 let taken = if *moves { Taken::Skipped } else { Taken::Sent };
-                self.fetch(name, (max, taken), formats).await?;
+                self.fetch(name, max, taken, formats).await?;
             }
             Command::CloseCursor(None) => {
                 self.portals.clear();
@@ -280,9 +280,13 @@ impl Connection {
         formats: Option<&[Format]>,
     ) -> Result<(), Stopped> {
         assert!(prepared.command == Command::Statement, "SE3");
-        let values =
-            (values.to_vec(), self.account.reserve(bytes_of(values)).map_err(ErrorResponse::from)?);
-        let mut portal = Portal::new(prepared, values, formats.unwrap_or_default().to_vec());
+        let reservation = self.account.reserve(bytes_of(values)).map_err(ErrorResponse::from)?;
+        let mut portal = Portal::new(
+            prepared,
+            values.to_vec(),
+            reservation,
+            formats.unwrap_or_default().to_vec(),
+        );
         if formats.is_none() {
             return self.order(&portal.order()).await;
         }
@@ -335,9 +339,11 @@ impl Connection {
 
     async fn declare(
         &mut self,
-        (name, sql): (&str, &str),
+        name: &str,
+        sql: &str,
         values: &[Parameter],
-        (is_binary, hold): (bool, Hold),
+        is_binary: bool,
+        hold: Hold,
     ) -> Result<(), Stopped> {
         if !self.is_implicit && hold == Hold::No {
             self.within_transaction("DECLARE CURSOR")?;
@@ -350,9 +356,8 @@ impl Connection {
         let prepared = Arc::new(self.prepared(Arc::from(sql), Vec::new()).await?);
         assert!(prepared.command == Command::Statement, "CM2");
         let formats = if is_binary { vec![Format::Binary] } else { Vec::new() };
-        let values =
-            (values.to_vec(), self.account.reserve(bytes_of(values)).map_err(ErrorResponse::from)?);
-        let mut portal = Portal::new(&prepared, values, formats);
+        let reservation = self.account.reserve(bytes_of(values)).map_err(ErrorResponse::from)?;
+        let mut portal = Portal::new(&prepared, values.to_vec(), reservation, formats);
         portal.hold = hold;
         self.keep_portal(name, portal)?;
         if !self.is_implicit && self.status == Status::Idle {
@@ -392,11 +397,12 @@ impl Connection {
     async fn fetch(
         &mut self,
         name: &str,
-        (max, taken): (u64, Taken),
+        max: u64,
+        taken: Taken,
         formats: Option<&[Format]>,
     ) -> Result<(), Stopped> {
         let mut portal = self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
-        let done = self.fetch_from(&mut portal, (max, taken), formats).await;
+        let done = self.fetch_from(&mut portal, max, taken, formats).await;
         if done.is_ok() {
             self.portals.insert(name.to_owned(), portal);
         }
@@ -406,7 +412,8 @@ impl Connection {
     async fn fetch_from(
         &mut self,
         portal: &mut Portal,
-        (max, taken): (u64, Taken),
+        max: u64,
+        taken: Taken,
         formats: Option<&[Format]>,
     ) -> Result<(), Stopped> {
         check_fetchable(&portal.prepared.command)?;

@@ -21,8 +21,10 @@ use super::{Counted, TypeSource};
 
 /// Returns the value of a parameter that is an array of such elements. `number` counts from 1.
 pub(super) fn parameter(
-    (value, number): (&[u8], usize),
-    (element, source): (PgType, TypeSource),
+    value: &[u8],
+    number: usize,
+    element: PgType,
+    source: TypeSource,
     format: Format,
     counted: &mut Counted,
 ) -> Result<Parameter, ErrorResponse> {
@@ -75,8 +77,8 @@ impl Lists<'_> {
             );
             return Err(ErrorResponse::new("54000", message));
         }
-        let ty = (self.element.oid, self.source);
-        super::parameter((value, self.number), ty, format, self.counted)
+        let (oid, source) = (self.element.oid, self.source);
+        super::parameter(value, self.number, oid, source, format, self.counted)
     }
 
     /// Makes a list of values that are counted already.
@@ -294,12 +296,8 @@ mod tests {
 
     fn read_as(ty: PgType, bytes: &[u8], format: Format) -> Result<Parameter, &'static str> {
         let reservation = Budget::new(ByteCount(1 << 30)).account().reserve(0).unwrap();
-        let read = parameter(
-            (bytes, 1),
-            (ty, TypeSource::Inferred),
-            format,
-            &mut Counted::new(reservation),
-        );
+        let read =
+            parameter(bytes, 1, ty, TypeSource::Inferred, format, &mut Counted::new(reservation));
         read.map_err(|error| error.code)
     }
 
