@@ -225,7 +225,7 @@ impl Connection {
                 let error = ErrorResponse { severity: Severity::Fatal, ..over };
                 return Err(self.part(&error));
             }
-            let idle_timeout = self.idle_timeout();
+            let idle = self.idle_timeout();
             let mut phase = self.server.phase.clone();
             tokio::select! {
                 biased;
@@ -236,7 +236,7 @@ impl Connection {
             let working = self.portals.values().filter_map(Portal::working).collect();
             tokio::select! {
                 biased;
-                read = timeout(idle_timeout, self.wire.fill_next(&self.server.spinning)) => match read {
+                read = timeout(idle, self.wire.fill_next(&self.server.spinning)) => match read {
                     Ok(Ok(1..)) => {}
                     Ok(Ok(0) | Err(_)) => return Err(End::Gone),
                     Err(_) => return Err(self.part(&self.too_slow())),
