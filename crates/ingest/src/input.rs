@@ -223,7 +223,6 @@ impl ChunkReader {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the thread's whole world")]
     fn send_file(
         &mut self,
         index: usize,

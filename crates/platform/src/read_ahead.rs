@@ -86,7 +86,6 @@ impl ReadAhead {
     /// # Panics
     /// If `piece_bytes` is 0 or more than the pool's, or `depth` is 0, or if `piece_bytes` or the
     /// headroom is not a multiple of the alignment of the file.
-    #[expect(clippy::too_many_arguments, reason = "all six differ in type or are named sizes")]
     pub fn new(
         choice: IoChoice,
         file: Arc<dyn DiskFile>,

@@ -90,7 +90,6 @@ impl Runner {
     }
 
     /// Runs one statement and writes its rows. `results` counts the results already in `target`.
-    #[expect(clippy::too_many_arguments, reason = "all differ in type")]
     pub(crate) fn run(
         &self,
         sql: &str,
@@ -119,7 +118,6 @@ impl Runner {
         Ok(outcome)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all differ in type")]
     fn write(
         &self,
         answer: &mut Running,
