@@ -13,8 +13,8 @@ use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::expr::{
-    AggregateFunction, Between, BinaryExpr, Case, Cast, Placeholder, ScalarFunction, TryCast,
-    WindowFunction,
+    AggregateFunction, AggregateFunctionParams, Between, BinaryExpr, Case, Cast, Placeholder,
+    ScalarFunction, TryCast, WindowFunction,
 };
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{
@@ -301,8 +301,9 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
                 };
                 params.args = params.args.into_iter().map(key).collect();
             }
+            let is_guarded = guard_by_filter(&mut params);
             let known = bound_of(&func, &params.args, schema);
-            let is_changed = known.is_some();
+            let is_changed = is_guarded || known.is_some();
             let func = known.unwrap_or(func);
             let call = Expr::AggregateFunction(AggregateFunction { func, params });
             Ok(if is_changed { Transformed::yes(call) } else { Transformed::no(call) })
@@ -320,6 +321,34 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         }
         expr => Ok(Transformed::no(expr)),
     }
+}
+
+/// Makes the arguments of an aggregate NULL in rows that its FILTER leaves out, where computing them
+/// may fail; returns true if there are such arguments. DataFusion computes them for all rows.
+fn guard_by_filter(params: &mut AggregateFunctionParams) -> bool {
+    let Some(filter) = params.filter.as_deref() else { return false };
+    let may_fail = |part: &Expr| {
+        Ok(match part {
+            Expr::BinaryExpr(binary) => matches!(binary.op, Operator::Divide | Operator::Modulo),
+            Expr::Cast(cast) => !cast.field.data_type().is_floating(),
+            Expr::ScalarFunction(_) => true,
+            _ => false,
+        })
+    };
+    let is_guarded = |arg: &Expr| {
+        let Expr::Case(case) = arg else { return false };
+        case.when_then_expr.first().is_some_and(|(when, _)| when.as_ref() == filter)
+    };
+    let mut has_guards = false;
+    for arg in &mut params.args {
+        if !is_guarded(arg) && arg.exists(may_fail).unwrap_or(false) {
+            let value = std::mem::replace(arg, Expr::Literal(ScalarValue::Null, None));
+            let when_then = vec![(Box::new(filter.clone()), Box::new(value))];
+            *arg = Expr::Case(Case::new(None, when_then, None));
+            has_guards = true;
+        }
+    }
+    has_guards
 }
 
 /// Replaces a window function by one that knows its argument's type, or whose frames move without

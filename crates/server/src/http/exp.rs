@@ -4,6 +4,9 @@
 //! - XP2. An answer that ends regularly is complete: if the query fails, the answer ends without
 //!   its last chunk, and for HTTP/1.0, which has no chunks, with a reset of the connection.
 //! - XP3. No parameter adds a header field to the answer, or a directory to the file name.
+//! - XP4. The last rows of a query are counted in the memory budget of connections.
+//! - XP5. At most about `WRITTEN_BYTES` of rows wait for the client in the written form; the rest of
+//!   their batch is charged to the statement.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -28,12 +31,13 @@ use super::params::Params;
 use super::response::Response;
 use super::streaming_slot::{StreamingSlot, room};
 use super::{Flow, RequestContext};
+use crate::budget::{Account, OverBudget};
 use crate::results::{DelimitedForm, ParquetForm, ResultForm, ResultWriter};
 use crate::server_state::{CountedQuery, Services};
 
 /// The most rows of a request for the last rows: they are held until the end of the query.
 const LAST_ROWS_MAX: u64 = 1_000_000;
-/// The most bytes of those rows, which no budget of the engine counts.
+/// The most bytes of those rows for one request (XP4).
 const LAST_BYTES_MAX: usize = 256 << 20;
 /// The least timeout of a file that the client keeps, unless the client sets another one.
 const FILE_TIMEOUT: Duration = Duration::from_mins(5);
@@ -213,6 +217,7 @@ async fn run(
     request.timeout = Some(timeout);
     let (sql, id) = (request.sql.clone(), context.request_id.clone());
     let (session, work) = (session(context), Arc::clone(services));
+    let account = context.server.budget.account();
     // Only statements with rows can be exported; others must not be executed.
     session.keep_read_only();
     let (engine, own) = (Arc::clone(services), session.clone());
@@ -227,7 +232,7 @@ async fn run(
                 Err(refusal) => (None, Some(refusal.of(&request.sql))),
             };
             let mut writing =
-                Writing { sender, canceler, slot, sent_any: false, bytes, compressor };
+                Writing { sender, canceler, slot, sent_any: false, bytes, compressor, account };
             let done = match refusal {
                 Some(refusal) => Err(refusal),
                 None => writing.run(&request, session, &work).await,
@@ -276,6 +281,7 @@ struct Writing {
     sent_any: bool,
     bytes: Bytes,
     compressor: Compressor,
+    account: Arc<Account>,
 }
 
 /// A function that compresses bytes: some of the answer, or the last ones.
@@ -312,6 +318,7 @@ impl Writing {
                 let message = format!("the last rows have more than {LAST_BYTES_MAX} bytes");
                 Err(Refusal::new("53200", message).of(sql))
             }
+            Err(Ended::NoMemory(error)) => Err(Refusal::new("53200", error.to_string()).of(sql)),
             Err(Ended::NotWritten(message)) => Err(Refusal::new("0A000", message).of(sql)),
             Err(Ended::NotFinished(message)) => Err(Refusal::new("XX000", message).of(sql)),
         }
@@ -362,6 +369,7 @@ impl Writing {
         wanted: u64,
     ) -> Result<(), Ended> {
         let (mut held, mut rows, mut bytes) = (VecDeque::new(), 0_u64, 0_usize);
+        let mut counted = self.account.reserve(0).map_err(Ended::NoMemory)?;
         while let Some(batch) = stream.next().await {
             let batch: RecordBatch =
                 batch.map_err(|error| Ended::Failed(QueryError::from(error)))?;
@@ -378,6 +386,7 @@ impl Writing {
             if LAST_BYTES_MAX < bytes {
                 return Err(Ended::TooLarge);
             }
+            counted.try_resize(bytes).map_err(Ended::NoMemory)?;
         }
         for batch in held {
             let count = batch.num_rows() as u64;
@@ -393,11 +402,16 @@ impl Writing {
         writer: &mut (dyn ResultWriter + Send),
         batch: &RecordBatch,
     ) -> Result<(), Ended> {
-        writer.write(batch).map_err(|error| Ended::NotWritten(error.to_string()))?;
-        match self.bytes.take(PART_BYTES) {
-            Some(bytes) => self.send(bytes, Compressor::push).await,
-            None => Ok(()),
+        let rows = batch.num_rows();
+        let at_a_time = rows_of_part(batch);
+        for from in (0..rows).step_by(at_a_time) {
+            let part = batch.slice(from, at_a_time.min(rows - from));
+            writer.write(&part).map_err(|error| Ended::NotWritten(error.to_string()))?;
+            if let Some(bytes) = self.bytes.take(PART_BYTES) {
+                self.send(bytes, Compressor::push).await?;
+            }
         }
+        Ok(())
     }
 
     async fn send(&mut self, bytes: Vec<u8>, compress: Compress) -> Result<(), Ended> {
@@ -413,6 +427,16 @@ impl Writing {
     }
 }
 
+/// The bytes of rows that are written at a time: they wait for the client without being charged to
+/// the statement, as the batch is (XP5).
+const WRITTEN_BYTES: usize = 256 << 10;
+
+/// Returns the number of rows of a batch that are written at a time, at least 1.
+fn rows_of_part(batch: &RecordBatch) -> usize {
+    let bytes = batch.get_array_memory_size().max(1);
+    (batch.num_rows().saturating_mul(WRITTEN_BYTES) / bytes).clamp(1, batch.num_rows().max(1))
+}
+
 /// The reason why there are no more rows.
 enum Ended {
     /// The receiver has gone.
@@ -420,6 +444,8 @@ enum Ended {
     Failed(QueryError),
     /// The rows that have to be held are too many bytes (XP1).
     TooLarge,
+    /// The budget of connections has no room for them (XP4).
+    NoMemory(OverBudget),
     /// The format cannot represent one of the values.
     NotWritten(String),
     /// The end of the file could not be written.
@@ -433,6 +459,8 @@ fn slice(batch: &RecordBatch, from: u64, to: u64) -> RecordBatch {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::StringArray;
+
     use super::*;
 
     fn request(text: &str) -> Result<ExportRequest, Refusal> {
@@ -469,6 +497,19 @@ mod tests {
             let said = ExportRequest { timeout: Some(after(2)), ..request };
             assert_eq!(said.timeout(usual), after(2), "{form}");
         }
+    }
+
+    /// Fifty clients that read nothing of wide rows had 31 MB each, which no limit saw.
+    #[test]
+    fn few_wide_rows_are_written_at_a_time() {
+        let batch = |bytes: usize, rows: usize| {
+            let texts = StringArray::from_iter_values((0..rows).map(|_| "x".repeat(bytes)));
+            RecordBatch::try_from_iter([("t", Arc::new(texts) as _)]).unwrap()
+        };
+        assert_eq!(rows_of_part(&batch(1, 1_000)), 1_000, "XP5");
+        let wide = rows_of_part(&batch(16 << 10, 100));
+        assert!((8..=16).contains(&wide), "XP5: {wide}");
+        assert_eq!((rows_of_part(&batch(1 << 20, 3)), rows_of_part(&batch(1, 0))), (1, 1), "XP5");
     }
 
     #[test]
