@@ -25,6 +25,7 @@ mod cast_names;
 mod special_types;
 mod fine_times;
 mod intervals;
+mod numbered;
 mod membership;
 mod coerce;
 mod type_names;

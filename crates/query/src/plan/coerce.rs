@@ -18,7 +18,7 @@ use datafusion::logical_expr::expr::{
 };
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{
-    ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr,
+    ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawWindowExpr,
 };
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -39,6 +39,7 @@ use super::intervals;
 use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 use super::membership::{check_comparable, in_subquery, in_values};
 use super::named_casts::{plain_cast, with_named_casts, with_named_sort_casts};
+use super::numbered;
 use super::query_text::{distinct_operator, is_in_operator};
 use super::special_types;
 use super::time_text::{TimeScale, parse_interval};
@@ -96,12 +97,16 @@ impl ExprPlanner for OperatorPlanner {
         call: RawAggregateExpr,
     ) -> PlanResult<PlannerResult<RawAggregateExpr>> {
         let RawAggregateExpr { args, filter, order_by, .. } = call;
-        Ok(PlannerResult::Original(RawAggregateExpr {
+        Ok(numbered::aggregate(RawAggregateExpr {
             args: args.into_iter().map(with_named_casts).collect::<PlanResult<_>>()?,
             filter: filter.map(|it| with_named_casts(*it).map(Box::new)).transpose()?,
             order_by: order_by.into_iter().map(with_named_sort_casts).collect::<PlanResult<_>>()?,
             ..call
         }))
+    }
+
+    fn plan_window(&self, call: RawWindowExpr) -> PlanResult<PlannerResult<RawWindowExpr>> {
+        Ok(numbered::window(call))
     }
 }
 
@@ -273,6 +278,9 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         Expr::InSubquery(inside) => in_subquery(inside, schema),
         Expr::Case(case) => case_values(case, schema).map(Transformed::yes),
         Expr::Cast(Cast { expr, field }) => {
+            if numbered::is_count(&expr, field.data_type()) {
+                return Ok(Transformed::no(Expr::Cast(Cast { expr, field })));
+            }
             if let Some((length, field)) = text_length(&field) {
                 let text = convert(Expr::Cast(Cast { expr, field }), schema)?.data;
                 return Ok(Transformed::yes(short_text(text, length, OnBadText::Fail)?));

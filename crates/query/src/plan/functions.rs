@@ -8,6 +8,7 @@ mod template;
 mod postgres;
 mod regexp;
 mod lists;
+mod signed;
 mod parts;
 mod boundaries;
 mod random;
@@ -80,6 +81,7 @@ pub(super) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock:
         rounded::rounded_functions(),
         regexp::regexp_functions(),
         lists::list_functions(),
+        signed::signed_functions(),
         parts::part_functions(),
         vec![whole_day(), boundaries::boundaries()],
     ];

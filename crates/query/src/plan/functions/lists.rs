@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, StringViewBuilder, UInt32Array,
+    Array, ArrayRef, AsArray, BooleanArray, Int32Array, ListArray, StringViewBuilder, UInt32Array,
 };
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::kernels::cmp::not_distinct;
@@ -138,7 +138,7 @@ impl ScalarUDFImpl for ListFunction {
         Ok(match self.kind {
             Kind::Remove | Kind::Replace => args[0].clone(),
             Kind::Dims => DataType::Utf8View,
-            Kind::Ndims | Kind::Length => DataType::Int64,
+            Kind::Ndims | Kind::Length => DataType::Int32,
             Kind::Contains | Kind::Overlaps => DataType::Boolean,
         })
     }
@@ -153,9 +153,9 @@ impl ScalarUDFImpl for ListFunction {
             Kind::Replace => Arc::new(replaced(list(0), &arrays[1], &arrays[2])?),
             Kind::Dims => dims(list(0)),
             Kind::Ndims => {
-                let count = |row| i64::try_from(dimensions(list(0), row).len()).ok();
+                let count = |row| i32::try_from(dimensions(list(0), row).len()).ok();
                 let count = |row| count(row).filter(|it| *it != 0);
-                Arc::new((0..rows).map(count).collect::<Int64Array>())
+                Arc::new((0..rows).map(count).collect::<Int32Array>())
             }
             Kind::Length => {
                 let numbers = cast(&arrays[1], &DataType::UInt64)?;
@@ -163,9 +163,9 @@ impl ScalarUDFImpl for ListFunction {
                 let length = |row: usize| {
                     let number = numbers.is_valid(row).then(|| numbers.value(row))?;
                     let at = usize::try_from(number.checked_sub(1)?).ok()?;
-                    i64::try_from(*dimensions(list(0), row).get(at)?).ok()
+                    i32::try_from(*dimensions(list(0), row).get(at)?).ok()
                 };
-                Arc::new((0..rows).map(length).collect::<Int64Array>())
+                Arc::new((0..rows).map(length).collect::<Int32Array>())
             }
             Kind::Contains => Arc::new(compared(list(0), list(1), true)?),
             Kind::Overlaps => Arc::new(compared(list(0), list(1), false)?),
