@@ -27,6 +27,7 @@ mod fine_times;
 mod intervals;
 mod numbered;
 mod membership;
+mod list_calls;
 mod coerce;
 mod type_names;
 mod whole_day;

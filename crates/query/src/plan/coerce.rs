@@ -36,6 +36,7 @@ use super::fine_times;
 use super::float_keys;
 use super::functions::{check_window, moving, of_floats, power, untyped, with_known_type};
 use super::intervals;
+use super::list_calls;
 use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 use super::membership::{check_comparable, in_subquery, in_values};
 use super::named_casts::{plain_cast, with_named_casts, with_named_sort_casts};
@@ -45,7 +46,7 @@ use super::special_types;
 use super::time_text::{TimeScale, parse_interval};
 use crate::account::check_stop;
 use crate::catalog::LIST_MARK;
-use crate::error::{ClauseProblem, Error, TextProblem};
+use crate::error::{Error, TextProblem};
 
 type PlanResult<T> = std::result::Result<T, DataFusionError>;
 
@@ -393,36 +394,6 @@ fn as_nullable_as(field: FieldRef, expr: &Expr, schema: &DFSchema) -> FieldRef {
     }
 }
 
-/// An error for a list of lists where a function adds up numbers.
-fn check_numbers_of_lists(call: &ScalarFunction, schema: &DFSchema) -> PlanResult<()> {
-    const OF_NUMBERS: [&str; 10] = [
-        "array_add",
-        "array_avg",
-        "array_distance",
-        "array_normalize",
-        "array_product",
-        "array_scale",
-        "array_subtract",
-        "array_sum",
-        "cosine_distance",
-        "inner_product",
-    ];
-    if !OF_NUMBERS.contains(&call.func.name()) {
-        return Ok(());
-    }
-    for arg in &call.args {
-        let ty = arg.get_type(schema)?;
-        if let DataType::List(element) | DataType::LargeList(element) = &ty
-            && matches!(element.data_type(), DataType::List(_) | DataType::LargeList(_))
-        {
-            let function = call.func.name().to_owned();
-            let what = ClauseProblem::Argument { function, ty: "a list of lists".to_owned() };
-            return Err(Error::Clause { position: None, what }.into());
-        }
-    }
-    Ok(())
-}
-
 /// Converts a call that is a cast, or a call with arguments of a common type.
 fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     let call = match plain_cast(call) {
@@ -433,7 +404,7 @@ fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transforme
         Ok(cast) => return Ok(Transformed::yes(cast)),
         Err(call) => call,
     };
-    check_numbers_of_lists(&call, schema)?;
+    list_calls::check_numbers(&call, schema)?;
     match call.func.name() {
         "round" => Ok(match with_known_type(call, schema)? {
             Ok(rounded) => Transformed::yes(rounded),
@@ -449,6 +420,12 @@ fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transforme
             let args = decimals::alike(args, schema);
             Ok(Transformed::yes(one_of(ScalarFunction { func, args }, schema)))
         }
+        "make_array" => {
+            let ScalarFunction { func, args } = call;
+            let args = intervals::alike(args, schema);
+            Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })))
+        }
+        "array_to_string" => list_calls::with_texts(call, schema),
         _ => Ok(Transformed::no(Expr::ScalarFunction(call))),
     }
 }
