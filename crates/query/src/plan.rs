@@ -26,6 +26,7 @@ mod special_types;
 mod fine_times;
 mod intervals;
 mod numbered;
+mod bitwise;
 mod membership;
 mod list_calls;
 mod coerce;

@@ -29,6 +29,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{Column, ColumnId, ColumnType, TimeRange, TimeUnit};
 use tidegate_storage::segment::{arrow_field, arrow_type};
 
+use super::bitwise;
 use super::cast_names;
 use super::casts::{OnBadText, cast_value, integer_range, short_text, special_cast, text_length};
 use super::decimals;
@@ -274,6 +275,10 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             let compared = BinaryExpr { left: operand(left), op, right: operand(right) };
             Ok(Transformed::yes(Expr::BinaryExpr(compared)))
         }
+        Expr::BinaryExpr(BinaryExpr { op: Operator::BitwiseXor, .. }) | Expr::Negative(_) => {
+            bitwise::written(expr, schema)
+        }
+        Expr::BinaryExpr(expr) => Ok(decimals::with_late_types(expr, schema)),
         Expr::Between(between) => between_values(between, schema).map(Transformed::yes),
         Expr::InList(list) => in_values(list, schema).map(Transformed::yes),
         Expr::InSubquery(inside) => in_subquery(inside, schema),

@@ -127,6 +127,7 @@ const FIXED: &[&str] = &[
     "date_trunc years",
     "div",
     "width_bucket",
+    "bitwise xor",
     "second",
     "sysdate",
     "systimestamp",
