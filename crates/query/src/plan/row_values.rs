@@ -18,8 +18,9 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query,
-    SelectItem, SetExpr, TableFactor, UnaryOperator, VisitMut, VisitorMut,
+    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, Query, SelectItem, SetExpr, TableFactor, UnaryOperator, Value,
+    VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
@@ -207,7 +208,7 @@ fn compared(left: Vec<Expr>, op: &BinaryOperator, right: Vec<Expr>) -> Option<Ex
         _ => return None,
     };
     let Some(strict) = strict else {
-        return joined(pairs.map(|(a, b)| binary(a, op.clone(), b)), join);
+        return joined(pairs.map(|(a, b)| equal(a, op, b)), join);
     };
     // From the last columns to the first: `a < c OR a = c AND (..)`.
     let mut decided: Option<Expr> = None;
@@ -215,13 +216,24 @@ fn compared(left: Vec<Expr>, op: &BinaryOperator, right: Vec<Expr>) -> Option<Ex
         decided = Some(match decided {
             None => binary(a, op.clone(), b),
             Some(rest) => {
-                let equal = binary(a.clone(), BinaryOperator::Eq, b.clone());
+                let equal = equal(a.clone(), &BinaryOperator::Eq, b.clone());
                 let behind = binary(equal, BinaryOperator::And, nested(rest));
                 binary(binary(a, strict.clone(), b), join.clone(), behind)
             }
         });
     }
     decided
+}
+
+/// Compares two columns; the comparison with the literal NULL is NULL in a row (RV1).
+fn equal(left: Expr, op: &BinaryOperator, right: Expr) -> Expr {
+    let is_null = |side: &Expr| matches!(side, Expr::Value(it) if it.value == Value::Null);
+    if !is_null(&left) && !is_null(&right) {
+        return binary(left, op.clone(), right);
+    }
+    let null = Box::new(Expr::Value(Value::Null.into()));
+    let (kind, data_type) = (CastKind::Cast, DataType::Boolean);
+    Expr::Cast { kind, expr: null, data_type, array: false, format: None }
 }
 
 fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
@@ -287,6 +299,7 @@ mod tests {
         check("(a, b) IS NOT NULL", "(a IS NOT NULL AND b IS NOT NULL)");
         check("(a, b) = (1, 2, 3)", "(a, b) = (1, 2, 3)");
         check("(a) = (b)", "(a) = (b)");
+        check("(a, b) = (c, NULL)", "(a = c AND CAST(NULL AS BOOLEAN))");
         check("ROW(a) IN (SELECT 1)", "(a IN (SELECT 1))");
         check("(a, b) < (SELECT c, d FROM t)", {
             "((SELECT a < \"column 1\" OR a = \"column 1\" AND (b < \"column 2\") FROM \
