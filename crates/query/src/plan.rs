@@ -24,6 +24,7 @@ mod named_casts;
 mod cast_names;
 mod special_types;
 mod fine_times;
+mod day_lengths;
 mod intervals;
 mod numbered;
 mod bitwise;

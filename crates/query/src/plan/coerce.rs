@@ -232,6 +232,7 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
         check_stop()?;
         if let LogicalPlan::Union(union) = node {
             special_types::check_inputs(&union)?;
+            let union = intervals::alike_inputs(union)?;
             let Union { inputs, .. } = decimals::alike_inputs(union)?.data;
             let union = Union::try_new_with_loose_types(inputs)?;
             return Ok(Transformed::yes(LogicalPlan::Union(union)));
@@ -422,7 +423,7 @@ fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transforme
         }
         name if special_types::gives_one(name) => {
             let ScalarFunction { func, args } = call;
-            let args = decimals::alike(args, schema);
+            let args = decimals::of_one_type(intervals::alike(args, schema), schema);
             Ok(Transformed::yes(one_of(ScalarFunction { func, args }, schema)))
         }
         "make_array" => {
@@ -442,7 +443,7 @@ fn case_values(case: Case, schema: &DFSchema) -> PlanResult<Expr> {
         when_then_expr.into_iter().map(|(when, then)| (*when, *then)).unzip();
     let count = results.len();
     results.extend(else_expr.map(|it| *it));
-    let mut results = decimals::alike(results, schema);
+    let mut results = decimals::of_one_type(intervals::alike(results, schema), schema);
     let else_expr = results.split_off(count).pop().map(Box::new);
     let (expr, whens) = match expr {
         Some(expr) => {
@@ -487,12 +488,14 @@ fn one_of(call: ScalarFunction, schema: &DFSchema) -> Expr {
             let (when_then_expr, else_expr) = (vec![arm], Some(Box::new(value.clone())));
             Expr::Case(Case { expr: None, when_then_expr, else_expr })
         }
+        args if ["greatest", "least"].contains(&call.func.name())
+            && args.iter().any(|arg| intervals::is_interval(arg, schema)) =>
+        {
+            intervals::bound(call.func.name() == "greatest", call.args)
+        }
         _ => {
             let ScalarFunction { func, args } = call;
             let args = args.into_iter().map(|arg| match func.name() {
-                "greatest" | "least" if intervals::is_interval(&arg, schema) => {
-                    intervals::length_key(arg)
-                }
                 "greatest" | "least" => float_keys::operand(arg, schema),
                 _ => arg,
             });
@@ -616,6 +619,9 @@ fn cast_to(
     on_bad_text: OnBadText,
     schema: &DFSchema,
 ) -> PlanResult<Option<Expr>> {
+    if matches!(field.data_type(), DataType::Interval(_)) && intervals::is_length(expr, schema) {
+        return Ok(Some(intervals::as_interval(expr.clone(), schema)));
+    }
     let Some(to) = type_of(field) else { return Ok(None) };
     if matches!(to, ColumnType::Varchar | ColumnType::Symbol) && intervals::is_length(expr, schema)
     {
@@ -764,7 +770,14 @@ fn in_ranges(time: &Expr, ranges: &[TimeRange], ty: ColumnType) -> Expr {
 
 /// Returns the type of an expression as a column type.
 pub(super) fn type_in(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
-    special_types::type_of_one(expr, schema).or_else(|| {
+    let of_one = special_types::results(expr).and_then(|results| {
+        let types = results.iter().map(|result| (*result, type_in(result, schema)));
+        let types = types.collect::<Vec<_>>();
+        let special = types.iter().filter_map(|(_, ty)| *ty);
+        let special = special.into_iter().find(|ty| special_types::is_special(*ty));
+        special.or_else(|| decimals::type_of_one(&types))
+    });
+    of_one.or_else(|| {
         let (_, field) = expr.to_field(schema).ok()?;
         type_of(&field)
     })

@@ -18,6 +18,7 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast};
 use tidegate_model::ColumnType;
+use tidegate_storage::segment::arrow_type;
 
 use super::coerce::type_in;
 use super::literal::{integer_of, type_of, value_of_text};
@@ -141,6 +142,98 @@ pub(super) fn alike(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
         false => value,
     };
     values.into_iter().zip(&types).map(double).collect()
+}
+
+/// Returns the type of an expression that returns one of these values, if they are numbers of
+/// several types and one is no integer (DE3).
+pub(super) fn type_of_one(values: &[(&Expr, Option<ColumnType>)]) -> Option<ColumnType> {
+    let is_null = |expr: &Expr| matches!(expr, Expr::Literal(value, _) if value.is_null());
+    let values = values.iter().filter(|(expr, _)| !is_null(expr));
+    let mut types = values
+        .clone()
+        .map(|(_, ty)| ty.filter(|&it| it.is_integer() || is_float(it) || is_decimal(it)))
+        .collect::<Option<Vec<_>>>()?;
+    if are_mixed(types.iter().map(|ty| Some(*ty))) {
+        let decimals = values.zip(&types).map(|((value, _), ty)| match is_float(*ty) {
+            true => type_of_decimal(&short_decimal(value)?),
+            false => Some(*ty),
+        });
+        match decimals.collect::<Option<Vec<_>>>() {
+            Some(decimals) => types = decimals,
+            None => return Some(ColumnType::Float64),
+        }
+    }
+    let float = [ColumnType::Float64, ColumnType::Float32].into_iter();
+    if let Some(float) = float.into_iter().find(|float| types.contains(float)) {
+        return Some(float);
+    }
+    if !types.iter().copied().any(is_decimal) {
+        return None;
+    }
+    let digits = types.into_iter().map(digits);
+    let (whole, scale) =
+        digits.fold((0, 0), |(whole, scale), (more, finer)| (whole.max(more), scale.max(finer)));
+    let precision = u32::from(whole + scale).min(DIGITS_MAX);
+    Some(ColumnType::Decimal { precision: u8::try_from(precision).ok()?, scale })
+}
+
+/// Digits before and behind the point that the values of a number's type may have.
+fn digits(ty: ColumnType) -> (u8, u8) {
+    match ty {
+        ColumnType::Decimal { precision, scale } => (precision.saturating_sub(scale), scale),
+        ColumnType::Int8 | ColumnType::UInt8 => (3, 0),
+        ColumnType::Int16 | ColumnType::UInt16 => (5, 0),
+        ColumnType::Int32 | ColumnType::UInt32 => (10, 0),
+        _ => (20, 0),
+    }
+}
+
+fn type_of_decimal(expr: &Expr) -> Option<ColumnType> {
+    let Expr::Literal(ScalarValue::Decimal128(_, precision, scale), _) = expr else { return None };
+    let scale = u8::try_from(*scale).ok()?;
+    Some(ColumnType::Decimal { precision: *precision, scale })
+}
+
+/// Converts values of which an expression returns one to the type that it has (DE3): DataFusion
+/// takes the type of the first for it until all types are known.
+pub(super) fn of_one_type(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+    let values = alike(values, schema);
+    let types = values.iter().map(|value| (value, type_in(value, schema))).collect::<Vec<_>>();
+    let Some(to) = type_of_one(&types) else { return values };
+    let is_other = |(value, ty): &(&Expr, Option<ColumnType>)| {
+        let is_null = matches!(value, Expr::Literal(value, _) if value.is_null());
+        !is_null && *ty != Some(to)
+    };
+    let others = types.iter().map(is_other).collect::<Vec<_>>();
+    let converted = |(value, is_other)| match is_other {
+        true => cast(value, arrow_type(to)),
+        false => value,
+    };
+    values.into_iter().zip(others).map(converted).collect()
+}
+
+/// Converts the sides of an operator whose types were not known when it was planned: a column of
+/// a subquery may have become a decimal since.
+pub(super) fn with_late_types(expr: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
+    let BinaryExpr { left, op, right } = expr;
+    let is_arithmetic = matches!(
+        op,
+        Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo
+    );
+    if is_arithmetic || op.supports_propagation() {
+        let types = (type_in(&left, schema), type_in(&right, schema));
+        if is_arithmetic && let Some((left, right)) = operands((&left, types.0), (&right, types.1))
+        {
+            return Transformed::yes(binary(left, op, right));
+        }
+        if !is_arithmetic
+            && are_mixed([types.0, types.1].into_iter())
+            && let Some(compared) = compare((&left, types.0), op, (&right, types.1))
+        {
+            return Transformed::yes(compared);
+        }
+    }
+    Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))
 }
 
 /// Converts the inputs of a UNION to a common type in each column (DE3).

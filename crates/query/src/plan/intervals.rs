@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, AsArray, Decimal128Array, Int64Array, IntervalMonthDayNanoArray, StringArray,
+    Array, ArrayRef, AsArray, Decimal128Array, Int64Array, IntervalMonthDayNanoArray, StringArray,
     StringViewBuilder,
 };
 use datafusion::arrow::compute::cast as cast_array;
@@ -25,8 +25,9 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::expr::{ScalarFunction, WindowFunctionParams};
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility, WindowFrameBound, WindowFrameUnits, cast, lit,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Union, Volatility, WindowFrameBound,
+    WindowFrameUnits, cast, lit,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{ColumnType, TimeUnit};
@@ -34,6 +35,7 @@ use tidegate_storage::segment::arrow_type;
 
 use super::casts::OnBadText;
 use super::coerce::type_in;
+use super::day_lengths::as_intervals;
 use super::interval_text::{IntervalText, IntervalUnit, duration_nanos, parse_interval_text};
 use super::time_text::{TimeScale, parse_time};
 use crate::error::{ClauseProblem, Error};
@@ -74,6 +76,63 @@ pub(super) fn is_length_key(expr: &Expr) -> bool {
         _ => None,
     }
     .is_some_and(|function| function.kind == Kind::Length)
+}
+
+/// Returns a length of time as an interval (`day_lengths` DL1).
+pub(super) fn as_interval(expr: Expr, schema: &DFSchema) -> Expr {
+    if is_interval(&expr, schema) { expr } else { call(Kind::Interval, vec![expr]) }
+}
+
+/// Makes intervals of all values, if one is an interval and the others are differences of times or
+/// NULL: an expression returns one of them.
+pub(super) fn alike(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+    let is_difference = |expr: &Expr| is_length(expr, schema) && !is_interval(expr, schema);
+    if !values.iter().any(|it| is_interval(it, schema)) || !values.iter().any(is_difference) {
+        return values;
+    }
+    let interval = |value: Expr| match is_difference(&value) {
+        true => as_interval(value, schema),
+        false => value,
+    };
+    values.into_iter().map(interval).collect()
+}
+
+/// Makes intervals of the differences of times in a UNION, in columns with intervals too.
+pub(super) fn alike_inputs(union: Union) -> Result<Union> {
+    let inputs = &union.inputs;
+    let of = |at: usize, what: fn(&DataType) -> bool| {
+        inputs.iter().any(|it| what(it.schema().field(at).data_type()))
+    };
+    let is_interval = |ty: &DataType| matches!(ty, DataType::Interval(_));
+    let is_difference = |ty: &DataType| matches!(ty, DataType::Duration(_));
+    let columns = inputs.iter().map(|it| it.schema().fields().len()).min().unwrap_or_default();
+    let is_mixed = |at: &usize| of(*at, is_interval) && of(*at, is_difference);
+    let mixed = (0..columns).filter(is_mixed).collect::<Vec<_>>();
+    if mixed.is_empty() {
+        return Ok(union);
+    }
+    let converted = |input: Arc<LogicalPlan>| {
+        let columns = input.schema().columns().into_iter().enumerate().map(|(at, column)| {
+            let (relation, name) = (column.relation.clone(), column.name.clone());
+            match mixed.contains(&at) && is_difference(input.schema().field(at).data_type()) {
+                true => {
+                    let interval = call(Kind::Interval, vec![Expr::Column(column)]);
+                    interval.alias_qualified(relation, name)
+                }
+                false => Expr::Column(column),
+            }
+        });
+        let columns = columns.collect::<Vec<_>>();
+        LogicalPlanBuilder::from(input).project(columns)?.build().map(Arc::new)
+    };
+    let inputs = union.inputs.into_iter().map(converted).collect::<Result<_>>()?;
+    Union::try_new_with_loose_types(inputs)
+}
+
+/// The longest or the shortest of some lengths of time, as it is written.
+pub(super) fn bound(is_greatest: bool, lengths: Vec<Expr>) -> Expr {
+    let kind = if is_greatest { Kind::Greatest } else { Kind::Least };
+    call(kind, lengths)
 }
 
 /// Compares two lengths of time, if one of them is an interval.
@@ -161,13 +220,13 @@ pub(super) fn arithmetic(
     let number = |expr: &Expr| ty(expr).is_some_and(is_number);
     let (minus, times) = (*op == BinaryOperator::Minus, *op == BinaryOperator::Multiply);
     if times && is(left) && number(right) {
-        return Ok(Some(scaled(left, Kind::Times, right, schema)));
+        return Ok(Some(scaled(left, Kind::Times, right)));
     }
     if times && number(left) && is(right) {
-        return Ok(Some(scaled(right, Kind::Times, left, schema)));
+        return Ok(Some(scaled(right, Kind::Times, left)));
     }
     if *op == BinaryOperator::Divide && is(left) && number(right) {
-        return Ok(Some(scaled(left, Kind::Over, right, schema)));
+        return Ok(Some(scaled(left, Kind::Over, right)));
     }
     if !minus && *op != BinaryOperator::Plus {
         return Ok(None);
@@ -177,7 +236,7 @@ pub(super) fn arithmetic(
         Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
     };
     let timestamp = || arrow_type(ColumnType::Timestamp(TimeUnit::Micros));
-    let interval = |expr: &Expr| cast(expr.clone(), MONTH_DAY_NANO);
+    let interval = |expr: &Expr| as_interval(expr.clone(), schema);
     Ok(match (ty(left), ty(right)) {
         // IV3.
         (Some(ColumnType::Date), _) if is(right) => {
@@ -214,10 +273,9 @@ fn is_number(ty: ColumnType) -> bool {
     ty.is_integer() || is_float || matches!(ty, ColumnType::Decimal { .. })
 }
 
-fn scaled(length: &Expr, kind: Kind, by: &Expr, schema: &DFSchema) -> Expr {
-    let is_integer = type_in(by, schema).is_some_and(ColumnType::is_integer);
-    let by_type = if is_integer { DataType::Int64 } else { DataType::Float64 };
-    call(kind, vec![length.clone(), cast(by.clone(), by_type)])
+/// The number keeps its type, which may not be known yet: that of a CASE in a subquery is not.
+fn scaled(length: &Expr, kind: Kind, by: &Expr) -> Expr {
+    call(kind, vec![length.clone(), by.clone()])
 }
 
 /// An error for a frame of a range of intervals, which are no points on a line.
@@ -296,6 +354,9 @@ enum Kind {
     Over,
     OfText(OnBadText),
     Text,
+    Interval,
+    Greatest,
+    Least,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -313,6 +374,9 @@ impl ScalarUDFImpl for IntervalFunction {
             Kind::Over => "interval over",
             Kind::OfText(_) => "cast as interval",
             Kind::Text => "cast interval as varchar",
+            Kind::Interval => "interval of days",
+            Kind::Greatest => "greatest interval",
+            Kind::Least => "least interval",
         }
     }
 
@@ -343,6 +407,11 @@ impl ScalarUDFImpl for IntervalFunction {
                 Arc::new(numbers.with_data_type(NUMBER))
             }
             Kind::Text => texts(&first)?,
+            Kind::Interval => as_intervals(&first)?,
+            Kind::Greatest | Kind::Least => {
+                let all = args.args.iter().map(|arg| as_intervals(&arg.to_array(rows)?));
+                bounds(&all.collect::<Result<Vec<_>>>()?, self.kind == Kind::Greatest)
+            }
             Kind::OfText(on_bad_text) => of_texts(&first, on_bad_text)?,
             Kind::Times | Kind::Over => {
                 let by = args.args[1].to_array(rows)?;
@@ -374,6 +443,25 @@ fn totals(values: &ArrayRef) -> Result<Vec<Option<i128>>> {
     let values = cast_array(values, &MONTH_DAY_NANO)?;
     let values = values.as_primitive::<IntervalMonthDayNanoType>().iter();
     Ok(values.map(|value| value.map(total_nanos)).collect())
+}
+
+/// The longest or the shortest interval of each row, of those that are not NULL.
+fn bounds(all: &[ArrayRef], is_greatest: bool) -> ArrayRef {
+    let all = all.iter().map(|it| it.as_primitive::<IntervalMonthDayNanoType>());
+    let all = all.collect::<Vec<_>>();
+    let bound = |row: usize| {
+        let known = all.iter().filter(|it| it.is_valid(row)).map(|it| it.value(row));
+        known.reduce(|bound, next| {
+            let (bound_nanos, next_nanos) = (total_nanos(bound), total_nanos(next));
+            let is_beyond = match is_greatest {
+                true => bound_nanos < next_nanos,
+                false => next_nanos < bound_nanos,
+            };
+            if is_beyond { next } else { bound }
+        })
+    };
+    let rows = all.first().map_or(0, |it| it.len());
+    Arc::new((0..rows).map(bound).collect::<IntervalMonthDayNanoArray>())
 }
 
 /// The texts of intervals, and of differences of times (IV4).
@@ -469,7 +557,9 @@ fn factors(kind: Kind, by: &ArrayRef) -> Result<Vec<Option<Factor>>> {
         true => Err(DataFusionError::from(ArrowError::DivideByZero)),
         false => Ok(Factor::Over(by)),
     };
-    if kind == Kind::Times && *by.data_type() == DataType::Int64 {
+    let is_integer = by.data_type().is_integer() && *by.data_type() != DataType::UInt64;
+    if kind == Kind::Times && is_integer {
+        let by = cast_array(by, &DataType::Int64)?;
         let by = by.as_primitive::<Int64Type>().iter();
         return Ok(by.map(|by| by.map(Factor::TimesInteger)).collect());
     }

@@ -59,23 +59,32 @@ pub(super) fn gives_one(function: &str) -> bool {
     GIVES_ONE.contains(&function)
 }
 
+pub(super) fn is_special(ty: ColumnType) -> bool {
+    matches!(ty, ColumnType::Uuid | ColumnType::Ipv4)
+}
+
 fn special(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
-    type_in(expr, schema).filter(|ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4))
+    type_in(expr, schema).filter(|ty| is_special(*ty))
+}
+
+/// Returns the values of which an expression returns one.
+pub(super) fn results(expr: &Expr) -> Option<Vec<&Expr>> {
+    match expr {
+        Expr::ScalarFunction(call) if gives_one(call.func.name()) => {
+            Some(call.args.iter().collect())
+        }
+        Expr::Case(case) => {
+            let results = case.when_then_expr.iter().map(|(_, then)| then);
+            Some(results.chain(&case.else_expr).map(AsRef::as_ref).collect())
+        }
+        _ => None,
+    }
 }
 
 /// Returns the type of an expression that returns one of several values, if one of those is a UUID
 /// or an IPV4 (SP2): DataFusion knows only the type that stores them.
-pub(super) fn type_of_one(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
-    match expr {
-        Expr::ScalarFunction(call) if gives_one(call.func.name()) => {
-            call.args.iter().find_map(|arg| special(arg, schema))
-        }
-        Expr::Case(case) => {
-            let results = case.when_then_expr.iter().map(|(_, then)| then);
-            results.chain(&case.else_expr).find_map(|result| special(result, schema))
-        }
-        _ => None,
-    }
+fn type_of_one(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
+    results(expr)?.into_iter().find_map(|result| special(result, schema))
 }
 
 pub(super) fn is_comparison(op: &BinaryOperator) -> bool {

@@ -31,6 +31,7 @@ use datafusion::logical_expr::{
 };
 use tidegate_model::time::CivilDate;
 
+use super::super::day_lengths::as_intervals;
 use crate::error::{ClauseProblem, Error};
 
 const PER_SECOND: i64 = 1_000_000;
@@ -392,13 +393,7 @@ fn of_years(part: Part, year: i64) -> i64 {
 }
 
 fn parts_of_intervals(part: Part, lengths: &ArrayRef) -> Result<ArrayRef> {
-    let lengths = match lengths.data_type() {
-        DataType::Duration(_) => {
-            let nanos = cast(lengths, &DataType::Duration(TimeUnit::Nanosecond))?;
-            cast(&nanos, &DataType::Interval(IntervalUnit::MonthDayNano))?
-        }
-        _ => cast(lengths, &DataType::Interval(IntervalUnit::MonthDayNano))?,
-    };
+    let lengths = as_intervals(lengths)?;
     let lengths = lengths.as_primitive::<IntervalMonthDayNanoType>();
     Ok(match part {
         Part::Second | Part::Millis | Part::Epoch => {

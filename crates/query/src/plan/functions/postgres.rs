@@ -28,6 +28,7 @@ use datafusion::logical_expr::{
 };
 use tidegate_model::time::{CivilDate, days_in_month};
 
+use super::super::day_lengths::as_intervals;
 use super::template::{Form, Moment, Template, Zoned, form};
 use crate::error::{ClauseProblem, Error};
 
@@ -291,7 +292,7 @@ fn to_char(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     };
     let moments: Vec<Option<Moment>> = match arrays[0].data_type() {
         DataType::Interval(_) | DataType::Duration(_) => {
-            let lengths = cast(&arrays[0], &interval_type())?;
+            let lengths = as_intervals(&arrays[0])?;
             let lengths = lengths.as_primitive::<IntervalMonthDayNanoType>().iter();
             lengths.map(|length| length.map(moment_of_interval)).collect()
         }
