@@ -404,7 +404,7 @@ impl Starting {
     async fn start(self) -> Result<Arc<Inner>, NoLane> {
         let (runtime, threads) = self.runtime()?;
         if timeout(START_MAX, threads.wait_for(self.wanted())).await.is_err() {
-            return Err(self.fail(runtime, &threads));
+            return Err(self.fail(&threads));
         }
         Ok(self.started(runtime, threads))
     }
@@ -413,7 +413,7 @@ impl Starting {
     fn start_and_wait(self) -> Result<Arc<Inner>, NoLane> {
         let (runtime, threads) = self.runtime()?;
         if !threads.wait_until(self.wanted(), START_MAX) {
-            return Err(self.fail(runtime, &threads));
+            return Err(self.fail(&threads));
         }
         Ok(self.started(runtime, threads))
     }
@@ -423,20 +423,20 @@ impl Starting {
         self.width + 1
     }
 
-    fn runtime(&self) -> Result<(Runtime, Arc<Threads>), NoLane> {
+    fn runtime(&self) -> Result<(StartingRuntime, Arc<Threads>), NoLane> {
         let threads = Arc::new(Threads::default());
         let runtime = start_runtime(self.width, &threads);
         let runtime = runtime.ok_or(NoLane::NoThreads { started: 0, wanted: self.wanted() })?;
-        Ok((runtime, threads))
+        Ok((StartingRuntime(Some(runtime)), threads))
     }
 
-    fn fail(&self, runtime: Runtime, threads: &Threads) -> NoLane {
-        runtime.shutdown_background();
+    fn fail(&self, threads: &Threads) -> NoLane {
         NoLane::NoThreads { started: threads.count(), wanted: self.wanted() }
     }
 
     /// Makes the lane, which is busy from now on.
-    fn started(self, runtime: Runtime, threads: Arc<Threads>) -> Arc<Inner> {
+    fn started(self, mut runtime: StartingRuntime, threads: Arc<Threads>) -> Arc<Inner> {
+        let runtime = runtime.0.take().expect("a runtime is started once");
         let inner = Arc::new(Inner {
             id: self.id,
             width: self.width,
@@ -456,6 +456,18 @@ impl Starting {
         }));
         self.lanes.state().enter(&inner);
         inner
+    }
+}
+
+/// The runtime of a lane that is being started. If its statement is dropped meanwhile, the runtime
+/// ends without waiting for its threads: a runtime that is dropped by a task panics.
+struct StartingRuntime(Option<Runtime>);
+
+impl Drop for StartingRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
@@ -548,6 +560,21 @@ mod tests {
         let planned = lane.threads().spawn_blocking(|| 8).await.unwrap();
         assert_eq!(planned, 8, "lanes-1");
         drop(others);
+        lanes.end(Duration::from_secs(9));
+    }
+
+    // The task of a client that left at this moment panicked.
+    #[tokio::test]
+    async fn a_statement_is_dropped_while_its_lane_starts() {
+        let lanes = lanes(2, 4);
+        for _ in 0..20 {
+            tokio::select! {
+                biased;
+                taken = lanes.take() => drop(taken.unwrap()),
+                () = std::future::ready(()) => {}
+            }
+        }
+        assert_eq!(lanes.state().starting, 0);
         lanes.end(Duration::from_secs(9));
     }
 
