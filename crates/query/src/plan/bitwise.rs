@@ -2,8 +2,8 @@
 //!
 //! - BW1. `a # b` of values that may be NULL is a function: the simplifier makes 0 of `a # a`, and
 //!   drops the repeated values of longer ones, although NULL is NULL there.
-//! - BW2. `-a` is `0 - a`: the simplifier takes the minus for `~`, and would make `-a & -b` of
-//!   `-(a | b)`, and 0 of `a & -a`.
+//! - BW2. A minus beside such operators is a difference, `0 - a`: the simplifier takes it for `~`,
+//!   and would make `-a & -b` of `-(a | b)`, and 0 of `a & -a`.
 
 use std::sync::Arc;
 
@@ -25,35 +25,69 @@ use datafusion::logical_expr::{
 /// Returns an operator in its own form, if it has one.
 pub(super) fn written(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
-        Expr::Negative(inner) if !matches!(*inner, Expr::Literal(..)) => {
-            match inner.get_type(schema) {
-                // BW2.
-                Ok(ty) if ty.is_signed_integer() => {
-                    let zero = lit(ScalarValue::new_zero(&ty)?);
-                    let op = Operator::Minus;
-                    let minus = BinaryExpr { left: Box::new(zero), op, right: inner };
-                    Ok(Transformed::yes(Expr::BinaryExpr(minus)))
-                }
-                _ => Ok(Transformed::no(Expr::Negative(inner))),
-            }
+        Expr::Negative(inner) if is_bitwise(&inner) => subtracted(inner, schema),
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if is_of_bits(op) && [&left, &right].iter().any(|side| is_minus(side)) =>
+        {
+            let [left, right] = [subtracted_side(*left, schema)?, subtracted_side(*right, schema)?];
+            let xor = xor_of_nullable(BinaryExpr { left, op, right }, schema)?;
+            Ok(Transformed::yes(xor.data))
         }
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::BitwiseXor, right }) => {
-            match operand_type(&left, &right, schema) {
-                // BW1.
-                Some(ty) => {
-                    let sides = [left, right].map(|side| cast(*side, ty.clone()));
-                    let signature = Signature::any(2, Volatility::Immutable);
-                    let xor = Arc::new(ScalarUDF::new_from_impl(Xor { signature }));
-                    let call = ScalarFunction::new_udf(xor, sides.into());
-                    Ok(Transformed::yes(Expr::ScalarFunction(call)))
-                }
-                None => {
-                    let xor = BinaryExpr { left, op: Operator::BitwiseXor, right };
-                    Ok(Transformed::no(Expr::BinaryExpr(xor)))
-                }
-            }
-        }
+        Expr::BinaryExpr(binary) => xor_of_nullable(binary, schema),
         expr => Ok(Transformed::no(expr)),
+    }
+}
+
+/// Returns `#` as a function, if one of its values may be NULL (BW1); others stay.
+fn xor_of_nullable(binary: BinaryExpr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let ty = match binary.op {
+        Operator::BitwiseXor => operand_type(&binary.left, &binary.right, schema),
+        _ => None,
+    };
+    let Some(ty) = ty else { return Ok(Transformed::no(Expr::BinaryExpr(binary))) };
+    let sides = [binary.left, binary.right].map(|side| cast(*side, ty.clone()));
+    let signature = Signature::any(2, Volatility::Immutable);
+    let xor = Arc::new(ScalarUDF::new_from_impl(Xor { signature }));
+    Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(xor, sides.into()))))
+}
+
+fn is_of_bits(op: Operator) -> bool {
+    matches!(op, Operator::BitwiseAnd | Operator::BitwiseOr | Operator::BitwiseXor)
+}
+
+/// Returns true for the result of an operator of bits.
+fn is_bitwise(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryExpr(binary) => is_of_bits(binary.op),
+        Expr::Cast(inner) => is_bitwise(&inner.expr),
+        _ => false,
+    }
+}
+
+/// Returns true for a minus before something else than a constant.
+fn is_minus(expr: &Expr) -> bool {
+    matches!(expr, Expr::Negative(inner) if !matches!(**inner, Expr::Literal(..)))
+}
+
+/// Returns an operand of an operator of bits (BW2).
+fn subtracted_side(side: Expr, schema: &DFSchema) -> Result<Box<Expr>> {
+    match side {
+        Expr::Negative(inner) if !matches!(*inner, Expr::Literal(..)) => {
+            Ok(Box::new(subtracted(inner, schema)?.data))
+        }
+        other => Ok(Box::new(other)),
+    }
+}
+
+/// Returns the minus of a value as a difference (BW2); that of others than integers stays.
+fn subtracted(inner: Box<Expr>, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match inner.get_type(schema) {
+        Ok(ty) if ty.is_signed_integer() => {
+            let zero = lit(ScalarValue::new_zero(&ty)?);
+            let minus = BinaryExpr { left: Box::new(zero), op: Operator::Minus, right: inner };
+            Ok(Transformed::yes(Expr::BinaryExpr(minus)))
+        }
+        _ => Ok(Transformed::no(Expr::Negative(inner))),
     }
 }
 
