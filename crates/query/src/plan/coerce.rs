@@ -338,8 +338,8 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     }
 }
 
-/// Makes the arguments of an aggregate NULL in rows that its FILTER leaves out, where computing them
-/// may fail; returns true if there are such arguments. DataFusion computes them for all rows.
+/// Makes the arguments of an aggregate NULL in rows that its FILTER leaves out, where computing
+/// them may fail; returns true if there are such arguments. DataFusion computes them for all rows.
 fn guard_by_filter(params: &mut AggregateFunctionParams) -> bool {
     let Some(filter) = params.filter.as_deref() else { return false };
     let may_fail = |part: &Expr| {

@@ -5,8 +5,8 @@
 //!   its last chunk, and for HTTP/1.0, which has no chunks, with a reset of the connection.
 //! - XP3. No parameter adds a header field to the answer, or a directory to the file name.
 //! - XP4. The last rows of a query are counted in the memory budget of connections.
-//! - XP5. At most about `WRITTEN_BYTES` of rows wait for the client in the written form; the rest of
-//!   their batch is charged to the statement.
+//! - XP5. At most about `WRITTEN_BYTES` of rows wait for the client in the written form; the rest
+//!   of their batch is charged to the statement.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
