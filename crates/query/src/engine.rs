@@ -11,7 +11,7 @@
 //! change tables block on the disk on a thread of their own.
 
 mod changing;
-mod known;
+mod cached;
 mod defaults;
 mod truncate;
 mod reading;
@@ -57,16 +57,16 @@ use crate::memory::{
 };
 use crate::parse::{Explain, Name, Position, RowChange, Set, Statement, blanked, parse_statement};
 use crate::plan::{
-    OperatorPlanner, Parameter, ParameterTypes, PartPlanner, PlanCache, PlannedQuery,
+    CachedQuery, OperatorPlanner, Parameter, ParameterTypes, PartPlanner, PlanCache, PlannedQuery,
     analyzer_rules, describe_query, described_with, locate_running, optimizer_rules,
-    parameter_count, physical_rules, plan_query, table_functions,
+    parameter_count, physical_rules, plan_cached, plan_query, table_functions,
 };
 use crate::session::{Session, reset, set};
 use crate::show::{canceled, parameter, show};
 use crate::spill::SpillFolder;
 use crate::system::{Caller, System};
+pub use cached::CachedAnswer;
 use changing::changing;
-pub use known::KnownAnswer;
 use reading::reserve_reading;
 
 /// Bytes of a thread's share of memory for each row of a batch: an operator that spills holds
@@ -103,7 +103,7 @@ pub struct EngineOptions {
     /// The limit of rows that a FILL may make.
     pub fill_rows_max: u64,
     /// The time up to which a query counts as quick and is answered on the caller's thread
-    /// ([`Engine::known`]).
+    /// ([`Engine::execute_cached`]).
     pub quick_max: Duration,
 }
 
@@ -214,6 +214,8 @@ impl Done {
 struct Bound {
     sql: Arc<str>,
     parameters: Vec<Parameter>,
+    /// Its cached plan, if there is one.
+    cached: Option<CachedQuery>,
 }
 
 /// A statement that has begun.
@@ -351,9 +353,10 @@ impl Engine {
         options: &StatementOptions,
     ) -> Result<Answer> {
         let sql: Arc<str> = Arc::from(sql);
-        if let Some(known) = self.known((&sql, parameters, options), &Handle::current()) {
-            let KnownAnswer { schema, designated, stream, notices } = known?;
-            return Ok(Answer::Rows { schema, designated, stream, notices });
+        let cached = self.lookup(&sql, parameters, &options.session);
+        if let Some(cached) = cached.as_ref().filter(|cached| cached.is_quick()) {
+            let answer = self.execute_quick(&sql, cached, options, &Handle::current());
+            return answer.map(Answer::from);
         }
         let _reading = reserve_reading(&sql, parameters, &self.system)?;
         let statement = parse_statement(&sql)?;
@@ -369,7 +372,8 @@ impl Engine {
         ddl::check_lasting(session, &sql, &statement)?;
         ddl::check_in_transaction(session, &sql, &statement)?;
         let begun = self.begin(&sql, options);
-        let answer = self.answer(statement, (&sql, parameters), (begun, options)).await;
+        let bound = Bound { sql: Arc::clone(&sql), parameters: parameters.to_vec(), cached };
+        let answer = self.answer(statement, bound, (begun, options)).await;
         self.audit(session, (deed, &sql), answer.as_ref().err());
         answer
     }
@@ -377,27 +381,25 @@ impl Engine {
     async fn answer(
         &self,
         statement: Statement,
-        (sql, parameters): (&Arc<str>, &[Parameter]),
+        bound: Bound,
         (begun, options): (Begun, &StatementOptions),
     ) -> Result<Answer> {
-        let (sql, session) = (Arc::clone(sql), begun.caller.session.clone());
-        let session = &session;
+        if matches!(statement, Statement::Query) {
+            return self.query(bound, begun).await;
+        }
+        let Bound { sql, parameters, .. } = bound;
+        let session = &begun.caller.session.clone();
         if matches!(statement, Statement::CreateTable(_) | Statement::AlterTable { .. }) {
             Box::pin(self.check_defaults(&statement, &sql, &begun)).await?;
         }
         match statement {
-            Statement::Query => {
-                let bound = Bound { sql, parameters: parameters.to_vec() };
-                self.query(bound, begun).await
-            }
             Statement::Explain(Explain { change: Some(ref change), ref offset, .. }) => {
                 let (sql, change) = (blanked(&sql, *offset), change.clone());
                 let Statement::Explain(how) = statement else { unreachable!("it is one") };
                 self.explain_change(&sql, change, (&how, parameters, begun)).await
             }
             Statement::Explain(how) => {
-                let sql = Arc::from(blanked(&sql, how.offset));
-                let bound = Bound { sql, parameters: parameters.to_vec() };
+                let bound = self.bound(&blanked(&sql, how.offset), parameters, session);
                 self.explain(bound, how, &begun).await
             }
             Statement::Show(what) => {
@@ -420,7 +422,6 @@ impl Engine {
                 Ok(rows_of(Box::pin(copied).await?))
             }
             Statement::CreateTableAs(create) => {
-                let parameters = parameters.to_vec();
                 let changes = RowChanges { parameters, ..self.changes(&begun) };
                 Ok(changes.create(&sql, create).await?.answer())
             }
@@ -429,7 +430,6 @@ impl Engine {
                 Ok(Box::pin(made).await?.answer())
             }
             Statement::ChangeRows(change) => {
-                let parameters = parameters.to_vec();
                 let changes = RowChanges { parameters, ..self.changes(&begun) };
                 Ok(changed(changes.execute(&sql, change).await?, begun, sql))
             }
@@ -459,7 +459,8 @@ impl Engine {
         let of_batch = |batch: RecordBatch| Described::of_columns(batch.schema());
         match statement {
             Statement::Query if count == 0 => {
-                let (planned, _) = self.plan(Bound { sql, parameters: Vec::new() }, &begun).await?;
+                let bound = self.bound(&sql, Vec::new(), &options.session);
+                let (planned, _) = self.plan(bound, &begun).await?;
                 let designated = planned.designated;
                 Ok(Described { designated, ..Described::of_columns(planned.schema) })
             }
@@ -593,11 +594,20 @@ impl Engine {
         Ok(Answer::Rows { schema, designated, stream, notices })
     }
 
+    fn bound(&self, sql: &str, parameters: Vec<Parameter>, session: &Session) -> Bound {
+        let cached = self.lookup(sql, &parameters, session);
+        Bound { sql: Arc::from(sql), parameters, cached }
+    }
+
     async fn plan(&self, bound: Bound, begun: &Begun) -> Result<(PlannedQuery, Arc<TaskContext>)> {
         let (state, context) = self.statement_state(begun);
-        let database = Arc::clone(&self.system.database);
+        let (database, stop) = (Arc::clone(&self.system.database), Arc::clone(&begun.stop));
         let task = plan_apart(begun.account(), async move {
-            plan_query(&state, &database, &bound.sql, &bound.parameters).await
+            let Bound { sql, parameters, cached } = bound;
+            match cached {
+                Some(cached) => plan_cached(&state, cached, &stop).await,
+                None => plan_query(&state, &database, &sql, &parameters).await,
+            }
         });
         Ok((finish_in_time(task, &begun.stop).await?, context))
     }
@@ -659,9 +669,8 @@ impl Engine {
         &self,
         sql: &str,
         change: RowChange,
-        (how, parameters, begun): (&Explain, &[Parameter], Begun),
+        (how, parameters, begun): (&Explain, Vec<Parameter>, Begun),
     ) -> Result<Answer> {
-        let parameters = parameters.to_vec();
         let changes = RowChanges { parameters, ..self.changes(&begun) };
         let mut text = changes.describe(&change);
         let plan = if how.analyze {

@@ -47,7 +47,9 @@ pub use control::{CancelReason, Canceler, StatementOptions, Timeout};
 pub use copy::CopyStream;
 pub use datafusion::execution::SendableRecordBatchStream;
 pub use dml::KeptRows;
-pub use engine::{Answer, Described, Engine, EngineOptions, FILL_ROWS_MAX, KnownAnswer, SPILL_MAX};
+pub use engine::{
+    Answer, CachedAnswer, Described, Engine, EngineOptions, FILL_ROWS_MAX, SPILL_MAX,
+};
 pub use error::{
     ClauseProblem, Condition, Error, PatternProblem, Result, SettingProblem, SyntaxError,
     TextProblem, ViewProblem,

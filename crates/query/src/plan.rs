@@ -55,15 +55,12 @@ mod using_joins;
 mod order;
 mod locate;
 mod cache;
-mod pattern;
-mod compared;
 mod named_columns;
 mod rows;
 mod defaults;
 mod returning;
 mod stoppable;
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -71,7 +68,7 @@ use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan, TableSource};
+use datafusion::logical_expr::{LogicalPlan, TableSource};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::sql::parser::Statement;
@@ -90,7 +87,7 @@ use crate::scan::{NAME_KEY, ScanOrder, ScanTable, without_name};
 use crate::session::Session;
 use crate::system::Caller;
 use crate::timeseries::{Clauses, MarkedRelations, OurNodes, designated, mark_blocks};
-use cache::TablesNow;
+use cache::NewPlan;
 use order::limits_in_table_order;
 use query_text::{OutputNames, QueryText, parse_query};
 use rows::{Purpose, TargetRows as Rows, stored};
@@ -99,7 +96,7 @@ use tables::Tables;
 use using_joins::write_out_joins;
 use views::{ViewScope, blamed};
 
-pub(crate) use cache::{CachedPlan, PlanCache};
+pub(crate) use cache::{CachedPlan, CachedQuery, PlanCache, PlanKey};
 pub(crate) use cast_names::{name_casts_of_groups, name_casts_of_order, name_casts_of_windows};
 pub(crate) use casts::cast_to_integer;
 pub(crate) use coerce::OperatorPlanner;
@@ -159,41 +156,22 @@ pub(crate) struct PlannedQuery {
 }
 
 impl PlannedQuery {
-    /// Returns the query of a plan that is kept.
-    fn of_known(cached: Arc<CachedPlan>, plan: Arc<dyn ExecutionPlan>) -> PlannedQuery {
-        let schema = match cached.pattern() {
-            Some(pattern) => Arc::clone(&pattern.schema),
-            None => output_schema(&plan.schema(), &cached.names, &cached.columns),
+    /// Plans a cached query by its template; `None` if it has none.
+    pub(crate) fn of_template(
+        cached: &CachedQuery,
+        stop: &Arc<Stop>,
+    ) -> Option<Result<PlannedQuery>> {
+        let plan = cached.physical(stop)?.map_err(Error::from);
+        Some(plan.map(|plan| PlannedQuery::of_cached(&cached.plan, plan)))
+    }
+
+    fn of_cached(cached: &Arc<CachedPlan>, plan: Arc<dyn ExecutionPlan>) -> PlannedQuery {
+        let schema = match cached.schema() {
+            Some(schema) => Arc::clone(schema),
+            None => output_schema(&plan.schema(), &cached.names),
         };
         let (notices, designated) = (cached.notices.clone(), cached.designated);
-        PlannedQuery { plan, notices, schema, designated, kept: Some(cached) }
-    }
-}
-
-/// Finds a query that was planned before and took little time, if another plan can be made of that
-/// one (`cache`, `pattern`). No tables are looked up for other queries.
-pub(crate) fn known_query(
-    (cache, database): (&PlanCache, &Database),
-    (sql, parameters): (&str, &[Parameter]),
-) -> Option<KnownQuery> {
-    let is_wanted = |cached: &CachedPlan| cached.is_quick() && cached.pattern().is_some();
-    find_known((cache, database), (sql, parameters), is_wanted)
-}
-
-/// The result of [`known_query`].
-pub(crate) struct KnownQuery {
-    cached: Arc<CachedPlan>,
-    tables: TablesNow,
-    /// The filters of its one scan, if parameters have other values than in the plan.
-    filters: Option<Arc<[Expr]>>,
-}
-
-impl KnownQuery {
-    /// Returns its plan for a statement.
-    pub(crate) fn planned(self, stop: &Arc<Stop>) -> Result<PlannedQuery> {
-        let pattern = self.cached.pattern().expect("it was asked for");
-        let plan = pattern.over(&self.tables, self.filters.as_ref(), stop)?;
-        Ok(PlannedQuery::of_known(self.cached, plan))
+        PlannedQuery { plan, notices, schema, designated, kept: Some(Arc::clone(cached)) }
     }
 }
 
@@ -208,103 +186,62 @@ pub(crate) async fn plan_query(
     // Plans are shared for tables that all sessions see.
     let is_shared = Caller::of(state).session.seen().is_none();
     let cache = state.config().get_extension::<PlanCache>().filter(|_| is_shared);
-    let asked = (sql, parameters);
-    if let Some(known) =
-        cache.as_ref().and_then(|cache| find_known((cache, database), asked, |_| true))
-    {
-        let stop = state.config().get_extension::<Stop>();
-        return match stop.filter(|_| known.cached.pattern().is_some()) {
-            Some(stop) => known.planned(&stop),
-            None => {
-                let plan = physical_plan(state, &known.cached.over(&known.tables)?).await?;
-                known.cached.planned(&plan)?;
-                Ok(PlannedQuery::of_known(known.cached, plan))
-            }
-        };
-    }
     let query = parse_query(sql, parameters)?;
-    match plan_parsed((state, cache.as_deref()), database, asked, query).await {
+    let key = PlanKey { sql, parameters };
+    match plan_parsed((state, cache.as_deref()), database, key, query).await {
         Ok(planned) => Ok(planned),
         Err(error) => {
-            let error = blamed((state, database), asked, error);
+            let error = blamed((state, database), (sql, parameters), error);
             Err(locate::locate(sql, parameters::locate(sql, parameters, error)))
         }
     }
 }
 
-/// Finds a query that was planned before.
-fn find_known(
-    (cache, database): (&PlanCache, &Database),
-    (sql, parameters): (&str, &[Parameter]),
-    is_wanted: impl Fn(&CachedPlan) -> bool,
-) -> Option<KnownQuery> {
-    // Keys are separated by it, and no statement contains it.
-    if sql.contains('\0') {
-        return None;
+/// Plans a query whose plan is cached.
+pub(crate) async fn plan_cached(
+    state: &SessionState,
+    cached: CachedQuery,
+    stop: &Arc<Stop>,
+) -> Result<PlannedQuery> {
+    if let Some(planned) = PlannedQuery::of_template(&cached, stop) {
+        return planned;
     }
-    if !parameters.is_empty()
-        && let Some((cached, tables)) =
-            cache.find(&key_for_any(sql, parameters), database, &is_wanted)
-        && let Some(filters) = cached.pattern().and_then(|it| it.filters_with(parameters))
-    {
-        return Some(KnownQuery { cached, tables, filters: Some(filters) });
-    }
-    let (cached, tables) = cache.find(&cache_key(sql, parameters), database, is_wanted)?;
-    Some(KnownQuery { cached, tables, filters: None })
-}
-
-/// Returns the key of a plan for any values of parameters of such types.
-fn key_for_any(sql: &str, parameters: &[Parameter]) -> String {
-    let mut key = format!("{sql}\0\0");
-    for parameter in parameters {
-        key.push_str(parameter.kind());
-        key.push(' ');
-    }
-    key
-}
-
-/// Returns the key of a plan for these values of parameters.
-fn cache_key<'s>(sql: &'s str, parameters: &[Parameter]) -> Cow<'s, str> {
-    if parameters.is_empty() {
-        return Cow::Borrowed(sql);
-    }
-    let values = parameters.iter().map(ToString::to_string).collect::<Vec<_>>();
-    Cow::Owned(format!("{sql}\0{}", values.join("\0")))
+    let plan = physical_plan(state, &cached.logical()?).await?;
+    Ok(PlannedQuery::of_cached(&cached.plan, plan))
 }
 
 async fn plan_parsed(
     (state, cache): (&SessionState, Option<&PlanCache>),
     database: &Database,
-    (sql, parameters): (&str, &[Parameter]),
+    key: PlanKey<'_>,
     mut query: QueryText,
 ) -> Result<PlannedQuery> {
     let (names, notices) = (query.names.clone(), query.notices.clone());
-    let compared = query.compared.take();
+    let predicates = query.predicates.take();
     let in_one = catalog::names_catalog(query.statement.as_mut()).then(|| in_one_part(state));
     let state = in_one.as_ref().unwrap_or(state);
-    let (written, snapshots) = logical_plan((state, database), sql, query, &Purpose::default())?;
-    let columns = planned_names(written.schema());
+    let purpose = Purpose::default();
+    let (written, snapshots) = logical_plan((state, database), key.sql, query, &purpose)?;
+    let names = output_names(&names, written.schema());
     let designated = designated(&written);
     let designated = designated.and_then(|it| written.schema().maybe_index_of_column(&it));
     let (ordered, _) = in_table_order(written.clone(), ScanOrder::Forward)?;
-    let plan = state.optimize(&ordered)?;
-    let physical = physical_plan(state, &plan).await?;
-    let schema = output_schema(&physical.schema(), &names, &columns);
-    let make = |plan| {
-        let mut cached = CachedPlan::new(plan, (names, columns), notices.clone(), &snapshots)?;
-        cached.designated = designated;
-        let is_for_any = match &compared {
-            Some(compared) => cached.planned_with(&physical, (compared, parameters))?,
-            None => cached.planned(&physical).map(|()| false)?,
-        };
-        let key = match is_for_any {
-            true => key_for_any(sql, parameters),
-            false => cache_key(sql, parameters).into_owned(),
-        };
-        Ok((key, cached))
+    let optimized = state.optimize(&ordered)?;
+    let physical = physical_plan(state, &optimized).await?;
+    let schema = output_schema(&physical.schema(), &names);
+    let new = NewPlan {
+        written: &written,
+        optimized,
+        physical: &physical,
+        schema: &schema,
+        names,
+        notices: notices.clone(),
+        designated,
+        snapshots: &snapshots,
+        predicates,
     };
     let kept = match cache {
-        Some(cache) => cache.keep((&written, plan), make)?,
+        Some(cache) => cache.keep(key, new)?,
         None => None,
     };
     Ok(PlannedQuery { plan: physical, notices, schema, designated, kept })
@@ -555,8 +492,8 @@ fn read_by_temporary_views(
     Ok(others)
 }
 
-/// Returns the names of a plan's columns, each with the name it is stored under.
-fn planned_names(schema: &DFSchema) -> Vec<(String, Option<String>)> {
+/// Returns the names of the columns of the answer of a plan with this schema.
+fn output_names(names: &OutputNames, schema: &DFSchema) -> Vec<String> {
     let name_of = |field: &Arc<Field>| {
         let stored = field.metadata().get(NAME_KEY).cloned();
         let is_same = |stored: &String| {
@@ -565,7 +502,7 @@ fn planned_names(schema: &DFSchema) -> Vec<(String, Option<String>)> {
         };
         (field.name().clone(), stored.filter(is_same))
     };
-    schema.fields().iter().map(name_of).collect()
+    names.resolve(&schema.fields().iter().map(name_of).collect::<Vec<_>>())
 }
 
 /// Returns true for the suffix of a repeated name: `_2`.
@@ -573,13 +510,9 @@ fn is_repetition(text: &str) -> bool {
     text.strip_prefix('_').is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-fn output_schema(
-    schema: &SchemaRef,
-    names: &OutputNames,
-    planned: &[(String, Option<String>)],
-) -> SchemaRef {
-    let names = names.resolve(planned);
-    let field_of = |(field, name): (&Arc<Field>, String)| {
+/// Returns the schema of a plan's answer, with these names of its columns.
+fn output_schema(schema: &SchemaRef, names: &[String]) -> SchemaRef {
+    let field_of = |(field, name): (&Arc<Field>, &String)| {
         let metadata = without_name(field.metadata());
         field.as_ref().clone().with_name(name).with_metadata(metadata)
     };

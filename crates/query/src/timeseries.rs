@@ -58,8 +58,9 @@ fn extension(node: impl UserDefinedLogicalNodeCore) -> LogicalPlan {
     LogicalPlan::Extension(Extension { node: Arc::new(node) })
 }
 
-/// Returns true if an operator depends only on its input, and keeps no state of a run.
-pub(crate) fn is_pattern(node: &dyn ExecutionPlan) -> bool {
+/// Returns true for an operator that plan templates may have: it depends only on its input, and
+/// keeps no state of a run.
+pub(crate) fn fits_template(node: &dyn ExecutionPlan) -> bool {
     node.is::<LatestExec>() || node.is::<PickExec>()
 }
 

@@ -1,7 +1,7 @@
 //! Functions of PostgreSQL's catalog that its clients call.
 //!
 //! - CF1. They read the state of the engine when they run, and are created for each statement:
-//!   their plans are not cached (`plan::cache` PC2).
+//!   their plans are not cached (`plan::cache`).
 //! - CF2. Objects that Tidegate does not have (constraints, triggers, rules) have no definition:
 //!   NULL.
 

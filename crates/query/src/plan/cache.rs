@@ -1,25 +1,32 @@
 //! Plan cache: plans of statements that are executed repeatedly.
 //!
-//! - PC1. A plan is used again only for the same text and the same values of parameters, unless it
-//!   is one for any values (`compared`), and while all of its tables have the columns that they
-//!   had. It reads the tables as they are now: pruning is done every time, and physical planning is
-//!   too, unless nothing in it depends on the contents of the tables (`pattern`).
-//! - PC2. A plan that depends on the moment (`now()`), on chance, or on a table in any other way
-//!   than by its columns is not kept.
-//! - PC3. A kept plan refers to no rows: its tables are empty, so that the files of dropped
-//!   segments can be deleted.
-//! - PC4. At most `PLANS_MAX` plans are kept, none of a text longer than `TEXT_BYTES_MAX`.
-//! - PC5. A plan is quick only if all functions that it calls are `STEADY`: it runs on the thread
-//!   of a connection, and the other connections of that thread wait for each batch.
+//! - plan_cache-1. A plan is used again only for the same text and the same values of parameters,
+//!   unless it is one for any values (`parameters`), and while all of its tables have the columns
+//!   that they had. It reads the tables as they are now: pruning is done every time, and physical
+//!   planning is too, unless nothing in it depends on the contents of the tables (`template`).
+//! - plan_cache-2. A plan is quick only if all functions that it calls are `STEADY`: it runs on the
+//!   thread of a connection, and the other connections of that thread wait for each batch.
+//! - A plan that depends on the moment (`now()`), on chance, or on a table in any other way than by
+//!   its columns is not kept.
+//! - A kept plan refers to no rows: its tables are empty, so that the files of dropped segments can
+//!   be deleted.
+//! - At most `PLANS_MAX` plans are kept, none of a text longer than `TEXT_BYTES_MAX`.
 //!
 //! DataFusion plans a small query in about a millisecond, most of it before physical planning, and
 //! the rest in a third of that.
+//!
+//! Not here: the execution of cached queries (`engine::cached`).
+
+mod key;
+mod parameters;
+mod template;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::Result as PlanResult;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -28,22 +35,22 @@ use datafusion::physical_plan::ExecutionPlan;
 use tidegate_model::{Schema, TableId};
 use tidegate_storage::{Database, Derived, Snapshot};
 
-use super::compared::Compared;
-use super::output_schema;
-use super::parameters::Parameter;
-use super::pattern::PlanPattern;
-use super::query_text::OutputNames;
+use crate::control::Stop;
 use crate::error::Result;
 use crate::scan::ScanTable;
+use template::PlanTemplate;
 
-/// PC4. A dashboard has some dozens of statements.
+pub(crate) use key::PlanKey;
+pub(super) use parameters::{ParameterPredicate, parameter_predicates};
+
+/// A dashboard has some dozens of statements.
 const PLANS_MAX: usize = 512;
-/// PC4. Longer texts are written by programs, each once.
+/// Longer texts are written by programs, each once.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
-/// Functions that take about as long for any row (PC5), for any stored value: not those that look
-/// for a pattern, compare every two characters, or make more text or longer lists than they are
-/// given. Values of parameters stand in no call of a plan that is for any of them.
+/// Functions that take about as long for any row (plan_cache-2), for any stored value: not those
+/// that look for a pattern, compare every two characters, or make more text or longer lists than
+/// they are given. Values of parameters stand in no call of a plan that is for any of them.
 const STEADY: &str = "abs acos asin atan atan2 cbrt ceil character_length coalesce cos cosh cot \
     date_bin date_part date_trunc dateadd datediff day day_of_week day_of_week_sunday_first \
     days_in_month degrees exp factorial floor gcd get_field greatest haversine_dist_deg hour \
@@ -63,17 +70,16 @@ pub(crate) struct PlanCache {
 #[derive(Debug)]
 pub(crate) struct CachedPlan {
     /// The optimized logical plan.
-    pub(crate) plan: LogicalPlan,
-    pub(crate) names: OutputNames,
-    /// The columns before optimization, each with the name it is stored under.
-    pub(crate) columns: Vec<(String, Option<String>)>,
-    pub(crate) notices: Vec<String>,
+    plan: LogicalPlan,
+    /// The names of the columns of its answer.
+    pub(super) names: Vec<String>,
+    pub(super) notices: Vec<String>,
     /// The index of the designated timestamp.
-    pub(crate) designated: Option<usize>,
-    tables: Vec<KnownTable>,
-    /// Template of the first physical plan; `None` if others cannot be made of it.
-    pattern: OnceLock<Option<PlanPattern>>,
-    /// True if it calls only `STEADY` functions, so that a quick run promises the next one (PC5).
+    pub(super) designated: Option<usize>,
+    tables: Vec<CachedTable>,
+    /// The template of its physical plans; `None` if physical planning is done every time.
+    template: Option<PlanTemplate>,
+    /// True if it calls only `STEADY` functions, so that a quick run promises the next one.
     is_steady: bool,
     /// True if it took little time when it last ran.
     is_quick: AtomicBool,
@@ -81,20 +87,45 @@ pub(crate) struct CachedPlan {
 
 /// A table of a plan, with the columns that it had.
 #[derive(Debug)]
-struct KnownTable {
+struct CachedTable {
     name: String,
     id: TableId,
     schema: Arc<Schema>,
 }
 
-/// The tables of a plan as they are now.
-pub(crate) type TablesNow = HashMap<TableId, Arc<Snapshot>>;
-
-impl KnownTable {
+impl CachedTable {
     fn is(&self, snapshot: &Snapshot) -> bool {
         let same = Arc::ptr_eq(&self.schema, &snapshot.schema) || self.schema == snapshot.schema;
         self.id == snapshot.table && same
     }
+}
+
+/// The tables of a plan as they are now.
+type TablesNow = HashMap<TableId, Arc<Snapshot>>;
+
+/// The plan of a query that was just planned for the first time.
+pub(super) struct NewPlan<'a> {
+    /// The logical plan before optimization.
+    pub(super) written: &'a LogicalPlan,
+    pub(super) optimized: LogicalPlan,
+    pub(super) physical: &'a Arc<dyn ExecutionPlan>,
+    /// The schema of its answer.
+    pub(super) schema: &'a SchemaRef,
+    pub(super) names: Vec<String>,
+    pub(super) notices: Vec<String>,
+    /// The index of the designated timestamp.
+    pub(super) designated: Option<usize>,
+    pub(super) snapshots: &'a HashMap<String, Arc<Snapshot>>,
+    /// The predicates of its parameters, if they have no other use.
+    pub(super) predicates: Option<Vec<ParameterPredicate>>,
+}
+
+/// A query whose plan is cached, with its tables as they are now.
+pub(crate) struct CachedQuery {
+    pub(super) plan: Arc<CachedPlan>,
+    tables: TablesNow,
+    /// The filters of its one scan, if parameters have other values than in the plan.
+    filters: Option<Arc<[Expr]>>,
 }
 
 impl PlanCache {
@@ -103,50 +134,60 @@ impl PlanCache {
         PlanCache { plans: Mutex::default(), quick_max }
     }
 
-    /// Returns the plan of a text, and its tables as they are now; `None` if it is not known (PC1),
-    /// or `is_wanted` returns false.
-    pub(crate) fn find(
-        &self,
-        sql: &str,
-        database: &Database,
-        is_wanted: impl Fn(&CachedPlan) -> bool,
-    ) -> Option<(Arc<CachedPlan>, TablesNow)> {
-        let cached = self.plans().get(sql).cloned().filter(|cached| is_wanted(cached))?;
-        let names = cached.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>();
-        // Planning reports a table that is gone.
-        let snapshots = database.snapshots(&names).ok()?;
-        let is_same = cached.tables.iter().zip(&snapshots).all(|(table, now)| table.is(now));
-        let by_id = snapshots.into_iter().map(|snapshot| (snapshot.table, snapshot));
-        is_same.then(|| (cached, by_id.collect()))
+    /// Returns the cached plan of a statement, if there is one (plan_cache-1).
+    pub(crate) fn lookup(&self, key: PlanKey<'_>, database: &Database) -> Option<CachedQuery> {
+        if !key.is_valid() {
+            return None;
+        }
+        if !key.parameters.is_empty()
+            && let Some(plan) = self.plan(&key.of_types())
+            && let Some(template) = &plan.template
+            && let Some(filters) = template.filters_with(key.parameters)
+            && let Some(tables) = plan.tables_now(database)
+        {
+            return Some(CachedQuery { plan, tables, filters: Some(filters) });
+        }
+        let plan = self.plan(&key.of_values())?;
+        let tables = plan.tables_now(database)?;
+        Some(CachedQuery { plan, tables, filters: None })
     }
 
-    /// Keeps the result of `make` for an optimized plan, if that may be used again (PC2), under the
-    /// key that `make` returns. `written` is the plan before.
-    pub(crate) fn keep(
+    /// Keeps the plan of a statement, if it may be used again, and returns what is kept.
+    pub(super) fn keep(
         &self,
-        (written, optimized): (&LogicalPlan, LogicalPlan),
-        make: impl FnOnce(LogicalPlan) -> PlanResult<(String, CachedPlan)>,
+        key: PlanKey<'_>,
+        new: NewPlan<'_>,
     ) -> Result<Option<Arc<CachedPlan>>> {
-        if !is_lasting(written)? || !is_lasting(&optimized)? {
+        if !is_lasting(new.written)? || !is_lasting(&new.optimized)? {
             return Ok(None);
         }
-        let (key, cached) = make(optimized)?;
+        let predicates = new.predicates.clone();
+        let mut plan = CachedPlan::new(new)?;
+        let is_for_any = match (&mut plan.template, predicates) {
+            (Some(template), Some(predicates)) => template.open(&predicates, key.parameters)?,
+            _ => false,
+        };
+        let key = if is_for_any { key.of_types() } else { key.of_values().into_owned() };
         if TEXT_BYTES_MAX < key.len() {
             return Ok(None);
         }
-        let cached = Arc::new(cached);
+        let plan = Arc::new(plan);
         let mut plans = self.plans();
         if plans.len() >= PLANS_MAX {
             // A full cache is rare, and a plan is soon made again.
             plans.clear();
         }
-        plans.insert(key, Arc::clone(&cached));
-        Ok(Some(cached))
+        plans.insert(key, Arc::clone(&plan));
+        Ok(Some(plan))
     }
 
     /// Records the time that a plan took to run.
-    pub(crate) fn took(&self, cached: &CachedPlan, time: Duration) {
-        cached.is_quick.store(cached.is_steady && time <= self.quick_max, Relaxed);
+    pub(crate) fn took(&self, plan: &CachedPlan, time: Duration) {
+        plan.is_quick.store(plan.is_steady && time <= self.quick_max, Relaxed);
+    }
+
+    fn plan(&self, key: &str) -> Option<Arc<CachedPlan>> {
+        self.plans().get(key).cloned()
     }
 
     fn plans(&self) -> MutexGuard<'_, HashMap<String, Arc<CachedPlan>>> {
@@ -155,77 +196,60 @@ impl PlanCache {
 }
 
 impl CachedPlan {
-    pub(crate) fn new(
-        plan: LogicalPlan,
-        (names, columns): (OutputNames, Vec<(String, Option<String>)>),
-        notices: Vec<String>,
-        snapshots: &HashMap<String, Arc<Snapshot>>,
-    ) -> PlanResult<CachedPlan> {
-        let known = |(name, snapshot): (&String, &Arc<Snapshot>)| KnownTable {
+    fn new(new: NewPlan<'_>) -> PlanResult<CachedPlan> {
+        let NewPlan { optimized, physical, schema, names, notices, designated, snapshots, .. } =
+            new;
+        let table = |(name, snapshot): (&String, &Arc<Snapshot>)| CachedTable {
             name: name.clone(),
             id: snapshot.table,
             schema: Arc::clone(&snapshot.schema),
         };
-        let tables = snapshots.iter().map(known).collect();
-        // PC3.
+        let tables = snapshots.iter().map(table).collect();
         let empty = |snapshot: &Arc<Snapshot>| (snapshot.table, Arc::new(without_rows(snapshot)));
-        let plan = over(plan, &snapshots.values().map(empty).collect())?;
+        let plan = over(optimized, &snapshots.values().map(empty).collect())?;
         Ok(CachedPlan {
             is_steady: calls_none_but(&plan, STEADY)?,
+            template: PlanTemplate::of(physical, schema, scans(&plan)?)?,
             plan,
             names,
-            columns,
             notices,
-            designated: None,
+            designated,
             tables,
-            pattern: OnceLock::new(),
             is_quick: AtomicBool::new(false),
         })
     }
 
-    /// Returns the logical plan over the tables as they are now.
-    pub(crate) fn over(&self, tables: &TablesNow) -> PlanResult<LogicalPlan> {
-        over(self.plan.clone(), tables)
+    /// Returns its tables as they are now; `None` if one of them is no longer as it was.
+    fn tables_now(&self, database: &Database) -> Option<TablesNow> {
+        let names = self.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>();
+        // Planning reports a table that is gone.
+        let snapshots = database.snapshots(&names).ok()?;
+        let is_same = self.tables.iter().zip(&snapshots).all(|(table, now)| table.is(now));
+        let by_id = snapshots.into_iter().map(|snapshot| (snapshot.table, snapshot));
+        is_same.then(|| by_id.collect())
     }
 
-    /// Records the first physical plan, of which others may be made.
-    pub(crate) fn planned(&self, physical: &Arc<dyn ExecutionPlan>) -> PlanResult<()> {
-        if self.pattern.get().is_none() {
-            let pattern = self.pattern_of(physical)?;
-            // Another statement may have recorded an equal one before.
-            let _ = self.pattern.set(pattern);
-        }
-        Ok(())
+    /// Returns the schema of its answer, if no physical plan is needed to know it.
+    pub(super) fn schema(&self) -> Option<&SchemaRef> {
+        self.template.as_ref().map(|template| &template.schema)
     }
+}
 
-    /// Records a physical plan whose parameters have these values and are compared so. Returns true
-    /// if it is one for any values.
-    pub(crate) fn planned_with(
-        &self,
-        physical: &Arc<dyn ExecutionPlan>,
-        (compared, parameters): (&[Compared], &[Parameter]),
-    ) -> PlanResult<bool> {
-        let mut pattern = self.pattern_of(physical)?;
-        let is_for_any = match &mut pattern {
-            Some(pattern) => pattern.open(compared, parameters)?,
-            None => false,
-        };
-        let _ = self.pattern.set(pattern);
-        Ok(is_for_any)
-    }
-
-    fn pattern_of(&self, physical: &Arc<dyn ExecutionPlan>) -> PlanResult<Option<PlanPattern>> {
-        let schema = output_schema(&physical.schema(), &self.names, &self.columns);
-        PlanPattern::of((physical, schema), scans(&self.plan)?)
-    }
-
-    pub(crate) fn pattern(&self) -> Option<&PlanPattern> {
-        self.pattern.get()?.as_ref()
-    }
-
-    /// Returns true if its last run was quick.
+impl CachedQuery {
+    /// Returns true if it has a template, and its last run was quick.
     pub(crate) fn is_quick(&self) -> bool {
-        self.is_quick.load(Relaxed)
+        self.plan.template.is_some() && self.plan.is_quick.load(Relaxed)
+    }
+
+    /// Returns its physical plan, made of the template; `None` if it has none.
+    pub(super) fn physical(&self, stop: &Arc<Stop>) -> Option<PlanResult<Arc<dyn ExecutionPlan>>> {
+        let template = self.plan.template.as_ref()?;
+        Some(template.over(&self.tables, self.filters.as_ref(), stop))
+    }
+
+    /// Returns its logical plan.
+    pub(super) fn logical(&self) -> PlanResult<LogicalPlan> {
+        over(self.plan.plan.clone(), &self.tables)
     }
 }
 
@@ -240,7 +264,7 @@ fn scans(plan: &LogicalPlan) -> PlanResult<usize> {
 }
 
 /// Returns a table's snapshot without its rows.
-pub(super) fn without_rows(snapshot: &Snapshot) -> Snapshot {
+fn without_rows(snapshot: &Snapshot) -> Snapshot {
     Snapshot {
         table: snapshot.table,
         name: snapshot.name.clone(),
@@ -259,7 +283,7 @@ fn over(plan: LogicalPlan, snapshots: &TablesNow) -> PlanResult<LogicalPlan> {
         let Some(table) = scan_table(&scan) else {
             return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
         };
-        let now = snapshots.get(&table.snapshot().table).expect("PC1: all tables are known");
+        let now = snapshots.get(&table.snapshot().table).expect("plan_cache-1");
         let source = provider_as_source(Arc::new(table.as_of(Arc::clone(now))));
         Ok(Transformed::yes(LogicalPlan::TableScan(TableScan { source, ..scan })))
     })?;
@@ -271,7 +295,7 @@ fn scan_table(scan: &TableScan) -> Option<ScanTable> {
     provider.downcast_ref::<ScanTable>().cloned()
 }
 
-/// Returns true if a plan means the same at any time, for tables with the same columns (PC2).
+/// Returns true if a plan means the same at any time, for tables with the same columns.
 fn is_lasting(plan: &LogicalPlan) -> PlanResult<bool> {
     let mut is_lasting = true;
     plan.apply_with_subqueries(|node| {

@@ -28,7 +28,7 @@ use super::query_text::{QueryText, parse_query};
 use super::rows::Purpose;
 use super::type_names::list_field;
 use super::views::blamed;
-use super::{Parameter, locate, logical_plan, output_schema, planned_names};
+use super::{Parameter, locate, logical_plan, output_names, output_schema};
 use crate::catalog::LIST_MARK;
 use crate::error::Result;
 use crate::parse::{Token, tokenize};
@@ -84,8 +84,8 @@ pub(crate) fn describe_query(
         let (plan, types) = described.map_err(|error| {
             locate::locate(sql, blamed((state, database), (sql, values), error))
         })?;
-        let columns = planned_names(plan.schema());
-        let schema = output_schema(plan.schema().inner(), &names, &columns);
+        let names = output_names(&names, plan.schema());
+        let schema = output_schema(plan.schema().inner(), &names);
         Ok((schema, types))
     };
     infer(values).or_else(|_| {

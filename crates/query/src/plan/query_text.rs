@@ -36,8 +36,8 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan
 
 use tidegate_model::limits;
 
+use super::cache::{ParameterPredicate, parameter_predicates};
 use super::cast_names::name_subqueries_of_rows;
-use super::compared::{Compared, compared_parameters};
 use super::dialect::QueryDialect;
 use super::parameters::{Parameter, Places, put_parameters};
 use super::precedence::bind_by_precedence;
@@ -103,8 +103,8 @@ pub(crate) struct QueryText {
     pub(crate) names: OutputNames,
     /// Notices to the user, a sentence each.
     pub(crate) notices: Vec<String>,
-    /// The comparisons of parameters, if they have no other use (`compared`).
-    pub(crate) compared: Option<Vec<Compared>>,
+    /// The predicates of its parameters, if they have no other use.
+    pub(crate) predicates: Option<Vec<ParameterPredicate>>,
 }
 
 /// Parses a query with values for its parameters.
@@ -154,7 +154,7 @@ pub(super) fn parse_tokens(
         let (sets, items) = (limits::GROUPING_SETS, limits::GROUPING_SET_ITEMS);
         return Err(Error::syntax(sql, 0, SyntaxError::TooManySets { sets, items }));
     }
-    let compared = compared_parameters(&query, (&places, parameters));
+    let predicates = parameter_predicates(&query, &places, parameters);
     rewrite(&mut query);
     let mut lifter = Lifter { sql, intervals: &intervals, parameters: places, notices: Vec::new() };
     if let ControlFlow::Break(error) = query.visit(&mut lifter) {
@@ -162,7 +162,7 @@ pub(super) fn parse_tokens(
     }
     let names = OutputNames::of(*written);
     let notices = lifter.notices;
-    Ok(QueryText { statement: query, clauses, names, notices, compared })
+    Ok(QueryText { statement: query, clauses, names, notices, predicates })
 }
 
 pub(super) fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {

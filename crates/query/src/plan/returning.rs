@@ -20,7 +20,7 @@ use super::describe::{ParameterTypes, describe};
 use super::parameters::Parameter;
 use super::query_text::{QueryText, parse_tokens, tokenize};
 use super::rows::{Purpose, QueryTokens, TargetRows, has_groups};
-use super::{PendingQuery, TARGET, locate, output_schema, physical_plan, plan_with, planned_names};
+use super::{PendingQuery, TARGET, locate, output_names, output_schema, physical_plan, plan_with};
 use crate::error::{Error, Result};
 use crate::parse::Target;
 use crate::scan::ScanTable;
@@ -88,9 +88,9 @@ impl Returning<'_> {
             let feature = "an aggregate or a window outside of a subquery in RETURNING";
             return Err(Error::NotSupported { position: None, feature });
         }
-        let columns = planned_names(plan.schema());
+        let names = output_names(&names, plan.schema());
         let physical = physical_plan(self.state, &self.state.optimize(&plan)?).await?;
-        let schema = output_schema(&physical.schema(), &names, &columns);
+        let schema = output_schema(&physical.schema(), &names);
         Ok((physical, schema))
     }
 }
@@ -104,6 +104,6 @@ pub(crate) fn describe_returning(returning: &Returning<'_>) -> Result<(SchemaRef
     let purpose = Purpose { target, rows: TargetRows::Returned, ..Purpose::default() };
     let described = describe((state, database), sql, query, &purpose);
     let (plan, types) = described.map_err(|error| locate::locate(sql, error))?;
-    let columns = planned_names(plan.schema());
-    Ok((output_schema(plan.schema().inner(), &names, &columns), types))
+    let names = output_names(&names, plan.schema());
+    Ok((output_schema(plan.schema().inner(), &names), types))
 }

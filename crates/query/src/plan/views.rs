@@ -39,7 +39,7 @@ use super::query_text::parse_query;
 use super::rows::Purpose;
 use super::tables::{Tables, public_name, table_name};
 use super::{
-    Parameter, PendingQuery, Snapshots, locate, output_schema, plan_on, planned_names, planned_tree,
+    Parameter, PendingQuery, Snapshots, locate, output_names, output_schema, plan_on, planned_tree,
 };
 use crate::catalog::table_oid;
 use crate::error::{Error, Result, ViewProblem};
@@ -383,9 +383,9 @@ fn plan_new((state, database): (&SessionState, &Database), new: &NewView<'_>) ->
     let reads_temporary = reads.iter().any(is_temporary);
     let plan = plan_on(&snapshots, state, query, &Purpose::default())?;
     let time = designated(&plan).and_then(|it| plan.schema().maybe_index_of_column(&it));
-    let planned = planned_names(plan.schema());
+    let names = output_names(&names, plan.schema());
     let analyzed = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-    let fields = output_schema(analyzed.schema().inner(), &names, &planned);
+    let fields = output_schema(analyzed.schema().inner(), &names);
     let columns = columns_of(new, &fields)?;
     let is_time = |(_, ty): &&(String, ColumnType)| ty.time_unit().is_some();
     let time = time.map(|at| &columns[at]).filter(is_time).map(|(name, _)| name.as_str());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt};
 use tidegate_platform::{SimClock, SimDisk};
 use tidegate_query::{
-    Answer, Canceler, Engine, EngineOptions, Error, KnownAnswer, Parameter, StatementOptions,
+    Answer, CachedAnswer, Canceler, Engine, EngineOptions, Error, Parameter, StatementOptions,
 };
 use tidegate_storage::{Database, OpenOptions};
 use tokio::runtime::Handle;
@@ -174,12 +174,12 @@ pub(super) async fn queries_that_come_again_answer_as_new_ones() -> Result<(), T
             }
             let expected = rows(engine.execute(&new).await?).await?;
             let options = StatementOptions::default();
-            let asked = (&Arc::from(sql), values.as_slice(), &options);
-            let answer = match engine.known(asked, &Handle::current()) {
+            let text = Arc::from(sql);
+            let cached = engine.execute_cached(&text, &values, &options, &Handle::current());
+            let answer = match cached {
                 Some(answer) => {
                     known[at] += 1;
-                    let KnownAnswer { schema, designated, stream, notices } = answer?;
-                    Answer::Rows { schema, designated, stream, notices }
+                    Answer::from(answer?)
                 }
                 None => engine.execute_bound(sql, &values, &options).await?,
             };
@@ -242,6 +242,15 @@ pub(super) async fn what_is_done_to_a_value_is_done_to_the_next() -> Result<(), 
     Ok(())
 }
 
+/// Executes a query that is cached and quick.
+fn cached(
+    engine: &Engine,
+    sql: &Arc<str>,
+    options: &StatementOptions,
+) -> Result<CachedAnswer, Error> {
+    engine.execute_cached(sql, &[], options, &Handle::current()).expect("it is cached")
+}
+
 /// Timeout, cancel and the list of statements hold for a cached query on the thread of its
 /// connection.
 pub(super) async fn what_is_known_ends_as_anything_else() -> Result<(), TestError> {
@@ -254,7 +263,7 @@ pub(super) async fn what_is_known_ends_as_anything_else() -> Result<(), TestErro
     let all = rows(engine.execute(&sql).await?).await?;
     let canceler = Canceler::default();
     let options = StatementOptions { canceler: Some(canceler.clone()), ..Default::default() };
-    let mut answer = engine.known((&sql, &[], &options), &Handle::current()).expect("known")?;
+    let mut answer = cached(&engine, &sql, &options)?;
     let first = answer.stream.next().await.expect("it has rows").map_err(Error::from)?;
     assert!(0 < first.num_rows() && first.num_rows() < all.len() - 1, "there are more");
     let listed = rows(engine.execute("SELECT query FROM query_activity()").await?).await?;
@@ -268,7 +277,7 @@ pub(super) async fn what_is_known_ends_as_anything_else() -> Result<(), TestErro
     let canceler = Canceler::default();
     canceler.cancel();
     let options = StatementOptions { canceler: Some(canceler), ..Default::default() };
-    let mut answer = engine.known((&sql, &[], &options), &Handle::current()).expect("known")?;
+    let mut answer = cached(&engine, &sql, &options)?;
     let error = answer.stream.next().await.expect("it was cancelled").expect_err("no rows");
     assert_eq!(Error::from(error).to_string(), "query cancelled by user", "before it has begun");
     Ok(())
@@ -291,8 +300,8 @@ pub(super) async fn what_may_take_long_is_worked_on_elsewhere() -> Result<(), Te
         for _ in 0..2 {
             rows(engine.execute_bound(&sql, &values, &options).await?).await?;
         }
-        let known = engine.known((&sql, &values, &options), &Handle::current());
-        assert_eq!(known.is_some(), is_known, "PC5: {sql}");
+        let known = engine.execute_cached(&sql, &values, &options, &Handle::current());
+        assert_eq!(known.is_some(), is_known, "plan_cache-2: {sql}");
     }
     Ok(())
 }

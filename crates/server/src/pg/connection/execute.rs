@@ -122,18 +122,17 @@ impl Connection {
         let claimant = Claimant::of(&self.session);
         let Some(slot) = ExecutionSlot::try_new(&services, &claimant) else { return Ok(None) };
         let work = self.work(order);
-        let known = (&work.sql, work.parameters.as_ref(), &work.options());
-        let Some(known) = services.engine.known(known, slot.threads()) else {
-            return Ok(None);
-        };
+        let (engine, options) = (&services.engine, work.options());
+        let cached = engine.execute_cached(&work.sql, &work.parameters, &options, slot.threads());
+        let Some(cached) = cached else { return Ok(None) };
         let counted = CountedQuery::begin(&self.server, "pg");
-        match known {
-            Ok(known) => {
-                check_depth(&known.schema)?;
-                self.notices(&known.notices);
+        match cached {
+            Ok(answer) => {
+                check_depth(&answer.schema)?;
+                self.notices(&answer.notices);
                 let active = ActiveStatement { slot: Some(slot), counted };
-                let running = Running::Here(known.stream);
-                Ok(Some(Rows::new(running, known.schema, work.canceler, active)))
+                let running = Running::Here(answer.stream);
+                Ok(Some(Rows::new(running, answer.schema, work.canceler, active)))
             }
             Err(error) => {
                 let error = ErrorResponse::of_query(&error, &order.sql, order.before);

@@ -1,13 +1,12 @@
-//! Parameters that are only compared with a column of a table: a plan for some values is a plan for
-//! others too, once the values are replaced.
+//! Parameter predicates: conditions `column op $n`, whose values can be replaced in a cached plan.
 //!
-//! - compared-1. Each parameter stands once, in a condition `column = $n` (or `<`, `<=`, `>`, `>=`,
-//!   either way round) of those that WHERE joins by AND, in a query of one table.
-//! - compared-2. No other condition is about such a column, except one that bounds it on the other
-//!   side: so planning never removes one of them as redundant because of their values.
-//! - compared-3. A plan is used for other values only if its scan has the condition with exactly
-//!   the value that [`value_like`] returns; other values must give one of the same type, or the
-//!   query is planned for them.
+//! - Each parameter stands once, in a condition `column = $n` (or `<`, `<=`, `>`, `>=`, either way
+//!   round) of those that WHERE joins by AND, in a query of one table.
+//! - No other condition is about such a column, except one that bounds it on the other side: so
+//!   planning never removes one of them as redundant because of their values.
+//! - A plan is used for other values only if its scan has the condition with exactly the value that
+//!   [`value_like`] returns; other values must give one of the same type, or the query is planned
+//!   for them.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -20,8 +19,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use tidegate_model::{ColumnType, TimeUnit};
 
-use super::parameters::{Parameter, Places};
-use super::value_of_text;
+use super::super::parameters::{Parameter, Places};
+use super::super::value_of_text;
 
 /// Integers up to this are each exact as a double.
 const WHOLE_DOUBLES: i64 = 1 << 53;
@@ -30,7 +29,7 @@ const INSTANT_DIGITS: usize = 19;
 
 /// A condition `column op $n`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Compared {
+pub(crate) struct ParameterPredicate {
     column: String,
     op: Operator,
     /// The index, counted from 0.
@@ -46,12 +45,13 @@ struct Condition {
     parameter: Option<usize>,
 }
 
-/// Returns the comparisons of the parameters of a query; `None` if a parameter has another use
-/// (compared-1), or another condition is about its column (compared-2).
-pub(super) fn compared_parameters(
+/// Returns the predicates of the parameters of a query; `None` if a parameter has another use, or
+/// another condition is about its column.
+pub(crate) fn parameter_predicates(
     query: &Query,
-    (places, parameters): (&Places, &[Parameter]),
-) -> Option<Vec<Compared>> {
+    places: &Places,
+    parameters: &[Parameter],
+) -> Option<Vec<ParameterPredicate>> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let [table] = select.from.as_slice() else { return None };
     let is_one_table = matches!(table.relation, TableFactor::Table { args: None, .. });
@@ -78,7 +78,7 @@ pub(super) fn compared_parameters(
         if !is_bounded_once {
             return None;
         }
-        all.push(Compared { column: column.clone(), op, parameter });
+        all.push(ParameterPredicate { column: column.clone(), op, parameter });
     }
     (all.len() == places.len()).then_some(all)
 }
@@ -207,12 +207,12 @@ impl Seen {
     }
 }
 
-impl Compared {
-    /// Returns the index of its condition in a scan (compared-3); `None` if there is none, or
+impl ParameterPredicate {
+    /// Returns the index of its condition in a scan; `None` if there is none, or
     /// several.
     fn find(&self, filters: &[Expr], parameters: &[Parameter]) -> Option<usize> {
         let is_it = |filter: &Expr| {
-            let Some((column, op, value)) = compared_value(filter) else { return false };
+            let Some((column, op, value)) = predicate_value(filter) else { return false };
             let like = parameters.get(self.parameter).and_then(|it| value_like(value, it));
             column == self.column && op == self.op && like.as_ref() == Some(value)
         };
@@ -237,24 +237,24 @@ struct Slot {
 impl Slots {
     /// Finds them in these conditions with these values; `None` if one is not found.
     pub(super) fn find(
-        compared: &[Compared],
+        predicates: &[ParameterPredicate],
         filters: &[Expr],
         parameters: &[Parameter],
     ) -> Option<Slots> {
-        let slot = |it: &Compared| {
+        let slot = |it: &ParameterPredicate| {
             let filter = it.find(filters, parameters)?;
             Some(Slot { filter, parameter: it.parameter })
         };
-        compared.iter().map(slot).collect::<Option<_>>().map(Slots)
+        predicates.iter().map(slot).collect::<Option<_>>().map(Slots)
     }
 
     /// Returns the constants at these places.
     pub(super) fn values<'a>(&self, filters: &'a [Expr]) -> Vec<&'a ScalarValue> {
-        let value = |slot: &Slot| compared_value(&filters[slot.filter]).map(|(_, _, value)| value);
+        let value = |slot: &Slot| predicate_value(&filters[slot.filter]).map(|(_, _, value)| value);
         self.0.iter().filter_map(value).collect()
     }
 
-    /// Returns the conditions with other values; `None` if they do not fit (compared-3).
+    /// Returns the conditions with other values; `None` if they do not fit.
     pub(super) fn with_values(
         &self,
         filters: &[Expr],
@@ -269,7 +269,7 @@ impl Slots {
 }
 
 /// Returns the parts of `column op value` in a scan's condition.
-fn compared_value(filter: &Expr) -> Option<(&str, Operator, &ScalarValue)> {
+fn predicate_value(filter: &Expr) -> Option<(&str, Operator, &ScalarValue)> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = filter else { return None };
     match (left.as_ref(), right.as_ref()) {
         (Expr::Column(column), Expr::Literal(value, _)) => Some((&column.name, *op, value)),
@@ -279,9 +279,9 @@ fn compared_value(filter: &Expr) -> Option<(&str, Operator, &ScalarValue)> {
 }
 
 /// Returns the condition with the value of a parameter in place of its own; `None` if that is of
-/// another type (compared-3).
+/// another type.
 fn with_value(filter: &Expr, parameter: &Parameter) -> Option<Expr> {
-    let (_, _, old) = compared_value(filter)?;
+    let (_, _, old) = predicate_value(filter)?;
     let value = value_like(old, parameter)?;
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = filter else { return None };
     let put = |side: &Expr| match side {

@@ -1,12 +1,12 @@
 //! Plan templates: physical plans that are made of an earlier one, where planning would have the
 //! same result.
 //!
-//! - PP1. A template consists only of operators that do not depend on the contents of the tables,
-//!   and that keep no state of a run: then only the scans differ from one statement to the next.
-//! - PP2. If planning has answered from statistics, a scan is missing, and there is no template.
-//! - PP3. A template refers to no rows (`cache` PC3).
-//! - PP4. The values of parameters stand in the conditions of its one scan and nowhere else, if it
-//!   is one for any values (`compared`).
+//! - A template consists only of operators that do not depend on the contents of the tables, and
+//!   that keep no state of a run: then only the scans differ from one statement to the next.
+//! - If planning has answered from statistics, a scan is missing, and there is no template.
+//! - A template refers to no rows, as all that is cached.
+//! - A template for any values of parameters has them in the filters of its one scan and nowhere
+//!   else (`parameters`).
 
 use std::sync::Arc;
 
@@ -26,31 +26,32 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
 
-use super::cache::{TablesNow, without_rows};
-use super::compared::{Compared, Slots};
-use super::parameters::Parameter;
+use super::super::parameters::Parameter;
+use super::parameters::{ParameterPredicate, Slots};
+use super::{TablesNow, without_rows};
 use crate::control::Stop;
 use crate::scan::ScanSource;
-use crate::timeseries::is_pattern;
+use crate::timeseries::fits_template;
 
 /// A plan template.
 #[derive(Debug)]
-pub(crate) struct PlanPattern {
-    /// The plan, with scans of tables without rows (PP3).
+pub(crate) struct PlanTemplate {
+    /// The plan, with scans of tables without rows.
     plan: Arc<dyn ExecutionPlan>,
     /// The schema of the answer.
     pub(super) schema: SchemaRef,
-    /// The places of the values of parameters, and the conditions that have them (PP4).
+    /// The places of the values of parameters, and the filters that contain them.
     slots: Option<(Slots, Arc<[Expr]>)>,
 }
 
-impl PlanPattern {
-    /// Returns the template of a plan with so many scans, and with the columns of its answer;
-    /// `None` if it has none.
+impl PlanTemplate {
+    /// Returns the template of a plan with so many scans and this schema of its answer; `None` if
+    /// it has none.
     pub(super) fn of(
-        (plan, schema): (&Arc<dyn ExecutionPlan>, SchemaRef),
+        plan: &Arc<dyn ExecutionPlan>,
+        schema: &SchemaRef,
         scans: usize,
-    ) -> Result<Option<PlanPattern>> {
+    ) -> Result<Option<PlanTemplate>> {
         let (mut found, mut is_one) = (0, true);
         plan.apply(|node| {
             match scan(node) {
@@ -70,19 +71,23 @@ impl PlanPattern {
             scan.again(&empty, scan.filters(), None)
         };
         let plan = with_scans(Arc::clone(plan), &empty)?;
-        Ok(Some(PlanPattern { plan, schema, slots: None }))
+        Ok(Some(PlanTemplate { plan, schema: Arc::clone(schema), slots: None }))
     }
 
-    /// Makes it one for any values of parameters, which have these values in it, and are compared
-    /// so; returns false if it stays one for these values only (PP4).
-    pub(super) fn open(&mut self, compared: &[Compared], parameters: &[Parameter]) -> Result<bool> {
+    /// Makes it a template for any values of parameters, whose predicates have these values in it;
+    /// returns false if it stays one for these values only.
+    pub(super) fn open(
+        &mut self,
+        predicates: &[ParameterPredicate],
+        parameters: &[Parameter],
+    ) -> Result<bool> {
         let mut filters = None;
         self.plan.apply(|node| {
             filters = scan(node).map(|scan| Arc::clone(scan.filters())).or(filters.take());
             Ok(TreeNodeRecursion::Continue)
         })?;
         let Some(filters) = filters else { return Ok(false) };
-        let Some(slots) = Slots::find(compared, &filters, parameters) else { return Ok(false) };
+        let Some(slots) = Slots::find(predicates, &filters, parameters) else { return Ok(false) };
         let values = slots.values(&filters);
         let mut is_elsewhere = false;
         self.plan.apply(|node| {
@@ -100,15 +105,15 @@ impl PlanPattern {
         Ok(!is_elsewhere)
     }
 
-    /// Returns the conditions of its scan with these values of parameters. `None` if it has no
+    /// Returns the filters of its scan with these values of parameters. `None` if it has no
     /// parameters, or is not for these.
     pub(super) fn filters_with(&self, parameters: &[Parameter]) -> Option<Arc<[Expr]>> {
         let (slots, filters) = self.slots.as_ref()?;
         slots.with_values(filters, parameters)
     }
 
-    /// Returns the plan of a statement over the tables as they are now; with other conditions of
-    /// its one scan, if there are some.
+    /// Returns the plan of a statement over the tables as they are now; with other filters of its
+    /// one scan, if there are some.
     pub(super) fn over(
         &self,
         tables: &TablesNow,
@@ -116,7 +121,7 @@ impl PlanPattern {
         stop: &Arc<Stop>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let now = |scan: &ScanSource| {
-            let now = tables.get(&scan.snapshot().table).expect("PC1: all tables are known");
+            let now = tables.get(&scan.snapshot().table).expect("plan_cache-1");
             scan.again(now, filters.unwrap_or(scan.filters()), Some(stop))
         };
         with_scans(Arc::clone(&self.plan), &now)
@@ -127,8 +132,8 @@ fn scan(node: &Arc<dyn ExecutionPlan>) -> Option<&ScanSource> {
     node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<ScanSource>()
 }
 
-/// Returns true for the operators of PP1. Operators with state of their own are made anew with
-/// their inputs.
+/// Returns true for an operator that a template may have. Operators with state of their own are
+/// made anew with their inputs.
 fn is_plain(node: &dyn ExecutionPlan) -> bool {
     node.is::<ProjectionExec>()
         || node.is::<FilterExec>()
@@ -139,7 +144,7 @@ fn is_plain(node: &dyn ExecutionPlan) -> bool {
         || node.is::<UnionExec>()
         || node.is::<CooperativeExec>()
         || node.is::<PlaceholderRowExec>()
-        || is_pattern(node)
+        || fits_template(node)
 }
 
 /// Returns the same plan with other scans.
