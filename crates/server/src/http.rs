@@ -7,11 +7,13 @@
 //! - HT4. A connection whose first byte is that of TLS uses TLS; with `tls.mode = require`, others
 //!   get an error, except on the listener for health and metrics alone.
 //!
-//! Authentication is in `guard`. Routes: `/exec` (`exec`), `/exp` (`exp`), `/imp` (`imp`), `/write`
-//! (`write`), `/` (`console`), the description of a statement's result (`validate`), that of all
-//! routes (`openapi`), and the status routes (`status`). Not here: bytes (`wire`), and compression
-//! (`decompression`, `compression`).
+//! The table of routes is in `routes`, and authentication in `guard`. Handlers: `/exec` (`exec`),
+//! `/exp` (`exp`), `/imp` (`imp`), `/write` (`write`), `/` (`console`), the description of a
+//! statement's result (`validate`), that of all routes (`routes::openapi`), and the status
+//! routes (`status`). Not here: bytes (`wire`), and compression (`decompression`, `compression`).
 
+mod route;
+mod routes;
 mod wire;
 mod params;
 mod guard;
@@ -23,7 +25,6 @@ mod exec;
 mod streaming_slot;
 mod exp;
 mod validate;
-mod openapi;
 mod imp;
 mod write;
 mod console;
@@ -47,9 +48,10 @@ use crate::ilp::RejectLimit;
 use crate::server_state::{ServerState, Tracker, stopping};
 use crate::socket::Socket;
 use crate::tls::TLS_HANDSHAKE;
+use guard::Sender;
 pub(crate) use guard::needs_login;
-use guard::{Reach, Sender};
-use response::{After, Length, Response, TEXT};
+use response::{After, Length, Response};
+use route::{ErrorForm, Handler, LoginRule, Route};
 use wire::{Body, Framing, Head, HeadError, Wire, WireLimits};
 
 /// The kind of a listener, which decides on its routes.
@@ -215,144 +217,42 @@ async fn refuse_head(server: &ServerState, wire: &mut Wire, error: HeadError) ->
     last_words(server, wire, &response, &id).await
 }
 
-/// The handler of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Route {
-    Exec,
-    Export,
-    Import,
-    Write,
-    Ping,
-    Settings,
-    Check,
-    InfluxQuery,
-    Validate,
-    Warnings,
-    OpenApi,
-    Console,
-    Health,
-    Live,
-    Ready,
-    Metrics,
-}
-
-/// The paths of all routes, except for the files of the console.
-const PATHS: [(&str, Route); 18] = [
-    ("/", Route::Console),
-    ("/exec", Route::Exec),
-    ("/api/v1/sql/execute", Route::Exec),
-    ("/api/v1/sql/validate", Route::Validate),
-    ("/exp", Route::Export),
-    ("/imp", Route::Import),
-    ("/write", Route::Write),
-    ("/api/v2/write", Route::Write),
-    ("/ping", Route::Ping),
-    ("/settings", Route::Settings),
-    ("/chk", Route::Check),
-    ("/query", Route::InfluxQuery),
-    ("/warnings", Route::Warnings),
-    ("/openapi.json", Route::OpenApi),
-    ("/health", Route::Health),
-    ("/health/live", Route::Live),
-    ("/health/ready", Route::Ready),
-    ("/metrics", Route::Metrics),
-];
-
-impl Route {
-    fn of(path: &str, kind: ListenerKind) -> Option<Route> {
-        let found = PATHS.iter().find(|(known, _)| *known == path).map(|(_, route)| *route);
-        let of_admins = [Route::Live, Route::Ready, Route::Health, Route::Metrics];
-        match (found, kind) {
-            (Some(route), ListenerKind::Main) => Some(route),
-            (Some(route), ListenerKind::Admin) if of_admins.contains(&route) => Some(route),
-            (_, ListenerKind::Admin) => Some(Route::Health),
-            (None, ListenerKind::Main) => console::has(path).then_some(Route::Console),
-        }
-    }
-
-    /// Returns the methods of the route.
-    fn methods(self) -> &'static [&'static str] {
-        match self {
-            Route::Exec | Route::Export | Route::InfluxQuery | Route::Validate => {
-                &["GET", "HEAD", "POST"]
-            }
-            Route::Write | Route::Import => &["POST"],
-            Route::Ping
-            | Route::Settings
-            | Route::Check
-            | Route::Warnings
-            | Route::OpenApi
-            | Route::Console
-            | Route::Health
-            | Route::Live
-            | Route::Ready
-            | Route::Metrics => &["GET", "HEAD"],
-        }
-    }
-
-    /// Returns the pages that may request it: a new route is guarded (`guard` GD4, GD5).
-    fn reach(self) -> Reach {
-        match self {
-            Route::Ping | Route::Health | Route::Live | Route::Ready => Reach::All,
-            Route::Console => Reach::Linked,
-            _ => Reach::Own,
-        }
-    }
-
-    /// Returns whether it reveals only that the server exists, and its health (`guard` GD1).
-    fn is_open(self) -> bool {
-        matches!(self, Route::Ping | Route::Settings | Route::Health | Route::Live | Route::Ready)
-    }
-}
-
 impl RequestContext<'_> {
     async fn answer(&mut self, kind: ListenerKind) -> Flow {
-        let Some(route) = Route::of(&self.head.path, kind) else {
+        let Some(route) = routes::find(&self.head.path, kind) else {
             return self.refuse(404, "there is nothing at this path", None).await;
         };
         if let Some(response) = guard::preflight(self, route) {
             return self.respond(response).await;
         }
-        if let Some(message) = guard::foreign_page(self, route.reach(), kind) {
+        if let Some(message) = guard::foreign_page(self, route.access.reach, kind) {
             return self.refuse(403, message, Some("42501")).await;
         }
-        if !route.methods().contains(&self.head.method.as_str()) {
+        if !route.methods.contains(&self.head.method.as_str()) {
             return self.refuse_method(route).await;
         }
-        if route.methods() == ["POST"] && self.head.framing == Framing::Absent {
-            return self.refuse_length(route).await;
+        // Treated as an empty one, the body would be lost.
+        if route.needs_body() && self.head.framing == Framing::Absent {
+            let message = "the request has neither Content-Length nor Transfer-Encoding: chunked";
+            return self.respond(self.error(route.error_form, 411, message, "08P01")).await;
         }
-        if kind == ListenerKind::Main && !route.is_open() {
-            match guard::sender(self, route).await {
+        if kind == ListenerKind::Main && route.access.login == LoginRule::AsConfigured {
+            match guard::sender(self, route.error_form).await {
                 Ok(sender) => self.sender = sender,
                 Err(response) => return self.respond(response).await,
             }
         }
-        match route {
-            Route::Exec => exec::exec(self).await,
-            Route::Export => exp::export(self).await,
-            Route::Import => imp::import(self).await,
-            Route::Write => write::write(self).await,
-            Route::Ping => self.respond(status::ping()).await,
-            Route::Settings => self.respond(status::settings()).await,
-            Route::Check => {
-                let response = status::check(self);
-                self.respond(response).await
-            }
-            Route::InfluxQuery => {
-                let response = status::influx_query(self).await;
-                self.respond(response).await
-            }
-            Route::Validate => validate::validate(self).await,
-            Route::Warnings => self.respond(status::warnings(self.server)).await,
-            Route::OpenApi => self.respond(openapi::description()).await,
-            Route::Console => self.respond(console::page(self.head)).await,
-            Route::Health | Route::Ready => self.respond(status::ready(self.server)).await,
-            Route::Live => self.respond(Response::new(200, TEXT, "Status: Healthy\n")).await,
-            Route::Metrics => {
-                let response = status::metrics(self).await;
-                self.respond(response).await
-            }
+        match route.handler {
+            Handler::Immediate(answer) => self.respond(answer(self)).await,
+            Handler::Streaming(answer) => answer(self).await,
+        }
+    }
+
+    /// Makes an error that is found before the handler runs.
+    fn error(&self, form: ErrorForm, status: u16, message: &str, code: &str) -> Response {
+        match form {
+            ErrorForm::Sql => Response::error(status, message, Some(code), &self.request_id),
+            ErrorForm::Lines => write::refused(self, status, message),
         }
     }
 
@@ -362,21 +262,12 @@ impl RequestContext<'_> {
     }
 
     /// Answers that the path does not have this method.
-    async fn refuse_method(&mut self, route: Route) -> Flow {
-        if route == Route::Write {
-            return self.respond(write::wrong_method(self)).await;
-        }
+    async fn refuse_method(&mut self, route: &Route) -> Flow {
         let message = format!("{} does not take {}", self.head.path, self.head.method);
-        let response = Response::error(405, &message, None, &self.request_id);
-        self.respond(response.with("Allow", route.methods().join(", "))).await
-    }
-
-    /// Answers that a body needs a length, or chunks: treated as an empty one, it would be lost.
-    async fn refuse_length(&mut self, route: Route) -> Flow {
-        let message = "the request has neither Content-Length nor Transfer-Encoding: chunked";
-        let response = match route {
-            Route::Write => write::refused(self, 411, "invalid", message),
-            _ => Response::error(411, message, Some("08P01"), &self.request_id),
+        let response = match route.error_form {
+            ErrorForm::Lines => write::refused(self, 404, &message),
+            ErrorForm::Sql => Response::error(405, &message, None, &self.request_id)
+                .with("Allow", route.methods.join(", ")),
         };
         self.respond(response).await
     }
@@ -472,32 +363,5 @@ fn flow(after: After) -> Flow {
     match after {
         After::KeepAlive => Flow::Next,
         After::Close => Flow::Close,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_lead_to_routes() {
-        assert_eq!(Route::of("/api/v2/write", ListenerKind::Main), Some(Route::Write));
-        assert_eq!(Route::of("/api/v1/sql/execute", ListenerKind::Main), Some(Route::Exec));
-        assert_eq!(Route::of("/exec/", ListenerKind::Main), None);
-        assert_eq!(Route::of("/", ListenerKind::Main), Some(Route::Console));
-        assert_eq!(Route::of("/", ListenerKind::Admin), Some(Route::Health));
-        assert_eq!(Route::of("/exec", ListenerKind::Admin), Some(Route::Health));
-        assert_eq!(Route::of("/metrics", ListenerKind::Admin), Some(Route::Metrics));
-    }
-
-    #[test]
-    fn routes_are_guarded_but_for_those_that_say_only_that_there_is_a_server() {
-        let others = PATHS.iter().filter(|(_, route)| route.reach() != Reach::Own);
-        let others = others.map(|(path, _)| *path).collect::<Vec<_>>();
-        assert_eq!(others, ["/", "/ping", "/health", "/health/live", "/health/ready"], "GD4");
-        for (path, route) in PATHS {
-            let takes = |method| route.methods().contains(&method);
-            assert_eq!(takes("GET"), takes("HEAD"), "{path}");
-        }
     }
 }

@@ -42,7 +42,7 @@ use crate::server_state::{CountedQuery, Services};
 use crate::sqlstate;
 pub(super) use body::read_params;
 use request::ExecRequest;
-pub(super) use request::timeout as timeout_of;
+pub(super) use request::{PARAMETERS, STATEMENT_TIMEOUT, TIMEOUT, timeout as timeout_of};
 use rows::{RowText, arrays, push_columns};
 pub(super) use running::{Place, Running};
 
@@ -193,7 +193,7 @@ impl From<Refusal> for Stopped {
 async fn prepare(
     context: &mut RequestContext<'_>,
 ) -> Result<(ExecRequest, Arc<Services>), Stopped> {
-    let params = read_params(context).await?;
+    let params = read_params(context, PARAMETERS).await?;
     let config = &context.server.config;
     let (rows_max, timeout_max) = (config.http.exec_max_rows, config.query.timeout_max);
     let request = ExecRequest::new(context.head, &params, rows_max, timeout_max)?;

@@ -24,11 +24,13 @@ use tokio::sync::mpsc::Sender;
 
 use super::compression::{Coding, Compressor};
 use super::exec::{
-    PART_BYTES, Piece, Place, Refusal, Running, Stopped, canceled, deliver, read_params, send_last,
-    session, timeout_of, too_large,
+    PART_BYTES, Piece, Place, Refusal, Running, STATEMENT_TIMEOUT, Stopped, TIMEOUT, canceled,
+    deliver, read_params, send_last, session, timeout_of, too_large,
 };
 use super::params::Params;
 use super::response::Response;
+use super::route::ParameterSpec;
+use super::route::ParameterType::{Flag, Integer, OneOf, Text};
 use super::streaming_slot::{StreamingSlot, room};
 use super::{Flow, RequestContext};
 use crate::budget::{Account, OverBudget};
@@ -41,6 +43,29 @@ const LAST_ROWS_MAX: u64 = 1_000_000;
 const LAST_BYTES_MAX: usize = 256 << 20;
 /// The least timeout of a file that the client keeps, unless the client sets another one.
 const FILE_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// The parameters of `/exp`.
+pub(super) const PARAMETERS: &[ParameterSpec] = &[
+    ParameterSpec::query("query", Text, "A statement that returns rows."),
+    ParameterSpec::query(
+        "limit",
+        Text,
+        "The first n rows, rows lo,hi from 0 without hi, or the last n as -n.",
+    ),
+    ParameterSpec::query("nm", Flag, "Leave out the header."),
+    ParameterSpec::query("delimiter", Text, "One ASCII character between fields."),
+    ParameterSpec::query("filename", Text, "The name of the file."),
+    ParameterSpec::query(
+        "fmt",
+        OneOf(&["csv", "ndjson", "jsonl", "parquet", "arrow"]),
+        "The format of the file.",
+    ),
+    ParameterSpec::query("compression_codec", Text, "The compression of Parquet."),
+    ParameterSpec::query("compression_level", Integer, "The compression level of Parquet."),
+    ParameterSpec::query("row_group_size", Integer, "The rows of a row group of Parquet."),
+    TIMEOUT,
+    STATEMENT_TIMEOUT,
+];
 
 /// A query and the options of its file.
 #[derive(Clone, Debug, PartialEq)]
@@ -184,7 +209,7 @@ pub(super) async fn export(context: &mut RequestContext<'_>) -> Flow {
 async fn prepare(
     context: &mut RequestContext<'_>,
 ) -> Result<(ExportRequest, Arc<Services>), Stopped> {
-    let params = read_params(context).await?;
+    let params = read_params(context, PARAMETERS).await?;
     let max = context.server.config.query.timeout_max;
     let timeout = timeout_of(context.head, &params, max);
     let timeout = timeout.map_err(|message| Refusal::new("22023", message))?;
@@ -460,11 +485,23 @@ fn slice(batch: &RecordBatch, from: u64, to: u64) -> RecordBatch {
 #[cfg(test)]
 mod tests {
     use arrow::array::StringArray;
+    use bytes::BytesMut;
 
+    use super::super::params::tests::check_read;
+    use super::super::wire::Head;
     use super::*;
 
     fn request(text: &str) -> Result<ExportRequest, Refusal> {
-        ExportRequest::new(&Params::parse(text).unwrap(), None, 1_763_792_405_123_456)
+        ExportRequest::new(&Params::parse(text, PARAMETERS).unwrap(), None, 1_763_792_405_123_456)
+    }
+
+    #[test]
+    fn all_parameters_are_read() {
+        let head = Head::of_text(&mut BytesMut::from("GET /exp HTTP/1.0\r\n\r\n"));
+        check_read(PARAMETERS, &["query=x", "query=x&fmt=parquet"], |params| {
+            timeout_of(&head, params, FILE_TIMEOUT).unwrap();
+            ExportRequest::new(params, None, 0).unwrap();
+        });
     }
 
     #[test]

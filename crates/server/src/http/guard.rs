@@ -8,7 +8,7 @@
 //!   credentials.
 //! - GD4. A page of another origin may send requests if `http.cors_origins` lists the origin, and
 //!   is refused otherwise, with or without a login: no web page reads or writes a server that its
-//!   viewer can reach. Routes are guarded unless `Route::reach` says otherwise.
+//!   viewer can reach. A new route is guarded (routes-1).
 //! - GD5. A `Host` that is no name of this server is refused: a page whose name was made to resolve
 //!   to this server (DNS rebinding) would count as one of ours. Names are addresses, `localhost`,
 //!   names without a point, and those of `http.hosts`; a server for other machines that requires a
@@ -27,8 +27,9 @@ use tidegate_query::Deed;
 use tokio::time::sleep;
 
 use super::response::Response;
+use super::route::{ErrorForm, Reach, Route};
 use super::wire::Head;
-use super::{ListenerKind, RequestContext, Route, write};
+use super::{ListenerKind, RequestContext};
 use crate::auth::{Credentials, Login, Role};
 use crate::config::{Auth, Config};
 use crate::server_state::stopping;
@@ -61,17 +62,6 @@ enum Unknown {
     Wrong,
 }
 
-/// The pages that may request a route (GD4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
-    /// Pages of this server and those of `http.cors_origins`.
-    Own,
-    /// The same, and links on other pages.
-    Linked,
-    /// All pages: it reveals only that the server exists.
-    All,
-}
-
 /// Header fields that proxies add.
 const FORWARDED: [&str; 6] =
     ["forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"];
@@ -96,7 +86,10 @@ fn is_forwarded(head: &Head) -> bool {
 }
 
 /// Returns the sender of a request, or the answer to an unknown sender.
-pub(super) async fn sender(context: &RequestContext<'_>, route: Route) -> Result<Sender, Response> {
+pub(super) async fn sender(
+    context: &RequestContext<'_>,
+    form: ErrorForm,
+) -> Result<Sender, Response> {
     let config = &context.server.config;
     let is_forwarded = config.http.auth == Auth::Auto && is_forwarded(context.head);
     if !needs_login(config) && !is_forwarded {
@@ -105,14 +98,11 @@ pub(super) async fn sender(context: &RequestContext<'_>, route: Route) -> Result
     if !needs_login(config) && !config.auth.allow_default_password {
         let message = "the request came through a proxy, and the password of this server is the \
                        well-known one: set auth.admin_password (TIDEGATE_AUTH_ADMIN_PASSWORD)";
-        return Err(match route {
-            Route::Write => write::refused(context, 403, "forbidden", message),
-            _ => Response::error(403, message, Some("42501"), &context.request_id),
-        });
+        return Err(context.error(form, 403, message, "42501"));
     }
     match login(context).await {
         Ok(login) => Ok(login.into()),
-        Err(unknown) => Err(refusal(context, route, unknown)),
+        Err(unknown) => Err(refusal(context, form, unknown)),
     }
 }
 
@@ -142,15 +132,12 @@ async fn login(context: &RequestContext<'_>) -> Result<Login, Unknown> {
     Err(Unknown::Wrong)
 }
 
-fn refusal(context: &RequestContext<'_>, route: Route, unknown: Unknown) -> Response {
+fn refusal(context: &RequestContext<'_>, form: ErrorForm, unknown: Unknown) -> Response {
     let (message, code) = match unknown {
         Unknown::Silent => ("a name and a password, or a token, is needed", "28000"),
         Unknown::Wrong => ("the name or the password is wrong, or the token is", "28P01"),
     };
-    let response = match route {
-        Route::Write => write::refused(context, 401, "unauthorized", message),
-        _ => Response::error(401, message, Some(code), &context.request_id),
-    };
+    let response = context.error(form, 401, message, code);
     response.with("WWW-Authenticate", "Basic realm=\"tidegate\"")
 }
 
@@ -261,14 +248,14 @@ pub(super) fn cors_fields(context: &RequestContext<'_>) -> Vec<(&'static str, St
 
 /// Returns the answer to a browser that asks whether a page may send a request; `None` if it is no
 /// such question, or the page is not allowed to.
-pub(super) fn preflight(context: &RequestContext<'_>, route: Route) -> Option<Response> {
+pub(super) fn preflight(context: &RequestContext<'_>, route: &Route) -> Option<Response> {
     let is_asked = context.head.method == "OPTIONS"
         && context.head.field("access-control-request-method").is_some();
     listed_origin(context).filter(|_| is_asked)?;
     let fields = "Authorization, Content-Type, Content-Encoding, Statement-Timeout, \
                   Idempotency-Key";
     let response = Response::empty()
-        .with("Access-Control-Allow-Methods", route.methods().join(", "))
+        .with("Access-Control-Allow-Methods", route.methods.join(", "))
         .with("Access-Control-Allow-Headers", fields)
         .with("Access-Control-Max-Age", "600");
     Some(response)

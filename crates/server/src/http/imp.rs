@@ -27,6 +27,7 @@ use crate::budget::OverBudget;
 use crate::copy::{CopyError, Ended, Upload};
 use crate::server_state::Services;
 use answer::{failure, success};
+pub(super) use request::PARAMETERS;
 use request::{AnswerForm, ImportRequest};
 
 /// The most bytes of the part that describes columns.
@@ -89,7 +90,7 @@ impl From<BodyError> for Stopped {
 
 /// Answers a request to `/imp`.
 pub(super) async fn import(context: &mut RequestContext<'_>) -> Flow {
-    let params = match Params::parse(&context.head.query) {
+    let params = match Params::parse(&context.head.query, PARAMETERS) {
         Ok(params) => params,
         Err(_) => {
             let message = "the address is not UTF-8, or not encoded";

@@ -2,14 +2,20 @@
 //!
 //! - PA1. Decoded texts are UTF-8, anything else is an error. If a name is given twice, its last
 //!   value counts.
+//! - PA2. Only parameters that the route declares can be read, so that the description of routes
+//!   has all of them (`routes::openapi` OA1). A test of each handler checks that it reads all of
+//!   them.
 
 use std::collections::HashMap;
 
 use tidegate_query::Parameter;
 
-/// Decoded parameters.
-#[derive(Clone, Debug, Default, PartialEq)]
+use super::route::ParameterSpec;
+
+/// The decoded parameters of a request.
+#[derive(Clone, Debug)]
 pub(crate) struct Params {
+    specs: &'static [ParameterSpec],
     named: HashMap<String, String>,
     /// The values of `$1`, `$2`, ... of a statement.
     pub(crate) bound: Vec<Parameter>,
@@ -20,9 +26,17 @@ pub(crate) struct Params {
 pub(crate) struct NotDecodable;
 
 impl Params {
+    /// Makes the parameters of a request without any.
+    pub(super) fn none(specs: &'static [ParameterSpec]) -> Params {
+        Params { specs, named: HashMap::new(), bound: Vec::new() }
+    }
+
     /// Parses `a=b&c=d`.
-    pub(crate) fn parse(text: &str) -> Result<Params, NotDecodable> {
-        let mut params = Params::default();
+    pub(super) fn parse(
+        text: &str,
+        specs: &'static [ParameterSpec],
+    ) -> Result<Params, NotDecodable> {
+        let mut params = Params::none(specs);
         params.add(text)?;
         Ok(params)
     }
@@ -41,12 +55,21 @@ impl Params {
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&str> {
+        assert!(self.is_declared(name), "PA2: {name}");
+        #[cfg(test)]
+        tests::READ.with_borrow_mut(|read| read.insert(name.to_owned()));
         self.named.get(name).map(String::as_str)
     }
 
-    /// Returns the names in byte order.
-    pub(crate) fn names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.named.keys().map(String::as_str).collect();
+    /// Returns whether the route has such a parameter in the query string.
+    fn is_declared(&self, name: &str) -> bool {
+        self.specs.iter().any(|spec| spec.name == name && spec.is_query())
+    }
+
+    /// Returns the names that the route does not declare, in byte order.
+    pub(crate) fn undeclared(&self) -> Vec<&str> {
+        let names = self.named.keys().map(String::as_str);
+        let mut names: Vec<&str> = names.filter(|name| !self.is_declared(name)).collect();
         names.sort_unstable();
         names
     }
@@ -96,12 +119,39 @@ fn digit(byte: u8) -> Result<u8, NotDecodable> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
+    use super::super::route::{ParameterPlace, ParameterType};
     use super::*;
+
+    thread_local! {
+        /// The names that this thread has read.
+        pub(super) static READ: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
+    }
+
+    /// Checks that a handler reads all of its parameters, given each of these query strings.
+    #[track_caller]
+    pub(in crate::http) fn check_read(
+        specs: &'static [ParameterSpec],
+        texts: &[&str],
+        read: impl Fn(&Params),
+    ) {
+        READ.take();
+        texts.iter().for_each(|text| read(&Params::parse(text, specs).unwrap()));
+        let of_query = specs.iter().filter(|spec| {
+            matches!(spec.place, ParameterPlace::Query | ParameterPlace::RequiredQuery)
+        });
+        let declared = of_query.map(|spec| spec.name.to_owned()).collect::<BTreeSet<_>>();
+        assert_eq!(READ.take(), declared, "PA2");
+    }
+
+    const SPECS: &[ParameterSpec] = &[ParameterSpec::query("q", ParameterType::Text, "")];
 
     #[track_caller]
     fn check(text: &str, expected: Result<&str, NotDecodable>) {
-        let params = Params::parse(text);
+        let params = Params::parse(text, SPECS);
         let found = params.as_ref().map(|params| params.find("q").unwrap_or("none"));
         assert_eq!(found, expected.as_ref().copied(), "{text}");
     }
@@ -121,5 +171,11 @@ mod tests {
         for text in ["q=%ff", "q=%4", "q=%zz", "%ff=1"] {
             check(text, Err(NotDecodable));
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "PA2: x")]
+    fn a_parameter_that_the_route_does_not_declare_is_not_read() {
+        let _ = Params::parse("x=1", SPECS).map(|params| params.is_on("x"));
     }
 }

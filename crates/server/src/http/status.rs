@@ -6,9 +6,10 @@ use std::sync::Arc;
 use tidegate_model::limits;
 use tokio::task::spawn_blocking;
 
-use super::RequestContext;
 use super::params::Params;
 use super::response::{JSON, Response, TEXT};
+use super::route::{ParameterPlace, ParameterSpec, ParameterType};
+use super::{Flow, RequestContext};
 use crate::json::push_string;
 use crate::server_state::ServerState;
 
@@ -48,13 +49,15 @@ pub(super) fn ready(server: &ServerState) -> Response {
 }
 
 /// Returns the metrics for Prometheus. Those of tables may have to be read from the disk first.
-pub(super) async fn metrics(context: &RequestContext<'_>) -> Response {
+pub(super) async fn metrics(context: &mut RequestContext<'_>) -> Flow {
     let server = Arc::clone(context.server);
     match spawn_blocking(move || server.metrics_text()).await {
-        Ok(text) => Response::new(200, "text/plain; version=0.0.4; charset=utf-8", text),
+        Ok(text) => {
+            let content_type = "text/plain; version=0.0.4; charset=utf-8";
+            context.respond(Response::new(200, content_type, text)).await
+        }
         Err(_) => {
-            let message = "internal error: the metrics have panicked";
-            Response::error(500, message, Some("XX000"), &context.request_id)
+            context.refuse(500, "internal error: the metrics have panicked", Some("XX000")).await
         }
     }
 }
@@ -71,13 +74,36 @@ pub(super) fn warnings(server: &ServerState) -> Response {
     Response::new(200, JSON, text)
 }
 
+/// The parameters of `/chk`.
+pub(super) const CHECK_PARAMETERS: &[ParameterSpec] = &[
+    ParameterSpec {
+        place: ParameterPlace::RequiredQuery,
+        ..ParameterSpec::query("j", ParameterType::Text, "The table.")
+    },
+    ParameterSpec::query("f", ParameterType::Text, "json: answer in JSON."),
+];
+
+/// The table of a request to `/chk`, and the format of the answer.
+struct TableCheck<'a> {
+    table: Option<&'a str>,
+    is_json: bool,
+}
+
+impl TableCheck<'_> {
+    fn of(params: &Params) -> TableCheck<'_> {
+        let table = params.find("j").filter(|table| !table.is_empty());
+        TableCheck { table, is_json: params.find("f") == Some("json") }
+    }
+}
+
 /// Returns whether a table exists.
 pub(super) fn check(context: &RequestContext<'_>) -> Response {
     let id = &context.request_id;
-    let Ok(params) = Params::parse(&context.head.query) else {
+    let Ok(params) = Params::parse(&context.head.query, CHECK_PARAMETERS) else {
         return Response::error(400, "the address is not UTF-8, or not encoded", None, id);
     };
-    let Some(table) = params.find("j").filter(|table| !table.is_empty()) else {
+    let TableCheck { table, is_json } = TableCheck::of(&params);
+    let Some(table) = table else {
         return Response::error(400, "parameter `j` names no table", None, id);
     };
     let services = match context.server.services() {
@@ -89,19 +115,23 @@ pub(super) fn check(context: &RequestContext<'_>) -> Response {
     };
     let exists = services.database.table_id(table).is_some();
     let status = if exists { "Exists" } else { "Does not exist" };
-    match params.find("f") {
-        Some("json") => Response::new(200, JSON, format!("{{\"status\":\"{status}\"}}")),
-        _ => Response::new(200, TEXT, status),
+    match is_json {
+        true => Response::new(200, JSON, format!("{{\"status\":\"{status}\"}}")),
+        false => Response::new(200, TEXT, status),
     }
 }
 
+/// The parameters of `/query`.
+pub(super) const INFLUX_PARAMETERS: &[ParameterSpec] =
+    &[ParameterSpec::query("q", ParameterType::Text, "A statement of InfluxQL.")];
 /// The most bytes of a form with a statement of InfluxQL.
 const FORM_BYTES: u64 = 64 << 10;
 
 /// Answers the one statement of InfluxQL that agents send before they write, in the query string or
 /// in a form.
-pub(super) async fn influx_query(context: &mut RequestContext<'_>) -> Response {
-    let mut params = Params::parse(&context.head.query).unwrap_or_default();
+pub(super) async fn influx_query(context: &mut RequestContext<'_>) -> Flow {
+    let params = Params::parse(&context.head.query, INFLUX_PARAMETERS);
+    let mut params = params.unwrap_or_else(|_| Params::none(INFLUX_PARAMETERS));
     if context.body.length().is_some_and(|bytes| bytes <= FORM_BYTES) {
         let mut form = Vec::new();
         while let Ok(Some(piece)) = context.body.next(context.wire).await {
@@ -110,11 +140,29 @@ pub(super) async fn influx_query(context: &mut RequestContext<'_>) -> Response {
         // A body that is no form has no statement.
         let _ = params.add(&String::from_utf8_lossy(&form));
     }
-    let statement = params.find("q").unwrap_or_default().trim().to_ascii_lowercase();
-    let mut words = statement.split_whitespace();
-    if (words.next(), words.next()) == (Some("create"), Some("database")) {
-        return Response::new(200, JSON, "{\"results\":[{\"statement_id\":0}]}");
+    if creates_database(&params) {
+        let body = "{\"results\":[{\"statement_id\":0}]}";
+        return context.respond(Response::new(200, JSON, body)).await;
     }
-    let message = "InfluxQL is not supported; /exec takes SQL";
-    Response::error(400, message, Some("0A000"), &context.request_id)
+    context.refuse(400, "InfluxQL is not supported; /exec takes SQL", Some("0A000")).await
+}
+
+fn creates_database(params: &Params) -> bool {
+    let statement = params.find("q").unwrap_or_default().to_ascii_lowercase();
+    let mut words = statement.split_whitespace();
+    (words.next(), words.next()) == (Some("create"), Some("database"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::params::tests::check_read;
+    use super::*;
+
+    #[test]
+    fn all_parameters_are_read() {
+        check_read(CHECK_PARAMETERS, &[""], |params| {
+            assert!(TableCheck::of(params).table.is_none())
+        });
+        check_read(INFLUX_PARAMETERS, &[""], |params| assert!(!creates_database(params)));
+    }
 }

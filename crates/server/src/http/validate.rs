@@ -6,14 +6,20 @@ use std::sync::Arc;
 
 use tidegate_query::{Described, StatementOptions, TokenKind, next_token};
 
-use super::exec::{DONE, columns_of, too_large};
-use super::exec::{Piece, Refusal, Running, Stopped, deliver, read_params, session};
+use super::exec::{
+    DONE, Piece, Refusal, Running, Stopped, columns_of, deliver, read_params, session, too_large,
+};
+use super::params::Params;
 use super::response::{JSON, Response};
-
+use super::route::{ParameterSpec, ParameterType};
 use super::{Flow, RequestContext};
 use crate::admission::Claimant;
 use crate::json::push_string;
 use crate::server_state::{CountedQuery, Services};
+
+/// The parameters of `/api/v1/sql/validate`.
+pub(super) const PARAMETERS: &[ParameterSpec] =
+    &[ParameterSpec::query("query", ParameterType::Text, "One statement.")];
 
 /// Answers a request to `/api/v1/sql/validate`.
 pub(super) async fn validate(context: &mut RequestContext<'_>) -> Flow {
@@ -27,8 +33,7 @@ pub(super) async fn validate(context: &mut RequestContext<'_>) -> Flow {
 }
 
 async fn prepare(context: &mut RequestContext<'_>) -> Result<(String, Arc<Services>), Stopped> {
-    let params = read_params(context).await?;
-    let sql = params.find("query").unwrap_or_default().to_owned();
+    let sql = statement(&read_params(context, PARAMETERS).await?);
     if sql.trim().is_empty() {
         return Err(Refusal::new("42601", "empty query").of(&sql).into());
     }
@@ -39,6 +44,10 @@ async fn prepare(context: &mut RequestContext<'_>) -> Result<(String, Arc<Servic
         Ok(services) => Ok((sql, services)),
         Err(unready) => Err(Refusal::new(unready.code(), unready.to_string()).of(&sql).into()),
     }
+}
+
+fn statement(params: &Params) -> String {
+    params.find("query").unwrap_or_default().to_owned()
 }
 
 async fn run(
@@ -92,4 +101,15 @@ fn first_word(sql: &str) -> String {
         at = token.end();
     }
     String::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::params::tests::check_read;
+    use super::*;
+
+    #[test]
+    fn all_parameters_are_read() {
+        check_read(PARAMETERS, &[""], |params| drop(statement(params)));
+    }
 }

@@ -27,7 +27,9 @@ use tokio::time::{Instant, timeout};
 use super::decompression::{BodyEncoding, DecompressError, Decompressor, Encoding};
 use super::params::Params;
 use super::response::{JSON, Response};
-use super::wire::BodyError;
+use super::route::ParameterSpec;
+use super::route::ParameterType::{OneOf, Text};
+use super::wire::{BodyError, Head};
 use super::{Flow, RequestContext};
 use crate::ilp::{
     Answer, CommitError, CommitOptions, Committed, Content, Fingerprint, Host, KeyReused,
@@ -56,6 +58,25 @@ const RATE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The most bytes of a body that are still read after it was refused, so that the connection can be
 /// used again.
 const REST_BYTES: u64 = 1 << 20;
+
+/// The parameters of `/write`.
+pub(super) const PARAMETERS: &[ParameterSpec] = &[
+    ParameterSpec::query(
+        "precision",
+        OneOf(&["n", "ns", "u", "us", "ms", "s", "m", "h"]),
+        "The unit of timestamps.",
+    ),
+    ParameterSpec::query(
+        "on_error",
+        OneOf(&["abort", "skip"]),
+        "The effect of a bad line on the request.",
+    ),
+    ParameterSpec::header(
+        "Idempotency-Key",
+        Text,
+        "At most 64 bytes; a repeated request with the same key is committed once.",
+    ),
+];
 
 /// The reason why lines were not committed, as reported to the client.
 struct Refusal {
@@ -161,19 +182,13 @@ impl From<BodyError> for Stopped {
     }
 }
 
-/// Makes the answer to another method than POST.
-pub(super) fn wrong_method(context: &RequestContext<'_>) -> Response {
-    let message = format!("{} does not take {}", context.head.path, context.head.method);
-    Refusal::new(404, "invalid", message).response(&context.server.ids.error())
-}
-
-/// Makes the answer to a sender that may not write lines.
-pub(super) fn refused(
-    context: &RequestContext<'_>,
-    status: u16,
-    code: &'static str,
-    message: &str,
-) -> Response {
+/// Makes the answer to a request that is refused before its handler runs.
+pub(super) fn refused(context: &RequestContext<'_>, status: u16, message: &str) -> Response {
+    let code = match status {
+        401 => "unauthorized",
+        403 => "forbidden",
+        _ => "invalid",
+    };
     Refusal::new(status, code, message).response(&context.server.ids.error())
 }
 
@@ -237,9 +252,8 @@ impl Wanted {
     }
 }
 
-fn wanted(context: &RequestContext<'_>) -> Result<Wanted, Refusal> {
-    let params = Params::parse(&context.head.query);
-    let params = params
+fn wanted(head: &Head) -> Result<Wanted, Refusal> {
+    let params = Params::parse(&head.query, PARAMETERS)
         .map_err(|_| Refusal::new(400, "invalid", "the address is not UTF-8, or not encoded"))?;
     let precision = params.find("precision").filter(|text| !text.is_empty()).unwrap_or("ns");
     let precision = Precision::parse(precision).ok_or_else(|| {
@@ -257,19 +271,19 @@ fn wanted(context: &RequestContext<'_>) -> Result<Wanted, Refusal> {
             return Err(Refusal::new(400, "not supported", message));
         }
     };
-    let name = context.head.field("content-encoding").unwrap_or_default();
+    let name = head.field("content-encoding").unwrap_or_default();
     let encoding = Encoding::named(name).ok_or_else(|| {
         let message = format!("the encoding '{}' is not supported", shortened(name, 64));
         Refusal::new(415, "not supported", message)
     })?;
-    let has_parts = context.head.content_type().starts_with("multipart/");
-    let parts = context.head.field("content-type").filter(|_| has_parts).map(str::to_owned);
+    let has_parts = head.content_type().starts_with("multipart/");
+    let parts = head.field("content-type").filter(|_| has_parts).map(str::to_owned);
     let body_encoding = BodyEncoding { encoding, parts };
-    Ok(Wanted { precision, on_bad_line, body_encoding, name: request_name(context)? })
+    Ok(Wanted { precision, on_bad_line, body_encoding, name: request_name(head)? })
 }
 
-fn request_name(context: &RequestContext<'_>) -> Result<Option<String>, Refusal> {
-    match context.head.field("idempotency-key") {
+fn request_name(head: &Head) -> Result<Option<String>, Refusal> {
+    match head.field("idempotency-key") {
         None | Some("") => Ok(None),
         Some(key) if key.len() <= KEY_BYTES => Ok(Some(key.to_owned())),
         Some(_) => {
@@ -281,7 +295,7 @@ fn request_name(context: &RequestContext<'_>) -> Result<Option<String>, Refusal>
 
 /// Commits the lines of a request, and returns the answer.
 async fn take(context: &mut RequestContext<'_>) -> Result<Answer, Stopped> {
-    let wanted = wanted(context)?;
+    let wanted = wanted(context.head)?;
     if !context.server.config.http.ilp_enabled {
         let message = "the line protocol over HTTP is switched off";
         return Err(Refusal::new(421, "not accepting writes", message).into());
@@ -648,7 +662,18 @@ fn partial(accepted: u64, rejected: u64, parse_errors: &[ParseError]) -> String 
 
 #[cfg(test)]
 mod tests {
+    use bytes::BytesMut;
+
+    use super::super::params::tests::check_read;
     use super::*;
+
+    #[test]
+    fn all_parameters_are_read() {
+        check_read(PARAMETERS, &[""], |_| {
+            let mut head = BytesMut::from("POST /write HTTP/1.0\r\n\r\n");
+            assert!(wanted(&Head::of_text(&mut head)).is_ok());
+        });
+    }
 
     #[test]
     fn errors_have_their_keys_in_order() {

@@ -19,6 +19,7 @@ use crate::budget::OverBudget;
 use crate::http::RequestContext;
 use crate::http::decompression::{BodyEncoding, DecompressError, Decompressor, Encoding};
 use crate::http::params::Params;
+use crate::http::route::ParameterSpec;
 use crate::http::wire::BodyError;
 
 /// The most parameters of a statement, as in PostgreSQL's protocol.
@@ -35,9 +36,10 @@ const JSON_NODE_BYTES: usize = 48;
 /// Reads the parameters of the query string and of the body.
 pub(in crate::http) async fn read_params(
     context: &mut RequestContext<'_>,
+    specs: &'static [ParameterSpec],
 ) -> Result<Params, Stopped> {
     let not_text = || Refusal::new("22021", "the request is not UTF-8, or not encoded").at(0);
-    let mut params = Params::parse(&context.head.query).map_err(|_| not_text())?;
+    let mut params = Params::parse(&context.head.query, specs).map_err(|_| not_text())?;
     if context.head.method != "POST" {
         return Ok(params);
     }
@@ -244,6 +246,7 @@ fn json_nodes(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::exec::PARAMETERS;
 
     #[test]
     fn nodes_of_json_are_counted_outside_of_strings() {
@@ -263,7 +266,7 @@ mod tests {
 
     #[test]
     fn bodies_of_json_are_parameters() {
-        let mut params = Params::default();
+        let mut params = Params::none(PARAMETERS);
         add_json(r#"{"query":"select 1","limit":5,"count":true,"nm":null}"#, &mut params).unwrap();
         assert_eq!(params.find("query"), Some("select 1"));
         assert_eq!((params.find("limit"), params.find("nm")), (Some("5"), None));

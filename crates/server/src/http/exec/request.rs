@@ -8,7 +8,37 @@ use tidegate_query::{Parameter, Timeout};
 
 use super::Refusal;
 use crate::http::params::Params;
+use crate::http::route::ParameterSpec;
+use crate::http::route::ParameterType::{Flag, Integer, Number, OneOf, Text};
 use crate::http::wire::Head;
+
+/// The parameters of `/exec`.
+pub(in crate::http) const PARAMETERS: &[ParameterSpec] = &[
+    ParameterSpec::query("query", Text, "One statement; it may end with a semicolon."),
+    ParameterSpec::query("limit", Text, "The first n rows, or rows lo,hi from 1, both included."),
+    ParameterSpec::query("count", Flag, "Count all rows, beyond the limit too."),
+    ParameterSpec::query("nm", Flag, "Leave out query, columns and timestamp."),
+    ParameterSpec::query("timings", Flag, "Add the durations of the phases, in nanoseconds."),
+    ParameterSpec::query("explain", Flag, "Add how the statement was executed."),
+    ParameterSpec::query("quoteLargeNum", Flag, "Write 64-bit integers as strings."),
+    ParameterSpec::query("src", Text, "con: like quoteLargeNum."),
+    ParameterSpec::query("cols", Text, "The columns of the answer, in order, separated by commas."),
+    ParameterSpec::query(
+        "nonfinite",
+        OneOf(&["null", "string"]),
+        "The form of NaN and infinities.",
+    ),
+    TIMEOUT,
+    ParameterSpec::query("version", Integer, "From 2 on, an empty statement is a notice."),
+    STATEMENT_TIMEOUT,
+];
+pub(in crate::http) const TIMEOUT: ParameterSpec =
+    ParameterSpec::query("timeout", Number, "The most seconds of the statement.");
+pub(in crate::http) const STATEMENT_TIMEOUT: ParameterSpec = ParameterSpec::header(
+    "Statement-Timeout",
+    Integer,
+    "The most milliseconds of the statement; the parameter timeout takes precedence.",
+);
 
 /// A statement and the options of its answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,13 +170,22 @@ mod tests {
     use bytes::BytesMut;
 
     use super::*;
+    use crate::http::params::tests::check_read;
 
     fn request(fields: &str, params: &str) -> Result<ExecRequest, String> {
         let text = format!("GET /exec HTTP/1.0\r\n{fields}\r\n");
         let head = Head::of_text(&mut BytesMut::from(text.as_str()));
-        let params = Params::parse(params).unwrap();
+        let params = Params::parse(params, PARAMETERS).unwrap();
         ExecRequest::new(&head, &params, 0, Duration::from_hours(48))
             .map_err(|refusal| refusal.message)
+    }
+
+    #[test]
+    fn all_parameters_are_read() {
+        let head = Head::of_text(&mut BytesMut::from("GET /exec HTTP/1.0\r\n\r\n"));
+        check_read(PARAMETERS, &[""], |params| {
+            ExecRequest::new(&head, params, 0, Duration::from_hours(48)).unwrap();
+        });
     }
 
     #[track_caller]

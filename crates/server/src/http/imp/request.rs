@@ -16,6 +16,43 @@ use tidegate_query::parse_column_type;
 
 use crate::copy::{CopyError, Inner, defaults};
 use crate::http::params::Params;
+use crate::http::route::ParameterSpec;
+use crate::http::route::ParameterType::{Flag, OneOf, Text};
+
+/// The parameters of `/imp`.
+pub(in crate::http) const PARAMETERS: &[ParameterSpec] = &[
+    ParameterSpec::query("name", Text, "The table; by default, the name of the file."),
+    ParameterSpec::query("overwrite", Flag, "Replace the table; for administrators."),
+    ParameterSpec::query("create", Flag, "Create a missing table."),
+    ParameterSpec::query(
+        "partitionBy",
+        OneOf(&["NONE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR"]),
+        "The partitioning of a new table.",
+    ),
+    ParameterSpec::query("timestamp", Text, "The designated timestamp of a new table."),
+    ParameterSpec::query("forceHeader", Flag, "The first line is a header; detected by default."),
+    ParameterSpec::query("delimiter", Text, "One ASCII character; detected by default."),
+    ParameterSpec::query(
+        "skipLev",
+        Flag,
+        "Skip lines with more fields than columns, instead of only those fields.",
+    ),
+    ParameterSpec::query(
+        "skipColumns",
+        Text,
+        "The columns to leave out, by their names in the file, separated by commas.",
+    ),
+    ParameterSpec::query(
+        "atomicity",
+        OneOf(&["skipCol", "skipRow", "abort"]),
+        "The effect of a bad value.",
+    ),
+    ParameterSpec::query("fmt", OneOf(&["text", "json"]), "The format of the answer."),
+    ParameterSpec::ignored("maxUncommittedRows"),
+    ParameterSpec::ignored("o3MaxLag"),
+    ParameterSpec::ignored("commitLag"),
+    ParameterSpec::ignored("durable"),
+];
 
 /// The format of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,28 +219,9 @@ impl ImportRequest {
     }
 }
 
-/// The known parameters of `/imp`; the last four have no effect.
-const PARAMETERS: [&str; 15] = [
-    "name",
-    "overwrite",
-    "create",
-    "timestamp",
-    "partitionBy",
-    "forceHeader",
-    "delimiter",
-    "skipLev",
-    "skipColumns",
-    "atomicity",
-    "fmt",
-    "maxUncommittedRows",
-    "o3MaxLag",
-    "commitLag",
-    "durable",
-];
-
 /// Makes warnings about unknown parameters, which may be misspelt.
 fn unknown(params: &Params) -> Vec<String> {
-    let names = params.names().into_iter().filter(|name| !PARAMETERS.contains(name));
+    let names = params.undeclared().into_iter();
     names.map(|name| format!("there is no parameter `{name}`, ignored")).collect()
 }
 
@@ -253,9 +271,18 @@ fn described(schema: &[u8]) -> Result<Vec<Described>, CopyError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::params::tests::check_read;
+
+    #[test]
+    fn all_parameters_are_read() {
+        check_read(PARAMETERS, &[""], |params| {
+            AnswerForm::of(params).unwrap();
+            ImportRequest::new(params, b"", Some("a.csv")).unwrap();
+        });
+    }
 
     fn request(params: &str, schema: &str) -> Result<ImportRequest, String> {
-        let params = Params::parse(params).unwrap();
+        let params = Params::parse(params, PARAMETERS).unwrap();
         let request = ImportRequest::new(&params, schema.as_bytes(), Some("a.csv"));
         request.map_err(|error| error.cause.message)
     }
@@ -308,6 +335,6 @@ mod tests {
         let ignored =
             ["bogus", "skiplev"].map(|it| format!("there is no parameter `{it}`, ignored"));
         assert_eq!(misspelt.warnings, ignored);
-        assert!(AnswerForm::of(&Params::parse("fmt=xml").unwrap()).is_err(), "RQ1");
+        assert!(AnswerForm::of(&Params::parse("fmt=xml", PARAMETERS).unwrap()).is_err(), "RQ1");
     }
 }
