@@ -18,6 +18,7 @@ mod wire;
 mod params;
 mod guard;
 mod response;
+mod pace;
 mod multipart;
 mod decompression;
 mod compression;

@@ -197,18 +197,23 @@ async fn prepare(
     let config = &context.server.config;
     let (rows_max, timeout_max) = (config.http.exec_max_rows, config.query.timeout_max);
     let request = ExecRequest::new(context.head, &params, rows_max, timeout_max)?;
-    if request.sql.len() > context.server.config.http.max_sql_bytes {
-        return Err(too_large(context).into());
-    }
-    match context.server.services() {
-        Ok(services) => Ok((request, services)),
-        Err(unready) => {
-            Err(Refusal::new(unready.code(), unready.to_string()).of(&request.sql).into())
-        }
-    }
+    let services = services_for(context, &request.sql)?;
+    Ok((request, services))
 }
 
-pub(super) fn too_large(context: &RequestContext<'_>) -> Refusal {
+/// Returns the services that execute a statement, unless it is too long or they are not ready.
+pub(super) fn services_for(
+    context: &RequestContext<'_>,
+    sql: &str,
+) -> Result<Arc<Services>, Refusal> {
+    if context.server.config.http.max_sql_bytes < sql.len() {
+        return Err(too_large(context));
+    }
+    let services = context.server.services();
+    services.map_err(|unready| Refusal::new(unready.code(), unready.to_string()).of(sql))
+}
+
+fn too_large(context: &RequestContext<'_>) -> Refusal {
     let max = context.server.config.http.max_sql_bytes;
     Refusal::new("54000", format!("the statement has more than {max} bytes")).with_status(413)
 }

@@ -25,7 +25,7 @@ use tokio::sync::mpsc::Sender;
 use super::compression::{Coding, Compressor};
 use super::exec::{
     PART_BYTES, Piece, Place, Refusal, Running, STATEMENT_TIMEOUT, Stopped, TIMEOUT, canceled,
-    deliver, read_params, send_last, session, timeout_of, too_large,
+    deliver, read_params, send_last, services_for, session, timeout_of,
 };
 use super::params::Params;
 use super::response::Response;
@@ -214,15 +214,8 @@ async fn prepare(
     let timeout = timeout_of(context.head, &params, max);
     let timeout = timeout.map_err(|message| Refusal::new("22023", message))?;
     let request = ExportRequest::new(&params, timeout, context.now())?;
-    if context.server.config.http.max_sql_bytes < request.sql.len() {
-        return Err(too_large(context).into());
-    }
-    match context.server.services() {
-        Ok(services) => Ok((request, services)),
-        Err(unready) => {
-            Err(Refusal::new(unready.code(), unready.to_string()).of(&request.sql).into())
-        }
-    }
+    let services = services_for(context, &request.sql)?;
+    Ok((request, services))
 }
 
 async fn run(

@@ -79,7 +79,7 @@ impl From<BodyError> for Stopped {
     fn from(error: BodyError) -> Stopped {
         match error {
             BodyError::Cut | BodyError::Io(_) => Stopped::Gone,
-            BodyError::Slow => {
+            BodyError::Slow | BodyError::TooSlow => {
                 let error = CopyError::new("08006", error.to_string());
                 Stopped::Failed { status: Some(408), error }
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidegate_query::{Described, StatementOptions, TokenKind, next_token};
 
 use super::exec::{
-    DONE, Piece, Refusal, Running, Stopped, columns_of, deliver, read_params, session, too_large,
+    DONE, Piece, Refusal, Running, Stopped, columns_of, deliver, read_params, services_for, session,
 };
 use super::params::Params;
 use super::response::{JSON, Response};
@@ -37,13 +37,8 @@ async fn prepare(context: &mut RequestContext<'_>) -> Result<(String, Arc<Servic
     if sql.trim().is_empty() {
         return Err(Refusal::new("42601", "empty query").of(&sql).into());
     }
-    if context.server.config.http.max_sql_bytes < sql.len() {
-        return Err(too_large(context).into());
-    }
-    match context.server.services() {
-        Ok(services) => Ok((sql, services)),
-        Err(unready) => Err(Refusal::new(unready.code(), unready.to_string()).of(&sql).into()),
-    }
+    let services = services_for(context, &sql)?;
+    Ok((sql, services))
 }
 
 fn statement(params: &Params) -> String {

@@ -65,6 +65,8 @@ pub(crate) enum BodyError {
     Cut,
     #[error("nothing of the body came for too long")]
     Slow,
+    #[error("the body comes slowly, and others need the memory that it holds")]
+    TooSlow,
     #[error("the body is malformed: {0}")]
     Malformed(&'static str),
     #[error("the body cannot be read")]

@@ -13,18 +13,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::mem;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
 use tidegate_ingest::line::{LineParser, OnBadLine, ParseError, Precision};
 use tidegate_model::ByteCount;
 use tidegate_platform::{Class, sentence};
 use tidegate_query::Deed;
 use tidegate_storage::Error as StorageError;
 use tokio::task::{spawn_blocking, yield_now};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::decompression::{BodyEncoding, DecompressError, Decompressor, Encoding};
+use super::pace::BodyPace;
 use super::params::Params;
 use super::response::{JSON, Response};
 use super::route::ParameterSpec;
@@ -49,12 +48,6 @@ const ERRORS_SHOWN: usize = 100;
 /// The bytes of reserved text after which the connection is checked. A client that closes its side
 /// right after a small body gets its answer.
 const LOOK_BYTES: usize = 1 << 20;
-/// The time for which a body may be slow while others wait for memory, and the bytes a second below
-/// which it is slow.
-const GRACE_PERIOD: Duration = Duration::from_secs(5);
-const MIN_BYTES_PER_SECOND: f64 = (64 << 10) as f64;
-/// The interval at which a silent body is checked.
-const RATE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The most bytes of a body that are still read after it was refused, so that the connection can be
 /// used again.
 const REST_BYTES: u64 = 1 << 20;
@@ -176,7 +169,9 @@ impl From<BodyError> for Stopped {
     fn from(error: BodyError) -> Stopped {
         match error {
             BodyError::Cut | BodyError::Io(_) => Stopped::Gone,
-            BodyError::Slow => Refusal::new(408, "retry operation", error.to_string()).into(),
+            BodyError::Slow | BodyError::TooSlow => {
+                Refusal::new(408, "retry operation", error.to_string()).into()
+            }
             BodyError::Malformed(_) => Refusal::new(400, "invalid", error.to_string()).into(),
         }
     }
@@ -363,7 +358,6 @@ async fn take_lines(
         reserved: None,
         bytes: 0,
         charged: 0,
-        start: Instant::now(),
         rejected: 0,
         parse_errors: Vec::new(),
         kinds: BTreeMap::new(),
@@ -445,8 +439,6 @@ struct Reading {
     bytes: usize,
     /// The bytes that were reserved since the connection was checked.
     charged: usize,
-    /// The time of its beginning.
-    start: Instant,
     rejected: u64,
     parse_errors: Vec<ParseError>,
     /// The number of bad lines of each kind.
@@ -467,7 +459,9 @@ impl Reading {
             return Err(too_large(max).into());
         }
         let mut decompressor = Decompressor::new(&wanted.body_encoding, max)?;
-        while let Some(mut piece) = self.next_piece(context, services).await? {
+        // Waiting for bytes must not delay others (IL3).
+        let (pace, is_short) = (BodyPace::begin(), || services.ingest.is_short());
+        while let Some(mut piece) = pace.next(context, self.bytes, is_short).await? {
             while !piece.is_empty() {
                 let text = decompressor.next(&mut piece)?;
                 self.feed(context, services, &text).await?;
@@ -517,37 +511,6 @@ impl Reading {
         if LOOK_BYTES <= self.charged {
             self.charged = 0;
             self.look(context, services)?;
-        }
-        Ok(())
-    }
-
-    /// Returns the next bytes of the body; waiting for them must not delay others (IL3).
-    async fn next_piece(
-        &self,
-        context: &mut RequestContext<'_>,
-        services: &Services,
-    ) -> Result<Option<Bytes>, Stopped> {
-        let start = Instant::now();
-        loop {
-            let next = context.body.next(context.wire);
-            if let Ok(piece) = timeout(RATE_CHECK_INTERVAL, next).await {
-                self.keep_pace(services)?;
-                return Ok(piece?);
-            }
-            self.keep_pace(services)?;
-            if context.server.config.http.body_idle_timeout <= start.elapsed() {
-                return Err(BodyError::Slow.into());
-            }
-        }
-    }
-
-    /// Refuses a slow body if other requests wait for the memory that it holds (IL3).
-    fn keep_pace(&self, services: &Services) -> Result<(), Stopped> {
-        let late = self.start.elapsed().saturating_sub(GRACE_PERIOD);
-        let expected = late.as_secs_f64() * MIN_BYTES_PER_SECOND;
-        if (self.bytes as f64) < expected && services.ingest.is_short() {
-            let message = "the body comes slowly, and others wait for the memory that it has";
-            return Err(Refusal::new(408, "retry operation", message).into());
         }
         Ok(())
     }

@@ -3,33 +3,23 @@
 //!
 //! - EB1. The bytes of a body, and of the parameters made from it, are counted in the memory budget
 //!   of connections, before they are held and until the request ends.
-//! - EB2. If that budget is scarce, a body that arrives with less than `MIN_BYTES_PER_SECOND` a
-//!   second is refused.
+//! - A slow body is refused while that budget is scarce (pace-1).
 //!
 //! Not here: the meaning of the parameters (`request`).
 
-use std::time::Duration;
-
-use bytes::Bytes;
 use tidegate_query::Parameter;
-use tokio::time::{Instant, timeout};
 
 use super::{Refusal, Stopped, too_large};
 use crate::budget::OverBudget;
 use crate::http::RequestContext;
 use crate::http::decompression::{BodyEncoding, DecompressError, Decompressor, Encoding};
+use crate::http::pace::BodyPace;
 use crate::http::params::Params;
 use crate::http::route::ParameterSpec;
 use crate::http::wire::BodyError;
 
 /// The most parameters of a statement, as in PostgreSQL's protocol.
 const PARAMETERS_MAX: usize = 65_535;
-/// The time for which a body may be slow when memory is scarce, and the bytes a second below which
-/// it is slow.
-const GRACE_PERIOD: Duration = Duration::from_secs(5);
-const MIN_BYTES_PER_SECOND: f64 = (64 << 10) as f64;
-/// The interval at which a silent body is checked.
-const RATE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The bytes of a JSON value in memory, besides its text.
 const JSON_NODE_BYTES: usize = 48;
 
@@ -120,12 +110,17 @@ async fn read_body(context: &mut RequestContext<'_>) -> Result<Vec<u8>, Stopped>
             let message = "the Content-Encoding of the body is none of gzip, zstd and identity";
             Refusal::new("0A000", message).with_status(415)
         })?;
-    let counted = Counting::begin(context, encoding)?;
+    let decoder_bytes = encoding.memory_bytes();
+    context.reserve(decoder_bytes).map_err(|error| over_budget(&error))?;
     let body_encoding = BodyEncoding { encoding, parts: None };
     let decompressor = Decompressor::new(&body_encoding, max)
         .map_err(|error| decompress_refusal(context, &error))?;
-    let mut reading = Reading { decompressor, bytes: Vec::new(), counted };
-    while let Some(mut piece) = reading.next(context).await? {
+    let mut reading = Reading { decompressor, bytes: Vec::new(), decoder_bytes };
+    let (pace, server) = (BodyPace::begin(), context.server);
+    loop {
+        let is_scarce = || server.budget.is_scarce();
+        let next = pace.next(context, reading.bytes.len(), is_scarce).await;
+        let Some(mut piece) = next.map_err(|error| unread(&error))? else { break };
         while !piece.is_empty() {
             let text = reading.decompressor.next(&mut piece);
             reading.push(context, &text.map_err(|error| decompress_refusal(context, &error))?)?;
@@ -141,40 +136,18 @@ async fn read_body(context: &mut RequestContext<'_>) -> Result<Vec<u8>, Stopped>
 struct Reading {
     decompressor: Decompressor,
     bytes: Vec<u8>,
-    counted: Counting,
+    /// The memory of the decoder.
+    decoder_bytes: usize,
 }
 
 impl Reading {
-    /// Returns the next bytes of the body. A slow one is refused when memory is scarce (EB2).
-    async fn next(&mut self, context: &mut RequestContext<'_>) -> Result<Option<Bytes>, Stopped> {
-        let start = Instant::now();
-        let slow = || {
-            let message = "the body comes slowly, and others need the memory that it has";
-            Stopped::from(Refusal::new("08006", message).with_status(408))
-        };
-        loop {
-            let next = timeout(RATE_CHECK_INTERVAL, context.body.next(context.wire)).await;
-            let is_scarce = context.server.budget.is_scarce();
-            if is_scarce && is_slow(self.counted.start.elapsed(), self.bytes.len()) {
-                return Err(slow());
-            }
-            match next {
-                Ok(Ok(piece)) => return Ok(piece),
-                Ok(Err(error)) => return Err(unread(&error)),
-                Err(_) if context.server.config.http.body_idle_timeout <= start.elapsed() => {
-                    return Err(unread(&BodyError::Slow));
-                }
-                Err(_) => {}
-            }
-        }
-    }
-
     fn push(&mut self, context: &mut RequestContext<'_>, text: &[u8]) -> Result<(), Stopped> {
         let needed = self.bytes.len() + text.len();
         if self.bytes.capacity() < needed {
             // The capacity that the vector will have.
             let capacity = needed.max(2 * self.bytes.capacity());
-            self.counted.grow(context, capacity)?;
+            let reserved = context.reserve(self.decoder_bytes.saturating_add(capacity));
+            reserved.map_err(|error| over_budget(&error))?;
             self.bytes.reserve_exact(capacity - self.bytes.len());
         }
         self.bytes.extend_from_slice(text);
@@ -182,40 +155,16 @@ impl Reading {
     }
 }
 
-/// The memory of a body, counted with the request (EB1).
-struct Counting {
-    start: Instant,
-    /// The bytes of the decoder.
-    fixed: usize,
-}
-
-impl Counting {
-    fn begin(context: &mut RequestContext<'_>, encoding: Encoding) -> Result<Counting, Stopped> {
-        let counted = Counting { start: Instant::now(), fixed: encoding.memory_bytes() };
-        counted.grow(context, 0)?;
-        Ok(counted)
-    }
-
-    fn grow(&self, context: &mut RequestContext<'_>, bytes: usize) -> Result<(), Stopped> {
-        let reserved = context.reserve(self.fixed.saturating_add(bytes));
-        Ok(reserved.map_err(|error| over_budget(&error))?)
-    }
-}
-
 fn over_budget(error: &OverBudget) -> Refusal {
     Refusal::new("53200", error.to_string()).with_status(503)
-}
-
-/// Returns true if a body has been slow for too long (EB2).
-fn is_slow(elapsed: Duration, bytes: usize) -> bool {
-    let late = elapsed.saturating_sub(GRACE_PERIOD);
-    (bytes as f64) < late.as_secs_f64() * MIN_BYTES_PER_SECOND
 }
 
 fn unread(error: &BodyError) -> Stopped {
     match error {
         BodyError::Cut | BodyError::Io(_) => Stopped::Gone,
-        BodyError::Slow => Refusal::new("08006", error.to_string()).with_status(408).into(),
+        BodyError::Slow | BodyError::TooSlow => {
+            Refusal::new("08006", error.to_string()).with_status(408).into()
+        }
         BodyError::Malformed(_) => Refusal::new("08P01", error.to_string()).into(),
     }
 }
@@ -255,13 +204,6 @@ mod tests {
         {
             assert_eq!(json_nodes(text), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn a_body_is_slow_after_the_grace_period() {
-        let seconds = Duration::from_secs;
-        assert!(!is_slow(seconds(5), 0) && is_slow(seconds(6), 1_000));
-        assert!(!is_slow(seconds(6), 64 << 10) && is_slow(seconds(15), 64 << 10), "EB2");
     }
 
     #[test]
