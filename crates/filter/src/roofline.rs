@@ -22,18 +22,18 @@ pub fn copy_bytes(from: &[u8], to: &mut [u8]) {
 /// Counts the codes of one byte that are from `first` to `last`: one byte is read for each.
 #[must_use]
 pub fn count_u8(level: SimdLevel, codes: &[u8], first: u8, last: u8) -> usize {
-    count(level, &Codes::U8(codes), codes.len(), (first.into(), last.into()))
+    count(level, &Codes::U8(codes), codes.len(), first.into(), last.into())
 }
 
 /// Counts the little-endian codes of two bytes that are from `first` to `last`: two bytes are read
 /// for each.
 #[must_use]
 pub fn count_u16(level: SimdLevel, codes: &[[u8; 2]], first: u16, last: u16) -> usize {
-    count(level, &Codes::U16(codes), codes.len(), (first.into(), last.into()))
+    count(level, &Codes::U16(codes), codes.len(), first.into(), last.into())
 }
 
 /// Runs the kernel of a filter, on the rows of one zone at a time.
-fn count(level: SimdLevel, codes: &Codes<'_>, rows: usize, (first, last): (u64, u64)) -> usize {
+fn count(level: SimdLevel, codes: &Codes<'_>, rows: usize, first: u64, last: u64) -> usize {
     const ZONE: usize = crate::selection::ZONE_ROWS;
     let ranges = if first <= last { vec![CodeRange { first, last }] } else { vec![] };
     let test = CodeTest::Ranges(ranges);

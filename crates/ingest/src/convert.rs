@@ -200,7 +200,8 @@ impl Converter {
         &mut self,
         column: usize,
         rows: &RowsOfText<'_>,
-        (into, unescaped): (&mut ParsedColumn, &mut Vec<u8>),
+        into: &mut ParsedColumn,
+        unescaped: &mut Vec<u8>,
     ) {
         let number = u32::try_from(column).expect("limits::TABLE_COLUMNS");
         let (kernel, errors) = (self.kernel, &mut self.errors);
@@ -383,7 +384,8 @@ impl<'a> Cells<'a> {
         &mut self,
         values: &mut Vec<T>,
         nulls: &mut Vec<u32>,
-        (bounds, narrow): (Bounds, impl Fn(i64) -> T),
+        bounds: Bounds,
+        narrow: impl Fn(i64) -> T,
         parse: impl Fn(&[u8]) -> Result<T, CellError>,
     ) {
         if self.rows.null_text.is_some() {
@@ -401,7 +403,10 @@ impl<'a> Cells<'a> {
             for (row, (&place, &number)) in places.iter().zip(numbers).enumerate() {
                 let value = match is_plain >> row & 1 {
                     1 => narrow(number),
-                    _ => self.one(eight * 8 + row, self.bounds(place), nulls, &parse),
+                    _ => {
+                        let (start, end) = self.bounds(place);
+                        self.one(eight * 8 + row, start, end, nulls, &parse)
+                    }
                 };
                 values.push(value);
             }
@@ -413,7 +418,8 @@ impl<'a> Cells<'a> {
     fn one<T: Default>(
         &mut self,
         row: usize,
-        (start, end): (usize, usize),
+        start: usize,
+        end: usize,
         nulls: &mut Vec<u32>,
         parse: impl FnOnce(&[u8]) -> Result<T, CellError>,
     ) -> T {
@@ -471,8 +477,8 @@ impl<'a> Cells<'a> {
     ) {
         values.reserve(self.rows.rows.len());
         for (row, &place) in self.rows.rows.iter().enumerate() {
-            let bounds = self.bounds(place);
-            values.push(self.one(row, bounds, nulls, &mut parse));
+            let (start, end) = self.bounds(place);
+            values.push(self.one(row, start, end, nulls, &mut parse));
         }
     }
 }
@@ -573,40 +579,43 @@ fn convert_values(
             cells.each(v, nulls, |text| parse::parse_bool(text).map(u8::from));
         }
         (ColumnType::Int8, Values::W1(v)) => {
-            let narrow = within!(i8, u8);
-            cells.each_integer(v, nulls, narrow, |text| {
+            let (bounds, narrow) = within!(i8, u8);
+            cells.each_integer(v, nulls, bounds, narrow, |text| {
                 parse::parse_i8(text).map(i8::cast_unsigned)
             });
         }
         (ColumnType::Int16, Values::W2(v)) => {
-            let narrow = within!(i16, u16);
-            cells.each_integer(v, nulls, narrow, |text| {
+            let (bounds, narrow) = within!(i16, u16);
+            cells.each_integer(v, nulls, bounds, narrow, |text| {
                 parse::parse_i16(text).map(i16::cast_unsigned)
             });
         }
         (ColumnType::Int32, Values::W4(v)) => {
-            let narrow = within!(i32, u32);
-            cells.each_integer(v, nulls, narrow, |text| {
+            let (bounds, narrow) = within!(i32, u32);
+            cells.each_integer(v, nulls, bounds, narrow, |text| {
                 parse::parse_i32(text).map(i32::cast_unsigned)
             });
         }
         (ColumnType::Int64, Values::W8(v)) => {
-            let narrow = within!(i64, u64);
-            cells.each_integer(v, nulls, narrow, |text| {
+            let (bounds, narrow) = within!(i64, u64);
+            cells.each_integer(v, nulls, bounds, narrow, |text| {
                 parse::parse_i64(text).map(i64::cast_unsigned)
             });
         }
         (ColumnType::UInt8, Values::W1(v)) => {
-            cells.each_integer(v, nulls, within!(u8, u8), parse::parse_u8)
+            let (bounds, narrow) = within!(u8, u8);
+            cells.each_integer(v, nulls, bounds, narrow, parse::parse_u8);
         }
         (ColumnType::UInt16, Values::W2(v)) => {
-            cells.each_integer(v, nulls, within!(u16, u16), parse::parse_u16)
+            let (bounds, narrow) = within!(u16, u16);
+            cells.each_integer(v, nulls, bounds, narrow, parse::parse_u16);
         }
         (ColumnType::UInt32, Values::W4(v)) => {
-            cells.each_integer(v, nulls, within!(u32, u32), parse::parse_u32)
+            let (bounds, narrow) = within!(u32, u32);
+            cells.each_integer(v, nulls, bounds, narrow, parse::parse_u32);
         }
         (ColumnType::UInt64, Values::W8(v)) => {
-            cells.each_integer(v, nulls, (NOT_NEGATIVE, i64::cast_unsigned), parse::parse_u64)
+            cells.each_integer(v, nulls, NOT_NEGATIVE, i64::cast_unsigned, parse::parse_u64)
         }
         (ColumnType::Float32, Values::W4(v)) => {
             cells.each(v, nulls, |text| parse::parse_f32(text).map(f32::to_bits));
@@ -639,7 +648,7 @@ fn convert_guessed(
             cells.each(v, nulls, |text| exact::exact_bool(text).map(u8::from));
         }
         (ColumnType::Int64, Values::W8(v)) => {
-            cells.each_integer(v, nulls, (EXACT, i64::cast_unsigned), |text| {
+            cells.each_integer(v, nulls, EXACT, i64::cast_unsigned, |text| {
                 exact::exact_i64(text).map(i64::cast_unsigned)
             });
         }

@@ -246,7 +246,7 @@ impl ChunkReader {
                 };
                 let kind = kind_of(*magic);
                 let window = self.window_log_max;
-                let fail = |offset, error| place.damaged((kind, window), offset, error);
+                let fail = |offset, error| place.damaged(kind, window, offset, error);
                 let stream =
                     decompressor(source, *magic, window).map_err(|error| fail(0, error))?;
                 self.send_stream(stream, &place, queue, fail)
@@ -256,7 +256,7 @@ impl ChunkReader {
                 let counted = Counted { stream: &mut **stream, progress };
                 let window = self.window_log_max;
                 let fail =
-                    |offset, source| broken_stream(&input.path, (*magic, window), offset, source);
+                    |offset, source| broken_stream(&input.path, *magic, window, offset, source);
                 self.send_stream(counted, &place, queue, fail)
             }
         }
@@ -382,7 +382,8 @@ struct FilePlace<'a> {
 impl FilePlace<'_> {
     fn damaged(
         &self,
-        (kind, window): (&'static str, u32),
+        kind: &'static str,
+        window: u32,
         offset: u64,
         source: std::io::Error,
     ) -> Error {
@@ -392,7 +393,7 @@ impl FilePlace<'_> {
             let inner = inner.downcast::<tidegate_platform::Error>().expect("just seen");
             return Error::Input(*inner);
         }
-        damaged(self.path.to_owned(), (kind, window), offset, source)
+        damaged(self.path.to_owned(), kind, window, offset, source)
     }
 }
 
@@ -451,7 +452,7 @@ pub(crate) fn open_pipe(
     (&mut pipe).take(Magic::BYTES as u64).read_to_end(&mut head).map_err(fail)?;
     let magic = checked_magic(path, &head)?;
     let stream = decompressor(Cursor::new(head).chain(pipe), magic, window_log_max)
-        .map_err(|source| broken_stream(path, (magic, window_log_max), 0, source))?;
+        .map_err(|source| broken_stream(path, magic, window_log_max, 0, source))?;
     Ok((magic, stream))
 }
 
@@ -465,15 +466,14 @@ fn checked_magic(path: &Path, head: &[u8]) -> Result<Magic> {
 /// The error of a pipe that cannot be read on: its data is damaged, or the pipe itself is broken.
 pub(crate) fn broken_stream(
     path: &Path,
-    (magic, window_log_max): (Magic, u32),
+    magic: Magic,
+    window_log_max: u32,
     offset: u64,
     source: std::io::Error,
 ) -> Error {
     let path = path.to_owned();
     match magic {
-        Magic::Gzip | Magic::Zstd => {
-            damaged(path, (kind_of(magic), window_log_max), offset, source)
-        }
+        Magic::Gzip | Magic::Zstd => damaged(path, kind_of(magic), window_log_max, offset, source),
         Magic::Plain | Magic::Utf16 | Magic::Parquet => Error::Pipe { path, source },
     }
 }
@@ -481,7 +481,8 @@ pub(crate) fn broken_stream(
 /// The error of a compressed stream that cannot be read.
 fn damaged(
     path: PathBuf,
-    (kind, window_log_max): (&'static str, u32),
+    kind: &'static str,
+    window_log_max: u32,
     offset: u64,
     source: std::io::Error,
 ) -> Error {
@@ -605,12 +606,13 @@ pub(crate) fn open_input(
 pub(crate) fn head_of(
     file: &Arc<dyn DiskFile>,
     bytes: u64,
-    (magic, window_log_max): (Magic, u32),
+    magic: Magic,
+    window_log_max: u32,
     bytes_max: u64,
 ) -> Result<Vec<u8>> {
     let path = file.path().to_owned();
     let place = FilePlace { index: 0, path: &path, skip: 0, bytes: 0 };
-    let damaged = |offset, source| place.damaged((kind_of(magic), window_log_max), offset, source);
+    let damaged = |offset, source| place.damaged(kind_of(magic), window_log_max, offset, source);
     let source = SizedFile { file: Arc::clone(file), offset: 0, bytes, progress: None };
     let mut head = Vec::new();
     let stream =

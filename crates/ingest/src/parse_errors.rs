@@ -188,7 +188,7 @@ impl ParseErrorHandler<'_> {
             return Err(self.ambiguous_dates(error, origin, &place));
         }
         let is_dead = match self.on_error {
-            OnError::Abort => return self.abort(&errors[0], origin, (&place, lines)),
+            OnError::Abort => return self.abort(&errors[0], origin, &place, lines),
             OnError::SkipRow => true,
             OnError::Null => errors.iter().any(|error| is_fatal(&error)),
         };
@@ -197,13 +197,13 @@ impl ParseErrorHandler<'_> {
                 OnError::Null => errors.iter().find(is_fatal).expect("just seen"),
                 _ => &errors[0],
             };
-            self.record(first, origin, (&place, lines, Action::RowSkipped))?;
+            self.record(first, origin, &place, lines, Action::RowSkipped)?;
             parsed.rejected.push(first.row);
             self.count_rejected(place.file, first.reason, lines);
             return Ok(());
         }
         for error in errors {
-            self.record(error, origin, (&place, lines, Action::CellNulled))?;
+            self.record(error, origin, &place, lines, Action::CellNulled)?;
             parsed.columns[error.column as usize].nullify(error.row);
             self.cells_nulled.fetch_add(1, Relaxed);
         }
@@ -231,7 +231,9 @@ impl ParseErrorHandler<'_> {
         &self,
         error: &ParseError,
         origin: &dyn RowOrigin,
-        (place, lines, action): (&RecordPlace, u64, Action),
+        place: &RecordPlace,
+        lines: u64,
+        action: Action,
     ) -> Result<()> {
         let column = &self.layout.columns[error.column as usize].column;
         self.rejects.record(&Reject {
@@ -250,9 +252,10 @@ impl ParseErrorHandler<'_> {
         &self,
         error: &ParseError,
         origin: &dyn RowOrigin,
-        (place, lines): (&RecordPlace, u64),
+        place: &RecordPlace,
+        lines: u64,
     ) -> Result<()> {
-        self.record(error, origin, (place, lines, Action::Aborted))?;
+        self.record(error, origin, place, lines, Action::Aborted)?;
         let text = origin.text(error);
         Err(Error::BadValue {
             path: self.paths[place.file].clone(),
@@ -267,7 +270,8 @@ impl ParseErrorHandler<'_> {
     pub(crate) fn reject_record(
         &self,
         place: &TextPlace,
-        (text, line_end): (&[u8], u8),
+        text: &[u8],
+        line_end: u8,
         reason: Reason,
     ) -> Result<()> {
         let lines = lines_of(text, line_end);

@@ -149,9 +149,9 @@ fn push_unescaped(field: &[u8], out: &mut Vec<u8>) {
         rest = behind;
         let byte = match (*first, rest) {
             (b'\\', [b'x', behind @ ..]) if behind.first().is_some_and(u8::is_ascii_hexdigit) => {
-                number(behind, (16, 2), &mut rest)
+                number(behind, 16, 2, &mut rest)
             }
-            (b'\\', [b'0'..=b'7', ..]) => number(rest, (8, 3), &mut rest),
+            (b'\\', [b'0'..=b'7', ..]) => number(rest, 8, 3, &mut rest),
             (b'\\', [escaped, behind @ ..]) => {
                 rest = behind;
                 match escaped {
@@ -175,7 +175,7 @@ fn push_unescaped(field: &[u8], out: &mut Vec<u8>) {
 
 /// The byte that an escape of up to this many digits of this base stands for; `rest` is the text
 /// behind them.
-fn number<'a>(text: &'a [u8], (base, digits): (u32, usize), rest: &mut &'a [u8]) -> u8 {
+fn number<'a>(text: &'a [u8], base: u32, digits: usize, rest: &mut &'a [u8]) -> u8 {
     let mut value = 0_u32;
     let mut count = 0;
     while count < digits

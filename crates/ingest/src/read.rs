@@ -338,8 +338,8 @@ impl<'a> Worker<'a> {
         }
         if is_cut || without_line_end(&bytes, structure).len() > limits::CSV_ROW_BYTES {
             job.progress.add_rows_read(1);
-            let text = (bytes.as_slice(), structure.line_end);
-            return job.error_handler.reject_record(&place, text, Reason::RecordTooLong);
+            let (line_end, reason) = (structure.line_end, Reason::RecordTooLong);
+            return job.error_handler.reject_record(&place, &bytes, line_end, reason);
         }
         if bytes.last() != Some(&structure.line_end) {
             bytes.push(structure.line_end);
@@ -429,7 +429,7 @@ impl<'a> Worker<'a> {
             } else {
                 counts.add(found, fields, &record);
                 if is_cr && memchr::memchr(b'\n', &stretch.text[record.clone()]).is_some() {
-                    self.check_line_ends(stretch, (start, first..last + 1))?;
+                    self.check_line_ends(stretch, start, first..last + 1)?;
                 }
                 if stretch.has_lines {
                     self.check_joined(stretch, record.clone(), first..last + 1);
@@ -438,8 +438,8 @@ impl<'a> Worker<'a> {
                     Ok(place) => self.rows.push(place),
                     Err(reason) => {
                         let place = stretch.lines.at(record.start);
-                        let text = (&stretch.text[record], line_end);
-                        job.error_handler.reject_record(&place, text, reason)?;
+                        let text = &stretch.text[record];
+                        job.error_handler.reject_record(&place, text, line_end, reason)?;
                     }
                 }
             }
@@ -493,7 +493,8 @@ impl<'a> Worker<'a> {
     fn check_line_ends(
         &self,
         stretch: &Stretch<'_>,
-        (start, fields): (u32, std::ops::Range<u32>),
+        start: u32,
+        fields: std::ops::Range<u32>,
     ) -> Result<()> {
         let quote = self.structure().quote;
         let mut start = start as usize;

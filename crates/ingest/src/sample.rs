@@ -124,8 +124,8 @@ impl Sample {
                 })
                 .max_by_key(|(rows, _)| rows.len());
             if let Some((rows, index)) = best {
-                for row in rows {
-                    found.add((window, &index), row, structure, timestamp.as_mut());
+                for (first, last) in rows {
+                    found.add(window, &index, first, last, structure, timestamp.as_mut());
                 }
             }
         }
@@ -151,8 +151,10 @@ fn fitting_rows(index: &FieldIndex, fields: usize, is_head: bool) -> Vec<(usize,
 impl RecordSample {
     fn add(
         &mut self,
-        (window, index): (&[u8], &FieldIndex),
-        (first, last): (usize, usize),
+        window: &[u8],
+        index: &FieldIndex,
+        first: usize,
+        last: usize,
         structure: &Structure,
         timestamp: Option<&mut (usize, TimestampParser)>,
     ) {

@@ -404,7 +404,7 @@ impl SegmentBuilder<'_, '_> {
             let end_of_partition = bucket.first_at(start, next);
             let room = self.job.segment_rows_max - schedule.pending_rows;
             let end = end_of_partition.min(start + room);
-            let (end, bytes) = self.fitting(schedule, &bucket, (start, end), &mut ends);
+            let (end, bytes) = self.fitting(schedule, &bucket, start, end, &mut ends);
             if end == start {
                 self.open_segment(schedule)?;
                 continue;
@@ -427,7 +427,8 @@ impl SegmentBuilder<'_, '_> {
         &self,
         schedule: &Schedule,
         bucket: &SortedBucket,
-        (start, end): (usize, usize),
+        start: usize,
+        end: usize,
         ends: &mut Option<Vec<u64>>,
     ) -> (usize, u64) {
         let bytes_max = self.job.segment_bytes_max;

@@ -387,8 +387,10 @@ impl NoTimes {
 
 /// Counts the cells of a column that are not timestamps.
 pub(crate) fn no_times(
-    (head, looked): (&[u8], &Look),
-    (field, format): (usize, &TimestampFormat),
+    head: &[u8],
+    looked: &Look,
+    field: usize,
+    format: &TimestampFormat,
     options: &SniffOptions<'_>,
 ) -> NoTimes {
     let sample = Sample { head, windows: &[], shape: looked.shape, columns: looked.columns };

@@ -56,7 +56,7 @@ pub(crate) fn roofline(arguments: &RooflineArguments, session: &Session) -> Resu
             session.db.clone()
         }
     };
-    disk::measure(&mut bench, session.disk.as_ref(), &dir, (arguments.file, io))?;
+    disk::measure(&mut bench, session.disk.as_ref(), &dir, arguments.file, io)?;
     let kernels = [
         ("cores", session.environment.cores.to_string()),
         ("filter kernels", SimdLevel::detect().name().to_owned()),
@@ -77,7 +77,8 @@ impl Bench<'_> {
     fn measure(
         &mut self,
         what: &'static str,
-        (threads, rounds): (usize, usize),
+        threads: usize,
+        rounds: usize,
         mut work: impl FnMut() -> Result<u64>,
     ) -> Result<()> {
         self.tell(what, threads);
@@ -101,11 +102,12 @@ impl Bench<'_> {
     fn count(
         &mut self,
         what: &'static str,
-        (threads, operations): (usize, u64),
+        threads: usize,
+        operations: u64,
         work: impl FnOnce() -> Result<u64>,
     ) -> Result<()> {
         let mut work = Some(work);
-        self.measure(what, (threads, 1), || work.take().map_or(Ok(0), |work| work()))?;
+        self.measure(what, threads, 1, || work.take().map_or(Ok(0), |work| work()))?;
         let figure = self.figures.last_mut().expect("it was just measured");
         figure.operations = operations;
         Ok(())

@@ -154,7 +154,7 @@ impl Reading {
 
     /// Sets a key; `place` is the file and line of the value, and empty for arguments and
     /// variables.
-    fn set(&mut self, key: &str, value: &str, (source, place): (Source, &str)) {
+    fn set(&mut self, key: &str, value: &str, source: Source, place: &str) {
         if let Err(error) = self.config.set_from(key, value, source) {
             self.problems.0.push(format!("{place}{error}"));
         }
@@ -175,7 +175,7 @@ impl Reading {
         for (key, value, offset) in values {
             let place = place(offset);
             match value {
-                Some(value) => self.set(&key, &value, (Source::File, &place)),
+                Some(value) => self.set(&key, &value, Source::File, &place),
                 None => self.problems.0.push(format!("{place}`{key}` takes a text or a number")),
             }
         }
@@ -186,12 +186,14 @@ impl Reading {
             if !variable.starts_with(PREFIX) || NO_KEYS.contains(&variable.as_str()) {
                 continue;
             }
-            let source = (Source::Environment, "");
             let in_file = variable.strip_suffix(FILE_SUFFIX).and_then(key_of);
             match (key_of(variable), in_file) {
-                (Some(key), _) => self.set(key.name, value, source),
+                (Some(key), _) => self.set(key.name, value, Source::Environment, ""),
                 (None, Some(key)) => match read_bounded(Path::new(value)) {
-                    Ok(value) => self.set(key.name, value.trim_end_matches(['\r', '\n']), source),
+                    Ok(value) => {
+                        let value = value.trim_end_matches(['\r', '\n']);
+                        self.set(key.name, value, Source::Environment, "");
+                    }
                     Err(error) => {
                         self.problems.0.push(format!("read {value}, for {variable}: {error}"));
                     }
@@ -207,7 +209,7 @@ impl Reading {
     fn arguments(&mut self, arguments: &ConfigArguments) {
         let pairs = arguments.set.iter().map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         for (key, value) in pairs {
-            self.set(key.trim(), value.trim(), (Source::Arguments, ""));
+            self.set(key.trim(), value.trim(), Source::Arguments, "");
         }
         for (key, value) in [
             ("http.listen", &arguments.http),
@@ -216,7 +218,7 @@ impl Reading {
             ("memory.limit", &arguments.memory),
         ] {
             if let Some(value) = value {
-                self.set(key, value, (Source::Arguments, ""));
+                self.set(key, value, Source::Arguments, "");
             }
         }
     }

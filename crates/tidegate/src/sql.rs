@@ -119,7 +119,8 @@ fn start_embedded(arguments: &SqlArguments, session: &Session) -> Result<Runner>
         // The note keeps a mistyped path from looking like a database that has lost its tables.
         tell(&format!("tidegate: sql: made a new database in {}", session.db.display()));
     }
-    Runner::embedded(database, (&options, program), machine(session))
+    let (clock, memory) = machine(session);
+    Runner::embedded(database, &options, program, clock, memory)
 }
 
 /// Advises to ask a server: it is probably the process that has the database open.
@@ -138,7 +139,8 @@ pub(crate) fn runner(
 ) -> Result<Runner> {
     let options = engine_options(resources, None, session);
     let program = Program::new(&options, resources, None);
-    Runner::embedded(database, (&options, program), machine(session))
+    let (clock, memory) = machine(session);
+    Runner::embedded(database, &options, program, clock, memory)
 }
 
 /// Returns the clock and the memory of the machine; an import takes a part of the memory.

@@ -108,7 +108,7 @@ fn read_tags(rows: &Rows, row: &Row, tags: &mut Vec<Option<String>>) {
     }
     for tag in 0..schema.measurements[measurement].extra_tags.len() {
         text.clear();
-        entities.write_extra(entity, (schema, measurement), tag, &mut text);
+        entities.write_extra(entity, schema, measurement, tag, &mut text);
         tags.push(Some(String::from_utf8_lossy(&text).into_owned()));
     }
 }

@@ -124,7 +124,7 @@ impl Formatter {
     pub(crate) fn write(&self, stretch: &Stretch, scratch: &mut Scratch, out: &mut Cursor) -> u64 {
         let mut metrics = 0;
         for (row, states) in stretch.iter() {
-            metrics += self.write_row((row, states), scratch, out);
+            metrics += self.write_row(row, states, scratch, out);
             metrics += self.numbers;
             let nil = self.schema.tags.get(usize::from(row.nil_tag));
             if self.numbers != 0 && nil.is_some_and(|tag| tag.kind == TagKind::Float32) {
@@ -135,23 +135,18 @@ impl Formatter {
     }
 
     /// Writes a row, and returns the number of its fields.
-    fn write_row(
-        &self,
-        (row, states): (&Row, &[f64]),
-        scratch: &mut Scratch,
-        out: &mut Cursor,
-    ) -> u64 {
+    fn write_row(&self, row: &Row, states: &[f64], scratch: &mut Scratch, out: &mut Cursor) -> u64 {
         let measurement = usize::from(row.measurement);
         let head = &self.heads[measurement];
         let definition = &self.schema.measurements[measurement];
         if self.format == Format::Line && row.nil_field == NONE && definition.is_all_integers() {
-            self.write_integers((row, states), head, (scratch, out));
+            self.write_integers(row, states, head, scratch, out);
             return states.len() as u64;
         }
         if self.format == Format::Line
             && let Some(numbers) = definition.numbers()
         {
-            return self.write_numbers((row, states, numbers), head, (scratch, out));
+            return self.write_numbers(row, states, numbers, head, scratch, out);
         }
         definition.cells(states, &mut scratch.cells);
         if let Some(cell) = scratch.cells.get_mut(usize::from(row.nil_field)) {
@@ -171,9 +166,9 @@ impl Formatter {
             Format::TwoLines | Format::TwoLinesBare => {
                 out.put_byte(b'\n');
                 out.put(self.schema.measurements[measurement].name.as_bytes());
-                put_plain_cells(b',', (&scratch.time, &scratch.cells), out);
+                put_plain_cells(b',', &scratch.time, &scratch.cells, out);
             }
-            Format::Crate => put_plain_cells(b'\t', (&scratch.time, &scratch.cells), out),
+            Format::Crate => put_plain_cells(b'\t', &scratch.time, &scratch.cells, out),
         }
         scratch.cells.len() as u64 - u64::from(row.nil_field != NONE)
     }
@@ -182,9 +177,11 @@ impl Formatter {
     #[inline]
     fn write_integers(
         &self,
-        (row, states): (&Row, &[f64]),
+        row: &Row,
+        states: &[f64],
         head: &Head,
-        (scratch, out): (&mut Scratch, &mut Cursor),
+        scratch: &mut Scratch,
+        out: &mut Cursor,
     ) {
         out.make_room(self.room_for(states.len()));
         out.put_label(&head.begin);
@@ -201,9 +198,12 @@ impl Formatter {
     #[inline]
     fn write_numbers(
         &self,
-        (row, states, numbers): (&Row, &[f64], &[Number]),
+        row: &Row,
+        states: &[f64],
+        numbers: &[Number],
         head: &Head,
-        (scratch, out): (&mut Scratch, &mut Cursor),
+        scratch: &mut Scratch,
+        out: &mut Cursor,
     ) -> u64 {
         out.make_room(self.room_for(states.len()));
         out.put_label(&head.begin);
@@ -291,7 +291,7 @@ impl Formatter {
                 out.push(b',');
             }
             is_first = false;
-            self.write_pair((definition.name, is_nil), out, |out| {
+            self.write_pair(definition.name, is_nil, out, |out| {
                 self.entities.write_tag(entity, tag, out);
             });
         }
@@ -303,15 +303,16 @@ impl Formatter {
     fn write_extras(&self, entity: usize, measurement: usize, out: &mut Vec<u8>) {
         for (tag, name) in self.schema.measurements[measurement].extra_tags.iter().enumerate() {
             out.push(b',');
-            self.write_pair((name, false), out, |out| {
-                self.entities.write_extra(entity, (&self.schema, measurement), tag, out);
+            self.write_pair(name, false, out, |out| {
+                self.entities.write_extra(entity, &self.schema, measurement, tag, out);
             });
         }
     }
 
     fn write_pair(
         &self,
-        (name, is_nil): (&str, bool),
+        name: &str,
+        is_nil: bool,
         out: &mut Vec<u8>,
         write_value: impl FnOnce(&mut Vec<u8>),
     ) {
@@ -363,7 +364,7 @@ fn put_line_cell(label: &Label, cell: &Cell, out: &mut Cursor) {
 }
 
 /// Writes the timestamp and the cells, each behind a separator.
-fn put_plain_cells(separator: u8, (time, cells): (&Label, &[Cell]), out: &mut Cursor) {
+fn put_plain_cells(separator: u8, time: &Label, cells: &[Cell], out: &mut Cursor) {
     out.put_label(time);
     for cell in cells {
         out.put_byte(separator);

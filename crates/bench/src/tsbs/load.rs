@@ -115,7 +115,7 @@ pub(crate) fn run_load(arguments: &LoadArguments) -> Result<()> {
     let start = Instant::now();
     let sent = load.run(&Reporter::new(arguments.reporting_period, start));
     let seconds = start.elapsed().as_secs_f64();
-    let mut outcome = load.outcome((started, seconds));
+    let mut outcome = load.outcome(started, seconds);
     outcome.seed = simulation.map(|options| options.seed);
     let visible = match (&sent, arguments.do_load) {
         (Ok(()), true) => load.wait_until_readable(&before, start, &mut outcome),
@@ -244,7 +244,7 @@ impl Load<'_> {
         }
     }
 
-    fn outcome(&self, (started, seconds): (SystemTime, f64)) -> Outcome {
+    fn outcome(&self, started: SystemTime, seconds: f64) -> Outcome {
         let counts = &self.counts;
         let acks = self.target.acknowledges() && self.arguments.do_load;
         let acked_rows = counts.acked_rows.load(Relaxed);

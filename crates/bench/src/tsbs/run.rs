@@ -58,7 +58,7 @@ fn run_generate(arguments: &GenerateArguments) -> Result<()> {
     let threads = arguments.threads.unwrap_or_else(cores);
     let name = match arguments.format.layout() {
         Layout::Text(format) => {
-            return generate_text(&options, (format, threads), arguments.file.as_deref());
+            return generate_text(&options, format, threads, arguments.file.as_deref());
         }
         Layout::Csv => "csv",
         Layout::Parquet => "parquet",
@@ -73,7 +73,8 @@ fn run_generate(arguments: &GenerateArguments) -> Result<()> {
 
 fn generate_text(
     options: &Options,
-    (format, threads): (Format, NonZeroUsize),
+    format: Format,
+    threads: NonZeroUsize,
     path: Option<&Path>,
 ) -> Result<()> {
     let (mut file, place) = match path {

@@ -154,7 +154,7 @@ impl Measurement {
             Shape::Disk => cells.extend(disk_cells(truncated(states[0]))),
             Shape::Memory => {
                 let [total, used, cached, buffered] = [0, 1, 2, 3].map(|i| truncated(states[i]));
-                cells.extend(memory_cells(total, (used, cached, buffered)));
+                cells.extend(memory_cells(total, used, cached, buffered));
             }
             Shape::Numbers(numbers) => {
                 cells.extend(states.iter().zip(numbers).map(|(&state, number)| match *number {
@@ -178,7 +178,7 @@ fn disk_cells(free: i64) -> [Cell; 7] {
         .map(Cell::Integer)
 }
 
-fn memory_cells(total: i64, (used, cached, buffered): (i64, i64, i64)) -> [Cell; 9] {
+fn memory_cells(total: i64, used: i64, cached: i64, buffered: i64) -> [Cell; 9] {
     let available = total - used;
     let float = |bytes: i64| bytes as f64;
     [

@@ -145,12 +145,12 @@ fn errors_of_a_server_are_shown_in_its_words() {
              http://{address}/write answers 400: column usage_user is of type SYMBOL"
         ),
     );
-    check_counts(&results, (2_000, 2_000), 0);
+    check_counts(&results, 2_000, 2_000, 0);
 }
 
 /// Checks the counts of a failed load: rows sent, acknowledged, and seen by a query.
 #[track_caller]
-fn check_counts(results: &serde_json::Value, (sent, acked): (u64, u64), readable: u64) {
+fn check_counts(results: &serde_json::Value, sent: u64, acked: u64, readable: u64) {
     assert_eq!(results["sentRows"], sent);
     assert_eq!(results["acknowledgedRows"], acked);
     assert_eq!(results["readableRows"], readable);
@@ -179,7 +179,7 @@ fn errors_of_clickhouse_end_the_load_with_what_it_took() {
              http://{address}/ answers 500: Code: 243. DB::Exception: Cannot reserve 1.00 MiB"
         ),
     );
-    check_counts(&results, (2_000, 2_000), 0);
+    check_counts(&results, 2_000, 2_000, 0);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn rows_that_cratedb_does_not_take_are_no_rows() {
         ),
     );
     // The accepted rows of a failed batch count as sent.
-    check_counts(&results, (999, 999), 0);
+    check_counts(&results, 999, 999, 0);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn patience_with_a_server_has_an_end() {
         ),
         &format!("send batch 1 of worker 1, 3600 rows: http://{address}/write answers 503: later"),
     );
-    check_counts(&results, (0, 0), 0);
+    check_counts(&results, 0, 0, 0);
     // The delays are 100 ms, and 200 if there is time for them; another 400 would be too long.
     let waited = results["waitedSeconds"].as_f64().unwrap();
     assert!((0.1..0.31).contains(&waited), "{waited}");

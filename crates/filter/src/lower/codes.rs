@@ -150,7 +150,7 @@ impl Narrow {
         let span = i128::from(self.step).checked_mul(greatest.into())?;
         if self.ty.physical() == Physical::Wide {
             let top = self.base.checked_add(span)?;
-            self.lap(self.base, (self.base, top), yes, &mut ranges);
+            self.lap(self.base, self.base, top, yes, &mut ranges);
             return Some(ranges.0);
         }
         let (min, max) = integer_range(self.ty)?;
@@ -163,7 +163,7 @@ impl Narrow {
         for lap in 0..=laps {
             // Before wrapping, this lap's values run from `base` of code 0 through `min..=max`.
             let base = base - lap * modulus;
-            self.lap(base, (min.max(base), max.min(base + span)), yes, &mut ranges);
+            self.lap(base, min.max(base), max.min(base + span), yes, &mut ranges);
         }
         Some(ranges.0)
     }
@@ -173,7 +173,8 @@ impl Narrow {
     fn lap(
         &self,
         base: i128,
-        (least, greatest): (i128, i128),
+        least: i128,
+        greatest: i128,
         yes: &Ranges<i128>,
         ranges: &mut RangeBuilder,
     ) {

@@ -65,7 +65,8 @@ impl PlainIntegers {
     fn read_each(&mut self, rows: &RowsOfText<'_>, source: usize, bounds: Bounds) {
         self.is_plain.fill(0);
         for (row, &place) in rows.rows.iter().enumerate() {
-            let value = plain_digits(rows.text, rows.bounds(place, source));
+            let (start, end) = rows.bounds(place, source);
+            let value = plain_digits(rows.text, start, end);
             if let Some(value) = value.filter(|value| (bounds.min..=bounds.max).contains(value)) {
                 self.values[row] = value;
                 self.is_plain[row / 8] |= 1 << (row % 8);
@@ -73,7 +74,8 @@ impl PlainIntegers {
         }
         if bounds.zeros == Zeros::NotPlain {
             for (row, &place) in rows.rows.iter().enumerate() {
-                let is_padded = is_padded(rows.text, rows.bounds(place, source));
+                let (start, end) = rows.bounds(place, source);
+                let is_padded = is_padded(rows.text, start, end);
                 self.is_plain[row / 8] &= !(u8::from(is_padded) << (row % 8));
             }
         }
@@ -82,7 +84,7 @@ impl PlainIntegers {
 
 /// Returns true if a field has a leading zero that its number does not show.
 #[inline]
-fn is_padded(text: &[u8], (start, end): (usize, usize)) -> bool {
+fn is_padded(text: &[u8], start: usize, end: usize) -> bool {
     // A field that its record lacks may begin behind the end of the text.
     let field = text.get(start..end).unwrap_or_default();
     matches!(field, [b'-', b'0', ..] | [b'0', _, ..])
@@ -90,7 +92,7 @@ fn is_padded(text: &[u8], (start, end): (usize, usize)) -> bool {
 
 /// The number of a field of up to eight digits and perhaps a minus.
 #[inline]
-fn plain_digits(text: &[u8], (start, end): (usize, usize)) -> Option<i64> {
+fn plain_digits(text: &[u8], start: usize, end: usize) -> Option<i64> {
     let is_negative = text.get(start) == Some(&b'-');
     let digits = end.wrapping_sub(start).wrapping_sub(usize::from(is_negative));
     // No digits, a record's first field at the very start of the text, or too many digits.
@@ -135,8 +137,8 @@ mod avx512 {
         let (mins, maxs) = (_mm512_set1_epi64(bounds.min), _mm512_set1_epi64(bounds.max));
         for (eight, places) in rows.rows.chunks(8).enumerate() {
             let live = u8::MAX >> (8 - places.len());
-            let (text_ends, lengths, live) = fields(rows, (places, live), source);
-            let (values, plain) = numbers(rows.text, (text_ends, lengths), live, bounds.zeros);
+            let (text_ends, lengths, live) = fields(rows, places, live, source);
+            let (values, plain) = numbers(rows.text, text_ends, lengths, live, bounds.zeros);
             let plain = _mm512_mask_cmpge_epi64_mask(plain, values, mins);
             let plain = _mm512_mask_cmple_epi64_mask(plain, values, maxs);
             let slots: &mut [i64] = &mut into.values[eight * 8..][..8];
@@ -152,7 +154,8 @@ mod avx512 {
     #[target_feature(enable = "avx512f,avx512bw")]
     fn fields(
         rows: &RowsOfText<'_>,
-        (places, live): (&[RowPlace], u8),
+        places: &[RowPlace],
+        live: u8,
         source: usize,
     ) -> (__m512i, __m512i, u8) {
         let low = _mm512_set1_epi64(0xFFFF_FFFF);
@@ -190,7 +193,8 @@ mod avx512 {
     #[target_feature(enable = "avx512f,avx512bw")]
     fn numbers(
         text: &[u8],
-        (ends, lengths): (__m512i, __m512i),
+        ends: __m512i,
+        lengths: __m512i,
         live: u8,
         zeros: Zeros,
     ) -> (__m512i, u8) {

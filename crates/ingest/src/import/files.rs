@@ -326,7 +326,7 @@ impl Files<'_> {
             let field = look.names.iter().position(|own| same_name(own, name));
             let Some(field) = field else { continue };
             let head = &self.inputs[at].sample.head;
-            let found = sniff::no_times((head, look), (field, format), &self.options(at, None));
+            let found = sniff::no_times(head, look, field, format, &self.options(at, None));
             all.add(&found);
             example = example.or_else(|| found.example.map(|example| (at, example)));
         }
@@ -353,7 +353,7 @@ impl Files<'_> {
             }
             let file = self.text_file(at, schema)?;
             if !look.has_names || !self.looks[self.first].has_names {
-                self.check_same_columns((at, &file), &first, schema)?;
+                self.check_same_columns(at, &file, &first, schema)?;
             }
             files.push(file);
         }
@@ -450,7 +450,8 @@ impl Files<'_> {
     /// Checks that files without names have the same columns of the table.
     fn check_same_columns(
         &self,
-        (at, file): (usize, &TextFile),
+        at: usize,
+        file: &TextFile,
         first: &TextFile,
         schema: &Schema,
     ) -> Result<()> {
@@ -511,7 +512,7 @@ impl Files<'_> {
             let is_ambiguous = ambiguity.is_some();
             notes.extend(ambiguity);
             let surroundings = Surroundings { has_commas, has_semicolons, is_guess };
-            notes.extend(sniff::remarks((&column.name, &found), evidence, surroundings));
+            notes.extend(sniff::remarks(&column.name, &found, evidence, surroundings));
             notes
                 .extend(is_guess.then(|| sniff::spoiled(&column.name, &found, evidence)).flatten());
             let format = said.cloned().or(found.format.filter(|_| is_there));
@@ -566,7 +567,7 @@ impl Files<'_> {
         let mut of_others: Vec<String> = Vec::new();
         let is_somewhere = |column: usize| files.iter().any(|file| file.sources[column].is_some());
         let somewhere: Vec<bool> = (0..schema.columns().len()).map(is_somewhere).collect();
-        notes.extend(self.missing(self.first, (files, schema), &somewhere));
+        notes.extend(self.missing(self.first, files, schema, &somewhere));
         for (at, look) in self.looks.iter().enumerate() {
             if at == self.first || look.names.is_empty() {
                 continue;
@@ -581,7 +582,7 @@ impl Files<'_> {
                 let before = self.path(before).display();
                 of_others.push(format!("{path}: its columns are those of {before}"));
             }
-            of_others.extend(self.missing(at, (files, schema), &somewhere));
+            of_others.extend(self.missing(at, files, schema, &somewhere));
         }
         notes.extend(capped(of_others, "files"));
         notes
@@ -591,7 +592,8 @@ impl Files<'_> {
     fn missing(
         &self,
         at: usize,
-        (files, schema): (&[TextFile], &Schema),
+        files: &[TextFile],
+        schema: &Schema,
         somewhere: &[bool],
     ) -> Option<String> {
         let columns = schema.columns().iter().zip(&files[at].sources).zip(somewhere);

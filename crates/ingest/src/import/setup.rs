@@ -180,7 +180,7 @@ impl Opened<'_> {
         let is_first = self.is_first();
         let head_bytes = self.head_bytes(is_first);
         let window = window_log_max(self.options);
-        let sample = sample_of(&input, is_first, (head_bytes, window))?;
+        let sample = sample_of(&input, is_first, head_bytes, window)?;
         self.text.push(skipped(SampledFile::new(input, sample), self.options, head_bytes)?);
         Ok(())
     }
@@ -199,11 +199,7 @@ fn window_log_max(options: &ImportOptions) -> u32 {
     Shares::new(options.memory_max, options.workers).window_log_max()
 }
 
-fn sample_of(
-    input: &InputFile,
-    is_first: bool,
-    (head_bytes, window): (u64, u32),
-) -> Result<Sample> {
+fn sample_of(input: &InputFile, is_first: bool, head_bytes: u64, window: u32) -> Result<Sample> {
     let InputBytes::File { file, stamp, magic } = &input.bytes else {
         unreachable!("pipes are sampled where they are opened")
     };
@@ -211,7 +207,7 @@ fn sample_of(
         Magic::Plain | Magic::Parquet if is_first => Sample::of_file(&**file, stamp.bytes),
         Magic::Plain | Magic::Parquet => Sample::of_ends(&**file, stamp.bytes, head_bytes),
         magic => {
-            let head = head_of(file, stamp.bytes, (*magic, window), head_bytes)?;
+            let head = head_of(file, stamp.bytes, *magic, window, head_bytes)?;
             Ok(Sample::of_head(head, head_bytes))
         }
     }
@@ -239,7 +235,7 @@ fn pipe(
     }
     let mut head = Vec::new();
     let read = (&mut stream).take(head_bytes).read_to_end(&mut head);
-    read.map_err(|source| broken_stream(&path, (magic, window), head.len() as u64, source))?;
+    read.map_err(|source| broken_stream(&path, magic, window, head.len() as u64, source))?;
     let rest = Cursor::new(head.clone()).chain(stream);
     let bytes = InputBytes::Stream { stream: Mutex::new(Box::new(rest)), magic };
     let input = InputFile { path, bytes, skip_bytes: 0, skip_lines: 0 };

@@ -93,7 +93,7 @@ pub(super) fn read(
     assert!(job.partial_records.is_empty(), "T1 of `read`: every record was whole in the end");
     let cells_nulled = job.error_handler.cells_nulled.load(Relaxed);
     check_guesses(context, &files, &tallies)?;
-    let notes = [notes, notes_of_rows(context, &files, (&layout, &tallies))?].concat();
+    let notes = [notes, notes_of_rows(context, &files, &layout, &tallies)?].concat();
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
@@ -171,7 +171,8 @@ fn step_back(inputs: &mut [SampledFile], files: &mut [TextFile]) {
 fn notes_of_rows(
     context: &ImportContext<'_>,
     files: &[TextFile],
-    (layout, tallies): (&RowLayout, &Tallies),
+    layout: &RowLayout,
+    tallies: &Tallies,
 ) -> Result<Vec<String>> {
     let joined = joined_notes(files, layout, tallies)?;
     let blank = blank_notes(context.options.format, files, tallies);

@@ -118,7 +118,7 @@ pub(super) fn fields(
             Some(found) => found,
             None => match scan::key_end(text, at) {
                 None => return Err(Stop::Incomplete),
-                Some(KeyEnd::Equals(end)) => field_key(table, text, (at, end), previous, options)?,
+                Some(KeyEnd::Equals(end)) => field_key(table, text, at, end, previous, options)?,
                 Some(KeyEnd::Other(end)) => match value_at {
                     None if text[end] != b',' => return Ok(start),
                     None => return Err(no_equals(&text[at..end]).into()),
@@ -145,7 +145,8 @@ pub(super) fn fields(
 fn field_key(
     table: &mut Table,
     text: &[u8],
-    (start, end): (usize, usize),
+    start: usize,
+    end: usize,
     previous: u32,
     options: &LineOptions,
 ) -> Step<KeyMatch> {

@@ -328,7 +328,7 @@ impl FillColumn<'_> {
             null_text: None,
             is_checked: false,
         };
-        self.converter.convert_column(self.index, &rows, (into, self.unescaped));
+        self.converter.convert_column(self.index, &rows, into, self.unescaped);
     }
 
     /// Writes values in the form of a text file.

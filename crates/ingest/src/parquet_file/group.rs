@@ -104,8 +104,8 @@ impl ParquetFile {
             leaf: own.leaf,
             is_text: own.read_as == ReadAs::Arrow(DataType::BinaryView),
         });
-        let bounds = (self.batch_rows, self.batch_bytes_max);
-        let measure = || Ok(self.pages(group).memory(measured, bounds));
+        let measure =
+            || Ok(self.pages(group).memory(measured, self.batch_rows, self.batch_bytes_max));
         // Damage is found when the row group is decoded.
         let none = GroupMemory { bytes: 0, batch_rows: self.batch_rows };
         guarded(measure).unwrap_or(none)

@@ -266,9 +266,10 @@ impl GroupPages {
     pub(super) fn memory(
         &self,
         columns: impl Iterator<Item = MeasuredColumn>,
-        (rows_max, batch_max): (usize, u64),
+        mut rows_max: usize,
+        batch_max: u64,
     ) -> GroupMemory {
-        let (mut bytes, mut texts, mut rows_max) = (0_u64, Vec::new(), rows_max);
+        let (mut bytes, mut texts) = (0_u64, Vec::new());
         for column in columns {
             let Ok(pages) = self.pages(column.leaf) else { continue };
             let (own, least) = pages.measure();

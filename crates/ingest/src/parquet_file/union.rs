@@ -35,7 +35,7 @@ pub(super) fn inferred_columns(
     let mut united: Vec<United<'_>> = Vec::new();
     for file in files {
         for (at, field) in file.fields().filter(|(_, field)| !is_skipped(file, field, options)) {
-            let ty = inferred(file, (at, field), options)?;
+            let ty = inferred(file, at, field, options)?;
             let is_null = *plain_type(field.data_type()) == DataType::Null;
             let name = field.name();
             let Some(known) = united.iter_mut().find(|known| same_name(&known.name, name)) else {
@@ -71,7 +71,8 @@ fn is_skipped(file: &Loaded, field: &Field, options: &ImportOptions) -> bool {
 /// The type of column for the values of a field.
 fn inferred(
     file: &Loaded,
-    (at, field): (usize, &Field),
+    at: usize,
+    field: &Field,
     options: &ImportOptions,
 ) -> Result<ColumnType> {
     let is_time = |name: &String| same_name(name, field.name());

@@ -51,13 +51,14 @@ fn nulls(name: &str, evidence: &Evidence) -> Option<String> {
 
 /// The notes on a column whose values may have another meaning for their writer.
 pub(crate) fn remarks(
-    (name, column): (&str, &Inferred),
+    name: &str,
+    column: &Inferred,
     evidence: &Evidence,
     surroundings: Surroundings,
 ) -> Vec<String> {
     let notation = evidence.notation();
     let mut remarks = Vec::new();
-    remarks.extend(thousands((name, column.ty), evidence, surroundings));
+    remarks.extend(thousands(name, column.ty, evidence, surroundings));
     let is_text = matches!(column.ty, ColumnType::Varchar | ColumnType::Symbol);
     if is_text {
         remarks.extend(nulls(name, evidence));
@@ -75,7 +76,8 @@ pub(crate) fn remarks(
 }
 
 fn thousands(
-    (name, ty): (&str, ColumnType),
+    name: &str,
+    ty: ColumnType,
     evidence: &Evidence,
     surroundings: Surroundings,
 ) -> Option<String> {

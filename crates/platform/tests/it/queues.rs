@@ -41,11 +41,11 @@ fn reading_ahead_equals_reading() {
         for choice in choices() {
             for (piece_bytes, depth) in [(4096, 1), (8192, 3), (65_536, 4), (1 << 20, 8)] {
                 for file in [Some(&file), direct.as_ref(), Some(&sim)].into_iter().flatten() {
-                    check_read(choice, file, (piece_bytes, depth), &bytes);
+                    check_read(choice, file, piece_bytes, depth, &bytes);
                 }
             }
-            check_read(choice, &file, (997, 5), &bytes);
-            check_read(choice, &sim, (997, 5), &bytes);
+            check_read(choice, &file, 997, 5, &bytes);
+            check_read(choice, &sim, 997, 5, &bytes);
         }
     }
 }
@@ -55,7 +55,8 @@ fn reading_ahead_equals_reading() {
 fn check_read(
     choice: IoChoice,
     file: &Arc<dyn DiskFile>,
-    (piece_bytes, depth): (usize, usize),
+    piece_bytes: usize,
+    depth: usize,
     bytes: &[u8],
 ) {
     let len = bytes.len();

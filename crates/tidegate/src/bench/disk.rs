@@ -45,15 +45,16 @@ pub(super) fn measure(
     bench: &mut Bench<'_>,
     disk: &dyn Disk,
     dir: &Path,
-    (size, io): (ByteCount, IoChoice),
+    size: ByteCount,
+    io: IoChoice,
 ) -> Result<()> {
     let path = dir.join(format!("roofline-{}.tmp", std::process::id()));
     let file = disk.open(&path, OpenMode::CreateNew).map_err(Error::disk("make a file"))?;
     let _scratch = Scratch { disk, path: path.clone() };
     let size = ByteCount(size.0.next_multiple_of(PIECE_BYTES as u64));
-    write(bench, &file, (size, io))?;
+    write(bench, &file, size, io)?;
     let direct = disk.open_direct(&path).map_err(Error::disk("open the file"))?;
-    sequential(bench, &file, direct.as_ref(), (size, io))?;
+    sequential(bench, &file, direct.as_ref(), size, io)?;
     random(bench, direct.as_ref().unwrap_or(&file), size)?;
     syncs(bench, &file)
 }
@@ -61,11 +62,12 @@ pub(super) fn measure(
 fn write(
     bench: &mut Bench<'_>,
     file: &Arc<dyn DiskFile>,
-    (size, io): (ByteCount, IoChoice),
+    size: ByteCount,
+    io: IoChoice,
 ) -> Result<()> {
     let disk_error = Error::disk("write the file");
     file.allocate(size.0).map_err(&disk_error)?;
-    bench.measure("sequential write to a new file, and fdatasync", (1, 1), || {
+    bench.measure("sequential write to a new file, and fdatasync", 1, 1, || {
         let mut queue = WriteQueue::new(io, DEPTH).map_err(&disk_error)?;
         let mut vacant = None;
         for offset in (0..size.0).step_by(PIECE_BYTES) {
@@ -83,7 +85,8 @@ fn sequential(
     bench: &mut Bench<'_>,
     file: &Arc<dyn DiskFile>,
     direct: Option<&Arc<dyn DiskFile>>,
-    (size, io): (ByteCount, IoChoice),
+    size: ByteCount,
+    io: IoChoice,
 ) -> Result<()> {
     let drop_pages = || drop_caches(file.as_ref()).map_err(Error::disk("drop the page cache"));
     let mut all = |what, file: &Arc<dyn DiskFile>, (io, is_cold): (IoChoice, bool)| {
@@ -95,12 +98,12 @@ fn sequential(
         }));
         // A first read touches the buffers, and fills the cache where a warm cache is measured
         // (B1).
-        read(file, size, (io, &pool))?;
+        read(file, size, io, &pool)?;
         if !is_cold {
-            return bench.measure(what, (1, ROUNDS), || read(file, size, (io, &pool)));
+            return bench.measure(what, 1, ROUNDS, || read(file, size, io, &pool));
         }
         drop_pages()?;
-        bench.measure(what, (1, 1), || read(file, size, (io, &pool)))
+        bench.measure(what, 1, 1, || read(file, size, io, &pool))
     };
     all("sequential read from the page cache", file, (IoChoice::Sync, false))?;
     all("sequential read from the disk, buffered", file, (IoChoice::Sync, true))?;
@@ -119,7 +122,8 @@ fn sequential(
 fn read(
     file: &Arc<dyn DiskFile>,
     size: ByteCount,
-    (io, pool): (IoChoice, &Arc<BufferPool>),
+    io: IoChoice,
+    pool: &Arc<BufferPool>,
 ) -> Result<u64> {
     let disk_error = Error::disk("read the file");
     let (file, all) = (Arc::clone(file), 0..size.0);
@@ -139,15 +143,15 @@ fn random(bench: &mut Bench<'_>, file: &Arc<dyn DiskFile>, size: ByteCount) -> R
     let drop_pages = || drop_caches(file.as_ref()).map_err(Error::disk("drop the page cache"));
     drop_pages()?;
     let reads = RANDOM_READS / READERS;
-    bench.count("random reads of 4 KiB, one at a time", (1, reads), || {
-        read_pages(file.as_ref(), (0, reads), pages)
+    bench.count("random reads of 4 KiB, one at a time", 1, reads, || {
+        read_pages(file.as_ref(), 0, reads, pages)
     })?;
     drop_pages()?;
     let readers = usize::try_from(READERS).expect("they are few");
-    bench.count("random reads of 4 KiB, several at a time", (readers, RANDOM_READS), || {
+    bench.count("random reads of 4 KiB, several at a time", readers, RANDOM_READS, || {
         thread::scope(|scope| {
             let reader =
-                |first| scope.spawn(move || read_pages(file.as_ref(), (first, reads), pages));
+                |first| scope.spawn(move || read_pages(file.as_ref(), first, reads, pages));
             let readers: Vec<_> =
                 (1..=READERS).map(|reader_no| reader(reader_no * reads)).collect();
             let bytes =
@@ -158,7 +162,7 @@ fn random(bench: &mut Bench<'_>, file: &Arc<dyn DiskFile>, size: ByteCount) -> R
 }
 
 /// Reads `count` pages of the random sequence, beginning with its page number `first`.
-fn read_pages(file: &dyn DiskFile, (first, count): (u64, u64), pages: u64) -> Result<u64> {
+fn read_pages(file: &dyn DiskFile, first: u64, count: u64, pages: u64) -> Result<u64> {
     let mut page = AlignedBuffer::new(PAGE_BYTES);
     for number in first..first + count {
         let offset = page_number(number, pages) * PAGE_BYTES as u64;
@@ -177,7 +181,7 @@ fn page_number(number: u64, pages: u64) -> u64 {
 fn syncs(bench: &mut Bench<'_>, file: &Arc<dyn DiskFile>) -> Result<()> {
     let disk_error = Error::disk("write the file");
     let page = [0xA5; PAGE_BYTES];
-    bench.count("write of 4 KiB, and fdatasync", (1, SYNCS), || {
+    bench.count("write of 4 KiB, and fdatasync", 1, SYNCS, || {
         for number in 0..SYNCS {
             file.write_all_at(&page, number * PAGE_BYTES as u64).map_err(&disk_error)?;
             file.sync_data().map_err(&disk_error)?;

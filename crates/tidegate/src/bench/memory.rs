@@ -32,7 +32,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, bytes: usize) -> Result<()> {
 fn sums(bench: &mut Bench<'_>, bytes: usize) -> Result<()> {
     let words = vec![1_u64; bytes / size_of::<u64>()];
     both(bench, "sum of 8-byte words", |bench, name, threads| {
-        bench.measure(name, (threads, ROUNDS), || {
+        bench.measure(name, threads, ROUNDS, || {
             on_parts(&words, threads, roofline::sum_words);
             Ok(size_of_val(words.as_slice()) as u64)
         })
@@ -42,14 +42,14 @@ fn sums(bench: &mut Bench<'_>, bytes: usize) -> Result<()> {
 fn counts(bench: &mut Bench<'_>, bytes: &[u8]) -> Result<()> {
     let level = SimdLevel::detect();
     both(bench, "count of 1-byte codes in a range", |bench, name, threads| {
-        bench.measure(name, (threads, ROUNDS), || {
+        bench.measure(name, threads, ROUNDS, || {
             on_parts(bytes, threads, |part| roofline::count_u8(level, part, 100, 200));
             Ok(bytes.len() as u64)
         })
     })?;
     let pairs = bytes.as_chunks::<2>().0;
     both(bench, "count of 2-byte codes in a range", |bench, name, threads| {
-        bench.measure(name, (threads, ROUNDS), || {
+        bench.measure(name, threads, ROUNDS, || {
             on_parts(pairs, threads, |part| roofline::count_u16(level, part, 1_000, 30_000));
             Ok(size_of_val(pairs) as u64)
         })
@@ -59,7 +59,7 @@ fn counts(bench: &mut Bench<'_>, bytes: &[u8]) -> Result<()> {
 fn copies(bench: &mut Bench<'_>, from: &[u8]) -> Result<()> {
     let mut to = pattern(from.len(), 13);
     both(bench, "memcpy, bytes copied", |bench, name, threads| {
-        bench.measure(name, (threads, ROUNDS), || {
+        bench.measure(name, threads, ROUNDS, || {
             let part = from.len().div_ceil(threads).max(1);
             thread::scope(|scope| {
                 for (from, to) in from.chunks(part).zip(to.chunks_mut(part)) {
@@ -78,7 +78,7 @@ fn csv(bench: &mut Bench<'_>, bytes: usize) -> Result<()> {
     let text = piece.repeat(pieces).into_bytes();
     let pieces: Vec<&[u8]> = text.chunks(piece.len()).collect();
     both(bench, "structural index of a CSV", |bench, name, threads| {
-        bench.measure(name, (threads, ROUNDS), || {
+        bench.measure(name, threads, ROUNDS, || {
             on_parts(&pieces, threads, index);
             Ok(text.len() as u64)
         })

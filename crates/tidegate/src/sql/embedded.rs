@@ -31,7 +31,8 @@ pub(super) struct Embedded {
 impl Embedded {
     pub(super) fn new(
         database: Arc<Database>,
-        (options, program): (&EngineOptions, Program),
+        options: &EngineOptions,
+        program: Program,
         copy_memory: ByteCount,
     ) -> Result<Embedded> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -72,7 +73,7 @@ impl Embedded {
         let (engine, sql) = (Arc::clone(&self.engine), sql.to_owned());
         let options = self.options();
         let work = self.runtime().spawn(async move {
-            if let Err(error) = execute(&engine, (&sql, &options), &sender).await {
+            if let Err(error) = execute(&engine, &sql, &options, &sender).await {
                 // The receiver is gone if the statement was cancelled.
                 let _ = sender.send(Piece::Failed(Error::Query(error))).await;
             }
@@ -113,7 +114,8 @@ impl Drop for Embedded {
 /// Sends the answer piece by piece, until all is sent or the receiver is gone.
 async fn execute(
     engine: &Engine,
-    (sql, options): (&str, &StatementOptions),
+    sql: &str,
+    options: &StatementOptions,
     sender: &Sender<Piece>,
 ) -> tidegate_query::Result<()> {
     let (tag, notices) = match engine.execute_with(sql, options).await? {

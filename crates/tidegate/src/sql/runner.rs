@@ -55,10 +55,12 @@ impl Runner {
     /// Creates a runner with an engine on its own threads.
     pub(crate) fn embedded(
         database: Arc<Database>,
-        engine: (&EngineOptions, Program),
-        (clock, copy_memory): (Arc<dyn Clock>, ByteCount),
+        options: &EngineOptions,
+        program: Program,
+        clock: Arc<dyn Clock>,
+        copy_memory: ByteCount,
     ) -> Result<Runner> {
-        let embedded = Embedded::new(database, engine, copy_memory)?;
+        let embedded = Embedded::new(database, options, program, copy_memory)?;
         Runner::new(Answers::Embedded(embedded), clock)
     }
 

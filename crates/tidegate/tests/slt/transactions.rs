@@ -205,7 +205,8 @@ fn answers(rows: &[Row]) -> Vec<(String, Vec<Vec<String>>)> {
 impl TestDatabase {
     async fn check(
         &mut self,
-        (model, place): (&Model, &str),
+        model: &Model,
+        place: &str,
         random: &mut Random,
     ) -> Result<(), TestError> {
         let all = answers(&model.rows);
@@ -292,7 +293,7 @@ pub(crate) async fn a_transaction_sees_its_own_changes_and_others_do_not() -> Re
                 }
             }
             let seen = open.as_ref().unwrap_or(&committed);
-            test.check((seen, &place), &mut random).await?;
+            test.check(seen, &place, &mut random).await?;
             let (committed, random) = (&committed, &mut random);
             let of_other = async |test: &mut TestDatabase| {
                 let DBOutput::Rows { rows, .. } = test.run("SELECT n FROM t").await? else {
@@ -301,7 +302,7 @@ pub(crate) async fn a_transaction_sees_its_own_changes_and_others_do_not() -> Re
                 let expected = committed.rows.iter().map(|row| vec![row.2.to_string()]);
                 assert_eq!(rows, expected.collect::<Vec<_>>(), "{place}: others");
                 if random.below(4) == 0 {
-                    test.check((committed, &place), random).await?;
+                    test.check(committed, &place, random).await?;
                 }
                 Ok(())
             };

@@ -63,7 +63,7 @@ impl Cursor {
     }
 
     /// Appends the bytes `from..to` of `room` to the text.
-    pub(crate) fn keep(&mut self, (from, to): (usize, usize)) {
+    pub(crate) fn keep(&mut self, from: usize, to: usize) {
         if self.begin == self.at {
             self.begin = self.at + from;
             self.at += to;

@@ -102,10 +102,10 @@ impl Reporter {
             let (metrics, rows) = (counts.metrics.load(Relaxed), counts.sent_rows.load(Relaxed));
             let took = now.duration_since(last.0).as_secs_f64();
             let overall = now.duration_since(self.start).as_secs_f64();
-            let metrics_now = columns((last.1, metrics), (took, overall));
+            let metrics_now = columns(last.1, metrics, took, overall);
             let rows_now = match rows {
                 0 => "-,-,-".to_owned(),
-                _ => columns((last.2, rows), (took, overall)),
+                _ => columns(last.2, rows, took, overall),
             };
             let _ = say(&format!("{},{metrics_now},{rows_now}", seconds_since_1970()));
             last = (now, metrics, rows);
@@ -114,7 +114,7 @@ impl Reporter {
 }
 
 /// Formats three columns: the rate since the last line, the total, and the rate over all.
-fn columns((before, total): (u64, u64), (took, overall): (f64, f64)) -> String {
+fn columns(before: u64, total: u64, took: f64, overall: f64) -> String {
     let of_late = total.saturating_sub(before) as f64 / took;
     format!("{of_late:.2},{},{:.2}", scientific(total), total as f64 / overall)
 }
@@ -285,6 +285,6 @@ mod tests {
         assert_eq!(scientific(12_470_000), "1.247000E+07");
         assert_eq!(scientific(1), "1.000000E+00");
         assert_eq!(scientific(0), "0.000000E+00");
-        assert_eq!(columns((2_000, 5_000), (2.0, 4.0)), "1500.00,5.000000E+03,1250.00");
+        assert_eq!(columns(2_000, 5_000, 2.0, 4.0), "1500.00,5.000000E+03,1250.00");
     }
 }

@@ -123,12 +123,12 @@ impl RowLayout {
             if row.name == last.0 {
                 last.1 += 1;
             } else {
-                tally.count_run(last);
+                tally.count_run(last.0, last.1);
                 last = (row.name, 1);
             }
             at += row.bytes;
         }
-        tally.count_run(last);
+        tally.count_run(last.0, last.1);
         Ok(tally)
     }
 
@@ -147,7 +147,7 @@ impl RowLayout {
 }
 
 impl Tally {
-    fn count_run(&mut self, (name, rows): (&[u8], u64)) {
+    fn count_run(&mut self, name: &[u8], rows: u64) {
         if 0 < rows {
             self.count(&String::from_utf8_lossy(name), rows);
         }

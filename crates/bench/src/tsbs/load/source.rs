@@ -140,7 +140,7 @@ impl Source {
             }
         };
         let skipped = header.as_ref().map_or(0, |header| header.bytes);
-        check_first_rows(layout, &begin[skipped..], (&place, skipped as u64))?;
+        check_first_rows(layout, &begin[skipped..], &place, skipped as u64)?;
         let mut stream = Stream::new(vec![(place, input)], layout, limit);
         stream.rest = begin.split_off(skipped);
         stream.offset = skipped as u64;
@@ -289,7 +289,7 @@ impl DataFile {
             let count = count.map_err(|source| Error::Input { place: place.clone(), source })?;
             Ok::<_, Error>(text[..count].to_vec())
         };
-        check_first_rows(layout, &read(self.begin)?, (&place, self.begin))?;
+        check_first_rows(layout, &read(self.begin)?, &place, self.begin)?;
         let window = self.begin.max(self.end.saturating_sub(TAIL_BYTES));
         let last = read(window)?;
         let complete = layout.complete(&last);
@@ -351,7 +351,7 @@ impl DataFile {
                 false => None,
             };
             if let (Some(first), Some(last)) = (first, last) {
-                out.keep((first.min(last), last));
+                out.keep(first.min(last), last);
                 return Ok(());
             }
             if is_whole {
@@ -416,7 +416,7 @@ impl Stream {
             if 0 < complete {
                 let end = self.layout.cut(&text[..complete], self.limit).unwrap_or(complete);
                 self.limit -= self.layout.rows(&text[..end]);
-                out.keep((0, end));
+                out.keep(0, end);
                 return Ok(Appended::Rows);
             }
         }
@@ -456,7 +456,7 @@ fn read_fully(input: &mut (impl Read + ?Sized), out: &mut [u8]) -> io::Result<us
 }
 
 /// Checks that a text, behind its header, begins with rows.
-fn check_first_rows(layout: RowLayout, text: &[u8], (place, offset): (&str, u64)) -> Result<()> {
+fn check_first_rows(layout: RowLayout, text: &[u8], place: &str, offset: u64) -> Result<()> {
     let checked = layout.tally(&text[..layout.complete(text)]);
     checked.map(drop).map_err(|no_row| foreign(place, offset + no_row.offset as u64, layout))
 }

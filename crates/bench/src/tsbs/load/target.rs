@@ -54,7 +54,7 @@ pub(super) trait Target: Sync {
 /// A connection of one worker.
 pub(super) trait Connection {
     /// Sends complete rows, and adds the confirmed ones to `acked` (A1).
-    fn send(&mut self, rows: &[u8], acked: (u64, &AtomicU64)) -> Result<()>;
+    fn send(&mut self, rows: &[u8], row_count: u64, acked: &AtomicU64) -> Result<()>;
     /// Waits until the target has taken everything, if it did not confirm that before.
     fn finish(self: Box<Self>) -> Result<()> {
         Ok(())

@@ -133,7 +133,7 @@ impl<'a> Worker<'a> {
                     }
                     let rest = self.layout.rows(buffer.written());
                     if 0 < rest {
-                        self.send(connection.as_deref_mut(), (&mut buffer, usize::MAX), rest)?;
+                        self.send(connection.as_deref_mut(), &mut buffer, usize::MAX, rest)?;
                     }
                     break;
                 }
@@ -145,7 +145,7 @@ impl<'a> Worker<'a> {
             self.load.counts.metrics.fetch_add(tally.metrics, Relaxed);
             lock(&self.load.counts.tables).add(&tally);
             match self.batch {
-                None => self.send(connection.as_deref_mut(), (&mut buffer, usize::MAX), rows)?,
+                None => self.send(connection.as_deref_mut(), &mut buffer, usize::MAX, rows)?,
                 Some(_) => self.send_batches(connection.as_deref_mut(), &mut buffer)?,
             }
         }
@@ -160,7 +160,7 @@ impl<'a> Worker<'a> {
     ) -> Result<()> {
         let batch = self.batch.expect("rows are cut");
         while let Some(end) = self.layout.cut(buffer.written(), batch) {
-            self.send(connection.as_deref_mut(), (buffer, end), batch)?;
+            self.send(connection.as_deref_mut(), buffer, end, batch)?;
         }
         Ok(())
     }
@@ -189,7 +189,8 @@ impl<'a> Worker<'a> {
     fn send(
         &mut self,
         connection: Option<&mut (dyn Connection + 'static)>,
-        (buffer, end): (&mut Cursor, usize),
+        buffer: &mut Cursor,
+        end: usize,
         rows: u64,
     ) -> Result<()> {
         if self.load.pace.is_set() {
@@ -204,7 +205,7 @@ impl<'a> Worker<'a> {
         let counts = &self.load.counts;
         if let Some(connection) = connection {
             self.batches += 1;
-            let sent = connection.send(&buffer.written()[..end], (rows, &counts.acked_rows));
+            let sent = connection.send(&buffer.written()[..end], rows, &counts.acked_rows);
             sent.map_err(|error| match self.batch {
                 None => error,
                 Some(_) => Error::Batch {

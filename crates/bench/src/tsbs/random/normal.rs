@@ -53,12 +53,12 @@ impl Normal {
         if drawn.cast_signed().unsigned_abs() < strip.sure_below {
             return number;
         }
-        self.draw_further(source, (drawn, number))
+        self.draw_further(source, drawn, number)
     }
 
     /// Handles one case of 36: the number may lie outside of the curve, or in the tail.
     #[cold]
-    fn draw_further(&self, source: &mut Source, (drawn, number): (u32, f64)) -> f64 {
+    fn draw_further(&self, source: &mut Source, drawn: u32, number: f64) -> f64 {
         let i = drawn as usize % STRIPS;
         if i == 0 {
             let beyond = TAIL + tail(source);

@@ -184,7 +184,8 @@ impl Entities {
     pub(crate) fn write_extra(
         &self,
         entity: usize,
-        (schema, measurement): (&Schema, usize),
+        schema: &Schema,
+        measurement: usize,
         tag: usize,
         out: &mut Vec<u8>,
     ) {

@@ -66,7 +66,7 @@ impl Walk {
     }
 
     #[inline]
-    fn step(&self, state: &mut f64, (normal, source): (&Normal, &mut Source)) {
+    fn step(&self, state: &mut f64, normal: &Normal, source: &mut Source) {
         let step = normal.draw(source) * self.deviation + self.mean;
         let step = if self.grows { step.abs() } else { step };
         *state = clamped(*state + step, self.min, self.max);
@@ -183,14 +183,14 @@ impl HostSimulator {
             match motion {
                 Motion::Walks { from, walks } => {
                     for (state, walk) in states[*from..].iter_mut().zip(walks) {
-                        walk.step(state, (&self.normal, &mut self.source));
+                        walk.step(state, &self.normal, &mut self.source);
                     }
                 }
                 Motion::Memory { from } => {
                     let total = states[from - 1];
                     let walk = Walk { deviation: total / 64.0, ..Walk::within(0.0, 0.0, total) };
                     for state in &mut states[*from..from + 3] {
-                        walk.step(state, (&self.normal, &mut self.source));
+                        walk.step(state, &self.normal, &mut self.source);
                     }
                 }
                 Motion::Uptime { at } => {

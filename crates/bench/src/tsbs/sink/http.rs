@@ -22,10 +22,10 @@ pub(super) fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     let mut discard = Discard::new();
     while let Some(body) = read_head(&mut reader, &stream)? {
         match body {
-            Body::Length(length) => take(&mut reader, length, (shared, &mut discard))?,
+            Body::Length(length) => take(&mut reader, length, shared, &mut discard)?,
             Body::Pieces => loop {
                 let length = read_piece_length(&mut reader)?;
-                take(&mut reader, length, (shared, &mut discard))?;
+                take(&mut reader, length, shared, &mut discard)?;
                 // Each chunk ends with a line break, and so does the body after the last one.
                 read_line(&mut reader)?;
                 if length == 0 {
@@ -76,7 +76,8 @@ fn read_line(reader: &mut BufReader<&TcpStream>) -> io::Result<String> {
 fn take(
     reader: &mut BufReader<&TcpStream>,
     mut length: u64,
-    (shared, discard): (&Shared, &mut Discard),
+    shared: &Shared,
+    discard: &mut Discard,
 ) -> io::Result<()> {
     while 0 < length {
         if !shared.count_rows && reader.buffer().is_empty() {

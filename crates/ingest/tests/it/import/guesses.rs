@@ -517,7 +517,8 @@ fn a_quote_that_stays_open_in_a_compressed_file_is_named() {
 fn random_file(
     random: &mut Random,
     ids: std::ops::Range<u64>,
-    (has_header, order): (bool, &mut [usize; 3]),
+    has_header: bool,
+    order: &mut [usize; 3],
 ) -> Vec<u8> {
     let delimiter = random.one_of(&[",", ",", ";", "\t", "|"]);
     let line_end = random.one_of(&["\n", "\r\n", "\r"]);
@@ -565,7 +566,7 @@ fn no_record_of_any_file_is_lost() {
             let rows = 2 + random.below(30);
             let has_header = headers == 0 || headers == 1 && (at == 0 || random.percent(50));
             wanted_headers += u64::from(has_header);
-            let file = random_file(&mut random, next..next + rows, (has_header, &mut order));
+            let file = random_file(&mut random, next..next + rows, has_header, &mut order);
             next += rows;
             files.push(match random.below(3) {
                 0 => {

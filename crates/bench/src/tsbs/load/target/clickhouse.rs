@@ -299,7 +299,7 @@ fn push_cells<'a>(body: &mut String, cells: impl Iterator<Item = &'a str>) {
 }
 
 impl Connection for InsertConnection {
-    fn send(&mut self, text: &[u8], (_, acked): (u64, &AtomicU64)) -> Result<()> {
+    fn send(&mut self, text: &[u8], _row_count: u64, acked: &AtomicU64) -> Result<()> {
         let mut tables: BTreeMap<&str, Vec<(u32, TaggedRow<'_>)>> = BTreeMap::new();
         let mut new = Vec::new();
         for row in rows(text, self.header.tags.len()) {

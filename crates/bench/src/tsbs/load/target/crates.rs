@@ -44,7 +44,7 @@ impl Crate {
         format!("{}.{}", quoted(&self.db), quoted(name))
     }
 
-    fn create_table(&self, header: &Header, (name, fields): (&str, &[String])) -> Result<()> {
+    fn create_table(&self, header: &Header, name: &str, fields: &[String]) -> Result<()> {
         let tags = header.tags.iter().map(|(name, is_text)| {
             format!("{} {}", quoted(name), if *is_text { "TEXT" } else { "DOUBLE" })
         });
@@ -114,7 +114,7 @@ impl Target for Crate {
             if self.create {
                 let drop = format!("DROP TABLE IF EXISTS {}", self.table(name));
                 execute(&self.http, &json!({"stmt": drop}))?;
-                self.create_table(header, (name, fields))?;
+                self.create_table(header, name, fields)?;
             }
         }
         *lock(&self.header) = Some(Arc::new(header.clone()));
@@ -146,7 +146,7 @@ struct BulkConnection {
 }
 
 impl Connection for BulkConnection {
-    fn send(&mut self, text: &[u8], (_, acked): (u64, &AtomicU64)) -> Result<()> {
+    fn send(&mut self, text: &[u8], _row_count: u64, acked: &AtomicU64) -> Result<()> {
         let mut tables: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
         let text = std::str::from_utf8(text).unwrap_or_default();
         for line in text.lines() {

@@ -69,8 +69,8 @@ impl Http {
 
     /// Returns the body of an answer whose status is a success.
     pub(super) fn post(&self, path: &str, body: &[u8]) -> Result<String> {
-        let answer = self.post_any(path, body)?;
-        self.expect_good(path, answer)
+        let (status, words) = self.post_any(path, body)?;
+        self.expect_good(path, status, words)
     }
 
     pub(super) fn get_any(&self, path: &str) -> Result<(u16, String)> {
@@ -82,7 +82,7 @@ impl Http {
         read(url, request.call())
     }
 
-    pub(super) fn expect_good(&self, path: &str, (status, words): (u16, String)) -> Result<String> {
+    pub(super) fn expect_good(&self, path: &str, status: u16, words: String) -> Result<String> {
         if (200..300).contains(&status) {
             return Ok(words);
         }

@@ -25,7 +25,7 @@ impl Dialect {
     pub(super) fn count(&self, http: &Http, table: &str) -> Result<u64> {
         match self {
             Dialect::InfluxQl { db } => count_by_influxql(http, db, table),
-            Dialect::Flux { org, bucket } => count_by_flux(http, (org, bucket), table),
+            Dialect::Flux { org, bucket } => count_by_flux(http, org, bucket, table),
         }
     }
 }
@@ -71,8 +71,8 @@ fn influxql(table: &str) -> Vec<String> {
 fn count_by_influxql(http: &Http, db: &str, table: &str) -> Result<u64> {
     let query = percent_encoded(&influxql(table).join("; "));
     let path = format!("/query?db={}&q={query}", percent_encoded(db));
-    let answer = http.get_any(&path)?;
-    let text = http.expect_good(&path, answer)?;
+    let (status, words) = http.get_any(&path)?;
+    let text = http.expect_good(&path, status, words)?;
     read_influxql(&text).ok_or_else(|| bad_answer("count", text))
 }
 
@@ -121,7 +121,7 @@ fn flux(bucket: &str, table: &str) -> String {
     }
 }
 
-fn count_by_flux(http: &Http, (org, bucket): (&str, &str), table: &str) -> Result<u64> {
+fn count_by_flux(http: &Http, org: &str, bucket: &str, table: &str) -> Result<u64> {
     let path = format!("/api/v2/query?org={}", percent_encoded(org));
     let mut http = http.clone();
     http.add_header("Content-Type", "application/vnd.flux".to_owned());

@@ -117,7 +117,7 @@ impl TcpConnection {
 }
 
 impl Connection for TcpConnection {
-    fn send(&mut self, rows: &[u8], _acked: (u64, &AtomicU64)) -> Result<()> {
+    fn send(&mut self, rows: &[u8], _row_count: u64, _acked: &AtomicU64) -> Result<()> {
         self.stream.write_all(rows).map_err(|error| self.failed(error))
     }
 
@@ -199,19 +199,22 @@ impl LineHttp {
         }
     }
 
-    fn prepare_influx(&self, db: &str, (create, abort_on_exist): (bool, bool)) -> Result<()> {
-        let query = |statement: &str| {
-            let path = format!("/query?q={}", percent_encoded(statement));
-            self.http.post(&path, b"")
-        };
+    /// Sends an InfluxQL statement.
+    fn query(&self, statement: &str) -> Result<String> {
+        self.http.post(&format!("/query?q={}", percent_encoded(statement)), b"")
+    }
+
+    fn check_is_new(&self, db: &str) -> Result<()> {
+        match self.query("SHOW DATABASES")?.contains(&format!("[\"{db}\"]")) {
+            true => Err(Error::Exists { name: db.to_owned() }),
+            false => Ok(()),
+        }
+    }
+
+    fn recreate(&self, db: &str) -> Result<()> {
         let name = format!("\"{}\"", db.replace('"', "\\\""));
-        if abort_on_exist && query("SHOW DATABASES")?.contains(&format!("[\"{db}\"]")) {
-            return Err(Error::Exists { name: db.to_owned() });
-        }
-        if create {
-            query(&format!("DROP DATABASE {name}"))?;
-            query(&format!("CREATE DATABASE {name}"))?;
-        }
+        self.query(&format!("DROP DATABASE {name}"))?;
+        self.query(&format!("CREATE DATABASE {name}"))?;
         Ok(())
     }
 }
@@ -240,7 +243,13 @@ impl Target for LineHttp {
     fn prepare(&self, _header: Option<&Header>) -> Result<()> {
         match &self.api {
             Api::Influx { dialect: Dialect::InfluxQl { db }, create, abort_on_exist } => {
-                self.prepare_influx(db, (*create, *abort_on_exist))
+                if *abort_on_exist {
+                    self.check_is_new(db)?;
+                }
+                if *create {
+                    self.recreate(db)?;
+                }
+                Ok(())
             }
             // A bucket of version 2 is not created here.
             Api::Influx { .. } | Api::Exec | Api::Silent => Ok(()),
@@ -293,7 +302,7 @@ fn compress<'a>(rows: &[u8], memory: &'a mut Vec<u8>) -> &'a [u8] {
 }
 
 impl Connection for HttpConnection {
-    fn send(&mut self, rows: &[u8], (count, acked): (u64, &AtomicU64)) -> Result<()> {
+    fn send(&mut self, rows: &[u8], row_count: u64, acked: &AtomicU64) -> Result<()> {
         let body = self.gzip.as_mut().map_or(rows, |memory| compress(rows, memory));
         let start = Instant::now();
         let mut backoff = self.backoff;
@@ -307,8 +316,8 @@ impl Connection for HttpConnection {
                 backoff = (backoff * 2).min(BACKOFF_MAX);
                 continue;
             }
-            self.http.expect_good(&self.path, answer)?;
-            acked.fetch_add(count, Relaxed);
+            self.http.expect_good(&self.path, answer.0, answer.1)?;
+            acked.fetch_add(row_count, Relaxed);
             return Ok(());
         }
     }
@@ -322,7 +331,7 @@ fn count_by_exec(http: &Http, table: &str) -> Result<u64> {
     if answer.0 == 400 && answer.1.contains("does not exist") {
         return Ok(0);
     }
-    let text = http.expect_good(&path, answer)?;
+    let text = http.expect_good(&path, answer.0, answer.1)?;
     let value: Value = serde_json::from_str(&text).unwrap_or_default();
     value["dataset"][0][0].as_u64().ok_or_else(|| bad_answer("count", text))
 }

@@ -237,16 +237,16 @@ impl RowConnection {
 
     /// Writes rows, and returns the number that the server reports.
     async fn write_rows(&self, rows: &rows::Rows<'_>) -> Result<u64> {
-        let table = (&*self.header, self.tag_in_table);
+        let (client, header) = (&self.session.client, &*self.header);
         match self.inserts {
-            true => insert_rows(&self.session.client, table, rows).await,
-            false => copy_rows(&self.session.client, table, rows).await,
+            true => insert_rows(client, header, self.tag_in_table, rows).await,
+            false => copy_rows(client, header, self.tag_in_table, rows).await,
         }
     }
 }
 
 impl Connection for RowConnection {
-    fn send(&mut self, text: &[u8], (_, acked): (u64, &AtomicU64)) -> Result<()> {
+    fn send(&mut self, text: &[u8], _row_count: u64, acked: &AtomicU64) -> Result<()> {
         let mut tables: BTreeMap<&str, Vec<(u32, TaggedRow<'_>)>> = BTreeMap::new();
         let mut new = Vec::new();
         for row in tagged::rows(text, self.header.tags.len()) {

@@ -110,7 +110,8 @@ fn first_tag<'a>(row: &TaggedRow<'a>) -> Option<&'a str> {
 /// Writes rows with COPY, and returns the number that the server reports.
 pub(super) async fn copy_rows(
     client: &Client,
-    (header, tag_in_table): (&Header, bool),
+    header: &Header,
+    tag_in_table: bool,
     rows: &Rows<'_>,
 ) -> Result<u64> {
     let (table, columns, fields) = columns(header, rows, tag_in_table)?;
@@ -139,7 +140,8 @@ pub(super) async fn copy_rows(
 /// Writes rows with one INSERT.
 pub(super) async fn insert_rows(
     client: &Client,
-    (header, tag_in_table): (&Header, bool),
+    header: &Header,
+    tag_in_table: bool,
     rows: &Rows<'_>,
 ) -> Result<u64> {
     let (table, columns, fields) = columns(header, rows, tag_in_table)?;

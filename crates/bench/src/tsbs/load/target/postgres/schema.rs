@@ -41,7 +41,7 @@ impl Schema {
             statements.push_str("CREATE EXTENSION IF NOT EXISTS timescaledb CASCADE;\n");
         }
         for (name, fields) in &header.measurements {
-            self.push_table(header, (name, fields), &mut statements);
+            self.push_table(header, name, fields, &mut statements);
         }
         statements
     }
@@ -68,7 +68,7 @@ impl Schema {
         )
     }
 
-    fn push_table(&self, header: &Header, (name, fields): (&str, &[String]), out: &mut String) {
+    fn push_table(&self, header: &Header, name: &str, fields: &[String], out: &mut String) {
         let table = quoted(name);
         let names: Vec<_> = fields.iter().map(|field| quoted(field)).collect();
         let tag = match header.tags.first().filter(|_| self.tag_in_table) {
