@@ -14,7 +14,6 @@
 #![forbid(unsafe_code)]
 
 pub mod value_text;
-pub mod json;
 pub mod results;
 pub mod config;
 mod error;
@@ -45,3 +44,4 @@ pub use ilp::KeyFileError;
 pub use log::{Log, LogLevels};
 pub use run::{Host, check, serve};
 pub use tls::TlsError;
+pub use value_text::json;

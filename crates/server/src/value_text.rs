@@ -7,7 +7,8 @@
 //! in UTC, intervals as PostgreSQL shows them, bytes as `\x` and hex, UUIDs with hyphens, IPv4
 //! addresses dotted, lists and structs as JSON. Not here: quoting, which differs by format.
 
-mod digits;
+mod scalars;
+pub mod json;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -26,10 +27,13 @@ use arrow::datatypes::{
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use tidegate_model::time::CivilDate;
 use tidegate_query::IntervalText;
+use tidegate_storage::TYPE_KEY;
 
-use crate::json;
+pub(crate) use scalars::{
+    Style, hex, push_clock, push_date, push_float, push_fraction, push_hex, push_instant,
+    push_integer, push_uuid,
+};
 
 /// The kind of text of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +88,11 @@ impl Shape {
 
     /// Returns the shape of a column, which depends on its type in Tidegate too.
     pub fn of_field(field: &Field) -> Shape {
-        if is_called(field, "ipv4") { Shape::Text } else { Shape::of(field.data_type()) }
+        if tidegate_type(field) == Some("ipv4") {
+            Shape::Text
+        } else {
+            Shape::of(field.data_type())
+        }
     }
 
     /// Returns whether columns of it are aligned to the right.
@@ -122,9 +130,9 @@ pub fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 /// A function that appends the text of a row.
 pub type ValueFormatter<'a> = Box<dyn Fn(usize, &mut String) + 'a>;
 
-/// Returns whether a field has this type of Tidegate, which Arrow does not have.
-fn is_called(field: &Field, ty: &str) -> bool {
-    field.metadata().get("tidegate.type").is_some_and(|name| name == ty)
+/// Returns the type of Tidegate that a field has, if Arrow does not have it.
+pub(crate) fn tidegate_type(field: &Field) -> Option<&str> {
+    field.metadata().get(TYPE_KEY).map(String::as_str)
 }
 
 fn formatter<'a>(field: &Field, array: &'a dyn Array) -> Result<ValueFormatter<'a>, ArrowError> {
@@ -139,7 +147,7 @@ fn formatter<'a>(field: &Field, array: &'a dyn Array) -> Result<ValueFormatter<'
         DataType::Int64 => integer::<Int64Type>(array),
         DataType::UInt8 => integer::<UInt8Type>(array),
         DataType::UInt16 => integer::<UInt16Type>(array),
-        DataType::UInt32 if is_called(field, "ipv4") => ipv4(array),
+        DataType::UInt32 if tidegate_type(field) == Some("ipv4") => ipv4(array),
         DataType::UInt32 => integer::<UInt32Type>(array),
         DataType::UInt64 => integer::<UInt64Type>(array),
         DataType::Float16 => float::<Float16Type>(array),
@@ -156,11 +164,11 @@ fn formatter<'a>(field: &Field, array: &'a dyn Array) -> Result<ValueFormatter<'
         DataType::Timestamp(unit, _) => timestamp(array, *unit),
         DataType::Date32 => {
             let values = array.as_primitive::<Date32Type>();
-            Box::new(|row, text| push_date(i64::from(values.value(row)), text))
+            Box::new(|row, text| push_date(i64::from(values.value(row)), Style::Iso, text))
         }
         DataType::Date64 => {
             let values = array.as_primitive::<Date64Type>();
-            Box::new(|row, text| push_instant(values.value(row), 3, text))
+            Box::new(|row, text| push_instant(values.value(row), 3, Style::Iso, text))
         }
         DataType::List(_)
         | DataType::LargeList(_)
@@ -199,19 +207,19 @@ fn bytes_or_other<'a>(
         }
         DataType::Binary => {
             let values = array.as_binary::<i32>();
-            Box::new(|row, text| push_hex(values.value(row), text))
+            Box::new(|row, text| push_bytes(values.value(row), text))
         }
         DataType::LargeBinary => {
             let values = array.as_binary::<i64>();
-            Box::new(|row, text| push_hex(values.value(row), text))
+            Box::new(|row, text| push_bytes(values.value(row), text))
         }
         DataType::BinaryView => {
             let values: &BinaryViewArray = array.as_binary_view();
-            Box::new(|row, text| push_hex(values.value(row), text))
+            Box::new(|row, text| push_bytes(values.value(row), text))
         }
         DataType::FixedSizeBinary(_) => {
             let values = array.as_fixed_size_binary();
-            let push = if is_called(field, "uuid") { push_uuid } else { push_hex };
+            let push = if tidegate_type(field) == Some("uuid") { push_uuid } else { push_bytes };
             Box::new(move |row, text| push(values.value(row), text))
         }
         _ => {
@@ -231,27 +239,16 @@ where
     T::Native: Into<i128>,
 {
     let values = array.as_primitive::<T>();
-    Box::new(|row, text| digits::push_integer(values.value(row).into(), text))
+    Box::new(|row, text| push_integer(values.value(row).into(), text))
 }
 
-/// Formats floats by `Debug`: the shortest digits, a point, and an exponent where it saves zeros.
 fn float<T>(array: &dyn Array) -> ValueFormatter<'_>
 where
     T: ArrowPrimitiveType,
-    T::Native: std::fmt::Debug + Into<f64>,
+    T::Native: std::fmt::Debug + std::fmt::LowerExp + Into<f64>,
 {
     let values = array.as_primitive::<T>();
-    Box::new(|row, text| {
-        let value = values.value(row);
-        let wide: f64 = value.into();
-        if wide.is_nan() {
-            text.push_str("NaN");
-        } else if wide.is_infinite() {
-            text.push_str(if wide < 0.0 { "-Infinity" } else { "Infinity" });
-        } else if size_of::<T::Native>() != size_of::<f64>() || !digits::push_short(wide, text) {
-            write!(text, "{value:?}").expect("a String takes everything");
-        }
-    })
+    Box::new(|row, text| push_float(values.value(row), Style::Iso, text))
 }
 
 /// Differences of times.
@@ -291,58 +288,12 @@ fn instants<T: ArrowPrimitiveType<Native = i64>>(
     digits: usize,
 ) -> ValueFormatter<'_> {
     let values = array.as_primitive::<T>();
-    Box::new(move |row, text| push_instant(values.value(row), digits, text))
+    Box::new(move |row, text| push_instant(values.value(row), digits, Style::Iso, text))
 }
 
-/// Appends an instant, which counts seconds with `digits` decimals, as ISO 8601 in UTC.
-fn push_instant(value: i64, digits: usize, text: &mut String) {
-    let per_second = (0..digits).fold(1_i64, |product, _| product * 10);
-    let (seconds, fraction) = (value.div_euclid(per_second), value.rem_euclid(per_second));
-    let of_day = seconds.rem_euclid(86_400).unsigned_abs();
-    push_date(seconds.div_euclid(86_400), text);
-    for (sign, part) in [('T', of_day / 3_600), (':', of_day / 60 % 60), (':', of_day % 60)] {
-        text.push(sign);
-        digits::push_padded(part, 2, text);
-    }
-    if digits > 0 {
-        text.push('.');
-        digits::push_padded(fraction.unsigned_abs(), digits, text);
-    }
-    text.push('Z');
-}
-
-fn push_date(days: i64, text: &mut String) {
-    let CivilDate { year, month, day } = CivilDate::from_days(days);
-    match u64::try_from(year) {
-        Ok(year) => digits::push_padded(year, 4, text),
-        Err(_) => write!(text, "{year:04}").expect("a String takes everything"),
-    }
-    for part in [month, day] {
-        text.push('-');
-        digits::push_padded(part.into(), 2, text);
-    }
-}
-
-fn push_hex(bytes: &[u8], text: &mut String) {
+fn push_bytes(bytes: &[u8], text: &mut String) {
     text.push_str("\\x");
-    push_digits(bytes, text);
-}
-
-fn push_uuid(bytes: &[u8], text: &mut String) {
-    for (position, part) in [0..4, 4..6, 6..8, 8..10, 10..16].into_iter().enumerate() {
-        if position > 0 {
-            text.push('-');
-        }
-        push_digits(&bytes[part], text);
-    }
-}
-
-fn push_digits(bytes: &[u8], text: &mut String) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for byte in bytes {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
+    push_hex(bytes, text);
 }
 
 #[cfg(test)]
@@ -361,7 +312,7 @@ mod tests {
     #[track_caller]
     fn check(array: impl Array + 'static, ty: &str, expected: &[&str]) {
         let array: ArrayRef = Arc::new(array);
-        let metadata = HashMap::from([("tidegate.type".to_owned(), ty.to_owned())]);
+        let metadata = HashMap::from([(TYPE_KEY.to_owned(), ty.to_owned())]);
         let field = Field::new("c", array.data_type().clone(), true).with_metadata(metadata);
         let array = plain(&array).unwrap();
         let column = Column::new(&field, &array).unwrap();

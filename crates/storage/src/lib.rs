@@ -41,7 +41,7 @@ pub use error::{Class, Corruption, DecodeError, Error, Result};
 pub use manifest::BatchId;
 pub use mem_segment::{MemSegment, MemSegmentBatch, MemSegmentColumn};
 pub use rewrite::Rewrite;
-pub use segment::{SegmentMeta, WrittenSegment};
+pub use segment::{SegmentMeta, TYPE_KEY, WrittenSegment};
 pub use snapshot::{
     Derived, PrivateNumbers, PrivateRows, PrivateSnapshot, Run, ScanGroup, SegmentRun, Snapshot,
     encode_private, is_private,

@@ -29,7 +29,7 @@ use tidegate_model::layout::LayoutError;
 use tidegate_model::{ByteCount, PartitionKey, RowCount, SegmentId, SeqTxn, TableId};
 use tidegate_platform::DiskFile;
 
-pub use decode::{PickedRows, arrow_field, arrow_type};
+pub use decode::{PickedRows, TYPE_KEY, arrow_field, arrow_type};
 pub use memory::MemSegmentWriter;
 pub(crate) use open::{OpenReaders, ReaderSlot};
 pub use read::Reader;

@@ -70,7 +70,7 @@ use tidegate_query::{
     Access, Answer, Condition, Engine, EngineOptions, Parameter, STACK_BYTES, Session,
     StatementOptions, Timeout,
 };
-use tidegate_storage::{Database, OpenOptions};
+use tidegate_storage::{Database, OpenOptions, TYPE_KEY};
 
 use host::TestHost;
 
@@ -359,7 +359,7 @@ impl ColumnType for Letter {
 
 impl Letter {
     fn of(field: &Field) -> Letter {
-        let named = field.metadata().get("tidegate.type").map(String::as_str);
+        let named = field.metadata().get(TYPE_KEY).map(String::as_str);
         Letter(match field.data_type() {
             _ if matches!(named, Some("uuid" | "ipv4")) => 'T',
             DataType::Boolean => 'B',
@@ -658,7 +658,7 @@ fn cells(batch: &RecordBatch) -> Result<Vec<Vec<Option<String>>>, TestError> {
 }
 
 fn column_cells(field: &Field, column: &ArrayRef) -> Result<Vec<Option<String>>, TestError> {
-    let named = field.metadata().get("tidegate.type").map(String::as_str);
+    let named = field.metadata().get(TYPE_KEY).map(String::as_str);
     let iso = |value, unit| IsoTimestamp(Timestamp(value), unit).to_string();
     let options = FormatOptions::default();
     let formatter = ArrayFormatter::try_new(column.as_ref(), &options);

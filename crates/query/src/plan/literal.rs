@@ -8,13 +8,14 @@ use std::net::Ipv4Addr;
 use datafusion::arrow::datatypes::{DataType, Field, TimeUnit as ArrowUnit};
 use datafusion::common::ScalarValue;
 use tidegate_model::{ColumnType, TimeUnit};
+use tidegate_storage::TYPE_KEY;
 
 use super::time_text::{TimeScale, parse_time};
 use crate::error::TextProblem;
 
 /// Returns the column type of a field; `None` for types that no column has.
 pub(crate) fn type_of(field: &Field) -> Option<ColumnType> {
-    let named = field.metadata().get("tidegate.type").map(String::as_str);
+    let named = field.metadata().get(TYPE_KEY).map(String::as_str);
     Some(match (named, field.data_type()) {
         (Some("uuid"), DataType::FixedSizeBinary(16)) => ColumnType::Uuid,
         (Some("ipv4"), DataType::UInt32) => ColumnType::Ipv4,

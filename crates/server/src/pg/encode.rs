@@ -183,7 +183,7 @@ impl<'a> Writer<'a> {
 }
 
 fn binary<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowError> {
-    let named = field.metadata().get("tidegate.type").map(String::as_str);
+    let named = value_text::tidegate_type(field);
     let is_catalog = field.metadata().contains_key(PG_TYPE_KEY);
     if type_of(field).0 == CHAR {
         return character(field, array);

@@ -5,6 +5,8 @@
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
+use crate::value_text::tidegate_type;
+
 /// A type of PostgreSQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PgType {
@@ -150,7 +152,7 @@ pub(super) fn type_of(field: &Field) -> (PgType, i32) {
     {
         return (ty, -1);
     }
-    let named = field.metadata().get("tidegate.type").map(String::as_str);
+    let named = tidegate_type(field);
     match (named, field.data_type()) {
         (Some("ipv4"), DataType::UInt32) => (VARCHAR, -1),
         (Some("uuid"), DataType::FixedSizeBinary(16)) => (UUID, -1),
@@ -256,14 +258,19 @@ fn modifier(precision: u8, scale: i8) -> i32 {
     ((i32::from(precision) << 16) | (i32::from(scale) & 0xffff)) + 4
 }
 
+/// Returns the number of decimals of a second.
+pub(super) fn digits(unit: TimeUnit) -> usize {
+    match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    }
+}
+
 /// Returns the number of units in a second.
 pub(super) fn per_second(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    }
+    (0..digits(unit)).fold(1, |product, _| product * 10)
 }
 
 #[cfg(test)]
@@ -271,11 +278,13 @@ mod tests {
     use std::collections::HashMap;
     use std::sync::Arc;
 
+    use tidegate_storage::TYPE_KEY;
+
     use super::*;
 
     #[track_caller]
     fn check(ty: DataType, named: &str, expected: (u32, i16, i32)) {
-        let metadata = HashMap::from([("tidegate.type".to_owned(), named.to_owned())]);
+        let metadata = HashMap::from([(TYPE_KEY.to_owned(), named.to_owned())]);
         let (ty, modifier) = type_of(&Field::new("c", ty, true).with_metadata(metadata));
         assert_eq!((ty.oid, ty.size, modifier), expected);
     }

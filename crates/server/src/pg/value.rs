@@ -8,7 +8,6 @@
 mod list;
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use tidegate_model::time::CivilDate;
 use tidegate_query::Parameter;
@@ -17,6 +16,7 @@ use super::encode::{Format, decimal_text};
 use super::error_response::ErrorResponse;
 use super::types::{self, PgType};
 use crate::budget::{OverBudget, Reservation};
+use crate::value_text::hex;
 
 /// The microseconds from 1970 to 2000.
 const MICROS_TO_2000: i64 = 10_957 * 86_400_000_000;
@@ -290,14 +290,6 @@ fn binary(oid: u32, value: &[u8]) -> Result<Option<String>, ErrorResponse> {
 
 fn fixed<const N: usize>(value: &[u8]) -> Option<[u8; N]> {
     value.try_into().ok()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        write!(text, "{byte:02x}").expect("a String takes everything");
-    }
-    text
 }
 
 /// Returns an address of IPv4; others have no type here.

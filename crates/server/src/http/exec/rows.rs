@@ -9,11 +9,11 @@ use arrow::error::ArrowError;
 
 use super::request::ExecForm;
 use crate::json::{push_string, push_value};
-use crate::value_text::{Column, Shape, plain};
+use crate::value_text::{Column, Shape, plain, tidegate_type};
 
 /// Returns the name of a type in QuestDB's clients.
 pub(super) fn type_name(field: &Field) -> String {
-    let named = field.metadata().get("tidegate.type").map(String::as_str);
+    let named = tidegate_type(field);
     let name = match (named, field.data_type()) {
         (Some("symbol"), _) => "SYMBOL",
         (Some("uuid"), _) => "UUID",
@@ -186,6 +186,8 @@ mod tests {
         TimestampNanosecondArray,
     };
 
+    use tidegate_storage::TYPE_KEY;
+
     use super::*;
 
     #[track_caller]
@@ -203,7 +205,7 @@ mod tests {
         expected: &str,
     ) {
         let array: ArrayRef = Arc::new(array);
-        let metadata = HashMap::from([("tidegate.type".to_owned(), named.to_owned())]);
+        let metadata = HashMap::from([(TYPE_KEY.to_owned(), named.to_owned())]);
         let field = Field::new("c", array.data_type().clone(), true).with_metadata(metadata);
         assert_eq!(type_name(&field), ty);
         let schema = Schema::new(vec![field]);

@@ -14,14 +14,18 @@ use tidegate_model::time::CivilDate;
 use tidegate_query::IntervalText;
 
 use super::{Format, Interval, Put, bytes_of, instants, intervals, lists, other, with};
-use crate::pg::types::per_second;
+use crate::pg::types::{digits, per_second};
+use crate::value_text::{
+    Style, push_clock, push_date, push_float, push_fraction, push_hex, push_instant, push_integer,
+    push_uuid, tidegate_type,
+};
 
 pub(super) fn writer<'a>(
     field: &'a Field,
     array: &'a dyn Array,
     format: Format,
 ) -> Result<Put<'a>, ArrowError> {
-    let named = field.metadata().get("tidegate.type").map(String::as_str);
+    let named = tidegate_type(field);
     Ok(match array.data_type() {
         DataType::Boolean => {
             let values = array.as_boolean();
@@ -30,19 +34,23 @@ pub(super) fn writer<'a>(
         DataType::Int8 => with::<Int8Type>(array, |v, bytes| push_integer(v.into(), bytes)),
         DataType::Int16 => with::<Int16Type>(array, |v, bytes| push_integer(v.into(), bytes)),
         DataType::Int32 => with::<Int32Type>(array, |v, bytes| push_integer(v.into(), bytes)),
-        DataType::Int64 => with::<Int64Type>(array, push_integer),
-        DataType::UInt8 => with::<UInt8Type>(array, |v, bytes| push_digits(v.into(), bytes)),
-        DataType::UInt16 => with::<UInt16Type>(array, |v, bytes| push_digits(v.into(), bytes)),
+        DataType::Int64 => with::<Int64Type>(array, |v, bytes| push_integer(v.into(), bytes)),
+        DataType::UInt8 => with::<UInt8Type>(array, |v, bytes| push_integer(v.into(), bytes)),
+        DataType::UInt16 => with::<UInt16Type>(array, |v, bytes| push_integer(v.into(), bytes)),
         DataType::UInt32 if named == Some("ipv4") => with::<UInt32Type>(array, |v, bytes| {
             push(bytes, format_args!("{}", std::net::Ipv4Addr::from_bits(v)));
         }),
-        DataType::UInt32 => with::<UInt32Type>(array, |v, bytes| push_digits(v.into(), bytes)),
-        DataType::UInt64 => with::<UInt64Type>(array, push_digits),
-        DataType::Float16 => {
-            with::<Float16Type>(array, |v, bytes| push_float(f32::from(v), 6, bytes))
-        }
-        DataType::Float32 => with::<Float32Type>(array, |v, bytes| push_float(v, 6, bytes)),
-        DataType::Float64 => with::<Float64Type>(array, |v, bytes| push_float(v, 15, bytes)),
+        DataType::UInt32 => with::<UInt32Type>(array, |v, bytes| push_integer(v.into(), bytes)),
+        DataType::UInt64 => with::<UInt64Type>(array, |v, bytes| push_integer(v.into(), bytes)),
+        DataType::Float16 => with::<Float16Type>(array, |v, bytes| {
+            push_float(f32::from(v), Style::Postgres, bytes);
+        }),
+        DataType::Float32 => with::<Float32Type>(array, |v, bytes| {
+            push_float(v, Style::Postgres, bytes);
+        }),
+        DataType::Float64 => with::<Float64Type>(array, |v, bytes| {
+            push_float(v, Style::Postgres, bytes);
+        }),
         DataType::Decimal128(..) => {
             let values = array.as_primitive::<Decimal128Type>();
             Box::new(|row, bytes| bytes.put_slice(values.value_as_string(row).as_bytes()))
@@ -54,25 +62,26 @@ pub(super) fn writer<'a>(
         DataType::Timestamp(unit, zone) => {
             let end: &'static [u8] = if zone.is_some() { b"+00" } else { b"" };
             instants(array, *unit, move |unit, value, bytes| {
-                push_instant(unit, value, bytes);
+                push_instant(value, digits(unit), Style::Postgres, bytes);
                 bytes.put_slice(end);
                 let days = value.div_euclid(per_second(unit)).div_euclid(86_400);
                 push_era(days, bytes);
             })
         }
         DataType::Date32 => with::<Date32Type>(array, |v, bytes| {
-            push_date(v.into(), bytes);
+            push_date(v.into(), Style::Postgres, bytes);
             push_era(v.into(), bytes);
         }),
         DataType::Date64 => with::<Date64Type>(array, |v, bytes| {
             let days = v.div_euclid(86_400_000);
-            push_date(days, bytes);
+            push_date(days, Style::Postgres, bytes);
             push_era(days, bytes);
         }),
         DataType::Time64(TimeUnit::Microsecond) => {
             with::<Time64MicrosecondType>(array, |micros, bytes| {
-                push_clock(micros.div_euclid(1_000_000), bytes);
-                push_fraction(micros.rem_euclid(1_000_000), 1_000_000, bytes);
+                push_clock(micros.div_euclid(1_000_000).unsigned_abs(), bytes);
+                let fraction = micros.rem_euclid(1_000_000).unsigned_abs();
+                push_fraction(fraction, 6, Style::Postgres, bytes);
             })
         }
         DataType::Interval(unit) if format == Format::TextIso => {
@@ -107,130 +116,16 @@ fn texts(array: &dyn Array) -> Put<'_> {
 fn fixed(array: &dyn Array, is_uuid: bool) -> Put<'_> {
     let values = array.as_fixed_size_binary();
     match is_uuid {
-        true => Box::new(|row, bytes| push_uuid(values.value(row), bytes)),
+        true => Box::new(|row, bytes| push_uuid(values.value(row), &mut **bytes)),
         false => Box::new(|row, bytes| {
             bytes.put_slice(b"\\x");
-            push_hex(values.value(row), bytes);
+            push_hex(values.value(row), &mut **bytes);
         }),
     }
 }
 
 fn push(bytes: &mut BytesMut, text: std::fmt::Arguments<'_>) {
     bytes.write_fmt(text).expect("a buffer takes everything");
-}
-
-fn push_integer(value: i64, bytes: &mut BytesMut) {
-    if value < 0 {
-        bytes.put_u8(b'-');
-    }
-    push_digits(value.unsigned_abs(), bytes);
-}
-
-fn push_digits(mut value: u64, bytes: &mut BytesMut) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + u8::try_from(value % 10).expect("a digit");
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    bytes.put_slice(&digits[at..]);
-}
-
-/// Appends the fewest digits that read back as the value; with an exponent from `digits_max` digits
-/// on, as in PostgreSQL.
-fn push_float<F: Copy + Into<f64> + std::fmt::LowerExp>(
-    value: F,
-    digits_max: i32,
-    bytes: &mut BytesMut,
-) {
-    let wide: f64 = value.into();
-    if wide.is_nan() {
-        return bytes.put_slice(b"NaN");
-    }
-    if wide.is_sign_negative() {
-        bytes.put_u8(b'-');
-    }
-    if wide.is_infinite() {
-        return bytes.put_slice(b"Infinity");
-    }
-    let text = format!("{value:e}");
-    let (mantissa, exponent) = text.split_once('e').expect("so it is written");
-    let exponent: i32 = exponent.parse().expect("a number");
-    let mantissa = mantissa.trim_start_matches('-');
-    let digits = mantissa.replace('.', "");
-    let count = i32::try_from(digits.len()).expect("at most 17 digits");
-    if exponent < -4 || digits_max <= exponent {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        return push(bytes, format_args!("{mantissa}e{sign}{:02}", exponent.abs()));
-    }
-    if exponent < 0 {
-        bytes.put_slice(b"0.");
-        (0..-exponent - 1).for_each(|_| bytes.put_u8(b'0'));
-        return bytes.put_slice(digits.as_bytes());
-    }
-    let whole = usize::try_from((exponent + 1).min(count)).expect("it is not negative");
-    bytes.put_slice(&digits.as_bytes()[..whole]);
-    (0..exponent + 1 - count).for_each(|_| bytes.put_u8(b'0'));
-    if whole < digits.len() {
-        bytes.put_u8(b'.');
-        bytes.put_slice(&digits.as_bytes()[whole..]);
-    }
-}
-
-/// Appends `2025-03-01 00:00:00.5`.
-fn push_instant(unit: TimeUnit, value: i64, bytes: &mut BytesMut) {
-    let per_second = per_second(unit);
-    let (seconds, fraction) = (value.div_euclid(per_second), value.rem_euclid(per_second));
-    push_date(seconds.div_euclid(86_400), bytes);
-    let of_day = seconds.rem_euclid(86_400);
-    bytes.put_u8(b' ');
-    push_clock(of_day, bytes);
-    push_fraction(fraction, per_second, bytes);
-}
-
-fn push_clock(seconds: i64, bytes: &mut BytesMut) {
-    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    push_padded(hour, 2, bytes);
-    bytes.put_u8(b':');
-    push_padded(minute, 2, bytes);
-    bytes.put_u8(b':');
-    push_padded(second, 2, bytes);
-}
-
-/// Appends the digits after the point, without zeros at the end.
-fn push_fraction(mut fraction: i64, mut per_second: i64, bytes: &mut BytesMut) {
-    if fraction == 0 {
-        return;
-    }
-    let mut width = per_second.ilog10();
-    while fraction % 10 == 0 {
-        (fraction, per_second, width) = (fraction / 10, per_second / 10, width - 1);
-    }
-    bytes.put_u8(b'.');
-    push_padded(fraction, width, bytes);
-}
-
-fn push_padded(value: i64, width: u32, bytes: &mut BytesMut) {
-    let mut bound = 10_i64.pow(width.saturating_sub(1));
-    while value < bound && 1 < bound {
-        bytes.put_u8(b'0');
-        bound /= 10;
-    }
-    push_integer(value, bytes);
-}
-
-/// Appends a date. Before the year 1 the year is counted backwards; `push_era` marks it.
-fn push_date(days: i64, bytes: &mut BytesMut) {
-    let CivilDate { year, month, day } = CivilDate::from_days(days);
-    push_padded(if year < 1 { 1 - year } else { year }, 4, bytes);
-    bytes.put_u8(b'-');
-    push_padded(month.into(), 2, bytes);
-    bytes.put_u8(b'-');
-    push_padded(day.into(), 2, bytes);
 }
 
 fn push_era(days: i64, bytes: &mut BytesMut) {
@@ -271,8 +166,7 @@ fn push_iso_interval(interval: Interval, bytes: &mut BytesMut) {
     if seconds != 0 || fraction != 0 || micros == 0 {
         let sign = if micros < 0 { "-" } else { "" };
         push(bytes, format_args!("{sign}{}", seconds.abs()));
-        let fraction = i64::try_from(fraction.unsigned_abs()).unwrap_or(0);
-        push_fraction(fraction, 1_000_000, bytes);
+        push_fraction(fraction.unsigned_abs(), 6, Style::Postgres, bytes);
         bytes.put_u8(b'S');
     }
 }
@@ -284,26 +178,8 @@ fn hex_of(array: &dyn Array) -> Put<'_> {
         raw(row, bytes);
         let value = bytes.split_off(start);
         bytes.put_slice(b"\\x");
-        push_hex(&value, bytes);
+        push_hex(&value, &mut **bytes);
     })
-}
-
-fn push_hex(value: &[u8], bytes: &mut BytesMut) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.reserve(2 * value.len());
-    for byte in value {
-        bytes.put_u8(DIGITS[usize::from(byte >> 4)]);
-        bytes.put_u8(DIGITS[usize::from(byte & 15)]);
-    }
-}
-
-fn push_uuid(value: &[u8], bytes: &mut BytesMut) {
-    for (position, part) in [0..4, 4..6, 6..8, 8..10, 10..16].into_iter().enumerate() {
-        if 0 < position {
-            bytes.put_u8(b'-');
-        }
-        push_hex(&value[part], bytes);
-    }
 }
 
 #[cfg(test)]
@@ -317,38 +193,15 @@ mod tests {
     }
 
     #[test]
-    fn floats_have_the_fewest_digits() {
-        for (value, expected) in [
-            (0.1, "0.1"),
-            (3.0, "3"),
-            (-0.0, "-0"),
-            (100_000.0, "100000"),
-            (1e14, "100000000000000"),
-            (1e15, "1e+15"),
-            (1e300, "1e+300"),
-            (5e-324, "5e-324"),
-            (0.0001, "0.0001"),
-            (0.000_012_5, "1.25e-05"),
-            (1_234.5, "1234.5"),
-            (f64::NAN, "NaN"),
-            (f64::NEG_INFINITY, "-Infinity"),
-        ] {
-            assert_eq!(shown(|bytes| push_float(value, 15, bytes)), expected);
-        }
-        assert_eq!(shown(|bytes| push_float(16_777_216_f32, 6, bytes)), "1.6777216e+07");
-        assert_eq!(shown(|bytes| push_float(0.1_f32, 6, bytes)), "0.1");
-    }
-
-    #[test]
     fn times_end_with_their_last_digit_that_is_not_zero() {
-        let micros = |value| shown(|bytes| push_instant(TimeUnit::Microsecond, value, bytes));
+        let micros = |value| shown(|bytes| push_instant(value, 6, Style::Postgres, bytes));
         assert_eq!(micros(1_740_787_200_500_000), "2025-03-01 00:00:00.5");
         assert_eq!(micros(-1), "1969-12-31 23:59:59.999999");
         assert_eq!(micros(0), "1970-01-01 00:00:00");
-        let nanos = shown(|bytes| push_instant(TimeUnit::Nanosecond, 1, bytes));
+        let nanos = shown(|bytes| push_instant(1, 9, Style::Postgres, bytes));
         assert_eq!(nanos, "1970-01-01 00:00:00.000000001");
         let ancient = shown(|bytes| {
-            push_date(-719_529, bytes);
+            push_date(-719_529, Style::Postgres, bytes);
             push_era(-719_529, bytes);
         });
         assert_eq!(ancient, "0002-12-31 BC");

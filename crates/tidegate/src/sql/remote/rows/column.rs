@@ -17,6 +17,7 @@ use arrow::datatypes::{
     Float64Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
     IntervalUnit, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, UInt32Type, i256,
 };
+use tidegate_storage::TYPE_KEY;
 use tokio_postgres::types::{Kind, Type};
 
 use super::numeric;
@@ -67,7 +68,7 @@ pub(super) fn builder(ty: &Type, modifier: i32) -> (DataType, Metadata, Box<dyn 
         return (DataType::List(field), none, Box::new(list));
     }
     if *ty == Type::UUID {
-        let metadata = [("tidegate.type".to_owned(), "uuid".to_owned())];
+        let metadata = [(TYPE_KEY.to_owned(), "uuid".to_owned())];
         return (DataType::FixedSizeBinary(UUID_BYTES), metadata.into(), uuids());
     }
     let (ty, values) = plain(ty, modifier);

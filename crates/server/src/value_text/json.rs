@@ -10,7 +10,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field};
 use arrow::error::ArrowError;
 
-use crate::value_text::{Column, Shape, ValueFormatter};
+use super::{Column, Shape, ValueFormatter};
 
 /// Formats lists and structs, which are JSON in every format.
 pub(crate) fn nested<'a>(array: &'a dyn Array) -> Result<ValueFormatter<'a>, ArrowError> {
