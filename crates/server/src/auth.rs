@@ -39,16 +39,16 @@ use tokio::time::Instant;
 
 use crate::config::AuthConfig;
 use crate::log::Log;
+use crate::verifier::{Verifier, hash, random_bytes};
 use failures::Failures;
 use file::Digest;
 use login_cache::LoginCache;
-use scram::hash;
 
 pub(crate) use credentials::Credentials;
 pub use file::{StoredToken, StoredUser, UserFile, UserFileError};
 pub(crate) use grant::Grant;
 pub(crate) use login_cache::Login;
-pub(crate) use scram::{Channel, Refused, Scram, Verifier, random_bytes};
+pub(crate) use scram::{Channel, Refused, Scram};
 pub(crate) use tidegate_query::Role;
 
 /// The interval at which the file of users is checked for changes without a login (auth-4).

@@ -333,7 +333,7 @@ impl Inner {
 
     fn stop(self: &Arc<Self>) {
         for job in self.queue.stop() {
-            self.log.ended(&job, &Err(CopyError::new("57P01", log::STOPPED)));
+            self.log.ended(&job, &Err(CopyError::new("57P01", job::STOPPED)));
         }
     }
 

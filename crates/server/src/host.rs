@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use tidegate_platform::{rss_anon_bytes, sentence};
 use tidegate_query::{ConfigEntry, Error, Host, LineConnection, MemoryUse, Origin, Session};
 
-use crate::ilp::shortened;
+use crate::log::shortened;
 use crate::server_state::ServerState;
 
 /// The most bytes of a statement that are logged.

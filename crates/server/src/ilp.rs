@@ -14,9 +14,7 @@ mod idempotency_cache;
 mod auth;
 mod commit;
 mod connections;
-mod prelude;
 mod rejects;
-mod tcp;
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,7 +35,6 @@ pub(crate) use commit::{CommitError, CommitOptions, Committed, NamedBatch, commi
 pub(crate) use connections::{Connected, Connections};
 pub(crate) use idempotency_cache::{Answer, Content, Fingerprint, IdempotencyCache, KeyReused};
 pub(crate) use rejects::{RejectLimit, RejectRow, Rejects, write as write_rejects};
-pub(crate) use tcp::serve;
 
 /// The unit of the budget.
 pub(crate) const UNIT_BYTES: usize = 1 << 10;
@@ -209,22 +206,5 @@ impl LineHost for Host<'_> {
     fn now_nanos(&mut self) -> i64 {
         self.latest = self.latest.max(self.clock.now_micros().saturating_mul(1_000));
         self.latest
-    }
-}
-
-/// Returns at most this many bytes of a text, cut between characters.
-pub(crate) fn shortened(text: &str, bytes: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes)]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_cut_between_characters() {
-        assert_eq!(shortened("a\u{e9}b", 2), "a");
-        assert_eq!(shortened("a\u{e9}b", 3), "a\u{e9}");
-        assert_eq!(shortened("ab", 5), "ab");
     }
 }

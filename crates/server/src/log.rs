@@ -273,11 +273,16 @@ impl Log {
             count => format!(" ({count} more like it were left out)"),
         };
         let message = message.to_string();
-        let shown = &message[..message.floor_char_boundary(MESSAGE_BYTES)];
+        let shown = shortened(&message, MESSAGE_BYTES);
         let more = if shown.len() < message.len() { format!("...{more}") } else { more };
         let message = printable(shown); // log-3
         self.queue.push(format!("{now} {level} {target}: {message}{more}\n"));
     }
+}
+
+/// Returns at most this many bytes of a text, cut between characters.
+pub(crate) fn shortened(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
 }
 
 /// The kind by which lines are counted, and the target that they are written with.
@@ -295,8 +300,8 @@ impl From<&'static str> for LogKind {
 
 /// A target with several kinds of lines, which are counted apart.
 impl From<(&'static str, &'static str)> for LogKind {
-    fn from((target, counted): (&'static str, &'static str)) -> LogKind {
-        LogKind { target, counted }
+    fn from(kind: (&'static str, &'static str)) -> LogKind {
+        LogKind { target: kind.0, counted: kind.1 }
     }
 }
 
@@ -434,5 +439,12 @@ mod tests {
 
     fn texts() -> (String, String, String) {
         ("7".to_owned(), "1,234".to_owned(), "123,456".to_owned())
+    }
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        assert_eq!(shortened("a\u{e9}b", 2), "a");
+        assert_eq!(shortened("a\u{e9}b", 3), "a\u{e9}");
+        assert_eq!(shortened("ab", 5), "ab");
     }
 }

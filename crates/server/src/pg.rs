@@ -20,8 +20,6 @@ mod encode;
 mod error_response;
 mod message_writer;
 mod wire;
-mod backends;
-mod arriving;
 mod login;
 mod value;
 mod copy_fields;
@@ -46,45 +44,42 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use crate::auth::LOOK_AGAIN;
+use crate::pending_logins::PendingLogin;
 use crate::server_state::{Phase, ServerState, Tracker, stopping};
 use connection::{Connection, End};
 use error_response::ErrorResponse;
 use login::{Arrival, PARTING, arrive};
 use wire::Wire;
 
-pub(crate) use arriving::{Arrived, Arriving};
-pub(crate) use backends::{ADMIN_SLOTS, Backends};
-pub(crate) use wire::Spinning;
-
 /// The most sockets before their login, beyond the allowed number of connections.
-pub(crate) const ARRIVING_MAX: usize = 128;
+pub(crate) const PENDING_MAX: usize = 128;
 
 /// Serves a connection until it ends, or the server does.
 pub(crate) async fn serve(
     server: Arc<ServerState>,
     stream: TcpStream,
     peer: SocketAddr,
-    arrived: Arrived,
+    pending: PendingLogin,
     tracker: Tracker,
 ) {
     // Without it, an answer may wait for the client to acknowledge the one before.
     let _ = stream.set_nodelay(true);
     let mut ending = server.phase.clone();
     tokio::select! {
-        () = Box::pin(attend(&server, Wire::new(stream), peer, arrived)) => {}
+        () = Box::pin(attend(&server, Wire::new(stream), peer, pending)) => {}
         // Running work is dropped.
         _ = async { ending.wait_for(|phase| *phase == Phase::Ending).await.map(drop) } => {}
     }
     drop(tracker);
 }
 
-async fn attend(server: &Arc<ServerState>, wire: Wire, peer: SocketAddr, arrived: Arrived) {
+async fn attend(server: &Arc<ServerState>, wire: Wire, peer: SocketAddr, pending: PendingLogin) {
     let arrival = tokio::select! {
         biased;
         arrival = Box::pin(arrive(server, wire, peer)) => arrival,
-        () = arrived.given_up() => return,
+        () = pending.dropped() => return,
     };
-    drop(arrived);
+    drop(pending);
     let (mut wire, guest) = match arrival {
         Arrival::Guest(wire, guest) => (wire, guest),
         Arrival::Cancel { process, secret } => return server.backends.cancel(process, &secret),

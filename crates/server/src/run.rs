@@ -22,17 +22,19 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::admission::{AdmissionControl, Shares};
 use crate::auth::{User, Users};
+use crate::backends::ADMIN_SLOTS;
 use crate::config::{Auth, Config, TlsMode};
 use crate::connection_threads::ConnectionThreads;
 use crate::copy::{Copier, CopyHost};
 use crate::error::{Error, Result};
 use crate::host::ServerHost;
 use crate::http::{self, ListenerKind};
-use crate::ilp::{self, IdempotencyCache, Ingest, KeyFileError, Keys, Rejects};
+use crate::ilp::{IdempotencyCache, Ingest, KeyFileError, Keys, RejectRow, Rejects, write_rejects};
+use crate::ilp_tcp;
 use crate::lanes::{self, Lanes};
 use crate::log::Log;
 use crate::metrics::Transport;
-use crate::pg::{self, ADMIN_SLOTS, ARRIVING_MAX};
+use crate::pg::{self, PENDING_MAX};
 use crate::server_state::{Phase, ServerState, Services, Setup, Tracker};
 use crate::tls::Tls;
 use crate::watchdog::{CHECK_INTERVAL, Watchdog};
@@ -129,12 +131,8 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     network.block_on(end_what_was_left(&server, &services));
     server.begin(Arc::clone(&services));
     let retention = server.config.ilp.reject_retention;
-    let writing = network.spawn(ilp::write_rejects(
-        rejects,
-        Arc::clone(&database),
-        retention,
-        Arc::clone(&log),
-    ));
+    let writing =
+        network.spawn(write_rejects(rejects, Arc::clone(&database), retention, Arc::clone(&log)));
     // Streams send as fast as they are read; clients wait for the answers to queries.
     let streams = runtime("streams", engine.threads, let_others_go_first)?;
     if let Some(listener) = tcp {
@@ -366,7 +364,7 @@ fn services(
     options: &EngineOptions,
     queries: &Runtime,
     job_threads: &Runtime,
-) -> Result<(Arc<Services>, mpsc::Receiver<ilp::RejectRow>)> {
+) -> Result<(Arc<Services>, mpsc::Receiver<RejectRow>)> {
     let config = &server.config;
     let statements = match config.query.max_concurrent {
         0 => options.threads.get() * STATEMENTS_PER_THREAD,
@@ -547,13 +545,13 @@ async fn accept_pg(
     tracker: Tracker,
 ) {
     // Some places depend on the user: the login comes first, of a bounded number of sockets.
-    let max = server.config.pg.max_connections.saturating_add(ADMIN_SLOTS + ARRIVING_MAX);
+    let max = server.config.pg.max_connections.saturating_add(ADMIN_SLOTS + PENDING_MAX);
     loop {
         let Some((stream, peer)) = accept(&listener, &server).await else { continue };
         let (task, tracker) = (Arc::clone(&server), tracker.clone());
         let counted = Counted::one_more(&server, Transport::Pg, max).or_else(|| {
             // The connection replaces another one, which is dropped.
-            let gone = server.arriving.give_up_oldest();
+            let gone = server.pending_logins.drop_oldest();
             gone.then(|| Counted::in_place_of_another(&server, Transport::Pg))
         });
         let Some(counted) = counted else {
@@ -561,9 +559,9 @@ async fn accept_pg(
             continue;
         };
         // It is registered here, so that the next connection can replace it.
-        let arrived = server.arriving.enter();
+        let pending = server.pending_logins.enter();
         let given = backends.give(stream, peer, async move |stream, peer| {
-            pg::serve(task, stream, peer, arrived, tracker).await;
+            pg::serve(task, stream, peer, pending, tracker).await;
             drop(counted);
         });
         if let Err(error) = given {
@@ -588,7 +586,7 @@ async fn accept_tcp(
         let (server, services) = (Arc::clone(&server), Arc::clone(&services));
         let tracker = tracker.clone();
         tokio::spawn(async move {
-            ilp::serve(server, services, stream, peer, tracker).await;
+            ilp_tcp::serve(server, services, stream, peer, tracker).await;
             drop(counted);
         });
     }

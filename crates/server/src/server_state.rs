@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use tidegate_platform::{Clock, disk_bytes, rss_anon_bytes};
@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::admission::AdmissionControl;
 use crate::auth::Users;
+use crate::backends::Backends;
 use crate::budget::Budget;
 use crate::config::Config;
 use crate::copy::Copier;
@@ -22,7 +23,7 @@ use crate::ilp::{Ingest, Keys};
 use crate::lanes::Lanes;
 use crate::log::Log;
 use crate::metrics::{ComputedMetric, Metrics};
-use crate::pg::{Arriving, Backends, Spinning};
+use crate::pending_logins::PendingLogins;
 use crate::tls::Tls;
 
 /// The progress of a server toward its end.
@@ -76,8 +77,9 @@ pub(crate) struct ServerState {
     /// The connections of PostgreSQL's protocol after their login.
     pub(crate) backends: Arc<Backends>,
     /// The connections before their login.
-    pub(crate) arriving: Arriving,
-    pub(crate) spinning: Spinning,
+    pub(crate) pending_logins: PendingLogins,
+    /// True while a connection polls its socket for the next message (pg_wire-4).
+    pub(crate) is_spinning: AtomicBool,
     /// The memory that connections hold.
     pub(crate) budget: Arc<Budget>,
     /// The limit of large messages that are read at the same time: each takes a core for up to a
@@ -216,8 +218,8 @@ impl ServerState {
             users,
             tls,
             backends,
-            arriving: Arriving::default(),
-            spinning: Spinning::default(),
+            pending_logins: PendingLogins::default(),
+            is_spinning: AtomicBool::new(false),
             budget,
             readers: Semaphore::new(READERS_MAX),
             clock,

@@ -22,7 +22,6 @@ use crate::tidy::tree::Tree;
 /// low, the cycles are among the findings.
 const CYCLES: &[(&str, Cycles)] = &[
     ("query", Cycles { largest: 22, modules: 66 }),
-    ("server", Cycles { largest: 11, modules: 20 }),
     ("storage", Cycles { largest: 11, modules: 32 }),
     ("tidegate", Cycles { largest: 7, modules: 10 }),
 ];

@@ -34,7 +34,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Role;
-use super::scram::{Verifier, hash, random_bytes};
+use crate::value_text::hex;
+use crate::verifier::{Verifier, hash, random_bytes};
 
 /// The most users of a file; more than these belong in a directory service.
 const USERS_MAX: usize = 10_000;
@@ -398,13 +399,6 @@ fn new_token() -> String {
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(random_bytes::<32>()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a String takes everything");
-        text
-    })
 }
 
 fn of_hex(text: &str) -> Option<Digest> {

@@ -11,7 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ring::hmac;
 
-use super::{Role, random_bytes};
+use super::Role;
+use crate::verifier::random_bytes;
 
 /// The most cached logins (login_cache-2).
 const LOGINS_MAX: usize = 1_024;

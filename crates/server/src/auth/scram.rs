@@ -1,7 +1,7 @@
 //! SCRAM-SHA-256 (RFC 5802, RFC 7677), the server's side.
 //!
-//! - SC1. The stored form of a password and the messages on the wire are not enough to log in.
-//! - SC2. Keys are compared in a time that does not depend on them.
+//! - SC1. The stored form of a password (`verifier`) and the messages on the wire are not enough to
+//!   log in.
 //! - SC3. With channel binding, the client's proof covers the certificate that it has seen: a
 //!   machine in the middle, with a certificate of its own, gets no proof that is valid here.
 //! - SC4. Channel binding cannot be removed by a machine in the middle: a client that supports it,
@@ -9,39 +9,13 @@
 //!
 //! Not here: the hash of the certificate (`tls`).
 
-use std::num::NonZeroU32;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use ring::rand::{SecureRandom as _, SystemRandom};
-use ring::{digest, hmac, pbkdf2};
 
-/// The prefix of verifiers, as PostgreSQL writes them.
-const NAME: &str = "SCRAM-SHA-256$";
-const KEY_BYTES: usize = 32;
-const SALT_BYTES: usize = 16;
-/// The number of rounds for passwords that are given in plain text.
-const ITERATIONS: NonZeroU32 = NonZeroU32::new(4_096).expect("it is not 0");
-/// The most rounds: with more, a login would be a burden.
-const ITERATIONS_MAX: u32 = 1_000_000;
+use crate::verifier::{KEY_BYTES, Verifier, hash, is_equal, mac, random_bytes};
+
 /// The most bytes of a client's message.
 const MESSAGE_BYTES_MAX: usize = 2_048;
-
-/// The stored form of a password (SC1).
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Verifier {
-    iterations: NonZeroU32,
-    salt: Vec<u8>,
-    stored_key: [u8; KEY_BYTES],
-    server_key: [u8; KEY_BYTES],
-}
-
-/// Prints no secret.
-impl std::fmt::Debug for Verifier {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Verifier")
-    }
-}
 
 /// The reason why an exchange is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,88 +50,6 @@ pub(crate) struct Scram {
     nonce: String,
     /// The messages of both sides so far.
     said: String,
-}
-
-/// Returns random bytes of the system's cryptographic generator.
-pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    SystemRandom::new().fill(&mut bytes).expect("the system has random numbers");
-    bytes
-}
-
-fn mac(key: &[u8], text: &[u8]) -> [u8; KEY_BYTES] {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, key);
-    hmac::sign(&key, text).as_ref().try_into().expect("SHA-256 has 32 bytes")
-}
-
-pub(super) fn hash(bytes: &[u8]) -> [u8; KEY_BYTES] {
-    digest::digest(&digest::SHA256, bytes).as_ref().try_into().expect("SHA-256 has 32 bytes")
-}
-
-/// Compares two keys in constant time (SC2).
-fn is_equal(left: &[u8; KEY_BYTES], right: &[u8; KEY_BYTES]) -> bool {
-    left.iter().zip(right).fold(0, |difference, (left, right)| difference | (left ^ right)) == 0
-}
-
-impl Verifier {
-    /// Makes the verifier of a password.
-    pub(crate) fn new(password: &str) -> Verifier {
-        Verifier::with_salt(password.as_bytes(), random_bytes::<SALT_BYTES>().to_vec(), ITERATIONS)
-    }
-
-    fn with_salt(password: &[u8], salt: Vec<u8>, iterations: NonZeroU32) -> Verifier {
-        let mut salted = [0; KEY_BYTES];
-        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations, &salt, password, &mut salted);
-        let stored_key = hash(&mac(&salted, b"Client Key"));
-        Verifier { iterations, salt, stored_key, server_key: mac(&salted, b"Server Key") }
-    }
-
-    /// Makes a verifier that no password matches, always the same one for a name.
-    pub(super) fn of_nobody(secret: &hmac::Key, name: &str) -> Verifier {
-        let key = |what: &str| {
-            let text = [what.as_bytes(), name.as_bytes()].concat();
-            let key = hmac::sign(secret, &text);
-            <[u8; KEY_BYTES]>::try_from(key.as_ref()).expect("SHA-256 has 32 bytes")
-        };
-        let salt = key("salt ")[..SALT_BYTES].to_vec();
-        let (stored_key, server_key) = (key("stored "), key("server "));
-        Verifier { iterations: ITERATIONS, salt, stored_key, server_key }
-    }
-
-    /// Returns whether a text begins as `parse` reads it.
-    pub(crate) fn is_meant(text: &str) -> bool {
-        text.get(..NAME.len()).is_some_and(|start| start.eq_ignore_ascii_case(NAME))
-    }
-
-    /// Parses `SCRAM-SHA-256$4096:salt$stored key:server key`; `None` if it is a password.
-    pub(crate) fn parse(text: &str) -> Option<Verifier> {
-        let name = text.get(..NAME.len())?;
-        let rest = name.eq_ignore_ascii_case(NAME).then_some(&text[NAME.len()..])?;
-        let (head, keys) = rest.split_once('$')?;
-        let (iterations, salt) = head.split_once(':')?;
-        let (stored_key, server_key) = keys.split_once(':')?;
-        let iterations = iterations
-            .parse()
-            .ok()
-            .filter(|it: &NonZeroU32| (ITERATIONS.get()..=ITERATIONS_MAX).contains(&it.get()));
-        let key = |text: &str| <[u8; KEY_BYTES]>::try_from(BASE64.decode(text).ok()?).ok();
-        let salt = BASE64.decode(salt).ok().filter(|salt| !salt.is_empty())?;
-        let (stored_key, server_key) = (key(stored_key)?, key(server_key)?);
-        Some(Verifier { iterations: iterations?, salt, stored_key, server_key })
-    }
-
-    /// Formats it as `parse` reads it.
-    pub(crate) fn to_text(&self) -> String {
-        let [salt, stored, server] =
-            [&self.salt[..], &self.stored_key, &self.server_key].map(|bytes| BASE64.encode(bytes));
-        format!("{NAME}{}:{salt}${stored}:{server}", self.iterations)
-    }
-
-    /// Returns whether it is the verifier of this password.
-    pub(crate) fn is_of(&self, password: &[u8]) -> bool {
-        let other = Verifier::with_salt(password, self.salt.clone(), self.iterations);
-        is_equal(&other.stored_key, &self.stored_key)
-    }
 }
 
 impl Scram {
@@ -243,7 +135,10 @@ fn text(message: &[u8]) -> Result<&str, Refused> {
 
 #[cfg(test)]
 mod tests {
+    use ring::pbkdf2;
+
     use super::*;
+    use crate::verifier::ITERATIONS;
 
     /// The example of RFC 7677, section 3.
     #[test]
@@ -263,23 +158,6 @@ mod tests {
                        p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
         let expected = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
         assert_eq!(scram.finish(second).as_deref(), Ok(expected));
-    }
-
-    #[test]
-    fn verifiers_are_read_as_postgresql_writes_them() {
-        let verifier = Verifier::new("pencil");
-        let text = format!(
-            "scram-sha-256${}:{}${}:{}",
-            verifier.iterations,
-            BASE64.encode(&verifier.salt),
-            BASE64.encode(verifier.stored_key),
-            BASE64.encode(verifier.server_key)
-        );
-        assert_eq!(Verifier::parse(&text), Some(verifier.clone()));
-        assert!(verifier.is_of(b"pencil") && !verifier.is_of(b"Pencil"));
-        for password in ["quest", "scram-sha-256$", "scram-sha-256$1:YQ==$YQ==:YQ=="] {
-            assert_eq!(Verifier::parse(password), None, "{password}");
-        }
     }
 
     #[test]

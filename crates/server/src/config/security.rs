@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Auth;
 use super::value::address;
-use crate::auth::Verifier;
+use crate::verifier::Verifier;
 
 /// The default password of a new installation.
 const DEFAULT_PASSWORD: &str = "quest";

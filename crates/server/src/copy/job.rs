@@ -22,8 +22,9 @@ use tokio::sync::{Notify, watch};
 
 use super::Inner;
 use super::error::CopyError;
-use super::log::STOPPED;
 
+/// The reason of jobs that the end of the server has ended.
+pub(super) const STOPPED: &str = "server stopped";
 /// The most ended jobs whose status is kept (JB3).
 const ENDED_MAX: usize = 1_024;
 
@@ -232,6 +233,15 @@ pub(super) fn cancelled() -> CopyError {
     CopyError::new("57014", "cancelled")
 }
 
+/// Returns the final status of a job in the log.
+pub(super) fn status(outcome: &Result<Arc<Ended>, CopyError>) -> &'static str {
+    match outcome {
+        Ok(_) => "finished",
+        Err(error) if error.cause.code == "57014" => "cancelled",
+        Err(_) => "failed",
+    }
+}
+
 /// Returns the name of a phase in the log.
 pub(super) fn phase_name(phase: Phase) -> &'static str {
     match phase {
@@ -411,7 +421,7 @@ impl Inner {
 
     fn end(self: &Arc<Self>, job: &Arc<Job>, outcome: Result<Ended, CopyError>) {
         let outcome = outcome.map(Arc::new);
-        let status = super::log::status(&outcome);
+        let status = status(&outcome);
         // A server that stops waits for running jobs, and so for this row (CJ3).
         self.log.ended(job, &outcome);
         {

@@ -22,16 +22,14 @@ use tidegate_storage::{Database, TableAppend};
 
 use super::Inner;
 use super::error::CopyError;
-use super::job::{Ended, Job, phase_name};
-use crate::log::Log;
+use super::job::{Ended, Job, STOPPED, phase_name, status};
+use crate::log::{Log, shortened};
 use crate::system_rows::{self, counts, symbols, texts, times};
 
 /// The table of events, in order.
 const LOG: &str = "sys.text_import_log";
 /// The table of rejects.
 const REJECTS: &str = "sys.copy_rejects";
-/// The reason of jobs that the end of the server has ended.
-pub(super) const STOPPED: &str = "server stopped";
 
 /// The interval at which the progress of a job is polled.
 const LOOK: Duration = Duration::from_millis(10);
@@ -56,15 +54,6 @@ struct LogRow {
     status: &'static str,
     message: Option<String>,
     counters: Option<[u64; 3]>,
-}
-
-/// Returns the final status of a job in the log.
-pub(super) fn status(outcome: &Result<Arc<Ended>, CopyError>) -> &'static str {
-    match outcome {
-        Ok(_) => "finished",
-        Err(error) if error.cause.code == "57014" => "cancelled",
-        Err(_) => "failed",
-    }
 }
 
 impl CopyLog {
@@ -301,8 +290,8 @@ impl TakeRejects for Rejects {
             line,
             byte,
             column: reject.column.map(str::to_owned),
-            raw: Some(crate::ilp::shortened(&raw, self.raw_bytes).to_owned()),
-            reason: crate::ilp::shortened(&reason, REASON_BYTES).to_owned(),
+            raw: Some(shortened(&raw, self.raw_bytes).to_owned()),
+            reason: shortened(&reason, REASON_BYTES).to_owned(),
             action: Some(match reject.action {
                 Action::RowSkipped => "row_skipped",
                 Action::CellNulled => "column_nulled",

@@ -24,8 +24,8 @@ use arrow::error::ArrowError;
 use futures::StreamExt;
 use tidegate_platform::{Clock, brief, sentence};
 use tidegate_query::{
-    Answer, CancelReason, Canceler, Engine, Error as QueryError, Origin, Session, StatementOptions,
-    Timeout,
+    Answer, CancelReason, Canceler, Deed, Engine, Error as QueryError, Origin, Session,
+    StatementOptions, Timeout,
 };
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
@@ -380,6 +380,18 @@ pub(super) fn session(context: &RequestContext<'_>) -> Session {
         session.keep_read_only();
     }
     session
+}
+
+impl RequestContext<'_> {
+    /// Checks that the sender has this privilege; the error is the text for the client.
+    pub(super) fn allow(&self, deed: Deed) -> Result<(), String> {
+        session(self).allow(deed).map_err(|error| {
+            let peer = self.peer;
+            let text = format_args!("http: {peer}: {error}");
+            self.server.log.warn_limited(("audit", "denied"), text);
+            error.to_string()
+        })
+    }
 }
 
 /// Appends the description of all columns, as it begins an answer.

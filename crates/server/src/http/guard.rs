@@ -23,7 +23,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use tidegate_query::Deed;
 use tokio::time::sleep;
 
 use super::response::Response;
@@ -259,18 +258,6 @@ pub(super) fn preflight(context: &RequestContext<'_>, route: &Route) -> Option<R
         .with("Access-Control-Allow-Headers", fields)
         .with("Access-Control-Max-Age", "600");
     Some(response)
-}
-
-impl RequestContext<'_> {
-    /// Checks that the sender has this privilege; the error is the text for the client.
-    pub(super) fn allow(&self, deed: Deed) -> Result<(), String> {
-        super::exec::session(self).allow(deed).map_err(|error| {
-            let peer = self.peer;
-            let text = format_args!("http: {peer}: {error}");
-            self.server.log.warn_limited(("audit", "denied"), text);
-            error.to_string()
-        })
-    }
 }
 
 #[cfg(test)]

@@ -11,9 +11,8 @@ use tokio::sync::mpsc::error::SendError;
 use tokio::sync::mpsc::{Permit, Sender};
 use tokio::time::timeout;
 
-use super::exec::{Piece, Refusal};
 use crate::admission::Claimant;
-use crate::execution_slot::ExecutionSlot;
+use crate::execution_slot::{ExecutionSlot, SlotError};
 use crate::server_state::Services;
 
 /// The time for which a client may read nothing before its permit is released (streaming_slot-1).
@@ -23,16 +22,15 @@ const SLOW: Duration = Duration::from_millis(50);
 pub(super) struct StreamingSlot(ExecutionSlot);
 
 /// Room for a part of an answer.
-type Room<'a> = Result<Permit<'a, Piece>, SendError<()>>;
+type Room<'a, T> = Result<Permit<'a, T>, SendError<()>>;
 
 impl StreamingSlot {
     /// Waits until a statement is admitted.
     pub(super) async fn new(
         services: &Services,
         session: &Session,
-    ) -> Result<StreamingSlot, Refusal> {
-        let slot = ExecutionSlot::new(services, &Claimant::of(session)).await;
-        slot.map(StreamingSlot).map_err(|error| Refusal::new(error.code(), error.to_string()))
+    ) -> Result<StreamingSlot, SlotError> {
+        ExecutionSlot::new(services, &Claimant::of(session)).await.map(StreamingSlot)
     }
 
     /// Returns the threads of the statement.
@@ -47,11 +45,11 @@ impl StreamingSlot {
 
     /// Waits for room for a part, and for the permit if it was released meanwhile; `None` if the
     /// statement was cancelled.
-    pub(super) async fn room<'a>(
+    pub(super) async fn room<'a, T>(
         &mut self,
-        sender: &'a Sender<Piece>,
+        sender: &'a Sender<T>,
         canceler: &Canceler,
-    ) -> Option<Room<'a>> {
+    ) -> Option<Room<'a, T>> {
         if let Ok(room) = timeout(SLOW, room(sender, canceler)).await {
             return room;
         }
@@ -66,7 +64,7 @@ impl StreamingSlot {
 }
 
 /// Waits for room for a part; `None` if the statement is cancelled meanwhile.
-pub(super) async fn room<'a>(sender: &'a Sender<Piece>, canceler: &Canceler) -> Option<Room<'a>> {
+pub(super) async fn room<'a, T>(sender: &'a Sender<T>, canceler: &Canceler) -> Option<Room<'a, T>> {
     tokio::select! {
         biased;
         room = sender.reserve() => Some(room),

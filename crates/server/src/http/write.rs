@@ -32,9 +32,10 @@ use super::wire::{BodyError, Head};
 use super::{Flow, RequestContext};
 use crate::ilp::{
     Answer, CommitError, CommitOptions, Committed, Content, Fingerprint, Host, KeyReused,
-    NamedBatch, RejectRow, Reserved, UNIT_BYTES, commit, is_race, shortened,
+    NamedBatch, RejectRow, Reserved, UNIT_BYTES, commit, is_race,
 };
 use crate::json::push_string;
+use crate::log::shortened;
 use crate::metrics::Transport;
 use crate::server_state::{Phase, Services};
 use crate::sqlstate;

@@ -18,7 +18,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-use crate::log::Log;
+use crate::log::{Log, shortened};
 use crate::metrics::Transport;
 use crate::system_rows::{self, counts, symbols, texts, times};
 
@@ -56,7 +56,7 @@ impl RejectRow {
         ts: i64,
     ) -> Self {
         let raw = String::from_utf8_lossy(&parse_error.raw);
-        let raw = super::shortened(raw.trim_end_matches(['\n', '\r']), RAW_BYTES).to_owned();
+        let raw = shortened(raw.trim_end_matches(['\n', '\r']), RAW_BYTES).to_owned();
         let reason = parse_error.reason.to_string();
         RejectRow {
             ts,
@@ -66,7 +66,7 @@ impl RejectRow {
             line: Some(parse_error.line),
             column: parse_error.column().map(str::to_owned),
             raw: Some(raw),
-            reason: super::shortened(&reason, REASON_BYTES).to_owned(),
+            reason: shortened(&reason, REASON_BYTES).to_owned(),
             error_id: None,
         }
     }

@@ -32,12 +32,12 @@ use bytes::Bytes;
 use tidegate_query::{Canceler, Session};
 use tokio::time::{sleep, timeout};
 
-use super::backends::{Backend, EndedBy};
 use super::error_response::{ErrorResponse, Severity};
 use super::login::Guest;
 use super::message_reader::{Message, take_message};
 use super::message_writer::Status;
 use super::wire::Wire;
+use crate::backends::{Backend, EndedBy};
 use crate::budget::{Account, Reservation};
 use crate::server_state::{ServerState, Services, stopping};
 use extended::{Hold, Portal, Prepared};
@@ -236,7 +236,7 @@ impl Connection {
             let working = self.portals.values().filter_map(Portal::working).collect();
             tokio::select! {
                 biased;
-                read = timeout(idle, self.wire.fill_next(&self.server.spinning)) => match read {
+                read = timeout(idle, self.wire.fill_next(&self.server.is_spinning)) => match read {
                     Ok(Ok(1..)) => {}
                     Ok(Ok(0) | Err(_)) => return Err(End::Gone),
                     Err(_) => return Err(self.part(&self.too_slow())),

@@ -52,22 +52,18 @@ pub(super) struct Wire {
     pub(super) send_timeout: Duration,
 }
 
-/// The flag that a connection of this server is spinning (pg_wire-4).
-#[derive(Debug, Default)]
-pub(crate) struct Spinning(AtomicBool);
+/// The permission to spin, until it is dropped: at most one connection of a server has it.
+struct Spinner<'a>(&'a AtomicBool);
 
-/// The permission to spin, until it is dropped.
-struct Spinner<'a>(&'a Spinning);
-
-impl Spinning {
-    fn begin(&self) -> Option<Spinner<'_>> {
-        (!self.0.swap(true, Relaxed)).then_some(Spinner(self))
+impl Spinner<'_> {
+    fn begin(is_spinning: &AtomicBool) -> Option<Spinner<'_>> {
+        (!is_spinning.swap(true, Relaxed)).then_some(Spinner(is_spinning))
     }
 }
 
 impl Drop for Spinner<'_> {
     fn drop(&mut self) {
-        self.0.0.store(false, Relaxed);
+        self.0.store(false, Relaxed);
     }
 }
 
@@ -118,10 +114,10 @@ impl Wire {
     }
 
     /// Reads the client's next bytes, as [`fill`](Self::fill) does (pg_wire-4).
-    pub(super) async fn fill_next(&mut self, spinning: &Spinning) -> io::Result<usize> {
+    pub(super) async fn fill_next(&mut self, is_spinning: &AtomicBool) -> io::Result<usize> {
         let start = Instant::now();
         if self.is_prompt
-            && let Some(_spinner) = spinning.begin()
+            && let Some(_spinner) = Spinner::begin(is_spinning)
         {
             while start.elapsed() < SPIN {
                 if let Some(read) = self.fill().now_or_never() {

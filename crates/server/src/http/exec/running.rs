@@ -57,7 +57,10 @@ impl Running {
                         };
                         (Ok(Some(slot)), threads)
                     }
-                    Err(refusal) => (Err(refusal), Handle::current()),
+                    Err(error) => {
+                        let refusal = Refusal::new(error.code(), error.to_string());
+                        (Err(refusal), Handle::current())
+                    }
                 },
             };
             drop((services, session));

@@ -18,7 +18,6 @@ use tidegate_query::{
 
 use super::execute::{Ending, Order, Progress, Started, Taken, check_depth, described};
 use super::script::Script;
-use super::session::check_fetchable;
 use super::{Connection, LARGE_BYTES, Stopped};
 use crate::budget::Reservation;
 use crate::pg::command::{Command, changes_rows, check_name, command};
@@ -631,5 +630,13 @@ pub(super) fn column_formats(
             );
             Err(ErrorResponse::new("08P01", message))
         }
+    }
+}
+
+/// Checks that a portal is a statement of the engine (SE3).
+pub(super) fn check_fetchable(command: &Command) -> Result<(), ErrorResponse> {
+    match command {
+        Command::Statement => Ok(()),
+        _ => Err(ErrorResponse::not_supported("FETCH from a portal that is no query")),
     }
 }

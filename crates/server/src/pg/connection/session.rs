@@ -13,7 +13,9 @@ use std::sync::Arc;
 use tidegate_query::{Access, Parameter, Session};
 
 use super::execute::{Order, Progress, Started, Taken, described};
-use super::extended::{Hold, Portal, Prepared, column_formats, no_cursor, rows_tag};
+use super::extended::{
+    Hold, Portal, Prepared, check_fetchable, column_formats, no_cursor, rows_tag,
+};
 use super::{Connection, LARGE_BYTES, Stopped};
 use crate::pg::command::{Command, command};
 use crate::pg::encode::Format;
@@ -430,14 +432,6 @@ impl Connection {
         let word = if taken == Taken::Sent { "FETCH" } else { "MOVE" };
         self.wire.writer.complete(&format!("{word} {rows}"));
         Ok(())
-    }
-}
-
-/// Checks that a portal is a statement of the engine (SE3).
-pub(super) fn check_fetchable(command: &Command) -> Result<(), ErrorResponse> {
-    match command {
-        Command::Statement => Ok(()),
-        _ => Err(ErrorResponse::not_supported("FETCH from a portal that is no query")),
     }
 }
 

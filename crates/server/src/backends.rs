@@ -1,4 +1,5 @@
-//! Open connections of the protocol, and the cancelling of a statement from another connection.
+//! Backends: the open connections of PostgreSQL's protocol, and the cancelling of a statement from
+//! another connection.
 //!
 //! - BE1. A cancel affects the statement that its connection runs at that moment, and none after
 //!   it: each statement has a `Canceler` of its own, which is removed at its end.
@@ -14,7 +15,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tidegate_query::Canceler;
 use tokio::sync::Notify;
 
-use crate::auth::{Grant, Role, random_bytes};
+use crate::auth::{Grant, Role};
+use crate::verifier::random_bytes;
 
 /// The additional connections that only administrators get (BE3).
 pub(crate) const ADMIN_SLOTS: usize = 3;
@@ -45,7 +47,7 @@ struct Ending {
 
 /// The reason why the server ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EndedBy {
+pub(crate) enum EndedBy {
     /// `pg_terminate_backend`.
     Command,
     /// Its user has been removed, or has another password or role.
@@ -54,21 +56,21 @@ pub(super) enum EndedBy {
 
 /// A connection in the list; dropping it removes it.
 #[derive(Debug)]
-pub(super) struct Backend {
+pub(crate) struct Backend {
     backends: Arc<Backends>,
-    pub(super) process: u32,
-    pub(super) secret: u32,
+    pub(crate) process: u32,
+    pub(crate) secret: u32,
     running: Arc<Mutex<Option<Canceler>>>,
     ending: Arc<Ending>,
 }
 
 /// A statement that can be cancelled until this is dropped.
 #[derive(Debug)]
-pub(super) struct Cancelable(Arc<Mutex<Option<Canceler>>>);
+pub(crate) struct Cancelable(Arc<Mutex<Option<Canceler>>>);
 
 impl Backends {
     /// Adds a connection; `None` if there are too many for its role (BE3).
-    pub(super) fn enter(self: &Arc<Self>, grant: &Grant, max: usize) -> Option<Backend> {
+    pub(crate) fn enter(self: &Arc<Self>, grant: &Grant, max: usize) -> Option<Backend> {
         let most = if grant.role() == Role::Admin { max.saturating_add(ADMIN_SLOTS) } else { max };
         let secret = u32::from_be_bytes(random_bytes());
         let (running, ending) = (Arc::default(), Arc::<Ending>::default());
@@ -95,7 +97,7 @@ impl Backends {
     }
 
     /// Cancels the statement of a connection, if the secret is right (BE2).
-    pub(super) fn cancel(&self, process: u32, secret: &[u8]) {
+    pub(crate) fn cancel(&self, process: u32, secret: &[u8]) {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(entry) = all.get(&process) else { return };
         if entry.secret.to_be_bytes() == *secret {
@@ -112,7 +114,7 @@ impl Backends {
     }
 
     /// Ends the connections whose logins are no longer valid (BE4). Returns their users.
-    pub(super) fn end_those(&self, holds: impl Fn(&Grant) -> bool) -> Vec<String> {
+    pub(crate) fn end_those(&self, holds: impl Fn(&Grant) -> bool) -> Vec<String> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let over = all.values().filter(|entry| !holds(&entry.grant));
         let end = |entry: &Entry| {
@@ -141,12 +143,12 @@ impl Entry {
 
 impl Backend {
     /// Returns the reason why the connection ends, if there is one (BE4).
-    pub(super) fn ended_by(&self) -> Option<EndedBy> {
+    pub(crate) fn ended_by(&self) -> Option<EndedBy> {
         self.ending.why.get().copied()
     }
 
     /// Waits until the connection is ended (BE4).
-    pub(super) async fn ended(&self) -> EndedBy {
+    pub(crate) async fn ended(&self) -> EndedBy {
         loop {
             if let Some(by) = self.ended_by() {
                 return by;
@@ -156,7 +158,7 @@ impl Backend {
     }
 
     /// Makes the statement cancelable.
-    pub(super) fn begin(&self, canceler: &Canceler) -> Cancelable {
+    pub(crate) fn begin(&self, canceler: &Canceler) -> Cancelable {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         *running = Some(canceler.clone());
         Cancelable(Arc::clone(&self.running))

@@ -1,6 +1,6 @@
-//! Connections before their login.
+//! Connections of PostgreSQL's protocol before their login.
 //!
-//! - AR1. If there is no place for one more socket, the one that has been arriving for longest is
+//! - pending_logins-1. If there is no place for one more socket, the one that is the oldest is
 //!   dropped: a client that opens many and sends nothing only drops its own ones, and locks no
 //!   other client out. A login takes milliseconds, and a socket is dropped only after a whole round
 //!   of places.
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 /// The list of all of them.
 #[derive(Debug, Default)]
-pub(crate) struct Arriving(Arc<Mutex<Queue>>);
+pub(crate) struct PendingLogins(Arc<Mutex<Queue>>);
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -24,28 +24,28 @@ struct Queue {
 
 /// A connection before its login; dropping this removes it from the list.
 #[derive(Debug)]
-pub(crate) struct Arrived {
+pub(crate) struct PendingLogin {
     queue: Arc<Mutex<Queue>>,
     number: u64,
-    given_up: Arc<Notify>,
+    dropped: Arc<Notify>,
 }
 
 fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Arriving {
-    pub(crate) fn enter(&self) -> Arrived {
-        let given_up = Arc::<Notify>::default();
+impl PendingLogins {
+    pub(crate) fn enter(&self) -> PendingLogin {
+        let dropped = Arc::<Notify>::default();
         let mut queue = lock(&self.0);
         queue.number += 1;
         let number = queue.number;
-        queue.waiting.insert(number, Arc::clone(&given_up));
-        Arrived { queue: Arc::clone(&self.0), number, given_up }
+        queue.waiting.insert(number, Arc::clone(&dropped));
+        PendingLogin { queue: Arc::clone(&self.0), number, dropped }
     }
 
-    /// Drops the one that has been arriving for longest; false if there is none (AR1).
-    pub(crate) fn give_up_oldest(&self) -> bool {
+    /// Drops the one that is the oldest; false if there is none (pending_logins-1).
+    pub(crate) fn drop_oldest(&self) -> bool {
         let oldest = lock(&self.0).waiting.pop_first();
         oldest.is_some_and(|(_, oldest)| {
             oldest.notify_one();
@@ -54,14 +54,14 @@ impl Arriving {
     }
 }
 
-impl Arrived {
-    /// Waits until it is dropped by `give_up_oldest`.
-    pub(super) async fn given_up(&self) {
-        self.given_up.notified().await;
+impl PendingLogin {
+    /// Waits until it is dropped by `drop_oldest`.
+    pub(crate) async fn dropped(&self) {
+        self.dropped.notified().await;
     }
 }
 
-impl Drop for Arrived {
+impl Drop for PendingLogin {
     fn drop(&mut self) {
         lock(&self.queue).waiting.remove(&self.number);
     }
@@ -74,16 +74,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_is_given_up_first() {
-        let arriving = Arriving::default();
-        assert!(!arriving.give_up_oldest(), "nobody is there");
-        let [first, second, third] = [(); 3].map(|()| arriving.enter());
+    fn the_oldest_is_dropped_first() {
+        let pending = PendingLogins::default();
+        assert!(!pending.drop_oldest(), "the list is empty");
+        let [first, second, third] = [(); 3].map(|()| pending.enter());
         drop(first);
-        assert!(arriving.give_up_oldest());
-        assert!(second.given_up().now_or_never().is_some(), "AR1");
-        assert!(third.given_up().now_or_never().is_none(), "AR1");
-        assert!(arriving.give_up_oldest() && !arriving.give_up_oldest());
+        assert!(pending.drop_oldest());
+        assert!(second.dropped().now_or_never().is_some(), "pending_logins-1");
+        assert!(third.dropped().now_or_never().is_none(), "pending_logins-1");
+        assert!(pending.drop_oldest() && !pending.drop_oldest());
         drop((second, third));
-        assert!(!arriving.give_up_oldest());
+        assert!(!pending.drop_oldest());
     }
 }

@@ -18,6 +18,8 @@
 //! Reading and parsing run on the runtime's own threads, `READ_BUDGET_BYTES` at a time; commits,
 //! which compute and wait for the disk, run on its blocking threads.
 
+mod prelude;
+
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
@@ -33,12 +35,15 @@ use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, spawn_blocking, yield_now};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::commit::{CommitError, CommitOptions, Committed, commit};
-use super::prelude::{Foreign, Prelude};
-use super::{Connected, Host, RejectLimit, RejectRow, Reserved};
 use crate::config::OnBadLine;
+use crate::ilp::{
+    CommitError, CommitOptions, Committed, Connected, Host, RejectLimit, RejectRow, Reserved,
+    commit,
+};
+use crate::log::shortened;
 use crate::metrics::{LineMetrics, Transport};
 use crate::server_state::{ServerState, Services, Tracker, stopping};
+use prelude::{Foreign, Prelude};
 
 /// The bytes of one read.
 const READ_BYTES: usize = 512 << 10;
@@ -497,7 +502,7 @@ impl Connection {
             ts: self.server.clock.now_micros(),
             source: Transport::Tcp.name(),
             peer: peer.clone(),
-            reason: super::shortened(&format!("{rows} rows are lost: {why}"), 1 << 10).to_owned(),
+            reason: shortened(&format!("{rows} rows are lost: {why}"), 1 << 10).to_owned(),
             ..RejectRow::default()
         });
     }
