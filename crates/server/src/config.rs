@@ -1,8 +1,10 @@
-//! The configuration and its defaults: one struct, and one table of keys that fill it.
+//! The configuration and its defaults: one struct, and one table of the keys that set and show it.
 //!
 //! - CF1. Every key is in `KEYS` once, and is set by its name or by a variable of the environment
 //!   (`http.max_header_bytes` is `TIDEGATE_HTTP_MAX_HEADER_BYTES`). No two keys share a variable.
 //! - CF2. An unknown key or value is an error that names it, and is never ignored.
+//! - CF3. Every key accepts the text that it is shown as, and docs/server.md lists it with its
+//!   default.
 //!
 //! Not here: reading the file, the environment and the command line (`tidegate`).
 
@@ -12,7 +14,6 @@ mod entries;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,8 +23,13 @@ use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Ttl, limits};
 use tidegate_query::{FILL_ROWS_MAX, SPILL_MAX};
 use tidegate_storage::Durability;
 
-use security::{auth, auth_methods, hosts, message_bytes, origins, secret, tls_mode};
-use value::{address, listener, number, partition, size, span, switch, text};
+use security::{AUTH, AUTH_METHODS, HOSTS, ORIGINS, SECRET, TLS_MODE};
+use value::{
+    BODY, BYTES, BYTES_OR_0, COLUMNS, COMMIT_ROWS, DIRECTORY, DURABILITY, FILE, IMPORT_MEMORY,
+    INTEGER_TYPE, INTERVAL, JOBS, LISTENER, LOG_LEVELS, MESSAGE, NAME, ON_BAD_LINE, PARTITION,
+    PRECISION, RATE, REJECTED_TEXT, REJECTS, RETENTION, SIZE, SPAN, SWITCH, THREADS, WAITING_JOBS,
+    address, number,
+};
 
 use crate::copy::CopyConfig;
 use crate::log::LogLevels;
@@ -225,6 +231,8 @@ pub struct Key {
     /// The name of the key.
     pub name: &'static str,
     set: fn(&mut Config, &str) -> Result<(), &'static str>,
+    /// Returns the value as `set` takes it.
+    show: fn(&Config) -> String,
 }
 
 /// The reason why a configuration is refused.
@@ -249,122 +257,120 @@ pub enum ConfigError {
     },
 }
 
+/// Makes a key of the field with its value, in a format of `value` or `security`.
+macro_rules! key {
+    ($name:expr, $($field:ident).+, $format:expr) => {
+        Key {
+            name: $name,
+            set: |config, text| {
+                config.$($field).+ = ($format.parse)(text)?;
+                Ok(())
+            },
+            show: |config| ($format.show)(&config.$($field).+),
+        }
+    };
+}
+
 /// All keys (CF1).
 pub const KEYS: &[Key] = &[
-    Key { name: "memory.limit", set: |c, v| size(v).map(|limit| c.limit_memory(limit)) },
-    Key { name: INGEST_LIMIT, set: |c, v| put(&mut c.ingest_limit, size(v)) },
-    Key { name: CONNECTION_LIMIT, set: |c, v| put(&mut c.connection_limit, size(v)) },
-    Key { name: "ingest.wait_timeout", set: |c, v| put(&mut c.ingest_wait, span(v)) },
-    Key { name: "query.timeout", set: |c, v| put(&mut c.query.timeout, span(v)) },
-    Key { name: "query.max_timeout", set: |c, v| put(&mut c.query.timeout_max, interval(v)) },
-    Key { name: "query.max_concurrent", set: |c, v| put(&mut c.query.max_concurrent, number(v)) },
-    Key { name: "query.queue_timeout", set: |c, v| put(&mut c.query.queue_timeout, span(v)) },
+    Key {
+        name: "memory.limit",
+        set: |config, text| (SIZE.parse)(text).map(|limit| config.limit_memory(limit)),
+        show: |config| (SIZE.show)(&config.memory_limit),
+    },
+    key!(INGEST_LIMIT, ingest_limit, SIZE),
+    key!(CONNECTION_LIMIT, connection_limit, SIZE),
+    key!("ingest.wait_timeout", ingest_wait, SPAN),
+    key!("query.timeout", query.timeout, SPAN),
+    key!("query.max_timeout", query.timeout_max, INTERVAL),
+    key!("query.max_concurrent", query.max_concurrent, number()),
+    key!("query.queue_timeout", query.queue_timeout, SPAN),
     Key {
         name: "query.memory_limit",
-        set: |c, v| put(&mut c.query.memory_limit, size(v).map(Some)),
+        set: |config, text| {
+            config.query.memory_limit = Some((SIZE.parse)(text)?);
+            Ok(())
+        },
+        show: |config| (SIZE.show)(&config.statement_memory()),
     },
-    Key { name: "spill.max_bytes", set: |c, v| put(&mut c.query.spill_max, size(v)) },
-    Key { name: "sql.max_fill_rows", set: |c, v| put(&mut c.query.fill_rows_max, number(v)) },
-    Key { name: "durability", set: |c, v| put(&mut c.durability, durability(v)) },
-    Key { name: "wal.flush_interval", set: |c, v| put(&mut c.flush_interval, interval(v)) },
-    Key { name: "storage.purge_after", set: |c, v| put(&mut c.purge_after, span(v)) },
-    Key { name: "storage.min_free", set: |c, v| put(&mut c.min_free, bytes_or_0(v)) },
-    Key { name: "server.read_only", set: |c, v| put(&mut c.read_only, switch(v)) },
-    Key { name: "log.level", set: |c, v| put(&mut c.log_levels, log_levels(v)) },
-    Key { name: "server.stop_timeout", set: |c, v| put(&mut c.stop_timeout, span(v)) },
-    Key { name: "http.listen", set: |c, v| put(&mut c.http.listen, listener(v)) },
-    Key { name: "http.admin_listen", set: |c, v| put(&mut c.http.admin_listen, listener(v)) },
-    Key { name: "http.max_connections", set: |c, v| put(&mut c.http.max_connections, number(v)) },
-    Key { name: "http.max_header_bytes", set: |c, v| put(&mut c.http.max_header_bytes, bytes(v)) },
-    Key { name: "http.max_sql_bytes", set: |c, v| put(&mut c.http.max_sql_bytes, bytes(v)) },
-    Key { name: "http.idle_timeout", set: |c, v| put(&mut c.http.idle_timeout, span(v)) },
-    Key { name: "http.head_timeout", set: |c, v| put(&mut c.http.head_timeout, span(v)) },
-    Key { name: "http.body_idle_timeout", set: |c, v| put(&mut c.http.body_idle_timeout, span(v)) },
-    Key { name: "http.exec_max_rows", set: |c, v| put(&mut c.http.exec_max_rows, number(v)) },
-    Key { name: "http.auth", set: |c, v| put(&mut c.http.auth, auth(v)) },
-    Key { name: "http.get_readonly", set: |c, v| put(&mut c.http.get_readonly, switch(v)) },
-    Key { name: "http.hosts", set: |c, v| put(&mut c.http.hosts, hosts(v)) },
-    Key { name: "http.cors_origins", set: |c, v| put(&mut c.http.cors_origins, origins(v)) },
-    Key {
-        name: "http.max_upload_bytes",
-        set: |c, v| put(&mut c.http.max_upload_bytes, bytes_or_0(v)),
-    },
-    Key { name: "http.imp_always_200", set: |c, v| put(&mut c.http.imp_always_200, switch(v)) },
-    Key { name: "copy.root", set: |c, v| put(&mut c.copy.root, folder(v)) },
-    Key { name: "copy.export_root", set: |c, v| put(&mut c.copy.export_root, folder(v)) },
-    Key { name: "copy.threads", set: |c, v| put(&mut c.copy.threads, threads(v)) },
-    Key { name: "copy.memory_limit", set: |c, v| put(&mut c.copy.memory_limit, import_memory(v)) },
-    Key { name: "copy.max_concurrent", set: |c, v| put(&mut c.copy.max_concurrent, jobs(v)) },
-    Key { name: "copy.queue_limit", set: |c, v| put(&mut c.copy.queue_limit, waiting(v)) },
-    Key { name: "copy.idle_timeout", set: |c, v| put(&mut c.copy.idle_timeout, span(v)) },
-    Key { name: "copy.log_retention", set: |c, v| put(&mut c.copy.log_retention, retention(v)) },
-    Key {
-        name: "copy.reject_rows_per_job",
-        set: |c, v| put(&mut c.copy.reject_rows_per_job, reject_rows(v)),
-    },
-    Key {
-        name: "copy.reject_raw_bytes",
-        set: |c, v| put(&mut c.copy.reject_raw_bytes, raw_bytes(v)),
-    },
-    Key { name: "ilp.create_tables", set: |c, v| put(&mut c.ilp.create_tables, switch(v)) },
-    Key { name: "ilp.create_columns", set: |c, v| put(&mut c.ilp.create_columns, switch(v)) },
-    Key { name: "ilp.partition_by", set: |c, v| put(&mut c.ilp.partition_by, partition(v)) },
-    Key { name: "ilp.timestamp_name", set: |c, v| put(&mut c.ilp.timestamp_name, text(v)) },
-    Key { name: "ilp.max_line_bytes", set: |c, v| put(&mut c.ilp.max_line_bytes, bytes(v)) },
-    Key { name: "ilp.max_columns", set: |c, v| put(&mut c.ilp.max_columns, columns(v)) },
-    Key { name: "ilp.integer_type", set: |c, v| put(&mut c.ilp.integer_type, integer_type(v)) },
-    Key {
-        name: "ilp.reject_retention",
-        set: |c, v| put(&mut c.ilp.reject_retention, retention(v)),
-    },
-    Key { name: "ilp.reject_rate", set: |c, v| put(&mut c.ilp.reject_rate, rate(v)) },
-    Key { name: "ilp.idempotency_window", set: |c, v| put(&mut c.ilp.idempotency_window, span(v)) },
-    Key { name: "ilp.http.enabled", set: |c, v| put(&mut c.http.ilp_enabled, switch(v)) },
-    Key { name: "ilp.http.max_body", set: |c, v| put(&mut c.http.max_ilp_body, body(v)) },
-    Key { name: "ilp.tcp.listen", set: |c, v| put(&mut c.tcp.listen, listener(v)) },
-    Key { name: "ilp.tcp.max_connections", set: |c, v| put(&mut c.tcp.max_connections, number(v)) },
-    Key { name: "ilp.tcp.precision", set: |c, v| put(&mut c.tcp.precision, precision(v)) },
-    Key { name: "ilp.tcp.commit_rows", set: |c, v| put(&mut c.tcp.commit_rows, rows(v)) },
-    Key { name: "ilp.tcp.commit_interval", set: |c, v| put(&mut c.tcp.commit_interval, span(v)) },
-    Key { name: "ilp.tcp.commit_retry", set: |c, v| put(&mut c.tcp.commit_retry, span(v)) },
-    Key { name: "ilp.tcp.on_error", set: |c, v| put(&mut c.tcp.on_error, on_bad_line(v)) },
-    Key { name: "ilp.tcp.idle_timeout", set: |c, v| put(&mut c.tcp.idle_timeout, span(v)) },
-    Key { name: "ilp.tcp.allow_anonymous", set: |c, v| put(&mut c.tcp.allow_anonymous, switch(v)) },
-    Key { name: "ilp.tcp.auth_file", set: |c, v| put(&mut c.tcp.auth_file, file(v)) },
-    Key { name: "ilp.tcp.auth_timeout", set: |c, v| put(&mut c.tcp.auth_timeout, interval(v)) },
-    Key { name: "pg.listen", set: |c, v| put(&mut c.pg.listen, listener(v)) },
-    Key { name: "pg.max_connections", set: |c, v| put(&mut c.pg.max_connections, number(v)) },
-    Key { name: "pg.auth_methods", set: |c, v| put(&mut c.pg.auth_methods, auth_methods(v)) },
-    Key { name: "pg.startup_timeout", set: |c, v| put(&mut c.pg.startup_timeout, interval(v)) },
-    Key { name: "pg.send_buffer", set: |c, v| put(&mut c.pg.send_buffer, bytes(v)) },
-    Key { name: "pg.max_message", set: |c, v| put(&mut c.pg.max_message, message_bytes(v)) },
-    Key {
-        name: "pg.max_prepared_per_connection",
-        set: |c, v| put(&mut c.pg.max_prepared, number(v)),
-    },
-    Key {
-        name: "pg.idle_in_transaction_timeout",
-        set: |c, v| put(&mut c.pg.idle_in_transaction_timeout, span(v)),
-    },
-    Key { name: "pg.idle_timeout", set: |c, v| put(&mut c.pg.idle_timeout, span(v)) },
-    Key { name: "pg.copy_idle_timeout", set: |c, v| put(&mut c.pg.copy_idle_timeout, span(v)) },
-    Key { name: "pg.send_timeout", set: |c, v| put(&mut c.pg.send_timeout, span(v)) },
-    Key { name: "auth.admin_user", set: |c, v| put(&mut c.auth.admin_user, text(v)) },
-    Key { name: "auth.admin_password", set: |c, v| put(&mut c.auth.admin_password, secret(v)) },
-    Key { name: "auth.readonly_user", set: |c, v| put(&mut c.auth.readonly_user, text(v)) },
-    Key {
-        name: "auth.readonly_password",
-        set: |c, v| put(&mut c.auth.readonly_password, secret(v)),
-    },
-    Key { name: "auth.readonly_enabled", set: |c, v| put(&mut c.auth.readonly_enabled, switch(v)) },
-    Key {
-        name: "auth.allow_default_password",
-        set: |c, v| put(&mut c.auth.allow_default_password, switch(v)),
-    },
-    Key { name: "tls.mode", set: |c, v| put(&mut c.tls.mode, tls_mode(v)) },
-    Key { name: "tls.cert", set: |c, v| put(&mut c.tls.cert, file(v)) },
-    Key { name: "tls.key", set: |c, v| put(&mut c.tls.key, file(v)) },
-    Key { name: "tls.client_ca", set: |c, v| put(&mut c.tls.client_ca, file(v)) },
+    key!("spill.max_bytes", query.spill_max, SIZE),
+    key!("sql.max_fill_rows", query.fill_rows_max, number()),
+    key!("durability", durability, DURABILITY),
+    key!("wal.flush_interval", flush_interval, INTERVAL),
+    key!("storage.purge_after", purge_after, SPAN),
+    key!("storage.min_free", min_free, BYTES_OR_0),
+    key!("server.read_only", read_only, SWITCH),
+    key!("log.level", log_levels, LOG_LEVELS),
+    key!("server.stop_timeout", stop_timeout, SPAN),
+    key!("http.listen", http.listen, LISTENER),
+    key!("http.admin_listen", http.admin_listen, LISTENER),
+    key!("http.max_connections", http.max_connections, number()),
+    key!("http.max_header_bytes", http.max_header_bytes, BYTES),
+    key!("http.max_sql_bytes", http.max_sql_bytes, BYTES),
+    key!("http.idle_timeout", http.idle_timeout, SPAN),
+    key!("http.head_timeout", http.head_timeout, SPAN),
+    key!("http.body_idle_timeout", http.body_idle_timeout, SPAN),
+    key!("http.exec_max_rows", http.exec_max_rows, number()),
+    key!("http.auth", http.auth, AUTH),
+    key!("http.get_readonly", http.get_readonly, SWITCH),
+    key!("http.hosts", http.hosts, HOSTS),
+    key!("http.cors_origins", http.cors_origins, ORIGINS),
+    key!("http.max_upload_bytes", http.max_upload_bytes, BYTES_OR_0),
+    key!("http.imp_always_200", http.imp_always_200, SWITCH),
+    key!("copy.root", copy.root, DIRECTORY),
+    key!("copy.export_root", copy.export_root, DIRECTORY),
+    key!("copy.threads", copy.threads, THREADS),
+    key!("copy.memory_limit", copy.memory_limit, IMPORT_MEMORY),
+    key!("copy.max_concurrent", copy.max_concurrent, JOBS),
+    key!("copy.queue_limit", copy.queue_limit, WAITING_JOBS),
+    key!("copy.idle_timeout", copy.idle_timeout, SPAN),
+    key!("copy.log_retention", copy.log_retention, RETENTION),
+    key!("copy.reject_rows_per_job", copy.reject_rows_per_job, REJECTS),
+    key!("copy.reject_raw_bytes", copy.reject_raw_bytes, REJECTED_TEXT),
+    key!("ilp.create_tables", ilp.create_tables, SWITCH),
+    key!("ilp.create_columns", ilp.create_columns, SWITCH),
+    key!("ilp.partition_by", ilp.partition_by, PARTITION),
+    key!("ilp.timestamp_name", ilp.timestamp_name, NAME),
+    key!("ilp.max_line_bytes", ilp.max_line_bytes, BYTES),
+    key!("ilp.max_columns", ilp.max_columns, COLUMNS),
+    key!("ilp.integer_type", ilp.integer_type, INTEGER_TYPE),
+    key!("ilp.reject_retention", ilp.reject_retention, RETENTION),
+    key!("ilp.reject_rate", ilp.reject_rate, RATE),
+    key!("ilp.idempotency_window", ilp.idempotency_window, SPAN),
+    key!("ilp.http.enabled", http.ilp_enabled, SWITCH),
+    key!("ilp.http.max_body", http.max_ilp_body, BODY),
+    key!("ilp.tcp.listen", tcp.listen, LISTENER),
+    key!("ilp.tcp.max_connections", tcp.max_connections, number()),
+    key!("ilp.tcp.precision", tcp.precision, PRECISION),
+    key!("ilp.tcp.commit_rows", tcp.commit_rows, COMMIT_ROWS),
+    key!("ilp.tcp.commit_interval", tcp.commit_interval, SPAN),
+    key!("ilp.tcp.commit_retry", tcp.commit_retry, SPAN),
+    key!("ilp.tcp.on_error", tcp.on_error, ON_BAD_LINE),
+    key!("ilp.tcp.idle_timeout", tcp.idle_timeout, SPAN),
+    key!("ilp.tcp.allow_anonymous", tcp.allow_anonymous, SWITCH),
+    key!("ilp.tcp.auth_file", tcp.auth_file, FILE),
+    key!("ilp.tcp.auth_timeout", tcp.auth_timeout, INTERVAL),
+    key!("pg.listen", pg.listen, LISTENER),
+    key!("pg.max_connections", pg.max_connections, number()),
+    key!("pg.auth_methods", pg.auth_methods, AUTH_METHODS),
+    key!("pg.startup_timeout", pg.startup_timeout, INTERVAL),
+    key!("pg.send_buffer", pg.send_buffer, BYTES),
+    key!("pg.max_message", pg.max_message, MESSAGE),
+    key!("pg.max_prepared_per_connection", pg.max_prepared, number()),
+    key!("pg.idle_in_transaction_timeout", pg.idle_in_transaction_timeout, SPAN),
+    key!("pg.idle_timeout", pg.idle_timeout, SPAN),
+    key!("pg.copy_idle_timeout", pg.copy_idle_timeout, SPAN),
+    key!("pg.send_timeout", pg.send_timeout, SPAN),
+    key!("auth.admin_user", auth.admin_user, NAME),
+    key!("auth.admin_password", auth.admin_password, SECRET),
+    key!("auth.readonly_user", auth.readonly_user, NAME),
+    key!("auth.readonly_password", auth.readonly_password, SECRET),
+    key!("auth.readonly_enabled", auth.readonly_enabled, SWITCH),
+    key!("auth.allow_default_password", auth.allow_default_password, SWITCH),
+    key!("tls.mode", tls.mode, TLS_MODE),
+    key!("tls.cert", tls.cert, FILE),
+    key!("tls.key", tls.key, FILE),
+    key!("tls.client_ca", tls.client_ca, FILE),
 ];
 
 impl Key {
@@ -535,15 +541,6 @@ impl Config {
     }
 }
 
-fn log_levels(value: &str) -> Result<LogLevels, &'static str> {
-    LogLevels::parse(value).ok_or("it is info, warn or off, and for targets like warn,audit=info")
-}
-
-/// Parses a size, or 0.
-fn bytes_or_0(value: &str) -> Result<u64, &'static str> {
-    if value == "0" { Ok(0) } else { size(value).map(|size| size.0) }
-}
-
 /// Returns the share of `memory.limit` for rows that wait for their commit.
 fn ingest_part(limit: ByteCount) -> ByteCount {
     ByteCount(limit.0 / 100 * INGEST_PERCENT)
@@ -554,134 +551,9 @@ fn connection_part(limit: ByteCount) -> ByteCount {
     ByteCount(limit.0 / 100 * CONNECTION_PERCENT)
 }
 
-fn put<T>(place: &mut T, value: Result<T, &'static str>) -> Result<(), &'static str> {
-    *place = value?;
-    Ok(())
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "as all that read a value")]
-fn file(value: &str) -> Result<Option<PathBuf>, &'static str> {
-    Ok((value != "none").then(|| PathBuf::from(value)))
-}
-
-/// Parses a directory, which is relative to that of the database unless it is absolute.
-#[expect(clippy::unnecessary_wraps, reason = "as all that read a value")]
-fn folder(value: &str) -> Result<Option<PathBuf>, &'static str> {
-    Ok((!matches!(value, "" | "none")).then(|| PathBuf::from(value)))
-}
-
-fn threads(value: &str) -> Result<Option<NonZeroUsize>, &'static str> {
-    let count: usize = number(value)?;
-    (count <= 1_024).then_some(NonZeroUsize::new(count)).ok_or("it is at most 1024; 0 for all")
-}
-
-fn import_memory(value: &str) -> Result<ByteCount, &'static str> {
-    let size = size(value)?;
-    (32 << 20 <= size.0).then_some(size).ok_or("an import needs 32 MiB at least")
-}
-
-fn jobs(value: &str) -> Result<NonZeroUsize, &'static str> {
-    let count = number(value).ok().filter(|count| (1..=64).contains(count));
-    count.and_then(NonZeroUsize::new).ok_or("it is a number from 1 to 64")
-}
-
-fn waiting(value: &str) -> Result<usize, &'static str> {
-    number(value).ok().filter(|&count| count <= 10_000).ok_or("it is a number up to 10000")
-}
-
-fn reject_rows(value: &str) -> Result<usize, &'static str> {
-    let count = number(value).ok().filter(|&count| count <= 1_000_000);
-    count.ok_or("it is a number up to 1000000")
-}
-
-fn raw_bytes(value: &str) -> Result<usize, &'static str> {
-    let count = bytes(value)?;
-    (count <= 1 << 20).then_some(count).ok_or("at most 1 MiB")
-}
-
-fn bytes(value: &str) -> Result<usize, &'static str> {
-    let size = size(value)?;
-    usize::try_from(size.0).map_err(|_| "it is more than this machine can address")
-}
-
-/// Parses the most bytes of a body, whose rows make one record of the log.
-fn body(value: &str) -> Result<usize, &'static str> {
-    let size = bytes(value)?;
-    let fits = size <= limits::WAL_RECORD_BYTES;
-    fits.then_some(size).ok_or("at most 256 MiB: all rows of a request are one record of the log")
-}
-
-fn columns(value: &str) -> Result<usize, &'static str> {
-    let count = number(value)?;
-    (count <= limits::TABLE_COLUMNS).then_some(count).ok_or("a table has at most 4096 columns")
-}
-
-fn rows(value: &str) -> Result<usize, &'static str> {
-    let count = number(value)?;
-    (1..=4_194_304).contains(&count).then_some(count).ok_or("it is a number from 1 to 4194304")
-}
-
-fn durability(value: &str) -> Result<Durability, &'static str> {
-    match value {
-        "sync" => Ok(Durability::Sync),
-        "async" => Ok(Durability::Async),
-        _ => Err("it is sync or async"),
-    }
-}
-
-fn interval(value: &str) -> Result<Duration, &'static str> {
-    let interval = span(value)?;
-    (!interval.is_zero()).then_some(interval).ok_or("it is a time such as 100ms, and not 0")
-}
-
-fn integer_type(value: &str) -> Result<ColumnType, &'static str> {
-    match value.to_ascii_uppercase().as_str() {
-        "BIGINT" | "LONG" => Ok(ColumnType::Int64),
-        "INT" | "INTEGER" => Ok(ColumnType::Int32),
-        "SMALLINT" | "SHORT" => Ok(ColumnType::Int16),
-        "TINYINT" | "BYTE" => Ok(ColumnType::Int8),
-        _ => Err("it is BIGINT, INT, SMALLINT or TINYINT"),
-    }
-}
-
-/// Parses a retention as tables have it; zero for ever.
-fn retention(value: &str) -> Result<Option<Ttl>, &'static str> {
-    const HOUR: u64 = 3_600;
-    let time = span(value)?;
-    if time.is_zero() {
-        return Ok(None);
-    }
-    let seconds = time.as_secs();
-    let (unit, unit_seconds) = match seconds.is_multiple_of(24 * HOUR) {
-        true => (PartitionUnit::Day, 24 * HOUR),
-        false => (PartitionUnit::Hour, HOUR),
-    };
-    let is_whole = seconds.is_multiple_of(unit_seconds) && time.subsec_nanos() == 0;
-    let count = u32::try_from(seconds / unit_seconds).ok().filter(|_| is_whole);
-    let ttl = count.map(|count| Ttl { count, unit });
-    ttl.map(Some).ok_or("it is a time in whole hours or days, such as 12h or 3d, or 0 for ever")
-}
-
-/// Parses a rate per second: `100`, or `100/s`.
-fn rate(value: &str) -> Result<u32, &'static str> {
-    number(value.strip_suffix("/s").unwrap_or(value))
-}
-
-fn precision(value: &str) -> Result<Precision, &'static str> {
-    Precision::parse(value).ok_or("it is one of n, ns, u, us, ms, s, m, h")
-}
-
-fn on_bad_line(value: &str) -> Result<OnBadLine, &'static str> {
-    match value {
-        "continue" => Ok(OnBadLine::Continue),
-        "disconnect" => Ok(OnBadLine::Disconnect),
-        _ => Err("it is continue or disconnect"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::collections::{HashMap, HashSet};
 
     use super::*;
 
@@ -694,6 +566,51 @@ mod tests {
         let variables: HashSet<String> = KEYS.iter().map(Key::variable).collect();
         assert_eq!(variables.len(), KEYS.len(), "CF1");
         assert!(variables.contains("TIDEGATE_ILP_TCP_COMMIT_ROWS"));
+    }
+
+    #[test]
+    fn every_key_takes_the_text_that_it_is_shown_as() {
+        let mut config = Config::standard(ByteCount(12_345_678_901));
+        for key in KEYS {
+            let value = (key.show)(&config);
+            config.set_from(key.name, &value, Source::Environment).expect(key.name);
+            assert_eq!((key.show)(&config), value, "CF3: {}", key.name);
+        }
+    }
+
+    #[test]
+    fn the_manual_lists_all_keys_with_their_defaults() {
+        let manual = include_str!("../../../docs/server.md");
+        let cells = manual
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .map(|line| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>());
+        let pairs = cells.flat_map(|cells| {
+            let of = |at: usize| Some((*cells.get(at)?, *cells.get(at + 1)?));
+            [of(0), of(3)].into_iter().flatten().collect::<Vec<_>>()
+        });
+        let keys = pairs.flat_map(|(keys, value)| {
+            let names = keys.split(", ").filter_map(|key| key.strip_prefix('`')?.strip_suffix('`'));
+            names.map(|name| (name.to_owned(), value.to_owned())).collect::<Vec<_>>()
+        });
+        let listed: HashMap<String, String> = keys.collect();
+        let config = standard();
+        for key in KEYS {
+            let text = listed.get(key.name).unwrap_or_else(|| panic!("CF3: {}", key.name));
+            let shown = (key.show)(&config);
+            // A default that depends on the machine is described in words.
+            let default = match text.strip_prefix('`') {
+                Some(quoted) => quoted.split('`').next(),
+                None => text.split([';', ':', ',', ' ']).next(),
+            };
+            let is_computed = key.name.contains("memory");
+            let is_same = default.is_some_and(|default| {
+                let mut read = standard();
+                let default = if default == "none" && shown.is_empty() { "" } else { default };
+                (key.set)(&mut read, default).is_ok() && (key.show)(&read) == shown
+            });
+            assert!(is_computed || is_same, "CF3: {} is {shown}, and {text}", key.name);
+        }
     }
 
     #[test]
@@ -732,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_named() {
+    fn unknown_keys_and_bad_values_are_named() {
         check_refused("htpp.listen", "x", "there is no configuration key `htpp.listen`");
         check_refused(
             "http.listen",

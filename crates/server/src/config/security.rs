@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Auth;
-use super::value::address;
+use super::value::{Format, Parsed, address, elements, name_of, one_of};
 use crate::verifier::Verifier;
 
 /// The default password of a new installation.
@@ -149,57 +149,47 @@ impl TlsConfig {
     }
 }
 
-impl Auth {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Auth::Auto => "auto",
-            Auth::Required => "required",
-            Auth::Off => "off",
-        }
-    }
-}
+const AUTHS: &[(&str, Auth)] =
+    &[("auto", Auth::Auto), ("required", Auth::Required), ("off", Auth::Off)];
+const METHODS: &[(&str, AuthMethod)] = &[
+    ("scram-sha-256", AuthMethod::Scram),
+    ("password", AuthMethod::Password),
+    ("trust", AuthMethod::Trust),
+];
+const TLS_MODES: &[(&str, TlsMode)] =
+    &[("off", TlsMode::Off), ("allow", TlsMode::Allow), ("require", TlsMode::Require)];
 
-impl AuthMethod {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            AuthMethod::Scram => "scram-sha-256",
-            AuthMethod::Password => "password",
-            AuthMethod::Trust => "trust",
-        }
-    }
-}
+pub(super) const AUTH: Format<Auth> = Format {
+    parse: |text| one_of(AUTHS, text).ok_or("it is auto, required or off"),
+    show: |auth| name_of(AUTHS, auth),
+};
+pub(super) const TLS_MODE: Format<TlsMode> = Format {
+    parse: |text| one_of(TLS_MODES, text).ok_or("it is off, allow or require"),
+    show: |mode| name_of(TLS_MODES, mode),
+};
+/// `scram-sha-256,password`, perhaps as a list in brackets.
+pub(super) const AUTH_METHODS: Format<Vec<AuthMethod>> = Format {
+    parse: auth_methods,
+    show: |methods| {
+        methods.iter().map(|method| name_of(METHODS, method)).collect::<Vec<_>>().join(",")
+    },
+};
+/// `https://a.example,http://b.example:8080`, perhaps as a list in brackets.
+pub(super) const ORIGINS: Format<Vec<String>> =
+    Format { parse: origins, show: |origins| origins.join(",") };
+/// `db.example,tidegate.internal`, perhaps as a list in brackets; `*` for any name.
+pub(super) const HOSTS: Format<Vec<String>> =
+    Format { parse: hosts, show: |hosts| hosts.join(",") };
+/// A password, or a verifier of one.
+pub(super) const SECRET: Format<Secret> =
+    Format { parse: secret, show: |Secret(password)| password.clone() };
 
-impl TlsMode {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            TlsMode::Off => "off",
-            TlsMode::Allow => "allow",
-            TlsMode::Require => "require",
-        }
-    }
-}
-
-/// Parses `scram-sha-256,password`, perhaps as a list in brackets.
-pub(super) fn auth_methods(value: &str) -> Result<Vec<AuthMethod>, &'static str> {
-    let names = value.trim().trim_start_matches('[').trim_end_matches(']').split(',');
-    let method = |name: &str| {
-        let all = [AuthMethod::Scram, AuthMethod::Password, AuthMethod::Trust];
-        let name = name.trim().trim_matches('"');
-        all.into_iter().find(|method| method.name() == name)
-    };
-    let methods = names.map(method).collect::<Option<Vec<_>>>();
+fn auth_methods(text: &str) -> Parsed<Vec<AuthMethod>> {
+    let methods = elements(text).map(|name| one_of(METHODS, name)).collect::<Option<Vec<_>>>();
     methods.ok_or("it is a list of scram-sha-256, password and trust")
 }
 
-pub(super) fn auth(value: &str) -> Result<Auth, &'static str> {
-    let all = [Auth::Auto, Auth::Required, Auth::Off];
-    all.into_iter().find(|auth| auth.name() == value).ok_or("it is auto, required or off")
-}
-
-/// Parses `https://a.example,http://b.example:8080`, perhaps as a list in brackets.
-pub(super) fn origins(value: &str) -> Result<Vec<String>, &'static str> {
-    let names = value.trim().trim_start_matches('[').trim_end_matches(']').split(',');
-    let names = names.map(|name| name.trim().trim_matches('"')).filter(|name| !name.is_empty());
+fn origins(text: &str) -> Parsed<Vec<String>> {
     let origin = |name: &str| {
         let (scheme, host) = name.split_once("://")?;
         let is_one = matches!(scheme, "http" | "https")
@@ -207,44 +197,31 @@ pub(super) fn origins(value: &str) -> Result<Vec<String>, &'static str> {
             && host.bytes().all(|byte| byte.is_ascii_graphic() && !b"/*,;\"'".contains(&byte));
         is_one.then(|| name.to_ascii_lowercase())
     };
+    let names = elements(text).filter(|name| !name.is_empty());
     let origins = names.map(origin).collect::<Option<Vec<_>>>();
     origins.ok_or("it is a list of origins, like https://grafana.example:3000")
 }
 
-/// Parses `db.example,tidegate.internal`, perhaps as a list in brackets; `*` for any name.
-pub(super) fn hosts(value: &str) -> Result<Vec<String>, &'static str> {
-    let names = value.trim().trim_start_matches('[').trim_end_matches(']').split(',');
-    let names = names.map(|name| name.trim().trim_matches('"')).filter(|name| !name.is_empty());
+fn hosts(text: &str) -> Parsed<Vec<String>> {
     let host = |name: &str| {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte);
         (name == "*" || name.bytes().all(is_name)).then(|| name.to_ascii_lowercase())
     };
+    let names = elements(text).filter(|name| !name.is_empty());
     let hosts = names.map(host).collect::<Option<Vec<_>>>();
     hosts.ok_or("it is a list of host names without ports, like db.example, or *")
 }
 
 /// Parses a password or a verifier of one. A text that begins as a verifier must be one: mistyped,
 /// it would become an unknown password. Asterisks alone stand for a password that is not shown.
-pub(super) fn secret(value: &str) -> Result<Secret, &'static str> {
-    if !value.is_empty() && value.bytes().all(|byte| byte == b'*') {
+fn secret(text: &str) -> Parsed<Secret> {
+    if !text.is_empty() && text.bytes().all(|byte| byte == b'*') {
         return Err("asterisks stand for a password that is not shown, and are none");
     }
-    if Verifier::is_meant(value) && Verifier::parse(value).is_none() {
+    if Verifier::is_meant(text) && Verifier::parse(text).is_none() {
         return Err("it begins as a verifier, SCRAM-SHA-256$4096:salt$key:key, and is none");
     }
-    Ok(Secret(value.to_owned()))
-}
-
-pub(super) fn tls_mode(value: &str) -> Result<TlsMode, &'static str> {
-    let all = [TlsMode::Off, TlsMode::Allow, TlsMode::Require];
-    all.into_iter().find(|mode| mode.name() == value).ok_or("it is off, allow or require")
-}
-
-/// Parses the most bytes of a message of the protocol: its length is a signed number of four bytes.
-pub(super) fn message_bytes(value: &str) -> Result<usize, &'static str> {
-    let size = super::bytes(value)?;
-    let fits = (1 << 10..=1 << 30).contains(&size);
-    fits.then_some(size).ok_or("it is a size from 1KiB to 1GiB")
+    Ok(Secret(text.to_owned()))
 }
 
 #[cfg(test)]
