@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_become_of_users_is_told_without_secrets() {
+    fn changes_of_users_are_logged_without_secrets() {
         let mut file = UserFile::default();
         file.add_user("ann", Role::Writer, "secret").unwrap();
         file.add_token("ann", None).unwrap();

@@ -139,7 +139,7 @@ mod tests {
     const FREE: usize = limits::CONNECTION_FREE_BYTES;
 
     #[test]
-    fn what_is_dropped_is_given_back() {
+    fn dropped_reservations_are_given_back() {
         let budget = Budget::new(ByteCount(1_000));
         let account = budget.account();
         let small = account.reserve(FREE).unwrap();

@@ -580,7 +580,7 @@ mod tests {
 
     // A client that begins heavy statements and leaves could have run as many of them as it liked.
     #[tokio::test]
-    async fn what_is_left_of_a_statement_keeps_its_permit() {
+    async fn remaining_tasks_of_a_statement_keep_its_permit() {
         let (lanes, shares) = (lanes(1, 1), Shares { all: 1, each: 1 });
         let admission = Arc::new(AdmissionControl::new(shares, Duration::from_secs(9)));
         let reader = Claimant { user: None, is_admin: false };
@@ -604,7 +604,7 @@ mod tests {
 
     // A task that waits for ever would keep a permit from all others for ever.
     #[tokio::test]
-    async fn what_is_left_and_uses_no_time_keeps_no_permit() {
+    async fn remaining_tasks_without_work_keep_no_permit() {
         let (lanes, shares) = (lanes(1, 1), Shares { all: 1, each: 1 });
         let admission = Arc::new(AdmissionControl::new(shares, Duration::from_secs(9)));
         let reader = Claimant { user: None, is_admin: false };

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_is_counted() {
+    fn repeated_lines_are_counted() {
         let (clock, log, lines) = log();
         for _ in 0..25 {
             log.warn_limited("ilp", format_args!("bad line"));

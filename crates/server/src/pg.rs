@@ -48,7 +48,7 @@ use crate::pending_logins::PendingLogin;
 use crate::server_state::{Phase, ServerState, Tracker, stopping};
 use connection::{Connection, End};
 use error_response::ErrorResponse;
-use login::{Arrival, PARTING, arrive};
+use login::{CLOSE_TIMEOUT, LoginOutcome, log_in};
 use wire::Wire;
 
 /// The most sockets before their login, beyond the allowed number of connections.
@@ -74,42 +74,44 @@ pub(crate) async fn serve(
 }
 
 async fn attend(server: &Arc<ServerState>, wire: Wire, peer: SocketAddr, pending: PendingLogin) {
-    let arrival = tokio::select! {
+    let outcome = tokio::select! {
         biased;
-        arrival = Box::pin(arrive(server, wire, peer)) => arrival,
+        outcome = Box::pin(log_in(server, wire, peer)) => outcome,
         () = pending.dropped() => return,
     };
     drop(pending);
-    let (mut wire, guest) = match arrival {
-        Arrival::Guest(wire, guest) => (wire, guest),
-        Arrival::Cancel { process, secret } => return server.backends.cancel(process, &secret),
-        Arrival::Refused(wire) => return part(wire).await,
-        Arrival::Gone => return,
+    let (mut wire, client) = match outcome {
+        LoginOutcome::LoggedIn(wire, client) => (wire, client),
+        LoginOutcome::Cancel { process, secret } => {
+            return server.backends.cancel(process, &secret);
+        }
+        LoginOutcome::Refused(wire) => return close(wire).await,
+        LoginOutcome::Disconnected => return,
     };
     let services = match server.services() {
         Ok(services) => services,
         Err(unready) => {
             wire.writer.error_response(&ErrorResponse::fatal(unready.code(), unready.to_string()));
-            return part(wire).await;
+            return close(wire).await;
         }
     };
     let max = server.config.pg.max_connections;
-    let Some(backend) = server.backends.enter(&guest.grant, max) else {
+    let Some(backend) = server.backends.enter(&client.grant, max) else {
         wire.writer.error_response(&too_many(max));
-        return part(wire).await;
+        return close(wire).await;
     };
     // A later change of the user finds the connection in the list and ends it.
-    if !server.users.holds(&guest.grant) {
+    if !server.users.holds(&client.grant) {
         wire.writer.error_response(&ErrorResponse::user_changed());
-        return part(wire).await;
+        return close(wire).await;
     }
-    let user = guest.grant.name();
+    let user = client.grant.name();
     let kind = ("audit", "login");
     server.log.info_limited(kind, format_args!("pg: {peer}: `{user}` has logged in"));
-    let connection = Connection::new(server, services, wire, guest, backend);
+    let connection = Connection::new(server, services, wire, client, backend);
     let (wire, end) = Box::pin(connection.serve()).await;
-    if end == End::Told {
-        part(wire).await;
+    if end == End::Notified {
+        close(wire).await;
     }
 }
 
@@ -147,7 +149,7 @@ pub(crate) async fn refuse_connection(server: Arc<ServerState>, stream: TcpStrea
     // A client that asks for TLS first reads one byte only, and closes: a handshake would cost too
     // much.
     wire.writer.error_response(&too_many(server.config.pg.max_connections));
-    part(wire).await;
+    close(wire).await;
 }
 
 fn too_many(max: usize) -> ErrorResponse {
@@ -155,6 +157,6 @@ fn too_many(max: usize) -> ErrorResponse {
 }
 
 /// Sends the last messages of a connection, and closes it.
-async fn part(wire: Wire) {
-    let _ = timeout(PARTING, wire.close()).await;
+async fn close(wire: Wire) {
+    let _ = timeout(CLOSE_TIMEOUT, wire.close()).await;
 }

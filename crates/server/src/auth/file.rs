@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_comes_back() {
+    fn stored_users_and_tokens_are_read_back() {
         let disk = SimDisk::new(1);
         let token = UserFile::change(&disk, &path(), |file| {
             file.add_user("ann \"a\\", Role::Writer, "a secret")?;
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_named_with_its_line() {
+    fn unknown_entries_are_named_with_their_line() {
         check_refused("\nuser = 1", "u, line 2: `user` is no list of tables");
         check_refused("[[users]]\nname = 'a'", "u, line 1: there are no `users`");
         check_refused("[[user]]\nname = 'a'\nrole = 'root'\npassword = 'x'", ROLE);

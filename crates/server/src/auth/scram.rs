@@ -142,7 +142,7 @@ mod tests {
 
     /// The example of RFC 7677, section 3.
     #[test]
-    fn the_example_of_the_standard_is_answered_as_there() {
+    fn the_example_of_rfc_7677_is_answered_as_there() {
         let salt = BASE64.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
         let verifier = Verifier::with_salt(b"pencil", salt, ITERATIONS);
         let first = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO";
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn malformed_messages_are_refused() {
         for message in ["", "n", "n,,", "n,,r=x", "p=tls-unique,,n=,r=x", "n,,n=,r=", "n,,n=\u{e9}"]
         {
             let begun = Scram::begin(Verifier::new("x"), message.as_bytes(), Channel::Unbound);

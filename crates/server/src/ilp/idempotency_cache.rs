@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_is_depends_on_all_of_it() {
+    fn a_fingerprint_depends_on_the_whole_request() {
         let content = |user: Option<&str>, precision: &str, pieces: &[&str]| {
             let mut fingerprint = Fingerprint::new(user, precision);
             pieces.iter().for_each(|piece| fingerprint.update(piece.as_bytes()));

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_row_is_refused_at_its_place() {
+    fn malformed_rows_are_refused_at_their_place() {
         let at = |code, place| Err((code, Some(place)));
         check(b"\0\x03", at("22P04", "COPY, row 1"));
         check(&[ROW, b"\0\x02\0"].concat(), at("22P04", "COPY, row 2, column n"));

@@ -1,6 +1,6 @@
 //! A connection after its login: answers message after message, in their order.
 //!
-//! - CO1. Every message is answered in order, even if several arrive at once. After an error in the
+//! - CO1. Every message is answered in order, even if several log_in at once. After an error in the
 //!   extended protocol, all are skipped up to the next Sync, as in PostgreSQL.
 //! - CO2. The output is sent when the client has to be waited for, and when it is larger than
 //!   `pg.send_buffer`: so a client that reads slowly slows only its own statement down, which has
@@ -33,7 +33,7 @@ use tidegate_query::{Canceler, Session};
 use tokio::time::{sleep, timeout};
 
 use super::error_response::{ErrorResponse, Severity};
-use super::login::Guest;
+use super::login::Client;
 use super::message_reader::{Message, take_message};
 use super::message_writer::Status;
 use super::wire::Wire;
@@ -95,9 +95,9 @@ pub(super) struct Connection {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The client has gone, or ends the connection.
-    Gone,
+    Disconnected,
     /// The server ends it, and the client is told why.
-    Told,
+    Notified,
 }
 
 /// The reason why the work on a message stops.
@@ -105,7 +105,7 @@ pub(super) enum End {
 pub(super) enum Stopped {
     /// The statement has failed.
     Error(Box<ErrorResponse>),
-    Gone,
+    Disconnected,
 }
 
 impl From<ErrorResponse> for Stopped {
@@ -116,7 +116,7 @@ impl From<ErrorResponse> for Stopped {
 
 impl From<std::io::Error> for Stopped {
     fn from(_: std::io::Error) -> Stopped {
-        Stopped::Gone
+        Stopped::Disconnected
     }
 }
 
@@ -150,11 +150,11 @@ impl Connection {
         server: &Arc<ServerState>,
         services: Arc<Services>,
         mut wire: Wire,
-        guest: Guest,
+        client: Client,
         backend: Backend,
     ) -> Connection {
-        guest.session.connect_to(&guest.database, backend.process);
-        guest.session.keep_lasting();
+        client.session.connect_to(&client.database, backend.process);
+        client.session.keep_lasting();
         let account = server.budget.account();
         wire.send_timeout = or_for_ever(server.config.pg.send_timeout);
         Connection {
@@ -162,7 +162,7 @@ impl Connection {
             services,
             wire,
             backend,
-            session: guest.session,
+            session: client.session,
             status: Status::Idle,
             is_implicit: false,
             is_skipping: false,
@@ -188,17 +188,17 @@ impl Connection {
         let end = loop {
             let message = match self.next().await {
                 // Earlier answers are still sent.
-                Ok(Message::Terminate) => break End::Told,
+                Ok(Message::Terminate) => break End::Notified,
                 Ok(message) => message,
                 Err(end) => break end,
             };
             match self.answer(message).await {
                 Ok(()) => {}
-                Err(Stopped::Gone) => break End::Gone,
+                Err(Stopped::Disconnected) => break End::Disconnected,
                 Err(Stopped::Error(error)) => {
                     self.fail(&error);
                     if error.severity == Severity::Fatal {
-                        break End::Told;
+                        break End::Notified;
                     }
                     self.is_skipping = true;
                 }
@@ -214,23 +214,23 @@ impl Connection {
         let max = self.server.config.pg.max_message;
         loop {
             if let Some(by) = self.backend.ended_by() {
-                return Err(self.part(&ended(by)));
+                return Err(self.end_with(&ended(by)));
             }
             match take_message(&mut self.wire.input, max) {
                 Ok(Some(message)) => return Ok(message),
                 Ok(None) => {}
-                Err(breach) => return Err(self.part(&ErrorResponse::breach(&breach))),
+                Err(breach) => return Err(self.end_with(&ErrorResponse::breach(&breach))),
             }
             if let Err(over) = self.count_input() {
                 let error = ErrorResponse { severity: Severity::Fatal, ..over };
-                return Err(self.part(&error));
+                return Err(self.end_with(&error));
             }
             let idle = self.idle_timeout();
             let mut phase = self.server.phase.clone();
             tokio::select! {
                 biased;
-                sent = self.wire.flush() => sent.map_err(|_| End::Gone)?,
-                by = self.backend.ended() => return Err(self.part(&ended(by))),
+                sent = self.wire.flush() => sent.map_err(|_| End::Disconnected)?,
+                by = self.backend.ended() => return Err(self.end_with(&ended(by))),
             }
             self.output_reservation = None;
             let working = self.portals.values().filter_map(Portal::working).collect();
@@ -238,24 +238,25 @@ impl Connection {
                 biased;
                 read = timeout(idle, self.wire.fill_next(&self.server.is_spinning)) => match read {
                     Ok(Ok(1..)) => {}
-                    Ok(Ok(0) | Err(_)) => return Err(End::Gone),
-                    Err(_) => return Err(self.part(&self.too_slow())),
+                    Ok(Ok(0) | Err(_)) => return Err(End::Disconnected),
+                    Err(_) => return Err(self.end_with(&self.too_slow())),
                 },
-                by = self.backend.ended() => return Err(self.part(&ended(by))),
+                by = self.backend.ended() => return Err(self.end_with(&ended(by))),
                 () = any_canceled(working) => {
                     self.portals.values_mut().for_each(Portal::end_canceled);
                 }
                 () = stopping(&mut phase) => {
-                    return Err(self.part(&ErrorResponse::fatal("57P01", "the server is stopping")));
+                    let stopping = ErrorResponse::fatal("57P01", "the server is stopping");
+                    return Err(self.end_with(&stopping));
                 }
             }
         }
     }
 
     /// Ends the connection with an error.
-    fn part(&mut self, error: &ErrorResponse) -> End {
+    fn end_with(&mut self, error: &ErrorResponse) -> End {
         self.wire.writer.error_response(error);
-        End::Told
+        End::Notified
     }
 
     /// Counts the incomplete message: its buffer grows by doubling (CO3).
@@ -307,7 +308,7 @@ impl Connection {
                 self.ready();
                 Ok(())
             }
-            Message::Terminate => Err(Stopped::Gone),
+            Message::Terminate => Err(Stopped::Disconnected),
             _ if self.is_skipping => Ok(()),
             Message::Query(text) => self.query(text).await,
             Message::FunctionCall => {
@@ -378,7 +379,7 @@ impl Connection {
         let _reader = tokio::select! {
             biased;
             reader = server.readers.acquire() => reader,
-            () = self.wire.closed() => return Err(Stopped::Gone),
+            () = self.wire.closed() => return Err(Stopped::Disconnected),
         };
         self.apart(read).await
     }

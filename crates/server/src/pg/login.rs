@@ -30,15 +30,15 @@ const MECHANISM: &str = "SCRAM-SHA-256";
 const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
 /// A client after its login.
-pub(super) struct Guest {
+pub(super) struct Client {
     pub(super) session: Session,
     pub(super) grant: Grant,
     pub(super) database: String,
 }
 
 /// The result of the beginning of a connection.
-pub(super) enum Arrival {
-    Guest(Wire, Guest),
+pub(super) enum LoginOutcome {
+    LoggedIn(Wire, Client),
     /// Cancels a statement of another connection.
     Cancel {
         process: u32,
@@ -46,11 +46,11 @@ pub(super) enum Arrival {
     },
     /// The login was refused; the error is in the output of the wire.
     Refused(Wire),
-    Gone,
+    Disconnected,
 }
 
 /// The parameters of the start-up message.
-struct Wishes {
+struct StartupParameters {
     user: String,
     database: String,
     settings: Vec<(String, String)>,
@@ -59,7 +59,7 @@ struct Wishes {
 /// The reason why a login fails.
 enum End {
     Error(ErrorResponse),
-    Gone,
+    Disconnected,
 }
 
 impl From<ErrorResponse> for End {
@@ -70,7 +70,7 @@ impl From<ErrorResponse> for End {
 
 impl From<std::io::Error> for End {
     fn from(_: std::io::Error) -> End {
-        End::Gone
+        End::Disconnected
     }
 }
 
@@ -81,30 +81,34 @@ impl From<Breach> for End {
 }
 
 /// Performs the login (login-3).
-pub(super) async fn arrive(server: &Arc<ServerState>, wire: Wire, peer: SocketAddr) -> Arrival {
+pub(super) async fn log_in(
+    server: &Arc<ServerState>,
+    wire: Wire,
+    peer: SocketAddr,
+) -> LoginOutcome {
     let deadline = Instant::now() + server.config.pg.startup_timeout;
     let mut wire = match timeout_at(deadline, open(server, wire)).await {
         Ok(Opened::Start(wire, (major, minor, parameters))) => {
             let mut wire = wire;
             let entering = enter(server, &mut wire, major, minor, parameters, peer);
             match timeout_at(deadline, entering).await {
-                Ok(Ok(guest)) => return Arrival::Guest(wire, guest),
-                Ok(Err(End::Gone)) | Err(_) => return Arrival::Gone,
+                Ok(Ok(client)) => return LoginOutcome::LoggedIn(wire, client),
+                Ok(Err(End::Disconnected)) | Err(_) => return LoginOutcome::Disconnected,
                 Ok(Err(End::Error(error))) => {
                     wire.writer.error_response(&error);
                     wire
                 }
             }
         }
-        Ok(Opened::Cancel { process, secret }) => return Arrival::Cancel { process, secret },
+        Ok(Opened::Cancel { process, secret }) => return LoginOutcome::Cancel { process, secret },
         Ok(Opened::Refused(mut wire, error)) => {
             wire.writer.error_response(&error);
             wire
         }
-        Ok(Opened::Gone) | Err(_) => return Arrival::Gone,
+        Ok(Opened::Disconnected) | Err(_) => return LoginOutcome::Disconnected,
     };
     wire.input.clear();
-    Arrival::Refused(wire)
+    LoginOutcome::Refused(wire)
 }
 
 /// The result of the first message after those about TLS.
@@ -112,22 +116,22 @@ enum Opened {
     Start(Wire, (u16, u16, Vec<(Bytes, Bytes)>)),
     Cancel { process: u32, secret: Bytes },
     Refused(Wire, ErrorResponse),
-    Gone,
+    Disconnected,
 }
 
 async fn open(server: &ServerState, mut wire: Wire) -> Opened {
     match wire.peek().await {
         Ok(Some(TLS_HANDSHAKE)) => match encrypted(server, wire).await {
             Some(encrypted) => wire = encrypted,
-            None => return Opened::Gone,
+            None => return Opened::Disconnected,
         },
         Ok(Some(_)) => {}
-        Ok(None) | Err(_) => return Opened::Gone,
+        Ok(None) | Err(_) => return Opened::Disconnected,
     }
     loop {
         let opening = match take_opening(&mut wire.input) {
             Ok(None) => match wire.fill().await {
-                Ok(0) | Err(_) => return Opened::Gone,
+                Ok(0) | Err(_) => return Opened::Disconnected,
                 Ok(_) => continue,
             },
             Ok(Some(opening)) => opening,
@@ -135,21 +139,21 @@ async fn open(server: &ServerState, mut wire: Wire) -> Opened {
         };
         match opening {
             // Data after the request for TLS was sent in plain text (login-1).
-            Opening::Tls | Opening::Gss if !wire.input.is_empty() => return Opened::Gone,
+            Opening::Tls | Opening::Gss if !wire.input.is_empty() => return Opened::Disconnected,
             Opening::Tls if server.tls.is_some() && !wire.is_tls() => {
                 wire.writer.bytes.extend_from_slice(b"S");
                 if wire.flush().await.is_err() {
-                    return Opened::Gone;
+                    return Opened::Disconnected;
                 }
                 match encrypted(server, wire).await {
                     Some(encrypted) => wire = encrypted,
-                    None => return Opened::Gone,
+                    None => return Opened::Disconnected,
                 }
             }
             Opening::Tls | Opening::Gss => {
                 wire.writer.bytes.extend_from_slice(b"N");
                 if wire.flush().await.is_err() {
-                    return Opened::Gone;
+                    return Opened::Disconnected;
                 }
             }
             Opening::Cancel { process, secret } => return Opened::Cancel { process, secret },
@@ -180,17 +184,17 @@ async fn enter(
     minor: u16,
     parameters: Vec<(Bytes, Bytes)>,
     peer: SocketAddr,
-) -> Result<Guest, End> {
+) -> Result<Client, End> {
     if major != 3 {
         let message = format!("protocol {major}.{minor} is not spoken here: 3.0 is");
         return Err(ErrorResponse::fatal("0A000", message).into());
     }
     let mut unknown = Vec::new();
-    let wishes = wishes(parameters, &mut unknown)?;
+    let startup = startup(parameters, &mut unknown)?;
     if 0 < minor || !unknown.is_empty() {
         wire.writer.negotiate(&unknown);
     }
-    let user = wishes.user.clone();
+    let user = startup.user.clone();
     let grant = match authenticate(server, wire, &user, peer).await {
         Ok(grant) => grant,
         Err(end) => {
@@ -208,7 +212,7 @@ async fn enter(
     let (peer, role) = (Some(peer.to_string()), grant.role());
     let origin = Origin { protocol: "pg", peer, user: Some(user), role };
     let session = Session::new(origin);
-    for (name, value) in &wishes.settings {
+    for (name, value) in &startup.settings {
         // An unknown setting is no reason to refuse a connection; a bad value is.
         match session.set(name, value) {
             Ok(()) => {}
@@ -219,14 +223,14 @@ async fn enter(
         }
     }
     session.keep_first();
-    Ok(Guest { session, grant, database: wishes.database })
+    Ok(Client { session, grant, database: startup.database })
 }
 
 /// Reads the names and values of the start-up message.
-fn wishes(
+fn startup(
     parameters: Vec<(Bytes, Bytes)>,
     unknown: &mut Vec<String>,
-) -> Result<Wishes, ErrorResponse> {
+) -> Result<StartupParameters, ErrorResponse> {
     let text = |bytes: &Bytes| {
         let text = std::str::from_utf8(bytes).map(str::to_owned);
         text.map_err(|_| ErrorResponse::fatal("22021", "the start-up message is not UTF-8"))
@@ -252,7 +256,7 @@ fn wishes(
         return Err(ErrorResponse::fatal("28000", "no user is named"));
     }
     let database = database.filter(|it| !it.is_empty()).unwrap_or_else(|| user.clone());
-    Ok(Wishes { user, database, settings })
+    Ok(StartupParameters { user, database, settings })
 }
 
 /// Parses `-c name=value` and `--name=value`; a backslash escapes the next character.
@@ -374,11 +378,11 @@ async fn answer(wire: &mut Wire) -> Result<Bytes, End> {
     loop {
         match take_message(&mut wire.input, ANSWER_BYTES_MAX)? {
             Some(Message::Password(answer)) => return Ok(answer),
-            Some(Message::Terminate) => return Err(End::Gone),
+            Some(Message::Terminate) => return Err(End::Disconnected),
             Some(_) => return Err(ErrorResponse::fatal("08P01", "a password is awaited").into()),
             None => {
                 if wire.fill().await? == 0 {
-                    return Err(End::Gone);
+                    return Err(End::Disconnected);
                 }
             }
         }
@@ -386,7 +390,7 @@ async fn answer(wire: &mut Wire) -> Result<Bytes, End> {
 }
 
 /// The longest wait for a refused client to close.
-pub(super) const PARTING: Duration = Duration::from_secs(2);
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
@@ -407,11 +411,11 @@ mod tests {
         };
         let mut unknown = Vec::new();
         let parameters = vec![pair("user", "ann"), pair("_pq_.x", "1"), pair("jit", "off")];
-        let found = wishes(parameters, &mut unknown).ok().unwrap();
+        let found = startup(parameters, &mut unknown).ok().unwrap();
         assert_eq!((found.user.as_str(), found.database.as_str()), ("ann", "ann"));
         assert_eq!(unknown, ["_pq_.x"]);
         assert_eq!(found.settings, [("jit".to_owned(), "off".to_owned())]);
-        let code = |parameters| wishes(parameters, &mut Vec::new()).err().unwrap().code;
+        let code = |parameters| startup(parameters, &mut Vec::new()).err().unwrap().code;
         assert_eq!(code(vec![pair("database", "d")]), "28000");
         assert_eq!(code(vec![pair("user", "a"), pair("replication", "true")]), "0A000");
     }

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_a_breach() {
+    fn malformed_messages_are_breaches() {
         let shape = |message| Err(Breach::Shape { message });
         check(b'Q', b"SELECT 1", shape("Query"));
         check(b'Q', b"SELECT\x001\0", shape("Query"));

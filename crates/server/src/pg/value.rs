@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_declared_keeps_its_type() {
+    fn declared_parameters_keep_their_type() {
         let declared =
             |oid, text: &str| read(text.as_bytes(), oid, TypeSource::Declared, Format::Text);
         let day = Some("2025-03-01".to_owned());
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_refused() {
+    fn malformed_values_are_refused() {
         let code = |oid, value: &[u8], format| {
             read(value, oid, TypeSource::Declared, format).unwrap_err().code
         };

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_binds_nothing() {
+    fn malformed_certificates_bind_nothing() {
         let whole = certificate(&[RSA, &[11]], &[]);
         // The outermost length counts all bytes: no prefix is a certificate.
         for length in 0..whole.len() {

@@ -41,7 +41,7 @@ use crate::pg::binary_copy::BinaryReader;
 use crate::pg::copy_fields::{HEADER, TRAILER};
 use crate::pg::encode::{Format, Guard, Room, RowStopped, RowWriter, arrays};
 use crate::pg::error_response::ErrorResponse;
-use crate::pg::login::PARTING;
+use crate::pg::login::CLOSE_TIMEOUT;
 use crate::pg::message_reader::Message;
 use crate::pg::portal::{LIGHT_BYTES, Unwritten, weight_of};
 use crate::results::{Delimited, ResultForm};
@@ -104,7 +104,7 @@ impl Connection {
         let stream = tokio::select! {
             biased;
             stream = begun => stream.map_err(|_| Stopped::from(panicked()))?,
-            () = self.wire.closed() => return Err(Stopped::Gone),
+            () = self.wire.closed() => return Err(Stopped::Disconnected),
         };
         match stream.map_err(|error| ErrorResponse::of_query(&error, sql, 0))? {
             Some(CopyStream::In { sink, format, columns, fields, keeper }) => {
@@ -164,11 +164,11 @@ impl Connection {
             };
             let message = match message {
                 Ok(message) => message,
-                Err(End::Gone) => return Err(Stopped::Gone),
-                Err(End::Told) => {
+                Err(End::Disconnected) => return Err(Stopped::Disconnected),
+                Err(End::Notified) => {
                     // The wait for a client that does not read is bounded.
-                    let _ = timeout(PARTING, self.wire.flush()).await;
-                    return Err(Stopped::Gone);
+                    let _ = timeout(CLOSE_TIMEOUT, self.wire.flush()).await;
+                    return Err(Stopped::Disconnected);
                 }
             };
             if canceler.is_canceled() {
@@ -205,7 +205,7 @@ impl Connection {
                 }
                 // They may stand between the rows, and have no effect.
                 Message::Flush | Message::Sync => {}
-                Message::Terminate => return Err(Stopped::Gone),
+                Message::Terminate => return Err(Stopped::Disconnected),
                 _ => {
                     let message = "a message that is no part of a COPY";
                     return Err(ErrorResponse::fatal("08P01", message).into());
@@ -246,7 +246,7 @@ impl Connection {
             let part = tokio::select! {
                 biased;
                 part = parts.recv() => part,
-                () = self.wire.closed() => break Err(Stopped::Gone),
+                () = self.wire.closed() => break Err(Stopped::Disconnected),
             };
             match part {
                 Some(Part::Rows { bytes, rows, reservation }) => {

@@ -161,7 +161,7 @@ impl Connection {
         let event = tokio::select! {
             biased;
             event = running.next() => event,
-            () = self.wire.closed() => return Err(Stopped::Gone),
+            () = self.wire.closed() => return Err(Stopped::Disconnected),
         };
         match event {
             Some(Event::Rows { schema, notices }) => {
@@ -193,7 +193,7 @@ impl Connection {
                 Ok(slot.map_err(|error| slot_error(&error))?)
             }
             error = canceled(canceler) => Err(error.into()),
-            () = self.wire.closed() => Err(Stopped::Gone),
+            () = self.wire.closed() => Err(Stopped::Disconnected),
         }
     }
 
@@ -210,7 +210,7 @@ impl Connection {
                 Ok(resumed.map_err(|timed_out| slot_error(&SlotError::Admission(timed_out)))?)
             }
             error = canceled(canceler) => Err(error.into()),
-            () = self.wire.closed() => Err(Stopped::Gone),
+            () = self.wire.closed() => Err(Stopped::Disconnected),
         }
     }
 
@@ -264,7 +264,7 @@ impl Connection {
             let event = tokio::select! {
                 biased;
                 event = rows.running.next() => event,
-                () = self.wire.closed() => return Err(Stopped::Gone),
+                () = self.wire.closed() => return Err(Stopped::Disconnected),
                 reason = overdue(&rows.canceler) => {
                     let error = QueryError::Canceled { reason };
                     return Err(ErrorResponse::of_query(&error, &order.sql, order.before).into());
@@ -309,7 +309,7 @@ impl Connection {
         let share = Share { rows_max, bytes_max: HEAVY_PART_BYTES };
         let formats = formats.to_vec();
         let part = self.apart(move || heavy.write(&formats, share, guard)).await;
-        if let Err(Stopped::Gone) = part {
+        if let Err(Stopped::Disconnected) = part {
             rows.canceler.cancel();
         }
         let HeavyPart { rest, bytes, written, guard } = part?;
@@ -338,7 +338,7 @@ impl Connection {
         tokio::select! {
             biased;
             done = work => done.map_err(|_| panicked().into()),
-            () = self.wire.closed() => Err(Stopped::Gone),
+            () = self.wire.closed() => Err(Stopped::Disconnected),
         }
     }
 
@@ -405,7 +405,7 @@ pub(super) fn check_depth(schema: &SchemaRef) -> Result<(), ErrorResponse> {
 pub(super) fn code_of(stopped: &Stopped) -> &'static str {
     match stopped {
         Stopped::Error(error) => error.code,
-        Stopped::Gone => "57014",
+        Stopped::Disconnected => "57014",
     }
 }
 

@@ -432,7 +432,7 @@ impl Connection {
         let done = tokio::select! {
             biased;
             done = work => done,
-            () = self.wire.closed() => return Err(Stopped::Gone),
+            () = self.wire.closed() => return Err(Stopped::Disconnected),
         };
         match done {
             Ok(described) => {

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_rectangular_is_a_text_and_has_no_binary_form() {
+    fn ragged_lists_are_texts_without_a_binary_form() {
         for (lengths, expected) in [
             (&[Some(1), Some(2)][..], "{{1},{2,3}}"),
             (&[Some(3), Some(0)], "{{1,2,3},{}}"),

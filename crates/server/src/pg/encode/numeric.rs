@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_none() {
+    fn malformed_numbers_are_none() {
         for words in [&[1, 0, 0, 0][..], &[1, 0, 0, 0, 10_000], &[0, 0, 1, 0], &[1, 9_999, 0, 0, 1]]
         {
             let bytes = words.iter().flat_map(|word: &u16| word.to_be_bytes()).collect::<Vec<_>>();
