@@ -1,4 +1,5 @@
-//! The rules for a single `.rs` file: its first line, its length, its columns, ASCII, `unsafe`.
+//! The rules for a single `.rs` file: its first line, its length, its columns, ASCII, `unsafe`, and
+//! the parameters of its functions.
 //!
 //! Not here: rules that rustfmt or a lint checks.
 
@@ -19,6 +20,9 @@ const LONG_FILES: &[(&str, usize)] = &[];
 /// Crates that may contain `unsafe` (STYLE 34).
 const UNSAFE_CRATES: [&str; 4] = ["platform", "filter", "storage", "ingest"];
 
+/// Crates with signatures that still take tuples apart (STYLE 19). An entry only ever goes.
+const TUPLE_CRATES: [&str; 2] = ["query", "storage"];
+
 /// Returns the findings in the file `text` at `path`.
 pub(crate) fn findings(path: &str, text: &str) -> Vec<Finding> {
     let masked = mask(text);
@@ -26,6 +30,7 @@ pub(crate) fn findings(path: &str, text: &str) -> Vec<Finding> {
     findings.extend(opening(path, text, &masked));
     findings.extend(length(path, lines_without_tests(text), LONG_FILES));
     findings.extend(unsafe_place(path, &masked));
+    findings.extend(tuple_parameters(path, &masked));
     for (line, text) in (1..).zip(text.lines()) {
         findings.extend(line_finding(text).map(|what| Finding::new(path, line, what)));
     }
@@ -130,9 +135,88 @@ fn unsafe_place(path: &str, masked: &str) -> Option<Finding> {
     })
 }
 
+/// Checks that no parameter is a tuple that the signature takes apart (STYLE 19).
+fn tuple_parameters(path: &str, masked: &str) -> Vec<Finding> {
+    if crate_of(path).is_some_and(|name| TUPLE_CRATES.contains(&name)) {
+        return Vec::new();
+    }
+    let what = "a tuple that the signature takes apart: name its parts or make a struct (STYLE 19)";
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let functions = masked.match_indices("fn ").map(|(at, _)| at);
+    let functions = functions.filter(|&at| !masked[..at].ends_with(is_name));
+    let starts = functions.flat_map(|at| parameter_starts(masked.as_bytes(), at + 3));
+    let tuples = starts.filter(|&start| is_tuple(&masked[start..]));
+    let line = |start: usize| {
+        let blank = masked[start..].len() - masked[start..].trim_start().len();
+        masked[..start + blank].matches('\n').count() + 1
+    };
+    tuples.map(|start| Finding::new(path, line(start), what)).collect()
+}
+
+/// Returns the starts of the parameters of the function whose name is at `name`.
+fn parameter_starts(masked: &[u8], name: usize) -> Vec<usize> {
+    let mut starts = Vec::new();
+    let mut depth = 0_usize;
+    for at in name..masked.len() {
+        match masked[at] {
+            b'(' if depth == 0 => {
+                starts.push(at + 1);
+                depth = 1;
+            }
+            b',' if depth == 1 && !starts.is_empty() => starts.push(at + 1),
+            b'(' | b'[' | b'{' | b'<' => depth += 1,
+            b'>' if matches!(masked[at - 1], b'-' | b'=') => {}
+            b')' | b']' | b'}' | b'>' => depth = depth.saturating_sub(1),
+            _ => continue,
+        }
+        if depth == 0 && !starts.is_empty() {
+            break;
+        }
+    }
+    starts
+}
+
+/// Returns whether a parameter is a tuple pattern with its type.
+fn is_tuple(parameter: &str) -> bool {
+    let mut pattern = parameter.trim_start();
+    for prefix in ["&", "mut "] {
+        pattern = pattern.strip_prefix(prefix).unwrap_or(pattern);
+    }
+    let mut depth = 0_usize;
+    let end = pattern.find(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0
+    });
+    let behind = pattern.starts_with('(').then_some(end).flatten().map(|end| &pattern[end + 1..]);
+    behind.is_some_and(|behind| behind.trim_start().starts_with(':'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signature_takes_no_tuple_apart() {
+        let bad = "a tuple that the signature takes apart: name its parts or make a struct";
+        let bad = |line: usize| format!("{line}: {bad} (STYLE 19)");
+        check("a.rs", "//! A.\nfn a((b, c): (u8, u8)) {}\n", &bad(2));
+        check("a.rs", "//! A.\nfn a(b: u8, &(c, d): &(u8, u8)) {}\n", &bad(2));
+        check("a.rs", "//! A.\nfn a<F: Fn(u8) -> u8>(\n    b: F,\n    (c, d): C,\n) {}\n", &bad(4));
+        check("a.rs", "//! A.\nfn a(b: Map<u8, u8>, mut (c, d): C) {}\n", &bad(2));
+        for fine in [
+            "fn a(b: (u8, u8)) -> (u8, u8) {}",
+            "fn a(B(c): B, f: impl Fn((u8, u8)), d: &(u8, u8)) {}",
+            "fn a() { b.map(|(c, d): (u8, u8)| c) }",
+            "fn a((b, c) in pairs()) {}",
+            "// fn a((b, c): (u8, u8)) {}",
+        ] {
+            check("a.rs", &format!("//! A.\n{fine}\n"), "");
+        }
+    }
 
     #[test]
     fn a_file_opens_with_what_it_is() {
