@@ -11,7 +11,7 @@
 //! - AC3. A value is charged before it is built. Functions build most values twice: once as they
 //!   grow, and once as they are kept; so twice their size is charged until they are complete.
 //!
-//! Not here: the sizes of values (`plan::functions::bounded`), and the memory of operators, which
+//! Not here: the sizes of values (`functions::bounded`), and the memory of operators, which
 //! they reserve themselves (`memory`).
 
 use std::cell::RefCell;
@@ -24,7 +24,7 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use tidegate_model::limits::{COUNTED_VALUE_BYTES, FOLDED_BYTES, VALUES_BYTES};
 
-use crate::control::Stop;
+use crate::cancel::Stop;
 use crate::error::{ClauseProblem, Error};
 
 /// The consumer name of the memory of values in messages.
@@ -313,7 +313,8 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::control::{Timeout, plan_apart};
+    use crate::cancel::Timeout;
+    use crate::control::plan_apart;
 
     /// A stopped statement keeps its admission until its threads have no task left. A thread that
     /// plans was not a task: sixteen clients that planned and disconnected in a loop had ninety

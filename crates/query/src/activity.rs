@@ -21,7 +21,7 @@ use futures::{Stream, StreamExt};
 use tidegate_model::ByteCount;
 use tidegate_storage::Database;
 
-use crate::control::{CancelReason, Stop};
+use crate::cancel::{CancelReason, Stop};
 use crate::memory::StatementMemory;
 use crate::session::Session;
 

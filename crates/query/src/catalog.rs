@@ -13,9 +13,9 @@
 mod relations;
 mod types;
 mod rows;
-mod objects;
+pub(crate) mod objects;
 mod functions;
-mod locks;
+pub(crate) mod tree;
 mod lists;
 mod rewrite;
 
@@ -37,15 +37,10 @@ use crate::system::Caller;
 use relations::Relation;
 use rows::{Cell, Row};
 
-pub(crate) use functions::{catalog_function, catalog_functions, quote_ident};
+use crate::names::PG_TYPE_KEY;
+pub(crate) use functions::{catalog_function, catalog_functions};
 pub use lists::parse_list;
-pub(crate) use lists::{LIST_MARK, element_type};
-pub(crate) use locks::Locks;
-pub(crate) use objects::table_oid;
 pub(crate) use rewrite::{names_catalog, rewrite};
-
-/// The metadata key for the PostgreSQL type of a column.
-pub(crate) const PG_TYPE_KEY: &str = "tidegate.pg";
 
 /// The catalog relation that a query names, if it is one.
 fn named(reference: &TableReference) -> Option<&'static Relation> {

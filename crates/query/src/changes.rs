@@ -16,7 +16,9 @@
 //! (`changes::batch`).
 
 mod account;
-mod batch;
+pub(crate) mod batch_builder;
+pub(crate) mod batch;
+pub(crate) mod deleted_rows;
 mod view;
 mod commit;
 
@@ -37,7 +39,9 @@ use account::Charge;
 use batch::HeldBatch;
 use view::View;
 
-pub(crate) use account::{HELD_BYTES_MAX, RowAccount};
+use crate::names::TEMPORARY_SCHEMA;
+use crate::parse::create::OnCommit;
+pub(crate) use account::RowAccount;
 
 /// The first number of temporary tables: far from those of a database, and still an OID.
 const FIRST_TABLE: u64 = 3 << 30;
@@ -77,15 +81,6 @@ pub(crate) struct TemporaryTable {
     empty: Arc<Snapshot>,
     /// The memory of its name and its columns.
     _charge: Charge,
-}
-
-/// The end of a temporary table's life: the argument of ON COMMIT.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum OnCommit {
-    #[default]
-    PreserveRows,
-    DeleteRows,
-    Drop,
 }
 
 /// The changes of one table.
@@ -259,9 +254,6 @@ impl TemporaryTable {
         Ok(TemporaryTable { id, name: name.to_owned(), schema, on_commit, empty, _charge })
     }
 }
-
-/// The schema name of temporary tables.
-pub(crate) const TEMPORARY_SCHEMA: &str = "pg_temp";
 
 fn fold(name: &str) -> String {
     name.to_lowercase()

@@ -6,7 +6,7 @@
 //!   or the disconnect of its client. A statement that does not wait has no further effect on the
 //!   job.
 //! - copy-3. Rows that come over a connection in a transaction, or for a temporary table, are
-//!   buffered, as those of INSERT are (`dml::held`); rows imported from a file are committed at
+//!   buffered, as those of INSERT are (`transaction_buffer`); rows imported from a file are committed at
 //!   once.
 
 use std::sync::Arc;
@@ -21,20 +21,22 @@ use tidegate_model::{Schema, is_system_table};
 use tidegate_storage::Error as StorageError;
 use tidegate_storage::segment::arrow_field;
 
-use crate::bulk::{
-    BulkError, BulkExport, BulkImport, BulkIo, BulkJob, BulkOutcome, BulkSink, CopyFormat,
-    CopyOptions, Placed,
-};
-use crate::changes::TEMPORARY_SCHEMA;
-use crate::control::{StatementOptions, Stop, Timeout};
-use crate::dml::KeptRows;
-use crate::engine::{Answer, Engine};
+use crate::answer::Answer;
+use crate::bulk::{BulkExport, BulkImport, BulkIo, BulkJob, BulkOutcome, BulkSink};
+use crate::cancel::{Stop, Timeout};
+use crate::engine::Engine;
+use crate::error::BulkError;
 use crate::error::{Error, Result};
-use crate::parse::{
-    Copy, CopyPlace, CopySource, Name, Position, SYSTEM_SCHEMA, Statement, blanked, parse_statement,
-};
+use crate::names::SYSTEM_SCHEMA;
+use crate::names::TEMPORARY_SCHEMA;
+use crate::parse::copy_options::{CopyFormat, CopyOptions, Placed};
+use crate::parse::statement::copy::{Copy, CopyPlace, CopySource};
+use crate::parse::{Name, Statement, blanked, parse_statement};
+use crate::position::Position;
 use crate::session::Session;
+use crate::session::StatementOptions;
 use crate::show::{copied, copy_canceled, copy_queued, snapshot};
+use crate::transaction_buffer::KeptRows;
 
 /// A COPY whose rows go over the connection of its client.
 pub enum CopyStream {

@@ -10,22 +10,21 @@ mod views;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidegate_model::{
-    Column, ColumnDefault, ColumnType, PartitionKey, Schema, SchemaError, is_system_table,
-};
+use tidegate_model::{Column, ColumnType, PartitionKey, Schema, SchemaError};
 use tidegate_storage::{
     Database, Error as StorageError, NewColumns, SchemaEdit, Snapshot, TableDdl, VisibleTables,
 };
 
-use crate::engine::Done;
+use crate::answer::Done;
 use crate::error::{Error, Result};
-use crate::parse::{
-    AddColumns, Commented, DefaultClause, Name, Position, Statement, TableChange, TableDefinition,
-};
+use crate::parse::statement::alter::{AddColumns, TableChange};
+use crate::parse::statement::views::Commented;
+use crate::parse::{Name, Statement, TableDefinition};
+use crate::position::Position;
 use crate::session::Session;
 use views::{Dropped, comment, drop_tables, drop_views};
 
-pub(crate) use views::{create_view, exists};
+pub(crate) use views::create_view;
 
 /// The database and session of a DDL statement: it changes tables for all, or within a transaction
 /// (DP1).
@@ -107,16 +106,10 @@ fn made_or_changed(statement: &Statement) -> Vec<(&str, Option<usize>)> {
     }
 }
 
+use crate::table_schema::check_not_system;
+use crate::table_schema::defaults_of;
+use crate::table_schema::schema_of;
 pub(crate) use temporary::{check_in_transaction, check_lasting};
-
-/// Refuses to change a table of the schema `sys`.
-pub(crate) fn check_not_system(sql: &str, table: &str, offset: Option<usize>) -> Result<()> {
-    if !is_system_table(table) {
-        return Ok(());
-    }
-    let position = offset.map(|offset| Position::at(sql, offset));
-    Err(Error::SystemTable { position, table: table.to_owned() })
-}
 
 /// The tables and columns that a statement requires to exist.
 fn named(statement: &Statement) -> Vec<Name> {
@@ -246,23 +239,6 @@ fn create_table(definer: Definer<'_>, sql: &str, definition: TableDefinition) ->
     let schema = schema_of(sql, &definition)?;
     let TableDefinition { name, if_not_exists, notices, .. } = definition;
     create_with(definer, (&name, schema), if_not_exists, notices)
-}
-
-/// The schema of a table that is to be created.
-pub(crate) fn schema_of(sql: &str, definition: &TableDefinition) -> Result<Schema> {
-    let TableDefinition { columns, lengths, timestamp, partition_by, ttl, keys, .. } = definition;
-    let schema = Schema::new(columns, timestamp.as_deref(), *partition_by)?;
-    let keys = keys.iter().map(|key| key.text.as_str()).collect::<Vec<_>>();
-    let ttl = ttl.as_ref().map(|ttl| ttl.checked(sql, *partition_by)).transpose()?.flatten();
-    let defaults = defaults_of(sql, &definition.defaults);
-    let schema = schema.with_lengths(lengths)?.with_defaults(&defaults)?;
-    Ok(schema.with_dedup(&keys)?.with_ttl(ttl)?)
-}
-
-/// The defaults of columns, as the schema stores them.
-fn defaults_of(sql: &str, defaults: &[(String, DefaultClause)]) -> Vec<(String, ColumnDefault)> {
-    let default = |(name, clause): &(String, DefaultClause)| (name.clone(), clause.stored(sql));
-    defaults.iter().map(default).collect()
 }
 
 fn create_with(

@@ -18,10 +18,7 @@
 //! Not here: parsing the statements (`parse`), and planning them as queries (`plan::rows`). Rows
 //! are written on a thread that may block on the disk.
 
-mod batch;
 mod create;
-mod gone;
-mod held;
 mod conflict;
 mod returning;
 mod write;
@@ -39,22 +36,21 @@ use tidegate_storage::{Database, Error as StorageError, SegmentPin, Snapshot};
 
 use crate::account::Account;
 use crate::activity::Listing;
+use crate::answer::Done;
+use crate::cancel::Stop;
 use crate::changes::TemporaryTable;
-use crate::control::{Reader, Stop, finish_in_time, guarded, plan_apart, run};
-use crate::ddl::check_not_system;
-use crate::engine::Done;
+use crate::control::{Reader, finish_in_time, guarded, plan_apart, run};
 use crate::error::{Error, Result};
-use crate::parse::{Delete, Insert, Name, Position, RowChange, Update};
+use crate::parse::rows::table_of;
+use crate::parse::{Delete, Insert, Name, RowChange, Update};
 use crate::plan::{Parameter, ParameterTypes, PlannedRows, Planning, TargetRows, insert_columns};
+use crate::position::Position;
 use crate::session::Session;
+use crate::table_schema::check_not_system;
+use crate::transaction_buffer::Holder;
 use conflict::check_conflict;
-use held::Holder;
 use returning::{ReturnedRows, Wanted};
 use write::{Work, Writer};
-
-pub(crate) use batch::{BATCH_BYTES_MAX, BatchBuilder, batch_bytes};
-pub use held::KeptRows;
-pub(crate) use held::widened;
 
 /// DM2. The number of attempts while others change the same rows again and again.
 const ATTEMPTS: usize = 8;
@@ -372,15 +368,6 @@ fn is_overtaken(error: &StorageError, change: &RowChange) -> bool {
             matches!(change, RowChange::Insert(Insert { columns: None, .. }))
         }
         _ => false,
-    }
-}
-
-/// The table that a statement changes.
-pub(crate) fn table_of(change: &RowChange) -> &Name {
-    match change {
-        RowChange::Insert(insert) => &insert.table,
-        RowChange::Update(update) => &update.target.table,
-        RowChange::Delete(delete) | RowChange::DropPartitions(delete) => &delete.target.table,
     }
 }
 

@@ -10,6 +10,7 @@
 //! statements that must not wait for each other belong on runtimes of their own. Statements that
 //! change tables block on the disk on a thread of their own.
 
+pub(crate) mod admit;
 mod changing;
 mod cached;
 mod defaults;
@@ -17,8 +18,6 @@ mod truncate;
 mod reading;
 mod overload;
 
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,34 +35,39 @@ use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::SessionConfig;
 use futures::{StreamExt, stream};
-use tidegate_model::ByteCount;
 use tidegate_storage::{Database, Error as StorageError};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::account::Account;
 use crate::activity::{Activity, Listing};
+use crate::answer::Answer;
+use crate::answer::Done;
 use crate::bulk::{BulkIo, NoBulk};
-use crate::control::{
-    Reader, StatementOptions, Stop, Timeout, finish_in_time, guarded, plan_apart, run,
-    without_guards,
-};
+use crate::cancel::Stop;
+use crate::control::{Reader, finish_in_time, guarded, plan_apart, run, without_guards};
 use crate::ddl;
 use crate::dml::{Changed, RowChanges};
 use crate::error::{Error, Result, SettingProblem};
+use crate::functions::table_functions;
 use crate::host::{Host, NoHost};
 use crate::memory::{
     QueryMemory, Scope, Shape, StatementMemory, UncommittedMemory, UserMemories, merge_bytes, share,
 };
-use crate::parse::{Explain, Name, Position, RowChange, Set, Statement, blanked, parse_statement};
+use crate::options::EngineOptions;
+use crate::parse::statement::session::Set;
+use crate::parse::{Explain, Name, RowChange, Statement, blanked, parse_statement};
 use crate::plan::{
     CachedQuery, OperatorPlanner, Parameter, ParameterTypes, PartPlanner, PlanCache, PlannedQuery,
     analyzer_rules, describe_query, described_with, locate_running, optimizer_rules,
-    parameter_count, physical_rules, plan_cached, plan_query, table_functions,
+    parameter_count, physical_rules, plan_cached, plan_query,
 };
+use crate::position::Position;
+use crate::session::StatementOptions;
 use crate::session::{Session, reset, set};
-use crate::show::{canceled, parameter, show};
+use crate::show::{canceled, show};
 use crate::spill::SpillFolder;
+use crate::system::parameter;
 use crate::system::{Caller, System};
 pub use cached::CachedAnswer;
 use changing::changing;
@@ -74,96 +78,6 @@ use reading::reserve_reading;
 const SHARE_PER_ROW: usize = 16 << 10;
 /// The least rows of a batch: with fewer, most time would go into the overhead of a batch.
 const BATCH_ROWS_MIN: usize = 256;
-
-/// The limit of spilled bytes: more than any sort needs if its rows fit on the disk twice.
-pub const SPILL_MAX: ByteCount = ByteCount(100 << 30);
-/// The limit of rows that a FILL makes: more are probably a mistake in its bounds or its unit.
-pub const FILL_ROWS_MAX: u64 = 10_000_000;
-
-/// The limit for quick queries: less than the cost of handing work to a busy thread and back.
-const QUICK_MAX: Duration = Duration::from_micros(500);
-
-/// The resources and limits of an engine.
-#[derive(Debug, Clone)]
-pub struct EngineOptions {
-    /// The number of threads that work on a query.
-    pub threads: NonZeroUsize,
-    /// The memory of all queries together, beyond which they spill, or fail if they cannot.
-    pub memory_max: ByteCount,
-    /// The part of it that one statement may have: beyond it the statement spills, or fails (ME3).
-    pub statement_memory_max: ByteCount,
-    /// The directory for spill files; created if it is missing.
-    pub spill_dir: PathBuf,
-    /// The time limit of a statement, unless its own options set one.
-    pub timeout: Timeout,
-    /// The upper bound of every time limit.
-    pub timeout_max: Timeout,
-    /// The disk space of all spill files, beyond which queries fail.
-    pub spill_max: ByteCount,
-    /// The limit of rows that a FILL may make.
-    pub fill_rows_max: u64,
-    /// The time up to which a query counts as quick and is answered on the caller's thread
-    /// ([`Engine::execute_cached`]).
-    pub quick_max: Duration,
-}
-
-impl EngineOptions {
-    /// The default options of an engine with so many threads, so much memory, and this directory
-    /// for spill files.
-    #[must_use]
-    pub fn standard(
-        threads: NonZeroUsize,
-        memory_max: ByteCount,
-        spill_dir: PathBuf,
-    ) -> EngineOptions {
-        EngineOptions {
-            threads,
-            memory_max,
-            statement_memory_max: memory_max,
-            spill_dir,
-            timeout: Timeout::STANDARD,
-            timeout_max: Timeout::Never,
-            spill_max: SPILL_MAX,
-            fill_rows_max: FILL_ROWS_MAX,
-            quick_max: QUICK_MAX,
-        }
-    }
-}
-
-/// The result of a statement.
-pub enum Answer {
-    /// A query's rows.
-    Rows {
-        /// The names and types of the columns.
-        schema: SchemaRef,
-        /// The position of the designated timestamp among them.
-        designated: Option<usize>,
-        /// The rows, as they are computed. Dropping the stream stops the statement.
-        stream: SendableRecordBatchStream,
-        /// Notices for the user, a sentence each.
-        notices: Vec<String>,
-    },
-    /// A statement without rows.
-    Done {
-        /// The command tag: `CREATE TABLE`, or with a count `DELETE 3`.
-        tag: String,
-        /// The number of changed rows; `None` if the statement does not count rows.
-        rows: Option<u64>,
-        /// Notices for the user, a sentence each.
-        notices: Vec<String>,
-    },
-}
-
-impl std::fmt::Debug for Answer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Answer::Rows { schema, .. } => f.debug_struct("Rows").field("schema", schema).finish(),
-            Answer::Done { tag, notices, .. } => {
-                f.debug_struct("Done").field("tag", tag).field("notices", notices).finish()
-            }
-        }
-    }
-}
 
 /// The parameters and result columns of a statement.
 #[derive(Debug, Clone)]
@@ -179,34 +93,6 @@ pub struct Described {
 impl Described {
     fn of_columns(columns: SchemaRef) -> Described {
         Described { columns: Some(columns), designated: None, parameters: Vec::new() }
-    }
-}
-
-/// The result of a statement without rows.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Done {
-    pub(crate) tag: &'static str,
-    pub(crate) rows: Option<u64>,
-    pub(crate) notices: Vec<String>,
-}
-
-impl Done {
-    pub(crate) fn new(tag: &'static str) -> Done {
-        Done::with_notices(tag, Vec::new())
-    }
-
-    pub(crate) fn with_notices(tag: &'static str, notices: Vec<String>) -> Done {
-        Done { tag, rows: None, notices }
-    }
-
-    pub(crate) fn of_rows(tag: &'static str, rows: u64, notices: Vec<String>) -> Done {
-        Done { tag, rows: Some(rows), notices }
-    }
-
-    fn answer(self) -> Answer {
-        let Done { tag, rows, notices } = self;
-        let tag = rows.map_or(tag.to_owned(), |rows| format!("{tag} {rows}"));
-        Answer::Done { tag, rows, notices }
     }
 }
 

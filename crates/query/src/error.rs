@@ -14,9 +14,9 @@ use tidegate_filter::{Class as FilterClass, Error as FilterError};
 use tidegate_model::{ColumnType, SchemaError as BadSchema, limits};
 use tidegate_storage::{Class, Error as StorageError};
 
-use crate::bulk::BulkError;
-use crate::control::CancelReason;
-use crate::parse::Position;
+use crate::cancel::CancelReason;
+use crate::limits::HELD_BYTES_MAX;
+use crate::position::Position;
 use message::{At, FilterMessage, Innermost, Similar};
 
 pub use condition::Condition;
@@ -151,7 +151,7 @@ pub enum Error {
     /// The uncommitted rows of a transaction exceed the limit.
     #[error(
         "a transaction holds back at most {} MiB of rows: do it in several, or without BEGIN",
-        crate::changes::HELD_BYTES_MAX >> 20
+        HELD_BYTES_MAX >> 20
     )]
     TransactionTooLarge,
     /// The temporary tables of a session exceed the limit of bytes.
@@ -494,6 +494,26 @@ pub(crate) fn innermost(error: &DataFusionError) -> &DataFusionError {
         DataFusionError::Shared(inner) => innermost(inner),
         DataFusionError::Collection(all) => all.first().map_or(error, innermost),
         _ => error,
+    }
+}
+
+/// The error of a method of `BulkIo`.
+#[derive(Clone, Debug, ThisError)]
+#[error("{message}")]
+pub struct BulkError {
+    /// The SQLSTATE.
+    pub code: &'static str,
+    /// The message, a sentence.
+    pub message: String,
+    /// The byte offset in the statement of the part that failed, if that is known.
+    pub offset: Option<usize>,
+    /// The class of the error.
+    pub class: Class,
+}
+
+impl From<CancelReason> for Error {
+    fn from(reason: CancelReason) -> Error {
+        Error::Canceled { reason }
     }
 }
 

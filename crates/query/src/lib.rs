@@ -12,44 +12,68 @@
 
 #![forbid(unsafe_code)]
 
+mod limits;
+mod names;
+mod position;
+mod cancel;
+mod role;
+mod options;
 mod error;
-mod session;
-mod changes;
-mod rights;
-mod control;
+mod answer;
 mod account;
-mod pass_through;
-mod slices;
-mod activity;
-mod parse;
-mod plan;
-mod timeseries;
-mod scan;
-mod ddl;
-mod dml;
-mod host;
-mod bulk;
-mod system;
-mod numbers;
-mod show;
-mod catalog;
+mod value_bytes;
 mod memory;
 mod spill;
+mod oid;
+mod parse;
+mod types;
+mod sql;
+mod operators;
+mod functions;
+mod slices;
+mod control;
+mod scan;
+mod timeseries;
+mod changes;
+mod session;
+mod advisory_locks;
+mod transaction_buffer;
+mod bulk;
+mod host;
+mod rights;
+mod numbers;
+mod activity;
+mod system;
+mod engine_functions;
+mod catalog;
+mod show;
+mod plan;
+mod table_schema;
+mod dml;
+mod ddl;
 mod engine;
 mod copy;
 
+pub use crate::answer::Answer;
+pub use crate::cancel::{CancelReason, Canceler, Timeout};
+pub use crate::error::BulkError;
+pub use crate::limits::{FILL_ROWS_MAX, SPILL_MAX};
+pub use crate::options::EngineOptions;
+pub use crate::parse::copy_options::{CopyFormat, CopyHeader, CopyOptions, CopyPolicy, Placed};
+pub use crate::parse::statement::session::{is_cancel, is_copy};
+pub use crate::position::Position;
+pub use crate::role::Role;
+pub use crate::session::StatementOptions;
+pub use crate::transaction_buffer::KeptRows;
+pub use crate::types::interval_text::IntervalText;
 pub use bulk::{
-    BulkError, BulkExport, BulkFile, BulkImport, BulkIo, BulkJob, BulkOutcome, BulkProgress,
-    BulkResult, BulkSink, CopyFormat, CopyHeader, CopyOptions, CopyPolicy, Placed,
+    BulkExport, BulkFile, BulkImport, BulkIo, BulkJob, BulkOutcome, BulkProgress, BulkResult,
+    BulkSink,
 };
 pub use catalog::parse_list;
-pub use control::{CancelReason, Canceler, StatementOptions, Timeout};
 pub use copy::CopyStream;
 pub use datafusion::execution::SendableRecordBatchStream;
-pub use dml::KeptRows;
-pub use engine::{
-    Answer, CachedAnswer, Described, Engine, EngineOptions, FILL_ROWS_MAX, SPILL_MAX,
-};
+pub use engine::{CachedAnswer, Described, Engine};
 pub use error::{
     ClauseProblem, Condition, Error, PatternProblem, Result, SettingProblem, SyntaxError,
     TextProblem, ViewProblem,
@@ -57,9 +81,9 @@ pub use error::{
 pub use host::{ConfigEntry, Host, LineConnection, MemoryUse};
 pub use memory::STACK_BYTES;
 pub use parse::{
-    Position, TableDefinition, Token, TokenKind, first_token, is_cancel, is_copy, next_token,
-    parse_column_type, parse_create_table, split_statements, tokenize,
+    TableDefinition, Token, TokenKind, first_token, next_token, parse_column_type,
+    parse_create_table, split_statements, tokenize,
 };
-pub use plan::{IntervalText, Parameter};
-pub use rights::{Deed, Role};
+pub use plan::Parameter;
+pub use rights::Deed;
 pub use session::{Access, Origin, Session};

@@ -37,7 +37,7 @@ use datafusion::execution::memory_pool::{
 };
 use tidegate_model::ByteCount;
 
-use crate::engine::EngineOptions;
+use crate::options::EngineOptions;
 
 /// The stack size of threads on which statements are planned and run: deeply nested plans are
 /// processed by recursion. Only the used part takes memory.

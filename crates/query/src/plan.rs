@@ -8,31 +8,18 @@
 //! logical plan (DataFusion, with `tables`, `type_names` and `coerce`), time order (`order`),
 //! physical plan (DataFusion, with the scan).
 
-mod dialect;
-mod query_text;
+pub(crate) mod dialect;
+pub(crate) mod query_text;
 mod parameters;
 mod describe;
 mod precedence;
-mod row_values;
-mod time_text;
-mod interval_text;
-mod literal;
-mod casts;
-mod decimals;
-mod float_keys;
-mod named_casts;
-mod cast_names;
-mod special_types;
 mod fine_times;
-mod day_lengths;
-mod intervals;
 mod numbered;
 mod bitwise;
 mod membership;
 mod list_calls;
-mod coerce;
+pub(crate) mod coerce;
 mod type_names;
-mod whole_day;
 mod subscripts;
 mod subqueries;
 mod multisets;
@@ -48,18 +35,20 @@ mod distinct_counts;
 mod empty_unions;
 mod final_forms;
 mod masked_keys;
-mod functions;
 mod tables;
 mod views;
 mod using_joins;
 mod order;
 mod locate;
 mod cache;
+mod purpose;
 mod named_columns;
 mod rows;
 mod defaults;
 mod returning;
 mod stoppable;
+pub(crate) mod series;
+pub(crate) mod first_last;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -78,64 +67,49 @@ use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
 use tidegate_model::schema::same_name;
 use tidegate_storage::{Database, Error as StorageError, Snapshot, VisibleTables};
 
+use crate::cancel::Stop;
 use crate::catalog;
 use crate::changes::Changes;
-use crate::control::Stop;
 use crate::error::{Error, Result};
+use crate::names::{NAME_KEY, without_name};
 use crate::parse::Name;
-use crate::scan::{NAME_KEY, ScanOrder, ScanTable, without_name};
+use crate::plan::tables::view_scope::ViewScope;
+use crate::scan::{ScanOrder, ScanTable};
 use crate::session::Session;
+use crate::sql::clauses::Clauses;
+use crate::sql::select_rewrite::mark_blocks;
 use crate::system::Caller;
-use crate::timeseries::{Clauses, MarkedRelations, OurNodes, designated, mark_blocks};
+use crate::timeseries::{MarkedRelations, OurNodes, designated};
 use cache::NewPlan;
 use order::limits_in_table_order;
+use purpose::{Purpose, TargetRows as Rows};
 use query_text::{OutputNames, QueryText, parse_query};
-use rows::{Purpose, TargetRows as Rows, stored};
+use rows::stored;
 use set_keys::Keys;
 use tables::Tables;
 use using_joins::write_out_joins;
-use views::{ViewScope, blamed};
+use views::blamed;
 
+use crate::functions;
+use crate::names::table_name;
+use crate::scan::order::in_table_order;
+use crate::types::float_order;
 pub(crate) use cache::{CachedPlan, CachedQuery, PlanCache, PlanKey};
-pub(crate) use cast_names::{name_casts_of_groups, name_casts_of_order, name_casts_of_windows};
-pub(crate) use casts::cast_to_integer;
 pub(crate) use coerce::OperatorPlanner;
 pub(crate) use defaults::check_default;
 pub(crate) use describe::{ParameterTypes, describe_query, described_with, parameter_count};
 pub(crate) use dialect::QueryDialect;
-pub(crate) use float_keys::{inside_logical_sort_key, inside_sort_key, one_zero_and_nan};
-#[cfg(test)]
-pub(crate) use functions::bounded;
-#[cfg(test)]
-pub(crate) use functions::scalar_function;
-pub(crate) use functions::{
-    LISTED, Listed, TimeStep, dateadd_step, floor_grid, is_of_filters, is_rewritten, months_later,
-    our_functions, rewrite_aggregate, table_functions,
-};
-pub(crate) use functions::{
-    bound_expr, bytes_of, bytes_of_rows, constant_bytes, keeps_values, makes_values, memory_of_rows,
-};
-pub use interval_text::IntervalText;
-pub(crate) use literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 pub(crate) use locate::locate_running;
 pub(crate) use named_columns::insert_columns;
-pub(crate) use order::in_table_order;
 pub use parameters::Parameter;
 pub(crate) use precedence::bind_by_precedence;
-pub(crate) use query_text::{NESTING_MAX, position_at};
+pub(crate) use purpose::TargetRows;
 pub(crate) use returning::{Returning, describe_returning};
-pub(crate) use rows::{PlannedRows, Planning, TargetRows};
+pub(crate) use rows::{PlannedRows, Planning};
 pub(crate) use stoppable::{analyzer_rules, optimizer_rules, physical_rules};
 pub(crate) use subscripts::PartPlanner;
 use tables::public_name;
-pub(crate) use tables::table_name;
-pub(crate) use time_text::merged;
-#[cfg(test)]
-pub(crate) use time_text::{TimeScale, parse_time};
 pub(crate) use views::{NewView, ViewPlan, plan_view};
-
-/// The maximal number of windows of an interval: with more, the condition itself would be the work.
-pub(crate) const WINDOWS_MAX: usize = 10_000;
 
 /// The name of the table that a statement changes, in the query for its rows. No other table can
 /// have it, and a query that names it does not find it.
@@ -261,10 +235,10 @@ async fn physical_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<d
 }
 
 /// The tables that a query reads, by name.
-type Snapshots = HashMap<String, Arc<Snapshot>>;
+pub(crate) type Snapshots = HashMap<String, Arc<Snapshot>>;
 
 /// A query whose tables are still to be looked up.
-struct PendingQuery<'a> {
+pub(crate) struct PendingQuery<'a> {
     sql: &'a str,
     statement: Statement,
     clauses: Clauses,
@@ -308,7 +282,7 @@ fn tree_of(statement: &mut Statement) -> &mut Query {
 
 /// Returns the plan of a query over these tables, as DataFusion makes it of the tree. The planners
 /// of our clauses are added to the tables.
-fn planned_tree(mut tables: Tables<'_>, query: PendingQuery<'_>) -> Result<LogicalPlan> {
+pub(crate) fn planned_tree(mut tables: Tables<'_>, query: PendingQuery<'_>) -> Result<LogicalPlan> {
     let PendingQuery { sql, mut statement, mut clauses, aggregates, .. } = query;
     let tree = tree_of(&mut statement);
     write_out_joins((sql, &tables), tree, &mut clauses)?;
@@ -369,13 +343,13 @@ fn plan_with(
     }
     let plan = stored(plan, purpose)?;
     let plan = set_keys::with_set_keys(plan, Keys::Calculated)?;
-    let plan = functions::resolve_first_last(coerce::convert_literals(plan)?)?;
+    let plan = first_last::resolve_first_last(coerce::convert_literals(plan)?)?;
     let plan = recursive::with_alike_terms(plan)?;
     let plan = empty_subqueries::with_nullable_subqueries(plan)?;
     let plan = multisets::with_counted_rows(plan)?;
     let plan = subqueries::with_joined_subqueries(plan)?;
     let plan = set_keys::with_set_keys(plan, Keys::OfFloats)?;
-    let plan = float_keys::with_float_keys(plan)?;
+    let plan = float_order::with_float_keys(plan)?;
     let plan = calculated_keys::with_calculated_keys(plan)?;
     Ok(limits_in_table_order(plan)?)
 }

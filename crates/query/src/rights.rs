@@ -8,24 +8,13 @@
 
 use tidegate_model::is_system_table;
 
-use crate::dml::table_of;
-use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::parse::{
-    Copy, CopyPlace, CreateAs, CreateView, Explain, Name, RowChange, Statement, TableDefinition,
-};
+use crate::parse::rows::table_of;
+use crate::parse::statement::copy::{Copy, CopyPlace};
+use crate::parse::statement::views::CreateView;
+use crate::parse::{CreateAs, Explain, Name, RowChange, Statement, TableDefinition};
+use crate::role::Role;
 use crate::session::Session;
-
-/// The role of a user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// May do everything, and see and cancel the statements of others.
-    Admin,
-    /// May add, change and remove rows; lines and files that it sends create tables and columns.
-    Writer,
-    /// May only read.
-    Reader,
-}
 
 /// The privilege that a statement needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,37 +27,6 @@ pub enum Deed {
     Define(&'static str),
     /// Reads or writes a file of the server.
     File(&'static str),
-}
-
-impl Role {
-    /// All roles.
-    pub const ALL: [Role; 3] = [Role::Admin, Role::Writer, Role::Reader];
-
-    /// Returns its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Admin => "admin",
-            Role::Writer => "writer",
-            Role::Reader => "reader",
-        }
-    }
-
-    /// Returns the role of this name.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Role> {
-        Role::ALL.into_iter().find(|role| role.name() == name)
-    }
-
-    /// Returns true if it has a privilege (RT1).
-    fn may(self, deed: Deed) -> bool {
-        match (self, deed) {
-            (Role::Admin, _) | (_, Deed::Look) => true,
-            (Role::Writer, Deed::Write(_)) => true,
-            (Role::Writer, Deed::Define(_) | Deed::File(_)) => false,
-            (Role::Reader, Deed::Write(_) | Deed::Define(_) | Deed::File(_)) => false,
-        }
-    }
 }
 
 impl Deed {
@@ -136,6 +94,16 @@ impl Deed {
         }
     }
 
+    /// Returns true if a role has this privilege (RT1).
+    fn is_given_to(self, role: Role) -> bool {
+        match (role, self) {
+            (Role::Admin, _) | (_, Deed::Look) => true,
+            (Role::Writer, Deed::Write(_)) => true,
+            (Role::Writer, Deed::Define(_) | Deed::File(_)) => false,
+            (Role::Reader, Deed::Write(_) | Deed::Define(_) | Deed::File(_)) => false,
+        }
+    }
+
     /// Returns its name; `None` for reading.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
@@ -154,7 +122,7 @@ impl Deed {
 
 impl Session {
     /// Returns true if all of these are temporary tables of the session.
-    fn has_temporary<'n>(&self, names: impl IntoIterator<Item = &'n Name>) -> bool {
+    pub(crate) fn has_temporary<'n>(&self, names: impl IntoIterator<Item = &'n Name>) -> bool {
         let Some(seen) = self.seen() else { return false };
         let is_own = |name: &Name| seen.named(name).is_some();
         names.into_iter().all(is_own)
@@ -166,49 +134,9 @@ impl Session {
     /// If its role does not have it.
     pub fn allow(&self, deed: Deed) -> Result<()> {
         let role = self.origin().role;
-        match deed.name().filter(|_| !role.may(deed)) {
+        match deed.name().filter(|_| !deed.is_given_to(role)) {
             Some(deed) => Err(Error::Denied { role: role.name(), deed }),
             None => Ok(()),
-        }
-    }
-}
-
-impl Engine {
-    /// Checks that a session may execute a statement, and returns the privilege that it needs.
-    pub(crate) fn admit(
-        &self,
-        session: &Session,
-        statement: &Statement,
-        sql: &str,
-    ) -> Result<Deed> {
-        let deed = match statement {
-            // A writer may drop temporary tables of its own session.
-            Statement::DropTables { names, .. } if session.has_temporary(names) => {
-                Deed::Write("DROP TABLE")
-            }
-            Statement::DropViews { names, .. } if session.has_temporary(names) => {
-                Deed::Write("DROP VIEW")
-            }
-            Statement::TruncateTable { table, .. } if session.has_temporary([table]) => {
-                Deed::Write("TRUNCATE TABLE")
-            }
-            statement => Deed::of(statement),
-        };
-        let admitted = session.allow(deed);
-        if admitted.is_err() {
-            self.audit(session, (deed, sql), admitted.as_ref().err());
-        }
-        admitted.map(|()| deed)
-    }
-
-    pub(crate) fn audit(
-        &self,
-        session: &Session,
-        (deed, sql): (Deed, &str),
-        error: Option<&Error>,
-    ) {
-        if deed.is_audited() || matches!(error, Some(Error::Denied { .. })) {
-            self.system().host.audit(session, sql, error);
         }
     }
 }

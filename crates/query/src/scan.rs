@@ -14,12 +14,13 @@
 
 mod time_filter;
 mod prune;
+pub(crate) mod selected;
 mod task;
 mod condition;
 mod dynamic;
 mod row_filter;
 mod read;
-mod merge;
+pub(crate) mod order;
 mod stream;
 mod fused;
 
@@ -28,7 +29,6 @@ pub(crate) use read::{place_of, reversed};
 pub(crate) use task::ScanOrder;
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -60,13 +60,13 @@ use tidegate_storage::Snapshot;
 use tidegate_storage::segment::arrow_field;
 
 use crate::account::check_stop;
-use crate::catalog::table_oid;
-use crate::control::Stop;
+use crate::cancel::Stop;
 use crate::error::Error;
-use crate::plan::time_value;
+use crate::oid::table_oid;
+use crate::scan::selected::{Counts, Selected};
+use crate::types::literal::time_value;
 use condition::Translator;
 use dynamic::{DynamicFilters, is_dynamic};
-use prune::{Counts, Selected};
 use read::{Conjunct, ReadPlan};
 use row_filter::RowFilter;
 use stream::{OrderedStream, QueueStream, TaskQueue};
@@ -77,12 +77,8 @@ use time_filter::{TimeColumn, split_filters};
 /// planned by it.
 const FILTERED_SHARE: usize = 5;
 
-/// The metadata key of the name that a column is stored under.
-pub(crate) const NAME_KEY: &str = "tidegate.name";
-
-/// The metadata key of the id of a column's table, and the column's own there from 1: `16385.2`.
-pub(crate) const COLUMN_KEY: &str = "tidegate.column";
-
+use crate::names::COLUMN_KEY;
+use crate::names::NAME_KEY;
 /// The name of the column with the ids of rows. Queries see tables without it.
 pub(crate) use tidegate_model::schema::ROW_ID;
 
@@ -648,11 +644,4 @@ fn shown(range: &TimeRange) -> String {
         _ => IsoTimestamp(Timestamp(instant), range.unit).to_string(),
     };
     format!("{}..{}", end(range.start), end(range.end))
-}
-
-/// Returns the metadata of a field for the client: without the keys that only planning needs.
-pub(crate) fn without_name(metadata: &HashMap<String, String>) -> HashMap<String, String> {
-    let mut metadata = metadata.clone();
-    metadata.remove(NAME_KEY);
-    metadata
 }

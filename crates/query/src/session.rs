@@ -14,11 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use tidegate_model::{ColumnId, TableId};
 use tidegate_storage::{Database, TableDdl, VisibleTables};
 
+use crate::cancel::Timeout;
 use crate::changes::{Changes, RowAccount};
-use crate::control::Timeout;
 use crate::error::{Error, SettingProblem};
-use crate::rights::Role;
+use crate::role::Role;
 
+use crate::cancel::Canceler;
 pub(crate) use settings::{SERVER_VERSION, Shown, all_settings, reset, set, shown};
 
 /// The maximal number of savepoints of a transaction: each is a name and the changes up to then.
@@ -442,6 +443,17 @@ impl Default for Session {
     fn default() -> Session {
         Session::new(Origin::EMBEDDED)
     }
+}
+
+/// The options of one statement.
+#[derive(Clone, Debug, Default)]
+pub struct StatementOptions {
+    /// The time limit; `None` takes that of the session, or else that of the engine.
+    pub timeout: Option<Timeout>,
+    /// The session that executes it, with its settings.
+    pub session: Session,
+    /// A handle that can cancel it.
+    pub canceler: Option<Canceler>,
 }
 
 #[cfg(test)]

@@ -19,11 +19,15 @@ use tidegate_storage::{Error as StorageError, Snapshot, VisibleTables};
 
 use crate::activity::State;
 use crate::error::{Error, Result, SettingProblem};
-use crate::parse::{Name, Position, Show};
+use crate::parse::Name;
+use crate::parse::statement::session::Show;
+use crate::position::Position;
 use crate::session::{Session, all_settings, shown};
-use crate::system::{Caller, System};
+use crate::system::Caller;
+use crate::system::parameter;
 use create::create_statement;
 
+use crate::system::named;
 pub(crate) use bulk::{copied, copy_canceled, copy_queued};
 
 /// Returns the answer to a SHOW. `sql` is the statement, for places in errors.
@@ -64,11 +68,6 @@ pub(crate) fn show(caller: &Caller, sql: &str, what: &Show) -> Result<RecordBatc
         }
         Show::Setting { name } => setting(caller, sql, name),
     }
-}
-
-/// Returns the shown value of a key of the configuration, with its name.
-pub(crate) fn parameter(system: &System, name: &str) -> Option<(String, String)> {
-    engine::parameter(system, name)
 }
 
 /// Returns the answer to CANCEL QUERY.
@@ -131,18 +130,6 @@ pub(crate) fn table_function(
         _ => return Ok(None),
     };
     rows.map(Some)
-}
-
-/// Returns the table that a text names: `t`, or `public.t` if there is no table of the whole name.
-pub(crate) fn named(visible: &VisibleTables<'_>, name: &str) -> Result<Arc<Snapshot>> {
-    match (visible.snapshot(name), name.split_once('.')) {
-        (Err(StorageError::NoSuchTable { .. }), Some((schema, table)))
-            if schema.eq_ignore_ascii_case("public") =>
-        {
-            Ok(visible.snapshot(table)?)
-        }
-        (found, _) => Ok(found?),
-    }
 }
 
 pub(crate) fn snapshot(

@@ -37,8 +37,10 @@ use tidegate_model::limits::{FRAME_VALUES, SLICE_BYTES, VALUES_BYTES};
 
 use crate::account::{forget_values, with_values_bytes_max};
 use crate::error::{ClauseProblem, Error, innermost};
-use crate::pass_through::{PassThrough, through};
-use crate::plan::{bytes_of_rows, constant_bytes, keeps_values, makes_values};
+use crate::functions::bounded::kept::keeps_values;
+use crate::functions::bounded::makes_values;
+use crate::operators::pass_through::{PassThrough, through};
+use crate::value_bytes::{bytes_of_rows, constant_bytes};
 use filter::parted;
 use repartition::narrow;
 
@@ -401,9 +403,10 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
-    use crate::control::{Stop, Timeout, guarded, without_guards};
-    use crate::plan::bounded;
-    use crate::plan::bytes_of;
+    use crate::cancel::{Stop, Timeout};
+    use crate::control::{guarded, without_guards};
+    use crate::functions::bounded::bounded;
+    use crate::value_bytes::bytes_of;
 
     const ROWS: usize = 150;
     const LARGE: i64 = 1 << 20;

@@ -7,13 +7,16 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use tidegate_storage::Database;
 
 use crate::activity::Activity;
+use crate::advisory_locks::Locks;
 use crate::bulk::BulkIo;
-use crate::catalog::Locks;
-use crate::control::Timeout;
+use crate::cancel::Timeout;
+use crate::error::Result;
+use crate::host::ConfigEntry;
 use crate::host::Host;
 use crate::memory::{Shape, UncommittedMemory, UserMemories};
 use crate::numbers::Numbers;
 use crate::session::Session;
+use tidegate_storage::{Error as StorageError, Snapshot, VisibleTables};
 
 /// An engine, for its statements.
 #[derive(Debug, Clone)]
@@ -55,4 +58,31 @@ impl Caller {
     pub(crate) fn of(state: &SessionState) -> Arc<Caller> {
         state.config().get_extension().expect("the engine puts it into the state of a statement")
     }
+}
+
+/// Returns the table that a text names: `t`, or `public.t` if there is no table of the whole name.
+pub(crate) fn named(visible: &VisibleTables<'_>, name: &str) -> Result<Arc<Snapshot>> {
+    match (visible.snapshot(name), name.split_once('.')) {
+        (Err(StorageError::NoSuchTable { .. }), Some((schema, table)))
+            if schema.eq_ignore_ascii_case("public") =>
+        {
+            Ok(visible.snapshot(table)?)
+        }
+        (found, _) => Ok(found?),
+    }
+}
+
+/// The text in place of a sensitive value.
+const HIDDEN: &str = "****";
+
+/// Returns the shown value of a key of the configuration.
+pub(crate) fn shown_value(entry: &ConfigEntry) -> String {
+    if entry.is_sensitive { HIDDEN.to_owned() } else { entry.value.clone() }
+}
+
+/// Returns the value of a key of the configuration, with its name.
+pub(crate) fn parameter(system: &System, name: &str) -> Option<(String, String)> {
+    let all = system.host.parameters();
+    let found = all.iter().find(|it| it.property_path.eq_ignore_ascii_case(name))?;
+    Some((found.property_path.clone(), shown_value(found)))
 }

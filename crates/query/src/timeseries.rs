@@ -1,28 +1,25 @@
-//! Time-series SQL: SAMPLE BY, LATEST ON, ASOF and LT JOIN, TIMESTAMP(column), and LIMIT counted
-//! from the end.
+//! Time-series operators: SAMPLE BY, LATEST ON, ASOF and LT JOIN, TIMESTAMP(column), and LIMIT
+//! counted from the end.
 //!
-//! - T1. A clause that sqlparser does not know is taken out of the tokens (`clauses`) and comes
-//!   back as a derived table whose alias no query can write (`blocks`), so that code that walks the
-//!   tree sees all of it.
+//! - T1. A clause that sqlparser does not know is taken out of the tokens (`sql::clauses`) and comes
+//!   back as a derived table whose alias no query can write (`sql::select_rewrite`), so that code
+//!   that walks the tree sees all of it.
 //! - T2. Such a derived table is planned by `relations`, once, after everything inside of it.
 //! - T3. Our operators hold no more than their docs say, count it against the memory of queries,
 //!   and do at most one batch of work between two points where they can be dropped; but a fill
 //!   copies its rows, which are those of an aggregate, into one batch.
 //!
 //! Not here: the order of scans (`plan::order`), and functions that need no clause
-//! (`plan::functions`).
+//! (`functions`).
 
-mod clauses;
-mod blocks;
 mod designated;
 mod relations;
 mod pick;
-mod zone;
-mod bucket;
-mod sample;
 mod fill;
 mod keys;
+pub(crate) mod latest_clause;
 mod latest;
+pub(crate) mod asof_clause;
 mod asof;
 
 use std::sync::Arc;
@@ -37,13 +34,8 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
-pub(crate) use blocks::{mark_blocks, query_of, select_everything};
-pub(crate) use bucket::{Grid, Origin, Stride};
-pub(crate) use clauses::{Clauses, lift_clauses, wrap_timestamps};
 pub(crate) use designated::designated;
 pub(crate) use relations::MarkedRelations;
-pub(crate) use sample::{bucket_stride, instant};
-pub(crate) use zone::{Zone, parse_offset};
 
 use asof::AsofJoin;
 use designated::Designated;
@@ -51,10 +43,7 @@ use fill::FillGaps;
 use latest::{LatestExec, LatestOn};
 use pick::{PickExec, PickRows};
 
-/// The prefix of internal names, which no query can write.
-pub(crate) const OURS: char = '\u{1}';
-
-fn extension(node: impl UserDefinedLogicalNodeCore) -> LogicalPlan {
+pub(crate) fn extension(node: impl UserDefinedLogicalNodeCore) -> LogicalPlan {
     LogicalPlan::Extension(Extension { node: Arc::new(node) })
 }
 

@@ -26,11 +26,13 @@ use super::objects::{
 use super::relations::{self, Relation};
 use super::types::{self, format_type};
 use crate::error::{Error, SettingProblem};
+use crate::names::quote_ident;
 use crate::numbers::sequence_name;
-use crate::rights::Role;
+use crate::position;
+use crate::role::Role;
 use crate::session::shown;
-use crate::show::parameter;
 use crate::system::Caller;
+use crate::system::parameter;
 
 /// The result type of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -664,13 +666,6 @@ fn pretty(bytes: i64) -> String {
     format!("{value} {}", UNITS[unit])
 }
 
-pub(crate) fn quote_ident(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    let needs_none = name.chars().all(is_plain)
-        && name.chars().next().is_some_and(|first| !first.is_ascii_digit());
-    if needs_none { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
-}
-
 fn current_setting(call: &Call<'_>) -> Result<ScalarValue> {
     let Some(name) = call.text(0) else { return no_text() };
     match shown(&call.caller.session, call.caller.system.timeout, &name) {
@@ -691,7 +686,7 @@ fn set_config(call: &Call<'_>) -> Result<ScalarValue> {
 }
 
 fn setting_error(what: SettingProblem) -> datafusion::common::DataFusionError {
-    let position = crate::parse::Position { offset: 0, line: 1, column: 1 };
+    let position = position::Position { offset: 0, line: 1, column: 1 };
     Error::Setting { position, what }.into()
 }
 

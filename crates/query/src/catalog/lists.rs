@@ -11,15 +11,12 @@
 //!
 //! Lists have one dimension.
 
-use datafusion::sql::sqlparser::ast::{
-    Array, ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr, Value,
-    helpers::attached_token::AttachedToken,
-};
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
+use datafusion::sql::sqlparser::ast::{Array, BinaryOperator, CaseWhen, CastKind, Expr, Value};
 
-use super::rewrite::{call, catalog_type, custom_name, null};
-
-/// The suffix of the name of a parameter that is a list (LI3).
-pub(crate) const LIST_MARK: &str = "[]";
+use crate::catalog::tree::{call, catalog_type, custom_name, null};
+use crate::names::LIST_MARK;
+use crate::types::list_types::element_type;
 
 /// The keyword between a value and a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -167,15 +164,6 @@ pub(super) fn rewrite_cast(expr: &mut Expr) {
 
 fn array_of(elem: Vec<Expr>) -> Expr {
     Expr::Array(Array { elem, named: true })
-}
-
-/// The element type of a list type.
-pub(crate) fn element_type(ty: &DataType) -> Option<&DataType> {
-    match ty {
-        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _))
-        | DataType::Array(ArrayElemTypeDef::AngleBracket(element)) => Some(element),
-        _ => None,
-    }
 }
 
 fn inside(expr: &Expr) -> &Expr {

@@ -14,14 +14,15 @@ use tidegate_storage::{Error as StorageError, Snapshot, VisibleTables};
 use super::rows::{Cell, Row};
 use super::types::{self, TYPES};
 use crate::activity::Running;
-use crate::changes::{Changes, TEMPORARY_SCHEMA, TemporaryTable};
+use crate::changes::{Changes, TemporaryTable};
 use crate::error::Result;
-use crate::rights::Role;
+use crate::names::TEMPORARY_SCHEMA;
+use crate::oid::FIRST_TABLE;
+use crate::oid::table_oid;
+use crate::role::Role;
 use crate::session::{Shown, all_settings};
 use crate::system::Caller;
 
-/// OB1. Objects of PostgreSQL itself have lower OIDs.
-const FIRST_TABLE: u32 = 16_384;
 pub(super) const PG_CATALOG: u32 = 11;
 pub(super) const PUBLIC: u32 = 2_200;
 const INFORMATION_SCHEMA: u32 = 13_000;
@@ -88,11 +89,6 @@ pub(super) fn tables(seen: &SeenTables<'_>) -> Result<Vec<Table>> {
         }
     }
     Ok(tables)
-}
-
-/// The OID of a table (OB1).
-pub(crate) fn table_oid(table: TableId) -> u32 {
-    FIRST_TABLE.saturating_add(u32::try_from(table.0).unwrap_or(u32::MAX))
 }
 
 /// The tables that a session sees: those of the database, and its own.

@@ -12,14 +12,19 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query,
-    SelectItem, SetExpr, TableFactor, TimezoneInfo, Value, ValueWithSpan, VisitMut, VisitorMut,
+    FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr,
+    TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::lists::{self, list_of};
 use super::relations;
+use crate::catalog::tree::call;
+use crate::catalog::tree::catalog_type;
+use crate::catalog::tree::custom_name;
+use crate::catalog::tree::null;
+use crate::catalog::tree::parts;
 
 /// Rewrites a query in place.
 pub(crate) fn rewrite(query: &mut Query) {
@@ -399,10 +404,6 @@ fn field_of_row(expr: &mut Expr) -> Option<Expr> {
     Some(call("get_field", vec![std::mem::replace(root.as_mut(), null()), name]))
 }
 
-pub(super) fn null() -> Expr {
-    Expr::Value(Value::Null.into())
-}
-
 fn string(text: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(text.to_owned()).into())
 }
@@ -495,20 +496,6 @@ pub(crate) fn names_catalog(query: &mut impl VisitMut) -> bool {
     let mut finder = Finder(false);
     let _ = query.visit(&mut finder);
     finder.0
-}
-
-/// The schema and the name; a database before them is ignored.
-fn parts(name: &ObjectName) -> (Option<String>, String) {
-    let text = |part: &ObjectNamePart| match part {
-        ObjectNamePart::Identifier(ident) => ident.value.to_lowercase(),
-        other => other.to_string(),
-    };
-    let texts = name.0.iter().map(text).collect::<Vec<_>>();
-    match texts.as_slice() {
-        [.., schema, table] => (Some(schema.clone()), table.clone()),
-        [table] => (None, table.clone()),
-        [] => (None, String::new()),
-    }
 }
 
 /// Removes the database of `database.schema.table`.
@@ -679,54 +666,6 @@ fn is_number_type(ty: &DataType) -> bool {
 fn is_text_type(ty: &DataType) -> bool {
     matches!(ty, DataType::Text | DataType::Varchar(_))
         || custom_name(ty).is_some_and(|name| matches!(name.as_str(), "text" | "name" | "varchar"))
-}
-
-/// The name of a type that SQL does not have, without its schema.
-pub(super) fn custom_name(ty: &DataType) -> Option<String> {
-    match ty {
-        DataType::Custom(name, _) => Some(parts(name).1),
-        DataType::Regclass => Some("regclass".to_owned()),
-        _ => None,
-    }
-}
-
-pub(super) fn catalog_type(name: &str) -> Option<DataType> {
-    Some(match name {
-        "name" | "char" | "text" | "varchar" | "bpchar" | "cstring" => DataType::Varchar(None),
-        "oid" => {
-            let oid = ObjectNamePart::Identifier(Ident::new("oid"));
-            DataType::Custom(ObjectName(vec![oid]), Vec::new())
-        }
-        "xid" | "int8" => DataType::BigInt(None),
-        "int2" => DataType::SmallInt(None),
-        "int4" => DataType::Int(None),
-        "bool" => DataType::Boolean,
-        "float4" => DataType::Real,
-        "numeric" => DataType::Numeric(datafusion::sql::sqlparser::ast::ExactNumberInfo::None),
-        "date" => DataType::Date,
-        "timestamp" | "timestamptz" => DataType::Timestamp(None, TimezoneInfo::None),
-        "uuid" => DataType::Uuid,
-        "float8" => DataType::Double(datafusion::sql::sqlparser::ast::ExactNumberInfo::None),
-        _ => return None,
-    })
-}
-
-pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
-    let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
-    Expr::Function(Function {
-        name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(name))]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: args.collect(),
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }
 
 #[cfg(test)]

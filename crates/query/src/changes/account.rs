@@ -6,11 +6,8 @@ use std::sync::{Arc, OnceLock};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use tidegate_model::limits;
 
-use crate::dml::BATCH_BYTES_MAX;
 use crate::error::{Error, Result};
-
-/// The limit of a transaction's rows: as many bytes as a statement writes as one WAL record.
-pub(crate) const HELD_BYTES_MAX: usize = BATCH_BYTES_MAX;
+use crate::limits::HELD_BYTES_MAX;
 
 /// The memory of the rows of a transaction, or of the temporary tables of a session.
 #[derive(Debug)]

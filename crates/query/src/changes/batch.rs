@@ -20,8 +20,12 @@ use tidegate_model::{Schema, SegmentId, TableId};
 use tidegate_storage::{PrivateNumbers, SegmentRun, SymbolTables, encode_private, time_order};
 
 use super::account::{Charge, RowAccount};
-use crate::dml::{BatchBuilder, batch_bytes, widened};
+use crate::changes::batch_builder::{BatchBuilder, batch_bytes};
 use crate::error::{Error, Result};
+use datafusion::arrow::array::new_null_array;
+use datafusion::arrow::datatypes::{Field, Schema as ArrowSchema};
+use tidegate_model::Column;
+use tidegate_storage::segment::arrow_type;
 
 /// The overhead of a column of a batch: a field with its name, an array and its buffers, each with
 /// the overhead of the allocator.
@@ -188,4 +192,35 @@ fn compact(rows: &RecordBatch) -> Result<RecordBatch> {
 
 pub(super) fn builder(schema: &Schema) -> BatchBuilder {
     BatchBuilder::new(schema.columns(), schema.designated()).with_lengths(schema.lengths())
+}
+
+/// Rows with all columns of a table.
+pub(crate) fn batch_of(schema: &Schema, arrays: Vec<ArrayRef>) -> Result<RecordBatch> {
+    let rows = arrays.first().map_or(0, |array| array.len());
+    let fields = schema
+        .columns()
+        .iter()
+        .zip(&arrays)
+        .map(|(column, array)| Field::new(&column.name, array.data_type().clone(), true));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let schema = Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()));
+    let batch = RecordBatch::try_new_with_options(schema, arrays, &options);
+    Ok(batch.map_err(DataFusionError::from)?)
+}
+
+/// Extends rows, which begin with these columns, to all columns of a table: the others are NULL.
+pub(crate) fn widened(
+    schema: &Schema,
+    columns: &[Column],
+    batch: &RecordBatch,
+) -> Result<RecordBatch> {
+    let rows = batch.num_rows();
+    let array = |column: &Column| {
+        let at = columns.iter().position(|given| given.id == column.id);
+        match at {
+            Some(at) => Arc::clone(batch.column(at)),
+            None => new_null_array(&arrow_type(column.ty), rows),
+        }
+    };
+    batch_of(schema, schema.columns().iter().map(array).collect())
 }

@@ -9,9 +9,10 @@ use tidegate_storage::{
 };
 
 use super::batch::builder;
-use super::{Changes, OnCommit, TableChanges, TemporaryTable};
-use crate::dml::BatchBuilder;
+use super::{Changes, TableChanges, TemporaryTable};
+use crate::changes::batch_builder::BatchBuilder;
 use crate::error::Result;
+use crate::parse::create::OnCommit;
 
 impl Changes {
     /// Makes all changes durable and visible, or none (CG1), except those of temporary tables.

@@ -19,8 +19,8 @@ use datafusion::physical_expr::PhysicalExpr;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task;
 
-use super::Stop;
-use super::guard::turn_is_over;
+use super::turn::turn_is_over;
+use crate::cancel::Stop;
 use crate::error::Error;
 
 /// True if the runtime can move the tasks of this thread to another one.

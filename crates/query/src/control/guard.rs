@@ -9,12 +9,10 @@
 //!   it reaches a guard (K4). Operators with their rows in memory would not yield: a cross join has
 //!   batches for hours and waits for nothing.
 
-use std::cell::Cell;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -24,29 +22,19 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
-use tokio::task;
-use tokio::time::Instant;
 
-use super::Stop;
-use super::copied::with_bounded_copies;
 use super::join_filter::with_asking_filter;
 use super::kept::with_charged_values;
 use super::sort_keys::with_asking_keys;
-use super::windows::with_charged_windows;
+use super::turn::give_way;
 use crate::account::Account;
+use crate::cancel::Stop;
 use crate::error::Error;
+use crate::operators::copied::with_bounded_copies;
+use crate::operators::windows::with_charged_windows;
 use crate::slices::sliced;
 
 const NAME: &str = "GuardExec";
-
-/// Long compared with the microsecond of a yield, and short compared with waits that users notice.
-const TURN: Duration = Duration::from_millis(5);
-
-thread_local! {
-    /// The task that works on this thread, and its start. Guards of a task share it, so that the
-    /// task yields once and not once for each of them.
-    static WORKING: Cell<Option<(Option<task::Id>, Instant)>> = const { Cell::new(None) };
-}
 
 /// The plan with a guard above each of its operators (K1).
 pub(crate) fn guarded(
@@ -181,38 +169,6 @@ impl Stream for Guarded {
         }
         Poll::Ready(batch)
     }
-}
-
-/// Begins a new turn on this thread, for another piece of work of its task: the next statement of a
-/// connection, for example.
-pub(super) fn begin_turn() {
-    WORKING.with(|working| working.set(None));
-}
-
-/// Returns pending, and wakes the task at once, if its turn is over (U3).
-fn give_way(context: &Context<'_>) -> Poll<()> {
-    let (task, now) = (task::try_id(), Instant::now());
-    WORKING.with(|working| match working.get() {
-        Some((known, since)) if known == task && TURN <= now - since => {
-            working.set(None);
-            context.waker().wake_by_ref();
-            Poll::Pending
-        }
-        Some((known, _)) if known == task => Poll::Ready(()),
-        // A task that has waited and comes back to its thread may yield once too often.
-        _ => {
-            working.set(Some((task, now)));
-            Poll::Ready(())
-        }
-    })
-}
-
-/// True if the task on this thread has used its turn, and must yield at the next guard.
-pub(super) fn turn_is_over() -> bool {
-    let is_over = |(known, since): (Option<task::Id>, Instant)| {
-        known == task::try_id() && TURN <= since.elapsed()
-    };
-    WORKING.with(|working| working.get().is_some_and(is_over))
 }
 
 impl RecordBatchStream for Guarded {

@@ -13,8 +13,8 @@ use datafusion::physical_plan::joins::{
     HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder,
 };
 
-use super::Stop;
 use super::asking::Asking;
+use crate::cancel::Stop;
 
 /// The operator; if it is a join with a condition, with a condition that checks (JF1).
 pub(super) fn with_asking_filter(
@@ -61,7 +61,8 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::control::{CancelReason, Timeout, guarded};
+    use crate::cancel::{CancelReason, Timeout};
+    use crate::control::guarded;
     use crate::error::Error;
 
     /// The evaluation that stops the statement.

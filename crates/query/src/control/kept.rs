@@ -27,7 +27,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 
 use crate::account;
-use crate::plan::{bytes_of, keeps_values};
+use crate::functions::bounded::kept::keeps_values;
+use crate::value_bytes::bytes_of;
 
 /// The operator; aggregates that keep all their values are charged for them (kept-1). Only the
 /// first stage is charged: the states that later stages merge hold the same texts.

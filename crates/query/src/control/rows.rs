@@ -29,11 +29,11 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::guard::begin_turn;
-use super::{CancelReason, Stop};
+use super::turn::begin_turn;
 use crate::account::Account;
+use crate::cancel::{CancelReason, Stop};
 use crate::error::{Error, Result};
-use crate::plan::memory_of_rows;
+use crate::value_bytes::memory_of_rows;
 
 /// One that is being written while the next one is made.
 const BATCHES_WAITING: usize = 1;
@@ -395,7 +395,8 @@ mod tests {
     use datafusion::scalar::ScalarValue;
 
     use super::*;
-    use crate::control::{CancelReason, Timeout, guarded};
+    use crate::cancel::{CancelReason, Timeout};
+    use crate::control::guarded;
 
     const PARTITIONS: usize = 2;
 

@@ -15,8 +15,8 @@ use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-use super::Stop;
 use super::asking::Asking;
+use crate::cancel::Stop;
 
 /// The operator; if it sorts all rows, with keys that check (SK1).
 pub(super) fn with_asking_keys(
@@ -50,7 +50,8 @@ mod tests {
     use datafusion::physical_plan::{collect, displayable};
 
     use super::*;
-    use crate::control::{Timeout, guarded, without_guards};
+    use crate::cancel::Timeout;
+    use crate::control::{guarded, without_guards};
 
     /// The evaluation of a key in which the statement is stopped.
     const LAST: u64 = 5;

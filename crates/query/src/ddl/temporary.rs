@@ -10,12 +10,18 @@ use tidegate_model::Schema;
 use tidegate_storage::Error as StorageError;
 
 use super::views::Dropped;
-use super::{Definer, schema_like, schema_of};
-use crate::changes::{Changes, OnCommit, TemporaryTable};
-use crate::engine::Done;
+use super::{Definer, schema_like};
+use crate::answer::Done;
+use crate::changes::{Changes, TemporaryTable};
 use crate::error::{Error, Result, ViewProblem};
-use crate::parse::{Copy, CopyPlace, Name, Position, Readers, RowChange, Statement, TableChange};
+use crate::parse::create::OnCommit;
+use crate::parse::statement::alter::TableChange;
+use crate::parse::statement::copy::{Copy, CopyPlace};
+use crate::parse::statement::views::Readers;
+use crate::parse::{Name, RowChange, Statement};
+use crate::position::Position;
 use crate::session::Session;
+use crate::table_schema::schema_of;
 
 /// Executes a statement on temporary tables; `None` if it is on others.
 pub(super) fn change(

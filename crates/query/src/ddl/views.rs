@@ -13,15 +13,20 @@ use datafusion::common::runtime::SpawnedTask;
 use tidegate_model::{Schema, TableId};
 use tidegate_storage::{Error as StorageError, Relations, SchemaEdit, TableDdl, VisibleTables};
 
-use super::{Definer, check_not_system};
-use crate::changes::{OnCommit, TemporaryTable};
+use super::Definer;
+use crate::answer::Done;
+use crate::changes::TemporaryTable;
 use crate::control::{finish_in_time, plan_apart};
 use crate::dml::RowChanges;
-use crate::engine::Done;
 use crate::error::{Error, Result, ViewProblem};
-use crate::parse::{Comment, Commented, CreateView, IfExists, Name, Readers, blanked};
+use crate::parse::create::OnCommit;
+use crate::parse::statement::views::{Comment, Commented, CreateView, IfExists, Readers};
+use crate::parse::{Name, blanked};
 use crate::plan::{NewView, ViewPlan, parameter_count, plan_view};
 use crate::session::Session;
+use crate::table_schema::check_not_system;
+use crate::table_schema::exists;
+use crate::table_schema::is_view;
 
 /// The tag of statements that create views.
 const TAG: &str = "CREATE VIEW";
@@ -131,18 +136,6 @@ fn there_already(error: StorageError, name: &str, if_exists: IfExists) -> Result
         }
         error => Err(error.into()),
     }
-}
-
-/// The error for a name that a table or a view has.
-pub(crate) fn exists(visible: &VisibleTables<'_>, name: &str) -> StorageError {
-    match is_view(visible, name) {
-        true => StorageError::ViewExists { view: name.to_owned() },
-        false => StorageError::TableExists { table: name.to_owned() },
-    }
-}
-
-fn is_view(visible: &VisibleTables<'_>, name: &str) -> bool {
-    visible.schema_of(name).is_some_and(|schema| schema.view().is_some())
 }
 
 /// The objects that are to be dropped.

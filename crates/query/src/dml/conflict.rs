@@ -8,7 +8,8 @@
 use tidegate_model::Schema;
 
 use crate::error::{Error, Result};
-use crate::parse::{Insert, Name, OnConflict, Position};
+use crate::parse::{Insert, Name, OnConflict};
+use crate::position::Position;
 
 /// Checks that the clause of an INSERT describes the behaviour of its table.
 pub(super) fn check_conflict(sql: &str, insert: &Insert, schema: &Schema) -> Result<()> {

@@ -9,15 +9,17 @@ use std::sync::Arc;
 use tidegate_model::{ColumnType, Schema};
 use tidegate_storage::TableDdl;
 
-use super::held::Holder;
 use super::write::{Work, Writer, write};
 use super::{RowChanges, Running, Statement};
+use crate::answer::Done;
 use crate::control::{finish_in_time, plan_apart};
-use crate::ddl::{check_not_system, exists, schema_of};
-use crate::engine::Done;
 use crate::error::{Error, Result};
-use crate::parse::{CreateAs, Name, Position, blanked};
-use crate::plan::{PlannedQuery, plan_query, type_of};
+use crate::parse::{CreateAs, Name, blanked};
+use crate::plan::{PlannedQuery, plan_query};
+use crate::position::Position;
+use crate::table_schema::{check_not_system, exists, schema_of};
+use crate::transaction_buffer::Holder;
+use crate::types::literal::type_of;
 
 const TAG: &str = "CREATE TABLE";
 

@@ -11,11 +11,12 @@ use futures::StreamExt;
 use tidegate_model::Column;
 use tidegate_storage::Snapshot;
 
-use super::held::widened;
+use super::RowChanges;
 use super::write::{Work, write_and_look};
-use super::{RowChanges, table_of};
+use crate::changes::batch::widened;
 use crate::control::{Reader, finish_in_time, guarded, plan_apart, run};
 use crate::error::Result;
+use crate::parse::rows::table_of;
 use crate::parse::{Insert, Name, RowChange, Target};
 use crate::plan::{ParameterTypes, Returning, describe_returning};
 

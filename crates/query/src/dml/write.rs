@@ -22,11 +22,12 @@ use tidegate_storage::{
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
-use super::batch::{BATCH_BYTES_MAX, BatchBuilder, batch_bytes};
-use super::gone::Gone;
-use super::held::Holder;
-use crate::control::{CancelReason, Stop};
+use crate::cancel::{CancelReason, Stop};
+use crate::changes::batch_builder::{BatchBuilder, batch_bytes};
+use crate::changes::deleted_rows::Gone;
 use crate::error::{Error, Result};
+use crate::limits::BATCH_BYTES_MAX;
+use crate::transaction_buffer::Holder;
 
 /// The number of batches between the two threads.
 const QUEUE: usize = 2;

@@ -17,11 +17,12 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::{Answer, Begun, Engine, renamed};
-use crate::control::{StatementOptions, Took, guarded, panicked, run_here};
+use super::{Begun, Engine, renamed};
+use crate::answer::Answer;
+use crate::control::{Took, guarded, panicked, run_here};
 use crate::error::{Error, Result};
 use crate::plan::{CachedQuery, Parameter, PlanKey, PlannedQuery};
-use crate::session::Session;
+use crate::session::{Session, StatementOptions};
 
 /// The answer of a cached query.
 pub struct CachedAnswer {

@@ -1,6 +1,7 @@
 //! Detects statements that change data, before they are executed.
 
-use crate::parse::{Copy, RowChange, Statement};
+use crate::parse::statement::copy::Copy;
+use crate::parse::{RowChange, Statement};
 
 /// The command name of a statement that changes data; `None` for all others.
 pub(super) fn changing(statement: &Statement) -> Option<&'static str> {

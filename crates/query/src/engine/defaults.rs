@@ -7,17 +7,17 @@ use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
 use tidegate_model::{ColumnType, Schema};
 
-use super::{Answer, Begun, Done, Engine};
-use crate::catalog::quote_ident;
-use crate::changes::TEMPORARY_SCHEMA;
+use super::{Begun, Engine};
+use crate::answer::{Answer, Done};
 use crate::control::{finish_in_time, plan_apart};
 use crate::ddl::{self, Definer};
 use crate::error::{Error, Result};
-use crate::parse::{
-    AddColumns, Cursor, DefaultClause, Name, Position, RowChange, Statement, TableChange, blanked,
-    parse_statement,
-};
+use crate::names::TEMPORARY_SCHEMA;
+use crate::names::quote_ident;
+use crate::parse::statement::alter::{AddColumns, TableChange};
+use crate::parse::{Cursor, DefaultClause, Name, RowChange, Statement, blanked, parse_statement};
 use crate::plan::check_default;
+use crate::position::Position;
 use crate::session::Session;
 
 /// The keyword in front of the expression, in the query for its value.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Answer, Begun, Done, Engine};
+use super::{Begun, Engine};
+use crate::answer::{Answer, Done};
 use crate::dml::Changed;
 use crate::error::Result;
 use crate::parse::{Delete, Name, RowChange, Statement, Target};

@@ -12,9 +12,9 @@ use tidegate_model::{ColumnType, SchemaError as BadSchema};
 use tidegate_storage::{Class, Error as StorageError};
 
 use super::{
-    CancelReason, ClauseProblem, Error, SettingProblem, SyntaxError, TextProblem, ViewProblem,
-    innermost,
+    ClauseProblem, Error, SettingProblem, SyntaxError, TextProblem, ViewProblem, innermost,
 };
+use crate::cancel::CancelReason;
 
 /// The kind of an error, from which callers derive error codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -8,7 +8,7 @@ use tidegate_filter::Error as FilterError;
 use tidegate_model::Value;
 
 use super::{TextProblem, innermost, is_about_arguments};
-use crate::parse::Position;
+use crate::position::Position;
 
 /// The message of a filter's error, the same as that of the plan without the filter.
 pub(super) struct FilterMessage<'a>(pub(super) &'a FilterError);

@@ -6,6 +6,7 @@ use thiserror::Error as ThisError;
 use tidegate_model::{ColumnType, limits};
 
 use super::Error;
+use crate::limits::WINDOWS_MAX;
 
 /// The problem of a view.
 #[derive(Debug, ThisError)]
@@ -523,7 +524,7 @@ pub enum TextProblem {
     #[error("a day has no time of day, cast the column to TIMESTAMP")]
     HasTimeOfDay,
     /// An interval has too many windows.
-    #[error("more than {} windows", crate::plan::WINDOWS_MAX)]
+    #[error("more than {} windows", WINDOWS_MAX)]
     TooManyWindows,
 }
 

@@ -12,7 +12,6 @@ use super::cursor::{Cursor, Name};
 use super::settings::{TtlClause, expect_keys};
 use super::token::TokenKind;
 use super::types::{TypeName, expect_type};
-use crate::changes::OnCommit;
 use crate::error::{Error, Result};
 
 /// A `CREATE TABLE` with a list of columns.
@@ -64,7 +63,7 @@ impl DefaultClause {
 }
 
 /// A column with its type and options.
-pub(super) struct NewColumn {
+pub(crate) struct NewColumn {
     pub(super) name: String,
     pub(super) ty: ColumnType,
     pub(super) length: Option<u32>,
@@ -198,7 +197,7 @@ fn table_name(cursor: &mut Cursor<'_>) -> Result<(Name, TableDefinition)> {
 }
 
 /// `[LOCAL | GLOBAL] TEMPORARY`
-pub(super) fn take_temporary(cursor: &mut Cursor<'_>) -> bool {
+pub(crate) fn take_temporary(cursor: &mut Cursor<'_>) -> bool {
     let words = [&["LOCAL", "TEMP"], &["LOCAL", "TEMPORARY"], &["GLOBAL", "TEMP"]];
     words.iter().any(|words| cursor.take_words(*words))
         || cursor.take_words(&["GLOBAL", "TEMPORARY"])
@@ -244,7 +243,7 @@ fn begins_query(cursor: &Cursor<'_>) -> bool {
 }
 
 /// Steps over a bracket and all behind it up to the one that closes it.
-pub(super) fn skip_brackets(cursor: &mut Cursor<'_>) -> Result<()> {
+pub(crate) fn skip_brackets(cursor: &mut Cursor<'_>) -> Result<()> {
     let mut depth = 0_usize;
     loop {
         match cursor.peek() {
@@ -334,7 +333,7 @@ const UNIQUE_NOTICE: &str =
 
 /// Reads `[CONSTRAINT name] PRIMARY KEY (columns)` or another constraint, and returns its notice;
 /// returns `None`, and reads nothing, if it is something else.
-pub(super) fn table_constraint(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
+pub(crate) fn table_constraint(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     let mut ahead = cursor.clone();
     // A column may be called `constraint`, or `primary`.
     if ahead.take_word("CONSTRAINT") && ahead.expect_name("the name of a constraint").is_err() {
@@ -397,7 +396,7 @@ fn constraint_options(cursor: &mut Cursor<'_>) -> Result<()> {
 }
 
 /// A column with its type and options.
-pub(super) fn expect_column(
+pub(crate) fn expect_column(
     cursor: &mut Cursor<'_>,
     notices: &mut Vec<String>,
 ) -> Result<NewColumn> {
@@ -508,14 +507,14 @@ fn default_option(
 }
 
 /// Reads the text behind DEFAULT; `None` for NULL.
-pub(super) fn default_value(cursor: &mut Cursor<'_>) -> Result<Option<DefaultClause>> {
+pub(crate) fn default_value(cursor: &mut Cursor<'_>) -> Result<Option<DefaultClause>> {
     let range = default_expression(cursor)?;
     let is_null = cursor.sql()[range.clone()].trim().eq_ignore_ascii_case("null");
     Ok((!is_null).then_some(DefaultClause::Expression(range)))
 }
 
 /// `{ALWAYS | BY DEFAULT} AS IDENTITY [(options)]`, behind GENERATED.
-pub(super) fn identity(
+pub(crate) fn identity(
     cursor: &mut Cursor<'_>,
     computed: Error,
     notices: &mut Vec<String>,
@@ -664,7 +663,7 @@ fn refused(cursor: &Cursor<'_>) -> Error {
     }
 }
 
-pub(super) fn expect_partition_unit(cursor: &mut Cursor<'_>) -> Result<PartitionUnit> {
+pub(crate) fn expect_partition_unit(cursor: &mut Cursor<'_>) -> Result<PartitionUnit> {
     let unit = cursor.peek().and_then(|token| PartitionUnit::parse(token.text));
     let Some(unit) = unit else {
         return Err(cursor.unexpected("NONE, HOUR, DAY, WEEK, MONTH or YEAR"));
@@ -697,6 +696,15 @@ fn duration(cursor: &mut Cursor<'_>) -> Result<()> {
         cursor.skip();
     }
     Ok(())
+}
+
+/// The end of a temporary table's life: the argument of ON COMMIT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum OnCommit {
+    #[default]
+    PreserveRows,
+    DeleteRows,
+    Drop,
 }
 
 #[cfg(test)]

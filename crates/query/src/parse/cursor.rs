@@ -4,13 +4,11 @@ use std::rc::Rc;
 
 use tidegate_model::limits;
 
-use super::Position;
 use super::token::{Token, TokenKind, tokenize};
-use crate::changes::TEMPORARY_SCHEMA;
 use crate::error::{Error, Result, SyntaxError};
-
-/// The schema of tables that the system itself keeps, such as `sys.ilp_rejects`.
-pub(crate) const SYSTEM_SCHEMA: &str = "sys";
+use crate::names::SYSTEM_SCHEMA;
+use crate::names::TEMPORARY_SCHEMA;
+use crate::position::Position;
 
 /// A name and its place in the statement.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -246,7 +246,7 @@ pub(super) fn update(cursor: &mut Cursor<'_>) -> Result<RowChange> {
 }
 
 /// Reads the text behind `DROP PARTITION`; `None` if it is no WHERE.
-pub(super) fn drop_partitions(cursor: &mut Cursor<'_>, table: &Name) -> Result<Option<RowChange>> {
+pub(crate) fn drop_partitions(cursor: &mut Cursor<'_>, table: &Name) -> Result<Option<RowChange>> {
     if !cursor.peek().is_some_and(|token| token.is_word("WHERE")) {
         return Ok(None);
     }
@@ -321,6 +321,15 @@ fn skip_one(cursor: &mut Cursor<'_>) {
 
 fn refuse(cursor: &Cursor<'_>, words: &[&str], feature: &'static str) -> Result<()> {
     if cursor.clone().take_words(words) { Err(cursor.not_supported(feature)) } else { Ok(()) }
+}
+
+/// The table that a statement changes.
+pub(crate) fn table_of(change: &RowChange) -> &Name {
+    match change {
+        RowChange::Insert(insert) => &insert.table,
+        RowChange::Update(update) => &update.target.table,
+        RowChange::Delete(delete) | RowChange::DropPartitions(delete) => &delete.target.table,
+    }
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ fn is_whole(ttl: Ttl, by: PartitionUnit) -> bool {
 }
 
 /// Reads the text behind `DEDUP` or `DEDUP ENABLE`: `UPSERT KEYS (a, b)`.
-pub(super) fn expect_keys(cursor: &mut Cursor<'_>) -> Result<Vec<Name>> {
+pub(crate) fn expect_keys(cursor: &mut Cursor<'_>) -> Result<Vec<Name>> {
     cursor.expect_words(&["UPSERT", "KEYS"])?;
     cursor.expect_sign('(')?;
     let keys = cursor.expect_list(|cursor| cursor.expect_name("the name of a column"))?;

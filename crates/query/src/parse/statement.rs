@@ -1,18 +1,23 @@
 //! The parsed form of a statement, and the parser that recognizes its kind.
 
-use super::alter::{self, TableChange};
-use super::copy::{self, Copy};
+pub(crate) mod alter;
+pub(crate) mod copy;
+pub(crate) mod session;
+pub(crate) mod views;
+
 use super::create::{
     CreateAs, TableDefinition, create_as, create_table, skip_brackets, take_temporary,
 };
 use super::cursor::Cursor;
 pub(crate) use super::cursor::Name;
 use super::rows::{self, RowChange};
-use super::session::{self, Set, Show};
 use super::token::blanked;
-use super::views::{self, Comment, CreateView, Readers, take_readers};
-use crate::changes::OnCommit;
 use crate::error::{Error, Result, SyntaxError};
+use crate::parse::create::OnCommit;
+use alter::TableChange;
+use copy::Copy;
+use session::{Set, Show};
+use views::{Comment, CreateView, Readers, take_readers};
 
 /// A statement of ours, or a query.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -35,7 +35,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use tidegate_model::{Schema, TableId};
 use tidegate_storage::{Database, Derived, Snapshot};
 
-use crate::control::Stop;
+use crate::cancel::Stop;
 use crate::error::Result;
 use crate::scan::ScanTable;
 use template::PlanTemplate;

@@ -15,7 +15,7 @@ use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, SortExpr};
 
-use crate::timeseries::OURS;
+use crate::names::OURS;
 
 /// Moves such keys of a whole plan to columns (CK1).
 pub(super) fn with_calculated_keys(plan: LogicalPlan) -> Result<LogicalPlan> {

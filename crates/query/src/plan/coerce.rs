@@ -9,7 +9,6 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit as ArrowUnit};
-use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::expr::{
@@ -26,30 +25,40 @@ use datafusion::logical_expr::{
     cast, lit, not,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use tidegate_model::{Column, ColumnId, ColumnType, TimeRange, TimeUnit};
-use tidegate_storage::segment::{arrow_field, arrow_type};
+use tidegate_model::{ColumnType, TimeRange, TimeUnit};
+use tidegate_storage::segment::arrow_type;
 
 use super::bitwise;
-use super::cast_names;
-use super::casts::{OnBadText, cast_value, integer_range, short_text, special_cast, text_length};
-use super::decimals;
-use super::fine_times;
-use super::float_keys;
-use super::functions::{check_window, moving, of_floats, power, untyped, with_known_type};
-use super::intervals;
 use super::list_calls;
-use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 use super::membership::{check_comparable, in_subquery, in_values};
-use super::named_casts::{plain_cast, with_named_casts, with_named_sort_casts};
 use super::numbered;
 use super::query_text::{distinct_operator, is_in_operator};
-use super::special_types;
-use super::time_text::{TimeScale, parse_interval};
 use crate::account::check_stop;
-use crate::catalog::LIST_MARK;
 use crate::error::{Error, TextProblem};
+use crate::functions::{check_window, moving, of_floats, power, untyped, with_known_type};
+use crate::names::LIST_MARK;
+use crate::plan::fine_times::compare_lengths_or_times;
+use crate::sql::cast_names;
+use crate::types::aggregate_cast_names::{plain_cast, with_named_casts, with_named_sort_casts};
+use crate::types::casts::{
+    OnBadText, cast_value, integer_range, short_text, special_cast, text_length,
+};
+use crate::types::coercion::as_type_of;
+use crate::types::coercion::bad_text;
+use crate::types::coercion::count_type;
+use crate::types::coercion::is_time;
+use crate::types::coercion::literal;
+use crate::types::coercion::text_of;
+use crate::types::decimals;
+use crate::types::expression_type;
+use crate::types::expression_type::type_in;
+use crate::types::float_order;
+use crate::types::intervals;
+use crate::types::literal::{integer_of, time_value, type_of, value_of_text};
+use crate::types::time_text::{TimeScale, parse_interval};
+use crate::types::uuid_ipv4;
 
-type PlanResult<T> = std::result::Result<T, DataFusionError>;
+pub(crate) type PlanResult<T> = std::result::Result<T, DataFusionError>;
 
 /// Plans operators with their meaning in our dialect.
 #[derive(Debug)]
@@ -70,7 +79,7 @@ impl ExprPlanner for OperatorPlanner {
             let (left, right) = intervals::as_durations(left, right, schema);
             let left = as_type_of(left, &right, schema)?;
             let right = as_type_of(right, &left, schema)?;
-            let (left, right) = special_types::operands(left, &BinaryOperator::Eq, right, schema)?;
+            let (left, right) = uuid_ipv4::operands(left, &BinaryOperator::Eq, right, schema)?;
             if let Some(compared) = compare_lengths_or_times(&left, op, &right, schema) {
                 return Ok(PlannerResult::Planned(compared));
             }
@@ -78,13 +87,13 @@ impl ExprPlanner for OperatorPlanner {
             let compared = BinaryExpr::new(Box::new(left), op, Box::new(right));
             return Ok(PlannerResult::Planned(Expr::BinaryExpr(compared)));
         }
-        if special_types::is_comparison(&op) {
+        if uuid_ipv4::is_comparison(&op) {
             return comparison(RawBinaryExpr { op, left, right }, schema);
         }
         if matches!(op, BinaryOperator::And | BinaryOperator::Or) {
             return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
         }
-        let (left, right) = special_types::operands(left, &op, right, schema)?;
+        let (left, right) = uuid_ipv4::operands(left, &op, right, schema)?;
         if op == BinaryOperator::PGExp {
             return Ok(PlannerResult::Planned(power(left, right)));
         }
@@ -117,7 +126,7 @@ fn comparison(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
     let (left, right) = intervals::as_durations(left, right, schema);
     let left = intervals::text_as_length(as_type_of(left, &right, schema)?, &right, schema)?;
     let right = intervals::text_as_length(as_type_of(right, &left, schema)?, &left, schema)?;
-    let (left, right) = special_types::operands(left, &op, right, schema)?;
+    let (left, right) = uuid_ipv4::operands(left, &op, right, schema)?;
     Ok(match compare(&left, compare_op(&op), &right, schema) {
         Some(compared) => PlannerResult::Planned(compared),
         None => PlannerResult::Original(RawBinaryExpr { op, left, right }),
@@ -137,11 +146,11 @@ pub(super) fn compared_in(
     let (left, right) = intervals::as_durations(left, right, schema);
     let left = as_type_of(left, &right, schema)?;
     let right = as_type_of(right, &left, schema)?;
-    let (left, right) = special_types::operands(left, &BinaryOperator::Eq, right, schema)?;
+    let (left, right) = uuid_ipv4::operands(left, &BinaryOperator::Eq, right, schema)?;
     if let Some(compared) = compare(&left, op, &right, schema) {
         return Ok(compared);
     }
-    let [left, right] = [left, right].map(|side| float_keys::operand(side, schema));
+    let [left, right] = [left, right].map(|side| float_order::operand(side, schema));
     Ok(binary(left, op, right))
 }
 
@@ -214,24 +223,12 @@ fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option
     compared.or_else(|| compare_lengths_or_times(left, op, right, schema))
 }
 
-/// Does the same for lengths and times only, as IS DISTINCT FROM needs it: NULL is a value there.
-pub(super) fn compare_lengths_or_times(
-    left: &Expr,
-    op: Operator,
-    right: &Expr,
-    schema: &DFSchema,
-) -> Option<Expr> {
-    let types = (type_in(left, schema), type_in(right, schema));
-    let compared = fine_times::compare((left, types.0), op, (right, types.1));
-    compared.or_else(|| intervals::compare(left, op, right, schema))
-}
-
 /// Converts the literals of BETWEEN, IN lists, CASE and casts in a whole plan.
 pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
     let converted = plan.transform_up_with_subqueries(|node| {
         check_stop()?;
         if let LogicalPlan::Union(union) = node {
-            special_types::check_inputs(&union)?;
+            uuid_ipv4::check_inputs(&union)?;
             let union = intervals::alike_inputs(union)?;
             let Union { inputs, .. } = decimals::alike_inputs(union)?.data;
             let union = Union::try_new_with_loose_types(inputs)?;
@@ -251,7 +248,7 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
 }
 
 /// Converts the literals of one expression.
-pub(super) fn converted(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
+pub(crate) fn converted(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
     Ok(expr.transform_up(|expr| convert(expr, schema))?.data)
 }
 
@@ -261,7 +258,7 @@ fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         None => convert_one(expr, schema)?,
     };
     let is_converted = converted.transformed;
-    let mut checked = special_types::checked(converted.data, schema)?;
+    let mut checked = uuid_ipv4::checked(converted.data, schema)?;
     checked.transformed |= is_converted;
     Ok(checked)
 }
@@ -270,9 +267,10 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     match expr {
         Expr::ScalarFunction(call) => call_values(call, schema),
         Expr::BinaryExpr(BinaryExpr { left, op, right })
-            if compares(op) && [&left, &right].iter().any(|it| float_keys::is_made(it, schema)) =>
+            if compares(op)
+                && [&left, &right].iter().any(|it| float_order::is_made(it, schema)) =>
         {
-            let operand = |side: Box<Expr>| Box::new(float_keys::operand(*side, schema));
+            let operand = |side: Box<Expr>| Box::new(float_order::operand(*side, schema));
             let compared = BinaryExpr { left: operand(left), op, right: operand(right) };
             Ok(Transformed::yes(Expr::BinaryExpr(compared)))
         }
@@ -421,7 +419,7 @@ fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transforme
             let args = date_bin_values(args, schema)?;
             Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })))
         }
-        name if special_types::gives_one(name) => {
+        name if expression_type::gives_one(name) => {
             let ScalarFunction { func, args } = call;
             let args = decimals::of_one_type(intervals::alike(args, schema), schema);
             Ok(Transformed::yes(one_of(ScalarFunction { func, args }, schema)))
@@ -463,7 +461,7 @@ fn case_values(case: Case, schema: &DFSchema) -> PlanResult<Expr> {
             let compared = [vec![*expr], whens].concat();
             let compared = decimals::alike(compared, schema).into_iter();
             // DataFusion's CASE with an operand does not take -0 for 0.
-            let mut compared = compared.map(|value| float_keys::key(value, schema));
+            let mut compared = compared.map(|value| float_order::key(value, schema));
             (compared.next().map(Box::new), compared.collect())
         }
         None => (None, whens),
@@ -478,10 +476,10 @@ fn one_of(call: ScalarFunction, schema: &DFSchema) -> Expr {
     match call.args.as_slice() {
         [value, other]
             if call.func.name() == "nullif"
-                && (float_keys::needs_key(value, schema)
+                && (float_order::needs_key(value, schema)
                     || compare_lengths_or_times(value, Operator::Eq, other, schema).is_some()) =>
         {
-            let key = |expr: &Expr| float_keys::key(expr.clone(), schema);
+            let key = |expr: &Expr| float_order::key(expr.clone(), schema);
             let equal = compare_lengths_or_times(value, Operator::Eq, other, schema);
             let equal = equal.unwrap_or_else(|| key(value).eq(key(other)));
             let arm = (Box::new(equal), Box::new(lit(ScalarValue::Null)));
@@ -496,7 +494,7 @@ fn one_of(call: ScalarFunction, schema: &DFSchema) -> Expr {
         _ => {
             let ScalarFunction { func, args } = call;
             let args = args.into_iter().map(|arg| match func.name() {
-                "greatest" | "least" => float_keys::operand(arg, schema),
+                "greatest" | "least" => float_order::operand(arg, schema),
                 _ => arg,
             });
             let args = args.collect();
@@ -532,7 +530,7 @@ fn between_values(between: Between, schema: &DFSchema) -> PlanResult<Expr> {
     let (from, to) = (bound(Operator::GtEq, &low), bound(Operator::LtEq, &high));
     if from.is_none() && to.is_none() {
         let [expr, low, high] =
-            [expr, low, high].map(|it| Box::new(float_keys::operand(*it, schema)));
+            [expr, low, high].map(|it| Box::new(float_order::operand(*it, schema)));
         return Ok(Expr::Between(Between { expr, negated, low, high }));
     }
     let from = from.unwrap_or_else(|| expr.as_ref().clone().gt_eq(*low));
@@ -588,12 +586,6 @@ fn bound_of(func: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> Option<Arc
         Some(ColumnType::Float32 | ColumnType::Float64) => Some(of_floats(plain)),
         _ => Some(plain),
     }
-}
-
-/// Returns a literal of the type of a field, UUID and IPV4 included.
-fn literal(value: ScalarValue, field: &Field) -> Expr {
-    let metadata = FieldMetadata::new_from_field(field);
-    Expr::Literal(value, (!metadata.is_empty()).then_some(metadata))
 }
 
 /// Returns the integer that is cast to TIMESTAMP_NS. DataFusion takes it for seconds, and casts it
@@ -671,59 +663,12 @@ fn cast_text(text: &str, to: ColumnType) -> Option<Result<ScalarValue, TextProbl
     }))
 }
 
-/// Converts `expr` to the type of `other`, if it is a suitable literal, or an integer next to a
-/// time.
-pub(super) fn as_type_of(expr: Expr, other: &Expr, schema: &DFSchema) -> PlanResult<Expr> {
-    let Some(ty) = type_in(other, schema) else { return Ok(expr) };
-    if let Some(text) = text_of(&expr) {
-        return Ok(match value_of_text(text, ty) {
-            Some(value) => constant(value.map_err(bad_text(text, ty))?, ty),
-            None => expr,
-        });
-    }
-    if !is_time(ty) {
-        return Ok(expr);
-    }
-    if let Expr::Literal(value, _) = &expr {
-        return Ok(match integer_of(value) {
-            Some(integer) => {
-                let text = integer.to_string();
-                let time = time_of_integer(integer, ty).map_err(bad_text(&text, ty))?;
-                Expr::Literal(time, None)
-            }
-            None => expr,
-        });
-    }
-    let is_number = type_in(&expr, schema).is_some_and(ColumnType::is_integer);
-    Ok(if is_number { time_of(expr, ty) } else { expr })
-}
-
-/// Returns a constant of a type, UUID and IPV4 included.
-fn constant(value: ScalarValue, ty: ColumnType) -> Expr {
-    match ty {
-        ColumnType::Uuid | ColumnType::Ipv4 => {
-            literal(value, &arrow_field(&Column { id: ColumnId(0), name: String::new(), ty }))
-        }
-        _ => lit(value),
-    }
-}
-
-/// Converts an integer expression to a time.
-fn time_of(expr: Expr, ty: ColumnType) -> Expr {
-    cast(cast(expr, arrow_type(count_type(ty))), arrow_type(ty))
-}
-
 /// Moves a time by an integer expression, which counts its unit.
 fn move_time(time: Expr, op: &BinaryOperator, by: Expr, ty: ColumnType) -> Expr {
     let op = if *op == BinaryOperator::Plus { Operator::Plus } else { Operator::Minus };
     let count = arrow_type(count_type(ty));
     let (time, by) = (cast(time, count.clone()), cast(by, count));
     cast(Expr::BinaryExpr(BinaryExpr::new(Box::new(time), op, Box::new(by))), arrow_type(ty))
-}
-
-/// Returns the integer type that counts the unit of a type of times.
-fn count_type(ty: ColumnType) -> ColumnType {
-    if ty == ColumnType::Date { ColumnType::Int32 } else { ColumnType::Int64 }
 }
 
 /// Returns `left IN 'text'`: an interval if the left side is a time, and else equality.
@@ -766,35 +711,4 @@ fn in_ranges(time: &Expr, ranges: &[TimeRange], ty: ColumnType) -> Expr {
             in_ranges(time, low, ty).or(in_ranges(time, high, ty))
         }
     }
-}
-
-/// Returns the type of an expression as a column type.
-pub(super) fn type_in(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
-    let of_one = special_types::results(expr).and_then(|results| {
-        let types = results.iter().map(|result| (*result, type_in(result, schema)));
-        let types = types.collect::<Vec<_>>();
-        let special = types.iter().filter_map(|(_, ty)| *ty);
-        let special = special.into_iter().find(|ty| special_types::is_special(*ty));
-        special.or_else(|| decimals::type_of_one(&types))
-    });
-    of_one.or_else(|| {
-        let (_, field) = expr.to_field(schema).ok()?;
-        type_of(&field)
-    })
-}
-
-fn text_of(expr: &Expr) -> Option<&str> {
-    match expr {
-        Expr::Literal(value, _) => value.try_as_str().flatten(),
-        _ => None,
-    }
-}
-
-fn is_time(ty: ColumnType) -> bool {
-    matches!(ty, ColumnType::Timestamp(TimeUnit::Micros | TimeUnit::Nanos) | ColumnType::Date)
-}
-
-/// Makes the function for `map_err`. A caller that knows the text of the statement adds the place.
-fn bad_text(text: &str, ty: ColumnType) -> impl Fn(TextProblem) -> Error {
-    move |reason| Error::BadText { position: None, text: text.to_owned(), ty, reason }
 }

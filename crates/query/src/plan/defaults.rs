@@ -11,45 +11,14 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::logical_plan::Projection;
 use datafusion::logical_expr::{EmptyRelation, Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, SelectItem, SetExpr};
-use tidegate_model::{Column, ColumnDefault, ColumnType, TableId};
-use tidegate_storage::Snapshot;
+use tidegate_model::{Column, ColumnType};
 
+use super::purpose::{Fill, Purpose};
 use super::query_text::parse_query;
-use super::rows::Purpose;
 use super::{PendingQuery, Snapshots, plan_on};
 use crate::error::{Error, Result};
-use crate::numbers::next_number;
-
-/// A column with its default.
-#[derive(Debug, Clone)]
-pub(crate) struct Fill {
-    pub(crate) column: Column,
-    /// The text of an expression.
-    text: String,
-}
 
 impl Fill {
-    fn new(table: TableId, column: &Column, default: &ColumnDefault) -> Fill {
-        let text = match default {
-            ColumnDefault::NextNumber => next_number(table, column.id),
-            ColumnDefault::Expression(text) => text.clone(),
-        };
-        Fill { column: column.clone(), text }
-    }
-
-    /// Returns the column of a table with its default, if it has one.
-    pub(super) fn of(table: &Snapshot, column: &Column) -> Option<Fill> {
-        let default = table.schema.default_of(column.id)?;
-        Some(Fill::new(table.table, column, default))
-    }
-
-    /// Returns the columns of a table that have a default and are not given.
-    pub(super) fn of_missing(table: &Snapshot, given: &[Column]) -> Vec<Fill> {
-        let is_missing = |column: &&Column| given.iter().all(|given| given.id != column.id);
-        let columns = table.schema.columns().iter().filter(is_missing);
-        columns.filter_map(|column| Fill::of(table, column)).collect()
-    }
-
     /// Returns the expression of the default in a query.
     pub(super) fn written(&self) -> Result<SqlExpr> {
         let query = parse_query(&format!("SELECT {}", self.text), &[])?.statement;
@@ -115,6 +84,9 @@ pub(super) fn filled(
 
 #[cfg(test)]
 mod tests {
+    use tidegate_model::{ColumnDefault, TableId};
+    use tidegate_storage::Snapshot;
+
     use super::*;
 
     #[test]

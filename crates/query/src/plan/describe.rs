@@ -24,13 +24,13 @@ use tidegate_model::{Column, limits};
 use tidegate_storage::Database;
 use tidegate_storage::segment::arrow_field;
 
+use super::purpose::Purpose;
 use super::query_text::{QueryText, parse_query};
-use super::rows::Purpose;
 use super::type_names::list_field;
 use super::views::blamed;
 use super::{Parameter, locate, logical_plan, output_names, output_schema};
-use crate::catalog::LIST_MARK;
 use crate::error::Result;
+use crate::names::LIST_MARK;
 use crate::parse::{Token, tokenize};
 
 /// Types of parameters, by their names: `$1`.

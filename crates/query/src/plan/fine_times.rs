@@ -8,8 +8,11 @@
 
 use std::sync::Arc;
 
+use crate::types::expression_type::type_in;
+use crate::types::intervals;
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{DataType, TimestampMicrosecondType, TimestampNanosecondType};
+use datafusion::common::DFSchema;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -147,4 +150,16 @@ impl ScalarUDFImpl for ToMicros {
             values.unary::<_, TimestampMicrosecondType>(|nanos| self.rounding.micros(nanos));
         Ok(ColumnarValue::Array(Arc::new(micros)))
     }
+}
+
+/// Does the same for lengths and times only, as IS DISTINCT FROM needs it: NULL is a value there.
+pub(crate) fn compare_lengths_or_times(
+    left: &Expr,
+    op: Operator,
+    right: &Expr,
+    schema: &DFSchema,
+) -> Option<Expr> {
+    let types = (type_in(left, schema), type_in(right, schema));
+    let compared = compare((left, types.0), op, (right, types.1));
+    compared.or_else(|| intervals::compare(left, op, right, schema))
 }

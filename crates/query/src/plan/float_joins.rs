@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::OptimizerConfig;
 use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
 
-use super::float_keys::{inside_logical_sort_key, is_float, key};
+use crate::types::float_order::{inside_logical_sort_key, is_float, key};
 
 /// The rule, behind those that find the keys of joins.
 #[derive(Debug)]

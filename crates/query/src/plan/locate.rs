@@ -10,7 +10,8 @@ use tidegate_model::{ColumnType, Value};
 use tidegate_storage::Error as StorageError;
 
 use crate::error::{ClauseProblem, Condition, Error, TextProblem, innermost, is_about_arguments};
-use crate::parse::{Position, Token, TokenKind, column_type, tokenize};
+use crate::parse::{Token, TokenKind, column_type, tokenize};
+use crate::position::Position;
 
 /// The maximal number of differing letters of a suggested name.
 const DISTANCE_MAX: usize = 2;

@@ -20,7 +20,7 @@ use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
 };
 
-use crate::pass_through::{PassThrough, through};
+use crate::operators::pass_through::{PassThrough, through};
 
 /// The rule that puts an operator without these properties above aggregates with grouping sets; it
 /// comes first, because the properties of all operators above are calculated again then.

@@ -16,10 +16,12 @@ use datafusion::logical_expr::utils::disjunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlanBuilder, Operator, cast, lit, not};
 use tidegate_model::ColumnType;
 
-use super::coerce::{as_type_of, compare_lengths_or_times, type_in};
-use super::literal::{integer_of, type_of};
-use super::{decimals, float_keys, intervals};
 use crate::error::{ClauseProblem, Error};
+use crate::plan::fine_times::compare_lengths_or_times;
+use crate::types::coercion::as_type_of;
+use crate::types::expression_type::type_in;
+use crate::types::literal::{integer_of, type_of};
+use crate::types::{decimals, float_order, intervals};
 
 type PlanResult<T> = std::result::Result<T, DataFusionError>;
 
@@ -67,7 +69,7 @@ pub(super) fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
         _ => {
             let compared = decimals::alike([vec![*expr], list].concat(), schema);
             let mut compared = in_one_scale(compared, schema);
-            let is_of_floats = compared.iter().any(|it| float_keys::is_float(it, schema));
+            let is_of_floats = compared.iter().any(|it| float_order::is_float(it, schema));
             let list = compared.split_off(1);
             let first = compared.pop().expect("it is the first one");
             let (first, list) = match is_of_floats {
@@ -99,9 +101,9 @@ fn in_one_scale(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
 /// equals 0. Constants stay unchanged, so that the scan recognizes them.
 fn in_floats(value: Expr, list: Vec<Expr>, schema: &DFSchema) -> (Expr, Vec<Expr>) {
     if list.iter().all(is_constant) {
-        return (float_keys::operand(value, schema), with_both_zeros(list));
+        return (float_order::operand(value, schema), with_both_zeros(list));
     }
-    let key = |value| float_keys::key(value, schema);
+    let key = |value| float_order::key(value, schema);
     (key(value), list.into_iter().map(key).collect())
 }
 

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
     Distinct, Expr, ExprFunctionExt, Join, JoinType, LogicalPlan, LogicalPlanBuilder,
 };
 
-use crate::timeseries::OURS;
+use crate::names::OURS;
 
 /// Makes these joins count rows, in a whole plan (MS1).
 pub(crate) fn with_counted_rows(plan: LogicalPlan) -> Result<LogicalPlan> {

@@ -3,7 +3,8 @@
 use tidegate_model::{Column, Schema};
 
 use crate::error::{Error, Result};
-use crate::parse::{Insert, Name, Position, Update};
+use crate::parse::{Insert, Name, Update};
+use crate::position::Position;
 
 /// Returns the columns that an INSERT has values for.
 pub(crate) fn insert_columns(sql: &str, insert: &Insert, schema: &Schema) -> Result<Vec<Column>> {

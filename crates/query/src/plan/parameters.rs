@@ -11,9 +11,10 @@ use std::fmt;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
-use super::query_text::position_at;
 use crate::error::{Error, Result, SyntaxError};
-use crate::parse::{Position, tokenize};
+use crate::parse::tokenize;
+use crate::position::Position;
+use crate::position::position_at;
 
 /// The value of a parameter.
 #[derive(Debug, Clone, PartialEq)]

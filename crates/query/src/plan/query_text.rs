@@ -5,7 +5,7 @@
 //! - Q2. `ts IN 'text'` is in the tree as the operator `tidegate.in`; `plan::coerce` gives it a
 //!   meaning.
 //! - Q3. `x = NULL` and `x != NULL` are in the tree as `IS [NOT] NULL`, with a notice.
-//! - Q4. Clauses taken out of the text (`timeseries::clauses`) and tokens added to it do not move a
+//! - Q4. Clauses taken out of the text (`sql::clauses`) and tokens added to it do not move a
 //!   position.
 //!
 //! The tree in the written case is used only for the names of the output columns (`names`).
@@ -26,10 +26,10 @@ use std::ops::ControlFlow;
 
 use datafusion::logical_expr::Operator;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, LimitClause, NullTreatment, ObjectName, ObjectNamePart, Query,
-    Select, SelectFlavor, SelectItem, SetExpr, Spanned, TableFactor, UnaryOperator, Value,
-    VisitMut, VisitorMut, WildcardAdditionalOptions,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    LimitClause, NullTreatment, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
+    SelectItem, SetExpr, Spanned, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
+    WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
@@ -37,15 +37,15 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan
 use tidegate_model::limits;
 
 use super::cache::{ParameterPredicate, parameter_predicates};
-use super::cast_names::name_subqueries_of_rows;
 use super::dialect::QueryDialect;
 use super::parameters::{Parameter, Places, put_parameters};
 use super::precedence::bind_by_precedence;
-use super::row_values::compare_row_values;
 use crate::catalog::rewrite;
 use crate::error::{ClauseProblem, Error, Result, SyntaxError};
-use crate::parse::Position;
-use crate::timeseries::{Clauses, lift_clauses, wrap_timestamps};
+use crate::position::Position;
+use crate::sql::cast_names::name_subqueries_of_rows;
+use crate::sql::clauses::{Clauses, lift_clauses, wrap_timestamps};
+use crate::sql::row_values::compare_row_values;
 use column_lists::call_list_of_columns;
 use distinct_on::write_out_keys;
 use forms::{rewrite_form, rewrite_select};
@@ -59,13 +59,12 @@ use tokens::{
 };
 use windows::write_out_windows;
 
+use crate::limits::NESTING_MAX;
+use crate::position::position_at;
 #[cfg(test)]
 pub(crate) use forms::REWRITTEN_CALLS;
 pub(crate) use forms::quote_digits;
 pub(crate) use names::OutputNames;
-
-/// The maximal depth of an expression or a query.
-pub(crate) const NESTING_MAX: usize = 500;
 
 /// The name of `interval(low, high)`.
 const INTERVAL_CALL: &str = "interval";
@@ -201,11 +200,6 @@ fn parse(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
     bind_by_precedence(&mut query);
     compare_row_values(&mut query);
     Ok(query)
-}
-
-pub(crate) fn position_at(sql: &str, location: Location) -> Position {
-    let place = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    Position::of_line(sql, place(location.line), place(location.column))
 }
 
 /// Converts an error of sqlparser, which has the place only inside of its message.
@@ -472,27 +466,6 @@ fn name_window_function(call: &mut Function) {
     if skips_null {
         call.null_treatment = Some(NullTreatment::IgnoreNulls);
     }
-}
-
-/// Returns a call of a function of ours with a name that no query can write.
-pub(crate) fn call_of(name: &str, args: impl IntoIterator<Item = Expr>) -> Expr {
-    let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
-    let args = args.collect();
-    let name = ObjectNamePart::Identifier(Ident::with_quote('"', name));
-    Expr::Function(Function {
-        name: ObjectName(vec![name]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args,
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }
 
 /// Returns the positional arguments of a call.

@@ -18,8 +18,9 @@ use tidegate_storage::{Database, Snapshot};
 
 use super::describe::{ParameterTypes, describe};
 use super::parameters::Parameter;
+use super::purpose::{Purpose, TargetRows};
 use super::query_text::{QueryText, parse_tokens, tokenize};
-use super::rows::{Purpose, QueryTokens, TargetRows, has_groups};
+use super::rows::{QueryTokens, has_groups};
 use super::{PendingQuery, TARGET, locate, output_names, output_schema, physical_plan, plan_with};
 use crate::error::{Error, Result};
 use crate::parse::Target;

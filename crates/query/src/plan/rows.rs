@@ -30,47 +30,22 @@ use tidegate_model::{Column, ColumnType, TimeRange};
 use tidegate_storage::segment::{arrow_field, arrow_type};
 use tidegate_storage::{Database, Snapshot};
 
-use super::defaults::{Fill, filled};
+use super::defaults::filled;
 use super::describe::{ParameterTypes, describe, stored_types};
-use super::literal::type_of;
 use super::named_columns::{check_sets, insert_columns};
-use super::order::in_table_order;
 use super::parameters::Parameter;
-use super::query_text::{
-    QueryText, call_of, parse_query, parse_tokens, position_at, quote_digits, tokenize,
-};
-use super::whole_day::{WHOLE_DAY, as_whole_day};
+use super::purpose::{Fill, Purpose, TargetRows};
+use super::query_text::{QueryText, parse_query, parse_tokens, quote_digits, tokenize};
 use super::{PendingQuery, Snapshots, TARGET, locate, logical_plan, physical_plan, plan_on};
 use crate::error::{Error, Result};
-use crate::parse::{Delete, Insert, Name, Position, RowChange, Target, Update};
+use crate::parse::{Delete, Insert, RowChange, Target, Update};
+use crate::position::Position;
+use crate::position::position_at;
+use crate::scan::order::in_table_order;
 use crate::scan::{ROW_ID, ScanOrder, ScanTable};
-
-/// The purpose of a planned query, besides its answer.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Purpose<'a> {
-    /// The table that is known under `TARGET`, with the ids of its rows (RW3).
-    pub(super) target: Option<&'a Name>,
-    /// The columns that store the first columns of the answer (RW2). Empty: nothing is stored.
-    pub(super) columns: &'a [Column],
-    /// The rows that are read of `target`.
-    pub(super) rows: TargetRows,
-    /// Columns that are filled behind those of the answer.
-    pub(super) fills: &'a [Fill],
-}
-
-/// The rows that are read of the table that is changed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum TargetRows {
-    /// Those in segments: only they can be removed, and the memtable was flushed before.
-    #[default]
-    Flushed,
-    /// All: the plan is only shown, and the memtable is not flushed for that.
-    All,
-    /// None: only its columns matter.
-    None,
-    /// All, without their ids: the answer of RETURNING is described.
-    Returned,
-}
+use crate::sql::call::call_of;
+use crate::types::date_assignment::{WHOLE_DAY, as_whole_day};
+use crate::types::literal::type_of;
 
 /// A planned statement.
 #[derive(Debug)]

@@ -13,10 +13,10 @@ use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder};
 
-use super::cast_names::unnamed;
-use super::float_keys;
-use super::named_casts::plain_cast;
-use crate::timeseries::OURS;
+use crate::names::OURS;
+use crate::sql::cast_names::unnamed;
+use crate::types::aggregate_cast_names::plain_cast;
+use crate::types::float_order;
 
 /// The keys that are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ fn below(
     let keys = sets.distinct_expr().into_iter().cloned().collect::<Vec<_>>();
     let is_kept = |key: &Expr| match kind {
         Keys::Calculated => matches!(key, Expr::Column(_)),
-        Keys::OfFloats => !float_keys::needs_key(key, schema),
+        Keys::OfFloats => !float_order::needs_key(key, schema),
     };
     if keys.iter().all(is_kept) {
         return Ok(Transformed::no(node.clone()));
@@ -61,7 +61,7 @@ fn below(
     let pairs = keys.iter().zip(&names);
     let made = pairs.clone().filter(|(key, name)| key != name).map(|(key, name)| {
         let key = key.clone().unalias();
-        let key = if kind == Keys::OfFloats { float_keys::key(key, schema) } else { key };
+        let key = if kind == Keys::OfFloats { float_order::key(key, schema) } else { key };
         key.alias(name.schema_name().to_string())
     });
     let columns = schema.columns().into_iter().map(Expr::Column);

@@ -21,12 +21,12 @@ use super::distinct_counts::{AGGREGATE_STATISTICS, DistinctCounts};
 use super::empty_unions::{EmptyUnions, PROPAGATE_EMPTY};
 use super::final_forms::FinalForms;
 use super::float_joins::FloatJoinKeys;
-use super::functions::{Stage, bound_functions_of};
 use super::kept_filters::{KeptFilters, PUSH_DOWN_FILTER};
 use super::masked_keys::MaskedKeys;
 use super::null_keys::{ELIMINATE_CROSS_JOIN, EXTRACT_EQUIJOIN, NullKeys};
 use super::order::OrderedScans;
 use crate::account::check_stop;
+use crate::functions::{Stage, bound_functions_of};
 use crate::scan::FusedAggregates;
 
 /// Returns the rules of an analyzer, which end with the statement.
@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
     use crate::account::Account;
-    use crate::control::{Stop, Timeout};
+    use crate::cancel::{Stop, Timeout};
 
     fn state(rule: Option<Arc<dyn OptimizerRule + Send + Sync>>) -> SessionState {
         let mut rules = optimizer_rules();

@@ -41,7 +41,7 @@ use datafusion::logical_expr::{
 
 use crate::account::check_stop;
 use crate::error::Error;
-use crate::timeseries::OURS;
+use crate::names::OURS;
 use domain::Domain;
 use free::{FreeColumn, free_columns};
 use on_conditions::has_subqueries_in_on;

@@ -9,8 +9,8 @@ use datafusion::logical_expr::expr::{BinaryExpr, Case};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, Operator, lit};
 
-use super::functions::date_part;
-use super::literal::integer_of;
+use crate::functions::date_part;
+use crate::types::literal::integer_of;
 
 /// Plans subscripts and `extract` with their meaning in our dialect.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! The tables and functions that a query can name.
 
-use std::borrow::Cow;
+pub(crate) mod view_scope;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -24,20 +25,19 @@ use datafusion::sql::sqlparser::ast::{
     Value,
 };
 
-use tidegate_model::is_system_table;
-
-use super::cast_names::cast_name;
-use super::functions::{AGGREGATES, SCALARS, bounded, engine_function, engine_functions, series};
 use super::type_names::ColumnTypePlanner;
 use super::using_joins::KnownColumns;
-use super::views::ViewScope;
 use crate::account::check_stop;
 use crate::catalog::{self, catalog_function, catalog_functions};
-use crate::changes::TEMPORARY_SCHEMA;
+use crate::engine_functions::{engine_function, engine_functions};
 use crate::error::Error;
-use crate::parse::SYSTEM_SCHEMA;
-use crate::scan::NAME_KEY;
+use crate::functions::{AGGREGATES, SCALARS, bounded};
+use crate::names::NAME_KEY;
+use crate::names::table_name;
+use crate::plan::series;
+use crate::plan::tables::view_scope::ViewScope;
 use crate::show::table_function;
+use crate::sql::cast_names::cast_name;
 use crate::system::Caller;
 
 /// The context of the SQL planner: our tables, as of one moment, and the session's functions.
@@ -48,24 +48,6 @@ pub(crate) struct Tables<'a> {
     /// The planners of our clauses.
     pub(crate) relations: Vec<Arc<dyn RelationPlanner>>,
     pub(super) views: ViewScope<'a>,
-}
-
-/// Returns the name of a table of ours; `None` for a table in another schema. Tables that the
-/// system itself keeps have their schema in their name.
-pub(crate) fn table_name(reference: &TableReference) -> Option<Cow<'_, str>> {
-    match reference {
-        TableReference::Bare { table } => Some(Cow::Borrowed(table)),
-        // There is one database, and any name of it is accepted.
-        TableReference::Partial { schema, table } | TableReference::Full { schema, table, .. } => {
-            match schema.as_ref() {
-                // A quoted text is a name. Tables of the system are in no other schema.
-                "public" => (!is_system_table(table)).then_some(Cow::Borrowed(table.as_ref())),
-                SYSTEM_SCHEMA => Some(Cow::Owned(format!("{SYSTEM_SCHEMA}.{table}"))),
-                TEMPORARY_SCHEMA => Some(Cow::Owned(format!("{TEMPORARY_SCHEMA}.{table}"))),
-                _ => None,
-            }
-        }
-    }
 }
 
 /// Returns the name of a table that all sessions see, where a temporary one has its name.
@@ -160,7 +142,7 @@ impl ContextProvider for Tables<'_> {
             let rows = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
             return Ok(provider_as_source(Arc::new(rows)));
         }
-        if let Some(source) = series(self.state, name, &args)? {
+        if let Some(source) = series::series(self.state, name, &args)? {
             return Ok(source);
         }
         let Some(function) = self.state.table_functions().get(name) else {

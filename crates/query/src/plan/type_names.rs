@@ -10,10 +10,11 @@ use datafusion::sql::sqlparser::ast::DataType;
 use tidegate_model::{Column, ColumnId};
 use tidegate_storage::segment::arrow_field;
 
-use super::casts::LENGTH_KEY;
-use crate::catalog::{PG_TYPE_KEY, element_type};
 use crate::error::Error;
+use crate::names::PG_TYPE_KEY;
 use crate::parse::column_type;
+use crate::types::casts::LENGTH_KEY;
+use crate::types::list_types::element_type;
 
 /// Plans our types; DataFusion knows the others (intervals, lists, ...).
 #[derive(Debug)]

@@ -27,9 +27,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::locate::written_name_at;
-use super::query_text::position_at;
 use crate::error::{Error, Result};
-use crate::timeseries::{Clauses, query_of, select_everything};
+use crate::position::position_at;
+use crate::sql::clauses::Clauses;
+use crate::sql::select_rewrite::{query_of, select_everything};
 use items::written_names;
 use names::Names;
 use scope::{Kind, Leaf, Scope, and_equal, merge, natural_names};

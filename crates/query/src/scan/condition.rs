@@ -12,7 +12,9 @@ use datafusion::logical_expr::{Expr, Operator};
 use tidegate_filter::{ArithmeticOp, CompareOp, Expr as Condition, Filter};
 use tidegate_model::{ColumnType, Schema, TimeUnit, Value};
 
-use crate::plan::{cast_to_integer, inside_logical_sort_key, is_of_filters};
+use crate::functions::matching::is_of_filters;
+use crate::types::casts::cast_to_integer;
+use crate::types::float_order::inside_logical_sort_key;
 
 /// A translator of conditions over one table.
 pub(super) struct Translator<'a> {

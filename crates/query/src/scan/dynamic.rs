@@ -25,7 +25,7 @@ use tidegate_storage::Snapshot;
 
 use super::condition::{Translator, column_type, compare_op, literal};
 use super::row_filter::RowFilter;
-use crate::plan::inside_sort_key;
+use crate::types::float_order::inside_sort_key;
 
 /// The dynamic filters of one scan.
 #[derive(Debug)]

@@ -16,9 +16,10 @@
 //! Not here: the folds themselves (`filter::aggregate`).
 
 mod key;
-mod output;
 mod plan;
 mod work;
+pub(crate) mod integers;
+mod output;
 
 use std::fmt;
 use std::sync::Arc;

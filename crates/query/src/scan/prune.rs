@@ -8,66 +8,15 @@
 //! table with many partitions would do little else.
 
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tidegate_model::{Column, RowRange, TimeRange, Timestamp};
 use tidegate_storage::{Result, Run, SegmentRun, Snapshot};
 
-use super::task::{ScanTask, TaskShape, tasks};
-
-/// The rows that a scan reads.
-#[derive(Debug)]
-pub(crate) struct Selected {
-    pub(crate) groups: Vec<SelectedGroup>,
-    pub(crate) counts: Counts,
-    /// The tasks by shape, at most `SHAPES_MAX`.
-    tasks: Mutex<Vec<(TaskShape, Arc<[ScanTask]>)>>,
-}
-
-/// The maximal number of cached task lists: shapes differ by the widths of the rows that queries
-/// read.
-const SHAPES_MAX: usize = 4;
-
-impl Selected {
-    /// Returns its rows as tasks.
-    pub(crate) fn tasks(&self, shape: TaskShape) -> Arc<[ScanTask]> {
-        let mut known = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, tasks)) = known.iter().find(|(known, _)| *known == shape) {
-            return Arc::clone(tasks);
-        }
-        let made: Arc<[ScanTask]> = tasks(self, shape).into();
-        if known.len() < SHAPES_MAX {
-            known.push((shape, Arc::clone(&made)));
-        }
-        made
-    }
-}
-
-/// Runs that overlap in time, in the order of equal timestamps.
-#[derive(Debug)]
-pub(crate) struct SelectedGroup {
-    pub(crate) runs: Vec<SelectedRun>,
-}
-
-/// Rows of a run.
-#[derive(Debug)]
-pub(crate) struct SelectedRun {
-    pub(crate) segment: Arc<SegmentRun>,
-    pub(crate) rows: Vec<RowRange>,
-}
-
-/// The numbers of rows and parts of the table that are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Counts {
-    pub(crate) partitions: usize,
-    pub(crate) partitions_total: usize,
-    pub(crate) segments: usize,
-    pub(crate) segments_total: usize,
-    /// The number of rows to read, deleted ones included.
-    pub(crate) rows: u64,
-    /// True if some of those rows are deleted.
-    pub(crate) has_masked: bool,
-}
+use crate::scan::selected::Counts;
+use crate::scan::selected::Selected;
+use crate::scan::selected::SelectedGroup;
+use crate::scan::selected::SelectedRun;
 
 /// Returns the rows whose designated timestamp lies in one of the ranges; all rows without ranges.
 pub(crate) fn select(snapshot: &Snapshot, ranges: Option<&[TimeRange]>) -> Result<Arc<Selected>> {

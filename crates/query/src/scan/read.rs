@@ -9,6 +9,8 @@
 //! Conditions on encoded columns come first (`row_filter`); those that only DataFusion can evaluate
 //! are evaluated on the remaining rows.
 
+pub(crate) mod merge;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,11 +30,11 @@ use tidegate_storage::segment::PickedRows;
 use tidegate_storage::{DeletionVector, SegmentRun, Snapshot};
 
 use super::dynamic::DynamicFilters;
-use super::merge::Merge;
 use super::row_filter::{Asked, RowFilter};
 use super::task::{BATCH_ROWS, FrameRows, ScanOrder, ScanTask, ZONE_ROWS};
-use crate::control::Stop;
+use crate::cancel::Stop;
 use crate::error::Error;
+use merge::Merge;
 
 /// A condition and the columns in it.
 #[derive(Debug, Clone)]

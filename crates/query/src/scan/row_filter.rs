@@ -17,7 +17,7 @@ use tidegate_filter::{
 use tidegate_model::{Column, ColumnType, SegmentId, SymbolId};
 use tidegate_storage::{SegmentRun, Snapshot, SymbolTable};
 
-use crate::control::Stop;
+use crate::cancel::Stop;
 use crate::error::Error;
 
 /// Compiled conditions of all queries: they are kept by shape, so that a later query with other

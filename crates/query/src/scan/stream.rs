@@ -28,7 +28,7 @@ use tokio::sync::mpsc;
 use super::read::{ReadPlan, Step, TaskReader};
 use super::task::{BATCH_ROWS, ROW_ID_BYTES, ScanTask, TASK_BYTES_MAX, value_bytes};
 use crate::memory::READ_AHEAD;
-use crate::plan::memory_of_rows;
+use crate::value_bytes::memory_of_rows;
 
 /// The bound of W3.
 const STEPS_PER_POLL: usize = 8;

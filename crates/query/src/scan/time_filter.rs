@@ -17,8 +17,10 @@ use datafusion::logical_expr::{Expr, Operator};
 use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use tidegate_model::{PartitionUnit, TimeRange, TimeUnit, Timestamp};
 
-use crate::plan::{TimeStep, dateadd_step, floor_grid, merged};
-use crate::timeseries::Grid;
+use crate::functions::time;
+use crate::functions::time::{TimeStep, dateadd_step, floor_grid};
+use crate::types::bucket::Grid;
+use crate::types::time_text::merged;
 
 /// Times further from 1970, in nanoseconds, are later or earlier than every instant.
 const FAR: i128 = 1 << 96;
@@ -311,7 +313,7 @@ impl TimeColumn<'_> {
             return Some(nanos);
         }
         let instant = i64::try_from(nanos.div_euclid(self.worth())).ok()?;
-        let later = crate::plan::months_later(instant, months, self.unit)?;
+        let later = time::months_later(instant, months, self.unit)?;
         Some(i128::from(later) * self.worth())
     }
 }
@@ -477,7 +479,7 @@ mod tests {
         const DAY: i64 = 24 * HOUR;
         let call = |name: &str, mut args: Vec<Expr>, time: Expr, at: usize| {
             args.insert(at, time);
-            let function = crate::plan::scalar_function(name).expect("it is there");
+            let function = crate::functions::scalar_function(name).expect("it is there");
             Expr::ScalarFunction(ScalarFunction::new_udf(function, args))
         };
         let floor = |stride: &str, time| call("timestamp_floor", vec![lit(stride)], time, 1);

@@ -15,10 +15,10 @@ use std::time::Duration;
 use tidegate_model::limits;
 
 use super::Session;
-use crate::control::Timeout;
+use crate::cancel::Timeout;
 use crate::error::SettingProblem;
-use crate::rights::Role;
-use crate::timeseries::Zone;
+use crate::role::Role;
+use crate::types::zone::Zone;
 
 /// The version of PostgreSQL that is reported to clients.
 pub(crate) const SERVER_VERSION: &str = "16.0";

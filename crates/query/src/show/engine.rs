@@ -12,20 +12,14 @@ use datafusion::logical_expr::Volatility;
 
 use super::{batch, counts, flags, texts, times};
 use crate::activity::Running;
+use crate::engine_functions::our_functions;
 use crate::error::Result;
+use crate::functions::sources::{LISTED, Listed};
 use crate::host::{ConfigEntry, MemoryUse};
-use crate::plan::{LISTED, Listed, our_functions};
-use crate::rights::Role;
+use crate::role::Role;
 use crate::session::Origin;
-use crate::system::{Caller, System};
-
-/// The text in place of a sensitive value.
-const HIDDEN: &str = "****";
-
-/// Returns the shown value of a key of the configuration.
-fn shown_value(entry: &ConfigEntry) -> String {
-    if entry.is_sensitive { HIDDEN.to_owned() } else { entry.value.clone() }
-}
+use crate::system::Caller;
+use crate::system::shown_value;
 
 pub(super) fn parameters(caller: &Caller) -> Result<RecordBatch> {
     let all = caller.system.host.parameters();
@@ -38,13 +32,6 @@ pub(super) fn parameters(caller: &Caller) -> Result<RecordBatch> {
         ("sensitive", flags(all.iter().map(|it| it.is_sensitive))),
         ("reloadable", flags(all.iter().map(|it| it.is_reloadable))),
     ])
-}
-
-/// Returns the value of a key of the configuration, with its name.
-pub(super) fn parameter(system: &System, name: &str) -> Option<(String, String)> {
-    let all = system.host.parameters();
-    let found = all.iter().find(|it| it.property_path.eq_ignore_ascii_case(name))?;
-    Some((found.property_path.clone(), shown_value(found)))
 }
 
 /// Returns a line for each statement; the texts of those that the caller may not see are NULL.

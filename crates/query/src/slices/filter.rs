@@ -20,8 +20,8 @@ use datafusion::physical_plan::filter::FilterExec;
 use futures::{Stream, StreamExt};
 use tidegate_model::limits::SLICE_BYTES;
 
-use crate::pass_through::{PassThrough, through};
-use crate::plan::bytes_of_rows;
+use crate::operators::pass_through::{PassThrough, through};
+use crate::value_bytes::bytes_of_rows;
 
 /// The beginning is the name of guards, which are not shown.
 const NAME: &str = "GuardExec (filter)";
@@ -214,7 +214,7 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
-    use crate::plan::bytes_of;
+    use crate::value_bytes::bytes_of;
 
     const ROWS: i64 = 100;
     const TEXT_BYTES: usize = 1 << 20;

@@ -13,7 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
-use crate::pass_through::{PassThrough, through};
+use crate::operators::pass_through::{PassThrough, through};
 
 /// The beginning is the name of guards, which are not shown.
 const NAME: &str = "GuardExec (repartition)";

@@ -14,6 +14,8 @@ use super::asof::AsofJoin;
 use super::latest::LatestOn;
 use super::pick::PickRows;
 use crate::scan::ScanTable;
+use crate::timeseries::extension;
+use datafusion::logical_expr::{LogicalPlanBuilder, SortExpr};
 
 /// Returns the designated timestamp of a plan, if it has one.
 pub(crate) fn designated(plan: &LogicalPlan) -> Option<Column> {
@@ -102,4 +104,11 @@ impl UserDefinedLogicalNodeCore for Designated {
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
         Some(vec![output_columns.to_vec()])
     }
+}
+
+/// Orders the rows of a plan by a column, which becomes their designated timestamp.
+pub(crate) fn in_order_of(plan: LogicalPlan, column: Column) -> Result<LogicalPlan> {
+    let by_time = SortExpr::new(Expr::Column(column.clone()), true, false);
+    let input = LogicalPlanBuilder::from(plan).sort([by_time])?.build()?;
+    Ok(extension(Designated { input, column }))
 }

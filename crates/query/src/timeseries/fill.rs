@@ -39,14 +39,15 @@ use futures::{StreamExt, stream};
 use tidegate_model::limits::SLICE_BYTES;
 use tidegate_model::{ColumnType, TimeUnit};
 
-use super::bucket::{Grid, Origin, Stride};
 use super::keys::KeyMaker;
 use super::pick::bytes;
-use crate::control::widest_bytes;
-use crate::engine::FILL_ROWS_MAX;
 use crate::error::{ClauseProblem, Error};
-use crate::plan::{constant_bytes, time_value};
+use crate::limits::FILL_ROWS_MAX;
+use crate::operators::copied::widest_bytes;
 use crate::system::Caller;
+use crate::types::bucket::{Grid, Origin, Stride};
+use crate::types::literal::time_value;
+use crate::value_bytes::constant_bytes;
 
 /// The maximal number of rows of a batch of the result (F4).
 const BATCH_ROWS: usize = 8_192;
@@ -55,7 +56,7 @@ const ROW_BYTES: usize = 80;
 
 /// The role of a column of the result of SAMPLE BY.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
-pub(super) enum Role {
+pub(crate) enum Role {
     /// The start of the bucket.
     Bucket,
     /// A key.
@@ -74,7 +75,7 @@ impl Role {
 
 /// The value in a gap.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
-pub(super) enum Fill {
+pub(crate) enum Fill {
     Null,
     /// The value of the last row of the key.
     Prev,
@@ -96,7 +97,7 @@ impl fmt::Display for Fill {
 
 /// The logical node. Its input ascends by the first column, which is the bucket.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct FillGaps {
+pub(crate) struct FillGaps {
     input: LogicalPlan,
     filling: Filling,
     schema: DFSchemaRef,
@@ -165,7 +166,7 @@ impl UserDefinedLogicalNodeCore for FillGaps {
 
 /// The parameters of a fill.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
-pub(super) struct Filling {
+pub(crate) struct Filling {
     /// The role of each column.
     pub(super) roles: Vec<Role>,
     pub(super) stride: Stride,

@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::Result;
 
-use crate::plan::one_zero_and_nan;
+use crate::types::float_order::one_zero_and_nan;
 
 /// A converter of columns to keys.
 pub(super) struct KeyMaker {

@@ -16,10 +16,7 @@ use datafusion::common::{Column, DFSchemaRef, Result, internal_err};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::expr::{BinaryExpr, InList};
-use datafusion::logical_expr::planner::RelationPlannerContext;
-use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{Expr, LogicalPlan, Operator, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion::physical_expr::expressions::Column as ColumnExpr;
 use datafusion::physical_expr::{
     EquivalenceProperties, LexOrdering, OrderingRequirements, Partitioning, PhysicalExpr,
@@ -31,19 +28,12 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, InputDistributionRequirements,
     PlanProperties,
 };
-use datafusion::sql::sqlparser::ast::Expr as SqlExpr;
 use futures::{StreamExt, stream};
 use tidegate_model::ColumnType;
 use tidegate_storage::Snapshot;
 
-use super::clauses::LatestClause;
-use super::designated::designated;
-use super::extension;
 use super::keys::KeyMaker;
 use super::pick::bytes;
-use super::sample::time_unit;
-use crate::error::{ClauseProblem, Error};
-use crate::plan::table_name;
 use crate::scan::{ScanSource, reversed};
 
 /// The maximal number of segments whose footers are read to find NULL among the keys.
@@ -51,58 +41,14 @@ const SEGMENTS_ASKED_MAX: usize = 1_000;
 /// The approximate bytes of a key besides its own.
 const KEY_BYTES: usize = 48;
 
-/// Returns the plan of rows with LATEST ON.
-pub(super) fn latest(
-    clause: &LatestClause,
-    rows: LogicalPlan,
-    context: &mut dyn RelationPlannerContext,
-) -> Result<LogicalPlan> {
-    let column = |expr: &SqlExpr, context: &mut dyn RelationPlannerContext| match context
-        .sql_to_expr(expr.clone(), rows.schema())?
-    {
-        Expr::Column(column) => Ok(column),
-        _ => internal_err!("a name is no column"),
-    };
-    let time = match &clause.timestamp {
-        Some(timestamp) => column(timestamp, context)?,
-        None => designated(&rows).ok_or_else(|| {
-            let what = ClauseProblem::NoDesignated { clause: "LATEST BY" };
-            Error::Clause { position: Some(clause.position), what }
-        })?,
-    };
-    let no_time = |_| {
-        let what = ClauseProblem::NoTimestamp { column: time.name.clone() };
-        Error::Clause { position: Some(clause.position), what }
-    };
-    time_unit(rows.schema(), &time).map_err(no_time)?;
-    let keys = clause.keys.iter().map(|key| column(key, context)).collect::<Result<Vec<_>>>()?;
-    let bounds = key_bounds(&rows, &keys);
-    Ok(extension(LatestOn { input: rows, time, keys, bounds }))
-}
-
 /// A bound of the number of values of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
-enum KeyBound {
+pub(crate) enum KeyBound {
     /// The number of values that conditions select.
     Asked(usize),
     /// The number of symbols of this column of the table that is read.
     Symbols(String),
     Unknown,
-}
-
-/// Returns the bound of each key.
-fn key_bounds(rows: &LogicalPlan, keys: &[Column]) -> Vec<KeyBound> {
-    let mut conditions = Vec::new();
-    let reads_table = reads_table(rows, &mut conditions);
-    let bound = |key: &Column| {
-        let asked = conditions.iter().filter_map(|condition| values_asked(condition, &key.name));
-        match asked.min() {
-            _ if !reads_table => KeyBound::Unknown,
-            Some(count) => KeyBound::Asked(count),
-            None => KeyBound::Symbols(key.name.clone()),
-        }
-    };
-    keys.iter().map(bound).collect()
 }
 
 /// Returns the maximal number of keys: the product of the bounds of their parts. `None` if it is
@@ -131,41 +77,6 @@ fn scanned(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<Snapshot>> {
     }
 }
 
-/// Returns true if a plan reads one table, with its columns under their names, and adds the
-/// conditions that all of its rows pass.
-fn reads_table<'a>(plan: &'a LogicalPlan, conditions: &mut Vec<&'a Expr>) -> bool {
-    match plan {
-        LogicalPlan::TableScan(scan) => table_name(&scan.table_name).is_some(),
-        LogicalPlan::SubqueryAlias(alias) => reads_table(&alias.input, conditions),
-        LogicalPlan::Filter(filter) => {
-            conditions.extend(split_conjunction(&filter.predicate));
-            reads_table(&filter.input, conditions)
-        }
-        LogicalPlan::Projection(projection) => {
-            let is_column = |expr: &Expr| matches!(expr, Expr::Column(_));
-            projection.expr.iter().all(is_column) && reads_table(&projection.input, conditions)
-        }
-        _ => false,
-    }
-}
-
-/// Returns the number of values of a column that a condition lists: `k = 'a'`, `k IN ('a', 'b')`.
-fn values_asked(condition: &Expr, column: &str) -> Option<usize> {
-    let is_it = |expr: &Expr| matches!(expr, Expr::Column(it) if it.name == column);
-    let is_literal = |expr: &Expr| matches!(expr, Expr::Literal(..));
-    match condition {
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
-            let is_one = is_it(left) && is_literal(right) || is_literal(left) && is_it(right);
-            is_one.then_some(1)
-        }
-        Expr::InList(InList { expr, list, negated: false }) => {
-            (is_it(expr) && list.iter().all(is_literal)).then_some(list.len())
-        }
-        Expr::IsNull(expr) => is_it(expr).then_some(1),
-        _ => None,
-    }
-}
-
 /// Returns the number of values of a SYMBOL column, NULL among them; `None` if it is no such
 /// column, or counting would be slow. There may be symbols that no row has any more: then all rows
 /// are read.
@@ -187,11 +98,11 @@ fn symbol_count(snapshot: &Snapshot, name: &str) -> Option<usize> {
 
 /// The logical node of LATEST ON.
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd)]
-pub(super) struct LatestOn {
-    input: LogicalPlan,
-    time: Column,
-    keys: Vec<Column>,
-    bounds: Vec<KeyBound>,
+pub(crate) struct LatestOn {
+    pub(crate) input: LogicalPlan,
+    pub(crate) time: Column,
+    pub(crate) keys: Vec<Column>,
+    pub(crate) bounds: Vec<KeyBound>,
 }
 
 impl LatestOn {

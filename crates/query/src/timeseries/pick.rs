@@ -27,7 +27,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, stream};
 
 use super::extension;
-use crate::plan::in_table_order;
+use crate::scan::order::in_table_order;
 use crate::scan::{ScanOrder, reversed};
 
 /// The direction in which the rows come in.

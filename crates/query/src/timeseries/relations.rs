@@ -1,5 +1,7 @@
 //! Plans of the derived tables that `blocks` has marked.
 
+pub(crate) mod sample;
+
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,23 +11,25 @@ use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, Ident, ObjectName, Query, TableAlias, TableFactor, TableWithJoins,
 };
 
-use super::asof::time_join;
-use super::blocks::{Mark, is_time_join, mark_number};
-use super::clauses::timestamp_prefix;
-use super::designated::{Designated, designated};
-use super::latest::latest;
+use super::designated::designated;
 use super::pick::{Pick, picked};
-use super::sample::sampled;
-use super::{OURS, extension};
 use crate::error::{ClauseProblem, Error};
-use crate::parse::Position;
-use crate::plan::{bound_expr, integer_of};
+use crate::functions::bounded::operators::bound_expr;
+use crate::names::OURS;
+use crate::position::Position;
+use crate::sql::clauses::timestamp_prefix;
+use crate::sql::select_rewrite::{Mark, is_time_join, mark_number};
+use crate::timeseries::asof_clause::time_join;
+use crate::timeseries::designated::in_order_of;
+use crate::timeseries::latest_clause::latest;
+use crate::types::literal::integer_of;
+use sample::sampled;
 
 /// A planner of the marked derived tables of one query.
 #[derive(Debug)]
@@ -202,13 +206,6 @@ fn with_timestamp(plan: LogicalPlan, name: &str) -> Result<LogicalPlan> {
         return Err(Error::Clause { position: None, what }.into());
     }
     in_order_of(plan, column)
-}
-
-/// Orders the rows of a plan by a column, which becomes their designated timestamp.
-pub(super) fn in_order_of(plan: LogicalPlan, column: Column) -> Result<LogicalPlan> {
-    let by_time = SortExpr::new(Expr::Column(column.clone()), true, false);
-    let input = LogicalPlanBuilder::from(plan).sort([by_time])?.build()?;
-    Ok(extension(Designated { input, column }))
 }
 
 /// The rows that a LIMIT selects.

@@ -19,8 +19,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use tidegate_model::{ColumnType, TimeUnit};
 
-use super::super::parameters::{Parameter, Places};
-use super::super::value_of_text;
+use crate::plan::parameters::{Parameter, Places};
+use crate::types::literal::value_of_text;
 
 /// Integers up to this are each exact as a double.
 const WHOLE_DOUBLES: i64 = 1 << 53;

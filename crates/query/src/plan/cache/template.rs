@@ -26,10 +26,10 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
 
-use super::super::parameters::Parameter;
 use super::parameters::{ParameterPredicate, Slots};
 use super::{TablesNow, without_rows};
-use crate::control::Stop;
+use crate::cancel::Stop;
+use crate::plan::parameters::Parameter;
 use crate::scan::ScanSource;
 use crate::timeseries::fits_template;
 

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
     TableAliasColumnDef, TableFactor, visit_expressions,
 };
 
-use super::call_of;
+use crate::sql::call::call_of;
 
 /// Makes a list of a series that reads columns (QL1). `LATERAL unnest(..)` loses its first word,
 /// which adds nothing.

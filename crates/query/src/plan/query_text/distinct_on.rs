@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 
-use super::position_at;
 use crate::error::{Error, SyntaxError};
+use crate::position::position_at;
 
 /// Writes out the keys of the DISTINCT ON of a query, if it has one (DO1, DO2).
 pub(super) fn write_out_keys(sql: &str, query: &mut Query) -> Result<(), Box<Error>> {

@@ -21,18 +21,18 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::super::decimals::SHORT;
 use super::super::dialect::QueryDialect;
-use super::super::functions::{
+use super::column_lists::unnest_series_of_columns;
+use crate::catalog::names_catalog;
+use crate::functions::{
     AT_TIME_ZONE, LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS, SIMILAR_PATTERN, TRUNC_YEARS,
     is_postgres_pattern, pattern_text,
 };
-use super::super::interval_text::{
+use crate::sql::call::call_of;
+use crate::types::decimal_constants::SHORT;
+use crate::types::interval_text::{
     IntervalUnit, interval_unit, interval_words, parse_interval_text,
 };
-use super::call_of;
-use super::column_lists::unnest_series_of_columns;
-use crate::catalog::names_catalog;
 
 /// The names of calls that are rewritten as others (`other_call`), and that of `unnest`.
 #[cfg(test)]
@@ -601,7 +601,7 @@ fn unnest_series(expr: &mut Expr) {
 }
 
 /// Makes SEMI and ANTI JOIN those of the left side; requires a condition of any other join but ASOF
-/// and LT, which are GLOBAL here (`timeseries::clauses`).
+/// and LT, which are GLOBAL here (`sql::clauses`).
 fn check_join(join: &mut Join) -> Result<(), &'static str> {
     let operator = std::mem::replace(&mut join.join_operator, JoinOperator::CrossApply);
     join.join_operator = match operator {

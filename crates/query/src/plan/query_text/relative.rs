@@ -6,7 +6,7 @@
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value};
 
-use super::call_of;
+use crate::sql::call::call_of;
 
 /// Returns the condition of `time IN text`, if the text is relative to now.
 pub(super) fn relative_interval(time: &Expr, text: &str) -> Option<Expr> {

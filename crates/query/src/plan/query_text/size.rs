@@ -25,8 +25,9 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::{NESTING_MAX, position_at};
 use crate::error::{Error, Result, SyntaxError};
+use crate::limits::NESTING_MAX;
+use crate::position::position_at;
 
 /// The maximal nesting of CASE and NOT in the parser: beyond it, the parser takes them for names.
 const STEPS_MAX: usize = NESTING_MAX - 40;

@@ -7,8 +7,9 @@ use std::collections::HashSet;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
-use super::{INTERVAL_CALL, position_at};
+use super::INTERVAL_CALL;
 use crate::error::{Error, Result, SyntaxError};
+use crate::position::position_at;
 
 /// Puts brackets around `interval(low, high)` behind IN, and quotes around its name, which begins
 /// INTERVAL literals elsewhere (Q4).

@@ -13,8 +13,8 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut, WindowSpec, WindowType,
 };
 
-use super::position_at;
 use crate::error::{Error, SyntaxError};
+use crate::position::position_at;
 
 /// Windows by their names.
 type Windows = HashMap<String, WindowSpec>;

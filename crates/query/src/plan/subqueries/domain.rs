@@ -26,9 +26,10 @@ use super::single::single_value;
 use super::{JOINED, joined_by};
 use crate::account::check_stop;
 use crate::error::Error;
+use crate::names::OURS;
 use crate::plan::coerce::binary;
-use crate::plan::float_keys;
-use crate::timeseries::{OURS, designated};
+use crate::timeseries::designated;
+use crate::types::float_order;
 
 /// The domain of DO1.
 pub(super) struct Domain {
@@ -59,7 +60,7 @@ impl Domain {
         let here = free.iter().filter(|free| around.schema().has_column(&free.column));
         let column = |(at, free): (usize, &FreeColumn)| {
             let (outer, field) = (free.column.clone(), Arc::clone(&free.field));
-            DomainColumn { outer, field, name: format!("{name}{}{at}", float_keys::DOMAIN_KEY) }
+            DomainColumn { outer, field, name: format!("{name}{}{at}", float_order::DOMAIN_KEY) }
         };
         let columns = here.enumerate().map(column).collect::<Vec<_>>();
         if columns.is_empty() {
@@ -121,7 +122,7 @@ impl Domain {
     /// Returns the pairs of common columns of the rows around and a dependent plan with a name.
     pub(super) fn keys(&self, name: &str, around: &DFSchema) -> Vec<(Expr, Expr)> {
         let pair = |column: &DomainColumn| {
-            let outer = float_keys::key(Expr::Column(column.outer.clone()), around);
+            let outer = float_order::key(Expr::Column(column.outer.clone()), around);
             (
                 outer,
                 Expr::Column(Column::new(Some(TableReference::bare(name)), column.name.clone())),
@@ -132,7 +133,7 @@ impl Domain {
 
     /// Does the same for a dependent plan without a name.
     pub(super) fn plain_keys(&self, around: &DFSchema) -> Vec<(Expr, Expr)> {
-        let outer = |it: &DomainColumn| float_keys::key(Expr::Column(it.outer.clone()), around);
+        let outer = |it: &DomainColumn| float_order::key(Expr::Column(it.outer.clone()), around);
         self.columns.iter().map(|column| (outer(column), column.expr())).collect()
     }
 

@@ -4,7 +4,7 @@ use datafusion::common::{Column, Result, ScalarValue};
 use datafusion::logical_expr::{Case, Expr, LogicalPlan, LogicalPlanBuilder, Values, cast, lit};
 
 use super::expr_has_subqueries;
-use crate::timeseries::OURS;
+use crate::names::OURS;
 
 /// Returns VALUES in which fields with subqueries are computed by a list over it, row by row.
 pub(super) fn outside_of_rows(values: Values) -> Result<LogicalPlan> {

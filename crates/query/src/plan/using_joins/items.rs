@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::scope::{Found, Piece, Scope, placed};
 use super::{Columns, Pass, Passed, single_name};
 use crate::error::Error;
+use crate::position;
 
 impl Pass<'_> {
     pub(super) fn select(
@@ -158,7 +159,7 @@ impl Pass<'_> {
         if let Some(name) =
             excluded.iter().find(|it| matches!(scope.find(&it.value), Found::Nothing))
         {
-            let position = super::position_at(self.sql, name.span.start);
+            let position = position::position_at(self.sql, name.span.start);
             let (position, column) = (Some(position), name.value.clone());
             return Err(Box::new(Error::NoSuchColumn { position, column, similar: None }));
         }

@@ -9,7 +9,9 @@ use datafusion::sql::sqlparser::tokenizer::Span;
 
 use super::{Columns, Passed, ambiguous};
 use crate::error::Error;
-use crate::plan::query_text::{call_of, position_at};
+use crate::position;
+use crate::position::position_at;
+use crate::sql::call::call_of;
 
 /// The side of a join whose values its merged columns have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -251,7 +253,7 @@ impl Scope {
 }
 
 /// Returns the error of UJ5.
-fn unknown(position: Option<crate::parse::Position>) -> Box<Error> {
+fn unknown(position: Option<position::Position>) -> Box<Error> {
     let feature = "USING or NATURAL beside a table whose columns are not known (name them with AS)";
     Box::new(Error::NotSupported { position, feature })
 }

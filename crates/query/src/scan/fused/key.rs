@@ -21,10 +21,11 @@ use tidegate_model::layout::Zone;
 use tidegate_model::{ColumnType, SegmentId, TimeUnit};
 use tidegate_storage::SymbolTable;
 
-use super::output::{from_integers, integers_of};
 use crate::error::Error;
+use crate::functions::sample_bucket::bucket_stride;
 use crate::scan::ScanSource;
-use crate::timeseries::{Stride, bucket_stride};
+use crate::scan::fused::integers::{from_integers, integers_of};
+use crate::types::bucket::Stride;
 
 /// The maximal number of texts in the dictionaries of all segments together for a key: each is
 /// looked up once for each segment, which is slower than hashing if each text has few rows.

@@ -3,22 +3,18 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, PrimitiveArray, RecordBatch,
-    RecordBatchOptions, UInt64Array,
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array,
 };
-use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::compute::{CastOptions, cast_with_options};
-use datafusion::arrow::datatypes::{
-    DataType, Date32Type, Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType,
-};
-use datafusion::common::{Result, internal_err};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::Result;
 use tidegate_filter::aggregate::float_of_key;
 use tidegate_model::ColumnType;
 use tidegate_model::types::Physical;
 
 use super::plan::{FusedPlan, State};
 use super::work::States;
+use crate::scan::fused::integers::exact;
+use crate::scan::fused::integers::from_integers;
 
 /// Returns the groups that have rows, in batches. Without keys there is one group, even without
 /// rows.
@@ -124,61 +120,4 @@ fn ordered(values: Vec<Option<i64>>, column: ColumnType, ty: &DataType) -> Resul
             from_integers(values, Some(valid), ty)
         }
     }
-}
-
-/// Converts integers to values of a type of numbers or times.
-pub(super) fn from_integers(
-    values: Vec<i64>,
-    valid: Option<Vec<bool>>,
-    ty: &DataType,
-) -> Result<ArrayRef> {
-    let array = Int64Array::new(values.into(), valid.map(NullBuffer::from));
-    Ok(match ty {
-        DataType::Timestamp(unit, zone) => {
-            let zone = zone.clone();
-            match unit {
-                TimeUnit::Second => {
-                    let times: PrimitiveArray<TimestampSecondType> = array.reinterpret_cast();
-                    Arc::new(times.with_timezone_opt(zone))
-                }
-                TimeUnit::Millisecond => {
-                    let times: PrimitiveArray<TimestampMillisecondType> = array.reinterpret_cast();
-                    Arc::new(times.with_timezone_opt(zone))
-                }
-                TimeUnit::Microsecond => {
-                    let times: PrimitiveArray<TimestampMicrosecondType> = array.reinterpret_cast();
-                    Arc::new(times.with_timezone_opt(zone))
-                }
-                TimeUnit::Nanosecond => {
-                    let times: PrimitiveArray<TimestampNanosecondType> = array.reinterpret_cast();
-                    Arc::new(times.with_timezone_opt(zone))
-                }
-            }
-        }
-        DataType::Date32 => {
-            let days = exact(&(Arc::new(array) as ArrayRef), &DataType::Int32)?;
-            let days = days.as_primitive::<datafusion::arrow::datatypes::Int32Type>();
-            Arc::new(days.reinterpret_cast::<Date32Type>())
-        }
-        _ => exact(&(Arc::new(array) as ArrayRef), ty)?,
-    })
-}
-
-/// Converts times, none of them NULL, to integers.
-pub(super) fn integers_of(array: &ArrayRef) -> Result<Vec<i64>> {
-    if array.null_count() > 0 {
-        return internal_err!("a bucket of a time is NULL");
-    }
-    let ty = match array.data_type() {
-        DataType::Date32 => DataType::Int32,
-        _ => DataType::Int64,
-    };
-    let integers = exact(&exact(array, &ty)?, &DataType::Int64)?;
-    Ok(integers.as_primitive::<Int64Type>().values().to_vec())
-}
-
-/// Casts, and fails where a cast would return NULL.
-fn exact(array: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
-    let options = CastOptions { safe: false, ..CastOptions::default() };
-    Ok(cast_with_options(array, ty, &options)?)
 }

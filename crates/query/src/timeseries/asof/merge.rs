@@ -24,7 +24,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use futures::StreamExt;
 use tidegate_model::limits::SLICE_BYTES;
 
-use crate::control::widest_bytes;
+use crate::operators::copied::widest_bytes;
 use crate::timeseries::keys::KeyMaker;
 use crate::timeseries::pick::bytes;
 

@@ -1,0 +1,389 @@
+//! Cancellation: the time limit of a statement, the handle that cancels it, and the state that all
+//! its threads share.
+//!
+//! - A statement ends by its time limit, by a handle, because its reader is gone, or because of a
+//!   limit of the process. The first reason counts.
+//! - Time in which rows wait for the client is not counted (`control` K3).
+//!
+//! Not here: the checks between operators and the waits for rows (`control`).
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tidegate_model::ByteCount;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+/// The time limit of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// No limit.
+    Never,
+    /// A limit from the arrival of the text to the last row.
+    After(Duration),
+}
+
+impl Timeout {
+    /// The default: long enough for interactive queries, short enough for abandoned ones.
+    pub const STANDARD: Timeout = Timeout::After(Duration::from_mins(1));
+
+    /// The shorter one.
+    #[must_use]
+    pub fn min(self, other: Timeout) -> Timeout {
+        match (self, other) {
+            (Timeout::After(one), Timeout::After(other)) => Timeout::After(one.min(other)),
+            (Timeout::Never, timeout) | (timeout, Timeout::Never) => timeout,
+        }
+    }
+}
+
+/// Cancels a statement from outside, whether it has begun, will begin, or is over. (QA3 is the way
+/// to cancel it by its id alone.) Clones belong to the same statement.
+#[derive(Clone, Debug, Default)]
+pub struct Canceler(Arc<CancelerState>);
+
+#[derive(Debug, Default)]
+struct CancelerState {
+    is_canceled: AtomicBool,
+    stop: OnceLock<Arc<Stop>>,
+    /// Wakes tasks that wait for `stop`.
+    notify_begun: Notify,
+}
+
+impl Canceler {
+    /// Cancels the statement: it stops, or does not begin.
+    pub fn cancel(&self) {
+        // Sequentially consistent with `of`: the later of the two sees the other.
+        self.0.is_canceled.store(true, SeqCst);
+        if let Some(stop) = self.0.stop.get() {
+            stop.cancel();
+        }
+    }
+
+    /// True if the statement was cancelled: by this handle, by its id, or because of a limit of the
+    /// process.
+    #[must_use]
+    pub fn is_canceled(&self) -> bool {
+        let stop = self.0.stop.get();
+        self.0.is_canceled.load(SeqCst) || stop.is_some_and(|stop| stop.is_canceled())
+    }
+
+    /// The reason of the cancel, for callers that know of it.
+    #[must_use]
+    pub fn reason(&self) -> CancelReason {
+        let stop = self.0.stop.get();
+        stop.and_then(|stop| stop.reason()).unwrap_or(CancelReason::Requested)
+    }
+
+    /// Waits until the statement is cancelled, by this handle or otherwise; for ever if it has not
+    /// begun.
+    pub async fn canceled(&self) {
+        match self.0.stop.get() {
+            Some(stop) => stop.canceled().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits until the statement must stop: its time is over, or it was cancelled. The client need
+    /// not wait for the threads of the statement then (K2). Needs timers.
+    pub async fn ended(&self) -> CancelReason {
+        self.begun().await.ended().await
+    }
+
+    async fn begun(&self) -> &Stop {
+        loop {
+            let mut notified = pin!(self.0.notify_begun.notified());
+            // From here on, a begin is not missed.
+            notified.as_mut().enable();
+            if let Some(stop) = self.0.stop.get() {
+                return stop;
+            }
+            notified.await;
+        }
+    }
+
+    /// Binds the handle to a statement, which can be cancelled from now on.
+    pub(crate) fn of(&self, stop: &Arc<Stop>) {
+        let stop = self.0.stop.get_or_init(|| Arc::clone(stop));
+        self.0.notify_begun.notify_waiters();
+        if self.is_canceled() {
+            stop.cancel();
+        }
+    }
+}
+
+/// The reason why a statement was stopped before it was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CancelReason {
+    /// The time limit has passed.
+    Timeout {
+        /// The time that counted.
+        worked: Duration,
+        /// The time limit.
+        limit: Duration,
+    },
+    /// A user or client has cancelled it.
+    Requested,
+    /// No reader takes its rows any more.
+    Abandoned,
+    /// The process ends.
+    Stopping,
+    /// The process has exceeded its memory limit, and this statement is the largest of the user
+    /// whose statements have most memory.
+    Memory {
+        /// The memory limit of the process.
+        limit: ByteCount,
+    },
+    /// The disk is nearly full, and this statement has spilled most.
+    Disk,
+}
+
+impl fmt::Display for CancelReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CancelReason::Timeout { worked, limit } => {
+                let (worked, limit) = (worked.as_millis(), limit.as_millis());
+                write!(f, "query timed out [runtime={worked}ms, timeout={limit}ms]")
+            }
+            CancelReason::Requested => f.write_str("query cancelled by user"),
+            CancelReason::Abandoned => f.write_str("client disconnected"),
+            CancelReason::Stopping => f.write_str("query cancelled: the server is stopping"),
+            CancelReason::Memory { limit } => write!(
+                f,
+                "query cancelled: the process has more than the {limit} of memory.limit, and this \
+                 statement is the largest of the user whose statements have most"
+            ),
+            CancelReason::Disk => f.write_str(
+                "query cancelled: the disk has less than half of the room that storage.min_free \
+                 keeps, and this statement has spilled most",
+            ),
+        }
+    }
+}
+
+/// The stop flag of a running statement, shared by everything that works on it.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    start: Instant,
+    timeout: Timeout,
+    is_abandoned: AtomicBool,
+    is_canceled: AtomicBool,
+    /// The reason of the cancel, unless a user has requested it.
+    cause: OnceLock<CancelReason>,
+    /// Wakes waiting tasks when the statement is cancelled.
+    notify_canceled: Notify,
+    /// The start of the present wait for the reader, in nanoseconds from `start` and never 0; 0 if
+    /// there is none (K3).
+    pub(crate) wait_start: AtomicU64,
+    /// Nanoseconds of the waits that are over.
+    waited: AtomicU64,
+}
+
+impl Stop {
+    /// Starts the time of a statement.
+    pub(crate) fn new(timeout: Timeout) -> Stop {
+        Stop {
+            start: Instant::now(),
+            timeout,
+            is_abandoned: AtomicBool::new(false),
+            is_canceled: AtomicBool::new(false),
+            cause: OnceLock::new(),
+            notify_canceled: Notify::new(),
+            wait_start: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+        }
+    }
+
+    /// Begins the statement again: the reader that dropped its rows belonged to an earlier attempt.
+    pub(crate) fn begin_again(&self) {
+        self.is_abandoned.store(false, Relaxed);
+    }
+
+    /// Cancels the statement. It stays cancelled, however often it begins again.
+    pub(crate) fn cancel(&self) {
+        self.is_canceled.store(true, SeqCst);
+        self.notify_canceled.notify_waiters();
+    }
+
+    /// Cancels the statement because of a limit, or the end, of the process.
+    pub(crate) fn cancel_for(&self, cause: CancelReason) {
+        // Set before the flag, so that a task that sees the cancel sees its cause: the first one.
+        let _ = self.cause.set(cause);
+        self.cancel();
+    }
+
+    /// True if the statement was cancelled.
+    pub(crate) fn is_canceled(&self) -> bool {
+        self.is_canceled.load(SeqCst)
+    }
+
+    /// The reason why the statement must stop, if it must.
+    pub(crate) fn reason(&self) -> Option<CancelReason> {
+        if self.is_abandoned.load(Relaxed) && !self.is_canceled() {
+            return Some(CancelReason::Abandoned);
+        }
+        self.end()
+    }
+
+    /// The same, for a caller that still wants the rows.
+    fn end(&self) -> Option<CancelReason> {
+        if self.is_canceled() {
+            return Some(self.cause.get().copied().unwrap_or(CancelReason::Requested));
+        }
+        let Timeout::After(limit) = self.timeout else { return None };
+        let worked = self.worked();
+        (limit <= worked).then_some(CancelReason::Timeout { worked, limit })
+    }
+
+    /// Waits until the statement must stop (K2). Needs timers if there is a timeout.
+    pub(crate) async fn ended(&self) -> CancelReason {
+        loop {
+            if let Some(reason) = self.end() {
+                return reason;
+            }
+            match self.deadline() {
+                None => self.canceled().await,
+                // The statement may have waited for its reader, and then there is time left (K3).
+                Some(deadline) => drop(timeout_at(deadline, self.canceled()).await),
+            }
+        }
+    }
+
+    /// Waits until the statement is cancelled.
+    pub(crate) async fn canceled(&self) {
+        let mut notified = pin!(self.notify_canceled.notified());
+        // From here on, a cancel is not missed.
+        notified.as_mut().enable();
+        if !self.is_canceled() {
+            notified.await;
+        }
+    }
+
+    /// The duration of the present wait for the reader, if there is one.
+    pub(crate) fn waiting(&self) -> Option<Duration> {
+        let wait_start = self.wait_start.load(Relaxed);
+        let waiting = self.elapsed_nanos().saturating_sub(wait_start);
+        (wait_start != 0).then(|| Duration::from_nanos(waiting))
+    }
+
+    /// The end of the time limit if there are no more waits for the reader; `None` without a limit.
+    fn deadline(&self) -> Option<Instant> {
+        match self.timeout {
+            Timeout::Never => None,
+            // A deadline that the clock cannot represent is none.
+            Timeout::After(timeout) => {
+                Instant::now().checked_add(timeout.saturating_sub(self.worked()))
+            }
+        }
+    }
+
+    /// Records that no reader is left.
+    pub(crate) fn abandon(&self) {
+        self.is_abandoned.store(true, Relaxed);
+    }
+
+    /// The time that counts (K3).
+    pub(crate) fn worked(&self) -> Duration {
+        let (wait_start, waited) = (self.wait_start.load(Relaxed), self.waited.load(Relaxed));
+        Duration::from_nanos(working_nanos(self.elapsed_nanos(), wait_start, waited))
+    }
+
+    pub(crate) fn begin_wait(&self) {
+        self.wait_start.store(self.elapsed_nanos().max(1), Relaxed);
+    }
+
+    /// Ends the wait for the reader, if there is one.
+    pub(crate) fn end_wait(&self) {
+        let wait_start = self.wait_start.load(Relaxed);
+        if wait_start == 0 {
+            return;
+        }
+        self.waited.fetch_add(self.elapsed_nanos().saturating_sub(wait_start), Relaxed);
+        self.wait_start.store(0, Relaxed);
+    }
+
+    fn elapsed_nanos(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// The time since the start that counts, without the waits (K3): see [`Stop`] for the three
+/// arguments.
+pub(crate) fn working_nanos(elapsed: u64, wait_start: u64, waited: u64) -> u64 {
+    let end = if wait_start == 0 { elapsed } else { wait_start };
+    end.saturating_sub(waited)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn waits_for_the_reader_do_not_count() {
+        for (elapsed, wait_start, waited, expected) in
+            [(0, 0, 0, 0), (70, 0, 0, 70), (70, 0, 30, 40), (70, 50, 0, 50), (99, 50, 30, 20)]
+        {
+            assert_eq!(working_nanos(elapsed, wait_start, waited), expected, "K3");
+        }
+        let stop = Stop::new(Timeout::After(Duration::from_hours(1)));
+        stop.begin_wait();
+        let worked = stop.worked();
+        assert_eq!(stop.worked(), worked, "K3: time stands still");
+        stop.end_wait();
+        assert!(stop.reason().is_none() && stop.deadline().is_some());
+    }
+
+    #[test]
+    fn a_statement_goes_on_until_its_time_is_over_or_nobody_waits() {
+        assert_eq!(Stop::new(Timeout::Never).reason(), None);
+        assert_eq!(Stop::new(Timeout::After(Duration::MAX)).reason(), None);
+        let over = Stop::new(Timeout::After(Duration::ZERO));
+        let reason = over.reason().expect("its time is over");
+        assert!(matches!(reason, CancelReason::Timeout { limit: Duration::ZERO, .. }));
+        let left = Stop::new(Timeout::Never);
+        left.abandon();
+        assert_eq!(left.reason(), Some(CancelReason::Abandoned));
+        left.begin_again();
+        assert_eq!(left.reason(), None);
+        left.cancel();
+        left.abandon();
+        left.begin_again();
+        assert_eq!(left.reason(), Some(CancelReason::Requested));
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_statement_is_seen_whatever_the_statement_does() {
+        let canceler = Canceler::default();
+        let (reason, ()) = tokio::join!(canceler.ended(), async {
+            tokio::task::yield_now().await;
+            canceler.of(&Arc::new(Stop::new(Timeout::Never)));
+            tokio::task::yield_now().await;
+            canceler.cancel();
+        });
+        assert_eq!(reason, CancelReason::Requested, "K2");
+        let canceler = Canceler::default();
+        canceler.of(&Arc::new(Stop::new(Timeout::After(Duration::from_millis(1)))));
+        assert!(matches!(canceler.ended().await, CancelReason::Timeout { .. }), "K2");
+    }
+
+    #[test]
+    fn reasons_say_how_long_it_was() {
+        let (worked, limit) = (Duration::from_micros(1_501_700), Duration::from_millis(1_500));
+        for (reason, expected) in [
+            (
+                CancelReason::Timeout { worked, limit },
+                "query timed out [runtime=1501ms, timeout=1500ms]",
+            ),
+            (CancelReason::Requested, "query cancelled by user"),
+            (CancelReason::Abandoned, "client disconnected"),
+        ] {
+            assert_eq!(Error::from(reason).to_string(), expected);
+        }
+    }
+}

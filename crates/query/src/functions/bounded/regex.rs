@@ -1,0 +1,154 @@
+//! The work of regular expressions.
+//!
+//! - RE1. A match takes at most as many steps as its pattern has states, which counted repetitions
+//!   multiply, times the bytes of its text. Most take far less, so only a match that may take
+//!   seconds is refused: it cannot be interrupted.
+
+use std::collections::HashMap;
+
+use datafusion::common::Result;
+use tidegate_model::limits::{PATTERNS_AT_A_TIME, REGEX_SLICE_STEPS, REGEX_STEPS};
+
+use super::call::{Argument, Call, Texts};
+use crate::error::{ClauseProblem, Error};
+
+/// Returns the steps of each row: those of its match, and of compiling a new pattern; an empty list
+/// if they are few together.
+pub(crate) fn regex_steps(function: &str, call: &Call<'_>) -> Result<Vec<u64>> {
+    let (Some(texts), Some(patterns)) = (call.arg(0), call.arg(1)) else { return Ok(Vec::new()) };
+    if !texts.value.data_type().is_string() {
+        return Ok(Vec::new());
+    }
+    match patterns.texts()? {
+        Texts::One(pattern) => {
+            let states = pattern.map_or(0, states);
+            of_constant(function, states, texts)
+        }
+        patterns @ Texts::Each(_) => of_each(function, &patterns, texts),
+    }
+}
+
+fn of_constant(function: &str, states: u64, texts: Argument<'_>) -> Result<Vec<u64>> {
+    // The bytes of all rows together bound those of the longest.
+    if texts.bytes().saturating_mul(states) <= REGEX_SLICE_STEPS {
+        return Ok(Vec::new());
+    }
+    let steps = |bytes: u64| checked(function, bytes.saturating_mul(states));
+    texts.sizes().into_iter().map(steps).collect()
+}
+
+fn of_each(function: &str, patterns: &Texts<'_>, texts: Argument<'_>) -> Result<Vec<u64>> {
+    let mut known = HashMap::new();
+    let steps = |(row, bytes): (usize, u64)| {
+        let Some(pattern) = patterns.of_row(row) else { return Ok(0) };
+        let mut compiled = 0;
+        let states = *known.entry(pattern).or_insert_with(|| {
+            compiled = REGEX_SLICE_STEPS / PATTERNS_AT_A_TIME as u64;
+            states(pattern)
+        });
+        Ok(checked(function, bytes.saturating_mul(states))?.saturating_add(compiled))
+    };
+    texts.sizes().into_iter().enumerate().map(steps).collect()
+}
+
+fn checked(function: &str, steps: u64) -> Result<u64> {
+    if steps <= REGEX_STEPS {
+        return Ok(steps);
+    }
+    let what = ClauseProblem::MatchTooLong { function: function.to_owned(), steps: REGEX_STEPS };
+    Err(Error::Clause { position: None, what }.into())
+}
+
+/// Estimates the number of states of a pattern: its characters and classes, as often as they are
+/// repeated.
+fn states(pattern: &str) -> u64 {
+    // The states of the open groups, and of the last part, which a repetition multiplies.
+    let mut groups = vec![1_u64];
+    let mut last = 0_u64;
+    let mut rest = pattern.bytes().peekable();
+    while let Some(byte) = rest.next() {
+        let part = match byte {
+            b'(' => {
+                groups.push(0);
+                0
+            }
+            b')' if 1 < groups.len() => groups.pop().unwrap_or(0),
+            b'[' => {
+                skip_class(&mut rest);
+                1
+            }
+            b'\\' => {
+                rest.next();
+                1
+            }
+            b'{' => {
+                let digits = std::iter::from_fn(|| rest.next_if(|it| !matches!(it, b'}')));
+                let times = most_times(&digits.collect::<Vec<_>>());
+                rest.next();
+                last.saturating_mul(times.saturating_sub(1))
+            }
+            b'*' | b'+' | b'?' | b'|' | b'^' | b'$' => 0,
+            _ => 1,
+        };
+        if let Some(group) = groups.last_mut() {
+            *group = group.saturating_add(part);
+        }
+        last = match byte {
+            b'{' => last.saturating_add(part),
+            b'*' | b'+' | b'?' => last,
+            _ => part,
+        };
+    }
+    groups.into_iter().fold(0, u64::saturating_add)
+}
+
+/// Skips the rest of a class of characters.
+fn skip_class(rest: &mut std::iter::Peekable<std::str::Bytes<'_>>) {
+    let mut depth = 1;
+    rest.next_if_eq(&b'^');
+    rest.next_if_eq(&b']');
+    while 0 < depth
+        && let Some(byte) = rest.next()
+    {
+        match byte {
+            b'\\' => drop(rest.next()),
+            b'[' => depth += 1,
+            b']' => depth -= 1,
+            _ => {}
+        }
+    }
+}
+
+/// Returns the greatest count of `n`, `n,` and `n,m`; 1 for any other text.
+fn most_times(counts: &[u8]) -> u64 {
+    let counts = counts.split(|byte| *byte == b',');
+    let count = |digits: &[u8]| std::str::from_utf8(digits).ok()?.trim().parse::<u64>().ok();
+    counts.filter_map(count).max().unwrap_or(1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, expected: u64) {
+        assert_eq!(states(pattern), expected + 1, "RE1: {pattern}");
+    }
+
+    #[test]
+    fn repetitions_multiply_the_states_of_a_pattern() {
+        check("", 0);
+        check("abc", 3);
+        check("^a.*[a-z]+\\d$", 4);
+        check("a{5}", 5);
+        check("a{2,5}b", 6);
+        check("(a|b){100}", 200);
+        check("((ab){10}c){10}", 210);
+        check("(a|b)*a(a|b){5000}c", 10_004);
+        check("[]\\]{9}]{3}", 3);
+        check("\\p{L}x", 2);
+        check("x{y", 1);
+        check(")(", 1);
+        check("(a{1000000000}){1000000000}{1000000000}", u64::MAX - 1);
+    }
+}

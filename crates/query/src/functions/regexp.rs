@@ -1,0 +1,747 @@
+//! Functions of regular expressions: `regexp_replace`, `regexp_match`, `regexp_count` and similar
+//! functions.
+//!
+//! - RX1. They have the arguments, flags and references of PostgreSQL 15, and its meaning of `.`,
+//!   which matches the end of a line too. Patterns are those of the `regex` crate: the first
+//!   alternative that matches is taken, not the longest, and `\b` is a word boundary.
+//! - RX2. Between two matches in a long text they check for cancellation: each may take as long as
+//!   the text is (`bounded::regex` RE1 bounds one of them).
+//!
+//! Not here: the operators `~` and `~*`, whose patterns `pattern_text` makes (`query_text::forms`).
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, Int64Builder, ListBuilder, StringViewArray,
+    StringViewBuilder,
+};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
+use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use regex::{CaptureLocations, Regex};
+use tidegate_model::limits::PATTERNS_AT_A_TIME;
+
+use crate::account::check_stop;
+use crate::error::{ClauseProblem, Error};
+
+/// In a longer text, cancellation is checked at each match (RX2).
+const SHORT_BYTES: usize = 4_096;
+
+/// The type of an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Argument {
+    Text,
+    Integer,
+    /// The fourth argument of `regexp_replace`: flags, or a start.
+    Either,
+}
+
+use Argument::{Either, Integer, Text};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Replace,
+    Match,
+    Matches,
+    Count,
+    Instr,
+    Like,
+    Substr,
+    Split,
+}
+
+const FUNCTIONS: [(&str, Kind, usize, &[Argument]); 8] = [
+    ("regexp_replace", Kind::Replace, 3, &[Text, Text, Text, Either, Integer, Text]),
+    ("regexp_match", Kind::Match, 2, &[Text, Text, Text]),
+    ("regexp_matches", Kind::Matches, 2, &[Text, Text, Text]),
+    ("regexp_count", Kind::Count, 2, &[Text, Text, Integer, Text]),
+    ("regexp_instr", Kind::Instr, 2, &[Text, Text, Integer, Integer, Integer, Text, Integer]),
+    ("regexp_like", Kind::Like, 2, &[Text, Text, Text]),
+    ("regexp_substr", Kind::Substr, 2, &[Text, Text, Integer, Integer, Text, Integer]),
+    ("regexp_split_to_array", Kind::Split, 2, &[Text, Text, Text]),
+];
+
+/// Returns all functions.
+pub(crate) fn regexp_functions() -> Vec<ScalarUDF> {
+    let function = |&(name, kind, least, arguments): &(_, _, _, &'static [Argument])| {
+        let signature = Signature::user_defined(Volatility::Immutable);
+        ScalarUDF::new_from_impl(Regexp { name, kind, least, arguments, signature })
+    };
+    FUNCTIONS.iter().map(function).collect()
+}
+
+#[derive(Debug)]
+struct Regexp {
+    name: &'static str,
+    kind: Kind,
+    /// The minimal number of arguments.
+    least: usize,
+    arguments: &'static [Argument],
+    signature: Signature,
+}
+
+impl PartialEq for Regexp {
+    fn eq(&self, other: &Regexp) -> bool {
+        self.kind == other.kind
+    }
+}
+
+impl Eq for Regexp {}
+
+impl std::hash::Hash for Regexp {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.kind.hash(state);
+    }
+}
+
+fn item() -> Arc<Field> {
+    Arc::new(Field::new_list_field(DataType::Utf8View, true))
+}
+
+impl ScalarUDFImpl for Regexp {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
+        if args.len() < self.least || self.arguments.len() < args.len() {
+            let (least, most) = (self.least, self.arguments.len());
+            return plan_err!("{} takes {least} to {most} arguments", self.name);
+        }
+        let is_text = |ty: &DataType| {
+            let value = if let DataType::Dictionary(_, value) = ty { value } else { ty };
+            value.is_string() || value.is_null()
+        };
+        let coerced = |(at, (ty, argument)): (usize, (&DataType, &Argument))| match argument {
+            Text | Either if is_text(ty) => Ok(DataType::Utf8View),
+            Integer | Either if ty.is_integer() || ty.is_null() => Ok(DataType::Int64),
+            _ => plan_err!("{} does not take {ty} as its argument {}", self.name, at + 1),
+        };
+        args.iter().zip(self.arguments).enumerate().map(coerced).collect()
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(match self.kind {
+            Kind::Replace | Kind::Substr => DataType::Utf8View,
+            Kind::Match | Kind::Split => DataType::List(item()),
+            Kind::Matches => {
+                DataType::List(Arc::new(Field::new_list_field(DataType::List(item()), true)))
+            }
+            Kind::Count | Kind::Instr => DataType::Int64,
+            Kind::Like => DataType::Boolean,
+        })
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if is_scalar { 1 } else { args.number_rows };
+        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        let values = Rows::new(self.name, &arrays, rows)?.values(self.kind)?;
+        match is_scalar {
+            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)),
+            false => Ok(ColumnarValue::Array(values)),
+        }
+    }
+}
+
+/// A compiled pattern.
+struct Compiled {
+    regex: Regex,
+    locations: CaptureLocations,
+    /// True if all matches are replaced, counted, or found.
+    is_global: bool,
+    /// True for `^..(..)...*$` if only the group is used, not the text behind it.
+    is_cut: bool,
+}
+
+impl Compiled {
+    fn new(function: &str, pattern: &str, flags: &str, is_group: bool) -> Result<Compiled> {
+        let options = Options::read(function, flags)?;
+        let text = options.applied(pattern);
+        // A match that begins at the start of the text needs no look at the text that `.*$`
+        // matches.
+        let is_cut = is_group
+            && flags.is_empty()
+            && pattern.starts_with('^')
+            && !pattern.contains('|')
+            && pattern.strip_suffix(".*$").is_some_and(|head| !head.ends_with('\\'));
+        let problem = |error: regex::Error| {
+            let reason = error.to_string();
+            let reason = reason.lines().last().unwrap_or_default().trim();
+            let reason = reason.strip_prefix("error: ").unwrap_or(reason).to_owned();
+            Error::Clause { position: None, what: ClauseProblem::RegexpPattern { reason } }
+        };
+        let head = text.strip_suffix(".*$").filter(|_| is_cut);
+        let short = head.and_then(|head| Regex::new(head).ok());
+        let short = short.filter(|it| it.captures_len() == 2);
+        let is_cut = short.is_some();
+        let regex = short.map_or_else(|| Regex::new(&text), Ok).map_err(problem)?;
+        let locations = regex.capture_locations();
+        Ok(Compiled { regex, locations, is_global: options.is_global, is_cut })
+    }
+
+    /// Calls `of_match` with the matches from a place of the text on, until it returns false.
+    fn each(
+        &mut self,
+        text: &str,
+        from: usize,
+        mut of_match: impl FnMut(&CaptureLocations, (usize, usize)) -> Result<bool>,
+    ) -> Result<()> {
+        let mut at = from;
+        while at <= text.len() {
+            if SHORT_BYTES < text.len() {
+                check_stop()?;
+            }
+            if self.regex.captures_read_at(&mut self.locations, text, at).is_none() {
+                return Ok(());
+            }
+            let place = self.locations.get(0).unwrap_or((at, at));
+            let is_empty = place.0 == place.1;
+            // An empty match may follow directly behind one that is not empty.
+            if !of_match(&self.locations, place)? {
+                return Ok(());
+            }
+            at = match is_empty {
+                true => place.1 + text[place.1..].chars().next().map_or(1, char::len_utf8),
+                false => place.1,
+            };
+        }
+        Ok(())
+    }
+}
+
+/// The flags of PostgreSQL.
+#[derive(Default)]
+struct Options {
+    is_global: bool,
+    ignores_case: bool,
+    /// True if lines are separate for `.`, `^` and `$`.
+    is_by_lines: bool,
+    is_spaced: bool,
+    is_literal: bool,
+}
+
+impl Options {
+    fn read(function: &str, flags: &str) -> Result<Options> {
+        let mut options = Options::default();
+        for flag in flags.chars() {
+            match flag {
+                'g' => options.is_global = true,
+                'i' => options.ignores_case = true,
+                'c' => options.ignores_case = false,
+                'n' | 'm' => options.is_by_lines = true,
+                's' => options.is_by_lines = false,
+                'x' => options.is_spaced = true,
+                't' => options.is_spaced = false,
+                'q' => options.is_literal = true,
+                'e' => {}
+                _ => {
+                    let (function, value) = (function.to_owned(), format!("the flag {flag}"));
+                    let what = "those that there are are c, e, g, i, m, n, q, s, t and x";
+                    let what = ClauseProblem::ArgumentValue { function, value, what };
+                    return Err(Error::Clause { position: None, what }.into());
+                }
+            }
+        }
+        Ok(options)
+    }
+
+    fn applied(&self, pattern: &str) -> String {
+        let mut text = String::with_capacity(pattern.len() + 8);
+        for (is_on, flag) in [
+            (self.ignores_case, "(?i)"),
+            (self.is_spaced, "(?x)"),
+            (self.is_by_lines, "(?m)"),
+            (!self.is_by_lines, "(?s)"),
+        ] {
+            text.push_str(if is_on { flag } else { "" });
+        }
+        match self.is_literal {
+            true => text.push_str(&regex::escape(pattern)),
+            false => push_pattern(pattern, &mut text),
+        }
+        text
+    }
+}
+
+/// Returns the pattern with these flags; `None` if it is not valid.
+pub(crate) fn regex_of(pattern: &str, flags: &str) -> Option<Regex> {
+    Regex::new(&Options::read("", flags).ok()?.applied(pattern)).ok()
+}
+
+/// Returns the pattern of an operator in the syntax of the `regex` crate (RX1).
+pub(crate) fn pattern_text(pattern: &str) -> String {
+    let mut text = String::new();
+    if pattern.contains('.') {
+        text.push_str("(?s)");
+    }
+    push_pattern(pattern, &mut text);
+    text
+}
+
+/// Adds a pattern, with boundaries of words and texts in the syntax of the `regex` crate.
+fn push_pattern(pattern: &str, text: &mut String) {
+    let mut rest = pattern;
+    while let Some(at) = rest.find(['\\', '[']) {
+        let (before, from) = rest.split_at(at);
+        text.push_str(before);
+        let known = [
+            ("[[:<:]]", r"\b{start}"),
+            ("[[:>:]]", r"\b{end}"),
+            (r"\y", r"\b"),
+            (r"\Y", r"\B"),
+            (r"\m", r"\b{start}"),
+            (r"\M", r"\b{end}"),
+            (r"\Z", r"\z"),
+        ];
+        let found = known.iter().find(|(ours, _)| from.starts_with(ours));
+        let taken = match found {
+            Some((theirs, ours)) => {
+                text.push_str(ours);
+                theirs.len()
+            }
+            None => {
+                let mut letters = from.chars();
+                let first = letters.next().map_or(0, char::len_utf8);
+                let second = letters.next().map_or(0, char::len_utf8);
+                let taken = if from.starts_with('\\') { first + second } else { first };
+                text.push_str(&from[..taken]);
+                taken
+            }
+        };
+        rest = &from[taken..];
+    }
+    text.push_str(rest);
+}
+
+/// Compiled patterns with their flags, at most `PATTERNS_AT_A_TIME`.
+struct Known(Vec<(String, String, bool, Compiled)>);
+
+/// The arguments of a call.
+struct Rows {
+    name: &'static str,
+    count: usize,
+    texts: StringViewArray,
+    patterns: StringViewArray,
+    others: Vec<ArrayRef>,
+}
+
+impl Rows {
+    fn new(name: &'static str, arrays: &[ArrayRef], count: usize) -> Result<Rows> {
+        let text = |array: &ArrayRef| -> Result<StringViewArray> {
+            Ok(cast(array, &DataType::Utf8View)?.as_string_view().clone())
+        };
+        let [texts, patterns, others @ ..] = arrays else {
+            return plan_err!("a regular expression has a text and a pattern");
+        };
+        let (texts, patterns) = (text(texts)?, text(patterns)?);
+        Ok(Rows { name, count, texts, patterns, others: others.to_vec() })
+    }
+
+    fn is_null(&self, row: usize) -> bool {
+        let is_null = |array: &ArrayRef| array.is_null(row);
+        self.texts.is_null(row) || self.patterns.is_null(row) || self.others.iter().any(is_null)
+    }
+
+    /// Returns the text at this place among the arguments behind the pattern; an empty one if there
+    /// is none.
+    fn text(&self, at: usize, row: usize) -> &str {
+        let array = self.others.get(at).filter(|it| *it.data_type() == DataType::Utf8View);
+        array.map_or("", |array| array.as_string_view().value(row))
+    }
+
+    /// Returns the integer at this place, or `otherwise`.
+    fn integer(&self, at: usize, row: usize, otherwise: i64) -> i64 {
+        let array = self.others.get(at).filter(|it| *it.data_type() == DataType::Int64);
+        array.map_or(otherwise, |array| array.as_primitive::<Int64Type>().value(row))
+    }
+
+    fn compiled<'k>(
+        &self,
+        known: &'k mut Known,
+        row: usize,
+        flags: &str,
+        replacement: &str,
+    ) -> Result<&'k mut Compiled> {
+        let pattern = self.patterns.value(row);
+        // One replacement alone has an algorithm of its own.
+        let is_group = replacement == "\\1";
+        let is_it = |it: &(String, String, bool, Compiled)| {
+            it.0 == pattern && it.1 == flags && it.2 == is_group
+        };
+        let at = match known.0.iter().position(is_it) {
+            Some(at) => at,
+            None => {
+                if PATTERNS_AT_A_TIME <= known.0.len() {
+                    known.0.clear();
+                }
+                let compiled = Compiled::new(self.name, pattern, flags, is_group)?;
+                known.0.push((pattern.to_owned(), flags.to_owned(), is_group, compiled));
+                known.0.len() - 1
+            }
+        };
+        Ok(&mut known.0[at].3)
+    }
+
+    fn values(&self, kind: Kind) -> Result<ArrayRef> {
+        let known = &mut Known(Vec::new());
+        match kind {
+            Kind::Replace => self.replaced(known),
+            Kind::Match => self.matched(known),
+            Kind::Matches => self.all_matched(known),
+            Kind::Count => self.counted(known),
+            Kind::Instr => self.found(known),
+            Kind::Like => self.liked(known),
+            Kind::Substr => self.cut_out(known),
+            Kind::Split => self.split(known),
+        }
+    }
+
+    fn replaced(&self, known: &mut Known) -> Result<ArrayRef> {
+        let mut builder = StringViewBuilder::with_capacity(self.count);
+        let texts = &self.texts;
+        let news = self.others.first().cloned().unwrap_or_else(|| Arc::new(texts.clone()));
+        let news = news.as_string_view();
+        let has_start = self.others.get(1).is_some_and(|it| *it.data_type() == DataType::Int64);
+        let (mut parsed, mut made) = (None::<(&str, Vec<Piece<'_>>)>, String::new());
+        for row in 0..self.count {
+            if self.is_null(row) {
+                builder.append_null();
+                continue;
+            }
+            let (text, new) = (texts.value(row), news.value(row));
+            let flags = self.text(if has_start { 3 } else { 1 }, row);
+            let start = start(self.name, text, self.integer(1, row, 1))?;
+            let wanted = non_negative(self.name, self.integer(2, row, 1))?;
+            if parsed.as_ref().is_none_or(|(parsed, _)| *parsed != new) {
+                parsed = Some((new, pieces(new)));
+            }
+            let pieces = parsed.as_ref().map_or(&[][..], |(_, pieces)| pieces);
+            let compiled = self.compiled(known, row, flags, new)?;
+            if compiled.is_cut {
+                match compiled.regex.captures_read(&mut compiled.locations, text) {
+                    Some(_) => {
+                        let group = compiled.locations.get(1);
+                        builder.append_value(group.map_or("", |(from, to)| &text[from..to]));
+                    }
+                    None => builder.append_value(text),
+                }
+                continue;
+            }
+            // With a start, only the match with this number is replaced; 0 stands for all.
+            let is_all = if has_start { wanted == 0 } else { compiled.is_global };
+            let (mut number, mut done) = (0, 0);
+            made.clear();
+            compiled.each(text, start, |locations, (from, to)| {
+                number += 1;
+                if !is_all && number < wanted {
+                    return Ok(true);
+                }
+                made.push_str(&text[done..from]);
+                pieces.iter().for_each(|piece| piece.push(text, locations, &mut made));
+                done = to;
+                Ok(is_all)
+            })?;
+            made.push_str(&text[done..]);
+            builder.append_value(&made);
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+
+    fn matched(&self, known: &mut Known) -> Result<ArrayRef> {
+        let mut builder = ListBuilder::new(StringViewBuilder::new()).with_field(item());
+        let texts = &self.texts;
+        for row in 0..self.count {
+            if self.is_null(row) {
+                builder.append(false);
+                continue;
+            }
+            let (text, flags) = (texts.value(row), self.text(0, row));
+            let compiled = self.compiled(known, row, flags, "")?;
+            if compiled.is_global {
+                return plan_err!(
+                    "{} does not take the flag g: regexp_matches gives them all",
+                    self.name
+                );
+            }
+            match compiled.regex.captures_read(&mut compiled.locations, text) {
+                Some(_) => {
+                    push_groups(text, &compiled.locations, builder.values());
+                    builder.append(true);
+                }
+                None => builder.append(false),
+            }
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+
+    fn all_matched(&self, known: &mut Known) -> Result<ArrayRef> {
+        let inner = ListBuilder::new(StringViewBuilder::new()).with_field(item());
+        let field = Field::new_list_field(DataType::List(item()), true);
+        let mut builder = ListBuilder::new(inner).with_field(Arc::new(field));
+        let texts = &self.texts;
+        for row in 0..self.count {
+            if self.is_null(row) {
+                builder.append(false);
+                continue;
+            }
+            let (text, flags) = (texts.value(row), self.text(0, row));
+            let compiled = self.compiled(known, row, flags, "")?;
+            let is_global = compiled.is_global;
+            let found = builder.values();
+            compiled.each(text, 0, |locations, _| {
+                push_groups(text, locations, found.values());
+                found.append(true);
+                Ok(is_global)
+            })?;
+            builder.append(true);
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+
+    fn counted(&self, known: &mut Known) -> Result<ArrayRef> {
+        let texts = &self.texts;
+        let mut counts = Int64Builder::with_capacity(self.count);
+        for row in 0..self.count {
+            if self.is_null(row) {
+                counts.append_null();
+                continue;
+            }
+            let (text, flags) = (texts.value(row), self.text(1, row));
+            let start = start(self.name, text, self.integer(0, row, 1))?;
+            let compiled = self.compiled(known, row, flags, "")?;
+            let mut count = 0;
+            compiled.each(text, start, |_, _| {
+                count += 1;
+                Ok(true)
+            })?;
+            counts.append_value(count);
+        }
+        Ok(Arc::new(counts.finish()))
+    }
+
+    /// Returns the place in bytes of the requested match, or of a group of it.
+    fn place(
+        &self,
+        known: &mut Known,
+        row: usize,
+        text: &str,
+        (flags, group): (usize, usize),
+    ) -> Result<Option<(usize, usize)>> {
+        let flags = self.text(flags, row);
+        let start = start(self.name, text, self.integer(0, row, 1))?;
+        let wanted = positive(self.name, self.integer(1, row, 1))?;
+        let group = usize::try_from(non_negative(self.name, self.integer(group, row, 0))?);
+        let compiled = self.compiled(known, row, flags, "")?;
+        let (mut number, mut place) = (0, None);
+        compiled.each(text, start, |locations, _| {
+            number += 1;
+            if number == wanted {
+                place =
+                    group.ok().filter(|it| *it < locations.len()).and_then(|it| locations.get(it));
+            }
+            Ok(number < wanted)
+        })?;
+        Ok(place)
+    }
+
+    fn found(&self, known: &mut Known) -> Result<ArrayRef> {
+        let texts = &self.texts;
+        let place = |row: usize| -> Result<Option<i64>> {
+            if self.is_null(row) {
+                return Ok(None);
+            }
+            let text = texts.value(row);
+            let is_behind = match self.integer(2, row, 0) {
+                0 => false,
+                1 => true,
+                _ => return plan_err!("the fifth argument of {} is 0 or 1", self.name),
+            };
+            let place = self.place(known, row, text, (3, 4))?;
+            let at = |(from, to)| if is_behind { to } else { from };
+            let count = |at: usize| i64::try_from(text[..at].chars().count()).unwrap_or(i64::MAX);
+            Ok(Some(place.map_or(0, |place| count(at(place)) + 1)))
+        };
+        Ok(Arc::new((0..self.count).map(place).collect::<Result<Int64Array>>()?))
+    }
+
+    fn liked(&self, known: &mut Known) -> Result<ArrayRef> {
+        let texts = &self.texts;
+        let is_match = |row: usize| -> Result<Option<bool>> {
+            if self.is_null(row) {
+                return Ok(None);
+            }
+            let flags = self.text(0, row);
+            let compiled = self.compiled(known, row, flags, "")?;
+            if compiled.is_global {
+                return plan_err!("{} does not take the flag g", self.name);
+            }
+            Ok(Some(compiled.regex.is_match(texts.value(row))))
+        };
+        Ok(Arc::new((0..self.count).map(is_match).collect::<Result<BooleanArray>>()?))
+    }
+
+    fn cut_out(&self, known: &mut Known) -> Result<ArrayRef> {
+        let texts = &self.texts;
+        let mut builder = StringViewBuilder::with_capacity(self.count);
+        for row in 0..self.count {
+            let place = match self.is_null(row) {
+                true => None,
+                false => self.place(known, row, texts.value(row), (2, 3))?,
+            };
+            builder.append_option(place.map(|(from, to)| &texts.value(row)[from..to]));
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+
+    fn split(&self, known: &mut Known) -> Result<ArrayRef> {
+        let mut builder = ListBuilder::new(StringViewBuilder::new()).with_field(item());
+        let texts = &self.texts;
+        for row in 0..self.count {
+            if self.is_null(row) {
+                builder.append(false);
+                continue;
+            }
+            let (text, flags) = (texts.value(row), self.text(0, row));
+            let compiled = self.compiled(known, row, flags, "")?;
+            if compiled.is_global {
+                return plan_err!(
+                    "{} does not take the flag g: it splits at all matches",
+                    self.name
+                );
+            }
+            let (parts, mut done) = (builder.values(), 0);
+            compiled.each(text, 0, |_, (from, to)| {
+                // An empty match splits nothing at the ends of the text or of another part.
+                if from != to || done < from && from < text.len() {
+                    parts.append_value(&text[done..from]);
+                    done = to;
+                }
+                Ok(true)
+            })?;
+            parts.append_value(&text[done..]);
+            builder.append(true);
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+}
+
+/// Adds the groups of a match, or all of it if it has none.
+fn push_groups(text: &str, locations: &CaptureLocations, builder: &mut StringViewBuilder) {
+    let groups = if locations.len() == 1 { 0..1 } else { 1..locations.len() };
+    for group in groups {
+        builder.append_option(locations.get(group).map(|(from, to)| &text[from..to]));
+    }
+}
+
+/// A part of a replacement.
+enum Piece<'a> {
+    Text(&'a str),
+    Group(usize),
+}
+
+impl Piece<'_> {
+    fn push(&self, text: &str, locations: &CaptureLocations, made: &mut String) {
+        match self {
+            Piece::Text(piece) => made.push_str(piece),
+            Piece::Group(group) if *group < locations.len() => {
+                made.push_str(locations.get(*group).map_or("", |(from, to)| &text[from..to]));
+            }
+            Piece::Group(_) => {}
+        }
+    }
+}
+
+/// Parses a replacement: `\1` to `\9` are groups, `\&` is the match, `\\` a backslash.
+fn pieces(replacement: &str) -> Vec<Piece<'_>> {
+    let (mut pieces, mut rest) = (Vec::new(), replacement);
+    while let Some(at) = rest.find('\\') {
+        let digit = rest.as_bytes().get(at + 1).copied();
+        let (piece, from, to) = match digit {
+            Some(b'\\') => (None, at + 1, at + 2),
+            Some(b'&') => (Some(Piece::Group(0)), at, at + 2),
+            Some(digit @ b'1'..=b'9') => (Some(Piece::Group((digit - b'0').into())), at, at + 2),
+            _ => (None, at + 1, at + 1),
+        };
+        pieces.push(Piece::Text(&rest[..from]));
+        pieces.extend(piece);
+        rest = &rest[to..];
+    }
+    pieces.push(Piece::Text(rest));
+    pieces
+}
+
+/// Returns the byte of the character to begin at, counted from 1; for a start behind the text, the
+/// byte behind its end.
+fn start(function: &str, text: &str, start: i64) -> Result<usize> {
+    let before = usize::try_from(positive(function, start)? - 1).unwrap_or(usize::MAX);
+    if before == 0 {
+        return Ok(0);
+    }
+    let mut letters = text.char_indices();
+    Ok(match letters.nth(before) {
+        Some((at, _)) => at,
+        None if before == text.chars().count() => text.len(),
+        None => text.len() + 1,
+    })
+}
+
+fn positive(function: &str, number: i64) -> Result<i64> {
+    at_least(function, number, 1, "a start and a number of a match are 1 or more")
+}
+
+fn non_negative(function: &str, number: i64) -> Result<i64> {
+    at_least(function, number, 0, "numbers of matches and groups are 0 or more")
+}
+
+fn at_least(function: &str, number: i64, least: i64, what: &'static str) -> Result<i64> {
+    if least <= number {
+        return Ok(number);
+    }
+    let (function, value) = (function.to_owned(), number.to_string());
+    let what = ClauseProblem::ArgumentValue { function, value, what };
+    Err(Error::Clause { position: None, what }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_of_words_and_texts_are_translated() {
+        assert_eq!(pattern_text("a+"), "a+");
+        assert_eq!(pattern_text("a.b"), "(?s)a.b");
+        assert_eq!(pattern_text(r"\yx\Y\m\M\Z\\y"), r"\bx\B\b{start}\b{end}\z\\y");
+        assert_eq!(pattern_text("[[:<:]]a[[:>:]][a]"), r"\b{start}a\b{end}[a]");
+    }
+
+    #[test]
+    fn a_long_text_is_matched_while_the_statement_goes_on() {
+        use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+
+        use crate::account::Account;
+        use crate::cancel::{Stop, Timeout};
+
+        // Each match looks at the whole rest of the text: a quadratic number of steps.
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["A".repeat(1 << 20)]));
+        let patterns: ArrayRef = Arc::new(StringViewArray::from(vec![".*[^A-Z]|A"]));
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 30));
+        let stop = Arc::new(Stop::new(Timeout::Never));
+        let account = Account::new(&stop, &pool);
+        let _entered = account.enter();
+        stop.cancel();
+        let rows = Rows::new("regexp_count", &[texts, patterns], 1).unwrap();
+        assert!(rows.values(Kind::Count).is_err(), "RX2");
+    }
+}

@@ -1,0 +1,446 @@
+//! Select rewriting: a query's clauses of ours become derived tables that `relations` knows by
+//! their alias.
+//!
+//! - B1. Inner blocks are rewritten before outer ones, so that a marked table is moved as a whole.
+//! - B2. A block that has only DataFusion's SQL is left unchanged, except for its grouping: plain
+//!   columns next to aggregates become keys.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Join,
+    LimitClause, Query, Select, SelectItem, SetExpr, Spanned, TableAlias, TableFactor,
+    TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut, visit_expressions,
+};
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::clauses::{Clauses, LatestClause, SampleClause};
+use crate::names::OURS;
+use crate::plan::QueryDialect;
+use crate::position::Position;
+use crate::position::position_at;
+use crate::sql::cast_names::{name_casts_of_groups, name_casts_of_order, name_casts_of_windows};
+use crate::sql::rewritten::{is_rewritten, rewrite_aggregate};
+
+/// The clause of a marked derived table.
+#[derive(Debug, Clone)]
+pub(crate) enum Mark {
+    /// `LIMIT high` or `LIMIT low, high` of the query inside.
+    Limit { position: Option<Position>, low: Option<Box<Expr>>, high: Box<Expr> },
+    /// LATEST ON over the rows inside.
+    Latest(Box<LatestClause>),
+    /// SAMPLE BY over the block inside.
+    Sample(Box<SampleClause>),
+}
+
+/// Marks the blocks of a query that have clauses of ours. `is_aggregate` knows functions by their
+/// names in lower case.
+pub(crate) fn mark_blocks(
+    sql: &str,
+    query: &mut Query,
+    clauses: Clauses,
+    is_aggregate: &dyn Fn(&str) -> bool,
+) -> Vec<Mark> {
+    let mut marker = Marker { sql, clauses, is_aggregate, marks: Vec::new() };
+    // The visitor never breaks off.
+    let _: ControlFlow<()> = query.visit(&mut marker);
+    marker.marks
+}
+
+/// Returns the number of the mark with this alias.
+pub(crate) fn mark_number(alias: &TableAlias) -> Option<usize> {
+    alias.name.value.strip_prefix(&mark_prefix())?.parse().ok()
+}
+
+fn mark_prefix() -> String {
+    format!("{OURS}mark ")
+}
+
+struct Marker<'a> {
+    sql: &'a str,
+    clauses: Clauses,
+    is_aggregate: &'a dyn Fn(&str) -> bool,
+    marks: Vec<Mark>,
+}
+
+impl Marker<'_> {
+    fn marked(&mut self, subquery: Query, mark: Mark) -> TableFactor {
+        let name = Ident::with_quote('"', format!("{}{}", mark_prefix(), self.marks.len()));
+        self.marks.push(mark);
+        let alias = TableAlias { explicit: true, name, columns: Vec::new(), at: None };
+        TableFactor::Derived {
+            lateral: false,
+            subquery: Box::new(subquery),
+            alias: Some(alias),
+            sample: None,
+        }
+    }
+}
+
+impl VisitorMut for Marker<'_> {
+    type Break = ();
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let SetExpr::Select(select) = query.body.as_ref()
+            && is_grouped(select)
+        {
+            name_casts_of_order(query);
+        }
+        let Some(clause) = query.limit_clause.take() else { return ControlFlow::Continue(()) };
+        let (low, high) = match clause {
+            LimitClause::OffsetCommaLimit { offset, limit } => (Some(offset), limit),
+            LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by }
+                if limit_by.is_empty() && !is_count(&limit) =>
+            {
+                (None, limit)
+            }
+            clause => {
+                query.limit_clause = Some(clause);
+                return ControlFlow::Continue(());
+            }
+        };
+        let start = low.as_ref().unwrap_or(&high).span().start;
+        let position = (start.line > 0).then(|| position_at(self.sql, start));
+        let mark = Mark::Limit { position, low: low.map(Box::new), high: Box::new(high) };
+        let inner = std::mem::replace(query, query_of(select_everything(Vec::new(), None)));
+        let limited = self.marked(inner, mark);
+        *query = query_of(select_everything(from_one(limited), None));
+        ControlFlow::Continue(())
+    }
+
+    /// Keeps the names of items that will be rewritten, which no other items have.
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for item in &mut select.projection {
+            let SelectItem::UnnamedExpr(expr) = item else { continue };
+            if has_rewritten(expr) {
+                let alias = Ident::with_quote('"', expr.to_string());
+                let null = Expr::Value(Value::Null.into());
+                let expr = std::mem::replace(expr, null);
+                *item = SelectItem::ExprWithAlias { expr, alias };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        rewrite_aggregate(expr);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::NestedJoin { table_with_joins, .. } = factor
+            && !is_time_join(table_with_joins)
+        {
+            nest_time_joins(table_with_joins);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        select.from.iter_mut().for_each(nest_time_joins);
+        let clauses = self.clauses.take(select.select_token.0.span.start);
+        if let Some(latest) = clauses.latest {
+            let from = std::mem::take(&mut select.from);
+            let rows = query_of(select_everything(from, select.selection.take()));
+            select.from = from_one(self.marked(rows, Mark::Latest(Box::new(latest))));
+        }
+        if let Some(sample) = clauses.sample {
+            name_casts_of_groups(select);
+            let block = std::mem::replace(select, select_everything(Vec::new(), None));
+            let sampled = self.marked(query_of(block), Mark::Sample(Box::new(sample)));
+            select.from = from_one(sampled);
+        } else {
+            group_implicitly(select, self.is_aggregate);
+            match is_grouped(select) {
+                true => name_casts_of_groups(select),
+                false => name_casts_of_windows(select),
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Returns true if an expression calls an aggregate that is rewritten as another.
+fn has_rewritten(expr: &Expr) -> bool {
+    let is_it = visit_expressions(expr, |expr| match expr {
+        Expr::Function(function) if is_rewritten(function) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    is_it.is_break()
+}
+
+/// Returns true if a limit is a plain number, which DataFusion knows.
+fn is_count(limit: &Expr) -> bool {
+    match limit {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(_) => false,
+            Value::Number(digits, _) => digits.parse::<i64>().is_ok(),
+            _ => true,
+        },
+        _ => false,
+    }
+}
+
+/// Returns true for the brackets around an ASOF or LT JOIN.
+pub(crate) fn is_time_join(tables: &TableWithJoins) -> bool {
+    matches!(tables.joins.as_slice(), [join] if join.global)
+}
+
+/// Puts each ASOF or LT JOIN into brackets of its own, with all tables left of it.
+fn nest_time_joins(tables: &mut TableWithJoins) {
+    while let Some(at) = tables.joins.iter().position(|join| join.global) {
+        let mut before = std::mem::take(&mut tables.joins);
+        tables.joins = before.split_off(at + 1);
+        let time_join = before.split_off(at);
+        let nothing = Expr::Value(Value::Null.into());
+        let placeholder = TableFactor::TableFunction { expr: nothing, alias: None };
+        let mut left = std::mem::replace(&mut tables.relation, placeholder);
+        if !before.is_empty() {
+            left = in_brackets(left, before);
+        }
+        tables.relation = in_brackets(left, time_join);
+    }
+}
+
+fn in_brackets(relation: TableFactor, joins: Vec<Join>) -> TableFactor {
+    let table_with_joins = Box::new(TableWithJoins { relation, joins });
+    TableFactor::NestedJoin { table_with_joins, alias: None }
+}
+
+pub(crate) fn from_one(relation: TableFactor) -> Vec<TableWithJoins> {
+    vec![TableWithJoins { relation, joins: Vec::new() }]
+}
+
+pub(crate) fn select_everything(from: Vec<TableWithJoins>, selection: Option<Expr>) -> Select {
+    let dialect = QueryDialect::default();
+    let query = Parser::new(&dialect).try_with_sql("SELECT *").and_then(|mut p| p.parse_query());
+    match query.map(|query| *query.body) {
+        Ok(SetExpr::Select(select)) => Select { from, selection, ..*select },
+        _ => unreachable!("the text is a SELECT"),
+    }
+}
+
+pub(crate) fn query_of(select: Select) -> Query {
+    Query {
+        with: None,
+        body: Box::new(SetExpr::Select(Box::new(select))),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }
+}
+
+/// Groups a block without GROUP BY by the columns next to its aggregates.
+fn group_implicitly(select: &mut Select, is_aggregate: &dyn Fn(&str) -> bool) {
+    let is_ungrouped = matches!(
+        &select.group_by,
+        GroupByExpr::Expressions(exprs, modifiers) if exprs.is_empty() && modifiers.is_empty()
+    );
+    let exprs = select.projection.iter().filter_map(item_expr);
+    let has_aggregate = exprs.clone().any(|expr| contains_aggregate(expr, is_aggregate));
+    if !is_ungrouped || !has_aggregate {
+        return;
+    }
+    let is_plain = |item: &SelectItem| item_expr(item).is_some();
+    if !select.projection.iter().all(is_plain) {
+        select.group_by = GroupByExpr::All(Vec::new());
+        return;
+    }
+    let mut keys: Vec<Expr> = Vec::new();
+    for expr in exprs {
+        for key in keys_of(expr, is_aggregate) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+    }
+    select.group_by = GroupByExpr::Expressions(keys, Vec::new());
+}
+
+/// Returns true if a block groups its rows.
+fn is_grouped(select: &Select) -> bool {
+    match &select.group_by {
+        GroupByExpr::Expressions(keys, _) => !keys.is_empty(),
+        GroupByExpr::All(_) => true,
+    }
+}
+
+/// Returns the expression of an item; `None` for `*`.
+pub(crate) fn item_expr(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    }
+}
+
+/// Returns the grouping keys of an item: itself if there is a column and no aggregate in it, and
+/// else the columns outside of its aggregates.
+pub(crate) fn keys_of(expr: &Expr, is_aggregate: &dyn Fn(&str) -> bool) -> Vec<Expr> {
+    let mut finder = Finder::new(is_aggregate);
+    // The visitor never breaks off.
+    let _: ControlFlow<()> = expr.visit(&mut finder);
+    if finder.columns.is_empty() {
+        return Vec::new();
+    }
+    if finder.has_aggregate || finder.has_window { finder.columns } else { vec![expr.clone()] }
+}
+
+pub(crate) fn contains_aggregate(expr: &Expr, is_aggregate: &dyn Fn(&str) -> bool) -> bool {
+    let mut finder = Finder::new(is_aggregate);
+    // The visitor never breaks off.
+    let _: ControlFlow<()> = expr.visit(&mut finder);
+    finder.has_aggregate
+}
+
+/// Finds aggregates, windows, and columns outside of aggregates, but not those of subqueries.
+struct Finder<'a> {
+    is_aggregate: &'a dyn Fn(&str) -> bool,
+    /// The number of open aggregates and subqueries.
+    inside: usize,
+    queries: usize,
+    has_aggregate: bool,
+    has_window: bool,
+    columns: Vec<Expr>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(is_aggregate: &'a dyn Fn(&str) -> bool) -> Finder<'a> {
+        let (has_aggregate, has_window) = (false, false);
+        let columns = Vec::new();
+        Finder { is_aggregate, inside: 0, queries: 0, has_aggregate, has_window, columns }
+    }
+
+    fn opens(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Function(function) => is_aggregate_call(function, self.is_aggregate),
+            _ => false,
+        }
+    }
+}
+
+impl Visitor for Finder<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if self.queries > 0 {
+            return ControlFlow::Continue(());
+        }
+        if self.opens(expr) {
+            self.inside += 1;
+            self.has_aggregate = true;
+        } else if let Expr::Function(Function { over: Some(_), .. }) = expr {
+            self.has_window = true;
+        }
+        let is_column = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+        if is_column && self.inside == 0 && !self.columns.contains(expr) {
+            self.columns.push(expr.clone());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if self.queries == 0 && self.opens(expr) {
+            self.inside -= 1;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_aggregate_call(function: &Function, is_aggregate: &dyn Fn(&str) -> bool) -> bool {
+    let name = function.name.0.last().and_then(|part| part.as_ident());
+    function.over.is_none() && name.is_some_and(|name| is_aggregate(&name.value))
+}
+
+/// Replaces columns outside of aggregates for which `replacement` returns an expression.
+pub(crate) fn replace_columns(
+    expr: &mut Expr,
+    is_aggregate: &dyn Fn(&str) -> bool,
+    replacement: &dyn Fn(&Expr) -> Option<Expr>,
+) {
+    let mut replacer = Replacer { is_aggregate, replacement, inside: 0 };
+    // The visitor never breaks off.
+    let _: ControlFlow<()> = expr.visit(&mut replacer);
+}
+
+struct Replacer<'a> {
+    is_aggregate: &'a dyn Fn(&str) -> bool,
+    replacement: &'a dyn Fn(&Expr) -> Option<Expr>,
+    inside: usize,
+}
+
+impl Replacer<'_> {
+    fn opens(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Function(function) => is_aggregate_call(function, self.is_aggregate),
+            _ => false,
+        }
+    }
+}
+
+impl VisitorMut for Replacer<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.inside += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.inside -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.opens(expr) {
+            self.inside += 1;
+        } else if self.inside == 0
+            && let Some(other) = (self.replacement)(expr)
+        {
+            *expr = other;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.opens(expr) {
+            self.inside -= 1;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Returns the number and unit of a TOLERANCE, if the expression is one.
+pub(crate) fn tolerance_of(expr: &Expr, name: &str) -> Option<(u64, char)> {
+    let Expr::Function(function) = expr else { return None };
+    let ident = function.name.0.last()?.as_ident()?;
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let value = |arg: &FunctionArg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) => {
+            Some(value.value.clone())
+        }
+        _ => None,
+    };
+    match list.args.iter().map(value).collect::<Vec<_>>().as_slice() {
+        [Some(Value::Number(digits, _)), Some(Value::SingleQuotedString(unit))]
+            if ident.value == name =>
+        {
+            Some((digits.parse().ok()?, unit.chars().next()?))
+        }
+        _ => None,
+    }
+}

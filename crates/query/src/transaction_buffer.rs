@@ -1,0 +1,131 @@
+//! Buffering of rows that only their session sees: those of a transaction, and of temporary tables.
+//!
+//! - HE4. Rows of a COPY are added only when all of them have come: a COPY that ends early, for any
+//!   reason, adds none.
+//!
+//! Not here: the buffers (`changes`).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use tidegate_model::{Column, Schema, TableId};
+use tidegate_storage::{SegmentPin, Snapshot};
+
+use crate::changes::batch::batch_of;
+use crate::changes::batch::widened;
+use crate::changes::deleted_rows::Gone;
+use crate::changes::{Changes, NewRows, TableRef};
+use crate::error::Result;
+use crate::session::Session;
+
+/// The buffer of a COPY whose rows only its session sees; the import fills it (HE4).
+#[derive(Debug)]
+pub struct KeptRows {
+    session: Session,
+    table: TableRef,
+    /// The columns of the table as the session sees it.
+    schema: Arc<Schema>,
+    kept: Mutex<Vec<NewRows>>,
+}
+
+impl KeptRows {
+    pub(crate) fn new(
+        session: &Session,
+        (id, name): (TableId, &str),
+        schema: Arc<Schema>,
+    ) -> KeptRows {
+        let (session, table) = (session.clone(), TableRef { id, name: name.to_owned() });
+        KeptRows { session, table, schema, kept: Mutex::default() }
+    }
+
+    /// The columns of the rows: the database may have others, or no such table.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// Takes some rows: an array for each column of the table.
+    ///
+    /// # Errors
+    /// If they cannot be stored, or exceed the limit of a session.
+    pub fn take(&self, columns: Vec<ArrayRef>) -> Result<()> {
+        let batch = batch_of(&self.schema, columns)?;
+        let mut rows = self.session.changes().gather(&self.table, &self.schema);
+        rows.push(batch)?;
+        self.kept().push(rows);
+        Ok(())
+    }
+
+    /// Adds all rows to the session's changes.
+    ///
+    /// # Errors
+    /// If they exceed the limit of a session.
+    pub fn hold(&self) -> Result<()> {
+        let kept = std::mem::take(&mut *self.kept());
+        let mut changes = self.session.changes();
+        kept.iter().try_for_each(|rows| changes.add(rows))?;
+        self.session.install(changes);
+        Ok(())
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<NewRows>> {
+        // Whole batches are pushed, so a panic leaves none half done.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Applies the changes of one statement to those of its session.
+pub(crate) struct Holder {
+    session: Session,
+    changes: Changes,
+    /// The table as the statement sees it.
+    snapshot: Arc<Snapshot>,
+    /// Keeps rows of the table where they were found; `None` if the table is temporary.
+    pin: Option<Arc<SegmentPin>>,
+    columns: Vec<Column>,
+    new: NewRows,
+    rows: u64,
+}
+
+impl Holder {
+    /// A buffer for rows with these columns of a table.
+    pub(crate) fn new(
+        session: &Session,
+        snapshot: &Arc<Snapshot>,
+        (columns, pin): (&[Column], Option<Arc<SegmentPin>>),
+    ) -> Holder {
+        Holder { pin, ..Holder::of(session, session.changes(), (snapshot, columns)) }
+    }
+
+    /// A buffer for rows of a table, on top of other changes of the same statement.
+    pub(crate) fn of(
+        session: &Session,
+        changes: Changes,
+        (snapshot, columns): (&Arc<Snapshot>, &[Column]),
+    ) -> Holder {
+        let new = changes.gather(&TableRef::of(snapshot), &snapshot.schema);
+        let (snapshot, columns) = (Arc::clone(snapshot), columns.to_vec());
+        Holder { session: session.clone(), changes, snapshot, pin: None, columns, new, rows: 0 }
+    }
+
+    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    pub(crate) fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let batch = widened(&self.snapshot.schema, &self.columns, batch)?;
+        self.rows += batch.num_rows() as u64;
+        self.new.push(batch)
+    }
+
+    /// Deletes `gone`, adds the rows that were pushed, and returns the number of those.
+    pub(crate) fn finish(mut self, gone: Gone) -> Result<u64> {
+        self.changes.remove(&self.snapshot, gone.into_rows(), self.pin.as_ref())?;
+        self.changes.add(&self.new)?;
+        self.session.install(self.changes);
+        Ok(self.rows)
+    }
+}

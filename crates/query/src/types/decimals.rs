@@ -1,0 +1,241 @@
+//! Decimals next to numbers of other types: compared exactly, for constants with any number of
+//! digits.
+//!
+//! - DE1. A constant is compared as it is written, as far as a DOUBLE can hold it: with more digits
+//!   behind the point than the decimals have, it equals none of them, and lies between two.
+//! - DE2. In arithmetic a constant is a decimal too, if it has few digits. Next to any other FLOAT
+//!   or DOUBLE, a decimal is a DOUBLE.
+//! - DE3. The same holds for values of an expression that returns one of them, and for those of a
+//!   column of a UNION.
+//! - DE4. A constant that is cast to a decimal has the digits that are written, and is rounded half
+//!   away from zero: `1.005::DECIMAL(10, 2)` is 1.01, although the DOUBLE is less than 1.005.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::BinaryExpr;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast};
+use tidegate_model::ColumnType;
+use tidegate_storage::segment::arrow_type;
+
+use super::literal::{type_of, value_of_text};
+use crate::types::decimal_constants::Place;
+use crate::types::decimal_constants::are_mixed;
+use crate::types::decimal_constants::constant;
+use crate::types::decimal_constants::is_decimal;
+use crate::types::decimal_constants::is_float;
+use crate::types::decimal_constants::literal;
+use crate::types::decimal_constants::place;
+use crate::types::decimal_constants::short_decimal;
+use crate::types::decimal_constants::type_of_one;
+use crate::types::expression_type::type_in;
+
+/// Returns `left op right`, if one of them is a decimal and the other a number of another type; the
+/// types are theirs.
+pub(crate) fn compare(
+    (left, left_type): (&Expr, Option<ColumnType>),
+    op: Operator,
+    (right, right_type): (&Expr, Option<ColumnType>),
+) -> Option<Expr> {
+    match (left_type?, right_type?) {
+        (ColumnType::Decimal { precision, scale }, other) if !is_decimal(other) => {
+            match constant(right) {
+                Some(text) => {
+                    let place = within(place(&text, scale), precision);
+                    Some(with_constant(left, op, place, precision, scale))
+                }
+                None if is_float(other) => {
+                    Some(binary(cast(left.clone(), DataType::Float64), op, right.clone()))
+                }
+                None => None,
+            }
+        }
+        (other, ColumnType::Decimal { .. }) if !is_decimal(other) => {
+            compare((right, right_type), op.swap()?, (left, left_type))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the decimal that equals a constant, for IN lists; `None` if there is none or it is no
+/// constant.
+pub(crate) fn equal(value: &Expr, precision: u8, scale: u8) -> Option<Expr> {
+    match within(place(&constant(value)?, scale), precision) {
+        Place::At(value) => Some(literal(value, precision, scale)),
+        _ => None,
+    }
+}
+
+/// Returns a FLOAT or DOUBLE constant as the decimal of a type (DE4); `None` if it has none, or for
+/// other expressions.
+pub(crate) fn of_constant(value: &Expr, to: ColumnType) -> Option<Expr> {
+    let ColumnType::Decimal { .. } = to else { return None };
+    let decimal = value_of_text(&float_text(value)?, to)?.ok()?;
+    Some(Expr::Literal(decimal, None))
+}
+
+/// Returns the digits of a FLOAT or DOUBLE constant.
+fn float_text(value: &Expr) -> Option<String> {
+    match value {
+        // `1.005::DOUBLE` is the constant itself.
+        Expr::Cast(cast) if *cast.field.data_type() == DataType::Float64 => match &*cast.expr {
+            value @ Expr::Literal(ScalarValue::Float64(_), _) => constant(value),
+            _ => None,
+        },
+        Expr::Negative(inner) => match float_text(inner)? {
+            text if text.starts_with('-') => None,
+            text => Some(format!("-{text}")),
+        },
+        Expr::Literal(ScalarValue::Float64(_) | ScalarValue::Float32(_), _) => constant(value),
+        _ => None,
+    }
+}
+
+/// Converts both sides of an arithmetic operator, if one is a decimal and the other a FLOAT or
+/// DOUBLE: a constant becomes a decimal, and else the decimal a double.
+pub(crate) fn operands(
+    (left, left_type): (&Expr, Option<ColumnType>),
+    (right, right_type): (&Expr, Option<ColumnType>),
+) -> Option<(Expr, Expr)> {
+    let (left_type, right_type) = (left_type?, right_type?);
+    let is_mixed = is_decimal(left_type) && is_float(right_type)
+        || is_float(left_type) && is_decimal(right_type);
+    if !is_mixed {
+        return None;
+    }
+    match (short_decimal(left), short_decimal(right)) {
+        (Some(left), None) if is_float(left_type) => Some((left, right.clone())),
+        (None, Some(right)) if is_float(right_type) => Some((left.clone(), right)),
+        _ => {
+            let double = |expr: &Expr| cast(expr.clone(), DataType::Float64);
+            Some((double(left), double(right)))
+        }
+    }
+}
+
+/// Converts values of which an expression returns one to a common type (DE3).
+pub(crate) fn alike(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+    let types = values.iter().map(|value| type_in(value, schema)).collect::<Vec<_>>();
+    if !are_mixed(types.iter().copied()) {
+        return values;
+    }
+    let is = |ty: &Option<ColumnType>, what: fn(ColumnType) -> bool| ty.is_some_and(what);
+    let short = |(value, ty): (&Expr, &Option<ColumnType>)| match is(ty, is_float) {
+        true => short_decimal(value),
+        false => Some(value.clone()),
+    };
+    if let Some(decimals) = values.iter().zip(&types).map(short).collect() {
+        return decimals;
+    }
+    let double = |(value, ty): (Expr, &Option<ColumnType>)| match is(ty, is_decimal) {
+        true => cast(value, DataType::Float64),
+        false => value,
+    };
+    values.into_iter().zip(&types).map(double).collect()
+}
+
+/// Converts values of which an expression returns one to the type that it has (DE3): DataFusion
+/// takes the type of the first for it until all types are known.
+pub(crate) fn of_one_type(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+    let values = alike(values, schema);
+    let types = values.iter().map(|value| (value, type_in(value, schema))).collect::<Vec<_>>();
+    let Some(to) = type_of_one(&types) else { return values };
+    let is_other = |(value, ty): &(&Expr, Option<ColumnType>)| {
+        let is_null = matches!(value, Expr::Literal(value, _) if value.is_null());
+        !is_null && *ty != Some(to)
+    };
+    let others = types.iter().map(is_other).collect::<Vec<_>>();
+    let converted = |(value, is_other)| match is_other {
+        true => cast(value, arrow_type(to)),
+        false => value,
+    };
+    values.into_iter().zip(others).map(converted).collect()
+}
+
+/// Converts the sides of an operator whose types were not known when it was planned: a column of
+/// a subquery may have become a decimal since.
+pub(crate) fn with_late_types(expr: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
+    let BinaryExpr { left, op, right } = expr;
+    let is_arithmetic = matches!(
+        op,
+        Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo
+    );
+    if is_arithmetic || op.supports_propagation() {
+        let types = (type_in(&left, schema), type_in(&right, schema));
+        if is_arithmetic && let Some((left, right)) = operands((&left, types.0), (&right, types.1))
+        {
+            return Transformed::yes(binary(left, op, right));
+        }
+        if !is_arithmetic
+            && are_mixed([types.0, types.1].into_iter())
+            && let Some(compared) = compare((&left, types.0), op, (&right, types.1))
+        {
+            return Transformed::yes(compared);
+        }
+    }
+    Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+}
+
+/// Converts the inputs of a UNION to a common type in each column (DE3).
+pub(crate) fn alike_inputs(union: Union) -> Result<Transformed<Union>> {
+    let inputs = &union.inputs;
+    let types = |at: usize| inputs.iter().map(move |input| type_of(input.schema().field(at)));
+    let columns = inputs.iter().map(|it| it.schema().fields().len()).min().unwrap_or_default();
+    let mixed = (0..columns).filter(|&at| are_mixed(types(at))).collect::<Vec<_>>();
+    if mixed.is_empty() {
+        return Ok(Transformed::no(union));
+    }
+    let with_doubles = |input: Arc<LogicalPlan>| {
+        let columns = input.schema().columns().into_iter().enumerate().map(|(at, column)| {
+            let is_decimal = type_of(input.schema().field(at)).is_some_and(is_decimal);
+            let (relation, name) = (column.relation.clone(), column.name.clone());
+            match is_decimal && mixed.contains(&at) {
+                true => {
+                    cast(Expr::Column(column), DataType::Float64).alias_qualified(relation, name)
+                }
+                false => Expr::Column(column),
+            }
+        });
+        let columns = columns.collect::<Vec<_>>();
+        LogicalPlanBuilder::from(input).project(columns)?.build().map(Arc::new)
+    };
+    let inputs = union.inputs.into_iter().map(with_doubles).collect::<Result<_>>()?;
+    Ok(Transformed::yes(Union::try_new_with_loose_types(inputs)?))
+}
+
+fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+}
+
+/// Returns the position among decimals of so many digits.
+fn within(place: Place, precision: u8) -> Place {
+    let end = 10_i128.pow(precision.into());
+    match place {
+        Place::At(value) | Place::Behind(value) if end <= value => Place::AboveAll,
+        Place::At(value) | Place::Behind(value) if value <= -end => Place::BelowAll,
+        place => place,
+    }
+}
+
+fn with_constant(decimal: &Expr, op: Operator, place: Place, precision: u8, scale: u8) -> Expr {
+    // True, and NULL for NULL.
+    let always = || binary(decimal.clone(), Operator::Eq, decimal.clone());
+    let never = || binary(decimal.clone(), Operator::NotEq, decimal.clone());
+    let is_less = matches!(op, Operator::Lt | Operator::LtEq);
+    let is_more = matches!(op, Operator::Gt | Operator::GtEq);
+    match place {
+        Place::At(value) => binary(decimal.clone(), op, literal(value, precision, scale)),
+        Place::Behind(value) if is_less => {
+            binary(decimal.clone(), Operator::LtEq, literal(value, precision, scale))
+        }
+        Place::Behind(value) if is_more => {
+            binary(decimal.clone(), Operator::Gt, literal(value, precision, scale))
+        }
+        Place::AboveAll if is_less => always(),
+        Place::BelowAll if is_more => always(),
+        _ if op == Operator::NotEq => always(),
+        _ => never(),
+    }
+}
