@@ -1,7 +1,7 @@
 //! The account of the statement that a thread works for: its stop flag, and the memory of the
 //! values that its expressions produce.
 //!
-//! - AC1. Every poll of an operator (`control::guard`) and all planning (`control::plan_apart`)
+//! - AC1. Every poll of an operator (`control::guard`) and all planning (`control::plan_spawned`)
 //!   happens inside an account, so that functions find it without an argument: those that fold a
 //!   constant while a query is planned as well as those that run.
 //! - AC2. Large values that are alive at the same time inside one operator have together at most
@@ -24,7 +24,7 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use tidegate_model::limits::{COUNTED_VALUE_BYTES, FOLDED_BYTES, VALUES_BYTES};
 
-use crate::cancel::Stop;
+use crate::cancel::CancelState;
 use crate::error::{ClauseProblem, Error};
 
 /// The consumer name of the memory of values in messages.
@@ -47,7 +47,7 @@ enum Phase {
 /// The account of a statement, shared by all threads that work for it.
 #[derive(Debug)]
 pub(crate) struct Account {
-    stop: Arc<Stop>,
+    stop: Arc<CancelState>,
     memory: Arc<dyn MemoryPool>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Entered {
 }
 
 impl Account {
-    pub(crate) fn new(stop: &Arc<Stop>, memory: &Arc<dyn MemoryPool>) -> Arc<Account> {
+    pub(crate) fn new(stop: &Arc<CancelState>, memory: &Arc<dyn MemoryPool>) -> Arc<Account> {
         Arc::new(Account { stop: Arc::clone(stop), memory: Arc::clone(memory) })
     }
 
@@ -152,7 +152,7 @@ impl Frame {
 ///
 /// # Errors
 /// The reason why it was stopped.
-pub(crate) fn check_stop() -> Result<()> {
+pub(crate) fn check_canceled() -> Result<()> {
     CURRENT.with_borrow(|frame| match frame.as_ref().and_then(|it| it.account.stop.reason()) {
         Some(reason) => Err(Error::from(reason).into()),
         None => Ok(()),
@@ -314,7 +314,7 @@ mod tests {
 
     use super::*;
     use crate::cancel::Timeout;
-    use crate::control::plan_apart;
+    use crate::control::plan_spawned;
 
     /// A stopped statement keeps its admission until its threads have no task left. A thread that
     /// plans was not a task: sixteen clients that planned and disconnected in a loop had ninety
@@ -323,11 +323,11 @@ mod tests {
     fn planning_is_a_task_until_it_has_stopped() {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 20));
-        let account = Account::new(&Arc::new(Stop::new(Timeout::Never)), &pool);
+        let account = Account::new(&Arc::new(CancelState::new(Timeout::Never)), &pool);
         let (begins, begun) = oneshot::channel();
         let (go_on, wait) = oneshot::channel::<()>();
         let entered = runtime.enter();
-        let planning = plan_apart(account, async move {
+        let planning = plan_spawned(account, async move {
             begins.send(()).expect("the test waits for it");
             wait.await.expect("the test goes on");
             Ok(())

@@ -15,10 +15,9 @@ use datafusion::execution::SendableRecordBatchStream;
 use tidegate_storage::Class;
 
 use crate::error::BulkError;
-use crate::parse::copy_options::CopyOptions;
-use crate::parse::copy_options::Placed;
+use crate::parse::copy_options::{CopyOptions, Placed};
 use crate::session::Session;
-use crate::transaction_buffer::KeptRows;
+use crate::transaction_buffer::CopyBuffer;
 
 /// The result of a method of `BulkIo`.
 pub type BulkResult<T> = std::result::Result<T, BulkError>;
@@ -34,7 +33,7 @@ pub trait BulkIo: fmt::Debug + Send + Sync {
     async fn import_bytes(
         &self,
         import: BulkImport,
-        keeper: Option<Arc<KeptRows>>,
+        keeper: Option<Arc<CopyBuffer>>,
         session: &Session,
     ) -> BulkResult<Box<dyn BulkSink>>;
 
@@ -179,7 +178,7 @@ impl BulkIo for NoBulk {
     async fn import_bytes(
         &self,
         _: BulkImport,
-        _: Option<Arc<KeptRows>>,
+        _: Option<Arc<CopyBuffer>>,
         _: &Session,
     ) -> BulkResult<Box<dyn BulkSink>> {
         Err(NoBulk::refusal())

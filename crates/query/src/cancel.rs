@@ -44,17 +44,17 @@ impl Timeout {
 /// Cancels a statement from outside, whether it has begun, will begin, or is over. (QA3 is the way
 /// to cancel it by its id alone.) Clones belong to the same statement.
 #[derive(Clone, Debug, Default)]
-pub struct Canceler(Arc<CancelerState>);
+pub struct CancelHandle(Arc<HandleState>);
 
 #[derive(Debug, Default)]
-struct CancelerState {
+struct HandleState {
     is_canceled: AtomicBool,
-    stop: OnceLock<Arc<Stop>>,
+    stop: OnceLock<Arc<CancelState>>,
     /// Wakes tasks that wait for `stop`.
     notify_begun: Notify,
 }
 
-impl Canceler {
+impl CancelHandle {
     /// Cancels the statement: it stops, or does not begin.
     pub fn cancel(&self) {
         // Sequentially consistent with `of`: the later of the two sees the other.
@@ -94,7 +94,7 @@ impl Canceler {
         self.begun().await.ended().await
     }
 
-    async fn begun(&self) -> &Stop {
+    async fn begun(&self) -> &CancelState {
         loop {
             let mut notified = pin!(self.0.notify_begun.notified());
             // From here on, a begin is not missed.
@@ -107,7 +107,7 @@ impl Canceler {
     }
 
     /// Binds the handle to a statement, which can be cancelled from now on.
-    pub(crate) fn of(&self, stop: &Arc<Stop>) {
+    pub(crate) fn of(&self, stop: &Arc<CancelState>) {
         let stop = self.0.stop.get_or_init(|| Arc::clone(stop));
         self.0.notify_begun.notify_waiters();
         if self.is_canceled() {
@@ -168,7 +168,7 @@ impl fmt::Display for CancelReason {
 
 /// The stop flag of a running statement, shared by everything that works on it.
 #[derive(Debug)]
-pub(crate) struct Stop {
+pub(crate) struct CancelState {
     start: Instant,
     timeout: Timeout,
     is_abandoned: AtomicBool,
@@ -184,10 +184,10 @@ pub(crate) struct Stop {
     waited: AtomicU64,
 }
 
-impl Stop {
+impl CancelState {
     /// Starts the time of a statement.
-    pub(crate) fn new(timeout: Timeout) -> Stop {
-        Stop {
+    pub(crate) fn new(timeout: Timeout) -> CancelState {
+        CancelState {
             start: Instant::now(),
             timeout,
             is_abandoned: AtomicBool::new(false),
@@ -312,7 +312,7 @@ impl Stop {
     }
 }
 
-/// The time since the start that counts, without the waits (K3): see [`Stop`] for the three
+/// The time since the start that counts, without the waits (K3): see [`CancelState`] for the three
 /// arguments.
 pub(crate) fn working_nanos(elapsed: u64, wait_start: u64, waited: u64) -> u64 {
     let end = if wait_start == 0 { elapsed } else { wait_start };
@@ -331,7 +331,7 @@ mod tests {
         {
             assert_eq!(working_nanos(elapsed, wait_start, waited), expected, "K3");
         }
-        let stop = Stop::new(Timeout::After(Duration::from_hours(1)));
+        let stop = CancelState::new(Timeout::After(Duration::from_hours(1)));
         stop.begin_wait();
         let worked = stop.worked();
         assert_eq!(stop.worked(), worked, "K3: time stands still");
@@ -341,12 +341,12 @@ mod tests {
 
     #[test]
     fn a_statement_goes_on_until_its_time_is_over_or_nobody_waits() {
-        assert_eq!(Stop::new(Timeout::Never).reason(), None);
-        assert_eq!(Stop::new(Timeout::After(Duration::MAX)).reason(), None);
-        let over = Stop::new(Timeout::After(Duration::ZERO));
+        assert_eq!(CancelState::new(Timeout::Never).reason(), None);
+        assert_eq!(CancelState::new(Timeout::After(Duration::MAX)).reason(), None);
+        let over = CancelState::new(Timeout::After(Duration::ZERO));
         let reason = over.reason().expect("its time is over");
         assert!(matches!(reason, CancelReason::Timeout { limit: Duration::ZERO, .. }));
-        let left = Stop::new(Timeout::Never);
+        let left = CancelState::new(Timeout::Never);
         left.abandon();
         assert_eq!(left.reason(), Some(CancelReason::Abandoned));
         left.begin_again();
@@ -359,17 +359,17 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_of_a_statement_is_seen_whatever_the_statement_does() {
-        let canceler = Canceler::default();
-        let (reason, ()) = tokio::join!(canceler.ended(), async {
+        let cancel_handle = CancelHandle::default();
+        let (reason, ()) = tokio::join!(cancel_handle.ended(), async {
             tokio::task::yield_now().await;
-            canceler.of(&Arc::new(Stop::new(Timeout::Never)));
+            cancel_handle.of(&Arc::new(CancelState::new(Timeout::Never)));
             tokio::task::yield_now().await;
-            canceler.cancel();
+            cancel_handle.cancel();
         });
         assert_eq!(reason, CancelReason::Requested, "K2");
-        let canceler = Canceler::default();
-        canceler.of(&Arc::new(Stop::new(Timeout::After(Duration::from_millis(1)))));
-        assert!(matches!(canceler.ended().await, CancelReason::Timeout { .. }), "K2");
+        let cancel_handle = CancelHandle::default();
+        cancel_handle.of(&Arc::new(CancelState::new(Timeout::After(Duration::from_millis(1)))));
+        assert!(matches!(cancel_handle.ended().await, CancelReason::Timeout { .. }), "K2");
     }
 
     #[test]

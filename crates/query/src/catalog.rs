@@ -28,16 +28,15 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::common::{DataFusionError, TableReference};
-use datafusion::datasource::MemTable;
-use datafusion::datasource::provider_as_source;
+use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::TableSource;
 
+use crate::context::StatementContext;
 use crate::error::Result;
-use crate::system::Caller;
+use crate::names::PG_TYPE_KEY;
 use relations::Relation;
 use rows::{Cell, Row};
 
-use crate::names::PG_TYPE_KEY;
 pub(crate) use functions::{catalog_function, catalog_functions};
 pub use lists::parse_list;
 pub(crate) use rewrite::{names_catalog, rewrite};
@@ -49,7 +48,7 @@ fn named(reference: &TableReference) -> Option<&'static Relation> {
 
 /// The rows of a relation as a table (CA1); `None` if there is no such relation.
 pub(crate) fn source(
-    caller: &Caller,
+    caller: &StatementContext,
     reference: &TableReference,
 ) -> Result<Option<Arc<dyn TableSource>>> {
     let Some(relation) = named(reference) else { return Ok(None) };

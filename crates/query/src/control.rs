@@ -5,7 +5,7 @@
 //!   stream, every operator ends with its current batch: nothing more is read.
 //! - K2. A wait for rows, or for a plan, ends with the timeout or a cancel (`rows`). A client on a
 //!   thread outside the statement sees the end at once, whatever the statement's threads do
-//!   (`Canceler::ended`).
+//!   (`CancelHandle::ended`).
 //! - K3. Time in which rows wait for the client is not counted: a slow reader does not make a slow
 //!   statement. Our own writers are not readers: an INSERT that is slow to write is a slow
 //!   statement.
@@ -17,7 +17,7 @@
 //!
 //! - Conditions on stored rows check before each zone, or each pass of a kernel over a page frame
 //!   (`scan::row_filter`). A scan's step is at most 8 page frames without a match (`scan::stream`
-//!   W3), that of a fused aggregate one page frame.
+//!   W3), that of a pushed aggregate one page frame.
 //! - Conditions of joins check before each evaluation (`join_filter`): a batch of one side would be
 //!   compared with all rows of the other in one step.
 //! - Sorts check before each run of the rows that they have gathered (`sort_keys`), a megabyte at
@@ -39,4 +39,6 @@ mod sort_keys;
 mod rows;
 
 pub(crate) use guard::{guarded, without_guards};
-pub(crate) use rows::{Reader, Took, finish_in_time, panicked, plan_apart, run, run_here};
+pub(crate) use rows::{
+    OnComplete, Reader, finish_in_time, panicked, plan_spawned, run, run_inline,
+};

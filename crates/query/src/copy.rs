@@ -6,8 +6,8 @@
 //!   or the disconnect of its client. A statement that does not wait has no further effect on the
 //!   job.
 //! - copy-3. Rows that come over a connection in a transaction, or for a temporary table, are
-//!   buffered, as those of INSERT are (`transaction_buffer`); rows imported from a file are committed at
-//!   once.
+//!   buffered, as those of INSERT are (`transaction_buffer`); rows imported from a file are
+//!   committed at once.
 
 use std::sync::Arc;
 
@@ -23,20 +23,17 @@ use tidegate_storage::segment::arrow_field;
 
 use crate::answer::Answer;
 use crate::bulk::{BulkExport, BulkImport, BulkIo, BulkJob, BulkOutcome, BulkSink};
-use crate::cancel::{Stop, Timeout};
+use crate::cancel::{CancelState, Timeout};
 use crate::engine::Engine;
-use crate::error::BulkError;
-use crate::error::{Error, Result};
-use crate::names::SYSTEM_SCHEMA;
-use crate::names::TEMPORARY_SCHEMA;
+use crate::error::{BulkError, Error, Result};
+use crate::names::{SYSTEM_SCHEMA, TEMPORARY_SCHEMA};
 use crate::parse::copy_options::{CopyFormat, CopyOptions, Placed};
 use crate::parse::statement::copy::{Copy, CopyPlace, CopySource};
 use crate::parse::{Name, Statement, blanked, parse_statement};
 use crate::position::Position;
-use crate::session::Session;
-use crate::session::StatementOptions;
+use crate::session::{Session, StatementOptions};
 use crate::show::{copied, copy_canceled, copy_queued, snapshot};
-use crate::transaction_buffer::KeptRows;
+use crate::transaction_buffer::CopyBuffer;
 
 /// A COPY whose rows go over the connection of its client.
 pub enum CopyStream {
@@ -52,7 +49,7 @@ pub enum CopyStream {
         fields: SchemaRef,
         /// In a transaction or for a temporary table, the buffer that gets the rows when `sink` has
         /// finished.
-        keeper: Option<Arc<KeptRows>>,
+        keeper: Option<Arc<CopyBuffer>>,
     },
     /// `COPY ... TO STDOUT`.
     Out {
@@ -167,7 +164,7 @@ impl Engine {
         let id = temporary.map(|it| it.id).or_else(|| visible.table_id(&table.text));
         let keeper = match (id, known) {
             (Some(id), Some(schema)) if is_held => {
-                Some(Arc::new(KeptRows::new(session, (id, &table.text), schema)))
+                Some(Arc::new(CopyBuffer::new(session, (id, &table.text), schema)))
             }
             _ if is_held => {
                 let position = Some(Position::at(sql, table.offset));
@@ -187,7 +184,7 @@ impl Engine {
         &self,
         sql: &str,
         copy: Copy,
-        (stop, options): (&Stop, &StatementOptions),
+        (stop, options): (&CancelState, &StatementOptions),
     ) -> Result<RecordBatch> {
         let session = &options.session;
         let (job, waits) = match copy {
@@ -315,7 +312,7 @@ fn fields_of(sql: &str, schema: &Schema, columns: &[Name]) -> Result<Vec<Field>>
 /// Waits for the end of a job, and ends it with the statement (copy-2).
 async fn wait(
     mut job: Box<dyn BulkJob>,
-    stop: &Stop,
+    stop: &CancelState,
 ) -> Result<(String, std::result::Result<BulkOutcome, BulkError>)> {
     let id = job.id().to_owned();
     tokio::select! {

@@ -22,6 +22,7 @@ use crate::parse::statement::views::Commented;
 use crate::parse::{Name, Statement, TableDefinition};
 use crate::position::Position;
 use crate::session::Session;
+use crate::table_schema::{check_not_system, defaults_of, schema_of};
 use views::{Dropped, comment, drop_tables, drop_views};
 
 pub(crate) use views::create_view;
@@ -106,9 +107,6 @@ fn made_or_changed(statement: &Statement) -> Vec<(&str, Option<usize>)> {
     }
 }
 
-use crate::table_schema::check_not_system;
-use crate::table_schema::defaults_of;
-use crate::table_schema::schema_of;
 pub(crate) use temporary::{check_in_transaction, check_lasting};
 
 /// The tables and columns that a statement requires to exist.

@@ -35,19 +35,19 @@ use tidegate_model::{Column, PartitionKey, Schema};
 use tidegate_storage::{Database, Error as StorageError, SegmentPin, Snapshot};
 
 use crate::account::Account;
-use crate::activity::Listing;
 use crate::answer::Done;
-use crate::cancel::Stop;
+use crate::cancel::CancelState;
 use crate::changes::TemporaryTable;
-use crate::control::{Reader, finish_in_time, guarded, plan_apart, run};
+use crate::control::{Reader, finish_in_time, guarded, plan_spawned, run};
 use crate::error::{Error, Result};
 use crate::parse::rows::table_of;
 use crate::parse::{Delete, Insert, Name, RowChange, Update};
 use crate::plan::{Parameter, ParameterTypes, PlannedRows, Planning, TargetRows, insert_columns};
 use crate::position::Position;
+use crate::running_queries::Listing;
 use crate::session::Session;
 use crate::table_schema::check_not_system;
-use crate::transaction_buffer::Holder;
+use crate::transaction_buffer::TransactionBuffer;
 use conflict::check_conflict;
 use returning::{ReturnedRows, Wanted};
 use write::{Work, Writer};
@@ -60,7 +60,7 @@ pub(crate) struct RowChanges<'a> {
     pub(crate) database: Arc<Database>,
     pub(crate) state: SessionState,
     pub(crate) context: Arc<TaskContext>,
-    pub(crate) stop: Arc<Stop>,
+    pub(crate) stop: Arc<CancelState>,
     /// The session: within a transaction, its changes stay uncommitted.
     pub(crate) session: Session,
     /// Values for `$1`, `$2`, ...
@@ -131,7 +131,7 @@ impl RowChanges<'_> {
         };
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
         let parameters = self.parameters.clone();
-        let task = plan_apart(self.account(), async move {
+        let task = plan_spawned(self.account(), async move {
             let (sql, rows) = (sql.as_str(), TargetRows::All);
             let (database, parameters) = (&database, parameters.as_slice());
             let planning = Planning { state: &state, database, sql, parameters, rows };
@@ -182,7 +182,7 @@ impl RowChanges<'_> {
         let Running { stream, snapshot, columns, notices } = running;
         let snapshot = snapshot.expect("the columns of the table are known");
         let work = if self.is_held(&insert.table) {
-            Work::Hold(Holder::new(&self.session, &snapshot, (&columns, None)))
+            Work::Hold(TransactionBuffer::new(&self.session, &snapshot, (&columns, None)))
         } else {
             Work::Insert(Writer::new(&self.database, &snapshot, (&columns, columns.clone())))
         };
@@ -209,7 +209,7 @@ impl RowChanges<'_> {
         let set = update.sets.iter().filter_map(|set| snapshot.schema.find(&set.column.text));
         let needed = set.cloned().collect();
         let work = if self.is_held(table) {
-            Work::HoldUpdate(Holder::new(&self.session, &snapshot, (&columns, pin)))
+            Work::HoldUpdate(TransactionBuffer::new(&self.session, &snapshot, (&columns, pin)))
         } else {
             let writer = Writer::new(&self.database, &snapshot, (&columns, needed));
             Work::Update(writer, snapshot)
@@ -230,7 +230,7 @@ impl RowChanges<'_> {
             Wanted { sql, list, target, snapshot, columns }
         });
         let work = match self.is_held(table) {
-            true => Work::HoldDelete(Holder::new(&self.session, &snapshot, (&[], pin))),
+            true => Work::HoldDelete(TransactionBuffer::new(&self.session, &snapshot, (&[], pin))),
             false => Work::Delete(Arc::clone(&self.database), snapshot),
         };
         let (rows, returned) = self.write_returning(running.stream, work, wanted).await?;
@@ -244,7 +244,7 @@ impl RowChanges<'_> {
         let state = self.state.clone();
         let (database, text) = (Arc::clone(&self.database), sql.to_owned());
         let parameters = self.parameters.clone();
-        let task = plan_apart(self.account(), async move {
+        let task = plan_spawned(self.account(), async move {
             let planning = Planning {
                 state: &state,
                 database: &database,
@@ -343,7 +343,7 @@ impl RowChanges<'_> {
     ) -> Result<PlannedRows> {
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
         let (sql, parameters) = (sql.to_owned(), self.parameters.clone());
-        let task = plan_apart(self.account(), async move {
+        let task = plan_spawned(self.account(), async move {
             let (sql, parameters) = (sql.as_str(), parameters.as_slice());
             let planning = Planning { state: &state, database: &database, sql, parameters, rows };
             match statement {

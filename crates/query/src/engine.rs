@@ -3,7 +3,7 @@
 //! - H1. A statement sees the tables as they are when it is planned, all as of one moment.
 //! - H2. Dropping an answer's stream stops its statement, and so do its timeout and a cancel
 //!   (`control` K1).
-//! - H3. Every statement is listed from its beginning to its end (`activity` QA2).
+//! - H3. Every statement is listed from its beginning to its end (`running_queries` QA2).
 //!
 //! The methods are `async` and belong on a runtime whose threads may compute: planning, decoding
 //! and DataFusion's operators run there. A poll of an operator can last seconds (`control` K4), so
@@ -40,17 +40,15 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::account::Account;
-use crate::activity::{Activity, Listing};
-use crate::answer::Answer;
-use crate::answer::Done;
+use crate::answer::{Answer, Done};
 use crate::bulk::{BulkIo, NoBulk};
-use crate::cancel::Stop;
-use crate::control::{Reader, finish_in_time, guarded, plan_apart, run, without_guards};
+use crate::cancel::CancelState;
+use crate::context::{EngineContext, StatementContext, parameter};
+use crate::control::{Reader, finish_in_time, guarded, plan_spawned, run, without_guards};
 use crate::ddl;
 use crate::dml::{Changed, RowChanges};
 use crate::error::{Error, Result, SettingProblem};
 use crate::functions::table_functions;
-use crate::host::{Host, NoHost};
 use crate::memory::{
     QueryMemory, Scope, Shape, StatementMemory, UncommittedMemory, UserMemories, merge_bytes, share,
 };
@@ -63,15 +61,15 @@ use crate::plan::{
     parameter_count, physical_rules, plan_cached, plan_query,
 };
 use crate::position::Position;
-use crate::session::StatementOptions;
-use crate::session::{Session, reset, set};
+use crate::running_queries::{Listing, RunningQueries};
+use crate::server_info::{NoServerInfo, ServerInfo};
+use crate::session::{Session, StatementOptions, reset, set};
 use crate::show::{canceled, show};
 use crate::spill::SpillFolder;
-use crate::system::parameter;
-use crate::system::{Caller, System};
-pub use cached::CachedAnswer;
 use changing::changing;
 use reading::reserve_reading;
+
+pub use cached::CachedAnswer;
 
 /// Bytes of a thread's share of memory for each row of a batch: an operator that spills holds
 /// several batches at a time, of rows that may be wide.
@@ -106,8 +104,8 @@ struct Bound {
 
 /// A statement that has begun.
 struct Begun {
-    stop: Arc<Stop>,
-    caller: Arc<Caller>,
+    stop: Arc<CancelState>,
+    caller: Arc<StatementContext>,
     listing: Listing,
 }
 
@@ -123,7 +121,7 @@ impl Begun {
 pub struct Engine {
     state: SessionState,
     plans: Arc<PlanCache>,
-    system: Arc<System>,
+    system: Arc<EngineContext>,
 }
 
 impl Engine {
@@ -158,10 +156,10 @@ impl Engine {
             .with_optimizer_rules(optimizer_rules())
             .with_physical_optimizer_rules(physical_rules())
             .build();
-        let system = System {
-            activity: Arc::new(Activity::new(&database)),
+        let system = EngineContext {
+            running_queries: Arc::new(RunningQueries::new(&database)),
             database,
-            host: Arc::new(NoHost),
+            server_info: Arc::new(NoServerInfo),
             bulk: Arc::new(NoBulk),
             runtime: Arc::clone(state.runtime_env()),
             timeout: options.timeout,
@@ -181,24 +179,24 @@ impl Engine {
 
     /// Sets the program that statements can ask for its state.
     #[must_use]
-    pub fn with_host(mut self, host: Arc<dyn Host>) -> Engine {
-        self.system = Arc::new(System { host, ..self.system.as_ref().clone() });
+    pub fn with_server_info(mut self, server_info: Arc<dyn ServerInfo>) -> Engine {
+        self.system = Arc::new(EngineContext { server_info, ..self.system.as_ref().clone() });
         self
     }
 
     /// Sets the reader and writer of files for COPY.
     #[must_use]
     pub fn with_bulk(mut self, bulk: Arc<dyn BulkIo>) -> Engine {
-        self.system = Arc::new(System { bulk, ..self.system.as_ref().clone() });
+        self.system = Arc::new(EngineContext { bulk, ..self.system.as_ref().clone() });
         self
     }
 
     /// Cancels all statements, because the program ends.
     pub fn end_statements(&self) {
-        self.system.activity.end_all();
+        self.system.running_queries.end_all();
     }
 
-    pub(crate) fn system(&self) -> &System {
+    pub(crate) fn system(&self) -> &EngineContext {
         &self.system
     }
 
@@ -247,9 +245,9 @@ impl Engine {
         let _reading = reserve_reading(&sql, parameters, &self.system)?;
         let statement = parse_statement(&sql)?;
         let session = &options.session;
-        let deed = self.admit(session, &statement, &sql)?;
+        let privilege = self.admit(session, &statement, &sql)?;
         let changed = match session.only_reads() {
-            true => statement.deed().or_else(|| changing(&statement)),
+            true => statement.side_effect().or_else(|| changing(&statement)),
             false => changing(&statement).filter(|_| session.is_read_only()),
         };
         if let Some(statement) = changed {
@@ -260,7 +258,7 @@ impl Engine {
         let begun = self.begin(&sql, options);
         let bound = Bound { sql: Arc::clone(&sql), parameters: parameters.to_vec(), cached };
         let answer = self.answer(statement, bound, (begun, options)).await;
-        self.audit(session, (deed, &sql), answer.as_ref().err());
+        self.audit(session, (privilege, &sql), answer.as_ref().err());
         answer
     }
 
@@ -297,7 +295,7 @@ impl Engine {
                 Ok(Done::with_notices("SET", notices).answer())
             }
             Statement::Cancel { id, offset } => {
-                if !self.system.activity.cancel(id, session) {
+                if !self.system.running_queries.cancel(id, session) {
                     let position = Position::at(&sql, offset);
                     return Err(Error::NoSuchStatement { position, id });
                 }
@@ -384,7 +382,7 @@ impl Engine {
         let known = values.clone();
         let (state, _) = self.statement_state(begun);
         let database = Arc::clone(&self.system.database);
-        let task = plan_apart(begun.account(), async move {
+        let task = plan_spawned(begun.account(), async move {
             describe_query((&state, &database), &sql, &values)
         });
         let (columns, types) = finish_in_time(task, &begun.stop).await?;
@@ -429,12 +427,12 @@ impl Engine {
 
     /// Starts the time of a statement, and lists it (H3).
     fn begin(&self, sql: &Arc<str>, options: &StatementOptions) -> Begun {
-        let StatementOptions { timeout, session, canceler } = options;
+        let StatementOptions { timeout, session, cancel_handle } = options;
         let timeout = timeout.or(session.timeout()).unwrap_or(self.system.timeout);
         let timeout = timeout.min(self.system.timeout_max);
-        let stop = Arc::new(Stop::new(timeout));
-        if let Some(canceler) = canceler {
-            canceler.of(&stop);
+        let stop = Arc::new(CancelState::new(timeout));
+        if let Some(cancel_handle) = cancel_handle {
+            cancel_handle.of(&stop);
         }
         let user = session.origin().user.as_deref();
         let user_memory = user.map(|user| self.system.user_memory.of(user));
@@ -448,8 +446,9 @@ impl Engine {
             user_memory.as_ref().map(Arc::clone),
             self.system.statement_memory,
         ));
-        let listing = self.system.activity.begin((sql, session), memory, &stop);
-        let caller = Caller { system: Arc::clone(&self.system), session: session.clone() };
+        let listing = self.system.running_queries.begin((sql, session), memory, &stop);
+        let caller =
+            StatementContext { system: Arc::clone(&self.system), session: session.clone() };
         Begun { stop, caller: Arc::new(caller), listing }
     }
 
@@ -488,7 +487,7 @@ impl Engine {
     async fn plan(&self, bound: Bound, begun: &Begun) -> Result<(PlannedQuery, Arc<TaskContext>)> {
         let (state, context) = self.statement_state(begun);
         let (database, stop) = (Arc::clone(&self.system.database), Arc::clone(&begun.stop));
-        let task = plan_apart(begun.account(), async move {
+        let task = plan_spawned(begun.account(), async move {
             let Bound { sql, parameters, cached } = bound;
             match cached {
                 Some(cached) => plan_cached(&state, cached, &stop).await,

@@ -6,6 +6,7 @@
 
 pub(crate) mod numbers;
 
+use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,24 +16,21 @@ use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    AggregateUDF, ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 
-use crate::account::check_stop;
+use crate::account::check_canceled;
+use crate::context::{StatementContext, named};
 use crate::engine_functions::numbers::{number_function, number_functions};
 use crate::functions::lists::{LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS};
-use crate::functions::postgres::moment;
-use crate::functions::postgres::{SIMILAR_PATTERN, TRUNC_YEARS};
+use crate::functions::postgres::{SIMILAR_PATTERN, TRUNC_YEARS, moment};
 use crate::functions::random::{random_function, random_functions};
 use crate::functions::template::{Template, Zoned};
 use crate::functions::time::AT_TIME_ZONE;
 use crate::functions::{AGGREGATES, SCALARS};
 use crate::session::SERVER_VERSION;
-use crate::system::Caller;
-use crate::system::named;
 use crate::types::date_assignment::WHOLE_DAY;
-use datafusion::logical_expr::AggregateUDF;
-use std::collections::HashMap;
 
 /// The interval at which a sleep checks for cancellation.
 const SLEEP_STEP: Duration = Duration::from_millis(10);
@@ -73,8 +71,9 @@ pub(crate) fn engine_function(state: &SessionState, name: &str) -> Option<Arc<Sc
     }
     let Some((name, kind)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
         let is_one = random_functions().any(|known| known == name);
-        return is_one
-            .then(|| random_function(name, Caller::of(state).system.database.now_micros()))?;
+        return is_one.then(|| {
+            random_function(name, StatementContext::of(state).system.database.now_micros())
+        })?;
     };
     let signature = match kind {
         Kind::Version | Kind::Build => Signature::nullary(Volatility::Immutable),
@@ -83,7 +82,7 @@ pub(crate) fn engine_function(state: &SessionState, name: &str) -> Option<Arc<Sc
         Kind::CancelQuery => Signature::exact(vec![DataType::Int64], Volatility::Volatile),
         Kind::WaitWalTable => Signature::exact(vec![DataType::Utf8View], Volatility::Volatile),
     };
-    let caller = Caller::of(state);
+    let caller = StatementContext::of(state);
     let function = EngineFunction { name, kind: *kind, signature, caller };
     Some(Arc::new(ScalarUDF::new_from_impl(function)))
 }
@@ -93,7 +92,7 @@ struct EngineFunction {
     name: &'static str,
     kind: Kind,
     signature: Signature,
-    caller: Arc<Caller>,
+    caller: Arc<StatementContext>,
 }
 
 impl PartialEq for EngineFunction {
@@ -164,10 +163,10 @@ impl EngineFunction {
 
     /// Cancels statements; returns true for each that could be cancelled.
     fn cancel(&self, ids: &ArrayRef) -> Result<BooleanArray> {
-        let Caller { system, session } = self.caller.as_ref();
+        let StatementContext { system, session } = self.caller.as_ref();
         session.check_effect("cancel_query()")?;
         let cancel =
-            |id: i64| u64::try_from(id).is_ok_and(|id| system.activity.cancel(id, session));
+            |id: i64| u64::try_from(id).is_ok_and(|id| system.running_queries.cancel(id, session));
         Ok(ids.as_primitive::<Int64Type>().iter().map(|id| id.map(cancel)).collect())
     }
 
@@ -187,7 +186,7 @@ fn sleep(seconds: f64) -> Result<()> {
     let (lock, never) = (Mutex::new(()), Condvar::new());
     let mut left = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
     while !left.is_zero() {
-        check_stop()?;
+        check_canceled()?;
         let step = left.min(SLEEP_STEP);
         let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
         // No thread wakes it.

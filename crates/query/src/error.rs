@@ -114,12 +114,12 @@ pub enum Error {
         ty: String,
     },
     /// The user lacks the privilege for a statement.
-    #[error("permission denied: a {role} may not do {deed}")]
+    #[error("permission denied: a {role} may not do {privilege}")]
     Denied {
         /// The role of the user.
         role: &'static str,
         /// The action that was denied.
-        deed: &'static str,
+        privilege: &'static str,
     },
     /// A read-only session executes a statement that changes something.
     #[error("cannot execute {statement} in a read-only transaction")]

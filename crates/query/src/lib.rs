@@ -7,8 +7,11 @@
 //!
 //! The path of a statement: `engine` asks `parse` for its kind; tables are changed by `ddl`, their
 //! rows by `dml` and `copy`, and shown by `show`; a query is planned by `plan`, reads through
-//! `scan`, and is stopped by `control`. Meanwhile `activity` lists it, and other sessions can
-//! cancel it. Not here: storing rows (`storage`), importing them (`ingest`), the wire (`server`).
+//! `scan`, and is stopped by `control`. Meanwhile `running_queries` lists it, and other sessions
+//! can cancel it.
+//!
+//! The modules stand in the order of their layers: each uses those above it in this list.
+//! Not here: storing rows (`storage`), importing them (`ingest`), the wire (`server`).
 
 #![forbid(unsafe_code)]
 
@@ -33,20 +36,20 @@ mod functions;
 mod slices;
 mod control;
 mod scan;
-mod timeseries;
 mod changes;
 mod session;
 mod advisory_locks;
 mod transaction_buffer;
 mod bulk;
-mod host;
-mod rights;
+mod server_info;
+mod authorization;
 mod numbers;
-mod activity;
-mod system;
+mod running_queries;
+mod context;
 mod engine_functions;
 mod catalog;
 mod show;
+mod timeseries;
 mod plan;
 mod table_schema;
 mod dml;
@@ -54,36 +57,36 @@ mod ddl;
 mod engine;
 mod copy;
 
-pub use crate::answer::Answer;
-pub use crate::cancel::{CancelReason, Canceler, Timeout};
-pub use crate::error::BulkError;
-pub use crate::limits::{FILL_ROWS_MAX, SPILL_MAX};
-pub use crate::options::EngineOptions;
-pub use crate::parse::copy_options::{CopyFormat, CopyHeader, CopyOptions, CopyPolicy, Placed};
-pub use crate::parse::statement::session::{is_cancel, is_copy};
-pub use crate::position::Position;
-pub use crate::role::Role;
-pub use crate::session::StatementOptions;
-pub use crate::transaction_buffer::KeptRows;
-pub use crate::types::interval_text::IntervalText;
+pub use answer::Answer;
+pub use authorization::Privilege;
 pub use bulk::{
     BulkExport, BulkFile, BulkImport, BulkIo, BulkJob, BulkOutcome, BulkProgress, BulkResult,
     BulkSink,
 };
+pub use cancel::{CancelHandle, CancelReason, Timeout};
 pub use catalog::parse_list;
 pub use copy::CopyStream;
 pub use datafusion::execution::SendableRecordBatchStream;
 pub use engine::{CachedAnswer, Described, Engine};
+pub use error::BulkError;
 pub use error::{
     ClauseProblem, Condition, Error, PatternProblem, Result, SettingProblem, SyntaxError,
     TextProblem, ViewProblem,
 };
-pub use host::{ConfigEntry, Host, LineConnection, MemoryUse};
+pub use limits::{FILL_ROWS_MAX, SPILL_MAX};
 pub use memory::STACK_BYTES;
+pub use options::EngineOptions;
+pub use parse::copy_options::{CopyFormat, CopyHeader, CopyOptions, CopyPolicy, Placed};
+pub use parse::statement::session::{is_cancel, is_copy};
 pub use parse::{
     TableDefinition, Token, TokenKind, first_token, next_token, parse_column_type,
     parse_create_table, split_statements, tokenize,
 };
 pub use plan::Parameter;
-pub use rights::Deed;
+pub use position::Position;
+pub use role::Role;
+pub use server_info::{ConfigEntry, LineConnection, MemoryUse, ServerInfo};
+pub use session::StatementOptions;
 pub use session::{Access, Origin, Session};
+pub use transaction_buffer::CopyBuffer;
+pub use types::interval_text::IntervalText;

@@ -1,4 +1,5 @@
-//! Names that only the engine makes: schemas, keys of metadata, and prefixes that no query can write.
+//! Names that only the engine makes: schemas, keys of metadata, and prefixes that no query can
+//! write.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,6 +10,7 @@ use tidegate_model::is_system_table;
 /// The metadata key for the PostgreSQL type of a column.
 pub(crate) const PG_TYPE_KEY: &str = "tidegate.pg";
 
+/// Returns a name as SQL writes it: in double quotes if it needs them.
 pub(crate) fn quote_ident(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let needs_none = name.chars().all(is_plain)
@@ -57,4 +59,4 @@ pub(crate) fn without_name(metadata: &HashMap<String, String>) -> HashMap<String
 }
 
 /// The prefix of internal names, which no query can write.
-pub(crate) const OURS: char = '\u{1}';
+pub(crate) const INTERNAL_PREFIX: char = '\u{1}';

@@ -8,11 +8,9 @@
 //! logical plan (DataFusion, with `tables`, `type_names` and `coerce`), time order (`order`),
 //! physical plan (DataFusion, with the scan).
 
-pub(crate) mod dialect;
 pub(crate) mod query_text;
 mod parameters;
 mod describe;
-mod precedence;
 mod fine_times;
 mod numbered;
 mod bitwise;
@@ -39,7 +37,7 @@ mod tables;
 mod views;
 mod using_joins;
 mod order;
-mod locate;
+mod error_positions;
 mod cache;
 mod purpose;
 mod named_columns;
@@ -67,48 +65,43 @@ use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
 use tidegate_model::schema::same_name;
 use tidegate_storage::{Database, Error as StorageError, Snapshot, VisibleTables};
 
-use crate::cancel::Stop;
-use crate::catalog;
+use crate::cancel::CancelState;
 use crate::changes::Changes;
+use crate::context::StatementContext;
 use crate::error::{Error, Result};
-use crate::names::{NAME_KEY, without_name};
+use crate::names::{NAME_KEY, table_name, without_name};
 use crate::parse::Name;
 use crate::plan::tables::view_scope::ViewScope;
+use crate::scan::order::in_table_order;
 use crate::scan::{ScanOrder, ScanTable};
 use crate::session::Session;
 use crate::sql::clauses::Clauses;
 use crate::sql::select_rewrite::mark_blocks;
-use crate::system::Caller;
-use crate::timeseries::{MarkedRelations, OurNodes, designated};
+use crate::timeseries::{MarkedRelations, TimeSeriesPlanner, designated};
+use crate::types::float_order;
+use crate::{catalog, functions};
 use cache::NewPlan;
 use order::limits_in_table_order;
 use purpose::{Purpose, TargetRows as Rows};
 use query_text::{OutputNames, QueryText, parse_query};
 use rows::stored;
 use set_keys::Keys;
-use tables::Tables;
+use tables::{Tables, public_name};
 use using_joins::write_out_joins;
 use views::blamed;
 
-use crate::functions;
-use crate::names::table_name;
-use crate::scan::order::in_table_order;
-use crate::types::float_order;
 pub(crate) use cache::{CachedPlan, CachedQuery, PlanCache, PlanKey};
 pub(crate) use coerce::OperatorPlanner;
 pub(crate) use defaults::check_default;
 pub(crate) use describe::{ParameterTypes, describe_query, described_with, parameter_count};
-pub(crate) use dialect::QueryDialect;
-pub(crate) use locate::locate_running;
+pub(crate) use error_positions::locate_running;
 pub(crate) use named_columns::insert_columns;
 pub use parameters::Parameter;
-pub(crate) use precedence::bind_by_precedence;
 pub(crate) use purpose::TargetRows;
 pub(crate) use returning::{Returning, describe_returning};
 pub(crate) use rows::{PlannedRows, Planning};
 pub(crate) use stoppable::{analyzer_rules, optimizer_rules, physical_rules};
 pub(crate) use subscripts::PartPlanner;
-use tables::public_name;
 pub(crate) use views::{NewView, ViewPlan, plan_view};
 
 /// The name of the table that a statement changes, in the query for its rows. No other table can
@@ -133,7 +126,7 @@ impl PlannedQuery {
     /// Plans a cached query by its template; `None` if it has none.
     pub(crate) fn of_template(
         cached: &CachedQuery,
-        stop: &Arc<Stop>,
+        stop: &Arc<CancelState>,
     ) -> Option<Result<PlannedQuery>> {
         let plan = cached.physical(stop)?.map_err(Error::from);
         Some(plan.map(|plan| PlannedQuery::of_cached(&cached.plan, plan)))
@@ -158,7 +151,7 @@ pub(crate) async fn plan_query(
     parameters: &[Parameter],
 ) -> Result<PlannedQuery> {
     // Plans are shared for tables that all sessions see.
-    let is_shared = Caller::of(state).session.seen().is_none();
+    let is_shared = StatementContext::of(state).session.seen().is_none();
     let cache = state.config().get_extension::<PlanCache>().filter(|_| is_shared);
     let query = parse_query(sql, parameters)?;
     let key = PlanKey { sql, parameters };
@@ -166,7 +159,7 @@ pub(crate) async fn plan_query(
         Ok(planned) => Ok(planned),
         Err(error) => {
             let error = blamed((state, database), (sql, parameters), error);
-            Err(locate::locate(sql, parameters::locate(sql, parameters, error)))
+            Err(error_positions::locate(sql, parameters::locate(sql, parameters, error)))
         }
     }
 }
@@ -175,7 +168,7 @@ pub(crate) async fn plan_query(
 pub(crate) async fn plan_cached(
     state: &SessionState,
     cached: CachedQuery,
-    stop: &Arc<Stop>,
+    stop: &Arc<CancelState>,
 ) -> Result<PlannedQuery> {
     if let Some(planned) = PlannedQuery::of_template(&cached, stop) {
         return planned;
@@ -230,7 +223,8 @@ fn in_one_part(state: &SessionState) -> SessionState {
 }
 
 async fn physical_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
-    let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(OurNodes)]);
+    let planner =
+        DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(TimeSeriesPlanner)]);
     Ok(planner.create_physical_plan(plan, state).await?)
 }
 
@@ -267,7 +261,7 @@ impl<'a> PendingQuery<'a> {
         purpose: &Purpose<'_>,
     ) -> Result<Snapshots> {
         let (references, _) = resolve_table_references(&self.statement, true)?;
-        snapshots((&Caller::of(state).session, database), &references, purpose)
+        snapshots((&StatementContext::of(state).session, database), &references, purpose)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The roles of users. Not here: their privileges (`rights`).
+//! The roles of users. Not here: their privileges (`authorization`).
 
 /// The role of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

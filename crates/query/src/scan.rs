@@ -5,7 +5,7 @@
 //! - C2. A scan in table order has one partition and declares its ordering; any other has as many
 //!   as there are threads and promises no order.
 //! - C3. Planning reads only metadata, segments that a time range ends in, and, where an aggregate
-//!   groups by integers or texts, the footers of the others (`fused::key`).
+//!   groups by integers or texts, the footers of the others (`aggregate_pushdown::key`).
 //! - C4. The streams of a scan share its work, for any number of them: operators above that were
 //!   planned for some number of them can have the same number again.
 //!
@@ -22,9 +22,9 @@ mod row_filter;
 mod read;
 pub(crate) mod order;
 mod stream;
-mod fused;
+mod aggregate_pushdown;
 
-pub(crate) use fused::FusedAggregates;
+pub(crate) use aggregate_pushdown::AggregatePushdown;
 pub(crate) use read::{place_of, reversed};
 pub(crate) use task::ScanOrder;
 
@@ -59,9 +59,10 @@ use tidegate_model::{TimeRange, Timestamp};
 use tidegate_storage::Snapshot;
 use tidegate_storage::segment::arrow_field;
 
-use crate::account::check_stop;
-use crate::cancel::Stop;
+use crate::account::check_canceled;
+use crate::cancel::CancelState;
 use crate::error::Error;
+use crate::names::{COLUMN_KEY, NAME_KEY};
 use crate::oid::table_oid;
 use crate::scan::selected::{Counts, Selected};
 use crate::types::literal::time_value;
@@ -77,8 +78,6 @@ use time_filter::{TimeColumn, split_filters};
 /// planned by it.
 const FILTERED_SHARE: usize = 5;
 
-use crate::names::COLUMN_KEY;
-use crate::names::NAME_KEY;
 /// The name of the column with the ids of rows. Queries see tables without it.
 pub(crate) use tidegate_model::schema::ROW_ID;
 
@@ -240,7 +239,7 @@ impl TableProvider for ScanTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        check_stop()?;
+        check_canceled()?;
         let Passing { selected, ranges, filter, rest } = self.passing(filters)?;
         let conjuncts = rest.into_iter().map(|filter| self.conjunct(session, filter));
         let output = match projection {
@@ -256,7 +255,7 @@ impl TableProvider for ScanTable {
             output,
             order: self.order,
             batch_rows: session.config().batch_size().clamp(1, BATCH_ROWS),
-            stop: session.config().get_extension::<Stop>(),
+            stop: session.config().get_extension::<CancelState>(),
         };
         let threads = session.config().target_partitions();
         let filters = filters.into();
@@ -333,7 +332,7 @@ impl ScanSource {
         &self,
         snapshot: &Arc<Snapshot>,
         filters: &Arc<[Expr]>,
-        stop: Option<&Arc<Stop>>,
+        stop: Option<&Arc<CancelState>>,
     ) -> Result<ScanSource> {
         let table = ScanTable {
             snapshot: Arc::clone(snapshot),

@@ -14,12 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use tidegate_model::{ColumnId, TableId};
 use tidegate_storage::{Database, TableDdl, VisibleTables};
 
-use crate::cancel::Timeout;
+use crate::cancel::{CancelHandle, Timeout};
 use crate::changes::{Changes, RowAccount};
 use crate::error::{Error, SettingProblem};
 use crate::role::Role;
 
-use crate::cancel::Canceler;
 pub(crate) use settings::{SERVER_VERSION, Shown, all_settings, reset, set, shown};
 
 /// The maximal number of savepoints of a transaction: each is a name and the changes up to then.
@@ -453,7 +452,7 @@ pub struct StatementOptions {
     /// The session that executes it, with its settings.
     pub session: Session,
     /// A handle that can cancel it.
-    pub canceler: Option<Canceler>,
+    pub cancel_handle: Option<CancelHandle>,
 }
 
 #[cfg(test)]

@@ -17,21 +17,19 @@ use datafusion::arrow::array::{
 use datafusion::execution::SessionState;
 use tidegate_storage::{Error as StorageError, Snapshot, VisibleTables};
 
-use crate::activity::State;
+use crate::context::{StatementContext, named, parameter};
 use crate::error::{Error, Result, SettingProblem};
 use crate::parse::Name;
 use crate::parse::statement::session::Show;
 use crate::position::Position;
+use crate::running_queries::State;
 use crate::session::{Session, all_settings, shown};
-use crate::system::Caller;
-use crate::system::parameter;
 use create::create_statement;
 
-use crate::system::named;
 pub(crate) use bulk::{copied, copy_canceled, copy_queued};
 
 /// Returns the answer to a SHOW. `sql` is the statement, for places in errors.
-pub(crate) fn show(caller: &Caller, sql: &str, what: &Show) -> Result<RecordBatch> {
+pub(crate) fn show(caller: &StatementContext, sql: &str, what: &Show) -> Result<RecordBatch> {
     let visible = &caller.session.visible(&caller.system.database);
     match what {
         Show::Tables => {
@@ -77,7 +75,7 @@ pub(crate) fn canceled(id: u64) -> Result<RecordBatch> {
 }
 
 /// Returns one row and column: a setting, or a key of the configuration.
-fn setting(caller: &Caller, sql: &str, name: &Name) -> Result<RecordBatch> {
+fn setting(caller: &StatementContext, sql: &str, name: &Name) -> Result<RecordBatch> {
     let value = shown(&caller.session, caller.system.timeout, &name.text);
     let (name, value) = match value {
         Some(shown) => (shown.name, shown.value),
@@ -113,7 +111,7 @@ pub(crate) fn table_function(
     name: &str,
     argument: Option<&str>,
 ) -> Result<Option<RecordBatch>> {
-    let caller = Caller::of(state);
+    let caller = StatementContext::of(state);
     let visible = &caller.session.visible(&caller.system.database);
     let rows = match (name, argument) {
         ("tables", None) => tables::tables(visible),

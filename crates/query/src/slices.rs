@@ -403,7 +403,7 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
-    use crate::cancel::{Stop, Timeout};
+    use crate::cancel::{CancelState, Timeout};
     use crate::control::{guarded, without_guards};
     use crate::functions::bounded::bounded;
     use crate::value_bytes::bytes_of;
@@ -428,7 +428,7 @@ mod tests {
     }
 
     fn run(plan: ProjectionExec) -> Result<Vec<RecordBatch>> {
-        let stop = Arc::new(Stop::new(Timeout::Never));
+        let stop = Arc::new(CancelState::new(Timeout::Never));
         let plan = guarded(Arc::new(plan), &stop).unwrap();
         block_on(collect(plan, Arc::new(TaskContext::default())))
     }
@@ -464,7 +464,7 @@ mod tests {
     #[test]
     fn users_see_no_pieces() {
         let plan = projection(|call| call("upper", vec![col("text")]));
-        let stop = Arc::new(Stop::new(Timeout::Never));
+        let stop = Arc::new(CancelState::new(Timeout::Never));
         let plan = guarded(Arc::new(plan), &stop).unwrap();
         let shown = datafusion::physical_plan::displayable(plan.as_ref()).indent(false);
         let text = without_guards(&shown.to_string());

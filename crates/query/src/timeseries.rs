@@ -1,9 +1,9 @@
 //! Time-series operators: SAMPLE BY, LATEST ON, ASOF and LT JOIN, TIMESTAMP(column), and LIMIT
 //! counted from the end.
 //!
-//! - T1. A clause that sqlparser does not know is taken out of the tokens (`sql::clauses`) and comes
-//!   back as a derived table whose alias no query can write (`sql::select_rewrite`), so that code
-//!   that walks the tree sees all of it.
+//! - T1. A clause that sqlparser does not know is taken out of the tokens (`sql::clauses`) and
+//!   comes back as a derived table whose alias no query can write (`sql::select_rewrite`), so that
+//!   code that walks the tree sees all of it.
 //! - T2. Such a derived table is planned by `relations`, once, after everything inside of it.
 //! - T3. Our operators hold no more than their docs say, count it against the memory of queries,
 //!   and do at most one batch of work between two points where they can be dropped; but a fill
@@ -55,10 +55,10 @@ pub(crate) fn fits_template(node: &dyn ExecutionPlan) -> bool {
 
 /// The planner of operators for our logical nodes.
 #[derive(Debug)]
-pub(crate) struct OurNodes;
+pub(crate) struct TimeSeriesPlanner;
 
 #[async_trait]
-impl ExtensionPlanner for OurNodes {
+impl ExtensionPlanner for TimeSeriesPlanner {
     async fn plan_extension(
         &self,
         _planner: &dyn PhysicalPlanner,

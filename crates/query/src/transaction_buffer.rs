@@ -11,16 +11,15 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use tidegate_model::{Column, Schema, TableId};
 use tidegate_storage::{SegmentPin, Snapshot};
 
-use crate::changes::batch::batch_of;
-use crate::changes::batch::widened;
-use crate::changes::deleted_rows::Gone;
+use crate::changes::batch::{batch_of, widened};
+use crate::changes::deleted_rows::DeletedRows;
 use crate::changes::{Changes, NewRows, TableRef};
 use crate::error::Result;
 use crate::session::Session;
 
 /// The buffer of a COPY whose rows only its session sees; the import fills it (HE4).
 #[derive(Debug)]
-pub struct KeptRows {
+pub struct CopyBuffer {
     session: Session,
     table: TableRef,
     /// The columns of the table as the session sees it.
@@ -28,14 +27,14 @@ pub struct KeptRows {
     kept: Mutex<Vec<NewRows>>,
 }
 
-impl KeptRows {
+impl CopyBuffer {
     pub(crate) fn new(
         session: &Session,
         (id, name): (TableId, &str),
         schema: Arc<Schema>,
-    ) -> KeptRows {
+    ) -> CopyBuffer {
         let (session, table) = (session.clone(), TableRef { id, name: name.to_owned() });
-        KeptRows { session, table, schema, kept: Mutex::default() }
+        CopyBuffer { session, table, schema, kept: Mutex::default() }
     }
 
     /// The columns of the rows: the database may have others, or no such table.
@@ -75,7 +74,7 @@ impl KeptRows {
 }
 
 /// Applies the changes of one statement to those of its session.
-pub(crate) struct Holder {
+pub(crate) struct TransactionBuffer {
     session: Session,
     changes: Changes,
     /// The table as the statement sees it.
@@ -87,14 +86,17 @@ pub(crate) struct Holder {
     rows: u64,
 }
 
-impl Holder {
+impl TransactionBuffer {
     /// A buffer for rows with these columns of a table.
     pub(crate) fn new(
         session: &Session,
         snapshot: &Arc<Snapshot>,
         (columns, pin): (&[Column], Option<Arc<SegmentPin>>),
-    ) -> Holder {
-        Holder { pin, ..Holder::of(session, session.changes(), (snapshot, columns)) }
+    ) -> TransactionBuffer {
+        TransactionBuffer {
+            pin,
+            ..TransactionBuffer::of(session, session.changes(), (snapshot, columns))
+        }
     }
 
     /// A buffer for rows of a table, on top of other changes of the same statement.
@@ -102,10 +104,18 @@ impl Holder {
         session: &Session,
         changes: Changes,
         (snapshot, columns): (&Arc<Snapshot>, &[Column]),
-    ) -> Holder {
+    ) -> TransactionBuffer {
         let new = changes.gather(&TableRef::of(snapshot), &snapshot.schema);
         let (snapshot, columns) = (Arc::clone(snapshot), columns.to_vec());
-        Holder { session: session.clone(), changes, snapshot, pin: None, columns, new, rows: 0 }
+        TransactionBuffer {
+            session: session.clone(),
+            changes,
+            snapshot,
+            pin: None,
+            columns,
+            new,
+            rows: 0,
+        }
     }
 
     pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
@@ -122,7 +132,7 @@ impl Holder {
     }
 
     /// Deletes `gone`, adds the rows that were pushed, and returns the number of those.
-    pub(crate) fn finish(mut self, gone: Gone) -> Result<u64> {
+    pub(crate) fn finish(mut self, gone: DeletedRows) -> Result<u64> {
         self.changes.remove(&self.snapshot, gone.into_rows(), self.pin.as_ref())?;
         self.changes.add(&self.new)?;
         self.session.install(self.changes);

@@ -2,7 +2,7 @@
 //! another connection.
 //!
 //! - BE1. A cancel affects the statement that its connection runs at that moment, and none after
-//!   it: each statement has a `Canceler` of its own, which is removed at its end.
+//!   it: each statement has a `CancelHandle` of its own, which is removed at its end.
 //! - BE2. A client that does not know the secret of a connection can cancel nothing of it.
 //! - BE3. There are at most `pg.max_connections`, and `ADMIN_SLOTS` more for administrators.
 //! - BE4. A connection that another one ends, or whose login is no longer valid (auth-5), has
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use tidegate_query::Canceler;
+use tidegate_query::CancelHandle;
 use tokio::sync::Notify;
 
 use crate::auth::{Grant, Role};
@@ -32,8 +32,8 @@ pub(crate) struct Backends {
 struct Entry {
     secret: u32,
     grant: Grant,
-    /// The canceler of the running statement (BE1).
-    running: Arc<Mutex<Option<Canceler>>>,
+    /// The cancel_handle of the running statement (BE1).
+    running: Arc<Mutex<Option<CancelHandle>>>,
     /// The end of the connection (BE4).
     ending: Arc<Ending>,
 }
@@ -60,13 +60,13 @@ pub(crate) struct Backend {
     backends: Arc<Backends>,
     pub(crate) process: u32,
     pub(crate) secret: u32,
-    running: Arc<Mutex<Option<Canceler>>>,
+    running: Arc<Mutex<Option<CancelHandle>>>,
     ending: Arc<Ending>,
 }
 
 /// A statement that can be cancelled until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Cancelable(Arc<Mutex<Option<Canceler>>>);
+pub(crate) struct Cancelable(Arc<Mutex<Option<CancelHandle>>>);
 
 impl Backends {
     /// Adds a connection; `None` if there are too many for its role (BE3).
@@ -135,8 +135,8 @@ impl Entry {
 
     fn cancel(&self) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(canceler) = running.as_ref() {
-            canceler.cancel();
+        if let Some(cancel_handle) = running.as_ref() {
+            cancel_handle.cancel();
         }
     }
 }
@@ -158,9 +158,9 @@ impl Backend {
     }
 
     /// Makes the statement cancelable.
-    pub(crate) fn begin(&self, canceler: &Canceler) -> Cancelable {
+    pub(crate) fn begin(&self, cancel_handle: &CancelHandle) -> Cancelable {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        *running = Some(canceler.clone());
+        *running = Some(cancel_handle.clone());
         Cancelable(Arc::clone(&self.running))
     }
 }
@@ -191,7 +191,7 @@ mod tests {
         let backends = Arc::new(Backends::default());
         let backend = backends.enter(&grant(Role::Admin), 1).unwrap();
         let secret = backend.secret.to_be_bytes();
-        let statements = [(); 3].map(|()| Canceler::default());
+        let statements = [(); 3].map(|()| CancelHandle::default());
         backends.cancel(backend.process, &secret);
         {
             let _working = backend.begin(&statements[0]);
@@ -205,7 +205,7 @@ mod tests {
         backends.cancel(backend.process, &secret);
         drop(working);
         let _working = backend.begin(&statements[2]);
-        let canceled = statements.iter().map(Canceler::is_canceled).collect::<Vec<_>>();
+        let canceled = statements.iter().map(CancelHandle::is_canceled).collect::<Vec<_>>();
         assert_eq!(canceled, [false, true, false], "BE1");
     }
 
@@ -228,7 +228,7 @@ mod tests {
         let backends = Arc::new(Backends::default());
         let enter = |role: Role| backends.enter(&grant(role), 3).unwrap();
         let (admin, reader) = (enter(Role::Admin), enter(Role::Reader));
-        let statement = Canceler::default();
+        let statement = CancelHandle::default();
         let _working = reader.begin(&statement);
         let ended = backends.end_those(|grant| grant.role() == Role::Admin);
         assert_eq!((ended.as_slice(), admin.ended_by()), (&["ann".to_owned()][..], None), "BE4");

@@ -34,7 +34,7 @@ use tidegate_ingest::{
 use tidegate_model::{ByteCount, PartitionUnit, Schema, Ttl};
 use tidegate_query::{
     BulkExport, BulkFile, BulkImport, BulkIo, BulkJob, BulkOutcome, BulkProgress, BulkResult,
-    BulkSink, CopyOptions, KeptRows, SendableRecordBatchStream, Session,
+    BulkSink, CopyBuffer, CopyOptions, SendableRecordBatchStream, Session,
 };
 use tidegate_storage::Database;
 use tokio::runtime::Handle;
@@ -226,7 +226,7 @@ impl BulkIo for Copier {
     async fn import_bytes(
         &self,
         import: BulkImport,
-        keeper: Option<Arc<KeptRows>>,
+        keeper: Option<Arc<CopyBuffer>>,
         session: &Session,
     ) -> BulkResult<Box<dyn BulkSink>> {
         let (table, file) = (import.table.text.clone(), import.path.text.clone());
@@ -272,7 +272,7 @@ impl BulkIo for Copier {
 
 /// Passes the rows of an import to a transaction.
 #[derive(Debug)]
-struct Keeper(Arc<KeptRows>);
+struct Keeper(Arc<CopyBuffer>);
 
 impl TakeRows for Keeper {
     fn take(&self, _: &Arc<Schema>, columns: Vec<ArrayRef>) -> Result<(), RowsRefused> {

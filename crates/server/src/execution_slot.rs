@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_query::{CancelReason, Canceler};
+use tidegate_query::{CancelHandle, CancelReason};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
@@ -117,8 +117,8 @@ impl ExecutionSlot {
 
 /// Waits until a query was cancelled whose threads do not notice it, because they are in a long
 /// poll. Its remaining tasks keep the permit (`lanes` lanes-3), but no client.
-pub(crate) async fn overdue(canceler: &Canceler) -> CancelReason {
-    let reason = canceler.ended().await;
+pub(crate) async fn overdue(cancel_handle: &CancelHandle) -> CancelReason {
+    let reason = cancel_handle.ended().await;
     sleep(GRACE).await;
     reason
 }

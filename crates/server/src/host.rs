@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use tidegate_platform::{rss_anon_bytes, sentence};
-use tidegate_query::{ConfigEntry, Error, Host, LineConnection, MemoryUse, Origin, Session};
+use tidegate_query::{ConfigEntry, Error, LineConnection, MemoryUse, Origin, ServerInfo, Session};
 
 use crate::log::shortened;
 use crate::server_state::ServerState;
@@ -30,7 +30,7 @@ impl fmt::Debug for ServerHost {
     }
 }
 
-impl Host for ServerHost {
+impl ServerInfo for ServerHost {
     fn parameters(&self) -> Vec<ConfigEntry> {
         self.0.upgrade().map_or_else(Vec::new, |server| server.config.entries())
     }

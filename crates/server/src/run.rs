@@ -376,7 +376,7 @@ fn services(
         .with_budget(Arc::clone(&server.budget));
     let copier = Arc::new(copier);
     let engine = Engine::new(Arc::clone(database), options)?
-        .with_host(Arc::new(ServerHost::new(server)))
+        .with_server_info(Arc::new(ServerHost::new(server)))
         .with_bulk(Arc::clone(&copier) as _);
     let ingest = Ingest::new(config.ilp.clone(), rejects, config.ingest_limit, config.ingest_wait);
     ingest

@@ -261,7 +261,7 @@ async fn a_timeout_ends_queries_of_any_kind() -> Result<(), TestError> {
     let after = Duration::from_millis(100);
     let session = Session::default();
     let options =
-        StatementOptions { timeout: Some(Timeout::After(after)), session, canceler: None };
+        StatementOptions { timeout: Some(Timeout::After(after)), session, cancel_handle: None };
     for sql in [
         "SELECT sum(length(a.t) + random()) FROM many a CROSS JOIN many b",
         "SELECT max(a.t || b.t || random()) FROM many a, many b GROUP BY length(a.t) + length(b.t)",
@@ -397,7 +397,7 @@ impl TestDatabase {
     }
 
     fn options(&self) -> StatementOptions {
-        StatementOptions { timeout: None, session: self.session.clone(), canceler: None }
+        StatementOptions { timeout: None, session: self.session.clone(), cancel_handle: None }
     }
 
     /// Runs a statement and drops its answer.
@@ -523,7 +523,7 @@ fn engine(
     memory_max: ByteCount,
 ) -> Result<Arc<Engine>, TestError> {
     let options = EngineOptions::standard(THREADS, memory_max, spill_dir);
-    Ok(Arc::new(Engine::new(database, &options)?.with_host(Arc::new(TestHost))))
+    Ok(Arc::new(Engine::new(database, &options)?.with_server_info(Arc::new(TestHost))))
 }
 
 fn quoted(text: &str) -> String {

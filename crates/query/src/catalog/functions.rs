@@ -25,14 +25,13 @@ use super::objects::{
 };
 use super::relations::{self, Relation};
 use super::types::{self, format_type};
+use crate::context::{StatementContext, parameter};
 use crate::error::{Error, SettingProblem};
 use crate::names::quote_ident;
 use crate::numbers::sequence_name;
 use crate::position;
 use crate::role::Role;
 use crate::session::shown;
-use crate::system::Caller;
-use crate::system::parameter;
 
 /// The result type of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +51,7 @@ enum Gives {
 
 /// The arguments of a call, with the session that made it.
 struct Call<'a> {
-    caller: &'a Caller,
+    caller: &'a StatementContext,
     args: &'a [ScalarValue],
 }
 
@@ -315,14 +314,14 @@ pub(crate) fn catalog_function(state: &SessionState, name: &str) -> Option<Arc<S
     let does = DOING.contains(&function.0);
     let volatility = if does { Volatility::Volatile } else { Volatility::Stable };
     let signature = Signature::one_of(any, volatility);
-    let udf = CatalogFunction { function, signature, caller: Caller::of(state) };
+    let udf = CatalogFunction { function, signature, caller: StatementContext::of(state) };
     Some(Arc::new(ScalarUDF::new_from_impl(udf)))
 }
 
 struct CatalogFunction {
     function: &'static Function,
     signature: Signature,
-    caller: Arc<Caller>,
+    caller: Arc<StatementContext>,
 }
 
 impl std::fmt::Debug for CatalogFunction {
@@ -486,7 +485,7 @@ fn long(value: Option<i64>) -> Result<ScalarValue> {
     Ok(ScalarValue::Int64(value))
 }
 
-fn all_tables(caller: &Caller) -> Result<Vec<Table>> {
+fn all_tables(caller: &StatementContext) -> Result<Vec<Table>> {
     Ok(tables(&SeenTables::of(caller))?)
 }
 
@@ -562,7 +561,7 @@ fn schema_right(call: &Call<'_>) -> Result<ScalarValue> {
 }
 
 /// Finds a table by `t`, `public.t` or `"T"`.
-fn find_table(caller: &Caller, name: &str) -> Result<Option<Table>> {
+fn find_table(caller: &StatementContext, name: &str) -> Result<Option<Table>> {
     let parts = name_parts(name);
     let seen = SeenTables::of(caller);
     match parts.as_slice() {
@@ -692,21 +691,21 @@ fn setting_error(what: SettingProblem) -> datafusion::common::DataFusionError {
 
 /// Ends a connection by its process number; only administrators can.
 fn terminate(call: &Call<'_>) -> Result<bool> {
-    let Caller { system, session } = call.caller;
+    let StatementContext { system, session } = call.caller;
     session.check_effect("pg_terminate_backend()")?;
     let number = call.number(0).and_then(|number| u32::try_from(number).ok());
     let may = session.origin().role == Role::Admin;
-    Ok(number.is_some_and(|number| may && system.host.end_connection(number)))
+    Ok(number.is_some_and(|number| may && system.server_info.end_connection(number)))
 }
 
 /// Cancels a statement by its number in `pg_stat_activity`.
 fn cancel(call: &Call<'_>) -> Result<bool> {
-    let Caller { system, session } = call.caller;
+    let StatementContext { system, session } = call.caller;
     session.check_effect("pg_cancel_backend()")?;
     let process = call.oid(0);
-    let all = system.activity.list();
+    let all = system.running_queries.list();
     let found = all.iter().find(|running| Some(running.process()) == process);
-    Ok(found.is_some_and(|running| system.activity.cancel(running.id, session)))
+    Ok(found.is_some_and(|running| system.running_queries.cancel(running.id, session)))
 }
 
 /// The OID of a table that a text names.

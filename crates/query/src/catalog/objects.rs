@@ -13,15 +13,14 @@ use tidegate_storage::{Error as StorageError, Snapshot, VisibleTables};
 
 use super::rows::{Cell, Row};
 use super::types::{self, TYPES};
-use crate::activity::Running;
 use crate::changes::{Changes, TemporaryTable};
+use crate::context::StatementContext;
 use crate::error::Result;
 use crate::names::TEMPORARY_SCHEMA;
-use crate::oid::FIRST_TABLE;
-use crate::oid::table_oid;
+use crate::oid::{FIRST_TABLE, table_oid};
 use crate::role::Role;
+use crate::running_queries::RunningQuery;
 use crate::session::{Shown, all_settings};
-use crate::system::Caller;
 
 pub(super) const PG_CATALOG: u32 = 11;
 pub(super) const PUBLIC: u32 = 2_200;
@@ -98,7 +97,7 @@ pub(super) struct SeenTables<'a> {
 }
 
 impl SeenTables<'_> {
-    pub(super) fn of(caller: &Caller) -> SeenTables<'_> {
+    pub(super) fn of(caller: &StatementContext) -> SeenTables<'_> {
         let visible = caller.session.visible(&caller.system.database);
         SeenTables { visible, changes: caller.session.seen() }
     }
@@ -192,7 +191,7 @@ pub(super) fn schema_oid(name: &str) -> Option<u32> {
 }
 
 /// The rows of a relation (CA1).
-pub(super) fn rows(caller: &Caller, relation: &str, schema: &str) -> Result<Vec<Row>> {
+pub(super) fn rows(caller: &StatementContext, relation: &str, schema: &str) -> Result<Vec<Row>> {
     let database = &SeenTables::of(caller);
     let name = caller.session.database();
     if schema == "information_schema" {
@@ -255,7 +254,7 @@ pub(super) fn rows(caller: &Caller, relation: &str, schema: &str) -> Result<Vec<
 }
 
 /// The owner of everything: the user of the session.
-pub(super) fn owner(caller: &Caller) -> String {
+pub(super) fn owner(caller: &StatementContext) -> String {
     caller.session.origin().user.clone().unwrap_or_else(|| "admin".to_owned())
 }
 
@@ -439,7 +438,7 @@ fn collations() -> Vec<Row> {
 }
 
 /// The only role that a user sees: its own, with its privileges.
-fn role(caller: &Caller) -> Row {
+fn role(caller: &StatementContext) -> Row {
     let is_admin = caller.session.origin().role == Role::Admin;
     Row::new()
         .with("rolname", owner(caller))
@@ -454,7 +453,7 @@ fn role(caller: &Caller) -> Row {
         .with("oid", OWNER)
 }
 
-fn user(caller: &Caller) -> Row {
+fn user(caller: &StatementContext) -> Row {
     let is_admin = caller.session.origin().role == Role::Admin;
     Row::new()
         .with("usename", owner(caller))
@@ -465,7 +464,7 @@ fn user(caller: &Caller) -> Row {
         .with("passwd", "********")
 }
 
-fn settings(caller: &Caller) -> Vec<Row> {
+fn settings(caller: &StatementContext) -> Vec<Row> {
     let all = all_settings(&caller.session, caller.system.timeout);
     let row = |setting: Shown| {
         Row::new()
@@ -481,9 +480,9 @@ fn settings(caller: &Caller) -> Vec<Row> {
     all.into_iter().map(row).collect()
 }
 
-fn activity(caller: &Caller) -> Vec<Row> {
-    let all = caller.system.activity.list();
-    let row = |running: &Arc<Running>| {
+fn activity(caller: &StatementContext) -> Vec<Row> {
+    let all = caller.system.running_queries.list();
+    let row = |running: &Arc<RunningQuery>| {
         let seen = caller.session.reaches(&running.session);
         let origin = running.session.origin();
         Row::new()
@@ -504,14 +503,14 @@ fn activity(caller: &Caller) -> Vec<Row> {
     all.iter().map(row).collect()
 }
 
-fn pg_table(caller: &Caller, table: &Table) -> Row {
+fn pg_table(caller: &StatementContext, table: &Table) -> Row {
     Row::new()
         .with("schemaname", table.schema)
         .with("tablename", table.name.as_str())
         .with("tableowner", owner(caller))
 }
 
-fn pg_view(caller: &Caller, view: &Table) -> Option<Row> {
+fn pg_view(caller: &StatementContext, view: &Table) -> Option<Row> {
     let definition = view.definition()?;
     let row = Row::new().with("schemaname", view.schema).with("viewname", view.name.as_str());
     Some(row.with("viewowner", owner(caller)).with("definition", definition))

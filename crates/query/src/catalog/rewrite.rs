@@ -20,11 +20,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use super::lists::{self, list_of};
 use super::relations;
-use crate::catalog::tree::call;
-use crate::catalog::tree::catalog_type;
-use crate::catalog::tree::custom_name;
-use crate::catalog::tree::null;
-use crate::catalog::tree::parts;
+use crate::catalog::tree::{call, catalog_type, custom_name, null, parts};
 
 /// Rewrites a query in place.
 pub(crate) fn rewrite(query: &mut Query) {

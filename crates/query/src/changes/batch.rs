@@ -11,21 +11,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array,
+    new_null_array,
 };
 use datafusion::arrow::compute::{concat_batches, filter_record_batch, take};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field, Schema as ArrowSchema};
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
-use tidegate_model::{Schema, SegmentId, TableId};
+use tidegate_model::{Column, Schema, SegmentId, TableId};
+use tidegate_storage::segment::arrow_type;
 use tidegate_storage::{PrivateNumbers, SegmentRun, SymbolTables, encode_private, time_order};
 
 use super::account::{Charge, RowAccount};
 use crate::changes::batch_builder::{BatchBuilder, batch_bytes};
 use crate::error::{Error, Result};
-use datafusion::arrow::array::new_null_array;
-use datafusion::arrow::datatypes::{Field, Schema as ArrowSchema};
-use tidegate_model::Column;
-use tidegate_storage::segment::arrow_type;
 
 /// The overhead of a column of a batch: a field with its name, an array and its buffers, each with
 /// the overhead of the allocator.

@@ -13,13 +13,13 @@ use crate::scan::place_of;
 
 /// Deleted rows by segment.
 #[derive(Debug, Default)]
-pub(crate) struct Gone {
+pub(crate) struct DeletedRows {
     /// One bit per row.
     segments: BTreeMap<SegmentId, Vec<u64>>,
     pub(crate) rows: u64,
 }
 
-impl Gone {
+impl DeletedRows {
     /// Adds rows of a snapshot by their ids, and returns a mask of those that are new (GO1).
     pub(crate) fn add(&mut self, snapshot: &Snapshot, row_ids: &UInt64Array) -> BooleanArray {
         let mut last: Option<SegmentId> = None;

@@ -20,7 +20,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task;
 
 use super::turn::turn_is_over;
-use crate::cancel::Stop;
+use crate::cancel::CancelState;
 use crate::error::Error;
 
 /// True if the runtime can move the tasks of this thread to another one.
@@ -32,7 +32,7 @@ fn has_other_threads() -> bool {
 #[derive(Debug)]
 pub(super) struct Asking {
     inner: Arc<dyn PhysicalExpr>,
-    stop: Arc<Stop>,
+    stop: Arc<CancelState>,
     pace: Pace,
 }
 
@@ -46,12 +46,12 @@ enum Pace {
 
 impl Asking {
     /// A condition whose evaluation may take long.
-    pub(super) fn long(inner: &Arc<dyn PhysicalExpr>, stop: &Arc<Stop>) -> Asking {
+    pub(super) fn long(inner: &Arc<dyn PhysicalExpr>, stop: &Arc<CancelState>) -> Asking {
         Asking { inner: Arc::clone(inner), stop: Arc::clone(stop), pace: Pace::Long }
     }
 
     /// An expression that is evaluated often.
-    pub(super) fn short(inner: &Arc<dyn PhysicalExpr>, stop: &Arc<Stop>) -> Asking {
+    pub(super) fn short(inner: &Arc<dyn PhysicalExpr>, stop: &Arc<CancelState>) -> Asking {
         Asking { inner: Arc::clone(inner), stop: Arc::clone(stop), pace: Pace::Short }
     }
 }

@@ -28,7 +28,7 @@ use super::kept::with_charged_values;
 use super::sort_keys::with_asking_keys;
 use super::turn::give_way;
 use crate::account::Account;
-use crate::cancel::Stop;
+use crate::cancel::CancelState;
 use crate::error::Error;
 use crate::operators::copied::with_bounded_copies;
 use crate::operators::windows::with_charged_windows;
@@ -39,7 +39,7 @@ const NAME: &str = "GuardExec";
 /// The plan with a guard above each of its operators (K1).
 pub(crate) fn guarded(
     plan: Arc<dyn ExecutionPlan>,
-    stop: &Arc<Stop>,
+    stop: &Arc<CancelState>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let guard = |input: Arc<dyn ExecutionPlan>| -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
         let properties = Arc::clone(input.properties());
@@ -79,7 +79,7 @@ struct GuardExec {
     input: Arc<dyn ExecutionPlan>,
     /// The properties of the operator as it was planned (U1).
     properties: Arc<PlanProperties>,
-    stop: Arc<Stop>,
+    stop: Arc<CancelState>,
 }
 
 impl DisplayAs for GuardExec {
@@ -141,7 +141,7 @@ struct Guarded {
     /// it.
     input: Option<SendableRecordBatchStream>,
     schema: SchemaRef,
-    stop: Arc<Stop>,
+    stop: Arc<CancelState>,
     /// The account that its functions charge.
     account: Arc<Account>,
 }

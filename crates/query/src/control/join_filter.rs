@@ -14,12 +14,12 @@ use datafusion::physical_plan::joins::{
 };
 
 use super::asking::Asking;
-use crate::cancel::Stop;
+use crate::cancel::CancelState;
 
 /// The operator; if it is a join with a condition, with a condition that checks (JF1).
 pub(super) fn with_asking_filter(
     plan: Arc<dyn ExecutionPlan>,
-    stop: &Arc<Stop>,
+    stop: &Arc<CancelState>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let asking = |filter: &JoinFilter| {
         let asking = Asking::long(filter.expression(), stop);
@@ -72,7 +72,7 @@ mod tests {
     #[derive(Debug)]
     struct Counted {
         evaluations: Arc<AtomicU64>,
-        stop: Arc<Stop>,
+        stop: Arc<CancelState>,
         /// The evaluation that stops the statement.
         last: u64,
         /// The duration of each evaluation.
@@ -149,7 +149,7 @@ mod tests {
     #[tokio::test]
     async fn a_join_ends_at_the_evaluation_it_is_at() {
         for has_equality in [false, true] {
-            let stop = Arc::new(Stop::new(Timeout::Never));
+            let stop = Arc::new(CancelState::new(Timeout::Never));
             let evaluations = Arc::new(AtomicU64::new(0));
             let counted = Counted {
                 evaluations: Arc::clone(&evaluations),
@@ -189,7 +189,7 @@ mod tests {
     fn a_join_that_takes_long_leaves_its_thread_to_others() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
         runtime.unwrap().block_on(async {
-            let stop = Arc::new(Stop::new(Timeout::Never));
+            let stop = Arc::new(CancelState::new(Timeout::Never));
             let counted = Counted {
                 evaluations: Arc::default(),
                 stop: Arc::clone(&stop),

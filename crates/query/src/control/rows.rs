@@ -31,7 +31,7 @@ use tokio::time::Instant;
 
 use super::turn::begin_turn;
 use crate::account::Account;
-use crate::cancel::{CancelReason, Stop};
+use crate::cancel::{CancelReason, CancelState};
 use crate::error::{Error, Result};
 use crate::value_bytes::memory_of_rows;
 
@@ -58,7 +58,7 @@ pub(crate) enum Reader {
 }
 
 /// Abandons a statement unless it is told that its work is done.
-struct Wanted<'a>(Option<&'a Stop>);
+struct Wanted<'a>(Option<&'a CancelState>);
 
 impl Drop for Wanted<'_> {
     fn drop(&mut self) {
@@ -72,7 +72,7 @@ impl Drop for Wanted<'_> {
 /// waits any more has no statement.
 pub(crate) async fn finish_in_time<T: 'static>(
     task: SpawnedTask<Result<T>>,
-    stop: &Stop,
+    stop: &CancelState,
 ) -> Result<T> {
     let mut wanted = Wanted(Some(stop));
     let joined = tokio::select! {
@@ -88,7 +88,7 @@ pub(crate) async fn finish_in_time<T: 'static>(
 /// may be over, and not those that work on the runtime's threads. It ends by itself soon after the
 /// statement has (`plan::stoppable`), and until then the runtime has a task of it, as it has of all
 /// that is left of a statement.
-pub(crate) fn plan_apart<T: Send + 'static>(
+pub(crate) fn plan_spawned<T: Send + 'static>(
     account: Arc<Account>,
     planning: impl Future<Output = Result<T>> + Send + 'static,
 ) -> SpawnedTask<Result<T>> {
@@ -106,23 +106,23 @@ pub(crate) fn plan_apart<T: Send + 'static>(
 pub(crate) fn run(
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
-    (stop, reader): (&Arc<Stop>, Reader),
-    took: Option<Took>,
+    (stop, reader): (&Arc<CancelState>, Reader),
+    took: Option<OnComplete>,
 ) -> Result<SendableRecordBatchStream> {
     let schema = plan.schema();
     let memory = Arc::clone(context.memory_pool());
     let stream = Timed::new(execute_stream(plan, context)?, memory, took);
-    let work = Work::Apart(Running::start(stream, (stop, reader)));
+    let work = Work::Spawned(Running::start(stream, (stop, reader)));
     Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), work, held: None }))
 }
 
 /// The same for a plan that is known to be quick, and its client (P4). `threads` are those on which
 /// it works if it is not.
-pub(crate) fn run_here(
+pub(crate) fn run_inline(
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
-    (stop, threads): (&Arc<Stop>, &Handle),
-    took: Took,
+    (stop, threads): (&Arc<CancelState>, &Handle),
+    took: OnComplete,
 ) -> Result<SendableRecordBatchStream> {
     let schema = plan.schema();
     let entered = threads.enter();
@@ -131,7 +131,7 @@ pub(crate) fn run_here(
     drop(entered);
     // Until its reader comes (K3).
     stop.begin_wait();
-    let work = Work::Here { stream, threads: threads.clone() };
+    let work = Work::Inline { stream, threads: threads.clone() };
     Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), work, held: None }))
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn panicked() -> DataFusionError {
 }
 
 /// Is told how long a plan has worked.
-pub(crate) type Took = Box<dyn FnOnce(Duration) + Send>;
+pub(crate) type OnComplete = Box<dyn FnOnce(Duration) + Send>;
 
 /// A batch, and what is charged for it (P5).
 struct Batch {
@@ -155,14 +155,14 @@ struct Timed {
     stream: SendableRecordBatchStream,
     memory: Arc<dyn MemoryPool>,
     worked: Duration,
-    took: Option<Took>,
+    took: Option<OnComplete>,
 }
 
 impl Timed {
     fn new(
         stream: SendableRecordBatchStream,
         memory: Arc<dyn MemoryPool>,
-        took: Option<Took>,
+        took: Option<OnComplete>,
     ) -> Timed {
         Timed { stream, memory, worked: Duration::ZERO, took }
     }
@@ -202,7 +202,7 @@ impl Stream for Timed {
 async fn hand_over(
     mut stream: Timed,
     sender: mpsc::Sender<PlanResult<Batch>>,
-    (stop, reader): (Arc<Stop>, Reader),
+    (stop, reader): (Arc<CancelState>, Reader),
 ) {
     while let Some(batch) = stream.next().await {
         let Some(place) = place(&sender, &stop, reader).await else {
@@ -231,7 +231,7 @@ type Place<'s> = mpsc::Permit<'s, PlanResult<Batch>>;
 /// Waits for a place for a batch; `None` if the statement is cancelled meanwhile.
 async fn place<'s>(
     sender: &'s mpsc::Sender<PlanResult<Batch>>,
-    stop: &Stop,
+    stop: &CancelState,
     reader: Reader,
 ) -> Option<std::result::Result<Place<'s>, mpsc::error::SendError<()>>> {
     if let Ok(place) = sender.try_reserve() {
@@ -253,7 +253,7 @@ async fn place<'s>(
 }
 
 /// Ends the work now (P3); its reader learns of it when it comes.
-async fn end(stream: Timed, sender: &mpsc::Sender<PlanResult<Batch>>, stop: &Stop) {
+async fn end(stream: Timed, sender: &mpsc::Sender<PlanResult<Batch>>, stop: &CancelState) {
     drop(stream);
     let reason = stop.reason().unwrap_or(CancelReason::Requested);
     let _ = sender.send(Err(Error::from(reason).into())).await;
@@ -272,7 +272,7 @@ type Alarm = Pin<Box<dyn Future<Output = CancelReason> + Send>>;
 
 impl Running {
     /// The rest of a stream on a task of its own.
-    fn start(stream: Timed, (stop, reader): (&Arc<Stop>, Reader)) -> Running {
+    fn start(stream: Timed, (stop, reader): (&Arc<CancelState>, Reader)) -> Running {
         let (sender, batches) = mpsc::channel(BATCHES_WAITING);
         let task = SpawnedTask::spawn(hand_over(stream, sender, (Arc::clone(stop), reader)));
         let ended = Arc::clone(stop);
@@ -299,9 +299,9 @@ impl Running {
 /// The thread or task that works on rows.
 enum Work {
     /// The reader's thread (P4).
-    Here { stream: Timed, threads: Handle },
+    Inline { stream: Timed, threads: Handle },
     /// A task of its own (P1).
-    Apart(Running),
+    Spawned(Running),
     /// None: the rows have ended (P2).
     Over,
 }
@@ -309,7 +309,7 @@ enum Work {
 /// The rows of a plan that runs.
 struct Rows {
     schema: SchemaRef,
-    stop: Arc<Stop>,
+    stop: Arc<CancelState>,
     work: Work,
     /// The charge of the batch that the reader has (P5).
     held: Option<MemoryReservation>,
@@ -317,10 +317,10 @@ struct Rows {
 
 impl Rows {
     fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<PlanResult<Batch>>> {
-        let Work::Here { stream, threads } = &mut self.work else {
+        let Work::Inline { stream, threads } = &mut self.work else {
             return match &mut self.work {
-                Work::Apart(running) => running.poll_batch(context),
-                Work::Here { .. } | Work::Over => Poll::Ready(None),
+                Work::Spawned(running) => running.poll_batch(context),
+                Work::Inline { .. } | Work::Over => Poll::Ready(None),
             };
         };
         let threads = threads.clone();
@@ -335,8 +335,8 @@ impl Rows {
             self.stop.begin_wait();
             return polled;
         }
-        if let Work::Here { stream, .. } = mem::replace(&mut self.work, Work::Over) {
-            self.work = Work::Apart(Running::start(stream, (&self.stop, Reader::Client)));
+        if let Work::Inline { stream, .. } = mem::replace(&mut self.work, Work::Over) {
+            self.work = Work::Spawned(Running::start(stream, (&self.stop, Reader::Client)));
         }
         self.poll_batch(context)
     }
@@ -470,7 +470,7 @@ mod tests {
     }
 
     /// A filter that looks for a row that never comes, without ever going back to its caller.
-    fn start(given: &Arc<AtomicU64>, stop: &Arc<Stop>) -> SendableRecordBatchStream {
+    fn start(given: &Arc<AtomicU64>, stop: &Arc<CancelState>) -> SendableRecordBatchStream {
         let nothing = Arc::new(Literal::new(ScalarValue::Boolean(Some(false))));
         let filter = FilterExec::try_new(nothing, Arc::new(Endless::new(given))).unwrap();
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(filter)));
@@ -494,7 +494,7 @@ mod tests {
     async fn a_timeout_ends_operators_that_never_yield() {
         let given = Arc::new(AtomicU64::new(0));
         let after = Duration::from_millis(20);
-        let mut rows = start(&given, &Arc::new(Stop::new(Timeout::After(after))));
+        let mut rows = start(&given, &Arc::new(CancelState::new(Timeout::After(after))));
         let error = rows.next().await.expect("an error comes").expect_err("no rows come");
         let Error::Canceled { reason } = Error::from(error) else { panic!("another error") };
         assert!(matches!(reason, CancelReason::Timeout { limit, .. } if limit == after));
@@ -506,7 +506,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn dropped_rows_end_operators_that_never_yield() {
         let given = Arc::new(AtomicU64::new(0));
-        let rows = start(&given, &Arc::new(Stop::new(Timeout::Never)));
+        let rows = start(&given, &Arc::new(CancelState::new(Timeout::Never)));
         while given.load(Relaxed) < 100 {
             tokio::task::yield_now().await;
         }
@@ -518,7 +518,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn a_cancel_ends_operators_that_never_yield() {
         let given = Arc::new(AtomicU64::new(0));
-        let stop = Arc::new(Stop::new(Timeout::Never));
+        let stop = Arc::new(CancelState::new(Timeout::Never));
         let mut rows = start(&given, &stop);
         let canceling = Arc::clone(&stop);
         let waited = Arc::clone(&given);
@@ -538,7 +538,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn a_cancel_ends_the_wait_for_a_plan_without_timers() {
-        let stop = Stop::new(Timeout::Never);
+        let stop = CancelState::new(Timeout::Never);
         let endless = SpawnedTask::spawn(std::future::pending::<Result<()>>());
         let waits = finish_in_time(endless, &stop);
         let (ended, ()) = tokio::join!(waits, async { stop.cancel() });
@@ -551,7 +551,7 @@ mod tests {
     async fn a_slow_reader_is_no_slow_statement() {
         let given = Arc::new(AtomicU64::new(0));
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(Endless::new(&given))));
-        let stop = Arc::new(Stop::new(Timeout::After(Duration::from_secs(30))));
+        let stop = Arc::new(CancelState::new(Timeout::After(Duration::from_secs(30))));
         let plan = guarded(plan, &stop).unwrap();
         let mut rows = run(plan, Arc::default(), (&stop, Reader::Client), None).unwrap();
         for _ in 0..3 {
@@ -577,7 +577,7 @@ mod tests {
             let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(plan));
             let context = Arc::new(TaskContext::default());
             let memory = Arc::clone(context.memory_pool());
-            let stop = Arc::new(Stop::new(Timeout::Never));
+            let stop = Arc::new(CancelState::new(Timeout::Never));
             let mut rows = run(plan, context, (&stop, Reader::Client), None).unwrap();
             for _ in 0..2 {
                 assert!(rows.next().await.unwrap().is_ok());
@@ -600,7 +600,7 @@ mod tests {
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(12 << 20));
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().unwrap();
         let context = Arc::new(TaskContext::default().with_runtime(runtime));
-        let stop = Arc::new(Stop::new(Timeout::Never));
+        let stop = Arc::new(CancelState::new(Timeout::Never));
         let mut rows = run(
             Arc::new(CoalescePartitionsExec::new(plan)),
             context,
@@ -624,7 +624,7 @@ mod tests {
     async fn a_cancel_ends_work_whose_rows_wait() {
         let given = Arc::new(AtomicU64::new(0));
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(Endless::new(&given))));
-        let stop = Arc::new(Stop::new(Timeout::Never));
+        let stop = Arc::new(CancelState::new(Timeout::Never));
         let plan = guarded(plan, &stop).unwrap();
         let mut rows = run(plan, Arc::default(), (&stop, Reader::Client), None).unwrap();
         yield_often().await;
@@ -642,7 +642,7 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn endless_work_gives_way_to_others() {
         let given = Arc::new(AtomicU64::new(0));
-        let stop = Arc::new(Stop::new(Timeout::Never));
+        let stop = Arc::new(CancelState::new(Timeout::Never));
         let mut rows = start(&given, &stop);
         for _ in 0..2 {
             tokio::task::yield_now().await;
@@ -655,11 +655,11 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn nobody_waits_for_a_plan_longer_than_the_timeout() {
-        let stop = Stop::new(Timeout::After(Duration::from_millis(5)));
+        let stop = CancelState::new(Timeout::After(Duration::from_millis(5)));
         let endless = SpawnedTask::spawn(std::future::pending::<Result<()>>());
         let error = finish_in_time(endless, &stop).await.expect_err("its time is over");
         assert_eq!(error.condition(), crate::Condition::QueryCanceled, "K2");
-        let stop = Stop::new(Timeout::After(Duration::from_hours(1)));
+        let stop = CancelState::new(Timeout::After(Duration::from_hours(1)));
         assert_eq!(finish_in_time(SpawnedTask::spawn(async { Ok(7) }), &stop).await.unwrap(), 7);
     }
 }

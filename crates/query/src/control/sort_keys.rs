@@ -16,12 +16,12 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
 use super::asking::Asking;
-use crate::cancel::Stop;
+use crate::cancel::CancelState;
 
 /// The operator; if it sorts all rows, with keys that check (SK1).
 pub(super) fn with_asking_keys(
     plan: Arc<dyn ExecutionPlan>,
-    stop: &Arc<Stop>,
+    stop: &Arc<CancelState>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(sort) = plan.downcast_ref::<SortExec>().filter(|sort| sort.fetch().is_none()) else {
         return Ok(plan);
@@ -61,7 +61,7 @@ mod tests {
     struct Counted {
         column: Column,
         evaluations: Arc<AtomicU64>,
-        stop: Arc<Stop>,
+        stop: Arc<CancelState>,
     }
 
     impl std::fmt::Display for Counted {
@@ -116,7 +116,7 @@ mod tests {
     // gathered, after its client had disconnected.
     #[tokio::test]
     async fn a_sort_ends_within_a_run() {
-        let stop = Arc::new(Stop::new(Timeout::Never));
+        let stop = Arc::new(CancelState::new(Timeout::Never));
         let batch = |_| {
             let rows = Arc::new(Int64Array::from_iter_values((0..8_192).rev()));
             RecordBatch::try_from_iter([("n", Arc::clone(&rows) as _), ("m", rows as _)]).unwrap()

@@ -16,7 +16,7 @@ use tidegate_storage::{Error as StorageError, Relations, SchemaEdit, TableDdl, V
 use super::Definer;
 use crate::answer::Done;
 use crate::changes::TemporaryTable;
-use crate::control::{finish_in_time, plan_apart};
+use crate::control::{finish_in_time, plan_spawned};
 use crate::dml::RowChanges;
 use crate::error::{Error, Result, ViewProblem};
 use crate::parse::create::OnCommit;
@@ -24,9 +24,7 @@ use crate::parse::statement::views::{Comment, Commented, CreateView, IfExists, R
 use crate::parse::{Name, blanked};
 use crate::plan::{NewView, ViewPlan, parameter_count, plan_view};
 use crate::session::Session;
-use crate::table_schema::check_not_system;
-use crate::table_schema::exists;
-use crate::table_schema::is_view;
+use crate::table_schema::{check_not_system, exists, is_view};
 
 /// The tag of statements that create views.
 const TAG: &str = "CREATE VIEW";
@@ -64,7 +62,7 @@ pub(crate) async fn create_view(
     }
     let (state, planned_on) = (changes.state.clone(), Arc::clone(database));
     let planned_as = name.text.clone();
-    let task = plan_apart(changes.account(), async move {
+    let task = plan_spawned(changes.account(), async move {
         let new = NewView { name: &planned_as, replaced, columns: &columns, text: &text };
         plan_view((&state, &planned_on), &new)
     });

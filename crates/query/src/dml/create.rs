@@ -12,13 +12,13 @@ use tidegate_storage::TableDdl;
 use super::write::{Work, Writer, write};
 use super::{RowChanges, Running, Statement};
 use crate::answer::Done;
-use crate::control::{finish_in_time, plan_apart};
+use crate::control::{finish_in_time, plan_spawned};
 use crate::error::{Error, Result};
 use crate::parse::{CreateAs, Name, blanked};
 use crate::plan::{PlannedQuery, plan_query};
 use crate::position::Position;
 use crate::table_schema::{check_not_system, exists, schema_of};
-use crate::transaction_buffer::Holder;
+use crate::transaction_buffer::TransactionBuffer;
 use crate::types::literal::type_of;
 
 const TAG: &str = "CREATE TABLE";
@@ -54,7 +54,7 @@ impl RowChanges<'_> {
                     self.database.visible(changes.ddl()).snapshot(&name)?
                 }
             };
-            Work::Hold(Holder::of(&self.session, changes, (&snapshot, &columns)))
+            Work::Hold(TransactionBuffer::of(&self.session, changes, (&snapshot, &columns)))
         } else {
             Work::Insert(Writer::of_new(&self.database, &create.name.text, &schema))
         };
@@ -77,7 +77,7 @@ impl RowChanges<'_> {
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
         let text = query.to_owned();
         let parameters = self.parameters.clone();
-        let task = plan_apart(self.account(), async move {
+        let task = plan_spawned(self.account(), async move {
             plan_query(&state, &database, &text, &parameters).await
         });
         let PlannedQuery { schema, designated, .. } = finish_in_time(task, &self.stop).await?;

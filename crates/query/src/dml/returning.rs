@@ -14,7 +14,7 @@ use tidegate_storage::Snapshot;
 use super::RowChanges;
 use super::write::{Work, write_and_look};
 use crate::changes::batch::widened;
-use crate::control::{Reader, finish_in_time, guarded, plan_apart, run};
+use crate::control::{Reader, finish_in_time, guarded, plan_spawned, run};
 use crate::error::Result;
 use crate::parse::rows::table_of;
 use crate::parse::{Insert, Name, RowChange, Target};
@@ -86,7 +86,7 @@ impl RowChanges<'_> {
         let (sql, parameters) = (wanted.sql.to_owned(), self.parameters.clone());
         let (list, target) = (wanted.list.clone(), wanted.target.clone());
         let snapshot = Arc::clone(&wanted.snapshot);
-        let task = plan_apart(self.account(), async move {
+        let task = plan_spawned(self.account(), async move {
             let returning = Returning {
                 state: &state,
                 database: &database,
@@ -129,7 +129,7 @@ impl RowChanges<'_> {
         let Some(list) = list else { return Ok((None, types)) };
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
         let (sql, parameters) = (sql.to_owned(), self.parameters.clone());
-        let task = plan_apart(self.account(), async move {
+        let task = plan_spawned(self.account(), async move {
             let returning = Returning {
                 state: &state,
                 database: &database,

@@ -22,12 +22,12 @@ use tidegate_storage::{
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
-use crate::cancel::{CancelReason, Stop};
+use crate::cancel::{CancelReason, CancelState};
 use crate::changes::batch_builder::{BatchBuilder, batch_bytes};
-use crate::changes::deleted_rows::Gone;
+use crate::changes::deleted_rows::DeletedRows;
 use crate::error::{Error, Result};
 use crate::limits::BATCH_BYTES_MAX;
-use crate::transaction_buffer::Holder;
+use crate::transaction_buffer::TransactionBuffer;
 
 /// The number of batches between the two threads.
 const QUEUE: usize = 2;
@@ -36,11 +36,11 @@ const QUEUE: usize = 2;
 pub(super) enum Work {
     Insert(Writer),
     /// As `Insert`, but only the session sees the rows.
-    Hold(Holder),
+    Hold(TransactionBuffer),
     /// As `Update`, but only the session sees the rows.
-    HoldUpdate(Holder),
+    HoldUpdate(TransactionBuffer),
     /// As `Delete`, but only the session sees the rows.
-    HoldDelete(Holder),
+    HoldDelete(TransactionBuffer),
     /// The last column is the id of the row that each row replaces.
     Update(Writer, Arc<Snapshot>),
     /// The only column is the id of the row that is deleted.
@@ -58,7 +58,7 @@ enum Message {
 pub(super) async fn write(
     stream: SendableRecordBatchStream,
     work: Work,
-    stop: &Stop,
+    stop: &CancelState,
 ) -> Result<u64> {
     let (sender, receiver) = channel(QUEUE);
     let task = SpawnedTask::spawn_blocking(move || work.run(receiver, None));
@@ -75,7 +75,7 @@ pub(super) async fn write(
 pub(super) async fn write_and_look(
     stream: SendableRecordBatchStream,
     work: Work,
-    stop: &Stop,
+    stop: &CancelState,
     look: impl AsyncFnOnce(Vec<RecordBatch>) -> Result<()>,
 ) -> Result<u64> {
     let (sender, receiver) = channel(QUEUE);
@@ -133,7 +133,7 @@ impl Work {
         mut receiver: Receiver<Message>,
         mut seen: Option<Vec<RecordBatch>>,
     ) -> Result<u64> {
-        let mut gone = Gone::default();
+        let mut gone = DeletedRows::default();
         loop {
             match receiver.blocking_recv() {
                 Some(Message::Rows(batch)) => {
@@ -153,8 +153,8 @@ impl Work {
         }
     }
 
-    /// Processes rows, and returns those that were not duplicates (`Gone` GO1).
-    fn push(&mut self, batch: RecordBatch, gone: &mut Gone) -> Result<RecordBatch> {
+    /// Processes rows, and returns those that were not duplicates (`DeletedRows` GO1).
+    fn push(&mut self, batch: RecordBatch, gone: &mut DeletedRows) -> Result<RecordBatch> {
         let row_ids = |batch: &RecordBatch| {
             let last = batch.columns().last().expect("the id of the row is the last column");
             last.as_primitive::<UInt64Type>().clone()
@@ -177,7 +177,7 @@ impl Work {
         Ok(batch)
     }
 
-    fn finish(self, gone: Gone) -> Result<u64> {
+    fn finish(self, gone: DeletedRows) -> Result<u64> {
         match self {
             Work::Insert(writer) => writer.append(),
             Work::Hold(holder) | Work::HoldUpdate(holder) => holder.finish(gone),
@@ -301,7 +301,7 @@ impl Writer {
     }
 
     /// Commits all rows in place of others.
-    fn replace(mut self, snapshot: &Snapshot, gone: Gone) -> Result<u64> {
+    fn replace(mut self, snapshot: &Snapshot, gone: DeletedRows) -> Result<u64> {
         assert_eq!(self.rows, gone.rows, "every row replaces one");
         if self.batch.rows() > 0 {
             self.flush()?;

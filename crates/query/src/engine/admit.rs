@@ -1,9 +1,9 @@
-//! The check of a statement's privilege, before the engine executes it (`rights` RT1).
+//! The check of a statement's privilege, before the engine executes it (`authorization` RT1).
 
+use crate::authorization::Privilege;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::parse::Statement;
-use crate::rights::Deed;
 use crate::session::Session;
 
 impl Engine {
@@ -13,35 +13,35 @@ impl Engine {
         session: &Session,
         statement: &Statement,
         sql: &str,
-    ) -> Result<Deed> {
-        let deed = match statement {
+    ) -> Result<Privilege> {
+        let privilege = match statement {
             // A writer may drop temporary tables of its own session.
             Statement::DropTables { names, .. } if session.has_temporary(names) => {
-                Deed::Write("DROP TABLE")
+                Privilege::Write("DROP TABLE")
             }
             Statement::DropViews { names, .. } if session.has_temporary(names) => {
-                Deed::Write("DROP VIEW")
+                Privilege::Write("DROP VIEW")
             }
             Statement::TruncateTable { table, .. } if session.has_temporary([table]) => {
-                Deed::Write("TRUNCATE TABLE")
+                Privilege::Write("TRUNCATE TABLE")
             }
-            statement => Deed::of(statement),
+            statement => Privilege::of(statement),
         };
-        let admitted = session.allow(deed);
+        let admitted = session.allow(privilege);
         if admitted.is_err() {
-            self.audit(session, (deed, sql), admitted.as_ref().err());
+            self.audit(session, (privilege, sql), admitted.as_ref().err());
         }
-        admitted.map(|()| deed)
+        admitted.map(|()| privilege)
     }
 
     pub(crate) fn audit(
         &self,
         session: &Session,
-        (deed, sql): (Deed, &str),
+        (privilege, sql): (Privilege, &str),
         error: Option<&Error>,
     ) {
-        if deed.is_audited() || matches!(error, Some(Error::Denied { .. })) {
-            self.system().host.audit(session, sql, error);
+        if privilege.is_audited() || matches!(error, Some(Error::Denied { .. })) {
+            self.system().server_info.audit(session, sql, error);
         }
     }
 }

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::{Begun, Engine, renamed};
 use crate::answer::Answer;
-use crate::control::{Took, guarded, panicked, run_here};
+use crate::control::{OnComplete, guarded, panicked, run_inline};
 use crate::error::{Error, Result};
 use crate::plan::{CachedQuery, Parameter, PlanKey, PlannedQuery};
 use crate::session::{Session, StatementOptions};
@@ -102,7 +102,7 @@ impl Engine {
         let plan = guarded(Arc::clone(&planned.plan), &stop)?;
         listing.runs(&plan);
         let took = self.took(&planned, start.elapsed()).expect("its plan is kept");
-        let stream = run_here(plan, context, (&stop, threads), took)?;
+        let stream = run_inline(plan, context, (&stop, threads), took)?;
         let stream = listing.until_the_end_of(stream);
         let PlannedQuery { schema, designated, notices, .. } = planned;
         let stream = renamed(stream, &schema, Arc::clone(sql));
@@ -111,7 +111,7 @@ impl Engine {
 
     /// Returns a callback that records the time of a query, if its plan is cached; `before` is
     /// added to that time.
-    pub(super) fn took(&self, planned: &PlannedQuery, before: Duration) -> Option<Took> {
+    pub(super) fn took(&self, planned: &PlannedQuery, before: Duration) -> Option<OnComplete> {
         let (plans, kept) = (Arc::clone(&self.plans), planned.kept.clone()?);
         Some(Box::new(move |worked| plans.took(&kept, before + worked)))
     }

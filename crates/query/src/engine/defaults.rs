@@ -9,11 +9,10 @@ use tidegate_model::{ColumnType, Schema};
 
 use super::{Begun, Engine};
 use crate::answer::{Answer, Done};
-use crate::control::{finish_in_time, plan_apart};
+use crate::control::{finish_in_time, plan_spawned};
 use crate::ddl::{self, Definer};
 use crate::error::{Error, Result};
-use crate::names::TEMPORARY_SCHEMA;
-use crate::names::quote_ident;
+use crate::names::{TEMPORARY_SCHEMA, quote_ident};
 use crate::parse::statement::alter::{AddColumns, TableChange};
 use crate::parse::{Cursor, DefaultClause, Name, RowChange, Statement, blanked, parse_statement};
 use crate::plan::check_default;
@@ -38,7 +37,8 @@ impl Engine {
             let start = bytes.start.saturating_sub(SELECT.len());
             text.replace_range(start..bytes.start, SELECT);
             let (state, _) = self.statement_state(begun);
-            let task = plan_apart(begun.account(), async move { check_default(&state, &text, ty) });
+            let task =
+                plan_spawned(begun.account(), async move { check_default(&state, &text, ty) });
             finish_in_time(task, &begun.stop).await?;
         }
         Ok(())

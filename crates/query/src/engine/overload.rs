@@ -10,14 +10,14 @@ impl Engine {
     /// Cancels the largest statement of the user who has most memory, because the process is over
     /// this limit. Returns its id and its bytes.
     pub fn end_largest(&self, limit: ByteCount) -> Option<(u64, ByteCount)> {
-        self.system.activity.end_largest(limit)
+        self.system.running_queries.end_largest(limit)
     }
 
     /// Cancels the statement that has spilled most, because the disk is nearly full. Returns its id
     /// and the bytes that it has spilled; `None` if nothing is spilled.
     pub fn end_largest_spill(&self) -> Option<(u64, ByteCount)> {
         match self.has_spilled() {
-            true => self.system.activity.end_largest_spill(),
+            true => self.system.running_queries.end_largest_spill(),
             false => None,
         }
     }

@@ -12,10 +12,10 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use tidegate_model::limits::SQL_UNRESERVED_BYTES;
 
 use crate::catalog::parse_list;
+use crate::context::EngineContext;
 use crate::error::Result;
 use crate::parse::{Token, TokenKind, count_tokens};
 use crate::plan::Parameter;
-use crate::system::System;
 
 /// Bytes for each token: the token, its part of the tree, and copies of both.
 const TOKEN_BYTES: usize = 768;
@@ -38,7 +38,7 @@ const FURTHER_COPIES: usize = 32;
 pub(super) fn reserve_reading(
     sql: &str,
     parameters: &[Parameter],
-    system: &System,
+    system: &EngineContext,
 ) -> Result<Option<MemoryReservation>> {
     let values = bytes_at_places(sql, parameters);
     let is_long = SQL_UNRESERVED_BYTES < sql.len();

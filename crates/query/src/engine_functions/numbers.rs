@@ -15,12 +15,11 @@ use datafusion::logical_expr::{
 use tidegate_model::{ColumnDefault, ColumnId, TableId};
 use tidegate_storage::{Error as StorageError, Snapshot};
 
+use crate::authorization::Privilege;
 use crate::changes::Changes;
+use crate::context::StatementContext;
 use crate::error::{Error, Result};
-use crate::numbers::NEXT_NUMBER;
-use crate::numbers::{column_number, number, sequence_name};
-use crate::rights::Deed;
-use crate::system::Caller;
+use crate::numbers::{NEXT_NUMBER, column_number, number, sequence_name};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
@@ -49,7 +48,7 @@ pub(crate) fn number_function(state: &SessionState, name: &str) -> Option<Arc<Sc
         "lastval" => ("lastval", Kind::LastVal, Signature::nullary(Volatility::Volatile)),
         _ => return None,
     };
-    let caller = Caller::of(state);
+    let caller = StatementContext::of(state);
     Some(Arc::new(ScalarUDF::new_from_impl(NumberFunction { name, kind, signature, caller })))
 }
 
@@ -58,7 +57,7 @@ struct NumberFunction {
     name: &'static str,
     kind: Kind,
     signature: Signature,
-    caller: Arc<Caller>,
+    caller: Arc<StatementContext>,
 }
 
 impl PartialEq for NumberFunction {
@@ -129,7 +128,7 @@ impl ScalarUDFImpl for NumberFunction {
 impl NumberFunction {
     /// A table as its session sees it now.
     fn table(&self, table: TableId) -> Result<Arc<Snapshot>> {
-        let Caller { system, session } = self.caller.as_ref();
+        let StatementContext { system, session } = self.caller.as_ref();
         let seen = session.seen();
         if let Some(seen) = &seen
             && let Some(own) = seen.of_id(table)
@@ -152,7 +151,7 @@ impl NumberFunction {
             return plan_err!("the name of a sequence is a text");
         };
         let bare = name.rsplit('.').next().unwrap_or(name).trim_matches('"');
-        let Caller { system, session } = self.caller.as_ref();
+        let StatementContext { system, session } = self.caller.as_ref();
         let visible = session.visible(&system.database);
         let of_all = visible.tables().into_iter().filter_map(|table| {
             let schema = visible.schema_of(&table.name)?;
@@ -181,7 +180,7 @@ impl NumberFunction {
         if session.seen().is_some_and(is_own) {
             return session.check_effect(function);
         }
-        session.allow(Deed::Write(function))?;
+        session.allow(Privilege::Write(function))?;
         match session.is_read_only() {
             true => Err(Error::ReadOnly { statement: function }),
             false => Ok(()),

@@ -43,12 +43,11 @@ use tidegate_model::limits::{COUNTED_VALUE_BYTES, SYMBOL_BYTES, VALUES_BYTES};
 use crate::account;
 use crate::error::{ClauseProblem, Error};
 use crate::functions::bounded::work::work_of;
-use crate::value_bytes::width;
+use crate::value_bytes::{bytes_of, constant_bytes, width};
 use call::Call;
 use category::{Growth, growth_of};
 use work::{Slice, Work, slices};
 
-use crate::value_bytes::{bytes_of, constant_bytes};
 pub(crate) use kept::check_window;
 pub(crate) use operators::{Stage, bound_expr, bound_functions_of};
 
@@ -103,8 +102,8 @@ impl Bounded {
         slices: Vec<Slice>,
     ) -> Result<ColumnarValue> {
         let mut parts: Vec<ArrayRef> = Vec::with_capacity(slices.len());
-        for Slice { rows, is_apart } in slices {
-            account::check_stop()?;
+        for Slice { rows, is_row_by_row } in slices {
+            account::check_canceled()?;
             let slice = |value: &ColumnarValue| match value {
                 ColumnarValue::Array(values) => {
                     ColumnarValue::Array(values.slice(rows.start, rows.len()))
@@ -118,14 +117,18 @@ impl Bounded {
                 return_field: Arc::clone(&args.return_field),
                 config_options: Arc::clone(&args.config_options),
             };
-            parts.push(self.invoke_charged(part, is_apart)?.into_array(rows.len())?);
+            parts.push(self.invoke_charged(part, is_row_by_row)?.into_array(rows.len())?);
         }
         let parts = parts.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>();
         Ok(ColumnarValue::Array(concat(&parts)?))
     }
 
     /// Charges the values, then makes them (BD1).
-    fn invoke_charged(&self, args: ScalarFunctionArgs, is_apart: bool) -> Result<ColumnarValue> {
+    fn invoke_charged(
+        &self,
+        args: ScalarFunctionArgs,
+        is_row_by_row: bool,
+    ) -> Result<ColumnarValue> {
         let (rows, result) = (args.number_rows, args.return_field.data_type());
         let call = match self.signature().volatility {
             Volatility::Volatile => Call::of_rows(&args.args, rows, result),
@@ -133,7 +136,7 @@ impl Bounded {
         };
         let bytes = self.bytes(&call)?;
         if bytes < COUNTED_VALUE_BYTES {
-            let made = self.invoke_inner(args, is_apart)?;
+            let made = self.invoke_inner(args, is_row_by_row)?;
             self.assert_bound(&made, bytes);
             account::check_folded(self.name(), || size(&made))?;
             return Ok(made);
@@ -149,7 +152,7 @@ impl Bounded {
             ColumnarValue::Scalar(_) => None,
         });
         let given = given.collect::<Vec<_>>();
-        let made = self.invoke_inner(args, is_apart)?;
+        let made = self.invoke_inner(args, is_row_by_row)?;
         self.assert_bound(&made, bytes);
         match &made {
             ColumnarValue::Array(values) => account::made_array(&values.to_data(), &given),
@@ -162,9 +165,9 @@ impl Bounded {
 }
 
 impl Bounded {
-    fn invoke_inner(&self, args: ScalarFunctionArgs, is_apart: bool) -> Result<ColumnarValue> {
+    fn invoke_inner(&self, args: ScalarFunctionArgs, is_row_by_row: bool) -> Result<ColumnarValue> {
         match work_of(self.name()) {
-            Work::Apart { one_row, .. } if is_apart => one_row(&self.inner, args),
+            Work::RowByRow { one_row, .. } if is_row_by_row => one_row(&self.inner, args),
             _ => self.inner.invoke_with_args(args),
         }
     }
@@ -330,7 +333,7 @@ impl ScalarUDFImpl for Bounded {
         if matches!(growth_of(self.name()), Some(Growth::Fixed)) {
             return self.inner.invoke_with_args(args);
         }
-        account::check_stop()?;
+        account::check_canceled()?;
         if PADDING.contains(&self.name()) {
             without_negatives(&mut args);
         }
@@ -345,7 +348,7 @@ impl ScalarUDFImpl for Bounded {
         account::check_folded(self.name(), || call.bytes())?;
         let mut slices = slices(self.name(), &call)?;
         let made = match slices.pop() {
-            Some(last) if slices.is_empty() => self.invoke_charged(args, last.is_apart)?,
+            Some(last) if slices.is_empty() => self.invoke_charged(args, last.is_row_by_row)?,
             last => {
                 slices.extend(last);
                 self.invoke_in_slices(&args, slices)?

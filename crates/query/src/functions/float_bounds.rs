@@ -3,7 +3,7 @@
 //!
 //! - FB1. NaN equals NaN and is greater than all numbers, -0 equals 0, and NULL is ignored.
 //!
-//! They have the names of DataFusion's, so that `scan::fused` recognizes them.
+//! They have the names of DataFusion's, so that `scan::aggregate_pushdown` recognizes them.
 
 use std::sync::Arc;
 

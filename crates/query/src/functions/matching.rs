@@ -25,7 +25,7 @@ use datafusion::physical_expr::expressions::{
 use tidegate_filter::Pattern;
 use tidegate_model::limits::PAIR_STEPS;
 
-use crate::account::{charge, check_stop};
+use crate::account::{charge, check_canceled};
 use crate::error::{ClauseProblem, Error};
 
 /// The names of the functions, which no statement can call.
@@ -217,9 +217,9 @@ pub(crate) fn match_long(function: &ScalarUDF, args: ScalarFunctionArgs) -> Resu
         charge(function.name(), text.len() as u64)?;
     }
     let matches =
-        Pattern::new(pattern, case_insensitive).matches_while(text, || check_stop().is_ok());
+        Pattern::new(pattern, case_insensitive).matches_while(text, || check_canceled().is_ok());
     let Some(matches) = matches else {
-        check_stop()?;
+        check_canceled()?;
         return internal_err!("it goes on");
     };
     let value = ScalarValue::Boolean(Some(matches != negated));

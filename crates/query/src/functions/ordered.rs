@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Signature, Volatility,
 };
 
-use crate::account::check_stop;
+use crate::account::check_canceled;
 use crate::error::{ClauseProblem, Error};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -193,7 +193,7 @@ impl Accumulator for Values {
         let null = ScalarValue::try_from(&self.ty)?;
         let values = self.all()?;
         let (Some(fraction), false) = (self.fraction, values.is_empty()) else { return Ok(null) };
-        check_stop()?;
+        check_canceled()?;
         let options = SortOptions { descending: self.descending, nulls_first: false };
         let values = positive_zeros(&values);
         let order = sort_to_indices(&values, Some(options), None)?;
@@ -201,7 +201,7 @@ impl Accumulator for Values {
         if self.is_distinct {
             sorted = distinct(&sorted)?;
         }
-        check_stop()?;
+        check_canceled()?;
         let last = sorted.len() - 1;
         let value = |at: usize| ScalarValue::try_from_array(&sorted, at.min(last));
         match self.kind {

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use Argument::{Either, Integer, Text};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int64Array, Int64Builder, ListBuilder, StringViewArray,
     StringViewBuilder,
@@ -24,7 +25,7 @@ use datafusion::logical_expr::{
 use regex::{CaptureLocations, Regex};
 use tidegate_model::limits::PATTERNS_AT_A_TIME;
 
-use crate::account::check_stop;
+use crate::account::check_canceled;
 use crate::error::{ClauseProblem, Error};
 
 /// In a longer text, cancellation is checked at each match (RX2).
@@ -38,8 +39,6 @@ enum Argument {
     /// The fourth argument of `regexp_replace`: flags, or a start.
     Either,
 }
-
-use Argument::{Either, Integer, Text};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
@@ -201,7 +200,7 @@ impl Compiled {
         let mut at = from;
         while at <= text.len() {
             if SHORT_BYTES < text.len() {
-                check_stop()?;
+                check_canceled()?;
             }
             if self.regex.captures_read_at(&mut self.locations, text, at).is_none() {
                 return Ok(());
@@ -731,13 +730,13 @@ mod tests {
         use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 
         use crate::account::Account;
-        use crate::cancel::{Stop, Timeout};
+        use crate::cancel::{CancelState, Timeout};
 
         // Each match looks at the whole rest of the text: a quadratic number of steps.
         let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["A".repeat(1 << 20)]));
         let patterns: ArrayRef = Arc::new(StringViewArray::from(vec![".*[^A-Z]|A"]));
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 30));
-        let stop = Arc::new(Stop::new(Timeout::Never));
+        let stop = Arc::new(CancelState::new(Timeout::Never));
         let account = Account::new(&stop, &pool);
         let _entered = account.enter();
         stop.cancel();

@@ -1,9 +1,8 @@
 //! The function that gives the start of a row's bucket, for SAMPLE BY.
 
-use datafusion::arrow::array::AsArray;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{TimestampMicrosecondArray, TimestampNanosecondArray};
+use datafusion::arrow::array::{AsArray, TimestampMicrosecondArray, TimestampNanosecondArray};
 use datafusion::arrow::datatypes::{
     DataType, FieldRef, Int64Type, TimestampMicrosecondType, TimestampNanosecondType,
 };

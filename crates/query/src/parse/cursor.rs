@@ -6,8 +6,7 @@ use tidegate_model::limits;
 
 use super::token::{Token, TokenKind, tokenize};
 use crate::error::{Error, Result, SyntaxError};
-use crate::names::SYSTEM_SCHEMA;
-use crate::names::TEMPORARY_SCHEMA;
+use crate::names::{SYSTEM_SCHEMA, TEMPORARY_SCHEMA};
 use crate::position::Position;
 
 /// A name and its place in the statement.

@@ -90,7 +90,7 @@ pub(crate) enum Statement {
 
 impl Statement {
     /// Returns its name if it has an effect besides reading, but changes no table.
-    pub(crate) fn deed(&self) -> Option<&'static str> {
+    pub(crate) fn side_effect(&self) -> Option<&'static str> {
         match self {
             Statement::Cancel { .. } => Some("CANCEL QUERY"),
             Statement::Copy(_) => Some("COPY"),

@@ -35,7 +35,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use tidegate_model::{Schema, TableId};
 use tidegate_storage::{Database, Derived, Snapshot};
 
-use crate::cancel::Stop;
+use crate::cancel::CancelState;
 use crate::error::Result;
 use crate::scan::ScanTable;
 use template::PlanTemplate;
@@ -242,7 +242,10 @@ impl CachedQuery {
     }
 
     /// Returns its physical plan, made of the template; `None` if it has none.
-    pub(super) fn physical(&self, stop: &Arc<Stop>) -> Option<PlanResult<Arc<dyn ExecutionPlan>>> {
+    pub(super) fn physical(
+        &self,
+        stop: &Arc<CancelState>,
+    ) -> Option<PlanResult<Arc<dyn ExecutionPlan>>> {
         let template = self.plan.template.as_ref()?;
         Some(template.over(&self.tables, self.filters.as_ref(), stop))
     }

@@ -15,7 +15,7 @@ use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, SortExpr};
 
-use crate::names::OURS;
+use crate::names::INTERNAL_PREFIX;
 
 /// Moves such keys of a whole plan to columns (CK1).
 pub(super) fn with_calculated_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -113,7 +113,7 @@ impl Keys {
 
 /// Returns the name of a column that no query can write.
 fn name(at: usize) -> String {
-    format!("{OURS}calculated {at}")
+    format!("{INTERNAL_PREFIX}calculated {at}")
 }
 
 /// Returns true for a key with an operator over anything but columns, constants and operators.

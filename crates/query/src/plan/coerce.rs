@@ -28,12 +28,10 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{ColumnType, TimeRange, TimeUnit};
 use tidegate_storage::segment::arrow_type;
 
-use super::bitwise;
-use super::list_calls;
 use super::membership::{check_comparable, in_subquery, in_values};
-use super::numbered;
 use super::query_text::{distinct_operator, is_in_operator};
-use crate::account::check_stop;
+use super::{bitwise, list_calls, numbered};
+use crate::account::check_canceled;
 use crate::error::{Error, TextProblem};
 use crate::functions::{check_window, moving, of_floats, power, untyped, with_known_type};
 use crate::names::LIST_MARK;
@@ -43,20 +41,11 @@ use crate::types::aggregate_cast_names::{plain_cast, with_named_casts, with_name
 use crate::types::casts::{
     OnBadText, cast_value, integer_range, short_text, special_cast, text_length,
 };
-use crate::types::coercion::as_type_of;
-use crate::types::coercion::bad_text;
-use crate::types::coercion::count_type;
-use crate::types::coercion::is_time;
-use crate::types::coercion::literal;
-use crate::types::coercion::text_of;
-use crate::types::decimals;
-use crate::types::expression_type;
+use crate::types::coercion::{as_type_of, bad_text, count_type, is_time, literal, text_of};
 use crate::types::expression_type::type_in;
-use crate::types::float_order;
-use crate::types::intervals;
 use crate::types::literal::{integer_of, time_value, type_of, value_of_text};
 use crate::types::time_text::{TimeScale, parse_interval};
-use crate::types::uuid_ipv4;
+use crate::types::{decimals, expression_type, float_order, intervals, uuid_ipv4};
 
 pub(crate) type PlanResult<T> = std::result::Result<T, DataFusionError>;
 
@@ -70,7 +59,7 @@ impl ExprPlanner for OperatorPlanner {
         expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> PlanResult<PlannerResult<RawBinaryExpr>> {
-        check_stop()?;
+        check_canceled()?;
         let RawBinaryExpr { op, left, right } = expr;
         if is_in_operator(&op) {
             return in_text(left, right, schema).map(PlannerResult::Planned);
@@ -226,7 +215,7 @@ fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option
 /// Converts the literals of BETWEEN, IN lists, CASE and casts in a whole plan.
 pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
     let converted = plan.transform_up_with_subqueries(|node| {
-        check_stop()?;
+        check_canceled()?;
         if let LogicalPlan::Union(union) = node {
             uuid_ipv4::check_inputs(&union)?;
             let union = intervals::alike_inputs(union)?;

@@ -60,7 +60,9 @@ fn value_of(state: &SessionState, text: &str, column: &Column) -> Result<Expr> {
 /// Checks that a column of a type can have this default. `text` is a query for its value.
 pub(crate) fn check_default(state: &SessionState, text: &str, ty: ColumnType) -> Result<()> {
     let column = Column { id: tidegate_model::ColumnId(0), name: "value".to_owned(), ty };
-    value_of(state, text, &column).map(drop).map_err(|error| super::locate::locate(text, error))
+    value_of(state, text, &column)
+        .map(drop)
+        .map_err(|error| super::error_positions::locate(text, error))
 }
 
 /// Returns the plan with the defaults behind its own columns (DF2).

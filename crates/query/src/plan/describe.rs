@@ -28,7 +28,7 @@ use super::purpose::Purpose;
 use super::query_text::{QueryText, parse_query};
 use super::type_names::list_field;
 use super::views::blamed;
-use super::{Parameter, locate, logical_plan, output_names, output_schema};
+use super::{Parameter, error_positions, logical_plan, output_names, output_schema};
 use crate::error::Result;
 use crate::names::LIST_MARK;
 use crate::parse::{Token, tokenize};
@@ -82,7 +82,7 @@ pub(crate) fn describe_query(
         let names = query.names.clone();
         let described = describe((state, database), sql, query, &Purpose::default());
         let (plan, types) = described.map_err(|error| {
-            locate::locate(sql, blamed((state, database), (sql, values), error))
+            error_positions::locate(sql, blamed((state, database), (sql, values), error))
         })?;
         let names = output_names(&names, plan.schema());
         let schema = output_schema(plan.schema().inner(), &names);

@@ -8,13 +8,10 @@
 
 use std::sync::Arc;
 
-use crate::types::expression_type::type_in;
-use crate::types::intervals;
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{DataType, TimestampMicrosecondType, TimestampNanosecondType};
-use datafusion::common::DFSchema;
 use datafusion::common::tree_node::TreeNode;
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
@@ -22,6 +19,9 @@ use datafusion::logical_expr::{
 };
 use tidegate_model::{ColumnType, TimeUnit};
 use tidegate_storage::segment::arrow_type;
+
+use crate::types::expression_type::type_in;
+use crate::types::intervals;
 
 const MICROS: ColumnType = ColumnType::Timestamp(TimeUnit::Micros);
 const NANOS: ColumnType = ColumnType::Timestamp(TimeUnit::Nanos);

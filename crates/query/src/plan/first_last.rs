@@ -1,10 +1,8 @@
 //! Resolution of `first`, `last` and their like: DataFusion's `first_value` and `last_value` in the
 //! order of the designated timestamp (`functions::first_last` G1, G2).
 
-use crate::timeseries::designated;
 use datafusion::common::Result;
-use datafusion::common::tree_node::Transformed;
-use datafusion::common::tree_node::TreeNode;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::functions_aggregate::first_last::{first_value_udaf, last_value_udaf};
 use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -14,6 +12,7 @@ use crate::error::{ClauseProblem, Error};
 use crate::functions::first_last::NAMES;
 use crate::scan::ScanOrder;
 use crate::scan::order::in_table_order;
+use crate::timeseries::designated;
 
 /// Resolves the placeholders of a whole plan (G1).
 pub(crate) fn resolve_first_last(plan: LogicalPlan) -> Result<LogicalPlan> {

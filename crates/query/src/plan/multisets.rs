@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
     Distinct, Expr, ExprFunctionExt, Join, JoinType, LogicalPlan, LogicalPlanBuilder,
 };
 
-use crate::names::OURS;
+use crate::names::INTERNAL_PREFIX;
 
 /// Makes these joins count rows, in a whole plan (MS1).
 pub(crate) fn with_counted_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -36,7 +36,7 @@ fn is_multiset(join: &Join) -> bool {
 
 fn counted(join: Join) -> Result<LogicalPlan> {
     let columns = join.schema.columns().into_iter().map(Expr::Column).collect::<Vec<_>>();
-    let [left, right] = ["left", "right"].map(|side| format!("{OURS}number {side}"));
+    let [left, right] = ["left", "right"].map(|side| format!("{INTERNAL_PREFIX}number {side}"));
     let sides = [(&join.left, &left), (&join.right, &right)];
     let [numbered_left, numbered_right] = sides.map(|(plan, name)| numbered(plan, name));
     let column = |name: String| Expr::Column(Column::new_unqualified(name));

@@ -13,8 +13,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use crate::error::{Error, Result, SyntaxError};
 use crate::parse::tokenize;
-use crate::position::Position;
-use crate::position::position_at;
+use crate::position::{Position, position_at};
 
 /// The value of a parameter.
 #[derive(Debug, Clone, PartialEq)]

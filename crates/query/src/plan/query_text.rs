@@ -31,20 +31,20 @@ use datafusion::sql::sqlparser::ast::{
     SelectItem, SetExpr, Spanned, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
     WildcardAdditionalOptions,
 };
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
-
 use tidegate_model::limits;
 
 use super::cache::{ParameterPredicate, parameter_predicates};
-use super::dialect::QueryDialect;
 use super::parameters::{Parameter, Places, put_parameters};
-use super::precedence::bind_by_precedence;
 use crate::catalog::rewrite;
 use crate::error::{ClauseProblem, Error, Result, SyntaxError};
-use crate::position::Position;
+use crate::limits::NESTING_MAX;
+use crate::position::position_at;
 use crate::sql::cast_names::name_subqueries_of_rows;
 use crate::sql::clauses::{Clauses, lift_clauses, wrap_timestamps};
+use crate::sql::dialect::QueryDialect;
+use crate::sql::precedence::bind_by_precedence;
 use crate::sql::row_values::compare_row_values;
 use column_lists::call_list_of_columns;
 use distinct_on::write_out_keys;
@@ -59,8 +59,6 @@ use tokens::{
 };
 use windows::write_out_windows;
 
-use crate::limits::NESTING_MAX;
-use crate::position::position_at;
 #[cfg(test)]
 pub(crate) use forms::REWRITTEN_CALLS;
 pub(crate) use forms::quote_digits;
@@ -200,39 +198,6 @@ fn parse(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
     bind_by_precedence(&mut query);
     compare_row_values(&mut query);
     Ok(query)
-}
-
-/// Converts an error of sqlparser, which has the place only inside of its message.
-pub(crate) fn parser_error(sql: &str, error: ParserError) -> Error {
-    let message = match error {
-        ParserError::RecursionLimitExceeded => {
-            return Error::syntax(sql, 0, SyntaxError::TooDeep { most: NESTING_MAX });
-        }
-        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
-    };
-    let (message, location) = match message.rsplit_once(" at Line: ") {
-        Some((message, place)) => (message, parse_place(place)),
-        None => (message.as_str(), None),
-    };
-    let position = match location {
-        Some((line, column)) => Position::of_line(sql, line, column),
-        None => Position::at(sql, sql.trim_end().len()),
-    };
-    let unexpected = message
-        .strip_prefix("Expected: ")
-        .and_then(|rest| rest.split_once(", found: "))
-        .map(|(expected, found)| SyntaxError::Unexpected {
-            expected: expected.to_owned(),
-            found: (found != "EOF").then(|| found.to_owned()),
-        });
-    let what = unexpected.unwrap_or_else(|| SyntaxError::Query { message: message.to_owned() });
-    Error::Syntax { position, what }
-}
-
-/// Parses `3, Column: 14`.
-fn parse_place(text: &str) -> Option<(usize, usize)> {
-    let (line, column) = text.split_once(", Column: ")?;
-    Some((line.trim().parse().ok()?, column.trim().parse().ok()?))
 }
 
 /// Rewrites a tree in place: Q1 for names in single quotes, Q2, and FETCH as LIMIT.

@@ -21,7 +21,9 @@ use super::parameters::Parameter;
 use super::purpose::{Purpose, TargetRows};
 use super::query_text::{QueryText, parse_tokens, tokenize};
 use super::rows::{QueryTokens, has_groups};
-use super::{PendingQuery, TARGET, locate, output_names, output_schema, physical_plan, plan_with};
+use super::{
+    PendingQuery, TARGET, error_positions, output_names, output_schema, physical_plan, plan_with,
+};
 use crate::error::{Error, Result};
 use crate::parse::Target;
 use crate::scan::ScanTable;
@@ -58,7 +60,7 @@ impl Returning<'_> {
         rows: &[RecordBatch],
     ) -> Result<(Arc<dyn ExecutionPlan>, SchemaRef)> {
         let planned = self.planned(snapshot, rows).await;
-        planned.map_err(|error| locate::locate(self.sql, error))
+        planned.map_err(|error| error_positions::locate(self.sql, error))
     }
 
     async fn planned(
@@ -104,7 +106,7 @@ pub(crate) fn describe_returning(returning: &Returning<'_>) -> Result<(SchemaRef
     let target = Some(&target.table);
     let purpose = Purpose { target, rows: TargetRows::Returned, ..Purpose::default() };
     let described = describe((state, database), sql, query, &purpose);
-    let (plan, types) = described.map_err(|error| locate::locate(sql, error))?;
+    let (plan, types) = described.map_err(|error| error_positions::locate(sql, error))?;
     let names = output_names(&names, plan.schema());
     Ok((output_schema(plan.schema().inner(), &names), types))
 }

@@ -36,11 +36,12 @@ use super::named_columns::{check_sets, insert_columns};
 use super::parameters::Parameter;
 use super::purpose::{Fill, Purpose, TargetRows};
 use super::query_text::{QueryText, parse_query, parse_tokens, quote_digits, tokenize};
-use super::{PendingQuery, Snapshots, TARGET, locate, logical_plan, physical_plan, plan_on};
+use super::{
+    PendingQuery, Snapshots, TARGET, error_positions, logical_plan, physical_plan, plan_on,
+};
 use crate::error::{Error, Result};
 use crate::parse::{Delete, Insert, RowChange, Target, Update};
-use crate::position::Position;
-use crate::position::position_at;
+use crate::position::{Position, position_at};
 use crate::scan::order::in_table_order;
 use crate::scan::{ROW_ID, ScanOrder, ScanTable};
 use crate::sql::call::call_of;
@@ -108,9 +109,9 @@ impl Planning<'_> {
             Error::BadText { text, ty, reason, .. } => {
                 let position = find_value(self.sql, &columns, (&text, ty));
                 let error = Error::BadText { position, text, ty, reason };
-                locate::locate(self.sql, error)
+                error_positions::locate(self.sql, error)
             }
-            error => locate::locate(self.sql, error),
+            error => error_positions::locate(self.sql, error),
         })?;
         columns.extend(fills.into_iter().map(|fill| fill.column));
         Ok(PlannedRows { columns, ..planned })
@@ -135,7 +136,7 @@ impl Planning<'_> {
             let planned = self.plan(query, snapshots, &purpose, ScanOrder::Forward).await?;
             Ok(PlannedRows { columns: columns.to_vec(), ..planned })
         };
-        plan.await.map_err(|error| locate::locate(self.sql, error))
+        plan.await.map_err(|error| error_positions::locate(self.sql, error))
     }
 
     /// Returns the query for the rows of an UPDATE of a table with these columns; without columns,
@@ -200,7 +201,7 @@ impl Planning<'_> {
             let purpose = Purpose { columns, ..purpose };
             self.plan(query, snapshots, &purpose, ScanOrder::Forward).await
         };
-        plan.await.map_err(|error| locate::locate(self.sql, error))
+        plan.await.map_err(|error| error_positions::locate(self.sql, error))
     }
 
     fn delete_query(&self, delete: &Delete, columns: &[Column]) -> Result<QueryText> {
@@ -240,7 +241,7 @@ impl Planning<'_> {
         let target = target.map(|it| &it.table);
         let purpose = Purpose { target, rows: self.rows, ..Purpose::default() };
         let described = describe((self.state, self.database), self.sql, query, &purpose);
-        let (_, types) = described.map_err(|error| locate::locate(self.sql, error))?;
+        let (_, types) = described.map_err(|error| error_positions::locate(self.sql, error))?;
         for (name, ty) in types {
             stored.entry(name).or_insert(ty);
         }
@@ -261,7 +262,7 @@ impl Planning<'_> {
             let ranges = scanned_ranges(&self.state.optimize(&plan)?, &snapshot);
             ranges.ok_or(Error::NotOfPartitions { position })
         };
-        ranges().map_err(|error| locate::locate(self.sql, error))
+        ranges().map_err(|error| error_positions::locate(self.sql, error))
     }
 
     async fn plan(

@@ -13,7 +13,7 @@ use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder};
 
-use crate::names::OURS;
+use crate::names::INTERNAL_PREFIX;
 use crate::sql::cast_names::unnamed;
 use crate::types::aggregate_cast_names::plain_cast;
 use crate::types::float_order;
@@ -55,7 +55,9 @@ fn below(
     }
     let named = |(number, key): (usize, &Expr)| match is_kept(key) {
         true => key.clone(),
-        false => Expr::Column(Column::new_unqualified(format!("{OURS}{kind:?} {number}"))),
+        false => {
+            Expr::Column(Column::new_unqualified(format!("{INTERNAL_PREFIX}{kind:?} {number}")))
+        }
     };
     let names = keys.iter().enumerate().map(named).collect::<Vec<_>>();
     let pairs = keys.iter().zip(&names);

@@ -25,9 +25,9 @@ use super::kept_filters::{KeptFilters, PUSH_DOWN_FILTER};
 use super::masked_keys::MaskedKeys;
 use super::null_keys::{ELIMINATE_CROSS_JOIN, EXTRACT_EQUIJOIN, NullKeys};
 use super::order::OrderedScans;
-use crate::account::check_stop;
+use crate::account::check_canceled;
 use crate::functions::{Stage, bound_functions_of};
-use crate::scan::FusedAggregates;
+use crate::scan::AggregatePushdown;
 
 /// Returns the rules of an analyzer, which end with the statement.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
@@ -68,7 +68,7 @@ pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Syn
     if let Some(at) = counted {
         rules[at] = Arc::new(DistinctCounts { inner: Arc::clone(&rules[at]) });
     }
-    rules.insert(counted.map_or(1, |at| at + 1), Arc::new(FusedAggregates));
+    rules.insert(counted.map_or(1, |at| at + 1), Arc::new(AggregatePushdown));
     rules.into_iter().map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
 
@@ -80,7 +80,7 @@ struct Stoppable<T: ?Sized> {
 
 impl AnalyzerRule for Stoppable<dyn AnalyzerRule + Send + Sync> {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        check_stop()?;
+        check_canceled()?;
         self.inner.analyze(plan, config)
     }
 
@@ -103,7 +103,7 @@ impl OptimizerRule for Stoppable<dyn OptimizerRule + Send + Sync> {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        check_stop()?;
+        check_canceled()?;
         self.inner.rewrite(plan, config)
     }
 }
@@ -114,7 +114,7 @@ impl PhysicalOptimizerRule for Stoppable<dyn PhysicalOptimizerRule + Send + Sync
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        check_stop()?;
+        check_canceled()?;
         self.inner.optimize(plan, config)
     }
 
@@ -123,7 +123,7 @@ impl PhysicalOptimizerRule for Stoppable<dyn PhysicalOptimizerRule + Send + Sync
         plan: Arc<dyn ExecutionPlan>,
         context: &dyn PhysicalOptimizerContext,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        check_stop()?;
+        check_canceled()?;
         self.inner.optimize_with_context(plan, context)
     }
 
@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
     use crate::account::Account;
-    use crate::cancel::{Stop, Timeout};
+    use crate::cancel::{CancelState, Timeout};
 
     fn state(rule: Option<Arc<dyn OptimizerRule + Send + Sync>>) -> SessionState {
         let mut rules = optimizer_rules();
@@ -184,7 +184,7 @@ mod tests {
     /// A rule that cancels the statement at its second call.
     #[derive(Debug)]
     struct Canceling {
-        stop: Arc<Stop>,
+        stop: Arc<CancelState>,
         asked: AtomicUsize,
     }
 
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn planning_ends_with_its_statement() {
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 20));
-        let stop = Arc::new(Stop::new(Timeout::Never));
+        let stop = Arc::new(CancelState::new(Timeout::Never));
         let rule = Arc::new(Canceling { stop: Arc::clone(&stop), asked: AtomicUsize::new(0) });
         let state = state(Some(Arc::clone(&rule) as _));
         let plan = block_on(state.create_logical_plan(SQL)).unwrap();

@@ -39,9 +39,9 @@ use datafusion::logical_expr::{
     LogicalPlanBuilder, Operator, Projection, Subquery, lit, not, when,
 };
 
-use crate::account::check_stop;
+use crate::account::check_canceled;
 use crate::error::Error;
-use crate::names::OURS;
+use crate::names::INTERNAL_PREFIX;
 use domain::Domain;
 use free::{FreeColumn, free_columns};
 use on_conditions::has_subqueries_in_on;
@@ -79,7 +79,7 @@ fn with_list_apart(on: DistinctOn) -> Result<Transformed<LogicalPlan>> {
             list.push(expr.clone());
             continue;
         }
-        let name = format!("{OURS}distinct {at}");
+        let name = format!("{INTERNAL_PREFIX}distinct {at}");
         below.push(expr.clone().unalias().alias(&name));
         let shown = on.schema.field(at).name().clone();
         list.push(Expr::Column(Column::new_unqualified(name)).alias(shown));
@@ -149,7 +149,7 @@ enum Place {
     Other,
 }
 
-/// The prefix of the names of joined subqueries, behind `OURS`.
+/// The prefix of the names of joined subqueries, behind `INTERNAL_PREFIX`.
 const JOINED: &str = "subquery ";
 /// The maximal number of steps of a plan with its joined subqueries. Each level of nested
 /// subqueries doubles it; planning so many takes about a second.
@@ -167,7 +167,7 @@ impl Joiner {
     }
 
     fn node(&mut self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-        check_stop()?;
+        check_canceled()?;
         if let LogicalPlan::Join(join) = node {
             return match has_subqueries_in_on(&join) {
                 true => self.join_on_subqueries(join).map(Transformed::yes),
@@ -568,7 +568,7 @@ impl Joiner {
     /// Returns a name that no query can write, and no other subquery has.
     fn name(&mut self) -> String {
         self.names += 1;
-        format!("{OURS}{JOINED}{}", self.names)
+        format!("{INTERNAL_PREFIX}{JOINED}{}", self.names)
     }
 }
 

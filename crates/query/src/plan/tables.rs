@@ -27,18 +27,17 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::type_names::ColumnTypePlanner;
 use super::using_joins::KnownColumns;
-use crate::account::check_stop;
+use crate::account::check_canceled;
 use crate::catalog::{self, catalog_function, catalog_functions};
+use crate::context::StatementContext;
 use crate::engine_functions::{engine_function, engine_functions};
 use crate::error::Error;
 use crate::functions::{AGGREGATES, SCALARS, bounded};
-use crate::names::NAME_KEY;
-use crate::names::table_name;
+use crate::names::{NAME_KEY, table_name};
 use crate::plan::series;
 use crate::plan::tables::view_scope::ViewScope;
 use crate::show::table_function;
 use crate::sql::cast_names::cast_name;
-use crate::system::Caller;
 
 /// The context of the SQL planner: our tables, as of one moment, and the session's functions.
 pub(crate) struct Tables<'a> {
@@ -95,7 +94,7 @@ fn names_of(source: &dyn TableSource) -> Vec<String> {
 
 impl ContextProvider for Tables<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
-        check_stop()?;
+        check_canceled()?;
         let ours = table_name(&name);
         let public = (name.schema() == Some("public")).then(|| public_name(name.table()));
         let known = |name: Option<&str>| name.and_then(|name| self.sources.get(name));
@@ -108,7 +107,7 @@ impl ContextProvider for Tables<'_> {
                 {
                     return Ok(source);
                 }
-                if let Some(source) = catalog::source(&Caller::of(self.state), &name)? {
+                if let Some(source) = catalog::source(&StatementContext::of(self.state), &name)? {
                     return Ok(source);
                 }
                 let table = name.to_string();

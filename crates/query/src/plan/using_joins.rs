@@ -26,7 +26,7 @@ use datafusion::sql::sqlparser::ast::{
     Visit, VisitMut, Visitor, With,
 };
 
-use super::locate::written_name_at;
+use super::error_positions::written_name_at;
 use crate::error::{Error, Result};
 use crate::position::position_at;
 use crate::sql::clauses::Clauses;

@@ -25,13 +25,15 @@ use tidegate_storage::{Database, Derived, Snapshot};
 use super::purpose::Purpose;
 use super::query_text::parse_query;
 use super::tables::public_name;
-use super::{Parameter, PendingQuery, Snapshots, locate, output_names, output_schema, plan_on};
+use super::{
+    Parameter, PendingQuery, Snapshots, error_positions, output_names, output_schema, plan_on,
+};
+use crate::context::StatementContext;
 use crate::error::{Error, Result, ViewProblem};
 use crate::names::table_name;
 use crate::parse::Name;
 use crate::plan::tables::view_scope::meant;
 use crate::position::Position;
-use crate::system::Caller;
 use crate::timeseries::designated;
 use crate::types::literal::type_of;
 
@@ -111,7 +113,7 @@ pub(crate) fn plan_view(
     (state, database): (&SessionState, &Database),
     new: &NewView<'_>,
 ) -> Result<ViewPlan> {
-    plan_new((state, database), new).map_err(|error| locate::locate(new.text, error))
+    plan_new((state, database), new).map_err(|error| error_positions::locate(new.text, error))
 }
 
 fn plan_new((state, database): (&SessionState, &Database), new: &NewView<'_>) -> Result<ViewPlan> {
@@ -124,7 +126,7 @@ fn plan_new((state, database): (&SessionState, &Database), new: &NewView<'_>) ->
         return Err(Error::View { view, what });
     }
     let reads = reads_of(&query, &snapshots)?;
-    let seen = Caller::of(state).session.seen();
+    let seen = StatementContext::of(state).session.seen();
     let is_temporary =
         |read: &ViewRead| seen.as_ref().is_some_and(|seen| seen.of_id(read.table).is_some());
     let reads_temporary = reads.iter().any(is_temporary);

@@ -2,10 +2,9 @@
 //!
 //! Not here: the choice of plans that need it (`plan::order`).
 
-use datafusion::common::tree_node::TreeNode;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, Result};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::logical_plan::TableScan;
@@ -13,7 +12,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
 
 use crate::scan::{ScanOrder, ScanTable};
 
-/// Applies O1. The second value is true if the plan is such a plain one.
+/// Applies `plan::order` O1. The second value is true if the plan is such a plain one.
 pub(crate) fn in_table_order(plan: LogicalPlan, order: ScanOrder) -> Result<(LogicalPlan, bool)> {
     match &plan {
         LogicalPlan::TableScan(scan) => match ordered_table(scan, order)? {

@@ -13,10 +13,7 @@ use std::sync::{Arc, Mutex};
 use tidegate_model::{Column, RowRange, TimeRange, Timestamp};
 use tidegate_storage::{Result, Run, SegmentRun, Snapshot};
 
-use crate::scan::selected::Counts;
-use crate::scan::selected::Selected;
-use crate::scan::selected::SelectedGroup;
-use crate::scan::selected::SelectedRun;
+use crate::scan::selected::{Counts, Selected, SelectedGroup, SelectedRun};
 
 /// Returns the rows whose designated timestamp lies in one of the ranges; all rows without ranges.
 pub(crate) fn select(snapshot: &Snapshot, ranges: Option<&[TimeRange]>) -> Result<Arc<Selected>> {

@@ -32,7 +32,7 @@ use tidegate_storage::{DeletionVector, SegmentRun, Snapshot};
 use super::dynamic::DynamicFilters;
 use super::row_filter::{Asked, RowFilter};
 use super::task::{BATCH_ROWS, FrameRows, ScanOrder, ScanTask, ZONE_ROWS};
-use crate::cancel::Stop;
+use crate::cancel::CancelState;
 use crate::error::Error;
 use merge::Merge;
 
@@ -63,7 +63,7 @@ pub(crate) struct ReadPlan {
     /// The maximal number of rows of a batch.
     pub(crate) batch_rows: usize,
     /// The cancellation of the statement.
-    pub(crate) stop: Option<Arc<Stop>>,
+    pub(crate) stop: Option<Arc<CancelState>>,
 }
 
 /// A reader of the rows of a task, batch after batch.

@@ -17,7 +17,7 @@ use tidegate_filter::{
 use tidegate_model::{Column, ColumnType, SegmentId, SymbolId};
 use tidegate_storage::{SegmentRun, Snapshot, SymbolTable};
 
-use crate::cancel::Stop;
+use crate::cancel::CancelState;
 use crate::error::Error;
 
 /// Compiled conditions of all queries: they are kept by shape, so that a later query with other
@@ -73,7 +73,7 @@ pub(crate) struct Asked<'a> {
     /// Counted from the start of the page frame.
     pub(crate) rows: Range<usize>,
     /// Checked for cancellation before each zone.
-    pub(crate) stop: Option<&'a Stop>,
+    pub(crate) stop: Option<&'a CancelState>,
 }
 
 impl RowFilter {
@@ -153,7 +153,7 @@ impl RowFilter {
         let mut history = self.history();
         history.record(adaptive);
         drop(history);
-        count.map_err(|error| match asked.stop.and_then(Stop::reason) {
+        count.map_err(|error| match asked.stop.and_then(CancelState::reason) {
             Some(reason) => Error::from(reason).into(),
             None => Error::Filter(error).into(),
         })

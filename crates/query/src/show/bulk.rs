@@ -6,8 +6,8 @@ use datafusion::arrow::array::{Int64Array, RecordBatch, TimestampMicrosecondArra
 
 use super::{batch, counts, texts, times};
 use crate::bulk::{BulkOutcome, BulkProgress};
+use crate::context::StatementContext;
 use crate::error::{Error, Result};
-use crate::system::Caller;
 
 /// Returns the answer to a COPY that does not wait.
 pub(crate) fn copy_queued(id: &str) -> Result<RecordBatch> {
@@ -31,7 +31,7 @@ pub(crate) fn copy_canceled(id: &str, status: &str) -> Result<RecordBatch> {
     batch(vec![("id", text(id)), ("status", text(status))])
 }
 
-pub(super) fn copy_progress(caller: &Caller) -> Result<RecordBatch> {
+pub(super) fn copy_progress(caller: &StatementContext) -> Result<RecordBatch> {
     let all = caller.system.bulk.jobs();
     let text = |of: fn(&BulkProgress) -> &str| texts(all.iter().map(|it| Some(of(it).to_owned())));
     let count = |of: fn(&BulkProgress) -> u64| counts(all.iter().map(of));
@@ -59,7 +59,7 @@ pub(super) fn copy_progress(caller: &Caller) -> Result<RecordBatch> {
     ])
 }
 
-pub(super) fn import_files(caller: &Caller) -> Result<RecordBatch> {
+pub(super) fn import_files(caller: &StatementContext) -> Result<RecordBatch> {
     let files = caller.system.bulk.files();
     let files = files.map_err(|source| Error::Bulk { position: None, source: Box::new(source) })?;
     batch(vec![

@@ -11,18 +11,17 @@ use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::logical_expr::Volatility;
 
 use super::{batch, counts, flags, texts, times};
-use crate::activity::Running;
+use crate::context::{StatementContext, shown_value};
 use crate::engine_functions::our_functions;
 use crate::error::Result;
 use crate::functions::sources::{LISTED, Listed};
-use crate::host::{ConfigEntry, MemoryUse};
 use crate::role::Role;
+use crate::running_queries::RunningQuery;
+use crate::server_info::{ConfigEntry, MemoryUse};
 use crate::session::Origin;
-use crate::system::Caller;
-use crate::system::shown_value;
 
-pub(super) fn parameters(caller: &Caller) -> Result<RecordBatch> {
-    let all = caller.system.host.parameters();
+pub(super) fn parameters(caller: &StatementContext) -> Result<RecordBatch> {
+    let all = caller.system.server_info.parameters();
     let text = |of: fn(&ConfigEntry) -> String| texts(all.iter().map(|it| Some(of(it))));
     batch(vec![
         ("property_path", text(|it| it.property_path.clone())),
@@ -35,12 +34,13 @@ pub(super) fn parameters(caller: &Caller) -> Result<RecordBatch> {
 }
 
 /// Returns a line for each statement; the texts of those that the caller may not see are NULL.
-pub(super) fn query_activity(caller: &Caller) -> Result<RecordBatch> {
-    let all = caller.system.activity.list();
+pub(super) fn query_activity(caller: &StatementContext) -> Result<RecordBatch> {
+    let all = caller.system.running_queries.list();
     let rows = all.len();
     let now = caller.system.database.now_micros();
     let states = all.iter().map(|it| it.state(now)).collect::<Vec<_>>();
-    let seen = |it: &Arc<Running>| caller.session.reaches(&it.session).then(|| it.sql.to_string());
+    let seen =
+        |it: &Arc<RunningQuery>| caller.session.reaches(&it.session).then(|| it.sql.to_string());
     let same = |text: &str| texts(vec![Some(text.to_owned()); rows]);
     batch(vec![
         ("query_id", counts(all.iter().map(|it| it.id))),
@@ -62,7 +62,7 @@ pub(super) fn query_activity(caller: &Caller) -> Result<RecordBatch> {
     ])
 }
 
-pub(super) fn memory_metrics(caller: &Caller) -> Result<RecordBatch> {
+pub(super) fn memory_metrics(caller: &StatementContext) -> Result<RecordBatch> {
     let system = &caller.system;
     let pool = &system.runtime.memory_pool;
     let limit = match pool.memory_limit() {
@@ -75,15 +75,15 @@ pub(super) fn memory_metrics(caller: &Caller) -> Result<RecordBatch> {
         MemoryUse { tag: "query_spill", bytes: system.runtime.disk_manager.used_disk_space() },
         MemoryUse { tag: "memtables", bytes: system.database.memtable_bytes() },
     ];
-    all.extend(system.host.memory());
+    all.extend(system.server_info.memory());
     batch(vec![
         ("memory_tag", texts(all.iter().map(|it| Some(it.tag.to_owned())))),
         ("bytes", counts(all.iter().map(|it| it.bytes))),
     ])
 }
 
-pub(super) fn ilp_connections(caller: &Caller) -> Result<RecordBatch> {
-    let mut all = caller.system.host.line_connections();
+pub(super) fn ilp_connections(caller: &StatementContext) -> Result<RecordBatch> {
+    let mut all = caller.system.server_info.line_connections();
     let Origin { role, user, .. } = caller.session.origin();
     // As for statements, other users see their own.
     all.retain(|it| *role == Role::Admin || user.is_some() && it.user == *user);

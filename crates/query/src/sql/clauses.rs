@@ -15,10 +15,9 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan
 
 use crate::error::{Error, Result, SyntaxError};
 use crate::limits::NESTING_MAX;
-use crate::names::OURS;
-use crate::plan::QueryDialect;
-use crate::position::Position;
-use crate::position::position_at;
+use crate::names::INTERNAL_PREFIX;
+use crate::position::{Position, position_at};
+use crate::sql::dialect::QueryDialect;
 
 /// The clauses of a query's blocks.
 #[derive(Debug, Default)]
@@ -106,12 +105,12 @@ pub(crate) enum Align {
 
 /// Returns the name of the function that a TOLERANCE becomes.
 pub(crate) fn tolerance_name() -> String {
-    format!("{OURS}tolerance")
+    format!("{INTERNAL_PREFIX}tolerance")
 }
 
 /// Returns the prefix of the alias of a derived table with `TIMESTAMP(column)` behind it.
 pub(crate) fn timestamp_prefix() -> String {
-    format!("{OURS}timestamp ")
+    format!("{INTERNAL_PREFIX}timestamp ")
 }
 
 /// Replaces `(query) TIMESTAMP(column)` by `(SELECT * FROM (query) AS ..)` with the column in the

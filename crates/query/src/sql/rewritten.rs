@@ -5,7 +5,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
-use crate::plan::{QueryDialect, bind_by_precedence};
+use crate::sql::dialect::QueryDialect;
+use crate::sql::precedence::bind_by_precedence;
 
 /// The names of aggregates that are rewritten as others.
 #[cfg(test)]

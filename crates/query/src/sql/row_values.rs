@@ -24,7 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
-use crate::plan::dialect::QueryDialect;
+use crate::sql::dialect::QueryDialect;
 
 /// Replaces comparisons of rows in a whole tree by comparisons of columns (RV1, RV2, RV4).
 pub(crate) fn compare_row_values(tree: &mut impl VisitMut) {

@@ -15,11 +15,10 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::clauses::{Clauses, LatestClause, SampleClause};
-use crate::names::OURS;
-use crate::plan::QueryDialect;
-use crate::position::Position;
-use crate::position::position_at;
+use crate::names::INTERNAL_PREFIX;
+use crate::position::{Position, position_at};
 use crate::sql::cast_names::{name_casts_of_groups, name_casts_of_order, name_casts_of_windows};
+use crate::sql::dialect::QueryDialect;
 use crate::sql::rewritten::{is_rewritten, rewrite_aggregate};
 
 /// The clause of a marked derived table.
@@ -53,7 +52,7 @@ pub(crate) fn mark_number(alias: &TableAlias) -> Option<usize> {
 }
 
 fn mark_prefix() -> String {
-    format!("{OURS}mark ")
+    format!("{INTERNAL_PREFIX}mark ")
 }
 
 struct Marker<'a> {

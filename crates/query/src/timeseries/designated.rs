@@ -8,14 +8,15 @@ use std::fmt;
 
 use datafusion::common::{Column, DFSchemaRef, Result, internal_err};
 use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::{
+    Expr, LogicalPlan, LogicalPlanBuilder, SortExpr, UserDefinedLogicalNodeCore,
+};
 
 use super::asof::AsofJoin;
 use super::latest::LatestOn;
 use super::pick::PickRows;
 use crate::scan::ScanTable;
 use crate::timeseries::extension;
-use datafusion::logical_expr::{LogicalPlanBuilder, SortExpr};
 
 /// Returns the designated timestamp of a plan, if it has one.
 pub(crate) fn designated(plan: &LogicalPlan) -> Option<Column> {

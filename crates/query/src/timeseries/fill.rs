@@ -41,10 +41,10 @@ use tidegate_model::{ColumnType, TimeUnit};
 
 use super::keys::KeyMaker;
 use super::pick::bytes;
+use crate::context::StatementContext;
 use crate::error::{ClauseProblem, Error};
 use crate::limits::FILL_ROWS_MAX;
 use crate::operators::copied::widest_bytes;
-use crate::system::Caller;
 use crate::types::bucket::{Grid, Origin, Stride};
 use crate::types::literal::time_value;
 use crate::value_bytes::constant_bytes;
@@ -277,7 +277,7 @@ impl ExecutionPlan for FillExec {
         let memory = MemoryConsumer::new("SampleByFillExec").register(context.memory_pool());
         let filling = Arc::clone(&self.filling);
         let schema = self.schema();
-        let caller = context.session_config().get_extension::<Caller>();
+        let caller = context.session_config().get_extension::<StatementContext>();
         let rows_max = caller.map_or(FILL_ROWS_MAX, |caller| caller.system.fill_rows_max);
         let room = Room { memory, rows_max };
         let gaps = async move { Gaps::read(filling, schema, input, room).await };

@@ -21,7 +21,7 @@ use super::designated::designated;
 use super::pick::{Pick, picked};
 use crate::error::{ClauseProblem, Error};
 use crate::functions::bounded::operators::bound_expr;
-use crate::names::OURS;
+use crate::names::INTERNAL_PREFIX;
 use crate::position::Position;
 use crate::sql::clauses::timestamp_prefix;
 use crate::sql::select_rewrite::{Mark, is_time_join, mark_number};
@@ -161,7 +161,7 @@ impl MarkedRelations {
 }
 
 fn slot_prefix() -> String {
-    format!("{OURS}slot ")
+    format!("{INTERNAL_PREFIX}slot ")
 }
 
 impl RelationPlanner for MarkedRelations {
@@ -174,7 +174,7 @@ impl RelationPlanner for MarkedRelations {
             |plan| Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))));
         match relation {
             TableFactor::Derived { subquery, alias: Some(alias), .. }
-                if alias.name.value.starts_with(OURS) =>
+                if alias.name.value.starts_with(INTERNAL_PREFIX) =>
             {
                 planned(self.marked(&alias, *subquery, context)?)
             }

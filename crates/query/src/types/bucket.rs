@@ -5,16 +5,14 @@
 //!
 //! Instants are plain integers in the unit of their column.
 
-use tidegate_model::TimeUnit;
-use tidegate_model::time::{CivilDate, days_in_month};
-
-use super::zone::Zone;
-use crate::error::ClauseProblem;
-use crate::error::Error;
-use crate::types::literal::{integer_of, time_of_integer, time_value, value_of_text};
 use datafusion::arrow::datatypes::{DataType, TimeUnit as ArrowUnit};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue};
-use tidegate_model::ColumnType;
+use tidegate_model::time::{CivilDate, days_in_month};
+use tidegate_model::{ColumnType, TimeUnit};
+
+use super::zone::Zone;
+use crate::error::{ClauseProblem, Error};
+use crate::types::literal::{integer_of, time_of_integer, time_value, value_of_text};
 
 /// The maximal width: wider buckets could not be counted from any instant without overflow. It is
 /// 1,141 years of microseconds.

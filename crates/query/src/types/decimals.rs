@@ -21,15 +21,9 @@ use tidegate_model::ColumnType;
 use tidegate_storage::segment::arrow_type;
 
 use super::literal::{type_of, value_of_text};
-use crate::types::decimal_constants::Place;
-use crate::types::decimal_constants::are_mixed;
-use crate::types::decimal_constants::constant;
-use crate::types::decimal_constants::is_decimal;
-use crate::types::decimal_constants::is_float;
-use crate::types::decimal_constants::literal;
-use crate::types::decimal_constants::place;
-use crate::types::decimal_constants::short_decimal;
-use crate::types::decimal_constants::type_of_one;
+use crate::types::decimal_constants::{
+    Place, are_mixed, constant, is_decimal, is_float, literal, place, short_decimal, type_of_one,
+};
 use crate::types::expression_type::type_in;
 
 /// Returns `left op right`, if one of them is a decimal and the other a number of another type; the

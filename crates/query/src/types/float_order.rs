@@ -28,8 +28,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::intervals;
-use crate::names::NAME_KEY;
-use crate::names::OURS;
+use crate::names::{INTERNAL_PREFIX, NAME_KEY};
 
 /// Adds the keys to a whole plan (FK1).
 pub(crate) fn with_float_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -259,7 +258,7 @@ pub(crate) const DOMAIN_KEY: &str = " key ";
 fn is_domain_key(expr: &Expr) -> bool {
     match expr {
         Expr::Column(Column { relation: None, name, .. }) => {
-            name.starts_with(OURS) && name.contains(DOMAIN_KEY)
+            name.starts_with(INTERNAL_PREFIX) && name.contains(DOMAIN_KEY)
         }
         _ => false,
     }

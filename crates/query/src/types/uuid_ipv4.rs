@@ -26,10 +26,7 @@ use super::literal::type_of;
 use crate::error::{ClauseProblem, Error};
 use crate::names::NAME_KEY;
 use crate::types::coercion::as_type_of;
-use crate::types::expression_type::gives_one;
-use crate::types::expression_type::is_special;
-use crate::types::expression_type::results;
-use crate::types::expression_type::type_in;
+use crate::types::expression_type::{gives_one, is_special, results, type_in};
 
 /// Aggregates and window functions that take values of any type unchanged.
 const OF_ANY: [&str; 17] = [

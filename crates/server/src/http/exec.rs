@@ -24,7 +24,7 @@ use arrow::error::ArrowError;
 use futures::StreamExt;
 use tidegate_platform::{Clock, brief, sentence};
 use tidegate_query::{
-    Answer, CancelReason, Canceler, Deed, Engine, Error as QueryError, Origin, Session,
+    Answer, CancelHandle, CancelReason, Engine, Error as QueryError, Origin, Privilege, Session,
     StatementOptions, Timeout,
 };
 use tokio::sync::mpsc::Sender;
@@ -251,7 +251,7 @@ pub(super) async fn deliver(
             biased;
             piece = running.pieces.recv() => piece,
             () = context.wire.closed() => return (Flow::Gone, "57014"),
-            reason = overdue(&running.canceler), if is_running && !is_started => {
+            reason = overdue(&running.cancel_handle), if is_running && !is_started => {
                 let refusal = Refusal::of_error(&QueryError::Canceled { reason }, sql);
                 return (context.respond(refusal.response(&id)).await, refusal.code);
             }
@@ -323,10 +323,10 @@ impl Running {
         let (id, services) = (context.request_id.clone(), Arc::clone(services));
         let (session, compressor) = (session(context), Coding::of(context.head).compressor());
         let only_reads = guard::only_reads(context) && !context.server.config.read_only;
-        let canceler = Canceler::default();
+        let cancel_handle = CancelHandle::default();
         let place = Place::of(&request.sql);
         let (engine, own) = (Arc::clone(&services), session.clone());
-        let ending = canceler.clone();
+        let ending = cancel_handle.clone();
         Running::admitted(place, ending, engine, own, move |sender, slot| async move {
             let (text, sent_any, sent) = (String::new(), false, 0);
             let (slot, refusal) = match slot {
@@ -337,7 +337,7 @@ impl Running {
                 sender,
                 clock,
                 session,
-                canceler,
+                cancel_handle,
                 slot,
                 text,
                 compressor,
@@ -384,8 +384,8 @@ pub(super) fn session(context: &RequestContext<'_>) -> Session {
 
 impl RequestContext<'_> {
     /// Checks that the sender has this privilege; the error is the text for the client.
-    pub(super) fn allow(&self, deed: Deed) -> Result<(), String> {
-        session(self).allow(deed).map_err(|error| {
+    pub(super) fn allow(&self, privilege: Privilege) -> Result<(), String> {
+        session(self).allow(privilege).map_err(|error| {
             let peer = self.peer;
             let text = format_args!("http: {peer}: {error}");
             self.server.log.warn_limited(("audit", "denied"), text);
@@ -404,7 +404,7 @@ struct Answering {
     sender: Sender<Piece>,
     clock: Arc<dyn Clock>,
     session: Session,
-    canceler: Canceler,
+    cancel_handle: CancelHandle,
     /// `None` for a cancel, which needs no permit.
     slot: Option<StreamingSlot>,
     /// The text that is not sent yet.
@@ -434,8 +434,8 @@ impl Unsent {
     }
 }
 
-pub(super) fn canceled(canceler: &Canceler) -> QueryError {
-    QueryError::Canceled { reason: canceler.reason() }
+pub(super) fn canceled(cancel_handle: &CancelHandle) -> QueryError {
+    QueryError::Canceled { reason: cancel_handle.reason() }
 }
 
 impl Answering {
@@ -451,8 +451,8 @@ impl Answering {
         }
         let start = self.clock.monotonic_nanos();
         let (timeout, session) = (request.timeout, self.session.clone());
-        let canceler = Some(self.canceler.clone());
-        let options = StatementOptions { timeout, session, canceler };
+        let cancel_handle = Some(self.cancel_handle.clone());
+        let options = StatementOptions { timeout, session, cancel_handle };
         let engine: &Engine = &services.engine;
         let answer = engine.execute_bound(sql, &request.parameters, &options).await;
         let answer = answer.map_err(|error| Refusal::of_error(&error, sql))?;
@@ -519,8 +519,8 @@ impl Answering {
         let without_end = self.text.len();
         self.end(request, count, planned, executed);
         let room = match &mut self.slot {
-            Some(slot) => slot.room(&self.sender, &self.canceler).await,
-            None => room(&self.sender, &self.canceler).await,
+            Some(slot) => slot.room(&self.sender, &self.cancel_handle).await,
+            None => room(&self.sender, &self.cancel_handle).await,
         };
         match room {
             Some(Ok(room)) => {
@@ -531,7 +531,7 @@ impl Answering {
             Some(Err(_)) => Unsent::Abandoned.end(sql),
             None => {
                 self.text.truncate(without_end);
-                Unsent::Canceled(self.canceler.reason()).end(sql)
+                Unsent::Canceled(self.cancel_handle.reason()).end(sql)
             }
         }
     }
@@ -591,10 +591,10 @@ impl Answering {
 
     async fn send(&mut self) -> Result<(), Unsent> {
         let room = match &mut self.slot {
-            Some(slot) => slot.room(&self.sender, &self.canceler).await,
-            None => room(&self.sender, &self.canceler).await,
+            Some(slot) => slot.room(&self.sender, &self.cancel_handle).await,
+            None => room(&self.sender, &self.cancel_handle).await,
         };
-        let room = room.ok_or_else(|| Unsent::Canceled(self.canceler.reason()))?;
+        let room = room.ok_or_else(|| Unsent::Canceled(self.cancel_handle.reason()))?;
         let room = room.map_err(|_| Unsent::Abandoned)?;
         self.sent_any = true;
         let bytes = std::mem::take(&mut self.text).into_bytes();

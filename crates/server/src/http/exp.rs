@@ -17,7 +17,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::StreamExt;
 use tidegate_query::{
-    Answer, Canceler, Error as QueryError, Parameter, SendableRecordBatchStream, Session,
+    Answer, CancelHandle, Error as QueryError, Parameter, SendableRecordBatchStream, Session,
     StatementOptions, Timeout,
 };
 use tokio::sync::mpsc::Sender;
@@ -239,8 +239,8 @@ async fn run(
     // Only statements with rows can be exported; others must not be executed.
     session.keep_read_only();
     let (engine, own) = (Arc::clone(services), session.clone());
-    let canceler = Canceler::default();
-    let ending = canceler.clone();
+    let cancel_handle = CancelHandle::default();
+    let ending = cancel_handle.clone();
     let running =
         Running::admitted(Place::Lane, ending, engine, own, move |sender, slot| async move {
             let bytes = Bytes::default();
@@ -249,8 +249,15 @@ async fn run(
                 Ok(slot) => (slot, None),
                 Err(refusal) => (None, Some(refusal.of(&request.sql))),
             };
-            let mut writing =
-                Writing { sender, canceler, slot, sent_any: false, bytes, compressor, account };
+            let mut writing = Writing {
+                sender,
+                cancel_handle,
+                slot,
+                sent_any: false,
+                bytes,
+                compressor,
+                account,
+            };
             let done = match refusal {
                 Some(refusal) => Err(refusal),
                 None => writing.run(&request, session, &work).await,
@@ -293,7 +300,7 @@ impl Write for Bytes {
 /// The engine's side of a file.
 struct Writing {
     sender: Sender<Piece>,
-    canceler: Canceler,
+    cancel_handle: CancelHandle,
     /// `None` until the statement is admitted.
     slot: Option<StreamingSlot>,
     sent_any: bool,
@@ -314,8 +321,8 @@ impl Writing {
         services: &Services,
     ) -> Result<Option<Piece>, Refusal> {
         let sql = request.sql.as_str();
-        let canceler = Some(self.canceler.clone());
-        let options = StatementOptions { timeout: request.timeout, session, canceler };
+        let cancel_handle = Some(self.cancel_handle.clone());
+        let options = StatementOptions { timeout: request.timeout, session, cancel_handle };
         let answer = services.engine.execute_bound(sql, &request.parameters, &options).await;
         let no_rows =
             || Refusal::new("42601", "only statements that give rows can be exported").of(sql);
@@ -434,10 +441,10 @@ impl Writing {
 
     async fn send(&mut self, bytes: Vec<u8>, compress: Compress) -> Result<(), Ended> {
         let room = match &mut self.slot {
-            Some(slot) => slot.room(&self.sender, &self.canceler).await,
-            None => room(&self.sender, &self.canceler).await,
+            Some(slot) => slot.room(&self.sender, &self.cancel_handle).await,
+            None => room(&self.sender, &self.cancel_handle).await,
         };
-        let room = room.ok_or_else(|| Ended::Failed(canceled(&self.canceler)))?;
+        let room = room.ok_or_else(|| Ended::Failed(canceled(&self.cancel_handle)))?;
         let room = room.map_err(|_| Ended::Abandoned)?;
         self.sent_any = true;
         room.send(Piece::Rows(compress(&mut self.compressor, bytes)));

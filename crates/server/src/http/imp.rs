@@ -14,7 +14,7 @@ mod answer;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate_query::{Deed, Session};
+use tidegate_query::{Privilege, Session};
 
 use super::decompression::{BodyEncoding, DecompressError, Decompressor, Encoding};
 use super::exec::session;
@@ -130,9 +130,9 @@ async fn take(
         return Err(CopyError::new("25006", "the server is read-only").into());
     }
     let denied = |message| Stopped::from(CopyError::new("42501", message));
-    context.allow(Deed::Write("an import")).map_err(denied)?;
+    context.allow(Privilege::Write("an import")).map_err(denied)?;
     if params.is_on("overwrite") {
-        context.allow(Deed::Define("an import that replaces a table")).map_err(denied)?;
+        context.allow(Privilege::Define("an import that replaces a table")).map_err(denied)?;
     }
     let services = context.server.services();
     let services =

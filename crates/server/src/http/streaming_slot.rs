@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tidegate_query::{Canceler, Session};
+use tidegate_query::{CancelHandle, Session};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::mpsc::{Permit, Sender};
@@ -48,26 +48,29 @@ impl StreamingSlot {
     pub(super) async fn room<'a, T>(
         &mut self,
         sender: &'a Sender<T>,
-        canceler: &Canceler,
+        cancel_handle: &CancelHandle,
     ) -> Option<Room<'a, T>> {
-        if let Ok(room) = timeout(SLOW, room(sender, canceler)).await {
+        if let Ok(room) = timeout(SLOW, room(sender, cancel_handle)).await {
             return room;
         }
         self.pause();
-        let room = room(sender, canceler).await?;
+        let room = room(sender, cancel_handle).await?;
         tokio::select! {
             () = self.0.resume_at_last() => {}
-            () = canceler.canceled() => return None,
+            () = cancel_handle.canceled() => return None,
         }
         Some(room)
     }
 }
 
 /// Waits for room for a part; `None` if the statement is cancelled meanwhile.
-pub(super) async fn room<'a, T>(sender: &'a Sender<T>, canceler: &Canceler) -> Option<Room<'a, T>> {
+pub(super) async fn room<'a, T>(
+    sender: &'a Sender<T>,
+    cancel_handle: &CancelHandle,
+) -> Option<Room<'a, T>> {
     tokio::select! {
         biased;
         room = sender.reserve() => Some(room),
-        () = canceler.canceled() => None,
+        () = cancel_handle.canceled() => None,
     }
 }

@@ -71,7 +71,7 @@ async fn described(
     let permit = services.admission.begin(&Claimant::of(&session)).await;
     let _permit =
         permit.map_err(|timed_out| Refusal::new("53400", timed_out.to_string()).of(sql))?;
-    let options = StatementOptions { timeout: None, session, canceler: None };
+    let options = StatementOptions { timeout: None, session, cancel_handle: None };
     let described = services.engine.describe(sql, &[], &options).await;
     let described = described.map_err(|error| Refusal::of_error(&error, sql))?;
     let Described { columns: Some(schema), designated, .. } = described else {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tidegate_ingest::line::{LineParser, OnBadLine, ParseError, Precision};
 use tidegate_model::ByteCount;
 use tidegate_platform::{Class, sentence};
-use tidegate_query::Deed;
+use tidegate_query::Privilege;
 use tidegate_storage::Error as StorageError;
 use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::Instant;
@@ -303,7 +303,7 @@ async fn take(context: &mut RequestContext<'_>) -> Result<Answer, Stopped> {
     let services = context.server.services().map_err(|unready| {
         Stopped::from(Refusal::new(503, "retry operation", unready.to_string()))
     })?;
-    let allowed = context.allow(Deed::Write("lines"));
+    let allowed = context.allow(Privilege::Write("lines"));
     allowed.map_err(|message| Refusal::new(403, "forbidden", message))?;
     let reserved = context.reserve(wanted.body_encoding.encoding.memory_bytes());
     reserved.map_err(|error| Refusal::new(503, "retry operation", error.to_string()))?;

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_query::{Canceler, Session};
+use tidegate_query::{CancelHandle, Session};
 use tokio::time::{sleep, timeout};
 
 use super::error_response::{ErrorResponse, Severity};
@@ -126,11 +126,11 @@ fn or_for_ever(limit: Duration) -> Duration {
 }
 
 /// Waits until one of these statements is cancelled, whose portals wait for their client (CO6).
-async fn any_canceled(working: Vec<Canceler>) {
+async fn any_canceled(working: Vec<CancelHandle>) {
     if working.is_empty() {
         return std::future::pending().await;
     }
-    while !working.iter().any(Canceler::is_canceled) {
+    while !working.iter().any(CancelHandle::is_canceled) {
         sleep(CANCEL_TICK).await;
     }
 }

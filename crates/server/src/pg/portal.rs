@@ -20,7 +20,7 @@ use arrow::error::ArrowError;
 use bytes::BytesMut;
 use futures::StreamExt;
 use tidegate_query::{
-    Answer, CancelReason, Canceler, Error as QueryError, Parameter, SendableRecordBatchStream,
+    Answer, CancelHandle, CancelReason, Error as QueryError, Parameter, SendableRecordBatchStream,
     Session, StatementOptions,
 };
 use tokio::runtime::Handle;
@@ -96,13 +96,13 @@ pub(super) struct Work {
     pub(super) sql: Arc<str>,
     pub(super) parameters: Arc<[Parameter]>,
     pub(super) session: Session,
-    pub(super) canceler: Canceler,
+    pub(super) cancel_handle: CancelHandle,
 }
 
 impl Work {
     pub(super) fn options(&self) -> StatementOptions {
-        let (session, canceler) = (self.session.clone(), Some(self.canceler.clone()));
-        StatementOptions { timeout: None, session, canceler }
+        let (session, cancel_handle) = (self.session.clone(), Some(self.cancel_handle.clone()));
+        StatementOptions { timeout: None, session, cancel_handle }
     }
 }
 
@@ -183,7 +183,7 @@ pub(super) struct Rows {
     pub(super) schema: SchemaRef,
     /// The rows that were computed and not taken.
     pending: Option<Pending>,
-    pub(super) canceler: Canceler,
+    pub(super) cancel_handle: CancelHandle,
     pub(super) active: ActiveStatement,
 }
 
@@ -288,10 +288,10 @@ impl Rows {
     pub(super) fn new(
         running: Running,
         schema: SchemaRef,
-        canceler: Canceler,
+        cancel_handle: CancelHandle,
         active: ActiveStatement,
     ) -> Rows {
-        Rows { running, schema, pending: None, canceler, active }
+        Rows { running, schema, pending: None, cancel_handle, active }
     }
 
     /// Releases the permit while no rows are requested. If none are requested again, the statement
@@ -303,8 +303,8 @@ impl Rows {
 
     /// Releases all rows if the statement was cancelled (PO5).
     pub(super) fn end_canceled(&mut self) {
-        if self.canceler.is_canceled() && self.is_working() {
-            self.running = Running::Ended(self.canceler.reason());
+        if self.cancel_handle.is_canceled() && self.is_working() {
+            self.running = Running::Ended(self.cancel_handle.reason());
             self.pending = None;
             self.active.slot = None;
             self.active.counted.note("57014");

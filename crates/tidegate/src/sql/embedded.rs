@@ -43,7 +43,7 @@ impl Embedded {
             .build()
             .map_err(|source| Error::Threads { source })?;
         let engine = Engine::new(Arc::clone(&database), options)?;
-        let mut engine = engine.with_host(Arc::new(program));
+        let mut engine = engine.with_server_info(Arc::new(program));
         let jobs = CopyConfig::standard(copy_memory);
         let copier = Copier::new(&database, jobs, options.threads, CopyHost::Command);
         // A directory that cannot be opened fails a COPY that needs it, and nothing else.
@@ -65,7 +65,7 @@ impl Embedded {
     }
 
     fn options(&self) -> StatementOptions {
-        StatementOptions { timeout: None, session: self.session.clone(), canceler: None }
+        StatementOptions { timeout: None, session: self.session.clone(), cancel_handle: None }
     }
 
     pub(super) fn start(&self, sql: &str) -> Running {

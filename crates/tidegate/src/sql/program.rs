@@ -2,7 +2,7 @@
 //! functions.
 
 use tidegate_platform::rss_anon_bytes;
-use tidegate_query::{ConfigEntry, EngineOptions, Host, LineConnection, MemoryUse, Timeout};
+use tidegate_query::{ConfigEntry, EngineOptions, LineConnection, MemoryUse, ServerInfo, Timeout};
 
 use crate::args::ResourceArguments;
 
@@ -43,7 +43,7 @@ impl Program {
     }
 }
 
-impl Host for Program {
+impl ServerInfo for Program {
     fn parameters(&self) -> Vec<ConfigEntry> {
         self.parameters.clone()
     }

@@ -31,7 +31,7 @@ fn options(user: &str, role: Role) -> StatementOptions {
         role,
     };
     let (timeout, session) = (Some(Timeout::Never), Session::new(origin));
-    StatementOptions { timeout, session, canceler: None }
+    StatementOptions { timeout, session, cancel_handle: None }
 }
 
 async fn take_all(

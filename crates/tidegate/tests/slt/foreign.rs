@@ -258,8 +258,11 @@ impl Foreign {
     /// Returns the rows of a query, or the row count of a statement that changes rows.
     async fn ask(&self, sql: &str) -> Result<Vec<String>, Error> {
         let session = self.database.session.clone();
-        let options =
-            StatementOptions { timeout: Some(Timeout::After(TIMEOUT)), session, canceler: None };
+        let options = StatementOptions {
+            timeout: Some(Timeout::After(TIMEOUT)),
+            session,
+            cancel_handle: None,
+        };
         match self.database.engine().execute_with(sql, &options).await? {
             Answer::Rows { stream, .. } => Ok(shown_rows(&stream.try_collect::<Vec<_>>().await?)),
             Answer::Done { rows, .. } => Ok(rows.iter().map(ToString::to_string).collect()),

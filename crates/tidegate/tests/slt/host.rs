@@ -1,11 +1,11 @@
 //! A host for the engine under test, with one secret parameter.
 
-use tidegate_query::{ConfigEntry, Host, LineConnection, MemoryUse};
+use tidegate_query::{ConfigEntry, LineConnection, MemoryUse, ServerInfo};
 
 #[derive(Debug)]
 pub(crate) struct TestHost;
 
-impl Host for TestHost {
+impl ServerInfo for TestHost {
     fn parameters(&self) -> Vec<ConfigEntry> {
         let entry = |path: &str, value: &str, is_sensitive| ConfigEntry {
             property_path: path.to_owned(),

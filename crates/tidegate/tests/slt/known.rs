@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt};
 use tidegate_platform::{SimClock, SimDisk};
 use tidegate_query::{
-    Answer, CachedAnswer, Canceler, Engine, EngineOptions, Error, Parameter, StatementOptions,
+    Answer, CachedAnswer, CancelHandle, Engine, EngineOptions, Error, Parameter, StatementOptions,
 };
 use tidegate_storage::{Database, OpenOptions};
 use tokio::runtime::Handle;
@@ -261,22 +261,23 @@ pub(super) async fn what_is_known_ends_as_anything_else() -> Result<(), TestErro
     done(&engine, &format!("INSERT INTO t VALUES {values}")).await?;
     let sql: Arc<str> = Arc::from("SELECT * FROM t WHERE n >= 0");
     let all = rows(engine.execute(&sql).await?).await?;
-    let canceler = Canceler::default();
-    let options = StatementOptions { canceler: Some(canceler.clone()), ..Default::default() };
+    let cancel_handle = CancelHandle::default();
+    let options =
+        StatementOptions { cancel_handle: Some(cancel_handle.clone()), ..Default::default() };
     let mut answer = cached(&engine, &sql, &options)?;
     let first = answer.stream.next().await.expect("it has rows").map_err(Error::from)?;
     assert!(0 < first.num_rows() && first.num_rows() < all.len() - 1, "there are more");
     let listed = rows(engine.execute("SELECT query FROM query_activity()").await?).await?;
     assert!(listed.contains(&vec![Some(sql.to_string())]), "{listed:?}");
-    canceler.cancel();
+    cancel_handle.cancel();
     let error = answer.stream.next().await.expect("it was cancelled").expect_err("no more rows");
     assert_eq!(Error::from(error).to_string(), "query cancelled by user");
     drop(answer);
     let listed = rows(engine.execute("SELECT query FROM query_activity() -- 2").await?).await?;
     assert!(!listed.contains(&vec![Some(sql.to_string())]), "{listed:?}");
-    let canceler = Canceler::default();
-    canceler.cancel();
-    let options = StatementOptions { canceler: Some(canceler), ..Default::default() };
+    let cancel_handle = CancelHandle::default();
+    cancel_handle.cancel();
+    let options = StatementOptions { cancel_handle: Some(cancel_handle), ..Default::default() };
     let mut answer = cached(&engine, &sql, &options)?;
     let error = answer.stream.next().await.expect("it was cancelled").expect_err("no rows");
     assert_eq!(Error::from(error).to_string(), "query cancelled by user", "before it has begun");

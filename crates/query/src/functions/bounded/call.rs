@@ -5,16 +5,13 @@
 
 use std::sync::Arc;
 
-use crate::value_bytes::VALUE_BYTES;
-use crate::value_bytes::bytes_of;
-use crate::value_bytes::constant_bytes;
-use crate::value_bytes::viewed;
-use crate::value_bytes::width;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::ColumnarValue;
+
+use crate::value_bytes::{VALUE_BYTES, bytes_of, constant_bytes, viewed, width};
 
 /// The arguments of a call for so many rows; constants count once if all are.
 pub(crate) struct Call<'a> {

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use Growth::{Fixed, Grows, Input, Measured};
 use datafusion::common::Result;
 
 use super::call::Call;
@@ -27,8 +28,6 @@ pub(crate) enum Growth {
 
 /// Prefixes of the catalog's functions, which return names of tables, columns and users.
 const OF_CATALOG: [&str; 6] = ["pg_", "has_", "tidegate_", "current_", "to_reg", "session_"];
-
-use Growth::{Fixed, Grows, Input, Measured};
 
 const FIXED: &[&str] = &[
     // Numbers.

@@ -11,7 +11,7 @@ use tidegate_model::limits::SLICE_BYTES;
 
 use super::super::regexp::regex_of;
 use super::call::{Argument, Call};
-use crate::account::check_stop;
+use crate::account::check_canceled;
 use crate::error::{ClauseProblem, Error};
 
 /// The bytes of a number in a list, and of any value beside its text.
@@ -184,7 +184,7 @@ fn matches(regex: &Regex, text: &str) -> Result<u64> {
     for _ in regex.find_iter(text) {
         count += 1;
         if LONG_BYTES < text.len() || count.is_multiple_of(MATCHES_AT_A_TIME) {
-            check_stop()?;
+            check_canceled()?;
         }
     }
     Ok(count as u64)

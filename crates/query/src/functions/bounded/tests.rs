@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 use super::category::lines;
 use super::*;
 use crate::account::Account;
-use crate::cancel::{Stop, Timeout};
+use crate::cancel::{CancelState, Timeout};
 use crate::catalog::catalog_functions;
 use crate::engine_functions::engine_functions;
 use crate::functions::{AGGREGATES, SCALARS};
@@ -435,7 +435,7 @@ fn rows_that_are_worked_on_apart_have_the_values_of_others() {
         let call = function(&state, name).call(args);
         let Expr::ScalarFunction(ScalarFunction { func, args }) = &call else { panic!("a call") };
         let plain = evaluated(&state, &batch, call.clone()).expect(name).into_array(4).unwrap();
-        let Work::Apart { one_row, .. } = work_of(name) else { panic!("WO2: {name}") };
+        let Work::RowByRow { one_row, .. } = work_of(name) else { panic!("WO2: {name}") };
         let values = args.iter().map(|arg| evaluated(&state, &batch, arg.clone()).expect(name));
         let values = values.collect::<Vec<_>>();
         let schema = batch.schema();
@@ -468,7 +468,7 @@ fn a_row_with_many_steps_is_a_slice_of_its_own() {
     let args = [ColumnarValue::Array(Arc::clone(&texts)), ColumnarValue::Array(texts)];
     let rows = |name: &str| {
         let found = slices(name, &Call::new(&args, 5, &DataType::Int32)).unwrap();
-        found.into_iter().map(|it| (it.rows, it.is_apart)).collect::<Vec<_>>()
+        found.into_iter().map(|it| (it.rows, it.is_row_by_row)).collect::<Vec<_>>()
     };
     let expected = [(0..1, false), (1..2, true), (2..3, false), (3..4, true), (4..5, false)];
     assert_eq!(rows("strpos"), expected, "WO2");
@@ -486,7 +486,7 @@ fn constants_make_one_value_however_many_rows_there_are() {
 
 fn account(memory: usize) -> Arc<Account> {
     let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(memory));
-    Account::new(&Arc::new(Stop::new(Timeout::Never)), &pool)
+    Account::new(&Arc::new(CancelState::new(Timeout::Never)), &pool)
 }
 
 /// Returns `concat` of so many texts, each of which is made by a call.
@@ -545,7 +545,7 @@ fn a_statement_that_has_ended_evaluates_no_function() {
     let call = function(&state, "upper").call(vec![col("text")]);
     let expr = state.create_physical_expr(call, &schema).unwrap();
     let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 20));
-    let stop = Arc::new(Stop::new(Timeout::Never));
+    let stop = Arc::new(CancelState::new(Timeout::Never));
     let account = Account::new(&stop, &pool);
     let _entered = account.enter();
     expr.evaluate(&batch).expect("it goes on");

@@ -19,7 +19,7 @@ use tidegate_model::limits::{PAIR_STEPS, PLAIN_STEPS, REGEX_SLICE_STEPS, SLICE_B
 
 use super::call::{Argument, Call};
 use super::regex::regex_steps;
-use crate::account::check_stop;
+use crate::account::check_canceled;
 use crate::error::{ClauseProblem, Error};
 use crate::functions::matching::match_long;
 
@@ -31,7 +31,7 @@ pub(crate) enum Work {
     /// is refused.
     Pairs,
     /// As `Pairs`, but a row with many steps has another algorithm (WO2).
-    Apart {
+    RowByRow {
         steps: fn(&Call<'_>) -> Vec<u64>,
         one_row: OneRow,
     },
@@ -47,7 +47,7 @@ pub(super) type OneRow = fn(&ScalarUDF, ScalarFunctionArgs) -> Result<ColumnarVa
 pub(crate) struct Slice {
     pub(super) rows: Range<usize>,
     /// True for one row, with more than `PLAIN_STEPS` (WO2).
-    pub(super) is_apart: bool,
+    pub(super) is_row_by_row: bool,
 }
 
 /// Returns the rows of a call to be processed at a time (WO1), few enough for copies of its
@@ -65,12 +65,12 @@ pub(crate) fn slices(name: &str, call: &Call<'_>) -> Result<Vec<Slice>> {
     let steps = match work {
         Work::Linear => Vec::new(),
         Work::Pairs => byte_pairs(call),
-        Work::Apart { steps, .. } => steps(call),
+        Work::RowByRow { steps, .. } => steps(call),
         Work::Patterns => regex_steps(name, call)?,
     };
     if steps.is_empty() && call.rows <= rows_max {
         let rows = 0..call.rows;
-        return Ok(iter::once(Slice { rows, is_apart: false }).collect());
+        return Ok(iter::once(Slice { rows, is_row_by_row: false }).collect());
     }
     let steps_max = match work {
         Work::Patterns => REGEX_SLICE_STEPS,
@@ -84,21 +84,21 @@ pub(crate) fn slices(name: &str, call: &Call<'_>) -> Result<Vec<Slice>> {
     let (mut start, mut done) = (0, 0_u64);
     for row in 0..call.rows {
         let steps = steps.get(row).copied().unwrap_or(0);
-        let is_apart = matches!(work, Work::Apart { .. }) && PLAIN_STEPS < steps;
+        let is_row_by_row = matches!(work, Work::RowByRow { .. }) && PLAIN_STEPS < steps;
         let is_full = steps_max < done.saturating_add(steps) || rows_max <= row - start;
-        if start < row && (is_full || is_apart) {
-            slices.push(Slice { rows: start..row, is_apart: false });
+        if start < row && (is_full || is_row_by_row) {
+            slices.push(Slice { rows: start..row, is_row_by_row: false });
             (start, done) = (row, 0);
         }
-        if is_apart {
-            slices.push(Slice { rows: row..row + 1, is_apart });
+        if is_row_by_row {
+            slices.push(Slice { rows: row..row + 1, is_row_by_row });
             start = row + 1;
             continue;
         }
         done = done.saturating_add(steps);
     }
     if start < call.rows {
-        slices.push(Slice { rows: start..call.rows, is_apart: false });
+        slices.push(Slice { rows: start..call.rows, is_row_by_row: false });
     }
     Ok(slices)
 }
@@ -182,9 +182,9 @@ pub(super) fn has_elements(
     let others = cast(&others, list.data_type())?;
     let (list, others) =
         (converter.convert_columns(&[list])?, converter.convert_columns(&[others])?);
-    check_stop()?;
+    check_canceled()?;
     let known = list.iter().collect::<HashSet<_>>();
-    check_stop()?;
+    check_canceled()?;
     let mut others = others.iter();
     let has = match function.name() {
         "array_has_all" => others.all(|element| known.contains(&element)),
@@ -220,7 +220,7 @@ pub(super) fn trim_characters(
         return function.invoke_with_args(args);
     };
     let characters = characters.chars().collect::<HashSet<_>>();
-    check_stop()?;
+    check_canceled()?;
     let is_one = |c: char| characters.contains(&c);
     let trimmed = match function.name() {
         "ltrim" => text.trim_start_matches(is_one),
@@ -231,14 +231,14 @@ pub(super) fn trim_characters(
 }
 
 const WORK: [(&str, Work); 18] = [
-    ("LIKE", Work::Apart { steps: byte_pairs, one_row: match_long }),
-    ("ILIKE", Work::Apart { steps: byte_pairs, one_row: match_long }),
+    ("LIKE", Work::RowByRow { steps: byte_pairs, one_row: match_long }),
+    ("ILIKE", Work::RowByRow { steps: byte_pairs, one_row: match_long }),
     ("~", Work::Patterns),
-    ("array_has_all", Work::Apart { steps: element_pairs, one_row: has_elements }),
-    ("array_has_any", Work::Apart { steps: element_pairs, one_row: has_elements }),
-    ("btrim", Work::Apart { steps: byte_pairs, one_row: trim_characters }),
+    ("array_has_all", Work::RowByRow { steps: element_pairs, one_row: has_elements }),
+    ("array_has_any", Work::RowByRow { steps: element_pairs, one_row: has_elements }),
+    ("btrim", Work::RowByRow { steps: byte_pairs, one_row: trim_characters }),
     ("levenshtein", Work::Pairs),
-    ("ltrim", Work::Apart { steps: byte_pairs, one_row: trim_characters }),
+    ("ltrim", Work::RowByRow { steps: byte_pairs, one_row: trim_characters }),
     ("regexp_count", Work::Patterns),
     ("regexp_instr", Work::Patterns),
     ("regexp_like", Work::Patterns),
@@ -247,8 +247,8 @@ const WORK: [(&str, Work); 18] = [
     ("regexp_replace", Work::Patterns),
     ("regexp_split_to_array", Work::Patterns),
     ("regexp_substr", Work::Patterns),
-    ("rtrim", Work::Apart { steps: byte_pairs, one_row: trim_characters }),
-    ("strpos", Work::Apart { steps: search_pairs, one_row: find_constant }),
+    ("rtrim", Work::RowByRow { steps: byte_pairs, one_row: trim_characters }),
+    ("strpos", Work::RowByRow { steps: search_pairs, one_row: find_constant }),
 ];
 
 pub(crate) fn work_of(name: &str) -> Work {

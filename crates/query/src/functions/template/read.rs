@@ -4,14 +4,13 @@
 //!   FX it has exactly one character there. A text that is longer than its pattern, or shorter, is
 //!   read as far as both go, as in PostgreSQL.
 
+use PatternProblem::{Conflict, Form, NotInCalendar, NotRead};
 use tidegate_model::time::{CivilDate, days_in_month};
 
 use super::keywords::{DAYS, JULIAN_OF_1970, Keyword, MONTHS, ROMAN};
 use super::write::first_of_iso;
 use super::{Field, Part, Template, is_separator};
 use crate::error::PatternProblem;
-
-use PatternProblem::{Conflict, Form, NotInCalendar, NotRead};
 
 type Read<T> = Result<T, PatternProblem>;
 

@@ -28,7 +28,7 @@ use datafusion::physical_plan::union::UnionExec;
 
 use super::parameters::{ParameterPredicate, Slots};
 use super::{TablesNow, without_rows};
-use crate::cancel::Stop;
+use crate::cancel::CancelState;
 use crate::plan::parameters::Parameter;
 use crate::scan::ScanSource;
 use crate::timeseries::fits_template;
@@ -118,7 +118,7 @@ impl PlanTemplate {
         &self,
         tables: &TablesNow,
         filters: Option<&Arc<[Expr]>>,
-        stop: &Arc<Stop>,
+        stop: &Arc<CancelState>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let now = |scan: &ScanSource| {
             let now = tables.get(&scan.snapshot().table).expect("plan_cache-1");

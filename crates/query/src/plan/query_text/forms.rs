@@ -21,7 +21,6 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::super::dialect::QueryDialect;
 use super::column_lists::unnest_series_of_columns;
 use crate::catalog::names_catalog;
 use crate::functions::{
@@ -29,6 +28,7 @@ use crate::functions::{
     is_postgres_pattern, pattern_text,
 };
 use crate::sql::call::call_of;
+use crate::sql::dialect::QueryDialect;
 use crate::types::decimal_constants::SHORT;
 use crate::types::interval_text::{
     IntervalUnit, interval_unit, interval_words, parse_interval_text,

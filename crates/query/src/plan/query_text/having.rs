@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::super::dialect::QueryDialect;
+use crate::sql::dialect::QueryDialect;
 
 /// Adds a condition that holds for any group to a HAVING of constants (HV1).
 pub(super) fn make_one_group(select: &mut Select) {

@@ -24,9 +24,9 @@ use datafusion::logical_expr::{
 use super::free::{FreeColumn, free_columns, with_free_columns};
 use super::single::single_value;
 use super::{JOINED, joined_by};
-use crate::account::check_stop;
+use crate::account::check_canceled;
 use crate::error::Error;
-use crate::names::OURS;
+use crate::names::INTERNAL_PREFIX;
 use crate::plan::coerce::binary;
 use crate::timeseries::designated;
 use crate::types::float_order;
@@ -66,7 +66,7 @@ impl Domain {
         if columns.is_empty() {
             return Ok(Domain { columns, rows: None });
         }
-        check_stop()?;
+        check_canceled()?;
         if !is_repeatable(around)? {
             return not_supported("a subquery that reads rows chosen by chance or by LIMIT");
         }
@@ -160,7 +160,11 @@ fn without_joins<'p>(mut around: &'p LogicalPlan, columns: &[DomainColumn]) -> &
     while let LogicalPlan::Join(join) = around
         && matches!(join.join_type, JoinType::Left | JoinType::LeftMark)
         && let LogicalPlan::SubqueryAlias(joined) = join.right.as_ref()
-        && joined.alias.table().strip_prefix(OURS).is_some_and(|name| name.starts_with(JOINED))
+        && joined
+            .alias
+            .table()
+            .strip_prefix(INTERNAL_PREFIX)
+            .is_some_and(|name| name.starts_with(JOINED))
         && columns.iter().all(|it| join.left.schema().has_column(&it.outer))
     {
         around = &join.left;

@@ -4,7 +4,7 @@ use datafusion::common::{Column, Result, ScalarValue};
 use datafusion::logical_expr::{Case, Expr, LogicalPlan, LogicalPlanBuilder, Values, cast, lit};
 
 use super::expr_has_subqueries;
-use crate::names::OURS;
+use crate::names::INTERNAL_PREFIX;
 
 /// Returns VALUES in which fields with subqueries are computed by a list over it, row by row.
 pub(super) fn outside_of_rows(values: Values) -> Result<LogicalPlan> {
@@ -26,7 +26,7 @@ pub(super) fn outside_of_rows(values: Values) -> Result<LogicalPlan> {
         }
         row.push(lit(i64::try_from(at).expect("VALUES has fewer rows")));
     }
-    let number = format!("{OURS}row");
+    let number = format!("{INTERNAL_PREFIX}row");
     let rows = LogicalPlanBuilder::values(rows)?.build()?;
     let number_at = rows.schema().columns().pop().expect("it has the number of the row");
     let exprs = columns.iter().map(|column| Expr::Column(column.clone()));

@@ -23,7 +23,7 @@ use crate::names::{COLUMN_KEY, NAME_KEY};
 use crate::oid::table_oid;
 use crate::plan::query_text::parse_query;
 use crate::plan::tables::Tables;
-use crate::plan::{PendingQuery, Snapshots, locate, planned_tree};
+use crate::plan::{PendingQuery, Snapshots, error_positions, planned_tree};
 use crate::scan::ScanTable;
 use crate::types::literal::type_of;
 
@@ -111,7 +111,8 @@ impl<'a> ViewScope<'a> {
         self.check(snapshot, view)?;
         let query = parse_query(&view.query, &[])?;
         let query = PendingQuery::new(self.state, &view.query, query);
-        let located = |error: DataFusionError| locate::locate(&view.query, Error::from(error));
+        let located =
+            |error: DataFusionError| error_positions::locate(&view.query, Error::from(error));
         let plan = self.planned_query(snapshot, view, query).map_err(located)?;
         let described = (self.snapshots, snapshot.as_ref(), view.as_ref());
         with_columns_of(described, plan)

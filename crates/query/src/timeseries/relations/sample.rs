@@ -23,25 +23,22 @@ use tidegate_model::{ColumnType, TimeUnit};
 
 use crate::error::{ClauseProblem, Error};
 use crate::functions::sample_bucket::SampleBucket;
-use crate::names::OURS;
+use crate::names::INTERNAL_PREFIX;
 use crate::sql::clauses::{Align, FillClause, SampleClause};
 use crate::sql::select_rewrite::{
     contains_aggregate, from_one, keys_of, query_of, replace_columns, select_everything,
 };
-use crate::timeseries::designated::in_order_of;
-use crate::timeseries::designated::{Designated, designated};
+use crate::timeseries::designated::{Designated, designated, in_order_of};
 use crate::timeseries::extension;
 use crate::timeseries::fill::{Fill, FillGaps, Filling, Role};
 use crate::timeseries::relations::MarkedRelations;
-use crate::types::bucket::instant;
-use crate::types::bucket::time_unit;
-use crate::types::bucket::{Grid, Origin, Stride};
+use crate::types::bucket::{Grid, Origin, Stride, instant, time_unit};
 use crate::types::literal::time_value;
 use crate::types::zone::{Zone, parse_offset};
 
 /// Returns the name of the column of bucket starts while the block is planned.
 fn bucket_name() -> String {
-    format!("{OURS}bucket")
+    format!("{INTERNAL_PREFIX}bucket")
 }
 
 /// The parameters of the clause, with values in place of expressions.

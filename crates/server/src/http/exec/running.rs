@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_query::{Canceler, Session, is_cancel, is_copy};
+use tidegate_query::{CancelHandle, Session, is_cancel, is_copy};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
@@ -15,7 +15,7 @@ use crate::server_state::Services;
 pub(in crate::http) struct Running {
     pub(super) pieces: Receiver<Piece>,
     /// The handle that cancels the statement from another thread.
-    pub(super) canceler: Canceler,
+    pub(super) cancel_handle: CancelHandle,
     #[expect(dead_code, reason = "dropping it ends the work")]
     work: AbortOnDrop,
 }
@@ -36,7 +36,7 @@ impl Running {
     /// Starts work that sends pieces, on the threads of its place, once it is admitted.
     pub(in crate::http) fn admitted<F>(
         place: Place,
-        canceler: Canceler,
+        cancel_handle: CancelHandle,
         services: Arc<Services>,
         session: Session,
         work: impl FnOnce(Sender<Piece>, Admission) -> F + Send + 'static,
@@ -68,7 +68,7 @@ impl Running {
             // A panic has already been printed to standard error.
             let _ = (&mut work.0).await;
         };
-        Running { pieces, canceler, work: AbortOnDrop(tokio::spawn(admitted)) }
+        Running { pieces, cancel_handle, work: AbortOnDrop(tokio::spawn(admitted)) }
     }
 
     /// Starts work that sends pieces, on these threads.
@@ -78,7 +78,7 @@ impl Running {
     {
         let (sender, pieces) = channel(QUEUE);
         let work = AbortOnDrop(threads.spawn(work(sender)));
-        Running { pieces, canceler: Canceler::default(), work }
+        Running { pieces, cancel_handle: CancelHandle::default(), work }
     }
 }
 

@@ -24,7 +24,7 @@ use futures::StreamExt;
 use tidegate_model::limits;
 use tidegate_platform::sentence;
 use tidegate_query::{
-    BulkOutcome, BulkSink, Canceler, CopyFormat, CopyOptions, CopyStream, Error as QueryError,
+    BulkOutcome, BulkSink, CancelHandle, CopyFormat, CopyOptions, CopyStream, Error as QueryError,
     SendableRecordBatchStream, StatementOptions,
 };
 use tokio::sync::mpsc::{Sender, channel};
@@ -88,12 +88,12 @@ impl Connection {
     }
 
     async fn copy_rows(&mut self, sql: &str) -> Result<(), Stopped> {
-        let canceler = Canceler::default();
-        let _cancelable = self.backend.begin(&canceler);
+        let cancel_handle = CancelHandle::default();
+        let _cancelable = self.backend.begin(&cancel_handle);
         let options = StatementOptions {
             timeout: None,
             session: self.session.clone(),
-            canceler: Some(canceler.clone()),
+            cancel_handle: Some(cancel_handle.clone()),
         };
         let (services, text) = (Arc::clone(&self.services), sql.to_owned());
         let lane = services.lanes.take().await;
@@ -112,7 +112,7 @@ impl Connection {
                 self.wire.writer.copy(b'G', columns, format_of(format));
                 self.is_copying = true;
                 let ends = (format == CopyFormat::Csv).then(EndLine::default);
-                let outcome = self.copy_in(sink, reader, ends, &canceler).await;
+                let outcome = self.copy_in(sink, reader, ends, &cancel_handle).await;
                 self.is_copying = false;
                 let outcome = outcome?;
                 if let Some(keeper) = keeper {
@@ -125,7 +125,7 @@ impl Connection {
                 check_depth(&schema)?;
                 // Threads are taken after admission (execution_slot-3).
                 drop(lane);
-                let slot = self.admit(&canceler).await?;
+                let slot = self.admit(&cancel_handle).await?;
                 self.wire.writer.copy(b'H', schema.fields().len(), format_of(format));
                 let rows = match format {
                     CopyFormat::Binary => {
@@ -139,7 +139,7 @@ impl Connection {
                         OutRows::Delimited(delimited(&options, &schema)?, schema, formats)
                     }
                 };
-                self.copy_out(stream, rows, slot, &canceler).await
+                self.copy_out(stream, rows, slot, &cancel_handle).await
             }
             None => Err(ErrorResponse::new("42601", "COPY has neither STDIN nor STDOUT").into()),
         }
@@ -150,7 +150,7 @@ impl Connection {
         mut sink: Box<dyn BulkSink>,
         mut reader: Option<BinaryReader>,
         mut ends: Option<EndLine>,
-        canceler: &Canceler,
+        cancel_handle: &CancelHandle,
     ) -> Result<BulkOutcome, Stopped> {
         let failed =
             |error: tidegate_query::BulkError| ErrorResponse::new(error.code, error.message);
@@ -160,7 +160,7 @@ impl Connection {
             let message = tokio::select! {
                 biased;
                 message = self.next() => message,
-                error = canceled(canceler) => return Err(error.into()),
+                error = canceled(cancel_handle) => return Err(error.into()),
             };
             let message = match message {
                 Ok(message) => message,
@@ -171,7 +171,7 @@ impl Connection {
                     return Err(Stopped::Disconnected);
                 }
             };
-            if canceler.is_canceled() {
+            if cancel_handle.is_canceled() {
                 return Err(ErrorResponse::canceled().into());
             }
             match message {
@@ -235,11 +235,14 @@ impl Connection {
         stream: SendableRecordBatchStream,
         rows: OutRows,
         mut slot: ExecutionSlot,
-        canceler: &Canceler,
+        cancel_handle: &CancelHandle,
     ) -> Result<(), Stopped> {
         let (sender, mut parts) = channel(QUEUE);
-        let out =
-            CopyOutput { rows, account: Arc::clone(&self.account), canceler: canceler.clone() };
+        let out = CopyOutput {
+            rows,
+            account: Arc::clone(&self.account),
+            cancel_handle: cancel_handle.clone(),
+        };
         let work = slot.threads().spawn(write(stream, out, sender));
         let mut count = 0;
         let ended = loop {
@@ -252,7 +255,7 @@ impl Connection {
                 Some(Part::Rows { bytes, rows, reservation }) => {
                     count += rows;
                     self.wire.writer.bytes.unsplit(bytes);
-                    let sent = self.send(Some(&mut slot), canceler).await;
+                    let sent = self.send(Some(&mut slot), cancel_handle).await;
                     drop(reservation);
                     if let Err(stopped) = sent {
                         break Err(stopped);
@@ -265,7 +268,7 @@ impl Connection {
         };
         // Work on a long row must end, too.
         if ended.is_err() {
-            canceler.cancel();
+            cancel_handle.cancel();
         }
         work.abort();
         ended?;
@@ -391,12 +394,12 @@ impl Parts {
 struct CopyOutput {
     rows: OutRows,
     account: Arc<Account>,
-    canceler: Canceler,
+    cancel_handle: CancelHandle,
 }
 
 impl CopyOutput {
     fn parts(&self, lead: &'static [u8]) -> Result<Parts, ErrorResponse> {
-        let guard = Guard::new(self.account.reserve(0)?, &self.canceler);
+        let guard = Guard::new(self.account.reserve(0)?, &self.cancel_handle);
         Ok(Parts { part: BytesMut::with_capacity(2 * PART_BYTES), rows: 0, guard, lead })
     }
 }

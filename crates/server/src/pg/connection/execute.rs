@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
-use tidegate_query::{Canceler, Error as QueryError, Parameter, is_cancel, is_copy};
+use tidegate_query::{CancelHandle, Error as QueryError, Parameter, is_cancel, is_copy};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
@@ -56,7 +56,12 @@ pub(super) enum Taken {
 
 /// The first answer of the engine to a statement.
 enum Begun {
-    Rows { running: Running, schema: SchemaRef, canceler: Canceler, slot: Option<ExecutionSlot> },
+    Rows {
+        running: Running,
+        schema: SchemaRef,
+        cancel_handle: CancelHandle,
+        slot: Option<ExecutionSlot>,
+    },
     Done(String),
 }
 
@@ -83,13 +88,13 @@ impl Connection {
             return Ok(Started::Rows(Box::new(rows)));
         }
         let work = self.work(order);
-        let _cancelable = self.backend.begin(&work.canceler);
+        let _cancelable = self.backend.begin(&work.cancel_handle);
         let counted = CountedQuery::begin(&self.server, "pg");
         let done = self.start_apart(order, work).await;
         match done {
-            Ok(Begun::Rows { running, schema, canceler, slot }) => {
+            Ok(Begun::Rows { running, schema, cancel_handle, slot }) => {
                 let active = ActiveStatement { slot, counted };
-                let rows = Rows::new(running, schema, canceler, active);
+                let rows = Rows::new(running, schema, cancel_handle, active);
                 Ok(Started::Rows(Box::new(rows)))
             }
             Ok(Begun::Done(tag)) => {
@@ -108,7 +113,7 @@ impl Connection {
             sql: Arc::clone(&order.sql),
             parameters: Arc::clone(&order.parameters),
             session: self.session.clone(),
-            canceler: Canceler::default(),
+            cancel_handle: CancelHandle::default(),
         }
     }
 
@@ -132,7 +137,7 @@ impl Connection {
                 self.notices(&answer.notices);
                 let active = ActiveStatement { slot: Some(slot), counted };
                 let running = Running::Here(answer.stream);
-                Ok(Some(Rows::new(running, answer.schema, work.canceler, active)))
+                Ok(Some(Rows::new(running, answer.schema, work.cancel_handle, active)))
             }
             Err(error) => {
                 let error = ErrorResponse::of_query(&error, &order.sql, order.before);
@@ -143,13 +148,13 @@ impl Connection {
     }
 
     async fn start_apart(&mut self, order: &Order, work: Work) -> Result<Begun, Stopped> {
-        let canceler = work.canceler.clone();
+        let cancel_handle = work.cancel_handle.clone();
         let services = Arc::clone(&self.services);
         // A cancel must work while all permits are in use.
         let (slot, threads) = match is_cancel(&order.sql) {
             true => (None, Handle::current()),
             false => {
-                let slot = self.admit(&canceler).await?;
+                let slot = self.admit(&cancel_handle).await?;
                 let threads = match is_copy(&order.sql) {
                     true => services.job_threads.clone(),
                     false => slot.threads().clone(),
@@ -167,7 +172,7 @@ impl Connection {
             Some(Event::Rows { schema, notices }) => {
                 check_depth(&schema)?;
                 self.notices(&notices);
-                Ok(Begun::Rows { running, schema, canceler, slot })
+                Ok(Begun::Rows { running, schema, cancel_handle, slot })
             }
             Some(Event::Done { tag, notices }) => {
                 self.notices(&notices);
@@ -181,7 +186,10 @@ impl Connection {
     }
 
     /// Waits for admission of a statement.
-    pub(super) async fn admit(&mut self, canceler: &Canceler) -> Result<ExecutionSlot, Stopped> {
+    pub(super) async fn admit(
+        &mut self,
+        cancel_handle: &CancelHandle,
+    ) -> Result<ExecutionSlot, Stopped> {
         let services = Arc::clone(&self.services);
         let claimant = Claimant::of(&self.session);
         if let Some(slot) = ExecutionSlot::try_new(&services, &claimant) {
@@ -192,7 +200,7 @@ impl Connection {
             slot = ExecutionSlot::new(&services, &claimant) => {
                 Ok(slot.map_err(|error| slot_error(&error))?)
             }
-            error = canceled(canceler) => Err(error.into()),
+            error = canceled(cancel_handle) => Err(error.into()),
             () = self.wire.closed() => Err(Stopped::Disconnected),
         }
     }
@@ -201,7 +209,7 @@ impl Connection {
     async fn resume(
         &mut self,
         slot: Option<&mut ExecutionSlot>,
-        canceler: &Canceler,
+        cancel_handle: &CancelHandle,
     ) -> Result<(), Stopped> {
         let Some(slot) = slot else { return Ok(()) };
         tokio::select! {
@@ -209,7 +217,7 @@ impl Connection {
             resumed = slot.resume() => {
                 Ok(resumed.map_err(|timed_out| slot_error(&SlotError::Admission(timed_out)))?)
             }
-            error = canceled(canceler) => Err(error.into()),
+            error = canceled(cancel_handle) => Err(error.into()),
             () = self.wire.closed() => Err(Stopped::Disconnected),
         }
     }
@@ -223,10 +231,10 @@ impl Connection {
         max: u64,
         taken: Taken,
     ) -> Result<Progress, Stopped> {
-        let canceler = rows.canceler.clone();
-        let _cancelable = self.backend.begin(&canceler);
+        let cancel_handle = rows.cancel_handle.clone();
+        let _cancelable = self.backend.begin(&cancel_handle);
         rows.active.counted.note("57014");
-        self.resume(rows.active.slot.as_mut(), &canceler).await?;
+        self.resume(rows.active.slot.as_mut(), &cancel_handle).await?;
         let taken = self.take_with(order, rows, formats, max, taken).await;
         match &taken {
             Ok(Progress { is_over: false, .. }) => rows.wait(),
@@ -255,7 +263,7 @@ impl Connection {
                     Taken::Sent => self.write(rows, formats, left).await?,
                 };
                 if self.server.config.pg.send_buffer <= self.wire.writer.len() {
-                    self.send(rows.active.slot.as_mut(), &rows.canceler).await?;
+                    self.send(rows.active.slot.as_mut(), &rows.cancel_handle).await?;
                 }
             }
             if done == max {
@@ -265,7 +273,7 @@ impl Connection {
                 biased;
                 event = rows.running.next() => event,
                 () = self.wire.closed() => return Err(Stopped::Disconnected),
-                reason = overdue(&rows.canceler) => {
+                reason = overdue(&rows.cancel_handle) => {
                     let error = QueryError::Canceled { reason };
                     return Err(ErrorResponse::of_query(&error, &order.sql, order.before).into());
                 }
@@ -290,7 +298,7 @@ impl Connection {
         formats: &[Format],
         rows_max: u64,
     ) -> Result<u64, Stopped> {
-        let mut guard = Guard::new(self.output_reservation()?, &rows.canceler);
+        let mut guard = Guard::new(self.output_reservation()?, &rows.cancel_handle);
         let style = self.session.setting("IntervalStyle");
         let of_style = |format| match format {
             Format::Text => Format::of_style(style.as_deref()),
@@ -310,7 +318,7 @@ impl Connection {
         let formats = formats.to_vec();
         let part = self.apart(move || heavy.write(&formats, share, guard)).await;
         if let Err(Stopped::Disconnected) = part {
-            rows.canceler.cancel();
+            rows.cancel_handle.cancel();
         }
         let HeavyPart { rest, bytes, written, guard } = part?;
         self.output_reservation = Some(guard.into_reservation());
@@ -347,7 +355,7 @@ impl Connection {
     pub(super) async fn send(
         &mut self,
         mut slot: Option<&mut ExecutionSlot>,
-        canceler: &Canceler,
+        cancel_handle: &CancelHandle,
     ) -> Result<(), Stopped> {
         if let Ok(sent) = timeout(SLOW, self.wire.flush()).await {
             self.output_reservation = None;
@@ -359,10 +367,10 @@ impl Connection {
         tokio::select! {
             biased;
             sent = self.wire.flush() => sent?,
-            error = canceled(canceler) => return Err(error.into()),
+            error = canceled(cancel_handle) => return Err(error.into()),
         }
         self.output_reservation = None;
-        self.resume(slot, canceler).await
+        self.resume(slot, cancel_handle).await
     }
 }
 
@@ -371,11 +379,11 @@ fn slot_error(error: &SlotError) -> ErrorResponse {
 }
 
 /// Waits until the statement is cancelled, and returns the error.
-pub(super) async fn canceled(canceler: &Canceler) -> ErrorResponse {
-    while !canceler.is_canceled() {
+pub(super) async fn canceled(cancel_handle: &CancelHandle) -> ErrorResponse {
+    while !cancel_handle.is_canceled() {
         sleep(TICK).await;
     }
-    let error = QueryError::Canceled { reason: canceler.reason() };
+    let error = QueryError::Canceled { reason: cancel_handle.reason() };
     ErrorResponse::of_query(&error, "", 0)
 }
 

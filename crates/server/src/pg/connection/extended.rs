@@ -13,7 +13,7 @@ use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use tidegate_model::limits;
 use tidegate_query::{
-    Canceler, Described, Parameter, StatementOptions, first_token, split_statements,
+    CancelHandle, Described, Parameter, StatementOptions, first_token, split_statements,
 };
 
 use super::execute::{Ending, Order, Progress, Started, Taken, check_depth, described};
@@ -75,10 +75,10 @@ pub(super) struct Portal {
 }
 
 impl Portal {
-    /// Returns the canceler of its statement, if that has rows.
-    pub(super) fn working(&self) -> Option<Canceler> {
+    /// Returns the cancel_handle of its statement, if that has rows.
+    pub(super) fn working(&self) -> Option<CancelHandle> {
         let State::Rows(rows) = &self.state else { return None };
-        rows.is_working().then(|| rows.canceler.clone())
+        rows.is_working().then(|| rows.cancel_handle.clone())
     }
 
     /// Releases the rows of a statement that was cancelled.
@@ -422,10 +422,11 @@ impl Connection {
         };
         let services = Arc::clone(&self.services);
         let (session, described) = (self.session.clone(), Arc::clone(&text));
-        let canceler = Canceler::default();
-        let _cancelable = self.backend.begin(&canceler);
+        let cancel_handle = CancelHandle::default();
+        let _cancelable = self.backend.begin(&cancel_handle);
         let work = self.services.query_threads.spawn(async move {
-            let options = StatementOptions { timeout: None, session, canceler: Some(canceler) };
+            let options =
+                StatementOptions { timeout: None, session, cancel_handle: Some(cancel_handle) };
             services.engine.describe(&described, &values, &options).await
         });
         let _ending = Ending(work.abort_handle());

@@ -96,7 +96,7 @@ mod tests {
     use bytes::BytesMut;
 
     use tidegate_model::ByteCount;
-    use tidegate_query::Canceler;
+    use tidegate_query::CancelHandle;
 
     use super::super::{Format, Guard, Room, RowWriter, arrays};
     use super::*;
@@ -111,7 +111,7 @@ mod tests {
         let value = |format: Format| {
             let mut bytes = BytesMut::new();
             let reservation = Budget::new(ByteCount(0)).account().reserve(0).unwrap();
-            let mut guard = Guard::new(reservation, &Canceler::default());
+            let mut guard = Guard::new(reservation, &CancelHandle::default());
             let writer = RowWriter::new(&schema, &arrays, &[format]).unwrap();
             writer.push(0, &mut Room::new(&mut bytes, &mut guard)).unwrap();
             // The tag, two lengths and a count stand before it.

@@ -240,7 +240,7 @@ mod tests {
     use arrow::buffer::OffsetBuffer;
     use bytes::BytesMut;
     use tidegate_model::ByteCount;
-    use tidegate_query::Canceler;
+    use tidegate_query::CancelHandle;
 
     use super::super::{Guard, RowWriter, arrays};
     use super::*;
@@ -263,14 +263,14 @@ mod tests {
         array: &ArrayRef,
         format: Format,
         memory: u64,
-        canceler: &Canceler,
+        cancel_handle: &CancelHandle,
     ) -> Result<Vec<u8>, RowStopped> {
         let batch = RecordBatch::try_from_iter([("c", Arc::clone(array))]).unwrap();
         let arrays = arrays(&batch).unwrap();
         let schema = batch.schema();
         let writer = RowWriter::new(&schema, &arrays, &[format]).unwrap();
         let reservation = Budget::new(ByteCount(memory)).account().reserve(0).unwrap();
-        let mut guard = Guard::new(reservation, canceler);
+        let mut guard = Guard::new(reservation, cancel_handle);
         let mut bytes = BytesMut::new();
         let done = writer.push(0, &mut Room::new(&mut bytes, &mut guard));
         assert!(done.is_ok() || bytes.is_empty(), "EN3: nothing of it is left");
@@ -278,7 +278,7 @@ mod tests {
     }
 
     fn value(array: &ArrayRef, format: Format) -> Result<Vec<u8>, RowStopped> {
-        let message = message(array, format, 1 << 30, &Canceler::default());
+        let message = message(array, format, 1 << 30, &CancelHandle::default());
         // The tag, two lengths and a count stand before it.
         message.map(|bytes| bytes[11..].to_vec())
     }
@@ -333,14 +333,14 @@ mod tests {
     #[test]
     fn a_row_is_given_up_when_it_is_cancelled_or_has_no_room() {
         let array = of(numbers(200_000), &[Some(200_000)]);
-        let canceler = Canceler::default();
+        let cancel_handle = CancelHandle::default();
         for format in [Format::Text, Format::Binary] {
-            assert!(message(&array, format, 8 << 20, &canceler).is_ok());
-            let stopped = message(&array, format, 300_000, &canceler);
+            assert!(message(&array, format, 8 << 20, &cancel_handle).is_ok());
+            let stopped = message(&array, format, 300_000, &cancel_handle);
             assert!(matches!(stopped, Err(RowStopped::Memory(_))), "RO1");
         }
-        canceler.cancel();
-        let stopped = message(&array, Format::Text, 8 << 20, &canceler);
+        cancel_handle.cancel();
+        let stopped = message(&array, Format::Text, 8 << 20, &cancel_handle);
         assert_eq!(stopped, Err(RowStopped::Canceled), "RO2");
     }
 

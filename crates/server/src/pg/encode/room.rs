@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 
 use bytes::BytesMut;
 use tidegate_model::{ByteCount, limits};
-use tidegate_query::Canceler;
+use tidegate_query::CancelHandle;
 
 use crate::budget::{OverBudget, Reservation};
 use crate::pg::error_response::ErrorResponse;
@@ -35,7 +35,7 @@ pub(in crate::pg) enum RowStopped {
 #[derive(Debug)]
 pub(in crate::pg) struct Guard {
     reservation: Reservation,
-    canceler: Canceler,
+    cancel_handle: CancelHandle,
 }
 
 /// A buffer with the limits of the row that is written into it. It dereferences to the buffer.
@@ -48,8 +48,8 @@ pub(in crate::pg) struct Room<'b> {
 
 impl Guard {
     /// Makes the limits of a buffer whose bytes are counted by `reservation`.
-    pub(in crate::pg) fn new(reservation: Reservation, canceler: &Canceler) -> Guard {
-        Guard { reservation, canceler: canceler.clone() }
+    pub(in crate::pg) fn new(reservation: Reservation, cancel_handle: &CancelHandle) -> Guard {
+        Guard { reservation, cancel_handle: cancel_handle.clone() }
     }
 
     /// Returns the count of the bytes that were written.
@@ -87,7 +87,7 @@ impl<'b> Room<'b> {
     /// Checks the limits, and returns whether the row is stopped.
     pub(super) fn check(&mut self) -> bool {
         if self.stopped.is_none() {
-            if self.guard.canceler.is_canceled() {
+            if self.guard.cancel_handle.is_canceled() {
                 self.stopped = Some(RowStopped::Canceled);
             } else if limits::ROW_BYTES < self.bytes.len() - self.row_start {
                 self.stopped = Some(RowStopped::TooLarge);

@@ -4,26 +4,24 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use tidegate_storage::Database;
+use tidegate_storage::{Database, Error as StorageError, Snapshot, VisibleTables};
 
-use crate::activity::Activity;
 use crate::advisory_locks::Locks;
 use crate::bulk::BulkIo;
 use crate::cancel::Timeout;
 use crate::error::Result;
-use crate::host::ConfigEntry;
-use crate::host::Host;
 use crate::memory::{Shape, UncommittedMemory, UserMemories};
 use crate::numbers::Numbers;
+use crate::running_queries::RunningQueries;
+use crate::server_info::{ConfigEntry, ServerInfo};
 use crate::session::Session;
-use tidegate_storage::{Error as StorageError, Snapshot, VisibleTables};
 
 /// An engine, for its statements.
 #[derive(Debug, Clone)]
-pub(crate) struct System {
+pub(crate) struct EngineContext {
     pub(crate) database: Arc<Database>,
-    pub(crate) activity: Arc<Activity>,
-    pub(crate) host: Arc<dyn Host>,
+    pub(crate) running_queries: Arc<RunningQueries>,
+    pub(crate) server_info: Arc<dyn ServerInfo>,
     /// The reader and writer of files.
     pub(crate) bulk: Arc<dyn BulkIo>,
     /// The memory pool of all queries, and their spill files.
@@ -48,14 +46,14 @@ pub(crate) struct System {
 
 /// An engine and a session, for the statements of that session.
 #[derive(Debug, Clone)]
-pub(crate) struct Caller {
-    pub(crate) system: Arc<System>,
+pub(crate) struct StatementContext {
+    pub(crate) system: Arc<EngineContext>,
     pub(crate) session: Session,
 }
 
-impl Caller {
+impl StatementContext {
     /// Returns the caller of a statement.
-    pub(crate) fn of(state: &SessionState) -> Arc<Caller> {
+    pub(crate) fn of(state: &SessionState) -> Arc<StatementContext> {
         state.config().get_extension().expect("the engine puts it into the state of a statement")
     }
 }
@@ -81,8 +79,8 @@ pub(crate) fn shown_value(entry: &ConfigEntry) -> String {
 }
 
 /// Returns the value of a key of the configuration, with its name.
-pub(crate) fn parameter(system: &System, name: &str) -> Option<(String, String)> {
-    let all = system.host.parameters();
+pub(crate) fn parameter(system: &EngineContext, name: &str) -> Option<(String, String)> {
+    let all = system.server_info.parameters();
     let found = all.iter().find(|it| it.property_path.eq_ignore_ascii_case(name))?;
     Some((found.property_path.clone(), shown_value(found)))
 }

@@ -1,9 +1,8 @@
 //! Arrays of values as integers and back.
 
-use datafusion::arrow::array::AsArray;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, PrimitiveArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, PrimitiveArray};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{

@@ -24,7 +24,7 @@ use tidegate_storage::SymbolTable;
 use crate::error::Error;
 use crate::functions::sample_bucket::bucket_stride;
 use crate::scan::ScanSource;
-use crate::scan::fused::integers::{from_integers, integers_of};
+use crate::scan::aggregate_pushdown::integers::{from_integers, integers_of};
 use crate::types::bucket::Stride;
 
 /// The maximal number of texts in the dictionaries of all segments together for a key: each is
@@ -34,7 +34,7 @@ const TEXTS_MAX: usize = 8_192;
 /// A key over one column.
 #[derive(Debug)]
 pub(super) struct Key {
-    /// The index in `FusedPlan::columns`.
+    /// The index in `PushedAggregate::columns`.
     pub(super) column: usize,
     /// The maximal number of ids (K1).
     pub(super) domain: usize,

@@ -1,4 +1,4 @@
-//! A worker of a fused aggregate, which folds zones into states.
+//! A worker of a pushed aggregate, which folds zones into states.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use tidegate_model::layout::Zone;
 use tidegate_model::types::Physical;
 
 use super::key::{KeyScratch, KeyZone, ZoneKey};
-use super::plan::{FusedPlan, How, Read};
+use super::plan::{How, PushedAggregate, Read};
 use crate::error::Error;
 use crate::scan::task::{FrameRows, ScanTask, ZONE_ROWS};
 
@@ -26,7 +26,7 @@ pub(super) struct TaskList {
 }
 
 impl TaskList {
-    pub(super) fn new(plan: &FusedPlan) -> TaskList {
+    pub(super) fn new(plan: &PushedAggregate) -> TaskList {
         TaskList { tasks: Arc::clone(&plan.source.tasks), next: AtomicUsize::new(0) }
     }
 
@@ -44,7 +44,7 @@ pub(super) struct States {
 }
 
 impl States {
-    fn new(plan: &FusedPlan) -> States {
+    fn new(plan: &PushedAggregate) -> States {
         let folds = plan.folds.iter().map(|&fold| Accumulator::new(fold, plan.slots));
         States { rows: vec![0; plan.slots], folds: folds.collect() }
     }
@@ -62,7 +62,7 @@ impl States {
 
 /// A worker, with its memory.
 pub(super) struct Worker<'p> {
-    plan: &'p FusedPlan,
+    plan: &'p PushedAggregate,
     states: States,
     selection: Selection,
     scratch: Scratch,
@@ -81,7 +81,7 @@ struct Scratch {
 }
 
 impl<'p> Worker<'p> {
-    pub(super) fn new(plan: &'p FusedPlan) -> Worker<'p> {
+    pub(super) fn new(plan: &'p PushedAggregate) -> Worker<'p> {
         let scratch = Scratch {
             list: Vec::with_capacity(ZONE_ROWS),
             slots: vec![0; ZONE_ROWS],
@@ -167,7 +167,7 @@ impl<'p> Worker<'p> {
 
 /// Returns the slot of all rows of a zone, or those of each in `scratch.slots`.
 fn slots(
-    plan: &FusedPlan,
+    plan: &PushedAggregate,
     columns: &[ZoneValues<'_>],
     segment: SegmentId,
     rows: ZoneRows<'_>,
@@ -216,7 +216,7 @@ struct ReadZone<'z> {
 
 /// Folds one column of a zone.
 fn fold_column(
-    plan: &FusedPlan,
+    plan: &PushedAggregate,
     states: &mut States,
     zone: &ReadZone<'_>,
     memory: Memory<'_>,

@@ -18,9 +18,9 @@ use crate::session::Session;
 
 /// The privilege that a statement needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum Privilege {
     /// Reads rows and settings, and cancels the user's own statements.
-    Look,
+    Read,
     /// Adds, changes or removes rows.
     Write(&'static str),
     /// Creates, changes or drops tables.
@@ -29,9 +29,9 @@ pub enum Deed {
     File(&'static str),
 }
 
-impl Deed {
+impl Privilege {
     /// Returns the privilege that a statement needs (RT2).
-    pub(crate) fn of(statement: &Statement) -> Deed {
+    pub(crate) fn of(statement: &Statement) -> Privilege {
         match statement {
             Statement::Query
             | Statement::Show(_)
@@ -39,57 +39,59 @@ impl Deed {
             | Statement::Cancel { .. }
             | Statement::Maintain { .. }
             | Statement::Explain(Explain { change: None, .. } | Explain { analyze: false, .. }) => {
-                Deed::Look
+                Privilege::Read
             }
             Statement::Explain(Explain { change: Some(change), .. })
             | Statement::ChangeRows(change) => match is_system_table(&table_of(change).text) {
-                true => Deed::Define("changing a table of the system"),
-                false => Deed::of_rows(change),
+                true => Privilege::Define("changing a table of the system"),
+                false => Privilege::of_rows(change),
             },
-            Statement::Copy(copy) => Deed::of_copy(copy),
+            Statement::Copy(copy) => Privilege::of_copy(copy),
             Statement::CreateTable(TableDefinition { temporary: Some(_), .. })
             | Statement::CreateTableAs(CreateAs {
                 table: TableDefinition { temporary: Some(_), .. },
                 ..
             })
             | Statement::CreateTableLike { temporary: Some(_), .. } => {
-                Deed::Write("CREATE TEMPORARY TABLE")
+                Privilege::Write("CREATE TEMPORARY TABLE")
             }
             Statement::CreateTable(_)
             | Statement::CreateTableAs(_)
-            | Statement::CreateTableLike { .. } => Deed::Define("CREATE TABLE"),
+            | Statement::CreateTableLike { .. } => Privilege::Define("CREATE TABLE"),
             Statement::CreateView(CreateView { is_temporary: true, .. }) => {
-                Deed::Write("CREATE TEMPORARY VIEW")
+                Privilege::Write("CREATE TEMPORARY VIEW")
             }
-            Statement::CreateView(_) => Deed::Define("CREATE VIEW"),
-            Statement::DropTables { .. } => Deed::Define("DROP TABLE"),
-            Statement::DropViews { .. } => Deed::Define("DROP VIEW"),
-            Statement::Comment(_) => Deed::Define("COMMENT"),
-            Statement::DropIndex => Deed::Define("DROP INDEX"),
-            Statement::Nothing { tag, .. } => Deed::Define(tag),
-            Statement::TruncateTable { .. } => Deed::Define("TRUNCATE TABLE"),
-            Statement::RenameTable { .. } => Deed::Define("RENAME TABLE"),
-            Statement::AlterTable { .. } => Deed::Define("ALTER TABLE"),
+            Statement::CreateView(_) => Privilege::Define("CREATE VIEW"),
+            Statement::DropTables { .. } => Privilege::Define("DROP TABLE"),
+            Statement::DropViews { .. } => Privilege::Define("DROP VIEW"),
+            Statement::Comment(_) => Privilege::Define("COMMENT"),
+            Statement::DropIndex => Privilege::Define("DROP INDEX"),
+            Statement::Nothing { tag, .. } => Privilege::Define(tag),
+            Statement::TruncateTable { .. } => Privilege::Define("TRUNCATE TABLE"),
+            Statement::RenameTable { .. } => Privilege::Define("RENAME TABLE"),
+            Statement::AlterTable { .. } => Privilege::Define("ALTER TABLE"),
         }
     }
 
-    fn of_rows(change: &RowChange) -> Deed {
+    fn of_rows(change: &RowChange) -> Privilege {
         match change {
-            RowChange::Insert(_) => Deed::Write("INSERT"),
-            RowChange::Update(_) => Deed::Write("UPDATE"),
-            RowChange::Delete(_) => Deed::Write("DELETE"),
-            RowChange::DropPartitions(_) => Deed::Define("ALTER TABLE"),
+            RowChange::Insert(_) => Privilege::Write("INSERT"),
+            RowChange::Update(_) => Privilege::Write("UPDATE"),
+            RowChange::Delete(_) => Privilege::Write("DELETE"),
+            RowChange::DropPartitions(_) => Privilege::Define("ALTER TABLE"),
         }
     }
 
-    fn of_copy(copy: &Copy) -> Deed {
+    fn of_copy(copy: &Copy) -> Privilege {
         match copy {
-            Copy::Import { from: CopyPlace::Connection { .. }, .. } => Deed::Write("COPY FROM"),
-            Copy::Import { from: CopyPlace::File(_), .. } => Deed::File("COPY FROM a file"),
-            Copy::Export { to: CopyPlace::File(_), .. } => Deed::File("COPY TO a file"),
+            Copy::Import { from: CopyPlace::Connection { .. }, .. } => {
+                Privilege::Write("COPY FROM")
+            }
+            Copy::Import { from: CopyPlace::File(_), .. } => Privilege::File("COPY FROM a file"),
+            Copy::Export { to: CopyPlace::File(_), .. } => Privilege::File("COPY TO a file"),
             // CANCEL ends only jobs that the session reaches.
             Copy::Export { to: CopyPlace::Connection { .. }, .. } | Copy::Cancel { .. } => {
-                Deed::Look
+                Privilege::Read
             }
         }
     }
@@ -97,10 +99,12 @@ impl Deed {
     /// Returns true if a role has this privilege (RT1).
     fn is_given_to(self, role: Role) -> bool {
         match (role, self) {
-            (Role::Admin, _) | (_, Deed::Look) => true,
-            (Role::Writer, Deed::Write(_)) => true,
-            (Role::Writer, Deed::Define(_) | Deed::File(_)) => false,
-            (Role::Reader, Deed::Write(_) | Deed::Define(_) | Deed::File(_)) => false,
+            (Role::Admin, _) | (_, Privilege::Read) => true,
+            (Role::Writer, Privilege::Write(_)) => true,
+            (Role::Writer, Privilege::Define(_) | Privilege::File(_)) => false,
+            (Role::Reader, Privilege::Write(_) | Privilege::Define(_) | Privilege::File(_)) => {
+                false
+            }
         }
     }
 
@@ -108,15 +112,15 @@ impl Deed {
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         match self {
-            Deed::Look => None,
-            Deed::Write(name) | Deed::Define(name) | Deed::File(name) => Some(name),
+            Privilege::Read => None,
+            Privilege::Write(name) | Privilege::Define(name) | Privilege::File(name) => Some(name),
         }
     }
 
     /// Returns true if its use is written to the audit log.
     #[must_use]
     pub fn is_audited(self) -> bool {
-        matches!(self, Deed::Define(_) | Deed::File(_))
+        matches!(self, Privilege::Define(_) | Privilege::File(_))
     }
 }
 
@@ -132,10 +136,10 @@ impl Session {
     ///
     /// # Errors
     /// If its role does not have it.
-    pub fn allow(&self, deed: Deed) -> Result<()> {
+    pub fn allow(&self, privilege: Privilege) -> Result<()> {
         let role = self.origin().role;
-        match deed.name().filter(|_| !deed.is_given_to(role)) {
-            Some(deed) => Err(Error::Denied { role: role.name(), deed }),
+        match privilege.name().filter(|_| !privilege.is_given_to(role)) {
+            Some(privilege) => Err(Error::Denied { role: role.name(), privilege }),
             None => Ok(()),
         }
     }
@@ -150,10 +154,10 @@ mod tests {
     /// Checks the roles that may execute a statement.
     #[track_caller]
     fn check(sql: &str, expected: &[Role]) {
-        let deed = Deed::of(&parse_statement(sql).unwrap());
+        let privilege = Privilege::of(&parse_statement(sql).unwrap());
         let may = |role: &Role| {
             let session = Session::new(Origin { role: *role, ..Origin::EMBEDDED });
-            session.allow(deed).is_ok()
+            session.allow(privilege).is_ok()
         };
         let allowed = Role::ALL.into_iter().filter(may).collect::<Vec<_>>();
         assert_eq!(allowed, expected, "RT1: {sql}");

@@ -22,9 +22,10 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::query_text::parser_error;
-use crate::account::check_stop;
+use crate::account::check_canceled;
 use crate::error::{Error, SyntaxError};
+use crate::limits::NESTING_MAX;
+use crate::position::Position;
 
 /// The dialect of queries.
 #[derive(Debug)]
@@ -85,7 +86,7 @@ impl Dialect for QueryDialect {
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Parsed> {
         let steps = self.steps.get() + 1;
         self.steps.set(steps);
-        let is_over = steps.is_multiple_of(ASK_STEPS) && check_stop().is_err();
+        let is_over = steps.is_multiple_of(ASK_STEPS) && check_canceled().is_err();
         if is_over || self.steps_max < steps {
             // After any other error the parser would try another way.
             return Some(Err(ParserError::RecursionLimitExceeded));
@@ -200,7 +201,7 @@ impl QueryDialect {
 
     /// Converts an error of the parser.
     pub(crate) fn error(&self, sql: &str, error: ParserError) -> Error {
-        if let Err(error) = check_stop() {
+        if let Err(error) = check_canceled() {
             return error.into();
         }
         if self.steps.get() <= self.steps_max {
@@ -245,10 +246,43 @@ impl QueryDialect {
     }
 }
 
+/// Converts an error of sqlparser, which has the place only inside of its message.
+pub(crate) fn parser_error(sql: &str, error: ParserError) -> Error {
+    let message = match error {
+        ParserError::RecursionLimitExceeded => {
+            return Error::syntax(sql, 0, SyntaxError::TooDeep { most: NESTING_MAX });
+        }
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
+    };
+    let (message, location) = match message.rsplit_once(" at Line: ") {
+        Some((message, place)) => (message, parse_place(place)),
+        None => (message.as_str(), None),
+    };
+    let position = match location {
+        Some((line, column)) => Position::of_line(sql, line, column),
+        None => Position::at(sql, sql.trim_end().len()),
+    };
+    let unexpected = message
+        .strip_prefix("Expected: ")
+        .and_then(|rest| rest.split_once(", found: "))
+        .map(|(expected, found)| SyntaxError::Unexpected {
+            expected: expected.to_owned(),
+            found: (found != "EOF").then(|| found.to_owned()),
+        });
+    let what = unexpected.unwrap_or_else(|| SyntaxError::Query { message: message.to_owned() });
+    Error::Syntax { position, what }
+}
+
+/// Parses `3, Column: 14`.
+fn parse_place(text: &str) -> Option<(usize, usize)> {
+    let (line, column) = text.split_once(", Column: ")?;
+    Some((line.trim().parse().ok()?, column.trim().parse().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::query_text::parse_query;
     use super::*;
+    use crate::plan::query_text::parse_query;
 
     #[track_caller]
     fn check(text: &str, meant: &str) {

@@ -11,15 +11,14 @@ use tidegate_filter::aggregate::float_of_key;
 use tidegate_model::ColumnType;
 use tidegate_model::types::Physical;
 
-use super::plan::{FusedPlan, State};
+use super::plan::{PushedAggregate, State};
 use super::work::States;
-use crate::scan::fused::integers::exact;
-use crate::scan::fused::integers::from_integers;
+use crate::scan::aggregate_pushdown::integers::{exact, from_integers};
 
 /// Returns the groups that have rows, in batches. Without keys there is one group, even without
 /// rows.
 pub(super) fn batches(
-    plan: &FusedPlan,
+    plan: &PushedAggregate,
     states: &States,
     batch_rows: usize,
 ) -> Result<Vec<RecordBatch>> {
@@ -31,7 +30,7 @@ pub(super) fn batches(
     slots.chunks(batch_rows.max(1)).map(|slots| batch(plan, states, slots)).collect()
 }
 
-fn batch(plan: &FusedPlan, states: &States, slots: &[usize]) -> Result<RecordBatch> {
+fn batch(plan: &PushedAggregate, states: &States, slots: &[usize]) -> Result<RecordBatch> {
     let mut arrays = Vec::with_capacity(plan.schema.fields().len());
     // The last key is the lowest digit of a slot.
     let mut below = plan.slots;
@@ -48,7 +47,7 @@ fn batch(plan: &FusedPlan, states: &States, slots: &[usize]) -> Result<RecordBat
 }
 
 fn push_state(
-    plan: &FusedPlan,
+    plan: &PushedAggregate,
     states: &States,
     state: &State,
     slots: &[usize],

@@ -4,7 +4,8 @@
 //!   an id noted before a restart names no statement after it, unless the clock was set back.
 //! - QA2. A statement is listed from before it is planned until its last row was taken, its rows
 //!   were dropped, or it has failed, and no longer: nothing here grows with finished statements.
-//! - QA3. A cancel goes to the `Stop` of the statement with its id, which no other statement has.
+//! - QA3. A cancel goes to the `CancelState` of the statement with its id, which no other statement
+//!   has.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -21,17 +22,17 @@ use futures::{Stream, StreamExt};
 use tidegate_model::ByteCount;
 use tidegate_storage::Database;
 
-use crate::cancel::{CancelReason, Stop};
+use crate::cancel::{CancelReason, CancelState};
 use crate::memory::StatementMemory;
 use crate::session::Session;
 
 /// All running statements of an engine.
 #[derive(Debug)]
-pub(crate) struct Activity {
+pub(crate) struct RunningQueries {
     /// Provides the clock.
     database: Arc<Database>,
     next_id: AtomicU64,
-    running: Mutex<BTreeMap<u64, Arc<Running>>>,
+    running: Mutex<BTreeMap<u64, Arc<RunningQuery>>>,
 }
 
 /// The first process number of statements whose session has none; connections count from 1 and do
@@ -40,14 +41,14 @@ const OTHERS_FROM: u32 = 1 << 30;
 
 /// A running statement.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningQuery {
     pub(crate) id: u64,
     pub(crate) sql: Arc<str>,
     pub(crate) session: Session,
     /// The start, in microseconds since 1970.
     pub(crate) start: i64,
     pub(crate) memory: Arc<StatementMemory>,
-    stop: Arc<Stop>,
+    stop: Arc<CancelState>,
     rows_out: AtomicU64,
     stage: Mutex<Stage>,
 }
@@ -88,15 +89,15 @@ impl State {
 /// Keeps a statement in the list; dropping it takes it out (QA2).
 #[derive(Debug)]
 pub(crate) struct Listing {
-    activity: Arc<Activity>,
-    running: Arc<Running>,
+    queries: Arc<RunningQueries>,
+    running: Arc<RunningQuery>,
 }
 
-impl Activity {
-    pub(crate) fn new(database: &Arc<Database>) -> Activity {
+impl RunningQueries {
+    pub(crate) fn new(database: &Arc<Database>) -> RunningQueries {
         // QA1. A statement takes longer than a microsecond, so ids do not run ahead of the clock.
         let first = u64::try_from(database.now_micros()).unwrap_or(0);
-        Activity {
+        RunningQueries {
             database: Arc::clone(database),
             next_id: AtomicU64::new(first),
             running: Mutex::default(),
@@ -108,10 +109,10 @@ impl Activity {
         self: &Arc<Self>,
         (sql, session): (&Arc<str>, &Session),
         memory: Arc<StatementMemory>,
-        stop: &Arc<Stop>,
+        stop: &Arc<CancelState>,
     ) -> Listing {
         let start = self.database.now_micros();
-        let running = Arc::new(Running {
+        let running = Arc::new(RunningQuery {
             id: self.next_id.fetch_add(1, Relaxed),
             sql: Arc::clone(sql),
             session: session.clone(),
@@ -123,11 +124,11 @@ impl Activity {
         });
         let earlier = self.running().insert(running.id, Arc::clone(&running));
         assert!(earlier.is_none(), "QA1");
-        Listing { activity: Arc::clone(self), running }
+        Listing { queries: Arc::clone(self), running }
     }
 
     /// The running statements, by their ids.
-    pub(crate) fn list(&self) -> Vec<Arc<Running>> {
+    pub(crate) fn list(&self) -> Vec<Arc<RunningQuery>> {
         self.running().values().cloned().collect()
     }
 
@@ -155,7 +156,7 @@ impl Activity {
             *users.entry(running.user()).or_default() += bytes;
         }
         // Many small statements of one user must not cause the cancel of a large one of another.
-        let most = |(bytes, running): &(u64, Arc<Running>)| (users[&running.user()], *bytes);
+        let most = |(bytes, running): &(u64, Arc<RunningQuery>)| (users[&running.user()], *bytes);
         let (bytes, largest) = sized.iter().max_by_key(|it| most(it))?;
         let bytes = *bytes;
         largest.stage().enter(State::Canceled, now);
@@ -185,13 +186,13 @@ impl Activity {
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Running>>> {
+    fn running(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<RunningQuery>>> {
         // No code that can panic runs while it is locked.
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Running {
+impl RunningQuery {
     fn user(&self) -> Option<&str> {
         self.session.origin().user.as_deref()
     }
@@ -254,7 +255,7 @@ fn spill_bytes(plan: &dyn ExecutionPlan) -> u64 {
 }
 
 impl Listing {
-    pub(crate) fn running(&self) -> &Arc<Running> {
+    pub(crate) fn running(&self) -> &Arc<RunningQuery> {
         &self.running
     }
 
@@ -262,7 +263,7 @@ impl Listing {
     pub(crate) fn runs(&self, plan: &Arc<dyn ExecutionPlan>) {
         let mut stage = self.running.stage();
         stage.plan = Some(Arc::clone(plan));
-        stage.enter(State::Running, self.activity.database.now_micros());
+        stage.enter(State::Running, self.queries.database.now_micros());
     }
 
     /// The rows of a statement, which stays listed until their end.
@@ -276,7 +277,7 @@ impl Listing {
 
 impl Drop for Listing {
     fn drop(&mut self) {
-        self.activity.running().remove(&self.running.id);
+        self.queries.running().remove(&self.running.id);
     }
 }
 

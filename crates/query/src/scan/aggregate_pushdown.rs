@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! AggregateExec Final                 AggregateExec Final
-//!   AggregateExec Partial      -->      FusedAggregateExec
+//!   AggregateExec Partial      -->      PushedAggregateExec
 //!     DataSourceExec (scan)
 //! ```
 //!
@@ -40,32 +40,32 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::with_zones;
-use plan::FusedPlan;
+use plan::PushedAggregate;
 use work::{States, TaskList, Worker};
 
-/// The rule that puts fused aggregates in place of partial ones.
+/// The rule that puts pushed aggregates in place of partial ones.
 #[derive(Debug)]
-pub(crate) struct FusedAggregates;
+pub(crate) struct AggregatePushdown;
 
-impl PhysicalOptimizerRule for FusedAggregates {
+impl PhysicalOptimizerRule for AggregatePushdown {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let fused = plan.transform_down(|plan| {
+        let pushed = plan.transform_down(|plan| {
             let partial = plan.downcast_ref::<AggregateExec>();
             let partial = partial.filter(|plan| *plan.mode() == AggregateMode::Partial);
-            match partial.map(FusedPlan::of).transpose()?.flatten() {
-                Some(fused) => Ok(Transformed::yes(Arc::new(FusedAggregateExec::new(fused)))),
+            match partial.map(PushedAggregate::of).transpose()?.flatten() {
+                Some(pushed) => Ok(Transformed::yes(Arc::new(PushedAggregateExec::new(pushed)))),
                 None => Ok(Transformed::no(plan)),
             }
         })?;
-        Ok(fused.data)
+        Ok(pushed.data)
     }
 
     fn name(&self) -> &'static str {
-        "FusedAggregates"
+        "AggregatePushdown"
     }
 
     fn schema_check(&self) -> bool {
@@ -75,14 +75,14 @@ impl PhysicalOptimizerRule for FusedAggregates {
 
 /// A scan and the partial aggregate over it, as one.
 #[derive(Debug)]
-struct FusedAggregateExec {
-    plan: Arc<FusedPlan>,
+struct PushedAggregateExec {
+    plan: Arc<PushedAggregate>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
-impl FusedAggregateExec {
-    fn new(plan: FusedPlan) -> FusedAggregateExec {
+impl PushedAggregateExec {
+    fn new(plan: PushedAggregate) -> PushedAggregateExec {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&plan.schema)),
             Partitioning::UnknownPartitioning(1),
@@ -91,20 +91,20 @@ impl FusedAggregateExec {
         )
         .with_scheduling_type(SchedulingType::Cooperative);
         let metrics = ExecutionPlanMetricsSet::new();
-        FusedAggregateExec { plan: Arc::new(plan), properties: Arc::new(properties), metrics }
+        PushedAggregateExec { plan: Arc::new(plan), properties: Arc::new(properties), metrics }
     }
 }
 
-impl DisplayAs for FusedAggregateExec {
+impl DisplayAs for PushedAggregateExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FusedAggregateExec: {}, ", self.plan.aggregates)?;
+        write!(f, "PushedAggregateExec: {}, ", self.plan.aggregates)?;
         self.plan.source.describe(format, f)
     }
 }
 
-impl ExecutionPlan for FusedAggregateExec {
+impl ExecutionPlan for PushedAggregateExec {
     fn name(&self) -> &'static str {
-        "FusedAggregateExec"
+        "PushedAggregateExec"
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -140,7 +140,7 @@ impl ExecutionPlan for FusedAggregateExec {
         let batches = async move {
             let batch_rows = context.session_config().batch_size();
             let workers = plan.workers();
-            let reserved = MemoryConsumer::new("FusedAggregate").register(context.memory_pool());
+            let reserved = MemoryConsumer::new("PushedAggregate").register(context.memory_pool());
             reserved.try_grow(workers * plan.state_bytes())?;
             let elapsed = metrics.elapsed_compute().clone();
             let states = work_together(&plan, workers, &elapsed).await?;
@@ -166,7 +166,7 @@ impl ExecutionPlan for FusedAggregateExec {
 
 /// Computes the states of all tasks of a plan with all workers.
 async fn work_together(
-    plan: &Arc<FusedPlan>,
+    plan: &Arc<PushedAggregate>,
     workers: usize,
     elapsed: &datafusion::physical_plan::metrics::Time,
 ) -> Result<States> {

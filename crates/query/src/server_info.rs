@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::session::Session;
 
 /// A program that runs an engine.
-pub trait Host: fmt::Debug + Send + Sync {
+pub trait ServerInfo: fmt::Debug + Send + Sync {
     /// The configuration, for `SHOW PARAMETERS`.
     fn parameters(&self) -> Vec<ConfigEntry>;
 
@@ -81,9 +81,9 @@ pub struct LineConnection {
 
 /// A program without state to show.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct NoHost;
+pub(crate) struct NoServerInfo;
 
-impl Host for NoHost {
+impl ServerInfo for NoServerInfo {
     fn parameters(&self) -> Vec<ConfigEntry> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! Planning of aggregate pushdown: the aggregates that can be fused, and their fused form.
+//! Planning of aggregate pushdown: the aggregates that can be pushed down, and their fused form.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ const ROWS_PER_SLOT: usize = 4;
 /// The number of slots without a cost.
 const SLOTS_FREE: usize = 4_096;
 
-/// A fused aggregate over a scan.
+/// A pushed aggregate over a scan.
 #[derive(Debug)]
-pub(super) struct FusedPlan {
+pub(super) struct PushedAggregate {
     /// The scan.
     pub(super) source: ScanSource,
     /// The columns of the table that keys and aggregates read.
@@ -48,10 +48,10 @@ pub(super) struct FusedPlan {
 /// A column read in one way, and the folds over it.
 #[derive(Debug)]
 pub(super) struct Read {
-    /// The index in `FusedPlan::columns`.
+    /// The index in `PushedAggregate::columns`.
     pub(super) column: usize,
     pub(super) how: How,
-    /// Indices in `FusedPlan::folds`.
+    /// Indices in `PushedAggregate::folds`.
     pub(super) folds: Vec<usize>,
 }
 
@@ -85,9 +85,9 @@ pub(super) enum State {
     Positioned(usize, ColumnType),
 }
 
-impl FusedPlan {
-    /// Returns the fused form of a partial aggregate; `None` if it has none (FA2).
-    pub(super) fn of(partial: &AggregateExec) -> Result<Option<FusedPlan>> {
+impl PushedAggregate {
+    /// Returns the pushed-down form of a partial aggregate; `None` if it has none (FA2).
+    pub(super) fn of(partial: &AggregateExec) -> Result<Option<PushedAggregate>> {
         let Some(exec) = partial.input().downcast_ref::<DataSourceExec>() else { return Ok(None) };
         let Some(source) = exec.data_source().downcast_ref::<ScanSource>() else {
             return Ok(None);
@@ -124,7 +124,7 @@ impl FusedPlan {
             aggregates.collect::<Vec<_>>().join(", ")
         );
         let (source, schema) = (source.clone(), partial.schema());
-        Ok(Some(FusedPlan {
+        Ok(Some(PushedAggregate {
             source,
             columns,
             keys,
