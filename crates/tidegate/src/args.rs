@@ -11,7 +11,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use tidegate_bench::tsbs::TsbsCommand;
 use tidegate_ingest::timestamp::TimestampFormat;
 use tidegate_model::{ByteCount, PartitionUnit};
 use tidegate_query::{Role, Timeout};
@@ -128,9 +127,6 @@ pub(crate) enum Command {
     /// Measure this machine
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Time Series Benchmark Suite: generate its data, load them anywhere, take and discard them
-    #[command(subcommand)]
-    Tsbs(TsbsCommand),
     /// Make rows, import them into ./tidegate-demo, and ask five questions
     Demo(DemoArguments),
 }
@@ -503,7 +499,6 @@ impl Command {
             Command::Config(ConfigCommand::Check(_)) => "config check",
             Command::Config(ConfigCommand::Print(_)) => "config print",
             Command::Bench(BenchCommand::Roofline(_)) => "bench roofline",
-            Command::Tsbs(command) => command.name(),
             Command::Demo(_) => "demo",
         }
     }
@@ -643,9 +638,6 @@ mod tests {
             "sql x -f y",
             "bench",
             "bench roofline --memory 0B",
-            "tsbs",
-            "tsbs generate",
-            "tsbs load",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -58,8 +58,6 @@ pub(crate) enum Error {
     #[error(transparent)]
     Query(#[from] tidegate_query::Error),
     #[error(transparent)]
-    Tsbs(#[from] tidegate_bench::Error),
-    #[error(transparent)]
     Server(#[from] tidegate_server::Error),
     #[error("{0}")]
     Configuration(Problems),
@@ -146,7 +144,6 @@ impl Error {
             Error::Remote(source) => exit_of_remote(source),
             Error::AskServer { source } => exit_of_storage(source),
             Error::Ingest(source) => exit_of_ingest(source),
-            Error::Tsbs(source) if source.is_usage() => Exit::Usage,
             Error::Server(source) => exit_of_server(source),
             Error::Configuration(_) | Error::ConfigFile { .. } => Exit::Usage,
             Error::ConfiguredUser { .. }
@@ -165,7 +162,6 @@ impl Error {
             | Error::Users(_)
             | Error::PasswordsDiffer
             | Error::PasswordNotText
-            | Error::Tsbs(_)
             | Error::Source(_)
             | Error::Schema(_)
             | Error::Output { .. }

@@ -94,7 +94,6 @@ fn run(command: &Command, session: &Session) -> Result<Exit> {
         Command::User(command) => user::run(command, session),
         Command::Config(command) => config::run(command, session),
         Command::Bench(BenchCommand::Roofline(arguments)) => bench::roofline(arguments, session),
-        Command::Tsbs(command) => Ok(tidegate_bench::tsbs::run(command).map(|()| Exit::Done)?),
         Command::Demo(arguments) => demo::run(arguments, session),
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments of `tidegate tsbs`, with the names of TSBS's own flags.
+//! Arguments of `tidegate-bench tsbs`, with the names of TSBS's own flags.
 //!
 //! Not here: the meaning of several flags together (`options`, `load`).
 
@@ -15,9 +15,9 @@ use crate::time::Nanos;
 
 const GENERATE_EXAMPLES: &str = "\
 Examples:
-  tidegate tsbs generate --use-case cpu-only --scale 4000 --seed 123 --format questdb --file cpu.ilp
-  tidegate tsbs generate --use-case iot --format timescaledb | gzip > iot.gz
-  tidegate tsbs generate --use-case devops --format parquet --file devops";
+  tidegate-bench tsbs generate --scale 4000 --seed 123 --format questdb --file cpu.ilp
+  tidegate-bench tsbs generate --use-case iot --format timescaledb | gzip > iot.gz
+  tidegate-bench tsbs generate --use-case devops --format parquet --file devops";
 
 /// Arguments of `generate`: the format and destination of the data.
 #[derive(Args, Debug)]

@@ -88,7 +88,7 @@ struct Counts {
     tables: Mutex<Tally>,
 }
 
-/// Runs the command `tidegate tsbs load`.
+/// Runs the command `tidegate-bench tsbs load`.
 pub(crate) fn run_load(arguments: &LoadArguments) -> Result<()> {
     let target = connect_target(arguments)?;
     let pace = Pace::new(arguments)?;

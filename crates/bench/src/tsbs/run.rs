@@ -1,4 +1,4 @@
-//! The commands of `tidegate tsbs`: arguments in, bytes and reports out.
+//! The commands of `tidegate-bench tsbs`: arguments in, bytes and reports out.
 
 use std::num::NonZeroUsize;
 use std::path::Path;

@@ -196,7 +196,7 @@ impl Shared {
     }
 }
 
-/// Runs the command `tidegate tsbs sink`.
+/// Runs the command `tidegate-bench tsbs sink`.
 pub(crate) fn run_sink(arguments: &SinkArguments) -> Result<()> {
     let period = arguments.reporting_period;
     let http = arguments.http.as_deref();

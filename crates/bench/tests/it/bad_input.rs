@@ -435,7 +435,8 @@ fn the_exit_code_says_who_is_at_fault() {
     ] {
         let ended = process(&line, input);
         assert_eq!(ended.code, Some(code), "{line}: {}", ended.err);
-        assert!(ended.err.starts_with(expected), "{line}: {}", ended.err);
+        let err = ended.err.strip_prefix("tidegate-bench: tsbs load: ").unwrap_or(&ended.err);
+        assert!(err.starts_with(expected), "{line}: {}", ended.err);
         assert_eq!(ended.err.is_empty(), code == 0, "{line}: {}", ended.err);
     }
     // The rows before the cut went in, and are reported.

@@ -1,10 +1,9 @@
-//! Runs a command like the command line does.
+//! Runs a command, in this process or as the program.
 
-use std::env;
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio, exit};
+use std::process::{Command, Stdio};
 use std::thread;
 
 use clap::Parser;
@@ -14,9 +13,6 @@ use tidegate_bench::tsbs::{TsbsCommand, run};
 
 /// An hour of ten hosts.
 pub(crate) const SMALL: &str = "--seed 123 --scale 10 --timestamp-end 2016-01-01T01:00:00Z";
-
-/// Variable that holds the command line for the process of `process`.
-const LINE: &str = "TIDEGATE_TSBS_LINE";
 
 #[derive(Parser)]
 struct Line {
@@ -61,11 +57,11 @@ pub(crate) struct Ended {
     pub(crate) err: String,
 }
 
-/// Runs a command in a process of its own, for its output and its exit code.
+/// Runs a command of the suite as the program, for its output and its exit code.
 pub(crate) fn process(line: &str, input: &[u8]) -> Ended {
-    let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "command::a_line_runs_in_a_process_of_its_own", "--quiet"])
-        .env(LINE, line)
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate-bench"))
+        .arg("tsbs")
+        .args(line.split_whitespace())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -79,26 +75,4 @@ pub(crate) fn process(line: &str, input: &[u8]) -> Ended {
     });
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ended { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
-}
-
-/// The entry point of that process, not a test: it does nothing unless it has a line to run.
-#[test]
-fn a_line_runs_in_a_process_of_its_own() {
-    let Ok(line) = env::var(LINE) else { return };
-    let words = std::iter::once("tsbs").chain(line.split_whitespace());
-    let code = match Line::try_parse_from(words) {
-        Err(error) => {
-            error.print().unwrap();
-            error.exit_code()
-        }
-        Ok(line) => match run(&line.command) {
-            Ok(()) => 0,
-            Err(error) => {
-                // The error goes past the harness, which would keep what `eprintln` writes.
-                let _ = writeln!(io::stderr(), "{}", error.sentence());
-                if error.is_usage() { 2 } else { 1 }
-            }
-        },
-    };
-    exit(code);
 }

@@ -6,7 +6,7 @@ use crate::world::World;
 fn help_and_version_go_to_standard_output() {
     let world = World::new();
     let help = world.run(&["--help"]).succeeds();
-    let words = ["import", "sql", "tables", "describe", "verify", "tsbs", "demo", "Exit codes"];
+    let words = ["import", "sql", "tables", "describe", "verify", "demo", "Exit codes"];
     for word in words.into_iter().chain(["--db"]) {
         assert!(help.contains(word), "{word}: {help}");
     }
@@ -31,8 +31,6 @@ fn wrong_use_is_exit_code_2_and_says_what_is_wrong() {
         ("sql --repeat 3 x", "--timings"),
         ("tables --format parquet", "parquet"),
         ("import - x.csv --table t", "standard input"),
-        ("tsbs generate --format questdb --scale 0", "begins with 1"),
-        ("tsbs load influx --protocol ilp-tcp", "ilp-http"),
     ] {
         let run = world.run(&line.split(' ').collect::<Vec<_>>());
         assert_eq!(run.code, Some(2), "{line}: {}", run.stderr);

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Streaming measured: the same lines into Tidegate and QuestDB, in one run, by the same loader.
 
-Needs `tidegate` (--tidegate), Java and the jar of QuestDB (--questdb). Both servers have their
-default settings, listen on loopback, and begin each load with an empty directory. The parts:
+Needs `tidegate` (--tidegate), `tidegate-bench` (--bench; by default the one beside it), Java and
+the jar of QuestDB (--questdb). Both servers have their default settings, listen on loopback, and
+begin each load with an empty directory. The parts:
 
 - throughput: lines of TSBS over TCP by two connections, until all rows can be read.
 - late: a tenth of the rows up to an hour late, beside the same rows in order; bytes written.
@@ -138,7 +139,7 @@ def generate(options, use_case):
     path = options.folder / f"{use_case}.lines"
     if not path.exists():
         end = (datetime(2016, 1, 1) + timedelta(hours=HOURS[use_case] * options.size)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        subprocess.run([options.tidegate, "tsbs", "generate", *USE_CASES[use_case], "--seed", "123", "--timestamp-end", end,
+        subprocess.run([options.bench, "tsbs", "generate", *USE_CASES[use_case], "--seed", "123", "--timestamp-end", end,
                         "--format", "questdb", "--threads", "2", "--file", str(path)], check=True, stderr=subprocess.DEVNULL)
     return path
 
@@ -147,7 +148,7 @@ def load(options, server, path, workers=2, extra=()):
     """TSBS's loader until all rows can be read: its counts."""
     report = options.folder / "report.json"
     report.unlink(missing_ok=True)
-    command = [options.tidegate, "tsbs", "load", server.target, "--file", str(path), "--workers", str(workers), "--url", f"http://127.0.0.1:{server.http}",
+    command = [options.bench, "tsbs", "load", server.target, "--file", str(path), "--workers", str(workers), "--url", f"http://127.0.0.1:{server.http}",
                "--ilp-bind-to", f"127.0.0.1:{server.tcp}", "--results-file", str(report), "--reporting-period", "0", "--wait", "120s", *extra]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
@@ -278,7 +279,7 @@ def many(options):
             watcher = threading.Thread(target=watch)
             watcher.start()
             begun = time.monotonic()
-            subprocess.run([options.tidegate, "tsbs", "load", "sink", "--file", str(path), "--workers", str(workers), "--ilp-bind-to", f"127.0.0.1:{server.tcp}",
+            subprocess.run([options.bench, "tsbs", "load", "sink", "--file", str(path), "--workers", str(workers), "--ilp-bind-to", f"127.0.0.1:{server.tcp}",
                             "--reporting-period", "0"], check=True, capture_output=True)
             count = 0
             while count < rows and time.monotonic() - begun < 300:
@@ -331,12 +332,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=list(PARTS), help=", ".join(PARTS))
     parser.add_argument("--tidegate", required=True)
+    parser.add_argument("--bench", help="tidegate-bench [default: beside --tidegate]")
     parser.add_argument("--questdb", default=str(Path.home() / ".cache/tidegate-peers/questdb.jar"))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--size", type=float, default=1, help="how many times the usual rows")
     parser.add_argument("--folder", type=Path, help="where files and databases go, empty at the end")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    options.bench = options.bench or str(Path(options.tidegate).with_name("tidegate-bench"))
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         options.folder = Path(folder)
         results = {part: PARTS[part](options) for part in options.parts}

@@ -7,7 +7,8 @@ Parts:
 - import   hits.csv, taxi.parquet, readings.parquet, each into a new database; seconds of wall time and of CPU time
 - queries  the 43 queries of ClickBench and three filters, on the databases of `import`; best of --repeat runs in
            each turn, milliseconds inside the process
-- tsbs     generation and loading of cpu-only, seconds of CPU time
+- tsbs     generation and loading of cpu-only, seconds of CPU time; by `tidegate-bench` beside each binary, or by the
+           binary itself if it is one that still has the suite
 - server   small queries over HTTP, one connection, median of 500 requests; rows a second of line protocol
 
 Prints a table: minimum and median of old and new, and the ratio new / old of the minima and of the medians of the
@@ -137,17 +138,23 @@ def tsbs(sides, options, figures):
     data += ["--timestamp-end", "2016-01-01T02:00:00Z"]
     for turn in range(options.turns):
         for side, binary in order(sides, turn):
-            command = [binary, "tsbs", "generate", *data, "--format", "questdb"]
+            command = [suite(binary), "tsbs", "generate", *data, "--format", "questdb"]
             file = options.folder / "cpu.ilp"
             figures.add("tsbs generate, CPU s", side, run([*command, "--file", file])[1])
             shutil.rmtree(options.folder / f"{side}-lines", ignore_errors=True)
             with Server(binary, options.folder / f"{side}-lines") as server:
                 before = server.cpu()
-                load = [binary, "tsbs", "load", "questdb", "--file", file, "--workers", "2"]
+                load = [suite(binary), "tsbs", "load", "questdb", "--file", file, "--workers", "2"]
                 load += ["--protocol", "ilp-http", "--url", f"http://127.0.0.1:{server.http}"]
                 wall, _, _ = run(load)
                 figures.add("tsbs load, wall s", side, wall)
                 figures.add("tsbs load, CPU s of the server", side, server.cpu() - before)
+
+
+def suite(binary):
+    """The program with the suite: beside the binary, or the binary of a version that had both."""
+    beside = Path(binary).with_name("tidegate-bench")
+    return beside if beside.exists() else binary
 
 
 def small(sides, options, figures):

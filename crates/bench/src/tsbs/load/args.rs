@@ -1,4 +1,4 @@
-//! Arguments of `tidegate tsbs load`, with the names of TSBS's own flags.
+//! Arguments of `tidegate-bench tsbs load`, with the names of TSBS's own flags.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use super::super::args::{SimulationArguments, duration};
 
 const LOAD_EXAMPLES: &str = "\
 Examples:
-  tidegate tsbs load tidegate --file cpu.ilp --workers 4
-  tidegate tsbs load questdb --protocol ilp-http --generate --use-case iot --seed 123 --scale 100
-  tidegate tsbs load timescaledb --file cpu.tsdb --host localhost --use-hypertable false
-  zcat cpu.gz | tidegate tsbs load influx --url http://localhost:8086
+  tidegate-bench tsbs load tidegate --file cpu.ilp --workers 4
+  tidegate-bench tsbs load questdb --protocol ilp-http --generate --use-case iot --scale 100
+  tidegate-bench tsbs load timescaledb --file cpu.tsdb --host localhost --use-hypertable false
+  zcat cpu.gz | tidegate-bench tsbs load influx --url http://localhost:8086
 
 Rows are counted three times: sent, handed to the network; acknowledged by the target, where it does
 that; and readable, counted by a query until all are there. Exit code 1 if some never are.";
@@ -208,7 +208,7 @@ pub(crate) enum TargetArgument {
     Timescaledb,
     Clickhouse,
     Cratedb,
-    /// `tidegate tsbs sink`, or any server that reads and answers nothing
+    /// `tidegate-bench tsbs sink`, or any server that reads and answers nothing
     Sink,
 }
 

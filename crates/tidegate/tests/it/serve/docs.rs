@@ -28,7 +28,7 @@ const NOT_RUN: [(&str, &str); 22] = [
     ("cp ~/.m2/", "the same"),
     ("npm install", "the same"),
     ("mkdir -p ~/.cache/", "the same"),
-    ("tidegate tsbs ", "the bench crate tests it, and loads take long"),
+    ("tidegate-bench ", "the bench crate tests it, and loads take long"),
     ("tidegate bench ", "it measures, and takes long"),
     ("tidegate --db bench-db ", "it is about 74 GB of rows"),
     ("python crates/tidegate/tests/", "it compares speeds, and takes long"),
