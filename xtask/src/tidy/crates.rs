@@ -74,8 +74,8 @@ enum Reach {
 
 fn parse_table(style: &str) -> std::result::Result<Vec<Row>, Finding> {
     let lines = split_table(style)?;
-    let names: Vec<&str> = lines.iter().map(|(_, cells)| crate_name(cells)).collect();
-    Ok(lines.iter().map(|(line, cells)| parse_row(*line, cells, &names)).collect())
+    let others: Vec<Other> = lines.iter().map(|(_, cells)| Other::of(cells)).collect();
+    Ok(lines.iter().map(|(line, cells)| parse_row(*line, cells, &others)).collect())
 }
 
 /// The cells of a row: level, crate, purpose, the crates it may use, its heavy crates.
@@ -100,15 +100,27 @@ fn split_row(line: usize, row: &str) -> std::result::Result<Cells<'_>, Finding> 
     })
 }
 
-fn parse_row(line: usize, cells: &Cells, names: &[&str]) -> Row {
-    let &[level, _, _, uses, doors] = cells;
-    let name = crate_name(cells);
+/// A crate as the cells of the other rows refer to it.
+struct Other<'a> {
+    name: &'a str,
+    level: Option<u32>,
+}
+
+impl<'a> Other<'a> {
+    fn of(cells: &Cells<'a>) -> Other<'a> {
+        Other { name: crate_name(cells), level: cells[0].parse().ok() }
+    }
+}
+
+fn parse_row(line: usize, cells: &Cells, others: &[Other]) -> Row {
+    let &[_, _, _, uses, doors] = cells;
+    let Other { name, level } = Other::of(cells);
     let only = words(uses).any(|word| word == "only");
     Row {
         line,
         name: name.to_owned(),
-        level: level.parse().ok(),
-        uses: parse_uses(name, uses, names),
+        level,
+        uses: parse_uses(name, uses, others),
         reach: if only { Reach::Named } else { Reach::Everything },
         doors: parse_doors(doors),
     }
@@ -119,11 +131,14 @@ fn crate_name<'a>(cells: &Cells<'a>) -> &'a str {
     cells[1].split(' ').next().unwrap_or_default()
 }
 
-/// Returns the crates among the words of a cell such as `only model, and the readers of ingest`.
-fn parse_uses(name: &str, cell: &str, names: &[&str]) -> BTreeSet<String> {
-    let is_used = |other: &str| words(cell).any(|word| word == other || word == "all");
-    let others = names.iter().filter(|&&other| other != name);
-    others.filter(|other| is_used(other)).map(|other| (*other).to_owned()).collect()
+/// Returns the crates among the words of a cell such as `only model, and the readers of ingest`;
+/// `all` is every crate with a level.
+fn parse_uses(name: &str, cell: &str, others: &[Other]) -> BTreeSet<String> {
+    let is_used = |other: &Other| {
+        words(cell).any(|word| word == other.name || (word == "all" && other.level.is_some()))
+    };
+    let used = others.iter().filter(|other| other.name != name && is_used(other));
+    used.map(|other| other.name.to_owned()).collect()
 }
 
 /// Returns the heavy crates of a cell such as `tokio, parquet (cold partitions)`.
@@ -142,8 +157,9 @@ fn table_findings(rows: &[Row]) -> Vec<Finding> {
     let level = |name: &str| rows.iter().find(|row| row.name == name).and_then(|row| row.level);
     let mut findings = Vec::new();
     for row in rows {
-        // The crate on top may use those beside the stack too: they have no level to compare.
-        for used in row.uses.iter().filter(|used| row.level <= level(used)) {
+        // A crate without a level stands beside the stack, below no other.
+        let is_below = |used: &String| level(used).is_some() && level(used) < row.level;
+        for used in row.uses.iter().filter(|used| !is_below(used)) {
             let what = format!("{} may use {used}, which is not below it", row.name);
             findings.push(Finding::new(STYLE, row.line, what));
         }
@@ -273,8 +289,28 @@ mod tests {
         check_reached("query", "filter model platform storage");
         check_reached("server", "filter ingest model platform query storage");
         check_reached("bench", "");
-        let all = "bench cluster filter ingest lake load model platform query server storage xtask";
+        let all = "cluster filter ingest lake load model platform query server storage";
         check_reached("tidegate", all);
+    }
+
+    #[test]
+    fn a_crate_beside_the_stack_is_below_no_other() {
+        let row = |level, name, uses| format!("| {level} | {name} | words | {uses} | none |\n");
+        let rows =
+            [row("2", "top", "all, bench"), row("1", "base", "none"), row("-", "bench", "none")];
+        let table = format!("{TABLE_OPENING} what | uses | doors |\n|---|\n{}", rows.concat());
+        let findings = table_findings(&parse_table(&table).unwrap());
+        let lines: Vec<String> = findings.iter().map(Finding::to_string).collect();
+        assert_eq!(lines, ["STYLE.md:3: top may use bench, which is not below it"]);
+    }
+
+    #[test]
+    fn the_program_links_no_benchmark() {
+        check_dependencies(
+            "tidegate",
+            "tidegate-server tidegate-bench",
+            "crates/tidegate/Cargo.toml:1: tidegate may not use bench (STYLE section 6)",
+        );
     }
 
     #[test]
