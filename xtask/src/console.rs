@@ -20,7 +20,7 @@ pub(crate) fn build(root: &Path) -> Result<()> {
         let install = "apt-get install nodejs npm";
         return Err(Error::ToolMissing { tool: "npm", install });
     }
-    STEPS.iter().try_for_each(|args| run(root, args)) // X2
+    STEPS.iter().try_for_each(|args| run(root, args)) // xtask-2
 }
 
 fn run(root: &Path, args: &[&str]) -> Result<()> {

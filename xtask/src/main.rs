@@ -1,8 +1,8 @@
 //! The tasks of the workspace, as `cargo xtask <task>`: the full check, the rules of STYLE.md that
 //! the compiler does not check, the index of modules, the SQL tests, the console, the licences.
 //!
-//! - X1. No step compiles the dependencies a third time (STYLE 48): `steps` says how.
-//! - X2. A task ends at its first failure, and the exit code says so.
+//! - xtask-1. No step compiles the dependencies a third time (STYLE 48): `steps` says how.
+//! - xtask-2. A task ends at its first failure, and the exit code says so.
 //!
 //! Not here: installing what the steps need, which `.ci/run` does.
 #![forbid(unsafe_code)]

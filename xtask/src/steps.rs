@@ -1,8 +1,8 @@
 //! The steps of the check and of `slt`: cargo calls, one after another, each with its time.
 //!
-//! Dependencies are compiled twice, as metadata for clippy and docs and in full for the tests (X1).
-//! Cargo compiles a crate anew for every set of features and flags that it meets, so every step
-//! takes the features of the whole workspace, those of the dev-dependencies included:
+//! Dependencies are compiled twice, as metadata for clippy and docs and in full for the tests
+//! (xtask-1). Cargo compiles a crate anew for every set of features and flags that it meets, so
+//! every step takes the features of the whole workspace, those of the dev-dependencies included:
 //!
 //! - always `--workspace`, never `-p`; `--test slt` picks the target, not the features;
 //! - no profile, features, target or `RUSTFLAGS` of its own;
@@ -70,7 +70,7 @@ pub(crate) fn slt(slt: &Slt) -> Step<'_> {
 /// Runs `steps` in `root`, each with its time; the first one that fails is the last one.
 pub(crate) fn run_all(root: &Path, steps: &[Step]) -> Result<()> {
     let start = Instant::now();
-    steps.iter().try_for_each(|step| run(root, step))?; // X2
+    steps.iter().try_for_each(|step| run(root, step))?; // xtask-2
     if 1 < steps.len() {
         println!("xtask: all {} steps passed in {}", steps.len(), seconds(start));
     }
@@ -170,11 +170,15 @@ mod tests {
         let slt_of_one = Slt { expectations: Expectations::Rewrite, name: Some("cpu".to_owned()) };
         for step in check().iter().chain([&slt(&slt_of_one)]).filter(|step| step.name != "fmt") {
             let ours = step.args.split(|&arg| arg == "--").next().unwrap();
-            assert!(ours.contains(&"--workspace"), "X1: {}", step.name);
+            assert!(ours.contains(&"--workspace"), "xtask-1: {}", step.name);
             let others = ["-p", "--release", "--profile", "--features", "--all-features"];
-            assert!(!others.iter().any(|other| ours.contains(other)), "X1: {}", step.name);
+            assert!(!others.iter().any(|other| ours.contains(other)), "xtask-1: {}", step.name);
             let flags = ["RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET"];
-            assert!(!step.env.iter().any(|(name, _)| flags.contains(name)), "X1: {}", step.name);
+            assert!(
+                !step.env.iter().any(|(name, _)| flags.contains(name)),
+                "xtask-1: {}",
+                step.name
+            );
         }
     }
 
@@ -203,7 +207,7 @@ mod tests {
     fn a_command_that_fails_fails_its_step() {
         let run = |program| run_command("line".to_owned(), &mut Command::new(program));
         assert!(run("true").is_ok());
-        assert!(matches!(run("false"), Err(Error::Failed { .. })), "X2");
-        assert!(matches!(run("./no-such-program"), Err(Error::Start { .. })), "X2");
+        assert!(matches!(run("false"), Err(Error::Failed { .. })), "xtask-2");
+        assert!(matches!(run("./no-such-program"), Err(Error::Start { .. })), "xtask-2");
     }
 }

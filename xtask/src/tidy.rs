@@ -1,8 +1,8 @@
 //! The rules of STYLE.md that neither the compiler nor a lint checks, as a list of findings.
 //!
-//! - Y1. Every rule is a pure function over the text of a file or the packages of the workspace;
+//! - Every rule is a pure function over the text of a file or the packages of the workspace;
 //!   only `tree` and `packages` read anything.
-//! - Y2. A finding has a place, `path:line: what is wrong`, and its text names the rule.
+//! - A finding has a place, `path:line: what is wrong`, and its text names the rule.
 //!
 //! The files are those that git tracks or would add, so that a new file is checked before its
 //! commit and ignored files do not count.
@@ -12,6 +12,7 @@
 
 mod crates;
 mod layers;
+mod invariants;
 mod rust;
 mod language;
 mod links;
@@ -63,6 +64,7 @@ pub(crate) fn findings(root: &Path) -> Result<Vec<Finding>> {
 fn check(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
     let mut findings = crates::findings(tree, packages);
     findings.extend(layers::findings(tree));
+    findings.extend(invariants::findings(tree));
     findings.extend(rust::stale_exceptions(tree));
     for (path, file) in tree.files() {
         findings.extend(size(path, file.bytes));

@@ -7,11 +7,11 @@
 //! The caller numbers the groups densely. A zone is the number of rows whose values stay in the
 //! nearest cache. `merge` joins the states of several workers.
 //!
-//! - A1. Sums of integers wrap. Sums of floats are taken in lanes, so their last digits depend on
+//! - Sums of integers wrap. Sums of floats are taken in lanes, so their last digits depend on
 //!   how the rows were divided into batches.
-//! - A2. NULL is not counted, except by `First` and `Last` without `ignores_nulls`.
-//! - A3. `First` and `Last` go by positions, which are unique and ascend with the rows of the
-//!   table: the result does not depend on which worker saw which rows.
+//! - NULL is not counted, except by `First` and `Last` without `ignores_nulls`.
+//! - aggregate-1. `First` and `Last` go by positions, which are unique and ascend with the rows of
+//!   the table: the result does not depend on which worker saw which rows.
 //!
 //! Not here: the selection of rows (`evaluate`), the key of a group (`query`).
 
@@ -75,7 +75,7 @@ pub struct Batch<'b> {
     pub groups: GroupIndices<'b>,
     /// Their places in the page frame.
     pub rows: ZoneRows<'b>,
-    /// The number that is added to a place to get a position (A3).
+    /// The number that is added to a place to get a position (aggregate-1).
     pub position: u64,
 }
 

@@ -1,9 +1,9 @@
 //! One column of a page frame, read value by value, after a check of its shape.
 //!
-//! - C1. A `Column` has a bit or a code or a value for each of its rows, in a shape that its type
-//!   can have. Anything that a damaged frame lacks is reported as an error when the `Column` is
-//!   created.
-//! - C2. `cell` returns the value that decoding the column gives.
+//! - filter_column-1. A `Column` has a bit or a code or a value for each of its rows, in a shape
+//!   that its type can have. Anything that a damaged frame lacks is reported as an error when the
+//!   `Column` is created.
+//! - filter_column-2. `cell` returns the value that decoding the column gives.
 //!
 //! Not here: work on whole columns (`kernel`).
 
@@ -18,7 +18,7 @@ use crate::text::{Entries, SymbolText, Texts};
 pub(crate) const POWERS: [f64; 16] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
-/// A column whose shape was checked (C1).
+/// A column whose shape was checked (filter_column-1).
 pub(crate) struct Column<'a> {
     /// Its position in the filter.
     pub(crate) position: usize,
@@ -74,7 +74,7 @@ impl<'a> Column<'a> {
         self.slice.validity.is_some() || matches!(self.slice.encoded, Encoded::Null)
     }
 
-    /// The value of a row (C2).
+    /// The value of a row (filter_column-2).
     pub(crate) fn cell(&self, row: usize) -> Result<Scalar<'static>> {
         if !self.slice.is_valid(row) {
             return Ok(Scalar::Null);
@@ -101,7 +101,7 @@ fn fixed_cell(ty: ColumnType, encoded: &Encoded<'_>, row: usize) -> Scalar<'stat
             Scalar::Integer(narrow_value(ty, *base, *step, codes.at(row)))
         }
         Encoded::Decimal { base, scale, codes, exception_rows, exception_values } => {
-            let wanted = u32::try_from(row).expect("F1: a frame has 65,536 rows at most");
+            let wanted = u32::try_from(row).expect("frame-1: a frame has 65,536 rows at most");
             let value = exception_rows
                 .binary_search_by_key(&wanted, |row| u32::from_le_bytes(*row))
                 .ok()
@@ -141,7 +141,7 @@ pub(crate) fn decimal_value(base: i64, scale: u8, code: u64) -> f64 {
     base.wrapping_add(code.cast_signed()) as f64 / POWERS[usize::from(scale)]
 }
 
-/// The value of these bytes, of which there are as many as the type has (C1).
+/// The value of these bytes, of which there are as many as the type has (filter_column-1).
 pub(crate) fn fixed_value(ty: ColumnType, bytes: &[u8]) -> Scalar<'static> {
     match (ty.physical(), bytes.first_chunk::<4>(), bytes.first_chunk::<8>()) {
         (Physical::Float32, Some(bytes), _) => Scalar::Float(f32::from_le_bytes(*bytes).into()),
@@ -156,7 +156,7 @@ pub(crate) fn fixed_value(ty: ColumnType, bytes: &[u8]) -> Scalar<'static> {
     }
 }
 
-/// True if the column has a valid shape (C1).
+/// True if the column has a valid shape (filter_column-1).
 fn has_shape(slice: &ColumnSlice<'_>) -> bool {
     let (rows, physical) = (slice.rows, slice.ty.physical());
     let is_integer = matches!(physical, Physical::Signed(_) | Physical::Unsigned(_));

@@ -1,12 +1,12 @@
 //! Evaluation: conjunct by conjunct over the zones of a page frame that have rows left.
 //!
-//! - E1. The rows selected are those, among the requested ones, for which the interpreter gives
-//!   TRUE (W1).
-//! - E2. Conjuncts that cannot fail run in the order of their recent benefit: rows removed for the
-//!   bytes that they read. Those that can fail run behind them, in their own order.
-//! - E3. `is_cancelled` is asked before each zone, or before each run of zones that one kernel
-//!   takes at once: the delay is at most one slow zone, or one pass of a kernel over the codes of
-//!   one page frame.
+//! - evaluate-1. The rows selected are those, among the requested ones, for which the interpreter
+//!   gives TRUE (lower-1).
+//! - evaluate-2. Conjuncts that cannot fail run in the order of their recent benefit: rows removed
+//!   for the bytes that they read. Those that can fail run behind them, in their own order.
+//! - evaluate-3. `is_cancelled` is asked before each zone, or before each run of zones that one
+//!   kernel takes at once: the delay is at most one slow zone, or one pass of a kernel over the
+//!   codes of one page frame.
 //!
 //! A kernel takes neighbouring zones at once: a column is then read as one long stream, which makes
 //! the best use of the memory, and the fixed cost of a zone is paid less often.
@@ -65,7 +65,7 @@ struct EvaluationState<'w> {
 }
 
 impl EvaluationState<'_> {
-    /// Returns an error if the evaluation was cancelled (E3).
+    /// Returns an error if the evaluation was cancelled (evaluate-3).
     fn check_cancelled(&self) -> Result<()> {
         if (self.is_cancelled)() { Err(Error::Cancelled) } else { Ok(()) }
     }
@@ -79,9 +79,8 @@ impl FrameFilter<'_> {
     /// Replaces `selection` by the selected rows, and returns their number. `adaptive` belongs to
     /// the filter.
     ///
-    /// # Errors
-    /// If `is_cancelled` returns true, if a conjunct fails for a row (F1), or if the page frame is
-    /// damaged.
+    /// # Errors If `is_cancelled` returns true, if a conjunct fails for a row (filter_filter-1), or
+    /// if the page frame is damaged.
     ///
     /// # Panics
     /// If the request is beyond the page frame.
@@ -168,7 +167,7 @@ impl FrameFilter<'_> {
         Ok(())
     }
 
-    /// The conjuncts that have to run, in their order (E2).
+    /// The conjuncts that have to run, in their order (evaluate-2).
     fn conjunct_order(&self, adaptive: &AdaptiveOrder) -> Vec<usize> {
         let conjuncts = self.filter.conjuncts();
         let mut order: Vec<usize> =

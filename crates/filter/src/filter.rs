@@ -1,10 +1,11 @@
 //! A filter: a condition that was checked and divided into conjuncts, once for all page frames.
 //!
-//! - F1. A row is selected if every conjunct is TRUE. Conjuncts that cannot fail come first; the
-//!   others follow in the order in which they were written, and are evaluated only for the rows
-//!   that are left. So an error is reported only for rows where all earlier conjuncts are TRUE.
-//! - F2. Conditions that compare one column with constants become one conjunct, whose set of
-//!   matching values is computed before any page frame is read.
+//! - filter_filter-1. A row is selected if every conjunct is TRUE. Conjuncts that cannot fail come
+//!   first; the others follow in the order in which they were written, and are evaluated only for
+//!   the rows that are left. So an error is reported only for rows where all earlier conjuncts are
+//!   TRUE.
+//! - filter_filter-2. Conditions that compare one column with constants become one conjunct, whose
+//!   set of matching values is computed before any page frame is read.
 //!
 //! Not here: the translation of a conjunct into the codes of a page frame (`lower`).
 
@@ -28,7 +29,7 @@ pub struct Filter {
     conjuncts: Vec<Conjunct>,
 }
 
-/// A part of a filter (F1).
+/// A part of a filter (filter_filter-1).
 #[derive(Debug, Clone)]
 pub(crate) struct Conjunct {
     /// Its number in the filter; the parts of conjuncts are counted too.
@@ -50,9 +51,9 @@ pub(crate) struct Conjunct {
 pub(crate) enum Kind {
     /// It reads no column.
     Constant,
-    /// It compares one column, whose values have keys, with constants (F2).
+    /// It compares one column, whose values have keys, with constants (filter_filter-2).
     Keys(Truth<i128>),
-    /// It compares one column of text or bytes with constants (F2).
+    /// It compares one column of text or bytes with constants (filter_filter-2).
     Texts(Truth<Vec<u8>>),
     /// Any other condition on one column.
     One,
@@ -188,7 +189,7 @@ fn flatten<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
 }
 
 /// The conjuncts of an AND or an OR, which `join` makes: comparisons of one column are folded into
-/// one (F2), and those that can fail come last (F1).
+/// one (filter_filter-2), and those that can fail come last (filter_filter-1).
 fn joined(
     parts: &[&Expr],
     types: &[ColumnType],

@@ -1,7 +1,7 @@
 //! The interpreter: the meaning of a filter, evaluated a row at a time. It is the oracle for
 //! everything faster, and the fallback for conditions that nothing faster supports.
 //!
-//! - I1. AND, OR, CASE and IN evaluate their parts from left to right, and stop as soon as the
+//! - AND, OR, CASE and IN evaluate their parts from left to right, and stop as soon as the
 //!   result is known; a part that is not evaluated raises no error.
 //!
 //! Not here: the choice of the rows (`evaluate`).

@@ -1,12 +1,12 @@
 //! The language of filters: expressions over the columns of a page frame.
 //!
-//! - R1. A checked expression has one type, and both sides of a comparison or of an operator have
+//! - ir-1. A checked expression has one type, and both sides of a comparison or of an operator have
 //!   the same type: the builder of the expression adds the casts. TEXT stands for SYMBOL and
 //!   VARCHAR; an IPV4 compares as the UINT that it is.
-//! - R2. Logic is three-valued. Integers wrap on `+ - *` and unary `-`; a division by zero and
+//! - ir-2. Logic is three-valued. Integers wrap on `+ - *` and unary `-`; a division by zero and
 //!   `MIN / -1` are errors, `MIN % -1` is 0. Floats are IEEE. A cast that loses range is an error,
 //!   or NULL if it is a TRY_CAST; floats become integers by rounding, half to even.
-//! - R3. NaN equals NaN and is greater than every number; -0 equals 0. Text and bytes compare by
+//! - ir-3. NaN equals NaN and is greater than every number; -0 equals 0. Text and bytes compare by
 //!   their bytes.
 //!
 //! Not here: the value of an expression for a row (`interpret`), its fast evaluation (`filter`).
@@ -28,7 +28,7 @@ pub enum Expr {
     Column(usize),
     /// A constant.
     Literal(Literal),
-    /// A comparison of two values of one type (R3).
+    /// A comparison of two values of one type (ir-3).
     Compare {
         /// The operator.
         op: CompareOp,
@@ -68,7 +68,7 @@ pub enum Expr {
         /// ILIKE; then the pattern has to be ASCII.
         case_insensitive: bool,
     },
-    /// An operation on two numbers of one type (R2).
+    /// An operation on two numbers of one type (ir-2).
     Arithmetic {
         /// The operator.
         op: ArithmeticOp,
@@ -77,9 +77,9 @@ pub enum Expr {
         /// The right side.
         right: Box<Expr>,
     },
-    /// Unary minus (R2).
+    /// Unary minus (ir-2).
     Negate(Box<Expr>),
-    /// The value as another type (R2).
+    /// The value as another type (ir-2).
     Cast {
         /// The value.
         expr: Box<Expr>,

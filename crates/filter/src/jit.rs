@@ -1,13 +1,14 @@
 //! Compiled conditions: those that no kernel supports, as a loop of machine code over encoded
 //! columns.
 //!
-//! - J1. Code is compiled for a *shape*: the condition without its constants, and the encodings of
-//!   its columns. It is called only with columns of that shape (C1) and with as many constants.
-//! - J2. Code reads rows `first..end` of its columns, and writes a word for each 64 of them.
-//! - J3. It gives the result of the interpreter, or reports that one of its rows may fail; then the
-//!   interpreter evaluates the rows and reports the error.
-//! - J4. Rows that are exceptions of the decimal encoding are not read: the interpreter evaluates
-//!   them.
+//! - jit-1. Code is compiled for a *shape*: the condition without its constants, and the encodings
+//!   of its columns. It is called only with columns of that shape (filter_column-1) and with as
+//!   many constants.
+//! - jit-2. Code reads rows `first..end` of its columns, and writes a word for each 64 of them.
+//! - jit-3. It gives the result of the interpreter, or reports that one of its rows may fail; then
+//!   the interpreter evaluates the rows and reports the error.
+//! - jit-4. Rows that are exceptions of the decimal encoding are not read: the interpreter
+//!   evaluates them.
 //!
 //! Not here: text, DECIMAL, UUID, LIKE and `%` of floats, which only the interpreter supports.
 
@@ -44,7 +45,7 @@ pub struct JitCache {
 /// The code of a shape, after its compilation; `None` if it cannot be compiled.
 type Slot = OnceLock<Option<Arc<Compiled>>>;
 
-/// The key of the cache (J1).
+/// The key of the cache (jit-1).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Shape {
     /// The condition without its constants.
@@ -108,7 +109,7 @@ pub(crate) struct JitPlan<'a> {
     code: Arc<Compiled>,
     arguments: Vec<Argument>,
     constants: Vec<u64>,
-    /// Rows that the code does not read (J4), ascending.
+    /// Rows that the code does not read (jit-4), ascending.
     pub(crate) apart: Vec<usize>,
     rows: usize,
     /// The lifetime of the columns that the arguments point into.
@@ -183,16 +184,16 @@ impl JitCache {
 
 impl JitPlan<'_> {
     /// Writes for which rows, exceptions apart, the condition is TRUE; returns false if one of the
-    /// rows may fail (J3), and then the words have no meaning.
+    /// rows may fail (jit-3), and then the words have no meaning.
     ///
     /// # Panics
     /// If the rows are not those of the columns, or the number of words does not fit them.
     pub(crate) fn run(&self, rows: std::ops::Range<usize>, out: &mut [u64]) -> bool {
-        assert!(rows.start.is_multiple_of(64) && rows.end <= self.rows, "J2");
-        assert_eq!(out.len(), rows.len().div_ceil(64), "J2");
+        assert!(rows.start.is_multiple_of(64) && rows.end <= self.rows, "jit-2");
+        assert_eq!(out.len(), rows.len().div_ceil(64), "jit-2");
         // SAFETY: the code was compiled for columns of this shape and for this number of constants
-        // (J1); the columns have all of the rows (C1), and `out` has a word for each 64 of them
-        // (J2).
+        // (jit-1); the columns have all of the rows (filter_column-1), and `out` has a word for
+        // each 64 of them (jit-2).
         unsafe { self.code.call(&self.arguments, &self.constants, rows, out) }
     }
 }

@@ -1,9 +1,9 @@
 //! Conditions on codes: one bit a row, 64 rows a word.
 //!
-//! - K1. Every word of the output is written: bit `i` of word `w` is row `64 * w + i`, and bits
-//!   behind the last row are 0. There are as many words as the rows take.
-//! - K2. All levels give the same bits as `plain`.
-//! - K3. A level above `plain` exists only where its instructions were detected.
+//! - kernel-1. Every word of the output is written: bit `i` of word `w` is row `64 * w + i`, and
+//!   bits behind the last row are 0. There are as many words as the rows take.
+//! - All levels give the same bits as `plain`.
+//! - kernel-2. A level above `plain` exists only where its instructions were detected.
 //!
 //! No kernel branches on a value: its time depends on the number of rows, not on which of them
 //! match. Not here: the translation of a condition into codes (`lower`).
@@ -24,7 +24,7 @@ pub const RANGES_MAX: usize = 4;
 /// The maximum number of bits of a bitmap of codes: larger sets are searched by binary search.
 pub(crate) const BITMAP_BITS_MAX: u64 = 1 << 27;
 
-/// The instructions that kernels may use (K3).
+/// The instructions that kernels may use (kernel-2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimdLevel(Instructions);
 
@@ -168,8 +168,8 @@ pub(crate) fn set_bits(words: &mut [u64], bits: Range<usize>) {
     words[last] |= tail;
 }
 
-/// Writes a bit for each row of `rows`, set if its code matches (K1); `rows` begins at a multiple
-/// of 64.
+/// Writes a bit for each row of `rows`, set if its code matches (kernel-1); `rows` begins at a
+/// multiple of 64.
 ///
 /// # Panics
 /// If there are fewer codes, or if the number of words does not fit the rows.
@@ -180,7 +180,7 @@ pub fn select(
     test: &CodeTest,
     out: &mut [u64],
 ) {
-    assert!(rows.start.is_multiple_of(64) && out.len() == rows.len().div_ceil(64), "K1");
+    assert!(rows.start.is_multiple_of(64) && out.len() == rows.len().div_ceil(64), "kernel-1");
     match codes {
         Codes::Same(code) => fill(out, rows.len(), test.matches(u64::from(*code))),
         Codes::Sequence => select_sequence(rows, test, out),
@@ -195,7 +195,7 @@ pub fn select(
     }
 }
 
-/// Sets the bits of all rows, or of none (K1).
+/// Sets the bits of all rows, or of none (kernel-1).
 pub(crate) fn fill(out: &mut [u64], rows: usize, matches: bool) {
     out.fill(0);
     if matches {
@@ -252,7 +252,7 @@ pub(crate) fn load_words(bits: &[u8], first: usize, out: &mut [u64]) {
     }
 }
 
-/// Clears the bits behind the last row (K1).
+/// Clears the bits behind the last row (kernel-1).
 pub(crate) fn mask_tail(words: &mut [u64], rows: usize) {
     if let Some(last) = words.last_mut().filter(|_| !rows.is_multiple_of(64)) {
         *last &= (1 << (rows % 64)) - 1;
@@ -344,12 +344,12 @@ pub struct FloatTest {
     pub nan: bool,
 }
 
-/// Writes a bit for each value, set if it matches (K1).
+/// Writes a bit for each value, set if it matches (kernel-1).
 ///
 /// # Panics
 /// If the number of words does not fit the values.
 pub fn select_doubles(values: &[[u8; 8]], test: &FloatTest, out: &mut [u64]) {
-    assert_eq!(out.len(), values.len().div_ceil(64), "K1");
+    assert_eq!(out.len(), values.len().div_ceil(64), "kernel-1");
     plain::floats(values, test, f64::from_le_bytes, out);
 }
 
@@ -358,7 +358,7 @@ pub fn select_doubles(values: &[[u8; 8]], test: &FloatTest, out: &mut [u64]) {
 /// # Panics
 /// If the number of words does not fit the values.
 pub fn select_floats(values: &[[u8; 4]], test: &FloatTest, out: &mut [u64]) {
-    assert_eq!(out.len(), values.len().div_ceil(64), "K1");
+    assert_eq!(out.len(), values.len().div_ceil(64), "kernel-1");
     plain::floats(values, test, |bytes| f64::from(f32::from_le_bytes(bytes)), out);
 }
 

@@ -1,9 +1,9 @@
 //! Lowering: the translation of each conjunct of a filter into the codes of one page frame.
 //!
-//! - W1. A lowered conjunct selects the rows for which the interpreter says TRUE, bit for bit, or
-//!   is the interpreter. Constants are translated into codes by the function that decodes them.
-//! - W2. A condition on the values of a dictionary is evaluated once for a segment, not for each of
-//!   its page frames: `LowerCache` keeps the result.
+//! - lower-1. A lowered conjunct selects the rows for which the interpreter says TRUE, bit for bit,
+//!   or is the interpreter. Constants are translated into codes by the function that decodes them.
+//! - lower-2. A condition on the values of a dictionary is evaluated once for a segment, not for
+//!   each of its page frames: `LowerCache` keeps the result.
 //!
 //! Not here: the walk over rows (`evaluate`), the loops (`kernel`).
 
@@ -177,7 +177,8 @@ impl FrameFilter<'_> {
     /// reading rows.
     #[must_use]
     pub fn is_none(&self) -> bool {
-        // Conjuncts before it that may fail have to run, since they may report an error (F1).
+        // Conjuncts before it that may fail have to run, since they may report an error
+        // (filter_filter-1).
         let may_fail = |plan: &Plan<'_>| matches!(plan, Plan::Compiled(_) | Plan::Interpret);
         self.filter
             .conjuncts()

@@ -1,8 +1,8 @@
 //! LIKE patterns: `%` is any text, `_` any character, `\` escapes the next character.
 //!
-//! - L1. A backslash at the end is a backslash.
-//! - L2. ILIKE folds ASCII letters, and the two letters beyond ASCII that fold to one of them:
-//!   U+017F to `s` and U+212A, the sign of kelvin, to `k`. Its pattern is ASCII.
+//! - filter_pattern-1. A backslash at the end is a backslash.
+//! - filter_pattern-2. ILIKE folds ASCII letters, and the two letters beyond ASCII that fold to one
+//!   of them: U+017F to `s` and U+212A, the sign of kelvin, to `k`. Its pattern is ASCII.
 //!
 //! Patterns without `_`, which most are, consist of pieces of text between `%`, and are searched
 //! piece by piece in linear time. The other patterns are matched character by character, in time
@@ -53,7 +53,7 @@ impl<F: FnMut() -> bool> CancelCheck<F> {
 }
 
 impl Pattern {
-    /// Prepares a pattern of LIKE, or of ILIKE, which must be ASCII (L2).
+    /// Prepares a pattern of LIKE, or of ILIKE, which must be ASCII (filter_pattern-2).
     #[must_use]
     pub fn new(pattern: &str, case_insensitive: bool) -> Pattern {
         let mut parts: Vec<Part> = Vec::new();
@@ -63,7 +63,7 @@ impl Pattern {
                 '%' if parts.last() == Some(&Part::AnyText) => {}
                 '%' => parts.push(Part::AnyText),
                 '_' => parts.push(Part::AnyOne),
-                '\\' => push_char(&mut parts, chars.next().unwrap_or('\\')), // L1
+                '\\' => push_char(&mut parts, chars.next().unwrap_or('\\')), // filter_pattern-1
                 c => push_char(&mut parts, c),
             }
         }
@@ -140,7 +140,7 @@ fn push_char(parts: &mut Vec<Part>, c: char) {
     }
 }
 
-/// Folds letters for ILIKE (L2).
+/// Folds letters for ILIKE (filter_pattern-2).
 fn fold(text: &[u8]) -> Vec<u8> {
     if text.is_ascii() {
         return text.to_ascii_lowercase();

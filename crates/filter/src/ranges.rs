@@ -1,8 +1,8 @@
 //! Sets of values as ranges, and the truth of a condition on one column for every value.
 //!
-//! - S1. Ranges are half-open, ascending, and neither touch nor overlap.
-//! - S2. A `Truth` has every value at most once: where it is TRUE or where it is FALSE; for all
-//!   others it is NULL.
+//! - ranges-1. Ranges are half-open, ascending, and neither touch nor overlap.
+//! - ranges-2. A `Truth` has every value at most once: where it is TRUE or where it is FALSE; for
+//!   all others it is NULL.
 //!
 //! Keys are numbers with the order of the values, or the bytes of texts.
 
@@ -42,7 +42,7 @@ impl Key for Vec<u8> {
     }
 }
 
-/// A set of keys (S1). `None` as the end of a range means that it is unbounded.
+/// A set of keys (ranges-1). `None` as the end of a range means that it is unbounded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ranges<K>(Vec<(K, Option<K>)>);
 
@@ -149,7 +149,7 @@ impl<K: Key> Ranges<K> {
     }
 }
 
-/// The truth of a condition on one column for each of its values (S2).
+/// The truth of a condition on one column for each of its values (ranges-2).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Truth<K> {
     /// The values for which it is TRUE.
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn sets_are_what_their_keys_say() {
         let (a, b) = (set(&[(0, 3), (3, 5), (9, 12)]), set(&[(4, 10), (20, 21), (8, 9)]));
-        assert_eq!(a, set(&[(0, 5), (9, 12)]), "S1");
+        assert_eq!(a, set(&[(0, 5), (9, 12)]), "ranges-1");
         let union = Ranges::union_all([a.clone(), b.clone()]);
         let both = Ranges::intersect_all([a.clone(), b.clone()]);
         for key in -2..25 {

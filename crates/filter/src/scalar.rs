@@ -1,8 +1,8 @@
 //! Single values and their operations: comparison, arithmetic, casts.
 //!
-//! - V1. A FLOAT is kept as a DOUBLE; after each operation it is rounded again, which for
+//! - scalar-1. A FLOAT is kept as a DOUBLE; after each operation it is rounded again, which for
 //!   `+ - * / %` of two FLOATs gives the result of the operation on FLOATs.
-//! - V2. `order_key` is monotone: keys of floats compare by R3, and each NaN has `NAN_KEY`.
+//! - scalar-2. `order_key` is monotone: keys of floats compare by ir-3, and each NaN has `NAN_KEY`.
 //!
 //! Everything here is exact and slow; the fast paths are compared with it.
 
@@ -84,7 +84,7 @@ impl<'a> Scalar<'a> {
     }
 }
 
-/// The key of a float (V2).
+/// The key of a float (scalar-2).
 pub(crate) fn float_key(value: f64) -> i128 {
     if value.is_nan() {
         return NAN_KEY;
@@ -118,13 +118,13 @@ pub(crate) fn wrap(value: i128, ty: ColumnType) -> i128 {
     value << shift >> shift
 }
 
-/// A float rounded to its type (V1).
+/// A float rounded to its type (scalar-1).
 #[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
 pub(crate) fn round(value: f64, ty: ColumnType) -> f64 {
     if ty == ColumnType::Float32 { f64::from(value as f32) } else { value }
 }
 
-/// The result of an operator on two numbers of type `ty` (R2).
+/// The result of an operator on two numbers of type `ty` (ir-2).
 pub(crate) fn calculate<'a>(
     op: ArithmeticOp,
     ty: ColumnType,
@@ -170,7 +170,7 @@ fn of_floats(op: ArithmeticOp, left: f64, right: f64) -> f64 {
     }
 }
 
-/// Unary minus (R2).
+/// Unary minus (ir-2).
 pub(crate) fn negate<'a>(ty: ColumnType, value: &Scalar<'_>) -> Scalar<'a> {
     match value {
         Scalar::Integer(value) => Scalar::Integer(wrap(-value, ty)),
@@ -187,7 +187,7 @@ pub(crate) fn units_per_day(unit: TimeUnit) -> i128 {
     }
 }
 
-/// Casts a value of type `from` to type `to`; an error if it is out of range (R2).
+/// Casts a value of type `from` to type `to`; an error if it is out of range (ir-2).
 pub(crate) fn cast<'a>(from: ColumnType, to: ColumnType, value: Scalar<'a>) -> Result<Scalar<'a>> {
     let fitted = match value {
         Scalar::Null | Scalar::Bytes(_) | Scalar::Fixed16(_) => return Ok(value),
@@ -265,13 +265,13 @@ mod tests {
             f64::NAN,
         ];
         for pair in ascending.windows(2) {
-            assert!(float_key(pair[0]) < float_key(pair[1]), "V2: {pair:?}");
+            assert!(float_key(pair[0]) < float_key(pair[1]), "scalar-2: {pair:?}");
         }
         for value in ascending {
             assert_eq!(float_of_key(float_key(value)).to_bits(), value.to_bits());
         }
-        assert_eq!(float_key(-0.0), float_key(0.0), "R3");
-        assert_eq!(float_key(-f64::NAN), float_key(f64::NAN), "R3");
+        assert_eq!(float_key(-0.0), float_key(0.0), "ir-3");
+        assert_eq!(float_key(-f64::NAN), float_key(f64::NAN), "ir-3");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Texts of a column: from symbols, dictionaries or strings, compressed or not.
 //!
-//! - X1. Damaged strings give the result of the segment decoder: an offset out of range gives the
-//!   empty string, a code that the string table does not define one zero byte, an escape code
-//!   without its byte no text.
-//! - X2. A code or a symbol outside its dictionary is an error.
+//! - filter_text-1. Damaged strings give the result of the segment decoder: an offset out of range
+//!   gives the empty string, a code that the string table does not define one zero byte, an escape
+//!   code without its byte no text.
+//! - filter_text-2. A code or a symbol outside its dictionary is an error.
 //!
 //! Bytes: docs/format.md, Strings.
 
@@ -72,7 +72,7 @@ impl Decoder {
         out.clear();
         let escapes = compressed.iter().rev().take_while(|&&code| code == 255).count();
         if escapes % 2 == 1 {
-            return; // X1: the last escape has no byte.
+            return; // filter_text-1: the last escape has no byte.
         }
         let decompressor = Decompressor::new(&self.symbols, &self.lengths);
         out.reserve(decompressor.max_decompression_capacity(compressed) + 8);
@@ -150,7 +150,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// The text of a code, in `scratch` if it is compressed (X2).
+    /// The text of a code, in `scratch` if it is compressed (filter_text-2).
     pub(crate) fn at<'b>(&'b self, code: u64, scratch: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         let count = self.count();
         let out_of_it = Error::Code { column: self.column, code, count };
@@ -165,7 +165,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// Returns an owned copy of the text of a code (X2).
+    /// Returns an owned copy of the text of a code (filter_text-2).
     pub(crate) fn owned(&self, code: u64) -> Result<Cow<'static, [u8]>> {
         let mut scratch = Vec::new();
         self.at(code, &mut scratch).map(|text| Cow::Owned(text.to_vec()))

@@ -1,8 +1,8 @@
 //! Zone maps: a decision on the rows of a zone by its bounds (docs/format.md, Zones).
 //!
-//! - Z1. The decision is `NoRows` only if no row matches, `AllRows` only if all do. Where bounds
-//!   are wider than the values (strings, UUIDs, large DECIMALs), the values are taken to reach the
-//!   bounds.
+//! - zones-1. The decision is `NoRows` only if no row matches, `AllRows` only if all do. Where
+//!   bounds are wider than the values (strings, UUIDs, large DECIMALs), the values are taken to
+//!   reach the bounds.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) enum ZoneTest<'a> {
 }
 
 impl ZoneTest<'_> {
-    /// The decision on `zone`; `on_null` is true if NULL rows match (Z1).
+    /// The decision on `zone`; `on_null` is true if NULL rows match (zones-1).
     pub(crate) fn zone_match(&self, zone: &Zone, on_null: bool) -> ZoneMatch {
         let (overlaps, covers) = if zone.has_value { self.values(zone) } else { (false, true) };
         let nan_matches = matches!(self, ZoneTest::Keys(_, yes) if yes.contains(&NAN_KEY));

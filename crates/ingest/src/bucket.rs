@@ -1,9 +1,9 @@
 //! Buckets: slices of time to which rows are scattered, each small enough to be sorted in cache.
 //!
-//! - U1. Every timestamp belongs to exactly one bucket; buckets ascend in time.
-//! - U2. A full column buffer belongs to its bucket; one that is being filled belongs to its
-//!   worker.
-//! - U3. The bytes in memory are counted against the budget; beyond it the largest buckets are
+//! - ingest_bucket-1. Every timestamp belongs to exactly one bucket; buckets ascend in time.
+//! - ingest_bucket-2. A full column buffer belongs to its bucket; one that is being filled belongs
+//!   to its worker.
+//! - The bytes in memory are counted against the budget; beyond it the largest buckets are
 //!   spilled, whole column buffers at a time, front to back, and they are read back in the same
 //!   order.
 //!
@@ -209,7 +209,7 @@ impl Buckets {
         self.pool.give(fixed);
     }
 
-    /// Adds a column buffer to its bucket (U2).
+    /// Adds a column buffer to its bucket (ingest_bucket-2).
     pub(crate) fn add(&self, bucket: usize, buffer: PackedBuffer) {
         let bytes = buffer.memory_bytes() as u64;
         let stored = InMemoryBuffer { buffer, reservation: self.budget.reserve_unchecked(bytes) };

@@ -1,12 +1,12 @@
 //! Converts fields of text to values, a column of a parsed batch at a time, with a parser that is
 //! chosen once a column.
 //!
-//! - V1. An unquoted empty field is NULL, and so is the given NULL text; `""` is empty text, and
+//! - An unquoted empty field is NULL, and so is the given NULL text; `""` is empty text, and
 //!   NULL in a column that is not text.
-//! - V2. A field that does not parse is a parse error: its place holds 0 (or NULL text) until the
+//! - A field that does not parse is a parse error: its place holds 0 (or NULL text) until the
 //!   caller has decided about the error.
-//! - V3. Text is UTF-8 without NUL; input chunks that were checked as a whole need no check of each
-//!   cell.
+//! - convert-1. Text is UTF-8 without NUL; input chunks that were checked as a whole need no check
+//!   of each cell.
 //!
 //! Not here: the bounds of fields (`index`, `read`), the handling of parse errors (`parse_errors`).
 
@@ -40,7 +40,7 @@ pub(crate) struct RowsOfText<'a> {
     pub(crate) rows: &'a [RowPlace],
     pub(crate) quote: Option<u8>,
     pub(crate) null_text: Option<&'a [u8]>,
-    /// True if the text was checked as a whole (V3).
+    /// True if the text was checked as a whole (convert-1).
     pub(crate) is_checked: bool,
 }
 
@@ -178,7 +178,7 @@ impl Converter {
     /// Appends the rows to an empty parsed batch. Parse errors are added to `errors`, column by
     /// column.
     pub(crate) fn convert(&mut self, rows: &RowsOfText<'_>, parsed: &mut ParsedBatch) {
-        assert!(parsed.rows == 0, "Z1");
+        assert!(parsed.rows == 0, "parsed_batch-1");
         self.errors.clear();
         parsed.rows = rows.rows.len();
         let ParsedBatch { columns, unescaped, .. } = parsed;
@@ -315,7 +315,7 @@ impl TextColumn {
         }
     }
 
-    /// Checks that a text is valid in this column (V3).
+    /// Checks that a text is valid in this column (convert-1).
     pub(crate) fn check(&self, text: &[u8]) -> Result<(), CellError> {
         if self.is_binary {
             let is_long = text.len() > self.bytes_max;

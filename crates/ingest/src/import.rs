@@ -1,11 +1,11 @@
 //! An import from beginning to end: sample the input, read it once, build segments, commit.
 //!
-//! - I1. All rows become visible in one commit, or none do: after an earlier failure the table is
+//! - All rows become visible in one commit, or none do: after an earlier failure the table is
 //!   unchanged, and the transaction removes its files. The table also stays unchanged if the rows
 //!   go to a receiver (`RowsTo::Taker`).
-//! - I2. Rows do not depend on the number of workers, the memory, the kind of I/O: the order of
+//! - Rows do not depend on the number of workers, the memory, the kind of I/O: the order of
 //!   equal timestamps is that of files and of records in them.
-//! - I3. Every record of the input is in the table, in the list of rejects, or a header; otherwise
+//! - Every record of the input is in the table, in the list of rejects, or a header; otherwise
 //!   nothing is committed (tally-1).
 //!
 //! Not here: parsing (`read`, `convert`), buckets, building segments.

@@ -1,12 +1,12 @@
 //! Structural index of delimited text: the ends of fields and rows, found 64 bytes at a time.
 //!
-//! - K1. `field_ends` has the position of every delimiter and line end outside of quotes,
+//! - index-1. `field_ends` has the position of every delimiter and line end outside of quotes,
 //!   ascending; `row_ends` has the indexes, in `field_ends`, of the line ends.
-//! - K2. All kernels give the same index as `scalar`, for any bytes, if quotes are regular.
-//! - K3. A quote that opens anywhere but at the start of a field is irregular: it is text, and only
-//!   the scalar kernel, a state machine, finds the bounds of the quotes around it.
-//! - K4. Vector kernels reserve a position for every byte and `SLACK` more, and write less than
-//!   that beyond the length. Memory is touched only where positions are written.
+//! - All kernels give the same index as `scalar`, for any bytes, if quotes are regular.
+//! - index-2. A quote that opens anywhere but at the start of a field is irregular: it is text, and
+//!   only the scalar kernel, a state machine, finds the bounds of the quotes around it.
+//! - index-3. Vector kernels reserve a position for every byte and `SLACK` more, and write less
+//!   than that beyond the length. Memory is touched only where positions are written.
 //!
 //! Not here: the state at the first byte of a chunk (`split`), the meaning of fields (`convert`).
 
@@ -36,7 +36,7 @@ pub enum QuoteState {
     Inside,
 }
 
-/// The index of a stretch of text (K1). Its memory is reused for the next stretch.
+/// The index of a stretch of text (index-1). Its memory is reused for the next stretch.
 #[derive(Debug, Default)]
 pub struct FieldIndex {
     /// Positions of delimiters and line ends.
@@ -50,7 +50,7 @@ pub struct FieldIndex {
 pub struct IndexOutcome {
     /// The state behind the last byte.
     pub end: Start,
-    /// True if every quote opened at the start of a field (K3). If not, the index is useless.
+    /// True if every quote opened at the start of a field (index-2). If not, the index is useless.
     pub is_regular: bool,
 }
 

@@ -1,9 +1,9 @@
 //! The bytes of all inputs as numbered input chunks, in order, from one thread that reads ahead.
 //!
-//! - H1. Chunks are numbered from 0 through all files; the last one of each file is marked as such.
-//! - H2. A file stays as it was when it was opened: if its size or time of change differs after it
-//!   was read, that is an error, since it is not known which of its states was read.
-//! - H3. At most `CHUNKS_AHEAD` chunks wait for a worker.
+//! - Chunks are numbered from 0 through all files; the last one of each file is marked as such.
+//! - input-1. A file stays as it was when it was opened: if its size or time of change differs
+//!   after it was read, that is an error, since it is not known which of its states was read.
+//! - At most `CHUNKS_AHEAD` chunks wait for a worker.
 //!
 //! Not here: the contents of the bytes.
 
@@ -59,7 +59,7 @@ pub(crate) struct InputFile {
 pub(crate) enum InputBytes {
     File {
         file: Arc<dyn DiskFile>,
-        /// The state of the file when it was opened (H2).
+        /// The state of the file when it was opened (input-1).
         stamp: FileStamp,
         magic: Magic,
     },
@@ -79,7 +79,7 @@ impl std::fmt::Debug for InputBytes {
 }
 
 impl InputFile {
-    /// Checks that the file is unchanged (H2); a pipe has no state to compare.
+    /// Checks that the file is unchanged (input-1); a pipe has no state to compare.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         match &self.bytes {
             InputBytes::File { file, stamp, .. } => check_unchanged(&**file, stamp),
@@ -88,7 +88,7 @@ impl InputFile {
     }
 }
 
-/// Checks that a file is unchanged (H2).
+/// Checks that a file is unchanged (input-1).
 pub(crate) fn check_unchanged(file: &dyn DiskFile, opened: &FileStamp) -> Result<()> {
     let now = file.stamp().map_err(Error::Input)?;
     if now == *opened {
@@ -397,7 +397,7 @@ impl FilePlace<'_> {
     }
 }
 
-/// A reader of a file up to the size that it had when it was opened (H2).
+/// A reader of a file up to the size that it had when it was opened (input-1).
 #[derive(Debug)]
 pub(crate) struct SizedFile {
     pub(crate) file: Arc<dyn DiskFile>,

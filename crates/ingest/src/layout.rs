@@ -1,14 +1,15 @@
 //! The memory layout of parsed rows: a column buffer holds some rows of one bucket. Full buffers
 //! are packed.
 //!
-//! - Y1. Columns of a column buffer begin at multiples of its capacity, which is a multiple of 64:
-//!   every value is aligned.
-//! - Y2. A text column's slot is `NULL_SLOT`, a number of the worker's interner with the high bit
+//! - ingest_layout-1. Columns of a column buffer begin at multiples of its capacity, which is a
+//!   multiple of 64: every value is aligned.
+//! - A text column's slot is `NULL_SLOT`, a number of the worker's interner with the high bit
 //!   set, or the place of the text in the column buffer's pages: `page << 16 | offset`.
-//! - Y4. A text does not straddle pages; one that is longer than a page has its own page.
-//! - Y3. Rows from a source range's `start` on, up to the next range, came from input chunk
-//!   `order`, in its order. The rows of a chunk in several column buffers have the order of their
-//!   `sequence`.
+//! - ingest_layout-2. A text does not straddle pages; one that is longer than a page has its own
+//!   page.
+//! - ingest_layout-3. Rows from a source range's `start` on, up to the next range, came from input
+//!   chunk `order`, in its order. The rows of a chunk in several column buffers have the order of
+//!   their `sequence`.
 
 use tidegate_model::types::Physical;
 use tidegate_model::{Column, Schema, TextLength};
@@ -62,7 +63,7 @@ pub(crate) struct ColumnBuffer {
 }
 
 /// The rows of one input chunk in a column buffer: from `start` to the start of the next range
-/// (Y3).
+/// (ingest_layout-3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SourceRange {
     pub(crate) order: u64,
@@ -109,7 +110,7 @@ impl RowLayout {
     }
 }
 
-/// The minimum number of rows of a column buffer (Y1).
+/// The minimum number of rows of a column buffer (ingest_layout-1).
 const BUFFER_ROWS_MIN: usize = 64;
 
 fn width_of(physical: Physical) -> usize {
@@ -130,7 +131,7 @@ impl ColumnBuffer {
         worker: u32,
     ) -> ColumnBuffer {
         let capacity = fixed.len() / layout.row_bytes / 64 * 64;
-        assert!(capacity > 0, "Y1");
+        assert!(capacity > 0, "ingest_layout-1");
         ColumnBuffer {
             fixed,
             capacity,
@@ -156,7 +157,7 @@ impl ColumnBuffer {
         first: usize,
         count: usize,
     ) -> &mut [[u8; N]] {
-        assert_eq!(column.width, N, "Y1");
+        assert_eq!(column.width, N, "ingest_layout-1");
         let start = column.start * self.capacity + first * N;
         self.fixed[start..start + count * N].as_chunks_mut::<N>().0
     }
@@ -168,7 +169,7 @@ impl ColumnBuffer {
         first: usize,
         count: usize,
     ) -> (&mut [[u8; 4]], &mut TextPages) {
-        assert_eq!(column.width, 4, "Y1");
+        assert_eq!(column.width, 4, "ingest_layout-1");
         let start = column.start * self.capacity + first * 4;
         (self.fixed[start..start + count * 4].as_chunks_mut::<4>().0, &mut self.texts)
     }
@@ -294,7 +295,7 @@ mod tests {
         let lengths: Vec<usize> = lengths.into_iter().chain((0..2_000).map(|i| i % 300)).collect();
         let slots: Vec<u32> = lengths.iter().map(|&n| texts.push(&vec![b'x'; n])).collect();
         for (slot, length) in slots.into_iter().zip(lengths) {
-            assert_eq!(texts.text_at(slot), vec![b'x'; length], "Y4");
+            assert_eq!(texts.text_at(slot), vec![b'x'; length], "ingest_layout-2");
         }
     }
 }

@@ -4,12 +4,13 @@
 //! cpu,host=a,region=eu usage_user=58i,usage_system=2i 1451606400000000000
 //! ```
 //!
-//! - L1. A line is taken whole or not at all, with everything that it adds (LP2, LT1).
-//! - L2. The result of a text does not depend on how it was split on arrival (LP1).
-//! - L3. Values keep their meaning, or their line is refused (LV1).
-//! - L4. Everything that grows has a bound: the line that is kept (LP3), caches (LP4), parse errors
-//!   (`limits::LINE_FAULTS`), columns (`LineOptions::max_columns`), NULLs of columns that lines do
-//!   not name (LP5). Only rows that were not yet taken have none: the caller is told their number.
+//! - A line is taken whole or not at all, with everything that it adds (parser-2, line_table-1).
+//! - The result of a text does not depend on how it was split on arrival (parser-1).
+//! - Values keep their meaning, or their line is refused (value_syntax-1).
+//! - Everything that grows has a bound: the line that is kept (parser-3), caches (parser-4), parse
+//!   errors (`limits::LINE_FAULTS`), columns (`LineOptions::max_columns`), NULLs of columns that
+//!   lines do not name (parser-5). Only rows that were not yet taken have none: the caller is told
+//!   their number.
 //!
 //! A `LineParser` is fed with bytes, asks a `LineHost` for the schemas of tables, and returns
 //! `TableRows`, whose types are those of the tables: `storage` takes them as they are. If a table
@@ -68,7 +69,7 @@ pub struct LineOptions {
     pub create_columns: bool,
     /// The handling of a bad line.
     pub on_bad_line: OnBadLine,
-    /// The bytes that the rows of a batch may take beyond four times their text (LP5).
+    /// The bytes that the rows of a batch may take beyond four times their text (parser-5).
     pub padding_bytes_max: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Detection of records of several lines that were several records, joined by a quote that is text.
 //!
-//! - multi-1. Lines look like records if nearly all of them have as many fields as a record, and
+//! - Lines look like records if nearly all of them have as many fields as a record, and
 //!   values in the columns that are not text: a text of several lines has neither.
 //!
 //! Not here: the places where such records occur (`sniff::dialect`, `read`), the decision about

@@ -1,9 +1,9 @@
 //! Packed column buffers: the values of full buffers in as few bytes as they need, until
 //! segments are built of them.
 //!
-//! - PK1. `unpack` gives the packed rows: every value, NULL, source range and text.
-//! - PK2. A text column's values are slot codes: 0 is NULL, an odd one a number of the worker's
-//!   interner, an even one a text of the column buffer (`SlotCode`).
+//! - packed-1. `unpack` gives the packed rows: every value, NULL, source range and text.
+//! - packed-2. A text column's values are slot codes: 0 is NULL, an odd one a number of the
+//!   worker's interner, an even one a text of the column buffer (`SlotCode`).
 //!
 //! Rows wait in memory until all of the input is read, and fresh memory is the most expensive
 //! resource of an import: so an open column buffer is recycled memory, and full ones are packed.
@@ -54,7 +54,7 @@ pub(crate) struct PackedTexts {
     pub(crate) form: TextForm,
 }
 
-/// The meaning of a code of a text column (PK2).
+/// The meaning of a code of a text column (packed-2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SlotCode {
     Null,
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(found, width, "{values:?}");
         let mut out = b"kept".to_vec();
         unpack_width::<N>(&codes[6..], found.into(), base, values.len(), &mut out);
-        assert_eq!(&out[4..], bytes.as_flattened(), "PK1: {values:?}");
+        assert_eq!(&out[4..], bytes.as_flattened(), "packed-1: {values:?}");
     }
 
     #[test]
@@ -413,7 +413,7 @@ mod tests {
             SlotCode::Own(0),
             SlotCode::Own(1 << 20),
         ] {
-            assert_eq!(SlotCode::decode(slot.encode()), slot, "PK2");
+            assert_eq!(SlotCode::decode(slot.encode()), slot, "packed-2");
         }
     }
 }

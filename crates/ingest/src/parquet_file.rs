@@ -1,10 +1,10 @@
 //! Import of flat Parquet files: row groups are decoded in parallel and go through the same
 //! buckets, segment building and commit as text.
 //!
-//! - PQ1. Rows have the order of files, row groups and rows: the rows of a row group are marked
-//!   with its number among all, and with the number of their batch in it.
-//! - PQ2. A value that its column cannot hold is a parse error, like a bad cell of text (`cast`).
-//! - PQ3. Any bytes of a file give rows or an error that names the file, and the row group and the
+//! - parquet_file-1. Rows have the order of files, row groups and rows: the rows of a row group are
+//!   marked with its number among all, and with the number of their batch in it.
+//! - A value that its column cannot hold is a parse error, like a bad cell of text (`cast`).
+//! - Any bytes of a file give rows or an error that names the file, and the row group and the
 //!   column where there is one; and they take no more memory than a small multiple of the file.
 //!
 //! The `parquet` library decodes; strings that a file keeps in dictionaries become symbols without
@@ -56,7 +56,7 @@ use times::{TimeFormats, is_month_first};
 /// The state that all workers share.
 struct ParquetJob<'a> {
     files: &'a [ParquetFile],
-    /// File and row group of every task, in order (PQ1).
+    /// File and row group of every task, in order (parquet_file-1).
     tasks: &'a [(usize, usize)],
     next: AtomicUsize,
     layout: &'a RowLayout,

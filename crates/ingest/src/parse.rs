@@ -1,8 +1,9 @@
 //! Parsers of one cell of text, for every column type except the strings.
 //!
-//! - X1. Any bytes give a value or a `CellError`, never a panic.
-//! - X2. Spaces and tabs around a value are ignored; a cell of nothing else is not a value.
-//! - X3. An accepted value is exact: an integer is never rounded, a float is the nearest one, a
+//! - Any bytes give a value or a `CellError`, never a panic.
+//! - ingest_parse-1. Spaces and tabs around a value are ignored; a cell of nothing else is not a
+//!   value.
+//! - An accepted value is exact: an integer is never rounded, a float is the nearest one, a
 //!   decimal is rounded half away from zero to its scale.
 //!
 //! These functions run once a cell: the common forms are read eight bytes at a time, and all other
@@ -218,7 +219,7 @@ pub fn check_text(text: &[u8], bytes_max: usize) -> Result<&str, CellError> {
     Ok(text)
 }
 
-/// The text without spaces and tabs around it (X2).
+/// The text without spaces and tabs around it (ingest_parse-1).
 pub(crate) fn trimmed(text: &[u8]) -> &[u8] {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     let Some(start) = text.iter().position(|byte| !is_blank(byte)) else {

@@ -1,8 +1,8 @@
 //! Handling of parse errors: bad fields and records are rejected, become NULL, or fail the import.
 //!
-//! - L1. A bad record is rejected once, for its first bad field; a bad field that becomes NULL is
+//! - A bad record is rejected once, for its first bad field; a bad field that becomes NULL is
 //!   listed by itself.
-//! - L2. A row whose designated timestamp is bad or NULL is always rejected.
+//! - parse_errors-1. A row whose designated timestamp is bad or NULL is always rejected.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -306,7 +306,7 @@ impl ParseErrorHandler<'_> {
         self.progress.add_rows_rejected(1);
     }
 
-    /// Adds a parse error for each row whose designated timestamp is NULL (L2).
+    /// Adds a parse error for each row whose designated timestamp is NULL (parse_errors-1).
     fn check_timestamps(&self, errors: &mut Vec<ParseError>, parsed: &ParsedBatch) {
         let Some(index) = self.layout.timestamp else { return };
         let column = &parsed.columns[index];

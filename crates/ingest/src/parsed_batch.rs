@@ -2,8 +2,8 @@
 //! the column buffers of buckets. It is small enough that a parsed batch, its text and its index
 //! stay in a core's L2.
 //!
-//! - Z1. Every column has `rows` values. The value at a NULL is 0.
-//! - Z2. `nulls` and `rejected` ascend.
+//! - parsed_batch-1. Every column has `rows` values. The value at a NULL is 0.
+//! - parsed_batch-2. `nulls` and `rejected` ascend.
 
 use crate::layout::RowLayout;
 use crate::shares::LARGE_RECORD_BYTES;
@@ -161,7 +161,7 @@ impl ParsedColumn {
         if let Values::Text(cells) = &mut self.values {
             cells[row as usize] = Cell::NULL;
         } else if let Err(at) = self.nulls.binary_search(&row) {
-            self.nulls.insert(at, row); // Z2
+            self.nulls.insert(at, row); // parsed_batch-2
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Converts the text format of PostgreSQL's COPY (`FORMAT text`) to CSV: a line is a record, with
 //! backslash escapes in place of quotes.
 //!
-//! - BS1. Every field that is not NULL is written in quotes, so that its text stays the same,
+//! - pg_text-1. Every field that is not NULL is written in quotes, so that its text stays the same,
 //!   whatever it contains; NULL is written as nothing.
-//! - BS2. The output does not depend on how the bytes were split on arrival.
-//! - BS3. A record whose only field is NULL is written as a blank line, which counts as a record
-//!   here.
+//! - pg_text-2. The output does not depend on how the bytes were split on arrival.
+//! - pg_text-3. A record whose only field is NULL is written as a blank line, which counts as a
+//!   record here.
 //!
 //! The pipeline reads only CSV, so places of bad records are those of the CSV: a line end that is
 //! written as an escape counts as a line. A line `\.` ends the text, as it does in PostgreSQL.
@@ -118,7 +118,7 @@ impl<R: Read> PgTextReader<R> {
         self.is_done = true;
     }
 
-    /// Writes the field (BS1).
+    /// Writes the field (pg_text-1).
     fn end_field(&mut self) {
         if self.field != self.null {
             self.output.push(b'"');
@@ -210,7 +210,7 @@ mod tests {
             let mut csv = String::new();
             let mut reader = PgTextReader::new(Cut(text.as_bytes(), step), b'\t', NULL.as_bytes());
             reader.read_to_string(&mut csv).unwrap();
-            assert_eq!(csv, expected, "BS2: {step}");
+            assert_eq!(csv, expected, "pg_text-2: {step}");
         }
     }
 

@@ -1,10 +1,10 @@
 //! The worker of a text import: indexes input chunks, splits them into records, converts
 //! these and scatters the rows.
 //!
-//! - T1. Every record is converted exactly once: by the worker of its chunk, or, if it lies in
-//!   several chunks, by the worker that has its last missing part.
-//! - T2. Rows of a chunk have the order `2 * chunk`, a record that begins in it and ends later has
-//!   `2 * chunk + 1`: source ranges give rows the order of the input.
+//! - ingest_read-1. Every record is converted exactly once: by the worker of its chunk, or, if it
+//!   lies in several chunks, by the worker that has its last missing part.
+//! - ingest_read-2. Rows of a chunk have the order `2 * chunk`, a record that begins in it and ends
+//!   later has `2 * chunk + 1`: source ranges give rows the order of the input.
 //!
 //! Not here: the source of chunks (`input`), the handling of bad records (`parse_errors`).
 
@@ -211,7 +211,8 @@ impl<'a> Worker<'a> {
             self.job.error_handler.tallies.of(chunk.file).headers.fetch_add(1, Relaxed);
         }
         if !chunk.is_first {
-            // The record comes before the rows of this chunk, whose source ranges are higher (T2).
+            // The record comes before the rows of this chunk, whose source ranges are higher
+            // (ingest_read-2).
             let outside = IndexOutcome { end: OUTSIDE, ..outcome };
             if self.add_partial(chunk, start, 0..first_end, outside)? {
                 // The joined record has overwritten the index.
@@ -241,7 +242,7 @@ impl<'a> Worker<'a> {
         self.job.error_handler.tallies.of(chunk.file).seen.fetch_add(seen, Relaxed);
     }
 
-    /// Indexes a chunk from its true start (Q2).
+    /// Indexes a chunk from its true start (split-2).
     fn index_chunk(&mut self, chunk: &InputChunk) -> Result<(ChunkStart, IndexOutcome)> {
         let (job, text) = (self.job, chunk.bytes());
         let structure = &job.files[chunk.file].structure;
@@ -351,7 +352,7 @@ impl<'a> Worker<'a> {
         let is_large = bytes.len() >= LARGE_RECORD_BYTES;
         let reservation = if is_large { Some(self.make_room(&bytes, &place)?) } else { None };
         let outcome = Kernel::Scalar.index(&bytes, OUTSIDE, structure, &mut self.index);
-        assert!(outcome.end.state == QuoteState::Outside, "T1: a record is whole");
+        assert!(outcome.end.state == QuoteState::Outside, "ingest_read-1: a record is whole");
         let is_checked = is_clean_text(&bytes);
         let (text, order) = (bytes.as_slice(), origin.chunk * 2 + 1);
         let lines = Lines::new(text, structure.line_end, place);

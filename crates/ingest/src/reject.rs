@@ -1,11 +1,11 @@
 //! The list of rejects: a file with one line of JSON for each rejected record and each cell that
 //! became NULL, or a receiver of them.
 //!
-//! - J1. The file exists only if something was rejected; one that was there before is replaced, or
-//!   removed when nothing was.
-//! - J2. Lines are whole and valid UTF-8, whatever bytes the input has.
-//! - J3. Every reject is counted before `record` returns; `finish` writes those that are not yet in
-//!   the file, and dropping the log does the same, as far as possible.
+//! - reject-1. The file exists only if something was rejected; one that was there before is
+//!   replaced, or removed when nothing was.
+//! - reject-2. Lines are whole and valid UTF-8, whatever bytes the input has.
+//! - reject-3. Every reject is counted before `record` returns; `finish` writes those that are not
+//!   yet in the file, and dropping the log does the same, as far as possible.
 //!
 //! ```text
 //! {"file":"a.csv","line":7,"byte":512,"column":"price","text":"x1","reason":"not a number"}
@@ -329,7 +329,7 @@ impl RejectLog {
         Ok(RejectSummary { count: state.count, path, first: state.first.clone(), reasons })
     }
 
-    /// Removes the list of an earlier job after a job without rejects (J1).
+    /// Removes the list of an earlier job after a job without rejects (reject-1).
     ///
     /// # Errors
     /// `Disk`.
@@ -395,7 +395,7 @@ impl RejectLog {
             Some(file) => Arc::clone(file),
             None => {
                 self.check_path()?;
-                self.disk.open(&self.path, OpenMode::CreateOrTruncate)? // J1
+                self.disk.open(&self.path, OpenMode::CreateOrTruncate)? // reject-1
             }
         };
         state.file = Some(Arc::clone(&file));
@@ -409,7 +409,7 @@ impl RejectLog {
 impl Drop for RejectLog {
     fn drop(&mut self) {
         let mut state = std::mem::take(&mut *self.lock());
-        // A caller that needs the result calls `finish` (J3).
+        // A caller that needs the result calls `finish` (reject-3).
         let _ = self.flush(&mut state);
     }
 }
@@ -439,7 +439,7 @@ fn push_line(out: &mut Vec<u8>, reject: &Reject<'_>) {
     out.extend_from_slice(b",\"reason\":");
     push_string(out, &reject.reason.to_string());
     out.extend_from_slice(b"}\n");
-    debug_assert!(std::str::from_utf8(&out[start..]).is_ok(), "J2");
+    debug_assert!(std::str::from_utf8(&out[start..]).is_ok(), "reject-2");
 }
 
 /// The first `TEXT_BYTES` bytes, without a partial character at the end.
@@ -503,7 +503,7 @@ mod tests {
 
     fn written(disk: &SimDisk) -> String {
         let bytes = disk.read(Path::new("/rejects.ndjson")).expect("the file");
-        String::from_utf8(bytes).expect("J2")
+        String::from_utf8(bytes).expect("reject-2")
     }
 
     #[test]
@@ -533,7 +533,7 @@ mod tests {
         let disk = disk();
         let summary = log(&disk, Some(0)).finish().expect("nothing to write");
         assert_eq!(summary, RejectSummary { count: 0, path: None, first: None, reasons: vec![] });
-        assert!(!disk.exists(Path::new("/rejects.ndjson")).expect("asked"), "J1");
+        assert!(!disk.exists(Path::new("/rejects.ndjson")).expect("asked"), "reject-1");
     }
 
     /// A list of an earlier import was left after a clean one, as if it belonged to that.
@@ -547,7 +547,7 @@ mod tests {
         earlier.remove_stale().expect("it is its own");
         assert!(disk.exists(path).expect("asked"));
         log(&disk, None).remove_stale().expect("removed");
-        assert!(!disk.exists(path).expect("asked"), "J1");
+        assert!(!disk.exists(path).expect("asked"), "reject-1");
         let letter = disk.open(path, OpenMode::CreateNew).expect("a file");
         letter.write_all_at(b"Dear reader", 0).expect("written");
         log(&disk, None).remove_stale().expect("left alone");
@@ -615,7 +615,7 @@ mod tests {
             log.record(&Reject { text: text.as_bytes(), ..REJECT }).expect("recorded");
             log.record(&Reject { text: &vec![0x80; len], ..REJECT }).expect("recorded");
         }
-        drop(log); // J3
+        drop(log); // reject-3
         let lines = written(&disk);
         assert_eq!(lines.lines().count(), 6);
         let euros = lines.lines().filter(|line| line.contains('\u{20AC}')).count();

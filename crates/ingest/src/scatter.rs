@@ -1,7 +1,7 @@
 //! Scatters the rows of a parsed batch to the buffers of their buckets, a column at a time.
 //!
-//! - M1. Rows of a parsed batch that go to one column buffer are adjacent there, in their order: a
-//!   group is a list of rows and a range of the buffer.
+//! - scatter-1. Rows of a parsed batch that go to one column buffer are adjacent there, in their
+//!   order: a group is a list of rows and a range of the buffer.
 //!
 //! So a column is copied group by group: values are read from a few cached kilobytes and written
 //! sequentially. Not here: the bucket of a timestamp (`bucket::plan`).
@@ -60,7 +60,7 @@ struct Filling {
     group: Option<u32>,
 }
 
-/// Rows of a parsed batch that go to one column buffer (M1).
+/// Rows of a parsed batch that go to one column buffer (scatter-1).
 #[derive(Debug, Clone, Copy)]
 struct Group {
     buffer: usize,
@@ -317,7 +317,7 @@ impl Scatterer {
         for group in &self.groups {
             let rows = &self.rows[group.start..group.start + group.count];
             let buffer = self.buffers[group.buffer].buffer_mut();
-            // Both ascend (Z2, M1).
+            // Both ascend (parsed_batch-2, scatter-1).
             let mut nulls = nulls.iter().peekable();
             for (index, row) in rows.iter().enumerate() {
                 while nulls.next_if(|&null| null < row).is_some() {}

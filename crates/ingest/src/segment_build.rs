@@ -1,14 +1,15 @@
 //! Segment building: buckets become segments, sorted in cache, gathered column by column, encoded
 //! and written.
 //!
-//! - A1. Rows of a segment ascend by timestamp; equal ones keep the order of the input (Y3, T2).
-//! - A2. A segment ends where its partition ends, and before it exceeds the memory.
-//! - A3. Buckets are sorted in the order of time and wait until all before them are divided into
-//!   segments; columns of a segment are encoded in any order, by all workers at once.
-//! - A4. Few files are open: a segment has its file from its first column on, and is synced and
+//! - segment_build-1. Rows of a segment ascend by timestamp; equal ones keep the order of the input
+//!   (ingest_layout-3, ingest_read-2).
+//! - A segment ends where its partition ends, and before it exceeds the memory.
+//! - segment_build-2. Buckets are sorted in the order of time and wait until all before them are
+//!   divided into segments; columns of a segment are encoded in any order, by all workers at once.
+//! - Few files are open: a segment has its file from its first column on, and is synced and
 //!   closed when many are written and each worker has flushed its writes to them.
-//! - A5. A bucket that is opened, and a column that is encoded, fit their share of the memory, by
-//!   their own bytes, or nothing else is opened or encoded.
+//! - segment_build-3. A bucket that is opened, and a column that is encoded, fit their share of the
+//!   memory, by their own bytes, or nothing else is opened or encoded.
 //!
 //! Not here: commit (`import`).
 
@@ -53,7 +54,7 @@ pub(crate) struct BuildJob<'a> {
     pub(crate) segment_rows_max: usize,
     /// The memory of rows at which a segment ends, unless one row takes more by itself.
     pub(crate) segment_bytes_max: u64,
-    /// The budget of open segments and sorted buckets (A5).
+    /// The budget of open segments and sorted buckets (segment_build-3).
     pub(crate) open: Arc<MemoryBudget>,
     /// The memory above which waiting buckets are spilled before another is read back.
     pub(crate) read_back_max: u64,
@@ -106,7 +107,7 @@ struct Schedule {
     pending_rows: usize,
     pending_bytes: u64,
     open: VecDeque<Arc<SegmentJob>>,
-    /// The memory of columns that are being encoded (A5).
+    /// The memory of columns that are being encoded (segment_build-3).
     encoded_bytes: u64,
     unfinished: usize,
     written: Written,
@@ -203,7 +204,7 @@ pub(crate) fn build_segments(job: &BuildJob<'_>, workers: usize) -> Result<Vec<W
     let schedule = builder.schedule.into_inner().unwrap_or_else(PoisonError::into_inner);
     assert!(
         schedule.unfinished == 0 && schedule.pending.is_empty(),
-        "A3: every row is in a segment"
+        "segment_build-2: every row is in a segment"
     );
     let Written { mut settled, flushing, open, .. } = schedule.written;
     assert!(flushing.is_empty(), "the last worker to flush settles them");
@@ -369,7 +370,7 @@ impl SegmentBuilder<'_, '_> {
         Ok(())
     }
 
-    /// Adds a sorted bucket, and divides every one whose predecessors are done (A3).
+    /// Adds a sorted bucket, and divides every one whose predecessors are done (segment_build-2).
     fn add_sorted(&self, bucket: usize, sorted: SortedBucket) -> Result<()> {
         let mut schedule = self.lock();
         let place = bucket - schedule.next_cut;
@@ -559,7 +560,7 @@ impl Schedule {
                 let bytes = segment.column_bytes(job, column);
                 let is_free = self.encoded_bytes == 0;
                 if !is_free && self.encoded_bytes + bytes > job.shares.encoded_max() {
-                    return None; // A5
+                    return None; // segment_build-3
                 }
                 self.encoded_bytes += bytes;
                 segment.next_column.store(column + 1, Ordering::Release);

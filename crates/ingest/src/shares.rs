@@ -1,9 +1,9 @@
 //! The division of an import's memory: each share is a part of `--memory`, and all are defined
 //! here.
 //!
-//! - SH1. Waiting rows take at most `spill_from`; the work on them takes the rest: a record that is
+//! - Waiting rows take at most `spill_from`; the work on them takes the rest: a record that is
 //!   joined or packed, columns that are encoded, writes in flight.
-//! - SH2. Shares are measured in bytes of the actual rows, and never by an assumed size of a row: a
+//! - Shares are measured in bytes of the actual rows, and never by an assumed size of a row: a
 //!   few rows may be a million times as large as the others.
 //!
 //! Not here: the budget itself (`platform::MemoryBudget`). Symbols, which cannot be spilled, and

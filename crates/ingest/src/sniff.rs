@@ -1,8 +1,8 @@
 //! Detection of a text file's dialect, header, names and types, from samples (COPY C-26 to C-32,
 //! C-38).
 //!
-//! - N1. Samples are hints: any bytes are accepted, and a record that does not fit is left out.
-//! - N2. Options of the user and properties of the table are never overruled.
+//! - Samples are hints: any bytes are accepted, and a record that does not fit is left out.
+//! - sniff-1. Options of the user and properties of the table are never overruled.
 //!
 //! The samples are the head of the file and windows anywhere behind it, so that a column that is
 //! empty for its first million rows gets its type from later ones. Not here: reading the samples,
@@ -528,7 +528,7 @@ fn is_null(cell: &Cell<'_>, options: &SniffOptions<'_>) -> bool {
     cell.text.is_empty() || !cell.is_quoted && null_text == Some(&*cell.text)
 }
 
-/// Adds types and formats: the table's if there is one, otherwise inferred (N2).
+/// Adds types and formats: the table's if there is one, otherwise inferred (sniff-1).
 fn with_types(
     looked: Look,
     sample: &Sample<'_>,

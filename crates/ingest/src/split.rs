@@ -1,13 +1,13 @@
 //! Splitting a file into input chunks for several workers: the quote state at the start of each
 //! chunk, and the records that span chunks.
 //!
-//! - Q1. Chunks are numbered without gaps. A chunk's assumed start is the parity of all quotes
+//! - split-1. Chunks are numbered without gaps. A chunk's assumed start is the parity of all quotes
 //!   before it in its file: exact as long as quotes are regular, and known as soon as all earlier
 //!   chunks have been counted, which takes microseconds.
-//! - Q2. A chunk's true start is known when its predecessor is indexed; if a quote opened in the
-//!   middle of a field (K3) it may differ from the assumed one, and then the chunk is indexed
-//!   again.
-//! - Q3. Lines are counted from 1 in each file, from its first chunk on, inside and outside of
+//! - split-2. A chunk's true start is known when its predecessor is indexed; if a quote opened in
+//!   the middle of a field (index-2) it may differ from the assumed one, and then the chunk is
+//!   indexed again.
+//! - split-3. Lines are counted from 1 in each file, from its first chunk on, inside and outside of
 //!   quotes.
 //!
 //! No state is guessed: the rows are those of one thread that reads front to back.
@@ -79,7 +79,7 @@ impl SplitChain {
         SplitChain { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Publishes a chunk's counts and waits until its assumed start is known (Q1).
+    /// Publishes a chunk's counts and waits until its assumed start is known (split-1).
     pub(crate) fn count(&self, chunk: u64, counts: ChunkCounts) -> Result<ChunkStart> {
         let mut state = self.lock();
         state.waiting.insert(chunk, counts);
@@ -94,7 +94,7 @@ impl SplitChain {
         Ok(state.starts.remove(&chunk).expect("waited for"))
     }
 
-    /// Waits until the true start of a chunk is known (Q2).
+    /// Waits until the true start of a chunk is known (split-2).
     pub(crate) fn true_start(&self, chunk: u64) -> Result<Start> {
         let state = self.wait(self.lock(), |state| state.resolved == chunk)?;
         Ok(state.truth)
@@ -103,7 +103,7 @@ impl SplitChain {
     /// Publishes the state behind a chunk, whose true start was known.
     pub(crate) fn resolve(&self, chunk: u64, end: Start, is_last: bool) {
         let mut state = self.lock();
-        assert_eq!(state.resolved, chunk, "Q2");
+        assert_eq!(state.resolved, chunk, "split-2");
         state.resolved += 1;
         state.truth = if is_last { FILE_START } else { end };
         drop(state);
@@ -344,7 +344,7 @@ mod tests {
             assert_eq!(third, ChunkStart { start: inside, line: 10 });
         });
         let next_file = chain.count(3, counts(0, 0, true)).expect("not cancelled");
-        assert_eq!(next_file, ChunkStart { start: FILE_START, line: 1 }, "Q3");
+        assert_eq!(next_file, ChunkStart { start: FILE_START, line: 1 }, "split-3");
     }
 
     #[test]

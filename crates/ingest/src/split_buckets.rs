@@ -1,8 +1,8 @@
 //! Splits oversized buckets, in a second pass over binary rows.
 //!
-//! - RF1. Splitting moves rows and does not change them: every row keeps its input chunk and its
-//!   position in it, so the order of equal timestamps stays that of the input.
-//! - RF2. A bucket that takes more memory than allowed is one record, or rows of one chunk with one
+//! - split_buckets-1. Splitting moves rows and does not change them: every row keeps its input
+//!   chunk and its position in it, so the order of equal timestamps stays that of the input.
+//! - A bucket that takes more memory than allowed is one record, or rows of one chunk with one
 //!   timestamp.
 //!
 //! A bucket is too large when the sample did not show the times of most rows (of a pipe it has only
@@ -251,7 +251,7 @@ fn scatter_again(
     mut buffers: Vec<StoredBuffer>,
 ) -> Result<()> {
     let layout = &job.buckets.layout;
-    buffers.sort_by_key(StoredBuffer::sequence); // RF1
+    buffers.sort_by_key(StoredBuffer::sequence); // split_buckets-1
     let mut scatterer = Scatterer::new(Arc::clone(parts), worker);
     let mut parsed = ParsedBatch::new(layout);
     let mut unpacked = vec![Vec::new(); layout.columns.len()];

@@ -1,15 +1,16 @@
 //! Parsers of timestamps and dates: text becomes an instant in a `TimeUnit`, or a day.
 //!
-//! - M1. Nothing rolls over: a day, month or time that the calendar does not have is an error.
-//! - M2. Digits beyond the unit are cut off, toward the past.
-//! - M3. Text without an offset is UTC.
-//! - M4. The fast path and the general one agree on every text: the fast one supports a part of the
-//!   forms, and leaves all others to the general one.
+//! - timestamp-1. Nothing rolls over: a day, month or time that the calendar does not have is an
+//!   error.
+//! - timestamp-2. Digits beyond the unit are cut off, toward the past.
+//! - Text without an offset is UTC.
+//! - timestamp-3. The fast path and the general one agree on every text: the fast one supports a
+//!   part of the forms, and leaves all others to the general one.
 //!
 //! These functions run once a cell. Here are the formats and the parsers that workers hold; the
 //! forms themselves are in `prefix` (fast), `forms` (ISO and slashes) and `pattern`. Not here: the
-//! choice of a format for a column (`sniff`), and the range of a designated timestamp (model, T1),
-//! which the code that writes one checks.
+//! choice of a format for a column (`sniff`), and the range of a designated timestamp (model,
+//! ingest_read-1), which the code that writes one checks.
 
 use std::fmt;
 
@@ -336,7 +337,7 @@ fn parse_moment(text: &[u8], format: &TimestampFormat) -> Result<Moment, CellErr
         TimestampFormat::Pattern(pattern) => pattern.matches(text),
         TimestampFormat::Epoch(_) => Err(CellError::NotATimestamp),
     };
-    // Blanks are trimmed (X2), but a pattern may have its own spaces.
+    // Blanks are trimmed (ingest_parse-1), but a pattern may have its own spaces.
     match (parse(text), without_margin(text)) {
         (Err(_), Some(inner)) => parse(inner),
         (result, _) => result,
@@ -347,7 +348,7 @@ fn parse_epoch(text: &[u8], epoch: EpochUnit, unit: TimeUnit) -> Result<i64, Cel
     let count = parse_count(text)?;
     let (from, to) = (epoch.per_second(), unit.per_second());
     if to < from {
-        return Ok(count.div_euclid(from / to)); // M2
+        return Ok(count.div_euclid(from / to)); // timestamp-2
     }
     count.checked_mul(to / from).ok_or(CellError::TimeOutOfRange)
 }

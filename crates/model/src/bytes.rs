@@ -1,6 +1,6 @@
 //! Little-endian bytes, written and read: the primitives of every format on disk.
 //!
-//! - B1. A reader never reads past its end: bytes from disk can be anything, so it returns
+//! - bytes-1. A reader never reads past its end: bytes from disk can be anything, so it returns
 //!   `Truncated`.
 
 use thiserror::Error;
@@ -38,7 +38,7 @@ macro_rules! integers {
                 /// Reads an integer in little-endian order.
                 ///
                 /// # Errors
-                /// `Truncated` if the bytes end earlier (B1).
+                /// `Truncated` if the bytes end earlier (bytes-1).
                 pub fn $name(&mut self) -> Result<$ty, Truncated> {
                     self.array().map(<$ty>::from_le_bytes)
                 }
@@ -98,7 +98,7 @@ impl<'a> ByteReader<'a> {
     /// The next `count` bytes.
     ///
     /// # Errors
-    /// `Truncated` if the bytes end earlier (B1).
+    /// `Truncated` if the bytes end earlier (bytes-1).
     pub fn raw(&mut self, count: usize) -> Result<&'a [u8], Truncated> {
         let left = self.left();
         if count > left {
@@ -112,7 +112,7 @@ impl<'a> ByteReader<'a> {
     /// The next `N` bytes.
     ///
     /// # Errors
-    /// `Truncated` if the bytes end earlier (B1).
+    /// `Truncated` if the bytes end earlier (bytes-1).
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Truncated> {
         self.raw(N).map(|bytes| bytes.try_into().expect("N bytes were taken"))
     }
@@ -120,7 +120,7 @@ impl<'a> ByteReader<'a> {
     /// A length of four bytes and that many bytes.
     ///
     /// # Errors
-    /// `Truncated` if the bytes end earlier (B1).
+    /// `Truncated` if the bytes end earlier (bytes-1).
     pub fn counted(&mut self) -> Result<&'a [u8], Truncated> {
         let count = self.u32()?;
         self.raw(count as usize)

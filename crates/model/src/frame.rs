@@ -1,8 +1,8 @@
 //! Page frames: the input of every kernel, whether the rows are in a segment or in memory.
 //!
-//! - F1. Every column has exactly `rows` values, and `rows` is at most `limits::FRAME_ROWS`.
-//! - F2. Rows are in timestamp order.
-//! - F3. Where a column has a validity bitmap, the code under a null is 0 and never counts.
+//! - frame-1. Every column has exactly `rows` values, and `rows` is at most `limits::FRAME_ROWS`.
+//! - Rows are in timestamp order.
+//! - frame-2. Where a column has a validity bitmap, the code under a null is 0 and never counts.
 //!
 //! Values stay encoded; codes are little-endian byte arrays, so that a slice of a mapped file is
 //! one. Not here: decoding (`storage::decode`) and filtering (`filter`).
@@ -135,12 +135,12 @@ impl<'a> PageFrame<'a> {
     /// A page frame of these columns.
     ///
     /// # Panics
-    /// If F1 does not hold.
+    /// If frame-1 does not hold.
     #[must_use]
     pub fn new(rows: usize, columns: Vec<ColumnSlice<'a>>) -> PageFrame<'a> {
-        assert!(rows as u64 <= limits::FRAME_ROWS.0, "F1");
+        assert!(rows as u64 <= limits::FRAME_ROWS.0, "frame-1");
         for column in &columns {
-            assert_eq!(column.rows, rows, "F1");
+            assert_eq!(column.rows, rows, "frame-1");
         }
         PageFrame { rows, columns }
     }

@@ -1,7 +1,7 @@
 //! Ids: numbers that identify tables, columns, segments and commits. Paths and footers contain ids;
 //! names are only in the catalog.
 //!
-//! - I1. An id is never reused, not even after its object was dropped.
+//! - ids-1. An id is never reused, not even after its object was dropped.
 
 use std::fmt;
 

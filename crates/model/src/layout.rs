@@ -1,11 +1,11 @@
 //! The footer of a segment and its zones, as values and as bytes: docs/format.md, Segment.
 //!
-//! - L1. Regions do not overlap and lie between header and footer. The regions of a column lie
-//!   together, and in a file start where `region_align` says as a group, each at a multiple of
-//!   `REGION_ALIGN_BYTES`. Readers rely on no alignment.
-//! - L2. Every region has a CRC32C. There is one region for each column and page frame, and one
-//!   each for a column's dictionary, string table and zones.
-//! - L3. A footer decodes to the footer that was encoded, or to an error.
+//! - model_layout-1. Regions do not overlap and lie between header and footer. The regions of a
+//!   column lie together, and in a file start where `region_align` says as a group, each at a
+//!   multiple of `REGION_ALIGN_BYTES`. Readers rely on no alignment.
+//! - model_layout-2. Every region has a CRC32C. There is one region for each column and page frame,
+//!   and one each for a column's dictionary, string table and zones.
+//! - model_layout-3. A footer decodes to the footer that was encoded, or to an error.
 
 use thiserror::Error;
 
@@ -34,7 +34,7 @@ pub struct Region {
     pub offset: u64,
     /// The size; a region of no bytes has offset 0.
     pub bytes: u64,
-    /// The CRC32C of its bytes (L2).
+    /// The CRC32C of its bytes (model_layout-2).
     pub crc: u32,
 }
 
@@ -223,7 +223,7 @@ impl Zone {
     }
 }
 
-/// The alignment of a region, or of the regions of a column, of this size (L1).
+/// The alignment of a region, or of the regions of a column, of this size (model_layout-1).
 #[must_use]
 pub fn region_align(bytes: u64) -> u64 {
     if bytes >= limits::PAGE_ALIGNED_FROM_BYTES {
@@ -250,7 +250,7 @@ impl SegmentFooter {
     /// The footer of these bytes; regions lie below `regions_end`.
     ///
     /// # Errors
-    /// If they are not a footer (L3).
+    /// If they are not a footer (model_layout-3).
     pub fn decode(bytes: &[u8], regions_end: u64) -> Result<SegmentFooter, LayoutError> {
         let mut r = ByteReader::new(bytes);
         let (table, segment) = (TableId(r.u64()?), SegmentId(r.u64()?));

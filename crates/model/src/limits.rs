@@ -3,7 +3,7 @@
 use crate::rows::{ByteCount, RowCount};
 
 /// Rows of a page frame, the unit of parallel work: a column of eight-byte values is 512 KiB and
-/// stays in a core's L2 while it is filtered, sorted or encoded.
+/// stays in a core's model_layout-2 while it is filtered, sorted or encoded.
 pub const FRAME_ROWS: RowCount = RowCount(65_536);
 
 /// Rows of a zone, the unit of min/max skipping: sixteen to a page frame, 64 words of a selection.

@@ -1,7 +1,7 @@
 //! Partitions: the intervals of time that a table's rows are kept in.
 //!
-//! - P1. `floor(t) <= t < next(floor(t))` for every designated timestamp (T1).
-//! - P2. Names of different partitions of one unit differ, and `parse_name(name(k)) == k`.
+//! - `floor(t) <= t < next(floor(t))` for every designated timestamp (model_time-1).
+//! - partition-1. Names of different partitions of one unit differ, and `parse_name(name(k)) == k`.
 
 use crate::time::{CivilDate, TimeUnit, Timestamp, days_in_month};
 
@@ -149,7 +149,7 @@ impl PartitionUnit {
         }
         let start = date.to_days().checked_mul(unit.per_day())?;
         let key = self.floor(Timestamp(start + hour * 3_600 * unit.per_second()), unit);
-        // P2: only the exact name that `name` returns.
+        // partition-1: only the exact name that `name` returns.
         (self.name(key, unit) == name).then_some(key)
     }
 }
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// Every partition that a row can be in has a start, an end and a name (T1).
+    /// Every partition that a row can be in has a start, an end and a name (model_time-1).
     #[test]
     fn the_partitions_of_the_first_and_last_instants_are_whole() {
         for ts in [TIMESTAMP_MIN, TIMESTAMP_MAX].map(Timestamp) {

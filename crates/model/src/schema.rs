@@ -1,19 +1,19 @@
 //! A table's columns and how it is ordered and partitioned.
 //!
-//! - S1. Two columns may not differ only in case.
-//! - S2. The designated timestamp is a TIMESTAMP or TIMESTAMP_NS column and never NULL.
-//! - S3. A table is partitioned only by its designated timestamp.
-//! - S4. Keys of DEDUP are columns of the table, each once, with the designated timestamp among
-//!   them. Rows are kept for a time only in a table that has partitions.
-//! - S6. A length counts characters, is at least one, and is of a VARCHAR column, which has one at
-//!   most.
-//! - S7. Comments are not empty. The table and each of its columns have at most one.
-//! - S8. A view is a schema with a query in place of rows: it has no partitions, no keys of DEDUP,
-//!   no TTL, no lengths, and no defaults.
-//! - S9. Defaults are of columns of the table, at most one for each. Only integer columns have
-//!   numbers, and the text of an expression has a length limit.
-//! - S5. The names of the tables of the system, those of the schema `sys`, begin with `sys.`, and
-//!   no other names do.
+//! - model_schema-1. Two columns may not differ only in case.
+//! - model_schema-2. The designated timestamp is a TIMESTAMP or TIMESTAMP_NS column and never NULL.
+//! - model_schema-3. A table is partitioned only by its designated timestamp.
+//! - model_schema-4. Keys of DEDUP are columns of the table, each once, with the designated
+//!   timestamp among them. Rows are kept for a time only in a table that has partitions.
+//! - model_schema-5. A length counts characters, is at least one, and is of a VARCHAR column, which
+//!   has one at most.
+//! - model_schema-6. Comments are not empty. The table and each of its columns have at most one.
+//! - model_schema-7. A view is a schema with a query in place of rows: it has no partitions, no
+//!   keys of DEDUP, no TTL, no lengths, and no defaults.
+//! - model_schema-8. Defaults are of columns of the table, at most one for each. Only integer
+//!   columns have numbers, and the text of an expression has a length limit.
+//! - model_schema-9. The names of the tables of the system, those of the schema `sys`, begin with
+//!   `sys.`, and no other names do.
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ use crate::time::TimeUnit;
 use crate::types::ColumnType;
 use crate::view::{ColumnDefault, Comments, View};
 
-/// The prefix of the names of system tables (S5).
+/// The prefix of the names of system tables (model_schema-9).
 pub const SYSTEM_PREFIX: &str = "sys.";
 
 /// The name of the column of row numbers in statements that change rows.
 pub const ROW_ID: &str = "tidegate.row";
 
-/// Returns true if a table of this name is a system table (S5).
+/// Returns true if a table of this name is a system table (model_schema-9).
 #[must_use]
 pub fn is_system_table(name: &str) -> bool {
     let start = name.as_bytes().get(..SYSTEM_PREFIX.len());
@@ -70,7 +70,7 @@ pub struct Schema {
 pub struct TextLength {
     /// The column.
     pub column: ColumnId,
-    /// Characters, at least one (S6).
+    /// Characters, at least one (model_schema-5).
     pub max: u32,
 }
 
@@ -97,7 +97,7 @@ impl Schema {
     /// A schema of new columns, numbered in order. `designated` is a column's name.
     ///
     /// # Errors
-    /// If S1, S2 or S3 do not hold, or a limit is passed.
+    /// If model_schema-1, model_schema-2 or model_schema-3 do not hold, or a limit is passed.
     pub fn new(
         columns: &[(String, ColumnType)],
         designated: Option<&str>,
@@ -150,8 +150,8 @@ impl Schema {
 
     /// A schema as it was stored.
     ///
-    /// # Errors
-    /// If the parts do not make a schema: S1, S2, S3, ids below `next_column`.
+    /// # Errors If the parts do not make a schema: model_schema-1, model_schema-2, model_schema-3,
+    /// ids below `next_column`.
     pub fn from_parts(parts: SchemaParts) -> Result<Schema, SchemaError> {
         let SchemaParts { version, columns, designated, partition_by, next_column, .. } = parts;
         let SchemaParts { dedup, ttl, lengths, comments, view, defaults, .. } = parts;
@@ -221,7 +221,7 @@ impl Schema {
         Ok(self)
     }
 
-    /// Checks S7 and S8.
+    /// Checks model_schema-6 and model_schema-7.
     fn check_comments_and_view(&self) -> Result<(), SchemaError> {
         self.comments.check()?;
         let commented = &self.comments.columns;
@@ -246,7 +246,7 @@ impl Schema {
         !self.lengths.is_empty() || !self.defaults.is_empty()
     }
 
-    /// Checks S9.
+    /// Checks model_schema-8.
     fn check_defaults(&self) -> Result<(), SchemaError> {
         for (at, (id, default)) in self.defaults.iter().enumerate() {
             let column = self.column(*id).ok_or(SchemaError::BadDefault)?;
@@ -315,7 +315,7 @@ impl Schema {
         Ok(self.changed())
     }
 
-    /// This schema without a column. Its id is not used again (I1).
+    /// This schema without a column. Its id is not used again (ids-1).
     ///
     /// # Errors
     /// If there is no such column, it is the designated timestamp, or the last one.
@@ -355,7 +355,7 @@ impl Schema {
     /// This schema with other keys of DEDUP; without keys, rows with the same values may coexist.
     ///
     /// # Errors
-    /// If a column does not exist, or S4 does not hold.
+    /// If a column does not exist, or model_schema-4 does not hold.
     pub fn with_dedup(mut self, keys: &[&str]) -> Result<Schema, SchemaError> {
         let ids = keys.iter().map(|name| Ok(self.find(name).ok_or_else(|| no_such(name))?.id));
         self.dedup = ids.collect::<Result<_, SchemaError>>()?;
@@ -365,7 +365,7 @@ impl Schema {
     /// This schema with another TTL; `None` keeps rows for ever.
     ///
     /// # Errors
-    /// If S4 does not hold.
+    /// If model_schema-4 does not hold.
     pub fn with_ttl(mut self, ttl: Option<Ttl>) -> Result<Schema, SchemaError> {
         self.ttl = ttl;
         self.changed().checked()
@@ -374,7 +374,7 @@ impl Schema {
     /// This schema with lengths for columns that have none yet, by name.
     ///
     /// # Errors
-    /// If a column does not exist, or S6 does not hold.
+    /// If a column does not exist, or model_schema-5 does not hold.
     pub fn with_lengths(mut self, lengths: &[(String, u32)]) -> Result<Schema, SchemaError> {
         for (name, max) in lengths {
             let column = self.find(name).ok_or_else(|| no_such(name))?.id;
@@ -387,7 +387,7 @@ impl Schema {
     /// This schema with another length of a column, or none.
     ///
     /// # Errors
-    /// If there is no such column, or S6 does not hold.
+    /// If there is no such column, or model_schema-5 does not hold.
     pub fn with_length(mut self, name: &str, max: Option<u32>) -> Result<Schema, SchemaError> {
         let column = self.find(name).ok_or_else(|| no_such(name))?.id;
         self.lengths.retain(|length| length.column != column);
@@ -398,7 +398,7 @@ impl Schema {
     /// This schema with defaults for columns that have none yet, by name.
     ///
     /// # Errors
-    /// If a column does not exist, or S9 does not hold.
+    /// If a column does not exist, or model_schema-8 does not hold.
     pub fn with_defaults(
         mut self,
         defaults: &[(String, ColumnDefault)],
@@ -414,7 +414,7 @@ impl Schema {
     /// This schema with another default of a column, or none.
     ///
     /// # Errors
-    /// If there is no such column, or S9 does not hold.
+    /// If there is no such column, or model_schema-8 does not hold.
     pub fn with_default(
         mut self,
         name: &str,
@@ -561,8 +561,8 @@ impl Schema {
     /// The designated timestamp and its unit.
     #[must_use]
     pub fn designated_column(&self) -> Option<(&Column, TimeUnit)> {
-        let column = self.column(self.designated?).expect("S2");
-        Some((column, column.ty.time_unit().expect("S2")))
+        let column = self.column(self.designated?).expect("model_schema-2");
+        Some((column, column.ty.time_unit().expect("model_schema-2")))
     }
 
     /// The unit of the designated timestamp; microseconds for a table that has none.

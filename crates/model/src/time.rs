@@ -1,8 +1,8 @@
 //! Instants, their units, the civil calendar, and the text form of both.
 //!
-//! - T1. A designated timestamp lies in `TIMESTAMP_MIN..=TIMESTAMP_MAX`, so that the interval of
-//!   any partition around it can be computed without overflow. In nanoseconds these are the years
-//!   1678 to 2261: all that lie wholly among the instants of 64 bits.
+//! - model_time-1. A designated timestamp lies in `TIMESTAMP_MIN..=TIMESTAMP_MAX`, so that the
+//!   interval of any partition around it can be computed without overflow. In nanoseconds these are
+//!   the years 1678 to 2261: all that lie wholly among the instants of 64 bits.
 //!
 //! The calendar is the proleptic Gregorian one in UTC, without leap seconds. Not here: parsing of
 //! the many forms found in files (`ingest::timestamp`), time zones (`query`).
@@ -11,11 +11,11 @@ use std::fmt;
 
 /// Nanoseconds of a day.
 const DAY_NANOS: i64 = 86_400_000_000_000;
-/// The least designated timestamp (T1): 1678-01-01 in nanoseconds, which is 106,650 days before the
-/// year 1970. In microseconds, 279 years are left below it.
+/// The least designated timestamp (model_time-1): 1678-01-01 in nanoseconds, which is 106,650 days
+/// before the year 1970. In microseconds, 279 years are left below it.
 pub const TIMESTAMP_MIN: i64 = -106_650 * DAY_NANOS;
-/// The greatest designated timestamp (T1): the last nanosecond before 2262-01-01, 106,651 days
-/// after 1970. In microseconds, 276 years are left above it.
+/// The greatest designated timestamp (model_time-1): the last nanosecond before 2262-01-01, 106,651
+/// days after 1970. In microseconds, 276 years are left above it.
 pub const TIMESTAMP_MAX: i64 = 106_651 * DAY_NANOS - 1;
 
 /// The unit of a timestamp, counted since 1970-01-01T00:00:00Z.
@@ -60,7 +60,7 @@ pub struct TimeRange {
 }
 
 impl TimeRange {
-    /// Every designated timestamp (T1).
+    /// Every designated timestamp (model_time-1).
     #[must_use]
     pub fn all(unit: TimeUnit) -> TimeRange {
         TimeRange { unit, start: i64::MIN, end: i64::MAX }

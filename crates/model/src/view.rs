@@ -1,9 +1,9 @@
 //! Parts of a schema besides its columns: the query of a view, comments, and defaults.
 //!
-//! - V1. A view reads tables by their ids: renaming one, or its columns, changes nothing. If the id
-//!   no longer exists, a table of the same name takes its place.
-//! - V2. A view has the columns that its query had when it was made: columns added to a table later
-//!   are not among those that it reads.
+//! - model_view-1. A view reads tables by their ids: renaming one, or its columns, changes nothing.
+//!   If the id no longer exists, a table of the same name takes its place.
+//! - model_view-2. A view has the columns that its query had when it was made: columns added to a
+//!   table later are not among those that it reads.
 //!
 //! Bytes: docs/format.md, Schema. Not here: the meaning of a query (`query`).
 
@@ -27,7 +27,7 @@ pub struct ViewRead {
     pub name: String,
     /// The table that had this name.
     pub table: TableId,
-    /// The columns and their names (V2).
+    /// The columns and their names (model_view-2).
     pub columns: Vec<(ColumnId, String)>,
 }
 

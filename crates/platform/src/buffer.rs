@@ -1,8 +1,8 @@
 //! Page-aligned buffers, and a pool that reuses them.
 //!
-//! - A1. A buffer starts on a page; one of 2 MiB or more starts on a huge page, if the kernel gives
-//!   any. A new buffer is zero.
-//! - A2. All buffers of a pool have the same size: headroom, piece, tailroom.
+//! - buffer-1. A buffer starts on a page; one of 2 MiB or more starts on a huge page, if the kernel
+//!   gives any. A new buffer is zero.
+//! - buffer-2. All buffers of a pool have the same size: headroom, piece, tailroom.
 //!
 //! Fresh memory is slow, because the kernel zeroes it at first touch (1-3 GB/s against 10). So
 //! buffers are returned to the pool and not dropped.
@@ -16,7 +16,7 @@ use memmap2::MmapMut;
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Anonymous memory, aligned for any kind of I/O (A1).
+/// Anonymous memory, aligned for any kind of I/O (buffer-1).
 pub struct AlignedBuffer {
     pages: MmapMut,
     start: usize,
@@ -57,7 +57,7 @@ impl AlignedBuffer {
             handle_alloc_error(Layout::array::<u8>(bytes).unwrap_or(Layout::new::<u8>()));
         };
         let start = if is_huge { pages.as_ptr().align_offset(HUGE_PAGE_BYTES) } else { 0 };
-        assert!(start <= slack, "A1");
+        assert!(start <= slack, "buffer-1");
         #[cfg(target_os = "linux")]
         if is_huge {
             // Without huge pages everything works, only more slowly.
@@ -103,9 +103,9 @@ impl BufferPool {
     /// Puts a buffer of this pool back.
     ///
     /// # Panics
-    /// If it has another size (A2).
+    /// If it has another size (buffer-2).
     pub fn give(&self, buffer: AlignedBuffer) {
-        assert_eq!(buffer.len(), self.buffer_bytes(), "A2");
+        assert_eq!(buffer.len(), self.buffer_bytes(), "buffer-2");
         let mut vacant = self.vacant.lock().unwrap_or_else(PoisonError::into_inner);
         if vacant.len() < self.options.vacant_max {
             vacant.push(buffer);
@@ -127,7 +127,7 @@ impl BufferPool {
         self.options.tailroom
     }
 
-    /// The size of each buffer (A2).
+    /// The size of each buffer (buffer-2).
     pub fn buffer_bytes(&self) -> usize {
         self.options.headroom + self.options.piece_bytes + self.options.tailroom
     }

@@ -1,12 +1,12 @@
 //! The interface of a disk: the two traits that `RealDisk` and `SimDisk` implement.
 //!
-//! - D1. Everything that `sync_data` covered survives a power loss: the bytes and the length of the
-//!   file, but not its name.
-//! - D2. Everything that `sync_dir` covered survives too: the names in that directory, and nothing
-//!   below it.
-//! - D3. `rename` is atomic: every reader, also after a power loss, finds the old file or the new
-//!   one under the new name. It guarantees nothing about the bytes in them.
-//! - D4. Nothing else is certain to survive, and changes survive in no particular order.
+//! - platform_disk-1. Everything that `sync_data` covered survives a power loss: the bytes and the
+//!   length of the file, but not its name.
+//! - platform_disk-2. Everything that `sync_dir` covered survives too: the names in that directory,
+//!   and nothing below it.
+//! - platform_disk-3. `rename` is atomic: every reader, also after a power loss, finds the old file
+//!   or the new one under the new name. It guarantees nothing about the bytes in them.
+//! - Nothing else is certain to survive, and changes survive in no particular order.
 //!
 //! Not here: queues with several operations in flight, which are `ReadAhead` and `WriteQueue`.
 
@@ -53,7 +53,7 @@ pub trait Disk: Send + Sync + Debug {
     /// Creates a directory and its missing parents, with mode 0700. Succeeds if it exists.
     fn create_dir_all(&self, dir: &Path) -> Result<()>;
 
-    /// Renames a file or directory, replacing a file that has the new name (D3).
+    /// Renames a file or directory, replacing a file that has the new name (platform_disk-3).
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 
     /// Removes a file. Succeeds if it does not exist; open handles and mappings stay valid.
@@ -62,7 +62,7 @@ pub trait Disk: Send + Sync + Debug {
     /// Removes a directory and its contents. Succeeds if it does not exist.
     fn remove_dir_all(&self, dir: &Path) -> Result<()>;
 
-    /// Makes the names in a directory durable (D2).
+    /// Makes the names in a directory durable (platform_disk-2).
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
     /// Creates `path` if necessary and locks it, without waiting, until the returned lock is
@@ -161,7 +161,7 @@ pub trait DiskFile: Send + Sync + Debug {
     /// afterwards. Where the file system cannot reserve space, only the length changes.
     fn allocate(&self, bytes: u64) -> Result<()>;
 
-    /// Makes bytes and length durable (D1).
+    /// Makes bytes and length durable (platform_disk-1).
     ///
     /// After an error, bytes that had not been durable before may be lost, and no later call can
     /// detect that: they must be written again, to another place.

@@ -1,6 +1,6 @@
 //! Errors of the operating system and of simulated disks, as facts.
 //!
-//! - P3. Every error names the call and the path. The caller adds the purpose of the call.
+//! - Every error names the call and the path. The caller adds the purpose of the call.
 
 #![expect(missing_docs, reason = "the message of a variant is its documentation")]
 

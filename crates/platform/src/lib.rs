@@ -1,10 +1,10 @@
 //! The operating system as the rest of Tidegate sees it: disk, io_uring, clock, memory, signals.
 //!
-//! - P1. No other crate of the workspace calls the operating system, so that all code written over
+//! - No other crate of the workspace calls the operating system, so that all code written over
 //!   [`Disk`], [`Clock`] and [`MemoryBudget`] can be tested on [`SimDisk`] and [`SimClock`].
-//! - P2. A buffer that the kernel may still write to or read from is owned by the queue that
-//!   submitted it; no other code can access it until the operation has completed.
-//! - P3. Every error names the call and the path.
+//! - platform-1. A buffer that the kernel may still write to or read from is owned by the queue
+//!   that submitted it; no other code can access it until the operation has completed.
+//! - platform-2. Every error names the call and the path.
 //!
 //! Not here: anything specific to a database. This crate handles bytes and plain integers.
 

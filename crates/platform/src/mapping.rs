@@ -1,9 +1,9 @@
 //! Memory mapping of a file, read-only.
 //!
-//! - M1. The bytes of a mapping stay at their address while any clone of it lives.
-//! - M2. A mapped file is immutable: its owner writes to it no more and never truncates it. If
-//!   another process does, or the disk fails, reading raises SIGBUS; see `mapping/sigbus.rs`.
-//! - M3. A process has at most `MAPPINGS_MAX` mappings of files; further files are read into
+//! - mapping-1. The bytes of a mapping stay at their address while any clone of it lives.
+//! - mapping-2. A mapped file is immutable: its owner writes to it no more and never truncates it.
+//!   If another process does, or the disk fails, reading raises SIGBUS; see `mapping/sigbus.rs`.
+//! - mapping-3. A process has at most `MAPPINGS_MAX` mappings of files; further files are read into
 //!   memory. The kernel limits the mappings of a process, to 65,530 by default, and a process at
 //!   that limit can neither allocate memory nor start threads.
 
@@ -40,7 +40,7 @@ enum Source {
 /// otherwise.
 const WILL_NEED_BYTES: usize = 128 << 10;
 
-/// Number of mappings of files (M3).
+/// Number of mappings of files (mapping-3).
 static MAPPINGS: AtomicUsize = AtomicUsize::new(0);
 const MAPPINGS_MAX: usize = 48 << 10;
 
@@ -57,12 +57,12 @@ impl Mapping {
         Mapping::within(file, path, MAPPINGS_MAX)
     }
 
-    /// Maps `file` unless there are `max` mappings already (M3).
+    /// Maps `file` unless there are `max` mappings already (mapping-3).
     fn within(file: &File, path: &Path, max: usize) -> io::Result<Mapping> {
         if max <= MAPPINGS.load(Ordering::Relaxed) {
             return read(file);
         }
-        // SAFETY: the file is not changed while it is mapped (M2).
+        // SAFETY: the file is not changed while it is mapped (mapping-2).
         let pages = unsafe { Mmap::map(file)? };
         if pages.is_empty() {
             return Ok(Mapping::from(&[][..]));
@@ -164,6 +164,6 @@ mod tests {
         assert!(mapped.is_file_backed());
         // Other tests may have mappings too.
         let read = Mapping::within(&file, &path, 1).unwrap();
-        assert!(!read.is_file_backed() && *read == *mapped, "M3");
+        assert!(!read.is_file_backed() && *read == *mapped, "mapping-3");
     }
 }

@@ -1,8 +1,8 @@
 //! A hard memory budget that several threads share.
 //!
-//! - G1. `used_bytes` is the sum of all living reservations.
-//! - G2. Reservations made only with the `try_` functions never exceed the budget, whatever the
-//!   threads do at the same time.
+//! - platform_memory-1. `used_bytes` is the sum of all living reservations.
+//! - platform_memory-2. Reservations made only with the `try_` functions never exceed the budget,
+//!   whatever the threads do at the same time.
 //!
 //! A budget counts; it allocates nothing. Not here: the memory of the machine, which is in
 //! `machine`.
@@ -36,7 +36,7 @@ impl MemoryBudget {
         self.max_bytes
     }
 
-    /// The bytes that are reserved now (G1).
+    /// The bytes that are reserved now (platform_memory-1).
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Relaxed)
     }
@@ -46,7 +46,7 @@ impl MemoryBudget {
         self.max_bytes < self.used_bytes()
     }
 
-    /// Reserves `bytes` if they are available (G2).
+    /// Reserves `bytes` if they are available (platform_memory-2).
     pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
         self.try_take(bytes).then(|| Reservation { budget: Arc::clone(self), bytes })
     }
@@ -66,12 +66,15 @@ impl MemoryBudget {
 
     fn take(&self, bytes: u64) {
         let before = self.used_bytes.fetch_add(bytes, Relaxed);
-        assert!(before.checked_add(bytes).is_some(), "G1: reservations are below 2^64 bytes");
+        assert!(
+            before.checked_add(bytes).is_some(),
+            "platform_memory-1: reservations are below 2^64 bytes"
+        );
     }
 
     fn give_back(&self, bytes: u64) {
         let before = self.used_bytes.fetch_sub(bytes, Relaxed);
-        assert!(bytes <= before, "G1: more is given back than was taken");
+        assert!(bytes <= before, "platform_memory-1: more is given back than was taken");
     }
 }
 
@@ -87,7 +90,7 @@ impl Reservation {
         self.bytes += bytes;
     }
 
-    /// Adds `bytes` if they are available, and returns true if they were (G2).
+    /// Adds `bytes` if they are available, and returns true if they were (platform_memory-2).
     #[must_use]
     pub fn try_grow(&mut self, bytes: u64) -> bool {
         let is_taken = self.budget.try_take(bytes);
@@ -102,7 +105,11 @@ impl Reservation {
     /// # Panics
     /// If it has fewer.
     pub fn shrink(&mut self, bytes: u64) {
-        assert!(bytes <= self.bytes, "G1: {bytes} bytes of a reservation of {}", self.bytes);
+        assert!(
+            bytes <= self.bytes,
+            "platform_memory-1: {bytes} bytes of a reservation of {}",
+            self.bytes
+        );
         self.bytes -= bytes;
         self.budget.give_back(bytes);
     }

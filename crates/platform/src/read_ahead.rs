@@ -1,8 +1,8 @@
 //! Sequential reads of a range of a file, several pieces ahead of the consumer.
 //!
-//! - R1. Pieces come in file order, without gaps, and cover the range exactly.
-//! - R2. A piece is at `headroom` in its buffer, with `tailroom` zeros after it.
-//! - R3. A file that ends before the range does is an error, never a short piece.
+//! - read_ahead-1. Pieces come in file order, without gaps, and cover the range exactly.
+//! - read_ahead-2. A piece is at `headroom` in its buffer, with `tailroom` zeros after it.
+//! - read_ahead-3. A file that ends before the range does is an error, never a short piece.
 //!
 //! Everything runs on the caller's thread. Not here: the meaning of the bytes.
 
@@ -27,7 +27,7 @@ pub struct ReadAhead {
 /// Some bytes of the file. The consumer returns `buffer` to the pool when it is done.
 #[derive(Debug)]
 pub struct Piece {
-    /// The bytes, and room around them (R2).
+    /// The bytes, and room around them (read_ahead-2).
     pub buffer: AlignedBuffer,
     /// Offset of the bytes in the file.
     pub offset: u64,
@@ -95,7 +95,10 @@ impl ReadAhead {
         pool: Arc<BufferPool>,
     ) -> Result<ReadAhead> {
         let alignment = file.alignment();
-        assert!((1..=pool.piece_bytes()).contains(&piece_bytes), "R2: pieces fit their buffers");
+        assert!(
+            (1..=pool.piece_bytes()).contains(&piece_bytes),
+            "read_ahead-2: pieces fit their buffers"
+        );
         assert!(0 < depth, "something must be in flight");
         assert!(piece_bytes.is_multiple_of(alignment), "pieces are read with alignment");
         assert!(pool.headroom().is_multiple_of(alignment), "pieces are read with alignment");
@@ -113,7 +116,7 @@ impl ReadAhead {
     /// If it has failed before.
     #[expect(clippy::should_implement_trait, reason = "an iterator would hide that it can fail")]
     pub fn next(&mut self) -> Result<Option<Piece>> {
-        assert!(!self.has_failed, "R1: nothing comes after an error");
+        assert!(!self.has_failed, "read_ahead-1: nothing comes after an error");
         let piece = match &self.engine {
             Engine::Sync => self.read_one(),
             #[cfg(target_os = "linux")]
@@ -170,7 +173,7 @@ impl ReadAhead {
         Error::Shrank { path, expected: self.plan.range.end, actual }
     }
 
-    /// Moves the bytes to their place (R2), of which `got` were read (R3).
+    /// Moves the bytes to their place (read_ahead-2), of which `got` were read (read_ahead-3).
     fn piece(&self, span: Span, mut buffer: AlignedBuffer, got: usize) -> Result<Piece> {
         let start = self.pool.headroom();
         if got < span.before + span.len {
@@ -217,7 +220,8 @@ impl Engine {
 }
 
 impl Plan {
-    /// Takes the next read off the front of the range (R1). All but the first begin aligned.
+    /// Takes the next read off the front of the range (read_ahead-1). All but the first begin
+    /// aligned.
     fn start(&mut self) -> Option<Span> {
         let Range { start, end } = self.range;
         if end <= start {

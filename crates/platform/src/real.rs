@@ -1,7 +1,8 @@
 //! The disk of the machine, through `std::fs` and the calls that it lacks.
 //!
-//! - D1, D2, D3 hold as far as the file system keeps them; ext4, xfs and btrfs do.
-//! - RD1. A new file or directory gets the owner of its parent directory, if this process may
+//! - platform_disk-1, platform_disk-2, platform_disk-3 hold as far as the file system keeps them;
+//!   ext4, xfs and btrfs do.
+//! - real-1. A new file or directory gets the owner of its parent directory, if this process may
 //!   change owners: files that an administrator creates as root in the directory of a server stay
 //!   accessible to the server. Files that existed before keep their owner.
 //!
@@ -268,7 +269,7 @@ fn refuse_streams(path: &Path) -> Result<()> {
     }
 }
 
-/// Creates a file, which gets the owner of its directory (RD1).
+/// Creates a file, which gets the owner of its directory (real-1).
 fn create_new(options: &OpenOptions, path: &Path) -> io::Result<File> {
     let file = options.clone().create_new(true).open(path)?;
     if let Some(owner) = folder_of(path).and_then(|folder| fs::metadata(folder).ok())
@@ -293,7 +294,7 @@ fn create(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     }
 }
 
-/// Gives a new directory to the owner of its parent (RD1).
+/// Gives a new directory to the owner of its parent (real-1).
 fn give_folder_away(dir: &Path) {
     let Some(owner) = folder_of(dir).and_then(|folder| fs::metadata(folder).ok()) else { return };
     let Ok(own) = fs::symlink_metadata(dir) else { return };

@@ -1,13 +1,13 @@
 //! A root directory that confines paths from elsewhere, for example from a statement.
 //!
-//! - RT1. The directory is opened once, and everything below it by its handle. A path is opened as
-//!   given, by the kernel, which refuses to leave the directory, whatever links it contains and
+//! - root-1. The directory is opened once, and everything below it by its handle. A path is opened
+//!   as given, by the kernel, which refuses to leave the directory, whatever links it contains and
 //!   however they change meanwhile (`openat2`). Where the kernel does not support that, no link is
 //!   followed.
-//! - RT2. An absolute path, an empty part, `..` and NUL are refused before anything is opened.
-//! - RT3. Only regular files are opened, without waiting for pipes; from then on the name is not
+//! - root-2. An absolute path, an empty part, `..` and NUL are refused before anything is opened.
+//! - root-3. Only regular files are opened, without waiting for pipes; from then on the name is not
 //!   used.
-//! - RT4. A new file appears under its name as a whole, and never replaces another one.
+//! - root-4. A new file appears under its name as a whole, and never replaces another one.
 //!
 //! Not here: the content of files, and the error messages for the client.
 
@@ -35,7 +35,7 @@ pub type Opened<T> = std::result::Result<T, RootError>;
 pub struct Root {
     path: PathBuf,
     folder: OwnedFd,
-    /// True if the kernel confines paths to the directory (RT1).
+    /// True if the kernel confines paths to the directory (root-1).
     is_kept_by_kernel: bool,
 }
 
@@ -186,7 +186,7 @@ impl Root {
         Ok(RootFile { folder, partial, name: name.to_owned(), file, is_whole: false })
     }
 
-    /// Opens a path below the directory (RT1, RT2).
+    /// Opens a path below the directory (root-1, root-2).
     fn open_below(&self, path: &str, flags: OFlags) -> Opened<OwnedFd> {
         check(path)?;
         let flags = flags | OFlags::CLOEXEC;
@@ -245,7 +245,7 @@ impl RootFile {
         &self.file
     }
 
-    /// Makes the file durable, and gives it its name (RT4).
+    /// Makes the file durable, and gives it its name (root-4).
     pub fn finish(mut self) -> Opened<()> {
         self.file.sync_data()?;
         let path = self.file.path().to_path_buf();
@@ -273,7 +273,7 @@ fn resolved(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// Checks RT2.
+/// Checks root-2.
 fn check(path: &str) -> Opened<()> {
     let is_bad = |part: &str| part.is_empty() || part == "..";
     if path.contains('\0') || path.split('/').any(is_bad) {
@@ -331,7 +331,7 @@ fn root_error(error: Errno, call: &'static str, path: &Path) -> RootError {
     }
 }
 
-/// Gives a new file the owner of its directory, as for other new files (`real` RD1).
+/// Gives a new file the owner of its directory, as for other new files (`real` real-1).
 fn give_to_owner(folder: &OwnedFd, file: &OwnedFd) {
     if let (Ok(owner), Ok(own)) = (fs::fstat(folder), fs::fstat(file))
         && (own.st_uid, own.st_gid) != (owner.st_uid, owner.st_gid)
@@ -400,14 +400,14 @@ mod tests {
                 "up/secret",
                 "up/nothing",
             ] {
-                assert_eq!(shown(root.open_file(path)), "Refused", "RT1, RT2: {path}");
+                assert_eq!(shown(root.open_file(path)), "Refused", "root-1, root-2: {path}");
             }
             assert_eq!(shown(root.open_file("a.csv")), "inside");
             assert_eq!(shown(root.open_file("./day=1/b.csv")), "deep");
             assert_eq!(shown(root.open_file("missing")), "NotFound");
             assert_eq!(shown(root.open_file("a.csv/x")), "NotFound");
             for path in ["fifo", "day=1"] {
-                assert_eq!(shown(root.open_file(path)), "NotAFile", "RT3: {path}");
+                assert_eq!(shown(root.open_file(path)), "NotAFile", "root-3: {path}");
             }
         }
     }
@@ -417,9 +417,9 @@ mod tests {
         let (_folder, path) = world();
         let root = Root::open(&path).unwrap();
         let expected = if root.is_kept_by_kernel { "inside" } else { "Refused" };
-        assert_eq!(shown(root.open_file("in")), expected, "RT1");
+        assert_eq!(shown(root.open_file("in")), expected, "root-1");
         let root = Root::open_without_links(&path).unwrap();
-        assert_eq!(shown(root.open_file("in")), "Refused", "RT1");
+        assert_eq!(shown(root.open_file("in")), "Refused", "root-1");
     }
 
     #[test]
@@ -445,18 +445,18 @@ mod tests {
         let root = Root::open(&path).unwrap();
         let new = root.create("day=1/new").unwrap();
         new.file().write_all_at(b"abc", 0).unwrap();
-        assert!(!path.join("day=1/new").exists(), "RT4");
+        assert!(!path.join("day=1/new").exists(), "root-4");
         new.finish().unwrap();
-        assert_eq!(std::fs::read(path.join("day=1/new")).unwrap(), b"abc", "RT4");
+        assert_eq!(std::fs::read(path.join("day=1/new")).unwrap(), b"abc", "root-4");
         assert!(matches!(root.create("day=1/new"), Err(RootError::Exists)));
         let (first, second) = (root.create("x").unwrap(), root.create("x").unwrap());
         first.finish().unwrap();
-        assert!(matches!(second.finish(), Err(RootError::Exists)), "RT4");
+        assert!(matches!(second.finish(), Err(RootError::Exists)), "root-4");
         drop(root.create("given_up").unwrap());
         let left = std::fs::read_dir(&path).unwrap().map(|it| it.unwrap().file_name());
-        assert!(!left.into_iter().any(|it| it.to_string_lossy().contains("partial")), "RT4");
+        assert!(!left.into_iter().any(|it| it.to_string_lossy().contains("partial")), "root-4");
         for path in ["out", "up/new", "..", "../new", "missing/new"] {
-            assert!(root.create(path).is_err(), "RT1: {path}");
+            assert!(root.create(path).is_err(), "root-1: {path}");
         }
     }
 }

@@ -1,22 +1,22 @@
 //! Error messages for people: an error and its causes as one sentence, and foreign text in a form
 //! that is safe in a terminal and a log.
 //!
-//! - SN1. A sentence says each thing once, although every level of errors adds its own part, and
-//!   describes errors of the machine in words, without error numbers.
-//! - SN2. It has at most `SENTENCE_BYTES`, whatever it quotes: a name or a value of megabytes is
-//!   cut in its middle, so that the text after it is kept.
+//! - sentence-1. A sentence says each thing once, although every level of errors adds its own part,
+//!   and describes errors of the machine in words, without error numbers.
+//! - sentence-2. It has at most `SENTENCE_BYTES`, whatever it quotes: a name or a value of
+//!   megabytes is cut in its middle, so that the text after it is kept.
 
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::Write as _;
 
-/// Bytes of a sentence (SN2), and of the part that follows a cut.
+/// Bytes of a sentence (sentence-2), and of the part that follows a cut.
 const SENTENCE_BYTES: usize = 4 << 10;
 const TAIL_BYTES: usize = 1 << 10;
 /// The mark in place of the part that was cut out.
 const CUT: &str = " \u{2026} ";
 
-/// The message of an error and of its causes (SN1, SN2).
+/// The message of an error and of its causes (sentence-1, sentence-2).
 pub fn sentence(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     let mut next = Some(error);
@@ -34,7 +34,7 @@ pub fn sentence(error: &(dyn Error + 'static)) -> String {
     brief(text)
 }
 
-/// The text, without its middle if it is longer than a sentence (SN2).
+/// The text, without its middle if it is longer than a sentence (sentence-2).
 #[must_use]
 pub fn brief(text: String) -> String {
     if text.len() <= SENTENCE_BYTES {
@@ -53,10 +53,10 @@ fn plain_words(message: &str) -> String {
     first.into_iter().flatten().chain(characters).collect()
 }
 
-/// Foreign text as one line that a terminal shows literally: control characters (C0, DEL, C1), and
-/// characters that end lines, reorder their neighbours, or are invisible, are escaped as Rust
-/// writes them. A backslash stays: an escape cannot be distinguished from the same characters in
-/// the text.
+/// Foreign text as one line that a terminal shows literally: control characters (C0, DEL,
+/// content-1), and characters that end lines, reorder their neighbours, or are invisible, are
+/// escaped as Rust writes them. A backslash stays: an escape cannot be distinguished from the same
+/// characters in the text.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
@@ -112,7 +112,7 @@ mod tests {
         let path = Path::new("/nowhere/hits.sql");
         let source = RealDisk.open(path, OpenMode::Read).unwrap_err();
         let expected = "read the schema: open /nowhere/hits.sql: no such file or directory";
-        assert_eq!(sentence(&Purpose { source }), expected, "SN1");
+        assert_eq!(sentence(&Purpose { source }), expected, "sentence-1");
     }
 
     #[test]
@@ -135,12 +135,12 @@ mod tests {
     fn a_long_name_is_cut_in_its_middle() {
         for name in ["x".repeat(10 << 20), "\u{4e2d}".repeat(1 << 20)] {
             let said = sentence(&io::Error::other(format!("table `{name}` does not exist")));
-            assert!(said.len() <= SENTENCE_BYTES, "SN2: {}", said.len());
+            assert!(said.len() <= SENTENCE_BYTES, "sentence-2: {}", said.len());
             assert!(said.starts_with("table `") && said.ends_with("` does not exist"), "{said}");
             assert!(said.contains(CUT), "{said}");
         }
         let exact = "x".repeat(SENTENCE_BYTES);
-        assert_eq!(brief(exact.clone()), exact, "SN2");
+        assert_eq!(brief(exact.clone()), exact, "sentence-2");
     }
 
     #[test]
@@ -151,6 +151,6 @@ mod tests {
             source: io::Error,
         }
         let source = io::Error::other("disk on fire");
-        assert_eq!(sentence(&Outer { source }), "open x: disk on fire", "SN1");
+        assert_eq!(sentence(&Outer { source }), "open x: disk on fire", "sentence-1");
     }
 }

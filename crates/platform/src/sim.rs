@@ -1,13 +1,13 @@
 //! A disk in memory that fails on demand and loses unsynced changes, as far as a disk may.
 //!
-//! - S1. Everything that `sync_data` and `sync_dir` covered is on each disk that `after_power_loss`
-//!   returns.
-//! - S2. Each other write, change of a length and change of a directory has happened or not,
+//! - sim-1. Everything that `sync_data` and `sync_dir` covered is on each disk that
+//!   `after_power_loss` returns.
+//! - sim-2. Each other write, change of a length and change of a directory has happened or not,
 //!   independently of those before and after it, and a write may have happened in part. A sector of
 //!   512 bytes is atomic: a surviving one has the content that it had at some time.
-//! - S3. The same calls with the same seed give the same disk.
-//! - S4. A call that fails because of a planned fault has done nothing, except a write, which may
-//!   have written its first sectors, and a sync, which may have made a part durable.
+//! - sim-3. The same calls with the same seed give the same disk.
+//! - sim-4. A call that fails because of a planned fault has done nothing, except a write, which
+//!   may have written its first sectors, and a sync, which may have made a part durable.
 //!
 //! The disk has a way around the page cache, and queues of writes that it finishes in any order
 //! (`sim/ring.rs`): their writes are durable after a sync, like any other write, and not before.
@@ -87,7 +87,7 @@ struct Fault {
 }
 
 impl SimDisk {
-    /// An empty disk without limits. `seed` determines the outcome of all random decisions (S3).
+    /// An empty disk without limits. `seed` determines the outcome of all random decisions (sim-3).
     pub fn new(seed: u64) -> SimDisk {
         SimDisk::holding(Tree::new(), seed)
     }
@@ -183,10 +183,10 @@ impl SimDisk {
         self.lock_state().syncs.count
     }
 
-    /// A state that the disk may have after a power loss now (S1, S2): another disk, without
+    /// A state that the disk may have after a power loss now (sim-1, sim-2): another disk, without
     /// faults, locks and limits, on which everything is durable. This one does not change.
     ///
-    /// Repeated calls return the same state (S3);
+    /// Repeated calls return the same state (sim-3);
     /// [`after_power_loss_by`](Self::after_power_loss_by) returns other ones.
     pub fn after_power_loss(&self) -> SimDisk {
         let seed = self.lock_state().seed;
@@ -263,7 +263,7 @@ impl SimDisk {
     }
 
     /// Runs an action that fails after or during a power loss, and if a fault is planned for it
-    /// (S4).
+    /// (sim-4).
     fn call<T>(
         &self,
         kind: SimCall,

@@ -1,12 +1,13 @@
 //! One io_uring: reads or writes of whole ranges, several in flight, finished in any order.
 //!
-//! - P2. The ring owns buffer and file of every transfer until the kernel has finished it; it is
-//!   not dropped before.
-//! - U1. `in_flight` is the number of occupied slots, and each of them has exactly one operation in
-//!   the kernel or in the submission queue. There are as many slots as queue entries, and the
-//!   kernel makes the completion queue twice as long, so that neither can overflow.
-//! - U2. A transfer is finished when all its bytes are transferred, when the file ends, or when it
-//!   fails. Interrupted and partial operations are submitted again, invisibly to the caller.
+//! - uring-1. The ring owns buffer and file of every transfer until the kernel has finished it; it
+//!   is not dropped before.
+//! - uring-2. `in_flight` is the number of occupied slots, and each of them has exactly one
+//!   operation in the kernel or in the submission queue. There are as many slots as queue entries,
+//!   and the kernel makes the completion queue twice as long, so that neither can overflow.
+//! - uring-3. A transfer is finished when all its bytes are transferred, when the file ends, or
+//!   when it fails. Interrupted and partial operations are submitted again, invisibly to the
+//!   caller.
 //!
 //! Not here: the order in which results are returned (`read_ahead`, `write_queue`). Buffers are not
 //! registered with the kernel: they come from pools that outlive a ring, and pinned memory is
@@ -91,7 +92,7 @@ pub(crate) struct Transfer<B> {
     pub(crate) offset: u64,
 }
 
-/// A transfer that the kernel has finished (U2).
+/// A transfer that the kernel has finished (uring-3).
 #[derive(Debug)]
 pub(crate) struct Finished<B> {
     pub(crate) ticket: u64,
@@ -140,7 +141,10 @@ fn set_up(entries: u32) -> Result<IoUring> {
 impl<B: PinnedBytes> Ring<B> {
     /// A ring for at most `depth` transfers at a time.
     pub(crate) fn new(direction: Direction, depth: usize) -> Result<Ring<B>> {
-        assert!((1..=DEPTH_MAX).contains(&depth), "U1: 1 to {DEPTH_MAX} operations, not {depth}");
+        assert!(
+            (1..=DEPTH_MAX).contains(&depth),
+            "uring-2: 1 to {DEPTH_MAX} operations, not {depth}"
+        );
         let entries = u32::try_from(depth).expect("below DEPTH_MAX");
         let slots = std::iter::repeat_with(|| None).take(depth).collect();
         Ok(Ring { ring: set_up(entries)?, direction, slots, in_flight: 0 })
@@ -159,7 +163,7 @@ impl<B: PinnedBytes> Ring<B> {
     /// # Panics
     /// If the ring is full, or the file has no descriptor.
     pub(crate) fn submit(&mut self, transfer: Transfer<B>) -> Result<()> {
-        let idx = self.slots.iter().position(Option::is_none).expect("U1: the ring is full");
+        let idx = self.slots.iter().position(Option::is_none).expect("uring-2: the ring is full");
         let fd = transfer.file.raw_fd().expect("only files of the kernel come to a ring");
         self.slots[idx] = Some(Slot { transfer, fd, done: 0 });
         self.in_flight += 1;
@@ -188,10 +192,10 @@ impl<B: PinnedBytes> Ring<B> {
         }
     }
 
-    /// Frees the slot of a completed operation, or submits the rest of its transfer (U2).
+    /// Frees the slot of a completed operation, or submits the rest of its transfer (uring-3).
     fn settle(&mut self, completion: &cqueue::Entry) -> Option<Finished<B>> {
         let idx = usize::try_from(completion.user_data()).expect("a slot's index");
-        let slot = self.slots[idx].as_mut().expect("U1: an occupied slot");
+        let slot = self.slots[idx].as_mut().expect("uring-2: an occupied slot");
         let outcome = match usize::try_from(completion.result()) {
             Err(_) => {
                 let error = io::Error::from_raw_os_error(-completion.result());
@@ -207,7 +211,7 @@ impl<B: PinnedBytes> Ring<B> {
             }
             Ok(count) => {
                 slot.done += count;
-                assert!(slot.done <= slot.transfer.range.len(), "U2");
+                assert!(slot.done <= slot.transfer.range.len(), "uring-3");
                 if 0 < count && !slot.is_complete() {
                     self.push(idx);
                     return None;
@@ -222,7 +226,7 @@ impl<B: PinnedBytes> Ring<B> {
 
     /// Puts the rest of a slot's transfer into the submission queue.
     fn push(&mut self, idx: usize) {
-        let slot = self.slots[idx].as_mut().expect("U1: an occupied slot");
+        let slot = self.slots[idx].as_mut().expect("uring-2: an occupied slot");
         let fd = types::Fd(slot.fd);
         let offset = slot.transfer.offset + slot.done as u64;
         let range = slot.transfer.range.clone();
@@ -235,9 +239,9 @@ impl<B: PinnedBytes> Ring<B> {
         };
         let entry = entry.user_data(idx as u64);
         // SAFETY: `address` is valid for `count` bytes that stay where they are (`PinnedBytes`),
-        // and the slot keeps them and the file until the operation is complete (P2).
+        // and the slot keeps them and the file until the operation is complete (uring-1).
         let pushed = unsafe { self.ring.submission().push(&entry) };
-        pushed.expect("U1: the queue has an entry for each slot");
+        pushed.expect("uring-2: the queue has an entry for each slot");
     }
 
     /// Submits the submission queue to the kernel and waits for `wanted` completions.
@@ -271,7 +275,7 @@ impl<B: PinnedBytes> Drop for Ring<B> {
         while 0 < self.in_flight {
             if self.wait().is_err() {
                 // The kernel may still use the buffers: leaking them is better than using them
-                // twice (P2).
+                // twice (uring-1).
                 mem::forget(mem::take(&mut self.slots));
                 return;
             }
@@ -336,7 +340,7 @@ mod tests {
         let finished = writes.wait().unwrap().unwrap();
         assert_eq!((finished.ticket, finished.outcome.unwrap(), writes.in_flight()), (5, LEN, 0));
         assert!(writes.wait().unwrap().is_none() && writes.finished().is_none());
-        assert!(std::fs::read(&path).unwrap() == bytes(), "U2");
+        assert!(std::fs::read(&path).unwrap() == bytes(), "uring-3");
 
         let files = [Some(file), RealDisk::open_direct(&path).unwrap()];
         for file in files.iter().flatten() {
@@ -348,8 +352,8 @@ mod tests {
                 reads.submit(transfer(file, buffer, 4096..4096 + read_bytes)).unwrap();
                 if idx % 2 == 1 {
                     let finished = reads.wait().unwrap().unwrap();
-                    assert_eq!(finished.outcome.unwrap(), LEN, "U2");
-                    assert!(finished.buffer[4096..4096 + LEN] == bytes(), "U2");
+                    assert_eq!(finished.outcome.unwrap(), LEN, "uring-3");
+                    assert!(finished.buffer[4096..4096 + LEN] == bytes(), "uring-3");
                     reads.wait().unwrap().unwrap();
                 }
             }

@@ -1,13 +1,14 @@
 //! Writes to files with several operations in flight.
 //!
-//! - Q1. `flush` returns `Ok` only if every byte passed since the queue was made is written.
-//!   Written is not durable: that requires `sync_data` afterwards.
-//! - Q2. A queue that has failed stays failed: each later call returns the first error again.
-//! - Q3. A queue that writes around the page cache does so for large writes of whole pages, through
-//!   chunks of its own, if the file supports that. Data much larger than memory would only displace
-//!   more useful pages from the cache.
-//! - Q4. Buffers in flight have at most `bytes_max` bytes together, except a single buffer that is
-//!   larger, which is written alone; the buffers kept for later writes are small.
+//! - write_queue-1. `flush` returns `Ok` only if every byte passed since the queue was made is
+//!   written. Written is not durable: that requires `sync_data` afterwards.
+//! - write_queue-2. A queue that has failed stays failed: each later call returns the first error
+//!   again.
+//! - write_queue-3. A queue that writes around the page cache does so for large writes of whole
+//!   pages, through chunks of its own, if the file supports that. Data much larger than memory
+//!   would only displace more useful pages from the cache.
+//! - write_queue-4. Buffers in flight have at most `bytes_max` bytes together, except a single
+//!   buffer that is larger, which is written alone; the buffers kept for later writes are small.
 //!
 //! Writes in flight at the same time must not overlap, and share no page: their order is undefined.
 
@@ -21,13 +22,13 @@ use crate::sim::SimRing;
 use crate::uring::{Direction, Finished, Ring, Transfer, WriteBytes};
 use crate::{DiskFile, Error, IoChoice, Result};
 
-/// Size from which writes go around the page cache (Q3).
+/// Size from which writes go around the page cache (write_queue-3).
 #[cfg(target_os = "linux")]
 const DIRECT_BYTES_MIN: usize = 64 << 10;
 /// Size of the chunks of a write around the page cache.
 #[cfg(target_os = "linux")]
 const CHUNK_BYTES: usize = 2 << 20;
-/// Larger buffers are not kept after they are written (Q4).
+/// Larger buffers are not kept after they are written (write_queue-4).
 #[cfg(target_os = "linux")]
 const VACANT_BYTES_MAX: usize = 8 << 20;
 /// The page size, of which all these sizes are multiples.
@@ -40,7 +41,7 @@ pub struct WriteQueue {
     /// Empty buffers whose writes are done; at most as many as can be in flight.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is in flight"))]
     vacant: Vec<Vec<u8>>,
-    /// Maximum of the bytes of buffers in flight (Q4).
+    /// Maximum of the bytes of buffers in flight (write_queue-4).
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is in flight"))]
     bytes_max: usize,
     bytes_in_flight: usize,
@@ -112,7 +113,7 @@ impl AnyRing {
     }
 }
 
-/// The writes around the page cache (Q3).
+/// The writes around the page cache (write_queue-3).
 #[cfg(target_os = "linux")]
 #[derive(Default)]
 struct AroundCache {
@@ -135,7 +136,8 @@ impl WriteQueue {
         WriteQueue::with_cache(choice, depth, true)
     }
 
-    /// The same, around the page cache where that is possible (Q3). `IoChoice::Sync` ignores it.
+    /// The same, around the page cache where that is possible (write_queue-3). `IoChoice::Sync`
+    /// ignores it.
     ///
     /// # Panics
     /// If `depth` is 0.
@@ -162,7 +164,7 @@ impl WriteQueue {
         })
     }
 
-    /// The same queue with at most this many bytes in flight (Q4).
+    /// The same queue with at most this many bytes in flight (write_queue-4).
     #[must_use]
     pub fn with_bytes_max(self, bytes_max: usize) -> WriteQueue {
         WriteQueue { bytes_max, ..self }
@@ -176,7 +178,7 @@ impl WriteQueue {
     /// Writes all of `bytes` to `file`, now or later, and returns a buffer whose write is done, if
     /// there is one, for reuse. Waits while `depth` writes are in flight.
     ///
-    /// An error may be that of an earlier write (Q2).
+    /// An error may be that of an earlier write (write_queue-2).
     pub fn write(
         &mut self,
         file: &Arc<dyn DiskFile>,
@@ -192,7 +194,7 @@ impl WriteQueue {
         outcome.map_err(|error| self.fail(error))
     }
 
-    /// Waits until all writes are done (Q1).
+    /// Waits until all writes are done (write_queue-1).
     pub fn flush(&mut self) -> Result<()> {
         #[cfg(target_os = "linux")]
         while let Engine::Uring(ring) = &mut self.engine
@@ -248,8 +250,8 @@ impl WriteQueue {
         self.check()
     }
 
-    /// Writes whole pages around the page cache, and the rest through it (Q3). The bytes are in
-    /// buffers of the queue when this returns.
+    /// Writes whole pages around the page cache, and the rest through it (write_queue-3). The bytes
+    /// are in buffers of the queue when this returns.
     #[cfg(target_os = "linux")]
     fn submit_around(
         &mut self,

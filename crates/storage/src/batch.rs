@@ -1,7 +1,8 @@
 //! Batches of rows to be written to a table, column by column, in the order of arrival.
 //!
-//! - BA1. Every column has exactly `rows` values, and a validity of as many bits if it has one.
-//! - BA2. The value under a NULL is one of the type, and is ignored.
+//! - storage_batch-1. Every column has exactly `rows` values, and a validity of as many bits if it
+//!   has one.
+//! - storage_batch-2. The value under a NULL is one of the type, and is ignored.
 //!
 //! A batch has names and types, but no table: its writer maps names to columns, and creates missing
 //! ones. Not here: encoding (`mem_segment`), committing (`database`).
@@ -22,7 +23,7 @@ pub struct BatchColumn {
     pub name: String,
     /// The type of the values.
     pub ty: ColumnType,
-    /// One value for each row (BA1).
+    /// One value for each row (storage_batch-1).
     pub values: BatchValues,
     /// A bit for each row, least significant first, set where there is a value; `None` if all rows
     /// have one.
@@ -104,13 +105,13 @@ impl RowBatch {
     /// A batch of these columns.
     ///
     /// # Panics
-    /// If BA1 does not hold, or values are not of their column's physical type.
+    /// If storage_batch-1 does not hold, or values are not of their column's physical type.
     #[must_use]
     pub fn new(rows: usize, columns: Vec<BatchColumn>) -> RowBatch {
         for column in &columns {
-            assert_eq!(column.values.len(), rows, "BA1: column {}", column.name);
+            assert_eq!(column.values.len(), rows, "storage_batch-1: column {}", column.name);
             let bits = column.validity.as_ref().map_or(rows, |words| words.len() * 64);
-            assert!(bits >= rows, "BA1: validity of column {}", column.name);
+            assert!(bits >= rows, "storage_batch-1: validity of column {}", column.name);
             assert!(column.values.fits(column.ty), "values of column {}", column.name);
         }
         RowBatch { rows, columns }

@@ -1,12 +1,13 @@
 //! The catalog: names to table ids, and the part of the log that the checkpoints cover.
 //!
-//! - C1. No two names of tables differ only in case.
-//! - C2. Table ids are below `next_table`, and are never reused.
-//! - C3. The manifests on disk contain everything before `as_of`, except the rows of memtables,
-//!   which are in the log from `lsn` on: replay begins there, and log files that end before it can
-//!   be removed.
-//! - C5. C3 may not hold for a table whose records were kept aside (`Kept`): those before
-//!   `Kept::until` are in a file of their own, and no earlier record of the log is needed.
+//! - storage_catalog-1. No two names of tables differ only in case.
+//! - storage_catalog-2. Table ids are below `next_table`, and are never reused.
+//! - storage_catalog-3. The manifests on disk contain everything before `as_of`, except the rows of
+//!   memtables, which are in the log from `lsn` on: replay begins there, and log files that end
+//!   before it can be removed.
+//! - storage_catalog-4. storage_catalog-3 may not hold for a table whose records were kept aside
+//!   (`Kept`): those before `Kept::until` are in a file of their own, and no earlier record of the
+//!   log is needed.
 //!
 //! Bytes: docs/format.md, Catalog. Not here: the content of a table (`manifest`).
 
@@ -20,7 +21,8 @@ use crate::error::{Corruption, DecodeError};
 use crate::manifest::parts;
 
 const KIND: Kind = Kind { magic: *b"TIDECAT\0", version: 3, oldest: 1, name: "catalog" };
-/// Written while no table has records kept aside (C5), so that older programs can read it.
+/// Written while no table has records kept aside (storage_catalog-4), so that older programs can
+/// read it.
 const KIND_WITHOUT_KEPT: Kind = Kind { version: 2, ..KIND };
 /// Bytes of a table without its name.
 const TABLE_BYTES_MIN: usize = 8 + 8 + 4;
@@ -30,7 +32,7 @@ const TABLE_BYTES_MIN: usize = 8 + 8 + 4;
 pub struct Catalog {
     /// The log that the catalog belongs to.
     pub log: u64,
-    /// The position at which replay begins (C3).
+    /// The position at which replay begins (storage_catalog-3).
     pub lsn: Lsn,
     /// The position up to which names and manifests are complete; not before `lsn`.
     pub as_of: Lsn,
@@ -50,7 +52,7 @@ pub struct CatalogTable {
     pub seq_txn: SeqTxn,
     /// The name that users see, in the case it was created with.
     pub name: String,
-    /// The records of the table that were kept aside, if any (C5).
+    /// The records of the table that were kept aside, if any (storage_catalog-4).
     pub kept: Option<Kept>,
 }
 
@@ -87,7 +89,7 @@ impl Catalog {
 /// The catalog in these bytes.
 ///
 /// # Errors
-/// If they are damaged, of a newer version, or C1 or C2 do not hold.
+/// If they are damaged, of a newer version, or storage_catalog-1 or storage_catalog-2 do not hold.
 pub fn decode(bytes: &[u8]) -> Result<Catalog, DecodeError> {
     let (version, mut r) = checksummed_file::decode_versions(&KIND, bytes)?;
     let start = r.offset();
@@ -140,7 +142,7 @@ pub fn check_name(name: &str) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// The form in which names are compared (C1).
+/// The form in which names are compared (storage_catalog-1).
 pub(crate) fn fold_name(name: &str) -> String {
     name.to_lowercase()
 }
@@ -178,7 +180,10 @@ mod tests {
         catalog.tables[1].kept = Some(Kept { until: Lsn(4_096), seq_txn: SeqTxn(3) });
         assert_eq!(decode(&catalog.encode()), Ok(catalog.clone()));
         catalog.tables[1].kept = Some(Kept { until: Lsn(16_384), seq_txn: SeqTxn(3) });
-        assert!(decode(&catalog.encode()).is_err(), "C5: behind what the catalog is as of");
+        assert!(
+            decode(&catalog.encode()).is_err(),
+            "storage_catalog-4: behind what the catalog is as of"
+        );
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! A checksummed file with one value: catalog, manifest, deletion vector.
 //! Bytes: docs/format.md, Checksummed files.
 //!
-//! - K1. A reader of a checkpoint finds the whole old value or the whole new one, also after a
-//!   power loss.
-//! - K2. Length and checksum are at the same place in every version, so that damage is
-//!   distinguished from a newer format.
+//! - checksummed_file-1. A reader of a checkpoint finds the whole old value or the whole new one,
+//!   also after a power loss.
+//! - checksummed_file-2. Length and checksum are at the same place in every version, so that damage
+//!   is distinguished from a newer format.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ pub(crate) fn finish(r: &ByteReader<'_>) -> Result<(), DecodeError> {
     }
 }
 
-/// Writes a checkpoint: a new file, synced, renamed, directory synced (K1).
+/// Writes a checkpoint: a new file, synced, renamed, directory synced (checksummed_file-1).
 ///
 /// After an error, the file has the old value or the new one.
 pub(crate) fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> tidegate_platform::Result<()> {
@@ -162,7 +162,7 @@ mod tests {
     fn a_newer_version_is_told_from_damage() {
         let newer = encode(&Kind { version: 4, oldest: 3, ..KIND }, b"who knows");
         let error = DecodeError::NewerFormat { version: 4, known: 3 };
-        assert_eq!(decode(&KIND, &newer).unwrap_err(), error, "K2");
+        assert_eq!(decode(&KIND, &newer).unwrap_err(), error, "checksummed_file-2");
     }
 
     #[test]

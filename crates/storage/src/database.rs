@@ -1,88 +1,70 @@
 //! A database: a directory that one process has open, its tables, and commits to them.
 //!
-//! - B1. One process has a directory open at a time.
-//! - B2. A commit is visible when it is as durable as requested (`Durability`) and not before; an
+//! - database-1. One process has a directory open at a time.
+//! - A commit is visible when it is as durable as requested (`Durability`) and not before; an
 //!   acknowledged commit is visible to every snapshot that is taken afterwards.
-//! - B3. Before the first commit after an open, everything that was replayed is durable, and
-//!   unreferenced files are removed.
+//! - database-2. Before the first commit after an open, everything that was replayed is durable,
+//!   and unreferenced files are removed.
 //!
-//! Commits are planned in `plan` and made durable in `commit`; `recovery` opens a database,
-//! `checkpoint` keeps the log short, `garbage_collection` removes unreferenced files. Not here: the
-//! rows (`segment`).
+//! This type is the door: the work is done by `Committer`, `TableWriter`, `Maintenance`,
+//! `Checkpointer`, `ImportTxn`, `ChangeTxn` and the modules of `open`. Not here: the rows
+//! (`segment`).
 
-mod fsync_guard;
-mod directory;
-mod memtable;
 mod table;
-mod plan;
 mod commit;
-mod sync;
-mod budget;
 mod ddl;
-mod pending;
-mod segments;
-mod import;
-mod upsert;
-mod deletion_vectors;
-mod change;
-mod append;
-mod transaction;
 mod deletes;
-mod dedup;
 mod maintenance;
-mod relief;
-mod ballast;
-mod kept;
-mod replay_memory;
-mod delete_compaction;
-mod partitions;
-mod recovery;
-mod garbage_collection;
-mod checkpoint;
-mod survey;
-mod verify;
-mod repair;
-mod salvage;
+mod write;
+mod open;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard};
 
-use tidegate_model::{ByteCount, Lsn, SeqTxn, TableId, limits};
+use tidegate_model::{ByteCount, Column, PartitionKey, Schema, SeqTxn, TableId, limits};
 use tidegate_platform::{Clock, DirLock, Disk};
 
+use crate::change::BatchId;
 use crate::error::{Error, Result};
-use crate::manifest::BatchId;
+use crate::files::{Paths, TableWrites};
 use crate::snapshot::Snapshot;
-use crate::wal::{CommitOutcome, Log, TornGroup};
+use crate::wal::{CommitOutcome, Log, LogOptions, TornGroup};
 
-pub use append::{AppendOptions, Appended, NewTableOptions, TableAppend};
-pub use change::ChangeTxn;
-pub use ddl::{NewColumns, Relations, SchemaEdit, TableDdl};
-pub(crate) use dedup::{Superseded, superseded};
-pub use deletion_vectors::{SegmentDeletes, SnapshotDeletes};
-pub use import::{ImportTarget, ImportTxn};
-pub use maintenance::{MaintenanceOptions, MaintenanceReport, TableWrites};
-pub use pending::{PendingDdl, VisibleTables};
-pub use repair::{LogRepair, LostCommits, repair_log};
-pub use replay_memory::RecoveryReport;
-pub use transaction::{SegmentPin, TableDeletes, TransactionCommit};
-pub use verify::{VerifyReport, VerifyStep, survey};
+pub use commit::ddl::{NewColumns, Relations, SchemaEdit, TableDdl};
+pub use commit::pending::VisibleTables;
+pub use commit::request::PendingDdl;
+pub use deletes::vectors::{SegmentDeletes, SnapshotDeletes, TableDeletes};
+pub use maintenance::{MaintenanceOptions, MaintenanceReport};
+pub use open::repair::{LogRepair, repair_log};
+pub use open::replay_memory::RecoveryReport;
+pub use open::salvage::LostCommits;
+pub use open::verify::{VerifyReport, VerifyStep, survey};
+pub use write::append::{AppendOptions, Appended, NewTableOptions, TableAppend};
+pub use write::import::{ImportTarget, ImportTxn};
+pub use write::private_rows::{
+    PrivateNumbers, PrivateRows, PrivateSnapshot, encode_private, is_private,
+};
+pub use write::transaction::{SegmentPin, TransactionCommit};
+pub use write::update::ChangeTxn;
 
-pub(crate) use directory::TableFile;
-
-use ballast::Ballast;
-use budget::MemtableBudget;
-use checkpoint::Checkpoints;
-use commit::{CommitError, Committed, Committer};
-use directory::Paths;
-use fsync_guard::FsyncGuard;
-use maintenance::Maintenance;
-use plan::{CommitRequest, Tables};
-use recovery::PendingRecovery;
-use sync::Syncs;
+use commit::group::{Committer, Published};
+use commit::request::{CommitError, CommitRequest, Committed};
+use deletes::partitions::PartitionDropper;
+use maintenance::ballast::Ballast;
+use maintenance::checkpoint::Checkpointer;
+use maintenance::checkpoints::Checkpoints;
+use maintenance::{Maintenance, MaintenanceState, garbage_collection};
+use open::fsync_guard::FsyncGuard;
+use open::recovery::{self, PendingRecovery, RecoveryCompletion};
+use open::verify::Verifier;
+use table::budget::MemtableBudget;
+use table::new_segments::SegmentSync;
+use table::state::TableState;
+use write::append::TableWriter;
 
 /// Number of log files from which on opening flushes all memtables. Each process begins one, with
 /// room for some thousand commits, and opening keeps the log: without this limit, a process that is
@@ -118,33 +100,6 @@ pub enum Access {
     ReadOnly,
 }
 
-/// The moment at which a commit is acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
-    /// The record of the commit is on disk.
-    Sync,
-    /// The operating system has the record: it survives a crash of the process, but not of the
-    /// machine, until `Database::sync` is called. Such a crash loses only the latest commits.
-    Async,
-}
-
-/// The bounds of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogOptions {
-    /// The moment at which a commit is acknowledged.
-    pub durability: Durability,
-    /// Bytes of records that may be acknowledged and not durable; the next commit syncs the log.
-    pub unsynced_bytes_max: u64,
-    /// Bytes that are filled with zeros ahead of use, at a time.
-    pub step_bytes: u64,
-    /// Bytes after which another file is started.
-    pub file_bytes: u64,
-    /// Bytes after which a commit makes a checkpoint.
-    pub checkpoint_bytes: u64,
-    /// Bytes after which commits fail if there cannot be a checkpoint.
-    pub bytes_max: u64,
-}
-
 /// A table of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableEntry {
@@ -172,27 +127,18 @@ pub struct Database {
     options: OpenOptions,
     log_id: u64,
     torn_group: Option<TornGroup>,
-    tables: RwLock<Published>,
     next_table: AtomicU64,
     next_import: AtomicU64,
     committer: Committer,
     memtable_budget: Arc<MemtableBudget>,
-    maintenance: Maintenance,
-    /// Locked by the leader of a group commit. Code that locks both locks `checkpoints` first.
-    log: Mutex<Log>,
+    maintenance: MaintenanceState,
     checkpoints: Mutex<Checkpoints>,
     /// The position at which a replay would begin.
     checkpoint_lsn: AtomicU64,
     /// The position up to which the last checkpoint is complete; a replay begins earlier if
     /// memtables have older rows.
     checkpoint_as_of: AtomicU64,
-    /// The position up to which everything is on disk.
-    durable_lsn: AtomicU64,
-    /// True after a failed commit: no other can be made before the log is repaired.
-    is_log_broken: AtomicBool,
-    /// The state of syncs of the log.
-    syncs: Syncs,
-    /// The work that B3 still requires.
+    /// The work that database-2 still requires.
     pending_recovery: Mutex<Option<PendingRecovery>>,
     ballast: Ballast,
     is_recovered: AtomicBool,
@@ -208,15 +154,6 @@ pub struct Database {
     recovery: RecoveryReport,
     /// The locks of the database's directory and of that of the log. Released last.
     locks: [Arc<dyn DirLock>; 2],
-}
-
-/// The state that is visible to all readers (B2).
-#[derive(Debug)]
-struct Published {
-    /// The position after the last commit.
-    lsn: Lsn,
-    tables: Tables,
-    schema_epoch: u64,
 }
 
 impl OpenOptions {
@@ -249,18 +186,6 @@ impl fmt::Debug for OpenOptions {
     }
 }
 
-impl LogOptions {
-    /// Space for some thousand commits at a step, and a replay of less than a second.
-    pub const STANDARD: LogOptions = LogOptions {
-        durability: Durability::Sync,
-        unsynced_bytes_max: 64 << 20,
-        step_bytes: 4 << 20,
-        file_bytes: 64 << 20,
-        checkpoint_bytes: 64 << 20,
-        bytes_max: 8 << 30,
-    };
-}
-
 impl Database {
     /// Opens the database in a directory, or creates one if there is none.
     ///
@@ -285,6 +210,10 @@ impl Database {
         let log = Log::resume(&guarded, &paths.log(), (log_id, recovered.log_end), options.log);
         let checkpoints = Checkpoints::of(&recovered.catalog, recovered.catalog_damage.is_some());
         let ballast = Ballast::new(paths.scratch().join("ballast"), options.ballast_bytes.0);
+        let memtable_budget = Arc::new(MemtableBudget::new(
+            options.maintenance.memtable_bytes_max,
+            recovered.tables.memtable_bytes(),
+        ));
         let database = Database {
             disk,
             guarded,
@@ -294,23 +223,11 @@ impl Database {
             torn_group,
             next_table: AtomicU64::new(recovered.next_table.0),
             next_import: AtomicU64::new(0),
-            committer: Committer::default(),
-            memtable_budget: Arc::new(MemtableBudget::new(
-                options.maintenance.memtable_bytes_max,
-                recovered.tables.memtable_bytes(),
-            )),
-            maintenance: Maintenance::default(),
+            committer: Committer::new(log, recovered.tables, &memtable_budget),
+            memtable_budget,
+            maintenance: MaintenanceState::default(),
             checkpoint_lsn: AtomicU64::new(recovered.catalog.lsn.0),
             checkpoint_as_of: AtomicU64::new(recovered.catalog.as_of.0),
-            durable_lsn: AtomicU64::new(log.durable().0),
-            is_log_broken: AtomicBool::new(false),
-            syncs: Syncs::default(),
-            tables: RwLock::new(Published {
-                lsn: log.end(),
-                tables: recovered.tables,
-                schema_epoch: 0,
-            }),
-            log: Mutex::new(log),
             checkpoints: Mutex::new(checkpoints),
             pending_recovery: Mutex::new(Some(recovered.pending_recovery)),
             ballast,
@@ -325,10 +242,10 @@ impl Database {
         let _ = garbage_collection::empty_scratch(database.guarded.as_ref(), &database.paths);
         // If this fails, the next commit tries again, and reports the error.
         if database.finish_recovery().is_ok() {
-            database.shorten_log_of_many_files();
+            database.maintenance().shorten_log_of_many_files();
         }
-        // BA3.
-        database.make_ballast();
+        // ballast-3.
+        database.maintenance().make_ballast();
         Ok(Arc::new(database))
     }
 
@@ -442,9 +359,247 @@ impl Database {
         self.published().schema_epoch
     }
 
-    fn published(&self) -> std::sync::RwLockReadGuard<'_, Published> {
-        // One thread at a time changes it, in a function that does not panic half-way.
-        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+    /// Appends rows to tables, with one commit: when it returns, all are durable and visible, or
+    /// none.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] if a table is so damaged that queries of it fail.
+    /// [`Error::SchemaChanged`] if a column does not have the type of the table's column, for
+    /// example after a concurrent change: the caller converts again. [`Error::NoSuchTable`] if
+    /// there is none and none is to be created, and so on. Then nothing has changed; with
+    /// [`Error::InDoubt`], the next open decides.
+    pub fn append(
+        self: &Arc<Self>,
+        appends: &[TableAppend],
+        options: &AppendOptions,
+    ) -> Result<Appended> {
+        self.writer().append(appends, options)
+    }
+
+    /// Commits the changes of a transaction (transaction-1).
+    ///
+    /// # Errors [`Error::RowsChanged`] if rows to delete no longer exist, or the columns of their
+    /// table have changed (transaction-3); [`Error::TablesChanged`], and those of
+    /// [`define`](Self::define), if changes of tables no longer fit; and as
+    /// [`append`](Self::append). Nothing has changed then; with [`Error::InDoubt`], the next open
+    /// decides.
+    pub fn commit_transaction(self: &Arc<Self>, commit: &TransactionCommit) -> Result<()> {
+        self.writer().commit_transaction(commit)
+    }
+
+    /// Starts an import.
+    ///
+    /// # Errors
+    /// If the table does not exist, or the new one does, or symbols cannot be read, or the
+    /// database is read-only.
+    pub fn begin_import(self: &Arc<Self>, target: ImportTarget<'_>) -> Result<ImportTxn> {
+        ImportTxn::begin(self, target)
+    }
+
+    /// Starts a change of the rows of a table, or of a new table with rows.
+    ///
+    /// # Errors
+    /// As of [`begin_import`](Self::begin_import).
+    pub fn begin_change(self: &Arc<Self>, target: ImportTarget<'_>) -> Result<ChangeTxn> {
+        ChangeTxn::begin(self, target)
+    }
+
+    /// Starts a change of the rows of a table that is based on a snapshot of it. Rows are made for
+    /// the columns of the snapshot; columns that are not in `needed` may be dropped meanwhile
+    /// (update-3).
+    ///
+    /// # Errors
+    /// If the table was dropped, or a needed column, or symbols cannot be read, or the database is
+    /// read-only.
+    pub fn begin_change_of(
+        self: &Arc<Self>,
+        snapshot: &Snapshot,
+        needed: &[Column],
+    ) -> Result<ChangeTxn> {
+        ChangeTxn::begin_of(self, snapshot, needed)
+    }
+
+    /// Keeps maintenance from rewriting the segments of a table (transaction-2); `None` if there is
+    /// no such table. Waits for a compaction in progress.
+    #[must_use]
+    pub fn pin_segments(&self, table: TableId) -> Option<SegmentPin> {
+        SegmentPin::new(self, table)
+    }
+
+    /// Removes the rows of whole partitions that were committed so far; returns the number of
+    /// partitions that had rows.
+    ///
+    /// # Errors
+    /// If there is no such table, or something cannot be written: then nothing has changed.
+    pub fn drop_partitions(
+        self: &Arc<Self>,
+        table: &str,
+        partitions: &BTreeSet<PartitionKey>,
+    ) -> Result<usize> {
+        self.partitions().drop_partitions(table, partitions)
+    }
+
+    /// Does all due work: repairs a log that could not be written to, frees space if there is none,
+    /// coalesces memtables, flushes those that are large or old, compacts segments,
+    /// writes a checkpoint. A call takes as long as that; the owner of the database calls it every
+    /// few milliseconds, from one thread or several.
+    ///
+    /// # Errors
+    /// The first error; other due work is done all the same. Nothing is lost: failed work is due
+    /// again.
+    pub fn maintain(&self) -> Result<MaintenanceReport> {
+        self.maintenance().maintain()
+    }
+
+    /// The work of maintenance since the database was opened, and the bytes written to the log.
+    #[must_use]
+    pub fn maintenance_report(&self) -> MaintenanceReport {
+        MaintenanceReport { log_bytes: self.committer.log_bytes(), ..self.maintenance.report() }
+    }
+
+    /// The bytes written for a table since the database was opened; `None` if it does not exist.
+    #[must_use]
+    pub fn table_writes(&self, table: TableId) -> Option<TableWrites> {
+        Some(self.table_state(table)?.directory.writes().read())
+    }
+
+    /// The memory of all memtables in bytes.
+    #[must_use]
+    pub fn memtable_bytes(&self) -> u64 {
+        self.memtable_budget.used_bytes()
+    }
+
+    /// Flushes the memtable of a table: its rows are in segments when the call returns.
+    ///
+    /// # Errors
+    /// If there is no such table, or segments cannot be written: then nothing has changed.
+    pub fn flush_table(&self, table: &str) -> Result<()> {
+        self.maintenance().flush_table(table)
+    }
+
+    /// Compacts segments of a table as far as that is due.
+    ///
+    /// # Errors
+    /// If there is no such table, or segments cannot be written: then nothing has changed.
+    pub fn compact_table(&self, table: &str) -> Result<()> {
+        self.maintenance().compact_table(table)
+    }
+
+    /// Writes the changes in the log into manifests and catalog, and purges the log. Also done on
+    /// drop, as far as possible, and by commits when the log has grown.
+    ///
+    /// # Errors
+    /// If it cannot be written; then the log stays as it is, and nothing is lost. If only the
+    /// manifest of a table cannot be written, the log is purged all the same, and the records of
+    /// that table are kept aside.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.checkpointer().checkpoint()
+    }
+
+    /// Flushes memtables and writes a checkpoint, so that the next open has nothing to replay. Also
+    /// done on drop, as far as possible.
+    ///
+    /// With more than [`limits::CLOSE_TABLES`] tables that are not in checkpoints it only syncs the
+    /// log, and the next open replays it: that takes less time than flushing so many.
+    ///
+    /// # Errors
+    /// If something cannot be written; then it is in the log, and nothing is lost.
+    pub fn close(&self) -> Result<()> {
+        self.maintenance().close()
+    }
+
+    /// Makes everything durable that was acknowledged. With [`Durability::Sync`] it already is.
+    ///
+    /// # Errors
+    /// If the log cannot be written to. Acknowledged commits stay visible, and stay in memory for
+    /// the next attempt; nothing more is acknowledged before one succeeds.
+    pub fn sync(&self) -> Result<()> {
+        self.committer.sync()
+    }
+
+    /// Bytes of the log that were acknowledged and are not durable.
+    #[must_use]
+    pub fn unsynced_bytes(&self) -> u64 {
+        self.committer.unsynced_bytes()
+    }
+
+    /// Returns true if commits fail because the log cannot be written to.
+    #[must_use]
+    pub fn is_log_broken(&self) -> bool {
+        let is_usable = self.is_recovered.load(Ordering::Acquire)
+            && !self.is_moved.load(Ordering::Acquire)
+            && !self.committer.is_log_broken();
+        !is_usable
+    }
+
+    /// Returns true if the disk is full: rows are refused, and operations that free space use that
+    /// of the ballast.
+    #[must_use]
+    pub fn is_short_of_space(&self) -> bool {
+        self.ballast.is_short()
+    }
+
+    /// Reads every byte: log, catalog, manifests, symbols, deletion vectors, segments. `on_segment`
+    /// is called before each segment. Statements may run meanwhile; their commits are not read.
+    pub fn verify(&self, on_segment: &dyn Fn(&VerifyStep<'_>)) -> Result<VerifyReport> {
+        Verifier { database: self }.verify(on_segment)
+    }
+
+    /// The tables with changes that are not committed.
+    #[must_use]
+    pub fn visible(&self, pending: &PendingDdl) -> VisibleTables<'_> {
+        VisibleTables::new(self, pending.clone())
+    }
+
+    /// The current columns of a table; `None` if there is no such table, or it is suspended: then
+    /// an attempt to create one fails with the reason.
+    #[must_use]
+    pub fn schema_of(&self, table: &str) -> Option<Arc<Schema>> {
+        let published = self.published();
+        let known = published.tables.find(table).filter(|table| table.damage().is_none());
+        known.map(|table| Arc::clone(&table.manifest.schema))
+    }
+
+    /// The committed tables.
+    fn committed(&self) -> VisibleTables<'_> {
+        self.visible(&PendingDdl::default())
+    }
+
+    fn maintenance(&self) -> Maintenance<'_> {
+        Maintenance { database: self }
+    }
+
+    fn checkpointer(&self) -> Checkpointer<'_> {
+        Checkpointer { database: self }
+    }
+
+    fn segment_sync(&self) -> SegmentSync<'_> {
+        SegmentSync { database: self }
+    }
+
+    fn partitions(&self) -> PartitionDropper<'_> {
+        PartitionDropper { database: self }
+    }
+
+    fn writer(self: &Arc<Self>) -> TableWriter<'_> {
+        TableWriter { database: self }
+    }
+
+    fn published(&self) -> RwLockReadGuard<'_, Published> {
+        self.committer.published()
+    }
+
+    fn table_states(&self) -> Vec<Arc<TableState>> {
+        self.published().tables.by_id.values().map(Arc::clone).collect()
+    }
+
+    fn table_state(&self, id: TableId) -> Option<Arc<TableState>> {
+        self.committer.table_state(id)
+    }
+
+    /// Does the work that is left before the first commit (database-2).
+    fn finish_recovery(&self) -> Result<()> {
+        RecoveryCompletion { database: self }.finish()
     }
 
     /// Commits a request; returns its number in its first table.
@@ -458,15 +613,17 @@ impl Database {
         let not_committed = |error| CommitError { error, outcome: CommitOutcome::NotCommitted };
         self.finish_recovery().map_err(not_committed)?;
         if self.log_bytes() > self.options.log.bytes_max {
-            self.checkpoint_all().map_err(not_committed)?;
+            self.checkpointer().checkpoint_all().map_err(not_committed)?;
         }
         if self.unsynced_bytes() > self.options.log.unsynced_bytes_max {
             self.sync().map_err(not_committed)?;
         }
-        let committed = self.committer.commit(self, request)?;
+        let maintenance = self.maintenance();
+        let may_have_space = |error: &Error| maintenance.may_have_space_after(error);
+        let committed = self.committer.commit(request, &may_have_space)?;
         let as_of = self.checkpoint_as_of.load(Ordering::Acquire);
         if self.published().lsn.0.saturating_sub(as_of) > self.options.log.checkpoint_bytes {
-            self.checkpoint_if_nobody_does();
+            self.checkpointer().checkpoint_if_idle();
         }
         Ok(committed)
     }

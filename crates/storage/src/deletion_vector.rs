@@ -1,14 +1,14 @@
 //! Deletion vectors of segments, as of a commit.
 //!
-//! - K3. A deletion vector never changes; another commit writes a new one, which the manifest
-//!   names.
-//! - K4. Only zones with deleted rows have a bitmap. A set bit is a row that is not deleted, so
-//!   that kernels AND it to a selection.
+//! - deletion_vector-1. A deletion vector never changes; another commit writes a new one, which the
+//!   manifest names.
+//! - deletion_vector-2. Only zones with deleted rows have a bitmap. A set bit is a row that is not
+//!   deleted, so that kernels AND it to a selection.
 //!
 //! Bytes: docs/format.md, Deletion vector. Not here: the choice of the rows to delete.
 
 use tidegate_model::bytes::{ByteReader, ByteWriter};
-use tidegate_model::{RowCount, SegmentId, TableId, limits};
+use tidegate_model::{RowCount, SegmentId, SeqTxn, TableId, limits};
 
 use crate::checksummed_file::{self, Kind};
 use crate::error::{Corruption, DecodeError};
@@ -27,7 +27,7 @@ pub type ZoneBits = [u64; ZONE_WORDS];
 pub struct DeletionVector {
     rows: RowCount,
     live: RowCount,
-    /// Ascending; each has a deleted row (K4).
+    /// Ascending; each has a deleted row (deletion_vector-2).
     zones: Vec<(u32, ZoneBits)>,
 }
 
@@ -226,6 +226,19 @@ fn live_rows(rows: RowCount, zones: &[(u32, ZoneBits)]) -> RowCount {
     RowCount(rows.0 - deleted.sum::<u64>())
 }
 
+/// The deletion vector of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeletionVectorMeta {
+    /// Part of the name of its file; from the same numbers as segment ids.
+    pub id: SegmentId,
+    /// The commit that wrote it.
+    pub seq_txn: SeqTxn,
+    /// Number of rows that are not deleted.
+    pub live: RowCount,
+    /// The CRC32C of its file.
+    pub crc: u32,
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -280,7 +293,7 @@ mod tests {
         }
         for zone in 0..rows.div_ceil(limits::ZONE_ROWS.0) {
             let lost = deleted.iter().any(|row| row / limits::ZONE_ROWS.0 == zone);
-            assert_eq!(deletion_vector.zone(zone).is_some(), lost, "K4");
+            assert_eq!(deletion_vector.zone(zone).is_some(), lost, "deletion_vector-2");
         }
     }
 }

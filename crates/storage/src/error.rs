@@ -1,7 +1,6 @@
 //! Errors of a database, as facts.
 
 #![expect(missing_docs, reason = "the message of a variant is its documentation")]
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,8 +9,6 @@ use tidegate_model::bytes::Truncated;
 use tidegate_model::layout::LayoutError;
 use tidegate_model::{SchemaError, limits};
 pub use tidegate_platform::Class;
-
-use crate::segment;
 
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -147,7 +144,7 @@ pub enum Corruption {
     #[error(transparent)]
     Schema(#[from] SchemaError),
     #[error(transparent)]
-    Segment(#[from] segment::Damage),
+    Segment(#[from] SegmentDamage),
     #[error("the file has {actual} bytes instead of {expected}")]
     Length { expected: u64, actual: u64 },
     #[error("the file is missing")]
@@ -171,6 +168,50 @@ pub enum Corruption {
     DamagedGroup { what: Box<Corruption> },
     #[error("the log file was cut: it has {actual} bytes, and had {expected} on disk{}", GIVE_UP)]
     CutLog { expected: u64, actual: u64 },
+}
+
+/// The damage of a segment's bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SegmentDamage {
+    #[error("it is not a segment")]
+    NotASegment,
+    #[error("it has {found} bytes instead of {wanted}")]
+    Length { wanted: u64, found: u64 },
+    #[error("the format version is {version}")]
+    Version { version: u32 },
+    #[error("the trailer is damaged")]
+    Trailer,
+    #[error("the checksum does not match")]
+    Crc,
+    #[error("the footer is damaged: {0}")]
+    Footer(#[from] LayoutError),
+    #[error("the footer is that of another segment")]
+    ForeignFooter,
+    #[error("a page frame's bytes do not fit its footer")]
+    FrameShape,
+    #[error("a dictionary's bytes do not fit its footer")]
+    Dictionary,
+    #[error("a code is not in its dictionary")]
+    Code,
+    #[error("a symbol is not in the table's dictionary")]
+    Symbol,
+    #[error("a string table is damaged")]
+    StringTable,
+    #[error("text is not UTF-8")]
+    NotUtf8,
+    #[error("the designated timestamp is missing")]
+    TimestampMissing,
+    #[error("the designated timestamp is out of range")]
+    TimestampRange,
+    #[error("a byte outside of all regions is not zero")]
+    NotZero,
+    #[error("row {row} is out of order")]
+    Order { row: u64 },
+    #[error("zone {zone} does not bound its values")]
+    Zone { zone: u64 },
+    #[error("{found} rows are NULL instead of {wanted}")]
+    NullCount { wanted: u64, found: u64 },
 }
 
 /// Advice for the user on a damaged log.
@@ -280,7 +321,7 @@ impl Error {
     }
 
     /// Damage of a segment, at an offset of its file.
-    pub(crate) fn segment(path: &Path, offset: u64, damage: segment::Damage) -> Error {
+    pub(crate) fn segment(path: &Path, offset: u64, damage: SegmentDamage) -> Error {
         let what = Corruption::Segment(damage);
         Error::Corrupt { path: path.to_path_buf(), offset, what }
     }

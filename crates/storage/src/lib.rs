@@ -18,32 +18,33 @@ pub mod segment;
 pub mod mem_segment;
 pub mod symbols;
 pub mod deletion_vector;
+pub mod change;
+pub mod manifest;
+pub mod wal;
+pub mod catalog;
+mod files;
 pub mod snapshot;
 pub mod rewrite;
-pub mod wal;
-pub mod manifest;
-pub mod catalog;
 pub mod database;
 mod checksummed_file;
 mod error;
 
 pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};
+pub use change::BatchId;
 pub use database::{
-    Access, AppendOptions, Appended, ChangeTxn, Database, Durability, ImportTarget, ImportTxn,
-    LogOptions, LogRepair, LostCommits, MaintenanceOptions, MaintenanceReport, NewColumns,
-    NewTableOptions, OpenOptions, PendingDdl, RecoveryReport, Relations, SchemaEdit,
-    SegmentDeletes, SegmentPin, SnapshotDeletes, TableAppend, TableDdl, TableDeletes,
-    TableDescription, TableEntry, TableWrites, TransactionCommit, VerifyReport, VerifyStep,
-    VisibleTables, repair_log, survey,
+    Access, AppendOptions, Appended, ChangeTxn, Database, ImportTarget, ImportTxn, LogRepair,
+    LostCommits, MaintenanceOptions, MaintenanceReport, NewColumns, NewTableOptions, OpenOptions,
+    PendingDdl, PrivateNumbers, PrivateRows, PrivateSnapshot, RecoveryReport, Relations,
+    SchemaEdit, SegmentDeletes, SegmentPin, SnapshotDeletes, TableAppend, TableDdl, TableDeletes,
+    TableDescription, TableEntry, TransactionCommit, VerifyReport, VerifyStep, VisibleTables,
+    encode_private, is_private, repair_log, survey,
 };
 pub use deletion_vector::DeletionVector;
-pub use error::{Class, Corruption, DecodeError, Error, Result};
-pub use manifest::BatchId;
+pub use error::{Class, Corruption, DecodeError, Error, Result, SegmentDamage};
+pub use files::TableWrites;
 pub use mem_segment::{MemSegment, MemSegmentBatch, MemSegmentColumn};
 pub use rewrite::Rewrite;
 pub use segment::{SegmentMeta, TYPE_KEY, WrittenSegment};
-pub use snapshot::{
-    Derived, PrivateNumbers, PrivateRows, PrivateSnapshot, Run, ScanGroup, SegmentRun, Snapshot,
-    encode_private, is_private,
-};
+pub use snapshot::{Derived, Run, ScanGroup, SegmentRun, Snapshot};
 pub use symbols::{SymbolTable, SymbolTables};
+pub use wal::{Durability, LogOptions};

@@ -1,12 +1,12 @@
 //! The manifest of a table: its state as of a commit. A checkpoint that may be older than the log.
 //!
-//! - M1. Segments are in the order of their ids, each once, all below `next_segment`.
-//! - M2. A segment's rows lie in its partition, and were committed up to `seq_txn`.
-//! - M3. A manifest changes only through `apply`: an acknowledged commit and a replayed record give
-//!   the same table.
-//! - M4. Symbol marks never decrease, and belong to symbol columns of the schema.
-//! - M5. The rows of every append up to `flushed_seq` are in segments, or deleted. Rows of later
-//!   appends are not in the manifest: they are in the log, and in the memtable of the table.
+//! - manifest-1. Segments are in the order of their ids, each once, all below `next_segment`.
+//! - manifest-2. A segment's rows lie in its partition, and were committed up to `seq_txn`.
+//! - manifest-3. A manifest changes only through `apply`: an acknowledged commit and a replayed
+//!   record give the same table.
+//! - manifest-4. Symbol marks never decrease, and belong to symbol columns of the schema.
+//! - manifest-5. The rows of every append up to `flushed_seq` are in segments, or deleted. Rows of
+//!   later appends are not in the manifest: they are in the log, and in the memtable of the table.
 //!
 //! Bytes: docs/format.md, Manifest; the parts that it shares with the log are in
 //! `manifest/parts.rs`. Not here: the table's name (`catalog`), files (`database`).
@@ -19,16 +19,17 @@ use std::sync::Arc;
 use tidegate_model::bytes::ByteWriter;
 use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use tidegate_model::{
-    Column, ColumnId, ColumnType, PartitionKey, RowCount, Schema, SegmentId, SeqTxn, TableId,
-    Timestamp, limits,
+    Column, ColumnId, ColumnType, PartitionKey, Schema, SegmentId, SeqTxn, TableId, Timestamp,
+    limits,
 };
 
+use crate::change::{BatchId, TableChange};
 use crate::checksummed_file::{self, Kind};
+use crate::deletion_vector::DeletionVectorMeta;
 use crate::error::{Corruption, DecodeError};
 use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
 use crate::symbols::{SymbolMark, SymbolTexts};
-use crate::wal::TableChange;
 
 const KIND: Kind = Kind { magic: *b"TIDEMAN\0", version: 3, oldest: 1, name: "manifest" };
 /// Written while a table has neither comments nor a view's query, so that older programs can read
@@ -42,48 +43,19 @@ pub struct Manifest {
     pub table: TableId,
     /// The last commit that is included.
     pub seq_txn: SeqTxn,
-    /// The commit up to which all appended rows are in segments (M5).
+    /// The commit up to which all appended rows are in segments (manifest-5).
     pub flushed_seq: SeqTxn,
     /// The columns.
     pub schema: Arc<Schema>,
     /// The least id that was never used for a segment.
     pub next_segment: SegmentId,
-    /// The segments, ascending by id (M1).
+    /// The segments, ascending by id (manifest-1).
     pub segments: Arc<Vec<SegmentEntry>>,
-    /// The committed ends of symbol files; a column without values has no entry (M4).
+    /// The committed ends of symbol files; a column without values has no entry (manifest-4).
     pub symbols: BTreeMap<ColumnId, SymbolMark>,
     /// The latest batches that are to be applied once, at most `limits::BATCH_MARKS`; the oldest
     /// first.
     pub batches: Arc<Vec<BatchMark>>,
-}
-
-/// The identity of rows that are applied once even if they are sent again: eight bytes for the name
-/// that their writer gives them, and eight for their content. A name is used for the same rows only
-/// (`Error::BatchReused`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BatchId(pub [u8; 16]);
-
-impl BatchId {
-    /// The identity of a batch from its name and its content.
-    #[must_use]
-    pub fn new(name: [u8; 8], content: [u8; 8]) -> BatchId {
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&name);
-        id[8..].copy_from_slice(&content);
-        BatchId(id)
-    }
-
-    /// The part for the name.
-    #[must_use]
-    pub fn name(self) -> [u8; 8] {
-        self.0[..8].try_into().expect("eight of sixteen bytes")
-    }
-
-    /// The part for the rows.
-    #[must_use]
-    pub fn content(self) -> [u8; 8] {
-        self.0[8..].try_into().expect("eight of sixteen bytes")
-    }
 }
 
 /// A batch that was applied.
@@ -102,19 +74,6 @@ pub struct SegmentEntry {
     pub meta: SegmentMeta,
     /// The deletion vector of the segment, if rows of it are deleted.
     pub deletion_vector: Option<DeletionVectorMeta>,
-}
-
-/// The deletion vector of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DeletionVectorMeta {
-    /// Part of the name of its file; from the same numbers as segment ids.
-    pub id: SegmentId,
-    /// The commit that wrote it.
-    pub seq_txn: SeqTxn,
-    /// Number of rows that are not deleted.
-    pub live: RowCount,
-    /// The CRC32C of its file.
-    pub crc: u32,
 }
 
 /// A file that a table no longer has.
@@ -159,7 +118,8 @@ impl Manifest {
         Some(&self.segments[at])
     }
 
-    /// Applies the change of a record (M3). `Create`, `Drop` and `Rename` are for the catalog.
+    /// Applies the change of a record (manifest-3). `Create`, `Drop` and `Rename` are for the
+    /// catalog.
     ///
     /// # Errors
     /// If the change does not fit the table: the record was written for another one. Then the
@@ -500,7 +460,7 @@ fn seqs(meta: &SegmentMeta) -> (SeqTxn, SeqTxn) {
     (meta.seq_first, meta.seq_last)
 }
 
-/// Checks that a segment can be one of a table (M2).
+/// Checks that a segment can be one of a table (manifest-2).
 pub(crate) fn check_segment(schema: &Schema, meta: &SegmentMeta) -> Result<(), Corruption> {
     let impossible = |what| Err(Corruption::Impossible { what, value: meta.id.0 });
     if meta.rows.0 == 0 || meta.rows > limits::SEGMENT_ROWS {

@@ -1,10 +1,10 @@
 //! In-memory segments, which hold rows between their commit and their flush.
 //!
-//! - IM1. The bytes of an in-memory segment are those of a segment, and `segment::Reader` reads
-//!   both: code that reads rows handles a single form.
-//! - IM2. The in-memory segments of one batch are in the order of their rows: ascending by
-//!   timestamp, equal ones as in the batch. None extends past the end of a partition.
-//! - IM3. Encoding allocates no memory for each value, and its working memory is kept for the next
+//! - mem_segment-1. The bytes of an in-memory segment are those of a segment, and `segment::Reader`
+//!   reads both: code that reads rows handles a single form.
+//! - mem_segment-2. The in-memory segments of one batch are in the order of their rows: ascending
+//!   by timestamp, equal ones as in the batch. None extends past the end of a partition.
+//! - Encoding allocates no memory for each value, and its working memory is kept for the next
 //!   batch. Most batches arrive in order, and are encoded without copying.
 //!
 //! Strings are stored plain or with a dictionary; only writers of files compress them.
@@ -72,7 +72,8 @@ pub struct MemSegmentColumn<'a> {
 static SCRATCHES: Mutex<Vec<Scratch>> = Mutex::new(Vec::new());
 const SCRATCHES_MAX: usize = 8;
 
-/// Encodes a batch: in-memory segments of its rows in order (IM2), each with an id from `new_id`.
+/// Encodes a batch: in-memory segments of its rows in order (mem_segment-2), each with an id from
+/// `new_id`.
 ///
 /// # Errors
 /// If a designated timestamp is missing or out of range, or if the in-memory segments are too large
@@ -89,7 +90,7 @@ pub fn encode(
         return Ok(Vec::new());
     }
     for column in batch.columns {
-        assert_eq!(column.values.len(), batch.rows, "BA1: column {}", column.id);
+        assert_eq!(column.values.len(), batch.rows, "storage_batch-1: column {}", column.id);
     }
     let order = Order::of(batch)?;
     // A panic cannot leave it inconsistent: each change is one push or pop.

@@ -1,17 +1,17 @@
 //! Rewrites runs as new segments, or in-memory segments, with the same rows in order: used to
 //! coalesce and flush memtables, and to compact segments.
 //!
-//! - RW1. The rows are those of the runs except the deleted ones, ordered by timestamp, then by the
-//!   order of the runs, then by their position in the run. No output extends past the end of a
-//!   partition.
-//! - RW2. A column that a run does not have is NULL in its rows; a column that the schema does not
-//!   have is dropped.
-//! - RW3. The input is never changed: a failed rewrite leaves it, and unreferenced files.
-//! - RW4. Values are decoded and encoded again. Strings of a dictionary are looked up once for each
-//!   of its values, and compressed strings are copied if all use the same table.
-//! - RW5. Memory: for each row of the segment being written, four bytes if runs overlap, and four
-//!   more for a column of codes; the timestamps of a page frame of each run being read; one encoded
-//!   column, and a page frame of its values (`TextLimits`).
+//! - storage_rewrite-1. The rows are those of the runs except the deleted ones, ordered by
+//!   timestamp, then by the order of the runs, then by their position in the run. No output extends
+//!   past the end of a partition.
+//! - storage_rewrite-2. A column that a run does not have is NULL in its rows; a column that the
+//!   schema does not have is dropped.
+//! - The input is never changed: a failed rewrite leaves it, and unreferenced files.
+//! - storage_rewrite-3. Values are decoded and encoded again. Strings of a dictionary are looked up
+//!   once for each of its values, and compressed strings are copied if all use the same table.
+//! - storage_rewrite-4. Memory: for each row of the segment being written, four bytes if runs
+//!   overlap, and four more for a column of codes; the timestamps of a page frame of each run being
+//!   read; one encoded column, and a page frame of its values (`TextLimits`).
 //!
 //! Not here: the choice of the runs, and the commit that replaces them (`database`).
 
@@ -209,7 +209,7 @@ impl<'a> Job<'a> {
     }
 
     /// Plans the next segment: rows up to the end of their partition, `limits::SEGMENT_ROWS`, or as
-    /// many as fit in memory (RW5).
+    /// many as fit in memory (storage_rewrite-4).
     fn next_segment(&mut self) -> Result<Option<SegmentPlan>> {
         let Some(min_ts) = self.next_timestamp()? else { return Ok(None) };
         let (by, unit) = (self.rewrite.schema.partition_by(), self.rewrite.schema.time_unit());

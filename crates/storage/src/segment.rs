@@ -1,12 +1,12 @@
 //! Segments: rows of one partition in time order, with all columns, in an immutable file or in
 //! memory.
 //!
-//! - G1. A segment is written once and never changed; a `SegmentMeta` in the log or a manifest
-//!   makes it part of its table.
-//! - G2. Rows ascend by designated timestamp; equal ones are in the order of their commits.
-//! - G3. `decode` returns the values that `encode` took: every type, every bit pattern except NaN's
+//! - segment-1. A segment is written once and never changed; a `SegmentMeta` in the log or a
+//!   manifest makes it part of its table.
+//! - segment-2. Rows ascend by designated timestamp; equal ones are in the order of their commits.
+//! - `decode` returns the values that `encode` took: every type, every bit pattern except NaN's
 //!   payload.
-//! - G4. The bytes of a page frame and column are checked against their CRC before they are first
+//! - The bytes of a page frame and column are checked against their CRC before they are first
 //!   used after open.
 //!
 //! Bytes: docs/format.md, Segment; the layout is in `model::layout`. Not here: the set of segments
@@ -25,9 +25,10 @@ pub mod decode;
 
 use std::sync::Arc;
 
-use tidegate_model::layout::LayoutError;
 use tidegate_model::{ByteCount, PartitionKey, RowCount, SegmentId, SeqTxn, TableId};
 use tidegate_platform::DiskFile;
+
+use crate::error::SegmentDamage;
 
 pub use decode::{PickedRows, TYPE_KEY, arrow_field, arrow_type};
 pub use memory::MemSegmentWriter;
@@ -77,7 +78,7 @@ pub(crate) fn meta_of(
     let (footer, footer_crc) = read::footer_of(path, bytes)?;
     if footer.table != table {
         let length = bytes.len() as u64;
-        return Err(crate::error::Error::segment(path, length, Damage::ForeignFooter));
+        return Err(crate::error::Error::segment(path, length, SegmentDamage::ForeignFooter));
     }
     Ok(SegmentMeta {
         id: footer.segment,
@@ -90,51 +91,6 @@ pub(crate) fn meta_of(
         seq_last: SeqTxn(0),
         footer_crc,
     })
-}
-
-/// The damage of a segment's bytes.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "a message is the doc of its error")]
-#[non_exhaustive]
-pub enum Damage {
-    #[error("it is not a segment")]
-    NotASegment,
-    #[error("it has {found} bytes instead of {wanted}")]
-    Length { wanted: u64, found: u64 },
-    #[error("the format version is {version}")]
-    Version { version: u32 },
-    #[error("the trailer is damaged")]
-    Trailer,
-    #[error("the checksum does not match")]
-    Crc,
-    #[error("the footer is damaged: {0}")]
-    Footer(#[from] LayoutError),
-    #[error("the footer is that of another segment")]
-    ForeignFooter,
-    #[error("a page frame's bytes do not fit its footer")]
-    FrameShape,
-    #[error("a dictionary's bytes do not fit its footer")]
-    Dictionary,
-    #[error("a code is not in its dictionary")]
-    Code,
-    #[error("a symbol is not in the table's dictionary")]
-    Symbol,
-    #[error("a string table is damaged")]
-    StringTable,
-    #[error("text is not UTF-8")]
-    NotUtf8,
-    #[error("the designated timestamp is missing")]
-    TimestampMissing,
-    #[error("the designated timestamp is out of range")]
-    TimestampRange,
-    #[error("a byte outside of all regions is not zero")]
-    NotZero,
-    #[error("row {row} is out of order")]
-    Order { row: u64 },
-    #[error("zone {zone} does not bound its values")]
-    Zone { zone: u64 },
-    #[error("{found} rows are NULL instead of {wanted}")]
-    NullCount { wanted: u64, found: u64 },
 }
 
 #[cfg(test)]

@@ -1,18 +1,16 @@
 //! Snapshots: the state of a table that a query reads. A snapshot never changes, and keeps its
 //! files.
 //!
-//! - R1. Rows are ordered by timestamp, then by commit, then by position in the commit.
-//! - R2. Groups ascend: reading group after group, and merging the runs of a group by timestamp
-//!   and, where that is equal, by their order in the group, gives R1.
-//! - R3. Two runs are in one group if and only if a chain of runs connects them in which each
-//!   overlaps the next. The last timestamp of a group may be the first of the next one, if all rows
-//!   with this timestamp are then in the order of R1.
-//! - R4. A file that is no longer in a manifest is removed when the last snapshot with it is
-//!   dropped.
+//! - snapshot-1. Rows are ordered by timestamp, then by commit, then by position in the commit.
+//! - snapshot-2. Groups ascend: reading group after group, and merging the runs of a group by
+//!   timestamp and, where that is equal, by their order in the group, gives snapshot-1.
+//! - snapshot-3. Two runs are in one group if and only if a chain of runs connects them in which
+//!   each overlaps the next. The last timestamp of a group may be the first of the next one, if all
+//!   rows with this timestamp are then in the order of snapshot-1.
+//! - snapshot-4. A file that is no longer in a manifest is removed when the last snapshot with it
+//!   is dropped.
 //!
 //! Not here: reading rows (`segment::Reader`).
-
-mod private;
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -21,15 +19,12 @@ use std::sync::{Arc, OnceLock};
 use tidegate_model::{PartitionKey, RowCount, Schema, SegmentId, SeqTxn, TableId};
 
 use crate::checksummed_file;
-use crate::database::TableFile;
-use crate::deletion_vector::{self, DeletionVector};
+use crate::deletion_vector::{self, DeletionVector, DeletionVectorMeta};
 use crate::error::{Corruption, Error, Result};
-use crate::manifest::DeletionVectorMeta;
+use crate::files::TableFile;
 use crate::mem_segment::MemSegment;
 use crate::segment::{self, MemSegmentBytes, Reader, ReaderSlot, SegmentMeta};
 use crate::symbols::SymbolTables;
-
-pub use private::{PrivateNumbers, PrivateRows, PrivateSnapshot, encode_private, is_private};
 
 /// A table as of a commit.
 #[derive(Debug)]
@@ -42,8 +37,8 @@ pub struct Snapshot {
     pub schema: Arc<Schema>,
     /// The last commit that is included.
     pub seq_txn: SeqTxn,
-    /// The groups, ascending in time (R2); for a table without designated timestamp, one for each
-    /// segment in the order of commits.
+    /// The groups, ascending in time (snapshot-2); for a table without designated timestamp, one
+    /// for each segment in the order of commits.
     pub groups: Vec<ScanGroup>,
     /// The dictionaries of its symbol columns, each of which has one.
     pub symbols: SymbolTables,
@@ -60,7 +55,7 @@ pub struct Derived(OnceLock<Arc<dyn Any + Send + Sync>>);
 pub struct ScanGroup {
     /// The partition of the runs.
     pub partition: PartitionKey,
-    /// The runs, in the order in which rows with equal timestamps follow each other (R2).
+    /// The runs, in the order in which rows with equal timestamps follow each other (snapshot-2).
     pub runs: Vec<Run>,
 }
 
@@ -216,6 +211,21 @@ impl SegmentRun {
         Ok(SegmentRun::of_memtable(mem_segment.meta, &file, None))
     }
 
+    /// The same run with only the rows that are live in this deletion vector.
+    pub(crate) fn with_deletion_vector(&self, left: &DeletionVector) -> Arc<SegmentRun> {
+        let deletion_vector = self
+            .deletion_vector
+            .as_ref()
+            .map_or_else(|| left.clone(), |deletion_vector| deletion_vector.and(left));
+        let (deletion_vector_meta, file) = (self.deletion_vector_meta, Arc::clone(&self.file));
+        Arc::new(SegmentRun {
+            meta: self.meta,
+            deletion_vector: Some(Arc::new(deletion_vector)),
+            deletion_vector_meta,
+            file,
+        })
+    }
+
     /// The path of the file; for an in-memory segment, its name in messages.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -297,7 +307,7 @@ impl SegmentFile {
         &self.meta
     }
 
-    /// Marks the file as removable: it is in no manifest any more (D3).
+    /// Marks the file as removable: it is in no manifest any more (directory-3).
     pub(crate) fn discard(&self) {
         if let Source::File(file) = &self.source {
             file.discard();
@@ -395,8 +405,8 @@ impl DeletionVectorFile {
     }
 }
 
-/// The order of rows with equal timestamps (R1): segments of one commit and partition are numbered
-/// in the order of their rows.
+/// The order of rows with equal timestamps (snapshot-1): segments of one commit and partition are
+/// numbered in the order of their rows.
 fn tie_order(meta: &SegmentMeta) -> (SeqTxn, SeqTxn, i64, i64, SegmentId) {
     (meta.seq_first, meta.seq_last, meta.min_ts, meta.max_ts, meta.id)
 }
@@ -412,7 +422,7 @@ pub fn scan_groups(metas: &[SegmentMeta], is_ordered: bool) -> Vec<Vec<usize>> {
         return order.into_iter().map(|at| vec![at]).collect();
     }
     // A timestamp followed by the tie order: compared so, no two segments share an instant, and
-    // segments that only touch do not overlap if they are in the right order (R3).
+    // segments that only touch do not overlap if they are in the right order (snapshot-3).
     let first = |at: usize| (metas[at].min_ts, tie_order(&metas[at]));
     let last = |at: usize| (metas[at].max_ts, tie_order(&metas[at]));
     order.sort_by_key(|&at| first(at));
@@ -436,7 +446,7 @@ pub fn scan_groups(metas: &[SegmentMeta], is_ordered: bool) -> Vec<Vec<usize>> {
 #[derive(Debug)]
 pub(crate) struct GroupedSegments {
     groups: Vec<ScanGroup>,
-    /// The bounds of each group: both ascend (R2).
+    /// The bounds of each group: both ascend (snapshot-2).
     bounds: Vec<(i64, i64)>,
     is_ordered: bool,
 }
@@ -474,7 +484,7 @@ impl ScanGroup {
     }
 }
 
-fn grouped(runs: Vec<Arc<SegmentRun>>, is_ordered: bool) -> Vec<ScanGroup> {
+pub(crate) fn grouped(runs: Vec<Arc<SegmentRun>>, is_ordered: bool) -> Vec<ScanGroup> {
     let metas: Vec<SegmentMeta> = runs.iter().map(|run| run.meta).collect();
     let groups = scan_groups(&metas, is_ordered).into_iter().map(|group| {
         let partition = metas[group[0]].partition;

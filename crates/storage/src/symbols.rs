@@ -1,10 +1,11 @@
 //! Symbol dictionaries: the strings of a symbol column, each stored once under its `SymbolId`.
 //!
-//! - Y1. Ids are assigned in order, from 0, without gaps; the string of an id never changes.
-//! - Y2. A [`SymbolTable`] never changes. A longer one shares its parts with the shorter one.
-//! - Y3. A record or manifest contains the committed end of a file, as a [`SymbolMark`]; it is the
-//!   end of an extent, and everything before it was synced before the record was written.
-//! - Y4. Bytes after the last mark are unused, and are cut off when the database is opened.
+//! - symbols-1. Ids are assigned in order, from 0, without gaps; the string of an id never changes.
+//! - symbols-2. A [`SymbolTable`] never changes. A longer one shares its parts with the shorter
+//!   one.
+//! - symbols-3. A record or manifest contains the committed end of a file, as a [`SymbolMark`]; it
+//!   is the end of an extent, and everything before it was synced before the record was written.
+//! - symbols-4. Bytes after the last mark are unused, and are cut off when the database is opened.
 //!
 //! Strings that were interned by an import which then failed stay in the dictionary, which is
 //! harmless. Bytes: docs/format.md, Symbol file. The growing side is in `symbols/dictionary.rs`.
@@ -41,7 +42,7 @@ const EXTENT_VALUES: usize = 65_536;
 /// Bytes of strings above which parts are not joined: their offsets have four bytes.
 const PART_TEXT_BYTES: usize = 1 << 30;
 
-/// The committed end of a symbol file (Y3).
+/// The committed end of a symbol file (symbols-3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct SymbolMark {
     /// Number of values.
@@ -61,7 +62,7 @@ pub struct SymbolTexts {
     pub texts: BatchTexts,
 }
 
-/// The dictionary of one symbol column as of some moment (Y2).
+/// The dictionary of one symbol column as of some moment (symbols-2).
 #[derive(Debug, Clone, Default)]
 pub struct SymbolTable {
     /// Parts with consecutive ids. Each has more than twice the values of the next, so they are
@@ -156,7 +157,7 @@ impl SymbolTable {
         let table = SymbolTable::default();
         let mut part = Part::default();
         for text in texts {
-            assert!(table.push(&mut part, text.as_ref()), "Y1");
+            assert!(table.push(&mut part, text.as_ref()), "symbols-1");
         }
         table.extended(part)
     }
@@ -179,7 +180,7 @@ impl SymbolTable {
     /// If the id is not below `len`.
     #[must_use]
     pub fn text(&self, id: SymbolId) -> &[u8] {
-        assert!(id.0 < self.len, "Y1: symbol {id} of {}", self.len);
+        assert!(id.0 < self.len, "symbols-1: symbol {id} of {}", self.len);
         let after = self.parts.partition_point(|part| part.first <= id.0);
         let part = &self.parts[after - 1];
         part.text(id.0 - part.first)
@@ -238,7 +239,7 @@ impl SymbolTable {
         if part.ends.is_empty() {
             return table;
         }
-        assert_eq!(part.first, self.len, "Y1");
+        assert_eq!(part.first, self.len, "symbols-1");
         table.len += part.count();
         let mut last = part;
         // Every value is copied each time its part doubles: at most log2(values) times.
@@ -338,7 +339,7 @@ pub(crate) fn encode_extent(table: &SymbolTable, first: &mut u32) -> Vec<u8> {
     w.0
 }
 
-/// The values of a column's file up to `mark`; `bytes` may be longer (Y4).
+/// The values of a column's file up to `mark`; `bytes` may be longer (symbols-4).
 ///
 /// # Errors
 /// If the file is not the one of this table and column, is shorter than the mark, or is damaged

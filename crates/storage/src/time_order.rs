@@ -1,11 +1,11 @@
 //! Sorting of rows by time.
 //!
-//! - TO1. Rows ascend by timestamp; equal ones keep their order.
+//! - time_order-1. Rows ascend by timestamp; equal ones keep their order.
 //!
 //! Used for rows that arrive in any order, before they are encoded. Not here: merging of sorted
 //! runs (`rewrite`).
 
-/// Sorts rows, whose timestamps are `timestamps`, together with these (TO1).
+/// Sorts rows, whose timestamps are `timestamps`, together with these (time_order-1).
 ///
 /// # Panics
 /// If there is not one timestamp for every row.
@@ -117,7 +117,7 @@ mod tests {
             let mut expected = order.clone();
             expected.sort_by_key(|&row| timestamps[row as usize]);
             let (sorted, times) = sort(order, timestamps.clone());
-            assert_eq!(sorted, expected, "TO1");
+            assert_eq!(sorted, expected, "time_order-1");
             let expected: Vec<i64> = expected.iter().map(|&r| timestamps[r as usize]).collect();
             assert_eq!(times, expected);
         }

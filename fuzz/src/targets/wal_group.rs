@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use tidegate_model::{ColumnType, Lsn, PartitionUnit, SeqTxn, TableId, TimeUnit};
+use tidegate_storage::change::TableChange;
 use tidegate_storage::manifest::{self, Manifest};
-use tidegate_storage::wal::{TableChange, decode_group};
+use tidegate_storage::wal::decode_group;
 
 use super::checksum::crc32c;
 use super::input::Input;

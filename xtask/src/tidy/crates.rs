@@ -1,11 +1,11 @@
 //! The table of STYLE section 6 against the packages: arrows, heavy crates, test binaries, crate
 //! roots.
 //!
-//! - D1. The guide is the only home of the table: it is read, not repeated. A crate of the table
+//! - The guide is the only home of the table: it is read, not repeated. A crate of the table
 //!   that does not exist yet is skipped; a package that is not in the table is a finding.
-//! - D2. Arrows point down, and may skip levels: a crate may name everything that it reaches,
+//! - crates-1. Arrows point down, and may skip levels: a crate may name everything that it reaches,
 //!   unless its row says `only`. Dev-dependencies count.
-//! - D3. A heavy crate is one that the last column names, with its family: `tokio` includes
+//! - crates-2. A heavy crate is one that the last column names, with its family: `tokio` includes
 //!   `tokio-util`, unless the column names that one itself.
 //!
 //! Not here: `fuzz`, which is outside the workspace; it links crates of the workspace, and none of
@@ -65,7 +65,7 @@ struct Row {
     doors: BTreeSet<String>,
 }
 
-/// The crates of a row that its crate may name (D2).
+/// The crates of a row that its crate may name (crates-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     Everything,
@@ -152,7 +152,7 @@ fn words(cell: &str) -> impl Iterator<Item = &str> {
     cell.split(|c: char| !c.is_alphanumeric() && c != '-')
 }
 
-/// Returns the arrows of the table that do not point down (D2).
+/// Returns the arrows of the table that do not point down (crates-1).
 fn table_findings(rows: &[Row]) -> Vec<Finding> {
     let level = |name: &str| rows.iter().find(|row| row.name == name).and_then(|row| row.level);
     let mut findings = Vec::new();
@@ -198,7 +198,7 @@ fn package_name(crate_name: &str) -> String {
     }
 }
 
-/// Returns the crates that `row` may name (D2).
+/// Returns the crates that `row` may name (crates-1).
 fn reached<'a>(rows: &'a [Row], row: &'a Row) -> BTreeSet<&'a str> {
     let mut reached: BTreeSet<&str> = row.uses.iter().map(String::as_str).collect();
     if row.reach == Reach::Named {
@@ -215,8 +215,8 @@ fn reached<'a>(rows: &'a [Row], row: &'a Row) -> BTreeSet<&'a str> {
     }
 }
 
-/// Returns whether `row` may name the outside crate `dependency` (D3). All may name a crate that is
-/// not heavy.
+/// Returns whether `row` may name the outside crate `dependency` (crates-2). All may name a crate
+/// that is not heavy.
 fn is_open(rows: &[Row], row: &Row, dependency: &str) -> bool {
     if is_of_family(dependency, "arrow") {
         return ARROW_CRATES.contains(&row.name.as_str())

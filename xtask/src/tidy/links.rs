@@ -1,6 +1,6 @@
 //! Links in prose: every relative one leads to a file, a directory or a heading that exists.
 //!
-//! - K1. A link is read as on the project's page: relative to its file, inside the repository, and
+//! - A link is read as on the project's page: relative to its file, inside the repository, and
 //!   with exact upper and lower case, also on a file system that ignores case.
 //!
 //! Code does not count, fenced or between backticks. Not here: links that leave the repository

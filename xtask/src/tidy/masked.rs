@@ -1,6 +1,6 @@
 //! Rust source without its comments and literals, for rules that look at code alone.
 //!
-//! - M1. A masked text has the length and the line ends of its source, so that places agree.
+//! - masked-1. A masked text has the length and the line ends of its source, so that places agree.
 //!
 //! The mask knows just enough of the grammar to find the end of a comment, a string or a character.
 //! Not here: tokens or trees; a rule that needs those belongs in a lint.
@@ -20,7 +20,7 @@ pub(crate) fn mask(source: &str) -> String {
         }
         at = end;
     }
-    assert_eq!(masked.len(), source.len(), "M1");
+    assert_eq!(masked.len(), source.len(), "masked-1");
     String::from_utf8(masked).expect("characters are masked whole: they end where literals end")
 }
 

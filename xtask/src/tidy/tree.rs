@@ -1,6 +1,6 @@
 //! The files of the project: their sizes, and the text of those that a rule reads.
 //!
-//! - R1. Paths are relative to the root of the workspace and separated by `/`.
+//! - tidy_tree-1. Paths are relative to the root of the workspace and separated by `/`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use crate::error::{Error, Result};
 use crate::steps::start_error;
 
-/// Every file that git tracks or would add, by its path (R1).
+/// Every file that git tracks or would add, by its path (tidy_tree-1).
 pub(crate) struct Tree {
     files: BTreeMap<String, File>,
 }

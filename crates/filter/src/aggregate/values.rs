@@ -1,6 +1,6 @@
 //! Values of one column for some rows of a page frame, as integers, floats or codes.
 //!
-//! - V1. The values are the same as those that decoding the column gives (`column` C2).
+//! - The values are the same as those that decoding the column gives (`column` filter_column-2).
 
 use tidegate_model::frame::Dictionary;
 use tidegate_model::layout::Zone;

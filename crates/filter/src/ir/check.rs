@@ -1,4 +1,4 @@
-//! Type check of an expression (R1), done once, before it is used.
+//! Type check of an expression (ir-1), done once, before it is used.
 
 use tidegate_model::types::Physical;
 use tidegate_model::{ColumnType, Value};
@@ -20,7 +20,7 @@ pub(crate) fn check(expr: &Expr, columns: &[ColumnType]) -> Result<Checked> {
     at_depth(expr, columns, 0)
 }
 
-/// Returns true if values of the two types can be compared with each other (R1).
+/// Returns true if values of the two types can be compared with each other (ir-1).
 pub(crate) fn comparable(a: ColumnType, b: ColumnType) -> bool {
     match (a, b) {
         (ColumnType::Symbol | ColumnType::Varchar, ColumnType::Symbol | ColumnType::Varchar) => {

@@ -46,11 +46,11 @@ impl Drop for Compiled {
 }
 
 impl Compiled {
-    /// Runs the code. Returns false if some row may fail (J3).
+    /// Runs the code. Returns false if some row may fail (jit-3).
     ///
     /// # Safety
-    /// The arguments and constants are those of the shape (J1), the columns have the rows, and
-    /// `out` has a word for each 64 of them (J2).
+    /// The arguments and constants are those of the shape (jit-1), the columns have the rows, and
+    /// `out` has a word for each 64 of them (jit-2).
     pub(super) unsafe fn call(
         &self,
         arguments: &[Argument],

@@ -2,7 +2,7 @@
 //!
 //! Integers, dates and timestamps are `I64`, extended by the rule of their type; floats are `F64`;
 //! a BOOLEAN is `I8`, 0 or 1. There are no branches: every part is calculated, and an error counts
-//! only where the interpreter would have evaluated the part (I1); `active` is set there.
+//! only where the interpreter would have evaluated the part; `active` is set there.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};

@@ -24,7 +24,7 @@ pub(super) fn ranges<const N: usize, const R: usize>(
     out: &mut [u64],
 ) {
     let bytes = codes.as_flattened();
-    // SAFETY: K3, this level exists only where these instructions were detected.
+    // SAFETY: kernel-2, this level exists only where these instructions were detected.
     unsafe {
         match N {
             1 => ranges_u8(bytes, ranges, out),
@@ -154,7 +154,7 @@ fn ranges_u64<const R: usize>(bytes: &[u8], ranges: [CodeRange; R], out: &mut [u
 }
 
 pub(super) fn bytes(codes: &[u8], bits: &[u64; 4], out: &mut [u64]) {
-    // SAFETY: K3, this level exists only where these instructions were detected.
+    // SAFETY: kernel-2, this level exists only where these instructions were detected.
     unsafe { bytes_detected(codes, bits, out) }
 }
 

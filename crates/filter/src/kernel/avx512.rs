@@ -21,7 +21,7 @@ pub(super) fn ranges<const N: usize, const R: usize>(
     out: &mut [u64],
 ) {
     let bytes = codes.as_flattened();
-    // SAFETY: K3, this level exists only where these instructions were detected.
+    // SAFETY: kernel-2, this level exists only where these instructions were detected.
     unsafe {
         match N {
             1 => ranges_u8(bytes, ranges, out),
@@ -67,7 +67,7 @@ ranges_of!(ranges_u32, i32, 4, _mm512_set1_epi32, _mm512_sub_epi32, _mm512_cmple
 ranges_of!(ranges_u64, i64, 8, _mm512_set1_epi64, _mm512_sub_epi64, _mm512_cmple_epu64_mask);
 
 pub(super) fn bytes(codes: &[u8], bits: &[u64; 4], out: &mut [u64]) {
-    // SAFETY: K3, this level exists only where these instructions were detected.
+    // SAFETY: kernel-2, this level exists only where these instructions were detected.
     unsafe { bytes_detected(codes, bits, out) }
 }
 
@@ -95,7 +95,7 @@ fn bytes_detected(codes: &[u8], bits: &[u64; 4], out: &mut [u64]) {
 }
 
 pub(super) fn keep(words: &mut [u64], found: &[u64]) -> usize {
-    // SAFETY: K3, this level exists only where these instructions were detected.
+    // SAFETY: kernel-2, this level exists only where these instructions were detected.
     unsafe { keep_detected(words, found) }
 }
 

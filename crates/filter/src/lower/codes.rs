@@ -1,8 +1,8 @@
 //! Translation of values into the codes of one page frame: narrow integers, decimal floats, plain
 //! floats.
 //!
-//! - N1. A code is in the ranges that `of_keys` returns if and only if the key of its decoded value
-//!   is in the set.
+//! - codes-1. A code is in the ranges that `of_keys` returns if and only if the key of its decoded
+//!   value is in the set.
 
 use std::sync::Arc;
 
@@ -56,7 +56,8 @@ fn greatest_code(codes: &Codes<'_>, rows: usize) -> u64 {
     }
 }
 
-/// The kernel of a set of keys on a narrow or decimal column (N1); `None` if codes wrap too often.
+/// The kernel of a set of keys on a narrow or decimal column (codes-1); `None` if codes wrap too
+/// often.
 pub(super) fn of_keys<'a>(column: &Column<'a>, yes: &Ranges<i128>) -> Option<Kernel<'a>> {
     let slice = column.slice;
     match &slice.encoded {
@@ -266,7 +267,7 @@ mod tests {
     const OPS: [CompareOp; 6] =
         [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
 
-    /// Checks N1 for all codes of one byte, around every boundary.
+    /// Checks codes-1 for all codes of one byte, around every boundary.
     #[track_caller]
     fn check_narrow(ty: ColumnType, base: i128, step: u64) {
         let values: Vec<i128> = (0..=255).map(|code| narrow_value(ty, base, step, code)).collect();

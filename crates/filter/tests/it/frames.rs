@@ -271,7 +271,7 @@ impl Owned {
         }
     }
 
-    /// Sets the code under a NULL to 0 and removes exceptions that are NULL (F3).
+    /// Sets the code under a NULL to 0 and removes exceptions that are NULL (frame-2).
     fn clear_nulls(&mut self, is_valid: &dyn Fn(usize) -> bool, rows: usize) {
         let (Owned::Narrow { codes, .. }
         | Owned::Decimal { codes, .. }

@@ -1,4 +1,4 @@
-//! Every level gives the same bits as a loop over single codes (K1, K2).
+//! Every level gives the same bits as a loop over single codes (kernel-1).
 
 use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 use tidegate_filter::SimdLevel;

@@ -90,7 +90,7 @@ fn check_filter(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// Checks W1 and E1 for conditions of every shape on columns of every shape.
+    /// Checks lower-1 and evaluate-1 for conditions of every shape on columns of every shape.
     #[test]
     fn every_path_selects_what_the_interpreter_selects(seed in any::<u64>()) {
         let random = &mut Random::new(seed);
@@ -138,7 +138,7 @@ proptest! {
     }
 }
 
-/// Compares two values of one column by R3.
+/// Compares two values of one column by ir-3.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Float(a), Value::Float(b)) => a == b || (a.is_nan() && b.is_nan()),
@@ -176,8 +176,8 @@ fn check_stop(ty: ColumnType, expr: Expr, after: usize) {
     let is_cancelled = || asked.replace(asked.get() + 1) == after;
     let request = Request { first: 0, end: rows, live: None, is_cancelled: &is_cancelled };
     let count = lowered.count(&request, &mut AdaptiveOrder::new());
-    assert_eq!(count, Err(Error::Cancelled), "E3");
-    assert_eq!(asked.get(), after + 1, "E3");
+    assert_eq!(count, Err(Error::Cancelled), "evaluate-3");
+    assert_eq!(asked.get(), after + 1, "evaluate-3");
 }
 
 #[test]
@@ -244,5 +244,5 @@ fn a_dictionary_is_asked_once_for_all_frames_of_a_segment() {
     let once = asked();
     assert!(once > 0);
     filter.lower(&frame, &context).expect("whole");
-    assert_eq!(asked(), once, "W2");
+    assert_eq!(asked(), once, "lower-2");
 }

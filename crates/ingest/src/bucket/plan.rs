@@ -42,7 +42,7 @@ impl BucketPlan {
     }
 
     /// Makes a plan from `sample`, timestamps of the input in any order. Those that no row can have
-    /// (T1) are ignored.
+    /// (model_time-1) are ignored.
     pub(crate) fn from_sample(mut sample: Vec<i64>, options: PlanOptions) -> BucketPlan {
         sample.retain(|ts| (TIMESTAMP_MIN..=TIMESTAMP_MAX).contains(ts));
         if sample.is_empty() {
@@ -126,7 +126,7 @@ impl BucketPlan {
         self.bounds.len() + 1
     }
 
-    /// The bucket of a timestamp (U1).
+    /// The bucket of a timestamp (ingest_bucket-1).
     #[inline]
     pub(crate) fn bucket(&self, ts: i64) -> usize {
         self.bounds.partition_point(|&bound| bound <= ts)

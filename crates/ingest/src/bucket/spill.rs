@@ -1,6 +1,7 @@
 //! The spill file: column buffers that are written one after the other, and read back later.
 //!
-//! - J1. A column buffer is read back unchanged: rows, slots, texts, NULLs and source ranges.
+//! - bucket_spill-1. A column buffer is read back unchanged: rows, slots, texts, NULLs and source
+//!   ranges.
 //!
 //! A spill file is in the transaction's scratch directory and is removed with it, so its bytes have
 //! no version and no checksum: they are never read after a crash. Each column buffer is a header of
@@ -126,7 +127,7 @@ impl SpillFile {
             .read_exact_at(&mut bytes, spilled.offset)
             .map_err(Error::disk("read spilled rows"))?;
         progress.add_spilled(spilled.bytes);
-        Ok(decode(bytes, layout).expect("J1: these bytes were written by this process"))
+        Ok(decode(bytes, layout).expect("bucket_spill-1: these bytes were written by this process"))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Plain integers of a parsed batch's column: eight rows at a time with AVX-512, else row by row.
 //!
-//! - PD1. A field is plain if it has one to eight digits, perhaps behind a minus; with AVX-512 a
+//! - A field is plain if it has one to eight digits, perhaps behind a minus; with AVX-512 a
 //!   minus and eight digits are not plain, nor is a field in the first eight bytes of the text.
 //!   Fields that are not plain are left to the parser of the type, which supports all forms.
-//! - PD2. Both ways read the same number wherever both call a field plain.
+//! - Both ways read the same number wherever both call a field plain.
 //!
 //! Not here: quotes, NULL and parse errors, which the caller handles.
 

@@ -1,11 +1,11 @@
 //! All text files of an import together: the columns that they have, and the dialect of each.
 //!
-//! - files-1. Delimiter, quotes, line ends and header are those of each file. An option of the user
+//! - Delimiter, quotes, line ends and header are those of each file. An option of the user
 //!   holds for all of them.
 //! - files-2. Columns with names are united by name, and their evidence adds up: the type of a
 //!   column of a new table fits the samples of all files. Files without names have the same columns
 //!   in the same order: those of the last file with a header before them, if there is one.
-//! - files-3. A record is only taken for a header if there is evidence for it (`sniff::columns`);
+//! - A record is only taken for a header if there is evidence for it (`sniff::columns`);
 //!   if a file has other names than those before, or seems to, the import fails.
 //!
 //! Not here: the samples (`setup`), and reading (`text`).

@@ -261,7 +261,7 @@ fn skipped(mut file: SampledFile, options: &ImportOptions, head_bytes: u64) -> R
         LineEnd::Cr => b'\r',
         LineEnd::LfOrCrlf => b'\n',
     };
-    let may_skip = options.format != FileFormat::PgText; // BS3
+    let may_skip = options.format != FileFormat::PgText; // pg_text-3
     if let Some((delimiter, bytes)) = said_delimiter(&head[skip..], line_end).filter(|_| may_skip) {
         skip += bytes;
         file.input.skip_lines += 1;

@@ -56,14 +56,14 @@ fn index_detected(
     let mut carry = Carry::new(start);
     let mut position = 0_u32;
     let FieldIndex { field_ends, row_ends } = index;
-    field_ends.reserve(text.len() + SLACK); // K4
+    field_ends.reserve(text.len() + SLACK); // index-3
     let slots = field_ends.as_mut_ptr();
     let mut count = 0;
     for_each_64(text, |bytes, mask| {
         let masks = finder.masks(bytes, mask);
         let (ends, line_ends) = carry.step(masks, prefix_parity(masks.quotes));
         push_row_ends(count, ends, line_ends, row_ends);
-        // SAFETY: fewer than `text.len()` positions were written before these (K4).
+        // SAFETY: fewer than `text.len()` positions were written before these (index-3).
         unsafe { write_positions(position, ends, slots.add(count)) };
         count += ends.count_ones() as usize;
         position += 64;

@@ -1,11 +1,11 @@
 //! The values of one column of a batch, while its lines are parsed.
 //!
-//! - LC1. A column has at most one value more than its table has rows: that of the present row.
+//! - A column has at most one value more than its table has rows: that of the present row.
 //!   Columns with fewer values are filled up with NULL when their next value comes.
-//! - LC2. A column that is not in the table has no type until its first value; if the row that gave
-//!   it the type is rolled back, so is the type.
-//! - LC3. Texts of symbols have numbers of the column's interner, which is kept from batch to
-//!   batch. Rows that leave have their own numbers, for the texts of the batch only.
+//! - line_column-1. A column that is not in the table has no type until its first value; if the row
+//!   that gave it the type is rolled back, so is the type.
+//! - line_column-2. Texts of symbols have numbers of the column's interner, which is kept from
+//!   batch to batch. Rows that leave have their own numbers, for the texts of the batch only.
 
 use tidegate_model::types::Physical;
 use tidegate_model::{ColumnType, TextLength};
@@ -24,7 +24,7 @@ pub(super) const NULL_CODE: u32 = u32::MAX;
 pub(super) struct Column {
     /// Its name as the table has it, or as it was first written.
     pub(super) name: String,
-    /// The type; `None` before the first value (LC2).
+    /// The type; `None` before the first value (line_column-1).
     pub(super) ty: Option<ColumnType>,
     /// The maximum length of its texts, if the table has one.
     length: Option<TextLength>,
@@ -147,7 +147,7 @@ impl Column {
         }
     }
 
-    /// Gives the column its type (LC2).
+    /// Gives the column its type (line_column-1).
     fn become_type(&mut self, ty: ColumnType) {
         self.ty = Some(ty);
         self.values = empty(ty);
@@ -279,21 +279,21 @@ impl Column {
         }
         if let BatchValues::Symbols { codes, texts } = &mut values {
             let interner = self.interner.as_deref().expect("a symbol that is not NULL");
-            *texts = renumber(codes, interner, &mut self.numbers); // LC3
+            *texts = renumber(codes, interner, &mut self.numbers); // line_column-2
         }
         Some(BatchColumn { name: self.name.clone(), ty, values, validity })
     }
 }
 
-/// Numbers in the order of first use, and their texts (LC3). The cost depends on the number of
-/// codes, not on the size of the interner: batches may be small.
+/// Numbers in the order of first use, and their texts (line_column-2). The cost depends on the
+/// number of codes, not on the size of the interner: batches may be small.
 fn renumber(codes: &mut [u32], interner: &Interner, numbers: &mut Vec<u32>) -> BatchTexts {
     numbers.resize(interner.len(), NULL_CODE);
     let mut used = Vec::new();
     let mut texts = BatchTexts::default();
     for code in codes {
         if *code == NULL_CODE {
-            *code = 0; // BA2: there is a text, since not all are NULL
+            *code = 0; // storage_batch-2: there is a text, since not all are NULL
             continue;
         }
         let number = &mut numbers[*code as usize];

@@ -1,7 +1,7 @@
 //! Conversion of rows whose table has changed since they were parsed.
 //!
-//! - LR1. A conversion leaves the rows that it converts unchanged: it can be repeated.
-//! - LR2. A conversion to the present schema of the rows gives the same rows.
+//! - conversion-1. A conversion leaves the rows that it converts unchanged: it can be repeated.
+//! - A conversion to the present schema of the rows gives the same rows.
 //!
 //! A conversion goes value by value through `value_syntax`, as if a line contained them: slow,
 //! and rare. The text that was sent is lost unless the type keeps it: a DOUBLE that becomes a
@@ -34,7 +34,7 @@ pub struct Converted {
 }
 
 impl TableRows {
-    /// Converts the rows to the present schema of the table (LR1).
+    /// Converts the rows to the present schema of the table (conversion-1).
     #[must_use]
     pub fn convert(&self, schema: Option<Arc<Schema>>, options: &LineOptions) -> Converted {
         let mut table = Table::new(&self.table);

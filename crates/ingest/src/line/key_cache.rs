@@ -1,8 +1,9 @@
 //! A cache of field keys as they are written in lines, and of the order in which they follow each
 //! other.
 //!
-//! - LK1. A key is the bytes before an `=`, with its backslashes; several keys may mean one column.
-//! - LK2. The key that followed another one last time is only a guess: its bytes are compared.
+//! - A key is the bytes before an `=`, with its backslashes; several keys may mean one column.
+//! - key_cache-1. The key that followed another one last time is only a guess: its bytes are
+//!   compared.
 //!
 //! Lines of a table mostly have the same keys in the same order, so the guess is right and a key
 //! costs one comparison of a vector; a missing field costs one wrong guess, not one for each key
@@ -104,7 +105,7 @@ impl KeyCache {
         key
     }
 
-    /// Notes that `key` followed `previous`, or came first (LK2).
+    /// Notes that `key` followed `previous`, or came first (key_cache-1).
     pub(super) fn link(&mut self, previous: u32, key: u32) {
         match self.entries.get_mut(previous as usize) {
             Some(entry) => entry.next = key,

@@ -1,8 +1,8 @@
 //! Search for the end of a line, whatever bytes it contains.
 //!
-//! - LX1. The end depends on the bytes from the first byte of the line on and on nothing else: not
-//!   on how they were split on arrival, and not on the error in the line.
-//! - LX2. A line without parse errors ends where its parser ends.
+//! - line_end-1. The end depends on the bytes from the first byte of the line on and on nothing
+//!   else: not on how they were split on arrival, and not on the error in the line.
+//! - line_end-2. A line without parse errors ends where its parser ends.
 //!
 //! A newline ends a line unless a backslash stands before it (in names, keys and tags), or it is in
 //! a string. A string begins with a quote behind the `=` of a field, and nowhere else; so a text in
@@ -127,7 +127,7 @@ mod tests {
                 Some(end) => Some(end),
                 None => end_finder.advance(second).map(|end| cut + end),
             };
-            assert_eq!(end, expected, "LX1: {text:?} cut at {cut}");
+            assert_eq!(end, expected, "line_end-1: {text:?} cut at {cut}");
         }
     }
 

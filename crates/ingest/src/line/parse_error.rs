@@ -1,7 +1,7 @@
 //! Parse errors: the reasons why lines were refused.
 //!
-//! - LF1. A parse error names the physical line where its line begins, and has at most the first
-//!   `RAW_BYTES` bytes of it; a message has at most `limits::LINE_MESSAGE_BYTES`.
+//! - parse_error-1. A parse error names the physical line where its line begins, and has at most
+//!   the first `RAW_BYTES` bytes of it; a message has at most `limits::LINE_MESSAGE_BYTES`.
 
 use std::fmt;
 
@@ -257,6 +257,6 @@ mod tests {
             why: Misfit::Cell(CellError::TimeOfDayInDate),
         };
         let error = ParseError { line: u64::MAX, table: None, raw: Vec::new(), reason };
-        assert!(error.to_string().len() <= limits::LINE_MESSAGE_BYTES, "LF1");
+        assert!(error.to_string().len() <= limits::LINE_MESSAGE_BYTES, "parse_error-1");
     }
 }

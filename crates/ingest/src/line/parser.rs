@@ -1,11 +1,13 @@
 //! The parser of lines: converts lines to rows of their tables.
 //!
-//! - LP1. The result of a text does not depend on how it was split on arrival.
-//! - LP2. A line that is refused leaves no trace in any row, column or table.
-//! - LP3. At most one line is kept, of `max_line_bytes` and the bytes that came with its last byte.
-//! - LP4. Between batches, caches have at most `limits::LINE_CACHE_BYTES`.
-//! - LP5. Rows of a batch take at most `LineOptions::padding_bytes_max` beyond four times their
-//!   text and the bytes of `LOOK_ROWS` rows: a column that one row names has a NULL in all others.
+//! - parser-1. The result of a text does not depend on how it was split on arrival.
+//! - parser-2. A line that is refused leaves no trace in any row, column or table.
+//! - parser-3. At most one line is kept, of `max_line_bytes` and the bytes that came with its last
+//!   byte.
+//! - parser-4. Between batches, caches have at most `limits::LINE_CACHE_BYTES`.
+//! - parser-5. Rows of a batch take at most `LineOptions::padding_bytes_max` beyond four times
+//!   their text and the bytes of `LOOK_ROWS` rows: a column that one row names has a NULL in all
+//!   others.
 //!
 //! A line is read once, from left to right: name and tags as one (`series_cache`), each key by a
 //! guess (`key_cache`), each value directly into its column. Not here: the parts of a line
@@ -30,7 +32,7 @@ use super::series_cache::SeriesCache;
 use super::table::{Table, checked_name};
 use super::{LineHost, LineOptions, OnBadLine, Precision};
 
-/// The number of rows between two checks of their memory (LP5).
+/// The number of rows between two checks of their memory (parser-5).
 const LOOK_ROWS: usize = 4_096;
 /// The maximum number of bytes that the values of a line take for each of its bytes, if all lines
 /// name the same columns: one digit with its key, comma and equals sign becomes eight bytes.
@@ -52,14 +54,14 @@ pub struct LineParser {
     rows: usize,
     /// The bytes of the lines of these rows.
     text_bytes: usize,
-    /// True if no row can be added to the batch (LP5).
+    /// True if no row can be added to the batch (parser-5).
     is_full: bool,
     /// The number of the next line, and of the first one of the batch, counted from 1.
     line: u64,
     first_line: u64,
     /// The last time of the clock in this batch.
     now: i64,
-    /// The beginning of a line whose end has not come (LP3).
+    /// The beginning of a line whose end has not come (parser-3).
     tail: Vec<u8>,
     end_finder: LineEndFinder,
     /// True if everything up to the next newline belongs to a line that was too long.
@@ -197,7 +199,7 @@ impl LineParser {
         self.first_line = self.line;
         self.now = i64::MIN;
         (self.rows, self.text_bytes, self.is_full) = (0, 0, false);
-        // LP4
+        // parser-4
         let cache_bytes = self.table_bytes + self.series_cache.memory_bytes();
         if limits::LINE_CACHE_BYTES < cache_bytes || limits::LINE_TABLES < self.tables.len() {
             self.forget();
@@ -273,7 +275,7 @@ impl LineParser {
         &bytes[end + 1..]
     }
 
-    /// Checks the memory of the batch (LP5).
+    /// Checks the memory of the batch (parser-5).
     #[cold]
     fn look(&mut self) {
         let bytes = |&table: &u32| self.tables[table as usize].value_bytes();
@@ -368,7 +370,7 @@ impl LineParser {
                 self.line += newlines(&rest[..end]);
                 Ok(Some(start + end))
             }
-            (Some(_), _) => unreachable!("LX2"),
+            (Some(_), _) => unreachable!("line_end-2"),
             (None, _) if window.len() <= max => Ok(None),
             (None, _) => {
                 self.reject(window, Reason::LineTooLong { max })?;
@@ -382,7 +384,7 @@ impl LineParser {
         }
     }
 
-    /// Removes the present row (LP2).
+    /// Removes the present row (parser-2).
     fn roll_back(&mut self) {
         if let Some(number) = self.row.table.take() {
             let table = &mut self.tables[number as usize];
@@ -530,7 +532,7 @@ impl LineParser {
         let schema = host.schema_of(&table.name);
         let is_same = table.begin(schema, &self.options)?;
         if !is_same {
-            self.series_cache.clear(); // SE1
+            self.series_cache.clear(); // series_cache-1
         }
         self.active.push(number);
         Ok(is_same)

@@ -1,9 +1,9 @@
 //! Search for the ends of names, keys, values and timestamps, and fast parsers for the common ones.
 //!
-//! - LS1. A fast parser supports a part of the syntax and leaves the rest to `value_syntax`; its
-//!   results are the same.
-//! - LS2. Words of text are only read where the text has enough bytes left; near its end the
-//!   general parser is used.
+//! - line_scan-1. A fast parser supports a part of the syntax and leaves the rest to
+//!   `value_syntax`; its results are the same.
+//! - line_scan-2. Words of text are only read where the text has enough bytes left; near its end
+//!   the general parser is used.
 //!
 //! Long stretches of text go through `memchr`, which selects its vector instructions at run time;
 //! values are mostly shorter than a vector, and are read a word of eight bytes at a time.
@@ -40,7 +40,7 @@ fn digit_count(word: u64) -> usize {
     others.trailing_zeros() as usize / 8
 }
 
-/// An integer with its `i` and its end (LS1): up to seven digits, or up to fifteen.
+/// An integer with its `i` and its end (line_scan-1): up to seven digits, or up to fifteen.
 #[inline]
 pub(super) fn integer(text: &[u8], at: usize) -> Option<(i64, usize)> {
     let is_negative = *text.get(at)? == b'-';
@@ -74,8 +74,8 @@ fn longer_integer(text: &[u8], start: usize, first: u64) -> Option<(u64, usize)>
 
 const TENS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// A number of up to fifteen bytes of digits with at most one point, and its end (LS1). So many
-/// digits are exact in a double, and so are the powers of ten: `parse::float` R1.
+/// A number of up to fifteen bytes of digits with at most one point, and its end (line_scan-1). So
+/// many digits are exact in a double, and so are the powers of ten: `parse::float` float-1.
 #[inline]
 pub(super) fn double(text: &[u8], at: usize) -> Option<(f64, usize)> {
     let is_negative = *text.get(at)? == b'-';
@@ -150,7 +150,7 @@ fn number_bytes(word: u64) -> usize {
     others.trailing_zeros() as usize / 8
 }
 
-/// A count of 17 to 19 digits that ends the line, and its end (LS1): nanoseconds.
+/// A count of 17 to 19 digits that ends the line, and its end (line_scan-1): nanoseconds.
 #[inline]
 pub(super) fn long_count(text: &[u8], at: usize) -> Option<(i64, usize)> {
     let (first, second) = (word(text, at)? ^ ZEROS, word(text, at + 8)? ^ ZEROS);
@@ -251,8 +251,8 @@ mod tests {
     use crate::line::value_syntax::{RawValue, raw_value};
     use tidegate_model::ColumnType;
 
-    /// Checks LS1 and LS2 for every short text over the bytes of numbers, with every possible byte
-    /// behind it.
+    /// Checks line_scan-1 and line_scan-2 for every short text over the bytes of numbers, with
+    /// every possible byte behind it.
     #[test]
     fn quick_readers_agree_with_the_general_way() {
         let bytes = b"019-.i,n";

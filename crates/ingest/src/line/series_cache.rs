@@ -1,10 +1,10 @@
 //! A cache of series: table names with tags, which are the longest part of a line and repeat most.
 //!
-//! - SE1. A series is the bytes of a line up to the first space, as they were sent. Its cells are
-//!   columns of its table and numbers of their interners, so the cache is cleared when one of these
-//!   is.
-//! - SE2. Memory is bounded by `limits::LINE_CACHE_BYTES`; if series do not repeat, no new ones are
-//!   kept.
+//! - series_cache-1. A series is the bytes of a line up to the first space, as they were sent. Its
+//!   cells are columns of its table and numbers of their interners, so the cache is cleared when
+//!   one of these is.
+//! - series_cache-2. Memory is bounded by `limits::LINE_CACHE_BYTES`; if series do not repeat, no
+//!   new ones are kept.
 //!
 //! The series that followed one last time is the first guess for the next line: senders send their
 //! series in the same order again and again.
@@ -139,7 +139,7 @@ impl SeriesCache {
         self.last = series;
     }
 
-    /// Counts a lookup and decides on the use of the cache (SE2).
+    /// Counts a lookup and decides on the use of the cache (series_cache-2).
     fn count(&mut self, is_hit: bool) {
         if let CacheUse::Trying { lines, hits } = &mut self.usage {
             *lines += 1;

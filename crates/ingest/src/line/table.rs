@@ -1,10 +1,10 @@
 //! The rows of one table in a batch.
 //!
-//! - LT1. Only complete rows count. The values of a row, and columns and keys that it has added,
-//!   are removed when it is rolled back.
-//! - LT2. The types of columns are those of the table at its first row of the batch; a column that
-//!   it lacks has the type of the first value.
-//! - LT3. The first of a row's values for a column counts, whatever the case of its name.
+//! - line_table-1. Only complete rows count. The values of a row, and columns and keys that it has
+//!   added, are removed when it is rolled back.
+//! - line_table-2. The types of columns are those of the table at its first row of the batch; a
+//!   column that it lacks has the type of the first value.
+//! - line_table-3. The first of a row's values for a column counts, whatever the case of its name.
 //!
 //! Not here: lines (`parser`).
 
@@ -31,7 +31,7 @@ pub(super) const TIME: u32 = u32::MAX - 1;
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) name: String,
-    /// The schema (LT2); `None` if there is no such table.
+    /// The schema (line_table-2); `None` if there is no such table.
     schema: Option<Arc<Schema>>,
     designated: String,
     pub(super) unit: TimeUnit,
@@ -134,7 +134,7 @@ impl Table {
         self.savepoint = Savepoint { columns: self.columns.len(), keys: self.key_cache.len() };
     }
 
-    /// Removes the present row (LT1).
+    /// Removes the present row (line_table-1).
     pub(super) fn roll_back(&mut self) {
         for column in self.columns.drain(self.savepoint.columns.min(self.columns.len())..) {
             self.names.remove(&column.name.to_lowercase());
@@ -239,7 +239,7 @@ impl Table {
         }
         let column = &mut self.columns[column as usize];
         if !column.prepare(self.rows) {
-            return Ok(()); // LT3
+            return Ok(()); // line_table-3
         }
         let Some(ty) = column.ty.or_else(|| raw.created_type(options.integer_type)) else {
             let (column, value) = (shown(column.name.as_bytes()), shown(raw.text()));

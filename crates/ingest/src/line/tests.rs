@@ -609,13 +609,17 @@ fn nulls_of_columns_that_lines_do_not_name_have_a_bound() {
         let mut chunks = sparse.as_bytes().chunks(cut);
         let error = chunks.find_map(|chunk| parser.feed(chunk, &mut Host::default()).err());
         let error = error.unwrap();
-        assert_eq!((error.to_string().as_str(), error.reason.is_too_large()), (text, true), "LP1");
-        assert_eq!(parser.rows(), 8_192, "LP5");
+        assert_eq!(
+            (error.to_string().as_str(), error.reason.is_too_large()),
+            (text, true),
+            "parser-1"
+        );
+        assert_eq!(parser.rows(), 8_192, "parser-5");
     }
     // Rows that are taken make room for others.
     let mut parser = LineParser::new(options(OnBadLine::Skip));
     parser.feed(sparse.as_bytes(), &mut Host::default()).unwrap();
-    assert_eq!((parser.rows(), parser.take_errors().1), (8_192, 8_192), "LP5");
+    assert_eq!((parser.rows(), parser.take_errors().1), (8_192, 8_192), "parser-5");
     parser.take();
     assert_eq!(parser.pending_bytes(), 0);
     parser.feed(&sparse.as_bytes()[..50_000], &mut Host::default()).unwrap();

@@ -1,9 +1,9 @@
 //! Value syntax: the kind of a value, and its conversion to the type of a column.
 //!
-//! - LV1. A conversion keeps the value or fails; nothing is clipped or wrapped. Floats become the
-//!   nearest ones of their type, or are rounded to the scale of a DECIMAL; instants that are finer
-//!   than their column are rounded toward the past.
-//! - LV2. A float is parsed from its text and never by way of a double, unless the column is one.
+//! - value_syntax-1. A conversion keeps the value or fails; nothing is clipped or wrapped. Floats
+//!   become the nearest ones of their type, or are rounded to the scale of a DECIMAL; instants that
+//!   are finer than their column are rounded toward the past.
+//! - A float is parsed from its text and never by way of a double, unless the column is one.
 //!
 //! Not here: the end of a value (`scan`), the memory of columns (`column`).
 
@@ -181,7 +181,7 @@ impl<'a> RawValue<'a> {
         })
     }
 
-    /// Converts the value to the type of a column (LV1).
+    /// Converts the value to the type of a column (value_syntax-1).
     pub(super) fn cell(self, ty: ColumnType) -> Result<Cell<'a>, Misfit> {
         match ty {
             ColumnType::Boolean => match self {
@@ -298,7 +298,7 @@ impl<'a> RawValue<'a> {
             RawValue::Time(text, epoch) => {
                 let nanos = whole(text)?.checked_mul(nanos_per(epoch).into());
                 let nanos = nanos.ok_or(CellError::TimeOutOfRange)?;
-                let days = nanos.div_euclid(86_400 * 1_000_000_000); // LV1
+                let days = nanos.div_euclid(86_400 * 1_000_000_000); // value_syntax-1
                 i32::try_from(days).map_err(|_| CellError::TimeOutOfRange.into())
             }
             RawValue::Text(text) => Ok(parse_date(text, &TimestampFormat::Iso)?),
@@ -349,7 +349,7 @@ pub(super) fn scaled(text: &[u8], nanos: i64, to: TimeUnit) -> Result<i64, CellE
     let nanos = count.checked_mul(nanos.into()).ok_or(CellError::TimeOutOfRange)?;
     let instant = match to {
         TimeUnit::Nanos => nanos,
-        TimeUnit::Micros => nanos.div_euclid(1_000), // LV1
+        TimeUnit::Micros => nanos.div_euclid(1_000), // value_syntax-1
     };
     i64::try_from(instant).map_err(|_| CellError::TimeOutOfRange)
 }

@@ -1,12 +1,12 @@
 //! The table of casts: a value of a Parquet file becomes a value of its column's type, exactly like
 //! the same value of a text, or a bad cell.
 //!
-//! - CA1. `rule` is the table, in one exhaustive match: a new column type does not compile without
-//!   its casts.
-//! - CA2. A value is rounded only where the same text is: a decimal or a double becomes the nearest
+//! - cast-1. `rule` is the table, in one exhaustive match: a new column type does not compile
+//!   without its casts.
+//! - A value is rounded only where the same text is: a decimal or a double becomes the nearest
 //!   float, a value that becomes a decimal is rounded to its places, half away from zero, and a
 //!   time is rounded to its column's unit toward the past. An integer is never rounded.
-//! - CA3. Texts are not cast here but go through the parsers of text (`convert`).
+//! - Texts are not cast here but go through the parsers of text (`convert`).
 //!
 //! A float with a fraction stands for the shortest digits that denote it; a whole one is the
 //! integer of its value. Not here: reading values from arrays and writing them to parsed batches
@@ -94,7 +94,7 @@ pub(super) enum Rule {
     Parsed,
 }
 
-/// The table of casts (CA1). `None`: a column of this kind cannot go into a column of this type.
+/// The table of casts (cast-1). `None`: a column of this kind cannot go into a column of this type.
 #[rustfmt::skip]
 pub(super) fn rule(kind: Kind, ty: ColumnType) -> Option<Rule> {
     use ColumnType as C;

@@ -225,7 +225,7 @@ impl PreparedBatch<'_> {
         converter: &mut Converter,
         parsed: &mut ParsedBatch,
     ) {
-        assert!(parsed.rows == 0, "Z1");
+        assert!(parsed.rows == 0, "parsed_batch-1");
         converter.errors.clear();
         parsed.rows = rows.len();
         let ParsedBatch { columns, unescaped, .. } = parsed;
@@ -604,7 +604,7 @@ fn push_nulls(array: &ArrayRef, nulls: &mut Vec<u32>) {
     }
 }
 
-/// Copies values of a fixed width; the value at a NULL is 0 (Z1).
+/// Copies values of a fixed width; the value at a NULL is 0 (parsed_batch-1).
 fn fill_values(ty: ColumnType, array: &ArrayRef, into: &mut ParsedColumn) {
     let ParsedColumn { values, nulls } = into;
     push_nulls(array, nulls);
@@ -656,7 +656,7 @@ fn fill_values(ty: ColumnType, array: &ArrayRef, into: &mut ParsedColumn) {
     zero(&mut into.values, &into.nulls);
 }
 
-/// Sets the values at NULLs to 0 (Z1), whatever the decoder has left there.
+/// Sets the values at NULLs to 0 (parsed_batch-1), whatever the decoder has left there.
 fn zero(values: &mut Values, rows: &[u32]) {
     fn each<T: Default>(values: &mut [T], rows: &[u32]) {
         for &row in rows {

@@ -1,8 +1,8 @@
 //! Reading one row group as arrays for the columns of the table.
 //!
-//! - GR1. Reading any bytes gives rows or a `Flaw`: panics of the library are caught here. The flaw
-//!   names the column, if it can be found.
-//! - GR2. A row group has the rows that its metadata declares, or is damaged.
+//! - parquet_file_group-1. Reading any bytes gives rows or a `Flaw`: panics of the library are
+//!   caught here. The flaw names the column, if it can be found.
+//! - parquet_file_group-2. A row group has the rows that its metadata declares, or is damaged.
 //!
 //! Texts are read as bytes, so that one that is not UTF-8 is a bad cell and does not end the
 //! import. INT96 is read here and not by the library, which lets instants beyond its range wrap.
@@ -177,7 +177,7 @@ impl<'a> GroupReader<'a> {
         Ok(GroupReader { file, in_batches, batches, int96, batch_rows, rows, rows_left: rows })
     }
 
-    /// The next rows; `None` after all that were declared (GR2).
+    /// The next rows; `None` after all that were declared (parquet_file_group-2).
     pub(super) fn next(&mut self) -> std::result::Result<Option<GroupBatch>, Flaw> {
         guarded(|| self.read().map_err(|error| Flaw::of_library(&error)))
     }
@@ -306,7 +306,7 @@ pub fn is_decoding_guarded() -> bool {
     IS_GUARDED.get()
 }
 
-/// Runs the library on bytes of a file (GR1). After a panic its state is dropped.
+/// Runs the library on bytes of a file (parquet_file_group-1). After a panic its state is dropped.
 pub(super) fn guarded<T>(
     run: impl FnOnce() -> std::result::Result<T, Flaw>,
 ) -> std::result::Result<T, Flaw> {

@@ -1,6 +1,6 @@
 //! Parquet files with their metadata.
 //!
-//! - OP1. The metadata is checked before the library decodes it (`thrift`), and panics of the
+//! - loaded-1. The metadata is checked before the library decodes it (`thrift`), and panics of the
 //!   library become errors.
 
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ impl Loaded {
     }
 }
 
-/// Reads the metadata (OP1).
+/// Reads the metadata (loaded-1).
 pub(super) fn load(file: &Arc<dyn DiskFile>, progress: &Arc<Progress>) -> Result<Loaded> {
     let path = file.path().to_path_buf();
     let source = ParquetSource::new(file, progress)?;

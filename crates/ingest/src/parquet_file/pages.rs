@@ -1,6 +1,6 @@
 //! The pages of one row group, checked before the library decodes them.
 //!
-//! - PG1. A page that is passed on lies within its column chunk, and its declared sizes take no
+//! - pages-1. A page that is passed on lies within its column chunk, and its declared sizes take no
 //!   more memory than the import has for one page, and a small multiple of its bytes.
 //!
 //! The library reserves memory for the sizes in a header: of the values, of a dictionary, the
@@ -82,7 +82,7 @@ impl Iterator for OneChunk {
 
 impl PageIterator for OneChunk {}
 
-/// The checked pages of a column chunk (PG1).
+/// The checked pages of a column chunk (pages-1).
 pub(super) struct CheckedPages {
     pages: SerializedPageReader<ParquetSource>,
     source: ParquetSource,

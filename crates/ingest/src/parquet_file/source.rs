@@ -66,7 +66,7 @@ impl ParquetSource {
         self.stamp.bytes
     }
 
-    /// Checks that the file is unchanged (H2 of `input`).
+    /// Checks that the file is unchanged (input-1 of `input`).
     pub(super) fn check_unchanged(&self) -> Result<()> {
         check_unchanged(&*self.file, &self.stamp)
     }

@@ -1,10 +1,11 @@
 //! A reader of Thrift's compact protocol, in which a Parquet file stores its footer and the headers
 //! of its pages.
 //!
-//! - TH1. Any bytes give sizes or a `Flaw`, never a panic, and nothing is allocated for declared
-//!   sizes.
-//! - TH2. Metadata that passes declares no list with more elements than bytes, no schema that is
-//!   nested deeper than `limits::PARQUET_NESTING`, and no group with more columns than there are.
+//! - thrift-1. Any bytes give sizes or a `Flaw`, never a panic, and nothing is allocated for
+//!   declared sizes.
+//! - thrift-2. Metadata that passes declares no list with more elements than bytes, no schema that
+//!   is nested deeper than `limits::PARQUET_NESTING`, and no group with more columns than there
+//!   are.
 //!
 //! The library that decodes the metadata reserves memory for the declared size of a list or a
 //! group, and recurses into groups: damaged bytes would end the process instead of failing the
@@ -32,7 +33,7 @@ pub(super) struct PageSizes {
 pub(super) const INDEX_PAGE: i64 = 1;
 pub(super) const DICTIONARY_PAGE: i64 = 2;
 
-/// Checks the footer of a file (TH2).
+/// Checks the footer of a file (thrift-2).
 pub(super) fn check_footer(bytes: &[u8]) -> Result<(), Flaw> {
     let mut walk = Walk { bytes, at: 0 };
     let mut schema = Schema::default();
@@ -332,7 +333,7 @@ mod tests {
                 .collect();
             let _ = check_footer(&bytes);
             if let Ok(Some(sizes)) = page_sizes(&bytes) {
-                assert!(sizes.header <= bytes.len(), "TH1");
+                assert!(sizes.header <= bytes.len(), "thrift-1");
             }
         }
     }

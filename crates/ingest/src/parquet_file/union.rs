@@ -3,7 +3,7 @@
 //! - union-1. A column has the narrowest type that holds the values of all files exactly; if there
 //!   is none, the import fails and names two files. The metadata has the types, so nothing is
 //!   sampled.
-//! - union-2. A file in which a column has only NULL does not affect its type.
+//! - A file in which a column has only NULL does not affect its type.
 
 use arrow::datatypes::{DataType, Field};
 use parquet::basic::Type as PhysicalType;

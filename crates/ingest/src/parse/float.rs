@@ -1,11 +1,11 @@
 //! Parser of floats: decimal text becomes the nearest float, ties to even.
 //!
-//! - R1. Eight bytes have eight digits, or seven and a point. Seven digits are an integer that a
-//!   float of eight or four bytes holds exactly, as it does the powers of ten up to 10^7; one
+//! - float-1. Eight bytes have eight digits, or seven and a point. Seven digits are an integer that
+//!   a float of eight or four bytes holds exactly, as it does the powers of ten up to 10^7; one
 //!   division of two exact numbers rounds once, so the quotient is the nearest float. Eight digits
-//!   without a point are rounded once, as they become a float.
-//!   (W. D. Clinger, "How to read floating point numbers accurately".)
-//! - R2. There is one NaN.
+//!   without a point are rounded once, as they become a float. (W. D. Clinger, "How to read
+//!   floating point numbers accurately".)
+//! - float-2. There is one NaN.
 //!
 //! Longer numbers and exponents go to the `fast-float2` crate, which is the quicker one there.
 
@@ -22,7 +22,7 @@ pub fn parse_f64(text: &[u8]) -> Result<f64, CellError> {
     let (negative, digits) = split_minus(text);
     match short_decimal(digits) {
         Some(decimal) => {
-            let value = decimal.mantissa as f64 / POWERS_F64[decimal.places]; // R1
+            let value = decimal.mantissa as f64 / POWERS_F64[decimal.places]; // float-1
             Ok(f64::from_bits(value.to_bits() | u64::from(negative) << 63))
         }
         None => parse_any_f64(text),
@@ -38,14 +38,14 @@ pub fn parse_f32(text: &[u8]) -> Result<f32, CellError> {
     let (negative, digits) = split_minus(text);
     match short_decimal(digits) {
         Some(decimal) => {
-            let value = decimal.mantissa as f32 / POWERS_F32[decimal.places]; // R1
+            let value = decimal.mantissa as f32 / POWERS_F32[decimal.places]; // float-1
             Ok(f32::from_bits(value.to_bits() | u32::from(negative) << 31))
         }
         None => parse_any_f32(text),
     }
 }
 
-/// The exact powers of ten (R1); eight bytes have at most seven digits behind a point.
+/// The exact powers of ten (float-1); eight bytes have at most seven digits behind a point.
 const POWERS_F64: [f64; 8] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
 const POWERS_F32: [f32; 8] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
 
@@ -73,7 +73,7 @@ macro_rules! any_float {
             let text = trimmed(text);
             let value = fast_float2::parse::<$ty, _>(text).map_err(|_| CellError::NotANumber)?;
             if value.is_nan() {
-                Ok(<$ty>::NAN) // R2
+                Ok(<$ty>::NAN) // float-2
             } else if value.is_infinite() && !names_infinity(text) {
                 Err(CellError::OutOfRange)
             } else {
@@ -131,7 +131,7 @@ mod tests {
         check("NaN", "NaN");
         check("-nan", "NaN");
         let bits = parse_f64(b"-nan").map(f64::to_bits);
-        assert_eq!(bits, Ok(f64::NAN.to_bits()), "R2");
+        assert_eq!(bits, Ok(f64::NAN.to_bits()), "float-2");
         check("1e400", "out of range");
         check("-1e400", "out of range");
         check("1e-400", "0.0");

@@ -1,8 +1,8 @@
 //! Parsing of digits eight at a time: a word holds eight bytes of text, the first of them lowest.
 //!
-//! - D1. A word of digits has every byte in 0..=9: the text minus `'0'`.
-//! - D2. Digits are aligned to the end of their word; the bytes before them are zero, and so count
-//!   as leading zeros.
+//! - swar-1. A word of digits has every byte in 0..=9: the text minus `'0'`.
+//! - swar-2. Digits are aligned to the end of their word; the bytes before them are zero, and so
+//!   count as leading zeros.
 //!
 //! Source of the multiplications: J. Hoeksema, "Faster integer parsing"; D. Lemire, "Quickly
 //! parsing eight digits".
@@ -12,7 +12,7 @@ pub(crate) const ZEROS: u64 = 0x3030_3030_3030_3030;
 pub(crate) const ONES: u64 = 0x0101_0101_0101_0101;
 pub(crate) const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// Returns true if a word consists of digits (D1).
+/// Returns true if a word consists of digits (swar-1).
 #[inline]
 pub(crate) fn all_digits(word: u64) -> bool {
     // A byte above 127 shows its own high bit, so that its carry into the next byte has no effect
@@ -20,7 +20,7 @@ pub(crate) fn all_digits(word: u64) -> bool {
     (word.wrapping_add(0x76 * ONES) | word) & HIGH_BITS == 0
 }
 
-/// The number of a word of digits (D1, D2).
+/// The number of a word of digits (swar-1, swar-2).
 #[inline]
 pub(crate) fn number(digits: u64) -> u64 {
     // The digits are joined to pairs, the pairs to fours, then both halves.
@@ -52,7 +52,8 @@ pub(crate) fn short_word(text: &[u8]) -> u64 {
     }
 }
 
-/// A word of one to eight bytes of text minus `'0'`, aligned (D2): digits if `all_digits` is true.
+/// A word of one to eight bytes of text minus `'0'`, aligned (swar-2): digits if `all_digits` is
+/// true.
 #[inline]
 pub(crate) fn digits_of(text: &[u8]) -> u64 {
     (short_word(text) ^ ZEROS) << (64 - 8 * text.len())

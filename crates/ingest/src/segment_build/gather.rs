@@ -162,7 +162,7 @@ struct Gather<'a> {
 impl Gather<'_> {
     /// Gathers the values, in order.
     fn into<T, const N: usize>(&mut self, into: &mut Vec<T>, value: impl Fn([u8; N]) -> T) {
-        assert_eq!(self.layout.width, N, "Y1");
+        assert_eq!(self.layout.width, N, "ingest_layout-1");
         into.clear();
         for part in self.parts {
             let values = self.unpacked.column(&part.bucket, self.column, self.layout);

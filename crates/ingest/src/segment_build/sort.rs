@@ -44,7 +44,7 @@ impl SortedBucket {
         let values = values.as_chunks::<8>().0;
         let instant = |&place: &u32| i64::from_le_bytes(values[place as usize]);
         let instants = order.iter().map(instant).collect();
-        (bucket.order, bucket.timestamps) = time_order::sort(order, instants); // A1
+        (bucket.order, bucket.timestamps) = time_order::sort(order, instants); // segment_build-1
         bucket
     }
 
@@ -115,7 +115,8 @@ impl SortedBucket {
     }
 }
 
-/// All rows in the order of the input, by the source ranges of their column buffers (Y3).
+/// All rows in the order of the input, by the source ranges of their column buffers
+/// (ingest_layout-3).
 fn input_order(buffers: &[(PackedBuffer, Reservation)], row_bits: u32) -> Vec<u32> {
     let mut runs = Vec::new();
     for (index, (buffer, _)) in buffers.iter().enumerate() {

@@ -1,9 +1,9 @@
 //! Text columns of a segment: numbers of the workers' interners and texts of column buffers become
 //! either codes of the segment's own distinct values or the texts one after the other.
 //!
-//! - TX1. All texts of a column of a segment have one form: compressed, if the texts of one column
-//!   buffer are and most of the bytes are not in buffers that would not shrink. Equal texts
-//!   are equal in either form, so they are compared without being decompressed.
+//! - segment_build_text-1. All texts of a column of a segment have one form: compressed, if the
+//!   texts of one column buffer are and most of the bytes are not in buffers that would not shrink.
+//!   Equal texts are equal in either form, so they are compared without being decompressed.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -102,7 +102,7 @@ struct TextRows<'a> {
     parts: &'a [Part],
     rows: usize,
     column: usize,
-    /// The form of all texts when they are handed over (TX1).
+    /// The form of all texts when they are handed over (segment_build_text-1).
     form: TextForm,
     /// For each part, the texts of this column in its column buffers, in `form`.
     buffers: Vec<Vec<BufferTexts<'a>>>,

@@ -1,10 +1,10 @@
 //! The evidence of a sample for the type of a column and the format of its timestamps (COPY C-32,
 //! C-38).
 //!
-//! - E1. A type is inferred only if every cell that is not NULL has a value of it, and the cell can
-//!   be written again from that value: docs/import.md says which texts count as the same. A cell
-//!   that a type would change makes its column text (`exact`).
-//! - E2. The evidence of several files for one column adds up (`merge`), in any order.
+//! - evidence-1. A type is inferred only if every cell that is not NULL has a value of it, and the
+//!   cell can be written again from that value: docs/import.md says which texts count as the same.
+//!   A cell that a type would change makes its column text (`exact`).
+//! - evidence-2. The evidence of several files for one column adds up (`merge`), in any order.
 
 use tidegate_model::{ColumnType, TimeUnit};
 
@@ -217,7 +217,7 @@ impl Evidence {
         self.shape.add(text);
     }
 
-    /// Adds the evidence of another file (E2). Both were created with the same format.
+    /// Adds the evidence of another file (evidence-2). Both were created with the same format.
     pub(crate) fn merge(&mut self, other: &Evidence) {
         self.cells += other.cells;
         self.valued += other.valued;

@@ -1,9 +1,9 @@
 //! The inferred type of a column in view of its notation, and the notes on values that may have
 //! another meaning for their writer.
 //!
-//! - NO1. `1.000` is a thousand in files with decimal commas, and one in others: if a sample has
-//!   decimal commas, a column in which every point may separate thousands stays text
-//!   (decision 0007).
+//! - remarks-1. `1.000` is a thousand in files with decimal commas, and one in others: if a sample
+//!   has decimal commas, a column in which every point may separate thousands stays text (decision
+//!   0007).
 
 use std::cmp::Reverse;
 
@@ -24,7 +24,7 @@ pub(crate) struct Surroundings {
     pub(crate) is_guess: bool,
 }
 
-/// The inferred type of a column, or text if its values could be misread (NO1).
+/// The inferred type of a column, or text if its values could be misread (remarks-1).
 pub(crate) fn inferred(evidence: &Evidence, has_commas: bool) -> Inferred {
     let found = evidence.infer();
     let is_torn = has_commas && evidence.notation().may_be_thousands();

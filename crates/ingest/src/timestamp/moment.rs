@@ -46,7 +46,7 @@ pub(super) struct Moment {
 }
 
 impl Fields {
-    /// Checks the ranges of the fields (M1).
+    /// Checks the ranges of the fields (timestamp-1).
     pub(super) fn moment(&self) -> Result<Moment, CellError> {
         let has_time = self.hour < 24 && self.minute < 60 && self.second < 60;
         match self.offset.seconds() {
@@ -61,7 +61,7 @@ impl Fields {
 }
 
 impl Moment {
-    /// The instant in a unit, rounded toward the past (M2).
+    /// The instant in a unit, rounded toward the past (timestamp-2).
     pub(super) fn instant(&self, unit: TimeUnit) -> Result<i64, CellError> {
         let second = self.days * 86_400 - self.offset_seconds + self.nanos_of_day / 1_000_000_000;
         let nanos = self.nanos_of_day % 1_000_000_000;

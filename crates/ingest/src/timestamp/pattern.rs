@@ -1,7 +1,7 @@
 //! Timestamp patterns of the user, and their general matcher.
 //!
-//! - A1. A pattern gives each field at most once, so that no field of a text is lost.
-//! - A2. Steps take as many digits as they may, without backtracking.
+//! - A pattern gives each field at most once, so that no field of a text is lost.
+//! - Steps take as many digits as they may, without backtracking.
 //!
 //! Fields that a pattern lacks are those of 1970-01-01T00:00:00Z. A day name is skipped: with a
 //! date it adds nothing. A day number counts only beside a week. Not here: the two notations, which

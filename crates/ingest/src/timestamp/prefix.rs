@@ -1,9 +1,9 @@
 //! The fast path: a date of ten bytes, which mostly occurred before, and a time of eight, parsed as
 //! words.
 //!
-//! - Q1. `None` means only that the general path must decide (M4).
-//! - Q2. The start of a remembered day and that of the next one are both `i64`s, so that adding a
-//!   time of day never overflows.
+//! - `None` means only that the general path must decide (timestamp-3).
+//! - prefix-1. The start of a remembered day and that of the next one are both `i64`s, so that
+//!   adding a time of day never overflows.
 //!
 //! The last day is compared first: in a file in the order of time it is the right one. Others are
 //! kept in a table of two months, for files in other orders.
@@ -39,7 +39,7 @@ pub(super) struct Prefix {
 struct Day {
     /// Its ten bytes, as two overlapping words.
     key: (u64, u64),
-    /// Its start (Q2).
+    /// Its start (prefix-1).
     start: i64,
 }
 
@@ -103,7 +103,7 @@ impl Prefix {
         let slot = &mut self.days[(number(month_at) * 32 + number(day_at)) % DAYS];
         if slot.key != key {
             let start = days_of_text(*date, self.order)?.checked_mul(self.per_day)?;
-            start.checked_add(self.per_day)?; // Q2
+            start.checked_add(self.per_day)?; // prefix-1
             *slot = Day { key, start };
         }
         self.last = *slot;

@@ -1,4 +1,4 @@
-//! Tables of texts, and the comparison of the fast path with the general one (M4).
+//! Tables of texts, and the comparison of the fast path with the general one (timestamp-3).
 
 use tidegate_model::Timestamp;
 use tidegate_model::time::IsoTimestamp;
@@ -9,7 +9,7 @@ fn shown(text: &[u8], format: &TimestampFormat, unit: TimeUnit) -> String {
     let mut parser = TimestampParser::new(format, unit);
     let first = parser.parse(text);
     assert_eq!(parser.parse(text), first, "the date is remembered now");
-    assert_eq!(parser.parse_slowly(text), first, "M4: {}", text.escape_ascii());
+    assert_eq!(parser.parse_slowly(text), first, "timestamp-3: {}", text.escape_ascii());
     let shown = |t| IsoTimestamp(Timestamp(t), unit).to_string();
     first.map_or_else(|error| error.to_string(), shown)
 }
@@ -323,7 +323,7 @@ fn the_quick_path_agrees_with_the_obvious_one_on_every_single_byte_change() {
                     text[place] = byte;
                     shown(&text, format, TimeUnit::Nanos);
                     let mut parser = DateParser::new(format);
-                    assert_eq!(parser.parse(&text), parser.parse_slowly(&text), "M4");
+                    assert_eq!(parser.parse(&text), parser.parse_slowly(&text), "timestamp-3");
                 }
             }
         }

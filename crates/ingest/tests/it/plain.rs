@@ -1,13 +1,13 @@
 //! A plain reader of delimited text: one thread, one byte after the other, one cell after the
 //! other. The parallel pipeline must agree with it (STYLE 40).
 //!
-//! - P1. A quote opens only at the start of a field; text between a closing quote and the next
+//! - A quote opens only at the start of a field; text between a closing quote and the next
 //!   delimiter makes the record bad, and quotes in it are text.
-//! - P2. LF ends a record, with or without a CR before it; in a `Cr` dialect CR does. The end of
-//!   the file is a line end. Blank lines are not records, but they are lines.
-//! - P3. An unquoted empty field is NULL, and so is the unquoted NULL text; a quoted empty one is
-//!   empty text, or NULL in a column that is not text.
-//! - P4. A bad record is one reject. So is a bad field: of several in a record, the first in the
+//! - plain-1. LF ends a record, with or without a CR before it; in a `Cr` dialect CR does. The end
+//!   of the file is a line end. Blank lines are not records, but they are lines.
+//! - plain-2. An unquoted empty field is NULL, and so is the unquoted NULL text; a quoted empty one
+//!   is empty text, or NULL in a column that is not text.
+//! - A bad record is one reject. So is a bad field: of several in a record, the first in the
 //!   order of the table's columns counts. If fields become NULL, each is a separate reject, but a
 //!   record that cannot be imported (no timestamp, text after a quote) is rejected once, for that.
 
@@ -125,7 +125,7 @@ pub(crate) fn read(bytes: &[u8], options: &PlainOptions<'_>) -> Plain {
     if let Some(designated) = designated(options.schema) {
         plain.rows.sort_by_key(|row| match row[designated] {
             Value::Integer(instant) => instant,
-            _ => unreachable!("S2"),
+            _ => unreachable!("model_schema-2"),
         });
     }
     plain
@@ -191,7 +191,7 @@ fn split(bytes: &[u8], options: &PlainOptions<'_>) -> (Vec<Record>, Option<u64>)
     (records, None)
 }
 
-/// The size of a line end (P2); zero if the text does not begin with one.
+/// The size of a line end (plain-1); zero if the text does not begin with one.
 fn line_end_len(text: &[u8], options: &PlainOptions<'_>) -> usize {
     match (options.line_end, text) {
         (LineEnd::LfOrCrlf, [b'\r', b'\n', ..]) => 2,
@@ -311,7 +311,7 @@ fn row(
     Some(row)
 }
 
-/// The value of a field (P3).
+/// The value of a field (plain-2).
 fn cell(
     field: &Field,
     target: usize,

@@ -18,7 +18,7 @@ fn tables_of_the_system_are_known_by_their_names() {
         ("system.cpu", false),
         ("public.sys.x", false),
     ] {
-        assert_eq!(is_system_table(name), is, "S5: {name}");
+        assert_eq!(is_system_table(name), is, "model_schema-9: {name}");
     }
 }
 
@@ -28,7 +28,7 @@ fn a_dropped_name_comes_back_under_a_new_id() {
     let old = schema.find("A").expect("a").id;
     let schema = schema.without_column("A").expect("dropped");
     let schema = schema.with_column("a", ColumnType::Varchar).expect("added again");
-    assert_ne!(schema.find("a").expect("a").id, old, "I1");
+    assert_ne!(schema.find("a").expect("a").id, old, "ids-1");
     assert_eq!(schema.version(), SchemaVersion(3));
 }
 
@@ -38,7 +38,7 @@ fn lengths_are_of_text_and_go_with_their_column() {
     let lengths = |name: &str, max| [(name.to_owned(), max)];
     for (name, max) in [("a", 3), ("v", 0)] {
         let refused = schema.clone().with_lengths(&lengths(name, max));
-        assert_eq!(refused, Err(SchemaError::BadLength), "S6");
+        assert_eq!(refused, Err(SchemaError::BadLength), "model_schema-5");
     }
     let schema = schema.with_lengths(&lengths("V", 3)).expect("a length");
     assert_eq!(schema.clone().with_lengths(&lengths("v", 4)), Err(SchemaError::BadLength));
@@ -64,14 +64,18 @@ fn defaults_are_of_columns_and_go_with_them() {
     let other = schema.clone().with_default("a", Some(text("7"))).expect("another");
     assert_eq!(other.default_of(id), Some(&text("7")));
     let refused = schema.clone().with_default("ts", Some(ColumnDefault::NextNumber));
-    assert!(matches!(refused, Err(SchemaError::NotOfNumbers { .. })), "S9");
+    assert!(matches!(refused, Err(SchemaError::NotOfNumbers { .. })), "model_schema-8");
     let refused = schema.clone().with_default("a", Some(text("")));
-    assert_eq!(refused, Err(SchemaError::DefaultText { bytes: 0 }), "S9");
+    assert_eq!(refused, Err(SchemaError::DefaultText { bytes: 0 }), "model_schema-8");
     let refused = schema.clone().with_defaults(&[("a".to_owned(), text("1"))]);
-    assert_eq!(refused, Err(SchemaError::BadDefault), "S9");
+    assert_eq!(refused, Err(SchemaError::BadDefault), "model_schema-8");
     assert_eq!(schema.without_column("a").expect("dropped").defaults().len(), 1);
     let view = sample_view(&[("a", ColumnType::Int32)], "SELECT 1").expect("a view");
-    assert_eq!(view.with_default("a", Some(text("1"))), Err(SchemaError::ViewOfRows), "S8");
+    assert_eq!(
+        view.with_default("a", Some(text("1"))),
+        Err(SchemaError::ViewOfRows),
+        "model_schema-7"
+    );
 }
 
 #[test]
@@ -97,7 +101,7 @@ fn comments_stand_on_columns_and_go_with_them() {
     let renamed = schema.clone().with_renamed_column("a", "b").expect("renamed");
     assert_eq!(renamed.comments().of_column(id), Some("one"));
     let gone = schema.clone().with_comment(Some("a"), Some("")).expect("removed");
-    assert_eq!(gone.comments().of_column(id), None, "S7: an empty text is none");
+    assert_eq!(gone.comments().of_column(id), None, "model_schema-6: an empty text is none");
     let dropped = schema.clone().without_column("a").expect("dropped");
     assert_eq!(dropped.comments().columns, []);
     assert_eq!(dropped.comments().table.as_deref(), Some("all"));
@@ -115,7 +119,7 @@ fn a_view_keeps_the_ids_of_columns_that_keep_their_names() {
     let new = sample_view(&[("c", int), ("B", int)], "SELECT 2").expect("another");
     let replaced = view.clone().replaced_by(&new).expect("replaced");
     let names = replaced.columns().iter().map(|column| (column.id.0, column.name.as_str()));
-    assert_eq!(names.collect::<Vec<_>>(), [(2, "c"), (1, "B")], "I1");
+    assert_eq!(names.collect::<Vec<_>>(), [(2, "c"), (1, "B")], "ids-1");
     assert_eq!(replaced.comments().columns, view.comments().columns);
     assert_eq!(replaced.view().expect("a view").query, "SELECT 2");
     assert!(view.version() < replaced.version());
@@ -126,10 +130,10 @@ fn a_view_has_nothing_that_only_rows_have() {
     let int = ColumnType::Int32;
     let bytes = limits::VIEW_BYTES + 1;
     let refused = sample_view(&[("a", int)], &" ".repeat(bytes));
-    assert_eq!(refused, Err(SchemaError::ViewText { bytes }), "S8");
+    assert_eq!(refused, Err(SchemaError::ViewText { bytes }), "model_schema-7");
     let view = sample_view(&[("a", ColumnType::Varchar)], "SELECT ''").expect("a view");
     let refused = view.with_lengths(&[("a".to_owned(), 3)]);
-    assert_eq!(refused, Err(SchemaError::ViewOfRows), "S8");
+    assert_eq!(refused, Err(SchemaError::ViewOfRows), "model_schema-7");
 }
 
 #[test]

@@ -4,13 +4,13 @@
 //! SIGBUS means that a mapped page is not available: the file was truncated, or its disk failed.
 //! Execution cannot continue in the code that was reading, so the process ends with a message.
 //!
-//! - B1. The handler allocates nothing, locks nothing, and frees nothing.
-//! - B2. A slot is written only under the lock of `VACANT`, with an odd version meanwhile; the
-//!   handler trusts only values that it read under one and the same even version.
-//! - B3. A slot is cleared before its pages are unmapped and before its name is freed. So a slot
-//!   that holds the address of a failing read does not change while the handler reads it: the
+//! - sigbus-1. The handler allocates nothing, locks nothing, and frees nothing.
+//! - sigbus-2. A slot is written only under the lock of `VACANT`, with an odd version meanwhile;
+//!   the handler trusts only values that it read under one and the same even version.
+//! - sigbus-3. A slot is cleared before its pages are unmapped and before its name is freed. So a
+//!   slot that holds the address of a failing read does not change while the handler reads it: the
 //!   failing thread itself keeps the mapping alive.
-//! - B4. Slots are never freed.
+//! - Slots are never freed.
 
 #![expect(unsafe_code, reason = "signal handlers and the memory they look at")]
 
@@ -35,7 +35,7 @@ struct Shelf {
     next: OnceLock<Box<Shelf>>,
 }
 
-/// One mapping, in a form that a signal handler may read (B2).
+/// One mapping, in a form that a signal handler may read (sigbus-2).
 struct Slot {
     version: AtomicU64,
     start: AtomicUsize,
@@ -60,7 +60,7 @@ pub fn install_sigbus_handler() {
     action.sa_sigaction = handler as libc::sighandler_t;
     // A read may fail deep in a recursion; std gives every thread an alternate stack.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: `action` is ours, and `on_sigbus` does only what a handler may do (B1).
+    // SAFETY: `action` is ours, and `on_sigbus` does only what a handler may do (sigbus-1).
     let status = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) };
     assert_eq!(status, 0, "SIGBUS can be handled");
 }
@@ -103,10 +103,10 @@ impl Slot {
         }
     }
 
-    /// The caller holds `VACANT` (B2).
+    /// The caller holds `VACANT` (sigbus-2).
     fn write(&self, addresses: Range<usize>, name: &[u8]) {
         let before = self.version.fetch_add(1, SeqCst);
-        assert!(before.is_multiple_of(2), "B2");
+        assert!(before.is_multiple_of(2), "sigbus-2");
         self.start.store(addresses.start, SeqCst);
         self.end.store(addresses.end, SeqCst);
         self.name.store(name.as_ptr().cast_mut(), SeqCst);
@@ -115,7 +115,7 @@ impl Slot {
     }
 
     /// The name of the mapping, if `address` is in it. A slot that is being written belongs to
-    /// another mapping (B3).
+    /// another mapping (sigbus-3).
     fn name_of(&self, address: usize) -> Option<(*const u8, usize)> {
         let version = self.version.load(SeqCst);
         let (start, end) = (self.start.load(SeqCst), self.end.load(SeqCst));
@@ -156,10 +156,10 @@ extern "C" fn on_sigbus(
     while let Some(Shelf { slots, next }) = shelf.filter(|_| is_from_kernel) {
         if let Some((name, bytes)) = slots.iter().find_map(|slot| slot.name_of(address)) {
             say(b"tidegate: cannot read ");
-            // SAFETY: the name lives as long as its mapping, which is being read (B3).
+            // SAFETY: the name lives as long as its mapping, which is being read (sigbus-3).
             say(unsafe { std::slice::from_raw_parts(name, bytes) });
             say(b": the file was cut or its disk failed (SIGBUS)\n");
-            // SAFETY: ends the process without running any other code of it (B1).
+            // SAFETY: ends the process without running any other code of it (sigbus-1).
             unsafe { libc::_exit(EXIT_CODE) };
         }
         shelf = next.get().map(|next| &**next);
@@ -190,7 +190,7 @@ mod tests {
         let mut shelf = Some(&TABLE);
         while let Some(Shelf { slots, next }) = shelf {
             if let Some((name, bytes)) = slots.iter().find_map(|slot| slot.name_of(address)) {
-                // SAFETY: the tests hold their registrations while they look them up (B3).
+                // SAFETY: the tests hold their registrations while they look them up (sigbus-3).
                 return Some(unsafe { std::slice::from_raw_parts(name, bytes) }.to_vec());
             }
             shelf = next.get().map(|next| &**next);
@@ -211,12 +211,12 @@ mod tests {
             .collect();
         for idx in 0..count {
             let name = format!("file {idx}").into_bytes();
-            assert_eq!(lookup(pages(idx).start.addr()), Some(name.clone()), "B3");
-            assert_eq!(lookup(pages(idx).end.addr() - 1), Some(name), "B3");
+            assert_eq!(lookup(pages(idx).start.addr()), Some(name.clone()), "sigbus-3");
+            assert_eq!(lookup(pages(idx).end.addr() - 1), Some(name), "sigbus-3");
         }
         assert_eq!(lookup(pages(count).start.addr()), None);
         drop(registrations.remove(7));
-        assert_eq!(lookup(pages(7).start.addr()), None, "B3");
+        assert_eq!(lookup(pages(7).start.addr()), None, "sigbus-3");
         let again = Registration::new(pages(7), b"again");
         assert_eq!(lookup(pages(7).start.addr()), Some(b"again".to_vec()));
         assert_eq!(again.name(), Path::new("again"));

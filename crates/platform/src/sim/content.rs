@@ -1,7 +1,7 @@
 //! The bytes of a simulated file: sparse, and cheap to copy.
 //!
-//! - C1. No page begins at or after `len`, and bytes of the last page after it are zero. So an
-//!   extended file has zeros there.
+//! - content-1. No page begins at or after `len`, and bytes of the last page after it are zero. So
+//!   an extended file has zeros there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Content {
         if len < self.len {
             self.pages.split_off(&len.div_ceil(PAGE_BYTES));
             if let Some(last) = self.pages.get_mut(&(len / PAGE_BYTES)) {
-                Arc::make_mut(last)[usize_of(len % PAGE_BYTES)..].fill(0); // C1
+                Arc::make_mut(last)[usize_of(len % PAGE_BYTES)..].fill(0); // content-1
             }
         }
         self.len = len;

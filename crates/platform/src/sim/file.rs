@@ -1,7 +1,7 @@
 //! The bytes of a simulated file as programs see them, and as the disk has them.
 //!
-//! - S1. `durable` has everything that was synced.
-//! - S2. After a loss of power a file is `durable` with some of `pending` on it:
+//! - sim_file-1. `durable` has everything that was synced.
+//! - sim_file-2. After a loss of power a file is `durable` with some of `pending` on it:
 //!   - a write survives whole, not at all, or in some of its sectors;
 //!   - a sector survives with all that it held when the surviving write was made, since it is
 //!     written in one piece;
@@ -81,7 +81,7 @@ impl SimBytes {
         self.pending.push(Change::SetLen { from, to });
     }
 
-    /// Makes everything durable (S1).
+    /// Makes everything durable (sim_file-1).
     pub(super) fn sync(&mut self) {
         for change in self.pending.drain(..) {
             match change {
@@ -136,7 +136,7 @@ impl SimBytes {
         }
     }
 
-    /// The content after a power loss (S2).
+    /// The content after a power loss (sim_file-2).
     fn survivor(&self, random: &mut Random) -> Content {
         let (changes, len) = self.surviving_length(random);
         let last_kept = last_kept(&self.pending[..changes], random);

@@ -1,8 +1,8 @@
 //! Writes in flight on a simulated disk, as in an io_uring: done at any time, in any order.
 //!
-//! - SR1. A write that was submitted and not waited for may not have happened: a sync does not
+//! - ring-1. A write that was submitted and not waited for may not have happened: a sync does not
 //!   cover it, and a caller that syncs without waiting loses it in a power loss.
-//! - SR2. The same submissions with the same seed are finished in the same order.
+//! - The same submissions with the same seed are finished in the same order.
 //!
 //! Not here: the effect of a completed write on the disk (`sim/file.rs`).
 
@@ -31,7 +31,7 @@ impl<B: PinnedBytes> SimRing<B> {
         self.in_flight.len() == self.depth
     }
 
-    /// Accepts a transfer; nothing is written yet (SR1).
+    /// Accepts a transfer; nothing is written yet (ring-1).
     pub(crate) fn submit(&mut self, transfer: Transfer<B>) {
         assert!(!self.is_full(), "the caller waits for a place");
         self.in_flight.push(transfer);

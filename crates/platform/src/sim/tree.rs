@@ -1,11 +1,11 @@
 //! The names of a simulated disk: directories as programs see them, and as the disk has them.
 //!
-//! - S1. An operation on names is durable once a directory that it changed was synced, and so are
-//!   all earlier operations in all directories involved: nothing durable depends on something that
-//!   is not.
-//! - S2. After a power loss, each pending operation has happened or not, independently of the
-//!   others. A rename is one operation. The contents of a lost directory are lost too.
-//! - N1. A file or directory has at most one name, on the disk too.
+//! - sim_tree-1. An operation on names is durable once a directory that it changed was synced, and
+//!   so are all earlier operations in all directories involved: nothing durable depends on
+//!   something that is not.
+//! - sim_tree-2. After a power loss, each pending operation has happened or not, independently of
+//!   the others. A rename is one operation. The contents of a lost directory are lost too.
+//! - sim_tree-3. A file or directory has at most one name, on the disk too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -214,7 +214,7 @@ impl Tree {
         self.unlink(path, node)
     }
 
-    /// Makes the names in a directory durable (S1).
+    /// Makes the names in a directory durable (sim_tree-1).
     pub(super) fn sync_dir(&mut self, dir: NodeId) {
         for operation in self.take_pending(dir) {
             self.make_durable(&operation);
@@ -231,7 +231,7 @@ impl Tree {
         }
     }
 
-    /// A state that the disk may have after a power loss (S2).
+    /// A state that the disk may have after a power loss (sim_tree-2).
     pub(super) fn after_power_loss(&self, random: &mut Random) -> Tree {
         let dirs_only = |node: &Node| match node {
             Node::File(_) => Node::File(SimBytes::default()),
@@ -306,7 +306,7 @@ impl Tree {
         self.pending.push(operation);
     }
 
-    /// Removes the operations that a sync of `dir` makes durable (S1), in order.
+    /// Removes the operations that a sync of `dir` makes durable (sim_tree-1), in order.
     fn take_pending(&mut self, dir: NodeId) -> Vec<Operation> {
         let mut dirs = BTreeSet::from([dir]);
         let (mut taken, mut left) = (Vec::new(), Vec::new());
@@ -333,7 +333,8 @@ impl Tree {
         }
     }
 
-    /// Prepares another name for a node (N1): the operation that removed its old name may be lost.
+    /// Prepares another name for a node (sim_tree-3): the operation that removed its old name may
+    /// be lost.
     fn forget_durable_name(&mut self, node: NodeId) {
         for other in &mut self.nodes {
             if let Node::Dir(dir) = other {

@@ -112,10 +112,10 @@ fn mappings_are_whole_files(disk: &dyn Disk, dir: &Path) {
     disk.create_dir_all(dir).unwrap();
     let mapping: Mapping = put(disk, &dir.join("file"), b"mapped").map().unwrap();
     let clone = mapping.clone();
-    assert_eq!(mapping.as_ptr(), clone.as_ptr(), "M1");
+    assert_eq!(mapping.as_ptr(), clone.as_ptr(), "mapping-1");
     drop(mapping);
     disk.remove(&dir.join("file")).unwrap();
-    assert_eq!(&clone[..], b"mapped", "M1: neither the handle nor the name is needed");
+    assert_eq!(&clone[..], b"mapped", "mapping-1: neither the handle nor the name is needed");
     let empty = put(disk, &dir.join("empty"), b"").map().unwrap();
     assert!(empty.is_empty());
 }
@@ -214,7 +214,7 @@ fn locked_folders_exclude(disk: &dyn Disk, dir: &Path) {
 fn errors_name_call_and_path(disk: &dyn Disk, dir: &Path) {
     let path = dir.join("missing");
     let error = disk.open(&path, OpenMode::Read).unwrap_err();
-    assert_eq!(error.to_string(), format!("open {}", path.display()), "P3");
+    assert_eq!(error.to_string(), format!("open {}", path.display()), "platform-2");
     assert!(error.source().is_some_and(|source| source.to_string().contains("No such file")));
     assert_eq!(error.class(), Class::Environment);
 }
@@ -261,7 +261,7 @@ fn allocating_more_than_a_file_can_have_is_an_error() {
     let file = put(&RealDisk, &path, b"x");
     for bytes in [u64::MAX, (1 << 63) - 1] {
         let error = file.allocate(bytes).unwrap_err();
-        assert_eq!(error.to_string(), format!("fallocate {}", path.display()), "P3");
+        assert_eq!(error.to_string(), format!("fallocate {}", path.display()), "platform-2");
     }
     assert_eq!(file.len().unwrap(), 1);
 }

@@ -11,27 +11,27 @@ use tidegate_platform::{
 fn reservations_add_up() {
     let budget = Arc::new(MemoryBudget::new(100));
     let mut first = budget.try_reserve(60).unwrap();
-    assert!(budget.try_reserve(41).is_none(), "G2");
-    assert!(budget.try_reserve(u64::MAX).is_none(), "G2: nothing wraps around");
+    assert!(budget.try_reserve(41).is_none(), "platform_memory-2");
+    assert!(budget.try_reserve(u64::MAX).is_none(), "platform_memory-2: nothing wraps around");
     let second = budget.try_reserve(40).unwrap();
     assert_eq!((budget.used_bytes(), budget.max_bytes(), budget.is_over()), (100, 100, false));
-    assert!(!first.try_grow(1), "G2");
+    assert!(!first.try_grow(1), "platform_memory-2");
     first.grow(5);
     assert!(budget.is_over());
-    assert_eq!((first.bytes(), budget.used_bytes()), (65, 105), "G1");
+    assert_eq!((first.bytes(), budget.used_bytes()), (65, 105), "platform_memory-1");
     first.shrink(15);
     assert!(first.try_grow(10));
-    assert_eq!((first.bytes(), budget.used_bytes()), (60, 100), "G1");
+    assert_eq!((first.bytes(), budget.used_bytes()), (60, 100), "platform_memory-1");
     drop(second);
     let third = budget.reserve_unchecked(1_000);
-    assert_eq!(budget.used_bytes(), 1_060, "G1");
+    assert_eq!(budget.used_bytes(), 1_060, "platform_memory-1");
     assert!(budget.is_over() && budget.try_reserve(0).is_none());
     drop((first, third));
-    assert_eq!(budget.used_bytes(), 0, "G1");
+    assert_eq!(budget.used_bytes(), 0, "platform_memory-1");
 }
 
 #[test]
-#[should_panic(expected = "G1")]
+#[should_panic(expected = "platform_memory-1")]
 fn nobody_gives_back_more_than_was_taken() {
     let budget = Arc::new(MemoryBudget::new(100));
     let _other = budget.try_reserve(50);
@@ -49,7 +49,7 @@ fn threads_together_stay_within_the_budget() {
                 let mut held = Vec::new();
                 for _ in 0..5_000 {
                     held.extend(budget.try_reserve(random.below(300)));
-                    assert!(budget.used_bytes() <= 1_000, "G2");
+                    assert!(budget.used_bytes() <= 1_000, "platform_memory-2");
                     if random.below(2) == 0 {
                         held.pop();
                     }
@@ -57,7 +57,7 @@ fn threads_together_stay_within_the_budget() {
             });
         }
     });
-    assert_eq!(budget.used_bytes(), 0, "G1");
+    assert_eq!(budget.used_bytes(), 0, "platform_memory-1");
 }
 
 #[test]
@@ -65,9 +65,9 @@ fn buffers_are_aligned_and_zero() {
     for bytes in [0, 1, 4096, (2 << 20) - 1, 2 << 20, (4 << 20) + 123] {
         let mut buffer = AlignedBuffer::new(bytes);
         let alignment = if bytes < 2 << 20 { 4096 } else { 2 << 20 };
-        assert!(buffer.as_mut_ptr().addr().is_multiple_of(alignment), "A1: {bytes}");
+        assert!(buffer.as_mut_ptr().addr().is_multiple_of(alignment), "buffer-1: {bytes}");
         assert_eq!(buffer.len(), bytes);
-        assert!(buffer.iter().all(|&byte| byte == 0), "A1");
+        assert!(buffer.iter().all(|&byte| byte == 0), "buffer-1");
         buffer.fill(1);
         assert_eq!(buffer.iter().map(|&byte| usize::from(byte)).sum::<usize>(), bytes);
     }
@@ -80,7 +80,11 @@ fn a_pool_keeps_no_more_than_its_bound() {
     let pool = BufferPool::new(options);
     let buffers: Vec<_> = (0..3).map(|_| pool.take()).collect();
     let address = buffers[1].as_ptr();
-    assert_eq!(buffers[0].len(), pool.headroom() + pool.piece_bytes() + pool.tailroom(), "A2");
+    assert_eq!(
+        buffers[0].len(),
+        pool.headroom() + pool.piece_bytes() + pool.tailroom(),
+        "buffer-2"
+    );
     assert_eq!(pool.vacant_count(), 0);
     buffers.into_iter().for_each(|buffer| pool.give(buffer));
     assert_eq!(pool.vacant_count(), 2);
@@ -88,7 +92,7 @@ fn a_pool_keeps_no_more_than_its_bound() {
 }
 
 #[test]
-#[should_panic(expected = "A2")]
+#[should_panic(expected = "buffer-2")]
 fn a_pool_takes_only_its_own_size() {
     crate::pool(0, 10, 0).give(AlignedBuffer::new(11));
 }

@@ -80,17 +80,23 @@ fn check_read(
         let mut reader = reader.unwrap();
         let mut at = range.start;
         while let Some(mut piece) = reader.next().unwrap() {
-            assert_eq!(piece.offset, at as u64, "R1");
+            assert_eq!(piece.offset, at as u64, "read_ahead-1");
             assert_eq!(piece.bytes().len(), piece.len);
-            assert!(piece.bytes() == &bytes[at..at + piece.len], "R1: {choice} {range:?}");
+            assert!(
+                piece.bytes() == &bytes[at..at + piece.len],
+                "read_ahead-1: {choice} {range:?}"
+            );
             let end = HEADROOM + piece.len;
-            assert!(piece.buffer[HEADROOM..end] == *piece.bytes(), "R2");
-            assert!(piece.buffer[end..end + TAILROOM].iter().all(|&byte| byte == 0), "R2");
+            assert!(piece.buffer[HEADROOM..end] == *piece.bytes(), "read_ahead-2");
+            assert!(
+                piece.buffer[end..end + TAILROOM].iter().all(|&byte| byte == 0),
+                "read_ahead-2"
+            );
             at += piece.len;
             piece.buffer.fill(0xff);
             pool.give(piece.buffer);
         }
-        assert_eq!(at, range.end, "R1: {choice} {range:?}");
+        assert_eq!(at, range.end, "read_ahead-1: {choice} {range:?}");
         assert!(reader.next().unwrap().is_none());
     }
 }
@@ -118,7 +124,7 @@ fn a_file_that_shrinks_is_an_error() {
                 };
                 assert!(
                     matches!(error, Error::Shrank { expected: 100_000, actual: 50_001, .. }),
-                    "R3: {choice}: {error:?}"
+                    "read_ahead-3: {choice}: {error:?}"
                 );
                 assert_eq!(error.class(), Class::Environment);
             }
@@ -168,7 +174,7 @@ fn an_unreadable_file_is_named() {
         let folder = Arc::clone(&folder);
         let mut reader = ReadAhead::new(choice, folder, 0..10, 10, 2, pool(0, 10, 0)).unwrap();
         let error = reader.next().unwrap_err();
-        assert_eq!(error.to_string(), format!("read {}", dir.path().display()), "P3");
+        assert_eq!(error.to_string(), format!("read {}", dir.path().display()), "platform-2");
     }
 }
 
@@ -200,9 +206,12 @@ fn queued_writes_are_all_there_after_a_flush() {
             }
             queue.flush().unwrap();
             queue.flush().unwrap();
-            assert!(fs::read(&paths[0]).unwrap() == expected[0], "Q1: {choice} {depth}");
-            assert!(fs::read(&paths[1]).unwrap() == expected[1], "Q1: {choice} {depth}");
-            assert!(sim.read(Path::new("/f")).unwrap() == expected[2], "Q1: {choice} {depth}");
+            assert!(fs::read(&paths[0]).unwrap() == expected[0], "write_queue-1: {choice} {depth}");
+            assert!(fs::read(&paths[1]).unwrap() == expected[1], "write_queue-1: {choice} {depth}");
+            assert!(
+                sim.read(Path::new("/f")).unwrap() == expected[2],
+                "write_queue-1: {choice} {depth}"
+            );
         }
     }
 }
@@ -233,7 +242,7 @@ fn large_writes_are_all_there_whichever_way_they_went() {
             file.sync_data().unwrap();
             let mut written = fs::read(&path).unwrap();
             written.resize(written.len().next_multiple_of(4096), 0);
-            assert!(written == expected, "Q1, Q3: {choice} {depth}");
+            assert!(written == expected, "write_queue-1, write_queue-3: {choice} {depth}");
             fs::remove_file(&path).unwrap();
         }
     }
@@ -270,8 +279,8 @@ fn bytes_in_flight_have_a_bound() {
         expected.extend_from_slice(&bytes);
         expected.resize(expected.len().next_multiple_of(4096), 0);
         let vacant = queue.write(&file, bytes, offset).unwrap();
-        assert!(queue.bytes_in_flight() <= BYTES_MAX, "Q4");
-        assert!(vacant.is_none_or(|vacant| vacant.capacity() <= 8 << 20), "Q4");
+        assert!(queue.bytes_in_flight() <= BYTES_MAX, "write_queue-4");
+        assert!(vacant.is_none_or(|vacant| vacant.capacity() <= 8 << 20), "write_queue-4");
     }
     queue.flush().unwrap();
     assert_eq!(queue.bytes_in_flight(), 0);
@@ -294,14 +303,14 @@ fn a_failed_queue_stays_failed() {
         let mut queue = WriteQueue::new(choice, 4).unwrap();
         let _ = queue.write(&read_only, vec![1; 10], 0);
         let first = queue.flush().unwrap_err();
-        assert_eq!(first.to_string(), format!("write {}", path.display()), "P3");
+        assert_eq!(first.to_string(), format!("write {}", path.display()), "platform-2");
         let again = queue.write(&good, vec![1; 10], 0).unwrap_err();
-        assert_eq!(again.to_string(), first.to_string(), "Q2");
-        assert!(queue.flush().is_err(), "Q2");
+        assert_eq!(again.to_string(), first.to_string(), "write_queue-2");
+        assert!(queue.flush().is_err(), "write_queue-2");
 
         let mut queue = WriteQueue::new(choice, 4).unwrap();
         assert!(queue.write(&small, vec![1; 11], 0).is_err_and(|e| e.is_no_space()));
-        assert!(queue.flush().is_err_and(|e| e.is_no_space()), "Q2");
+        assert!(queue.flush().is_err_and(|e| e.is_no_space()), "write_queue-2");
     }
 }
 
@@ -317,7 +326,7 @@ fn a_dropped_queue_finishes_what_it_was_given() {
         }
         drop(queue);
         let bytes = fs::read(&path).unwrap();
-        assert!((0..8).all(|step| bytes[usize::from(step) << 16] == step), "P2");
+        assert!((0..8).all(|step| bytes[usize::from(step) << 16] == step), "platform-1");
         assert_eq!(bytes.len(), 8 << 16);
     }
 }

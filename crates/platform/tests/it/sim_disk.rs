@@ -122,14 +122,14 @@ fn every_surviving_sector_once_was() {
 #[track_caller]
 fn check_survivor(survivor: &[u8], versions: &[Vec<u8>], seed: u64) {
     let has_length = |version: &Vec<u8>| version.len() == survivor.len();
-    assert!(versions.iter().any(has_length), "S2: length {}, seed {seed}", survivor.len());
+    assert!(versions.iter().any(has_length), "sim-2: length {}, seed {seed}", survivor.len());
     for (idx, sector) in survivor.chunks(SECTOR_BYTES).enumerate() {
         let once_was = |version: &Vec<u8>| {
             let mut then = version.clone();
             then.resize(then.len().max(survivor.len()), 0);
             then[idx * SECTOR_BYTES..][..sector.len()] == *sector
         };
-        assert!(versions.iter().any(once_was), "S2: sector {idx}, seed {seed}");
+        assert!(versions.iter().any(once_was), "sim-2: sector {idx}, seed {seed}");
     }
 }
 
@@ -162,10 +162,10 @@ fn replacing_by_rename_leaves_the_old_file_or_the_new_one() {
     put(&disk, Path::new("/new"), b"new").sync_data().unwrap();
     disk.rename(Path::new("/new"), Path::new("/manifest")).unwrap();
     let seen = outcomes(&disk, |disk| content(disk, "/manifest"));
-    assert_eq!(seen, set([Some(b"old".to_vec()), Some(b"new".to_vec())]), "D3");
+    assert_eq!(seen, set([Some(b"old".to_vec()), Some(b"new".to_vec())]), "platform_disk-3");
     disk.sync_dir(Path::new("/")).unwrap();
     let seen = outcomes(&disk, |disk| (content(disk, "/manifest"), content(disk, "/new")));
-    assert_eq!(seen, set([(Some(b"new".to_vec()), None)]), "D2");
+    assert_eq!(seen, set([(Some(b"new".to_vec()), None)]), "platform_disk-2");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn renames_survive_each_by_itself() {
         let names = ["/x", "/y", "/z"].map(|path| content(disk, path).unwrap_or(b"-".to_vec()));
         String::from_utf8(names.concat()).unwrap()
     });
-    assert_eq!(seen, set(["12-", "-1-", "-21", "--1"].map(String::from)), "S2");
+    assert_eq!(seen, set(["12-", "-1-", "-21", "--1"].map(String::from)), "sim-2");
 }
 
 #[test]
@@ -187,7 +187,10 @@ fn a_rename_without_a_sync_of_the_file_may_leave_it_empty() {
     let (disk, _) = disk_with(Path::new("/manifest"), b"old");
     put(&disk, Path::new("/new"), b"new");
     disk.rename(Path::new("/new"), Path::new("/manifest")).unwrap();
-    assert!(outcomes(&disk, |disk| content(disk, "/manifest")).contains(&Some(Vec::new())), "D3");
+    assert!(
+        outcomes(&disk, |disk| content(disk, "/manifest")).contains(&Some(Vec::new())),
+        "platform_disk-3"
+    );
 }
 
 #[test]
@@ -245,10 +248,10 @@ fn files_have_one_name_whatever_survives() {
         };
         for survivor in outcomes(&disk, contents) {
             let numbers: BTreeSet<_> = survivor.iter().map(|(_, number)| number).collect();
-            assert_eq!(numbers.len(), survivor.len(), "N1, seed {seed}: {survivor:?}");
+            assert_eq!(numbers.len(), survivor.len(), "sim_tree-3, seed {seed}: {survivor:?}");
         }
         dirs.iter().for_each(|dir| disk.sync_dir(dir).unwrap());
-        assert_eq!(outcomes(&disk, contents), set([contents(&disk)]), "S1, seed {seed}");
+        assert_eq!(outcomes(&disk, contents), set([contents(&disk)]), "sim-1, seed {seed}");
     }
 }
 
@@ -270,7 +273,7 @@ fn the_same_seed_gives_the_same_disk() {
         let read = |(path, _): (PathBuf, u64)| (survivor.read(&path).unwrap(), path);
         survivor.files().into_iter().map(read).collect::<Vec<_>>()
     };
-    assert_eq!(run(5), run(5), "S3");
+    assert_eq!(run(5), run(5), "sim-3");
     assert_ne!(run(5), run(6));
 }
 
@@ -382,11 +385,11 @@ fn any_call_fails_that_is_told_to_and_does_nothing() {
         for errno in SimErrno::ALL {
             let before = disk.calls(call);
             disk.fail_call_at(call, 1, errno, true);
-            assert!(!does() && !does(), "S4: {call:?}");
+            assert!(!does() && !does(), "sim-4: {call:?}");
             assert_eq!(disk.calls(call), before + 2);
             disk.clear_faults();
-            assert_eq!(content(&disk, "/f"), Some(b"old".to_vec()), "S4: {call:?}");
-            assert_eq!(disk.files().len(), 1, "S4: {call:?}");
+            assert_eq!(content(&disk, "/f"), Some(b"old".to_vec()), "sim-4: {call:?}");
+            assert_eq!(disk.files().len(), 1, "sim-4: {call:?}");
         }
     }
     disk.fail_call_at(SimCall::Read, 2, SimErrno::Io, false);
@@ -419,8 +422,8 @@ fn writes_in_flight_are_not_covered_by_a_sync() {
         };
         set((0..50).map(survives))
     };
-    assert_eq!(survivors(true), set([true]), "S1");
-    assert_eq!(survivors(false), set([false]), "SR1");
+    assert_eq!(survivors(true), set([true]), "sim-1");
+    assert_eq!(survivors(false), set([false]), "ring-1");
 }
 
 #[test]

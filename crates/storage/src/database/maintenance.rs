@@ -1,39 +1,46 @@
 //! Maintenance of tables: coalesces and flushes memtables, compacts small and overlapping segments,
 //! and rewrites segments without their deleted rows.
 //!
-//! - UP1. A rewrite takes adjacent commits of one partition, so that rows keep their order: no
-//!   other run of the partition has commits between them.
-//! - UP2. A flush takes the whole memtable as of a moment: every commit up to its last one.
-//! - UP3. One thread at a time rewrites a table's memtable, and one its segments; only threads that
+//! - maintenance-1. A rewrite takes adjacent commits of one partition, so that rows keep their
+//!   order: no other run of the partition has commits between them.
+//! - maintenance-2. A flush takes the whole memtable as of a moment: every commit up to its last
+//!   one.
+//! - One thread at a time rewrites a table's memtable, and one its segments; only threads that
 //!   want to do the same wait for them.
-//! - UP4. A rewrite that is not committed leaves no file, unless its record is in doubt.
-//! - UP5. This module has no thread: the owner of a database calls `maintain` from time to time,
+//! - A rewrite that is not committed leaves no file, unless its record is in doubt.
+//! - This module has no thread: the owner of a database calls `maintain` from time to time,
 //!   and writers help where they would have to wait.
 //!
 //! The choice of runs is in `maintenance/policy.rs`, the schedule of delete compactions in
 //! `delete_compaction`; files are written in `segments`.
 
-pub(super) mod policy;
+pub(crate) mod policy;
+pub(crate) mod ballast;
+pub(crate) mod garbage_collection;
+pub(crate) mod checkpoints;
+pub(crate) mod kept;
+pub(crate) mod checkpoint;
+pub(crate) mod delete_compaction;
+pub(crate) mod memory;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_model::{ByteCount, SegmentId, TableId, limits};
+use tidegate_model::{ByteCount, TableId, limits};
 
 use super::Database;
-use super::budget::Wake;
-use super::commit::CommitError;
-use super::delete_compaction::DeleteCompactions;
-use super::directory::{FailedStep, RewriteScope, TableDirectory, WaitMode};
-use super::memtable::{MemtableRun, Origin};
-use super::plan::{Coalesce, CommitRequest, Replace};
-use super::segments::{NewSegments, mem_segment_of};
-use super::table::TableState;
+use super::commit::group::commit_rewritten;
+use super::commit::request::{Coalesce, CommitRequest, Replace};
+use super::table::budget::Wake;
+use super::table::coalesce::coalesced;
+use super::table::memtable::memtable_groups;
+use super::table::new_segments::NewSegments;
+use super::table::state::TableState;
+use crate::database::table::memtable::Origin;
 use crate::error::{Error, Result};
-use crate::manifest::Manifest;
-use crate::snapshot::SegmentFile;
-use crate::wal::CommitOutcome;
-use policy::{Due, memtable_groups};
+use crate::files::{FailedStep, RewriteScope, WaitMode};
+use delete_compaction::DeleteCompactions;
+use policy::Due;
 
 /// The bounds of memtables, and the thresholds of maintenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,27 +87,22 @@ pub struct MaintenanceReport {
     pub expired_partitions: u64,
 }
 
-/// Bytes that were written for a table since the database was opened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TableWrites {
-    /// Bytes written to the log.
-    pub log_bytes: u64,
-    /// Bytes of the segments that its flushes wrote.
-    pub flushed_bytes: u64,
-    /// Bytes of the segments that its compactions wrote.
-    pub compacted_bytes: u64,
-}
-
 /// The work since the database was opened.
 #[derive(Debug, Default)]
-pub(super) struct Maintenance {
+pub(crate) struct MaintenanceState {
     done: Mutex<MaintenanceReport>,
     delete_compactions: DeleteCompactions,
 }
 
+/// Does the work of maintenance.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Maintenance<'a> {
+    pub(crate) database: &'a Database,
+}
+
 /// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Attempt {
+pub(crate) enum Attempt {
     Done,
     /// There was nothing to do.
     Idle,
@@ -135,16 +137,12 @@ impl MaintenanceOptions {
 /// Below this, memtables would be flushed every few commits.
 const MEMTABLES_BYTES_MIN: u64 = 4 << 20;
 
-impl Maintenance {
+impl MaintenanceState {
     fn count(&self, what: impl FnOnce(&mut MaintenanceReport)) {
         what(&mut self.done());
     }
 
-    pub(super) fn add_log_bytes(&self, bytes: u64) {
-        self.count(|done| done.log_bytes += bytes);
-    }
-
-    fn report(&self) -> MaintenanceReport {
+    pub(crate) fn report(&self) -> MaintenanceReport {
         *self.done()
     }
 
@@ -169,120 +167,79 @@ impl MaintenanceReport {
     }
 }
 
-impl Database {
+impl Maintenance<'_> {
     /// Does all due work: repairs a log that could not be written to, frees space if there is none,
     /// coalesces memtables, flushes those that are large or old, compacts segments,
     /// writes a checkpoint. A call takes as long as that; the owner of the database calls it every
     /// few milliseconds, from one thread or several.
-    ///
-    /// # Errors
-    /// The first error; other due work is done all the same. Nothing is lost: failed work is due
-    /// again.
-    pub fn maintain(&self) -> Result<MaintenanceReport> {
-        self.check_in_place()?;
-        self.finish_recovery()?;
-        let before = self.maintenance.report();
-        let mut outcome = if self.is_log_broken() { self.sync() } else { Ok(()) };
-        for table in self.table_states() {
+    pub(crate) fn maintain(&self) -> Result<MaintenanceReport> {
+        self.database.check_in_place()?;
+        self.database.finish_recovery()?;
+        let before = self.database.maintenance_report();
+        let mut outcome =
+            if self.database.is_log_broken() { self.database.committer.sync() } else { Ok(()) };
+        for table in self.database.table_states() {
             let done = self.maintain_table(table.id());
             outcome = outcome.and(done);
         }
         outcome = outcome.and(self.free_space());
-        self.maintenance.delete_compactions.retain(|id| self.table_state(id).is_some());
-        let lsn = self.published().lsn.0;
-        if lsn.saturating_sub(self.checkpoint_as_of.load(Ordering::Acquire))
-            > self.options.log.checkpoint_bytes
+        self.database
+            .maintenance
+            .delete_compactions
+            .retain(|id| self.database.table_state(id).is_some());
+        let lsn = self.database.published().lsn.0;
+        if lsn.saturating_sub(self.database.checkpoint_as_of.load(Ordering::Acquire))
+            > self.database.options.log.checkpoint_bytes
         {
-            outcome = outcome.and(self.checkpoint());
+            outcome = outcome.and(self.database.checkpointer().checkpoint());
         }
-        outcome.map(|()| self.maintenance.report().since(before))
-    }
-
-    /// The work of maintenance since the database was opened, and the bytes written to the log.
-    #[must_use]
-    pub fn maintenance_report(&self) -> MaintenanceReport {
-        self.maintenance.report()
-    }
-
-    /// The bytes written for a table since the database was opened; `None` if it does not exist.
-    #[must_use]
-    pub fn table_writes(&self, table: TableId) -> Option<TableWrites> {
-        let table = self.table_state(table)?;
-        Some(table.directory.writes().read())
-    }
-
-    /// Adds the bytes in the log to the counts of these tables.
-    pub(super) fn count_log_bytes(&self, shares: &[(TableId, u64)]) {
-        for &(table, bytes) in shares {
-            // A table that was dropped meanwhile is skipped.
-            if let Some(table) = self.table_state(table) {
-                table.directory.writes().add_log(bytes);
-            }
-        }
-    }
-
-    /// The memory of all memtables in bytes.
-    #[must_use]
-    pub fn memtable_bytes(&self) -> u64 {
-        self.memtable_budget.used_bytes()
+        outcome.map(|()| self.database.maintenance_report().since(before))
     }
 
     /// Flushes the memtable of a table: its rows are in segments when the call returns.
-    ///
-    /// # Errors
-    /// If there is no such table, or segments cannot be written: then nothing has changed.
-    pub fn flush_table(&self, table: &str) -> Result<()> {
-        self.finish_recovery()?;
-        let id = self.committed().existing(table)?.id();
+    pub(crate) fn flush_table(&self, table: &str) -> Result<()> {
+        self.database.finish_recovery()?;
+        let id = self.database.committed().existing(table)?.id();
         self.flush_until_done(id)
     }
 
     /// Compacts segments of a table as far as that is due.
-    ///
-    /// # Errors
-    /// If there is no such table, or segments cannot be written: then nothing has changed.
-    pub fn compact_table(&self, table: &str) -> Result<()> {
-        self.finish_recovery()?;
-        let id = self.committed().existing(table)?.id();
+    pub(crate) fn compact_table(&self, table: &str) -> Result<()> {
+        self.database.finish_recovery()?;
+        let id = self.database.committed().existing(table)?.id();
         while settled(self.compact(id))? == Attempt::Done {}
         Ok(())
     }
 
     /// Flushes memtables and writes a checkpoint, so that the next open has nothing to replay. Also
     /// done on drop, as far as possible.
-    ///
-    /// With more than [`limits::CLOSE_TABLES`] tables that are not in checkpoints it only syncs the
-    /// log, and the next open replays it: that takes less time than flushing so many.
-    ///
-    /// # Errors
-    /// If something cannot be written; then it is in the log, and nothing is lost.
-    pub fn close(&self) -> Result<()> {
-        self.finish_recovery()?;
+    pub(crate) fn close(&self) -> Result<()> {
+        self.database.finish_recovery()?;
         let tables = self.unfinished_tables();
         if tables.len() > limits::CLOSE_TABLES {
-            return self.sync();
+            return self.database.committer.sync();
         }
         let flushed = self.flush_tables(&tables);
-        flushed.and(self.checkpoint())
+        flushed.and(self.database.checkpointer().checkpoint())
     }
 
     /// The tables with rows or changes that are not in a checkpoint.
     fn unfinished_tables(&self) -> Vec<TableId> {
-        let checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let checkpoints = self.database.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let is_unfinished = |table: &Arc<TableState>| {
             let known = checkpoints.manifests.get(&table.id()).copied();
             !table.memtable.is_empty() || known != Some(table.manifest.seq_txn)
         };
-        let mut tables = self.table_states();
+        let mut tables = self.database.table_states();
         tables.retain(is_unfinished);
         tables.iter().map(|table| table.id()).collect()
     }
 
     /// Coalesces memtables with many runs, unless another thread does so already.
-    pub(super) fn coalesce_memtables(&self, tables: &[TableId]) {
+    pub(crate) fn coalesce_memtables(&self, tables: &[TableId]) {
         for &id in tables {
-            let runs = self.table_state(id).map_or(0, |table| table.memtable.runs().len());
-            if runs >= self.options.maintenance.memtable_runs_max {
+            let runs = self.database.table_state(id).map_or(0, |table| table.memtable.runs().len());
+            if runs >= self.database.options.maintenance.memtable_runs_max {
                 // The rows are committed, and the next writer tries to coalesce again.
                 let _ = self.coalesce(id, WaitMode::Try);
             }
@@ -291,24 +248,27 @@ impl Database {
 
     fn maintain_table(&self, id: TableId) -> Result<()> {
         while settled(self.coalesce(id, WaitMode::Try))? == Attempt::Done {}
-        let Some(table) = self.table_state(id) else { return Ok(()) };
+        let Some(table) = self.database.table_state(id) else { return Ok(()) };
         if self.is_flush_due(&table) {
             let flushed = settled(self.flush(id, WaitMode::Try));
             flushed.map_err(|error| self.unflushed(&table, error))?;
         }
         while settled(self.compact(id))? == Attempt::Done {}
         while settled(self.compact_deletes(id))? == Attempt::Done {}
-        if !self.expired(&table).is_empty() {
-            let dropped = self.drop_partitions_of(id, &|table| self.expired(table))?;
-            self.maintenance.count(|done| done.expired_partitions += dropped as u64);
+        if !self.database.partitions().expired(&table).is_empty() {
+            let dropped = self
+                .database
+                .partitions()
+                .drop_partitions_of(id, &|table| self.database.partitions().expired(table))?;
+            self.database.maintenance.count(|done| done.expired_partitions += dropped as u64);
         }
         Ok(())
     }
 
     fn is_flush_due(&self, table: &TableState) -> bool {
-        let options = &self.options.maintenance;
+        let options = &self.database.options.maintenance;
         let Some(Origin { lsn, since_nanos }) = table.memtable.origin() else { return false };
-        let now = self.options.clock.monotonic_nanos();
+        let now = self.database.options.clock.monotonic_nanos();
         if self.has_failed_lately(table) {
             return false;
         }
@@ -316,51 +276,44 @@ impl Database {
             || table.memtable.bytes() >= options.flush_bytes
             || table.memtable.has_spilled()
             || now.saturating_sub(since_nanos) >= options.flush_after_nanos
-            || self.published().lsn.0.saturating_sub(lsn.0) >= options.log_bytes
-    }
-
-    pub(super) fn table_states(&self) -> Vec<Arc<TableState>> {
-        self.published().tables.by_id.values().map(Arc::clone).collect()
-    }
-
-    pub(super) fn table_state(&self, id: TableId) -> Option<Arc<TableState>> {
-        self.published().tables.by_id.get(&id).map(Arc::clone)
+            || self.database.published().lsn.0.saturating_sub(lsn.0) >= options.log_bytes
     }
 
     /// Flushes the current rows of a table's memtable.
-    pub(super) fn flush_until_done(&self, id: TableId) -> Result<()> {
-        let Some(last) = self.table_state(id).and_then(|table| table.memtable.last()) else {
+    pub(crate) fn flush_until_done(&self, id: TableId) -> Result<()> {
+        let Some(last) = self.database.table_state(id).and_then(|table| table.memtable.last())
+        else {
             return Ok(());
         };
         let is_left = |table: Arc<TableState>| table.manifest.flushed_seq < last;
-        while self.table_state(id).is_some_and(is_left) {
+        while self.database.table_state(id).is_some_and(is_left) {
             settled(self.flush(id, WaitMode::Wait))?;
         }
         Ok(())
     }
 
-    /// Flushes the memtable of a table to segments (UP2).
-    pub(super) fn flush(&self, id: TableId, wait_mode: WaitMode) -> Result<Attempt> {
+    /// Flushes the memtable of a table to segments (maintenance-2).
+    pub(crate) fn flush(&self, id: TableId, wait_mode: WaitMode) -> Result<Attempt> {
         self.with_ballast(&mut || self.flush_once(id, wait_mode))
     }
 
     fn flush_once(&self, id: TableId, wait_mode: WaitMode) -> Result<Attempt> {
-        let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
+        let Some(table) = self.database.table_state(id) else { return Ok(Attempt::Idle) };
         // Dropped after the lock of the runs.
-        let _wake = Wake::new(&self.memtable_budget);
+        let _wake = Wake::new(&self.database.memtable_budget);
         let Some(_lock) = table.directory.lock_runs(RewriteScope::Memtable, wait_mode) else {
             return Ok(Attempt::Busy);
         };
-        let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
+        let Some(table) = self.database.table_state(id) else { return Ok(Attempt::Idle) };
         if table.memtable.is_empty() {
             return Ok(Attempt::Idle);
         }
-        let mut written = NewSegments::new(self, &table)?;
+        let mut written = NewSegments::new(self.database, &table)?;
         written.write_memtable(&|run| Some(run.run()))?;
         let symbols = written.sync()?;
-        let replace = written.replacing(Vec::new(), table.memtable.runs(), symbols);
-        self.commit_rewritten(replace, &written)?;
-        self.maintenance.count(|done| {
+        let replace = Replace::with(&written, Vec::new(), table.memtable.runs(), symbols);
+        commit_rewritten(self.database, replace, &written)?;
+        self.database.maintenance.count(|done| {
             done.flushes += 1;
             done.flushed_bytes += written.bytes();
         });
@@ -371,9 +324,12 @@ impl Database {
 
     /// Compacts segments of a table, if some are due.
     fn compact(&self, id: TableId) -> Result<Attempt> {
-        let due = |table: &TableState| policy::due_compaction(table, &self.options.maintenance);
+        let due =
+            |table: &TableState| policy::due_compaction(table, &self.database.options.maintenance);
         let done = self.rewrite(id, &due)?;
-        self.maintenance.count(|report| report.compactions += u64::from(done == Attempt::Done));
+        self.database
+            .maintenance
+            .count(|report| report.compactions += u64::from(done == Attempt::Done));
         Ok(done)
     }
 
@@ -382,28 +338,29 @@ impl Database {
         let due = |table: &TableState| {
             policy::due_delete_compaction(
                 table,
-                &self.maintenance.delete_compactions.due(self, table),
+                &self.database.maintenance.delete_compactions.due(self.database, table),
             )
         };
         let done = self.rewrite(id, &due)?;
-        self.maintenance
+        self.database
+            .maintenance
             .count(|report| report.delete_compactions += u64::from(done == Attempt::Done));
         Ok(done)
     }
 
     /// Rewrites segments of a table, if some are due.
     fn rewrite(&self, id: TableId, due: &dyn Fn(&TableState) -> Option<Due>) -> Result<Attempt> {
-        let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
+        let Some(table) = self.database.table_state(id) else { return Ok(Attempt::Idle) };
         let Some(_lock) = table.directory.lock_runs(RewriteScope::Segments, WaitMode::Try) else {
             return Ok(Attempt::Busy);
         };
-        // TX2: the work is due again when no transaction has pinned the table.
+        // transaction-2: the work is due again when no transaction has pinned the table.
         if table.directory.is_pinned() {
             return Ok(Attempt::Idle);
         }
-        let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
+        let Some(table) = self.database.table_state(id) else { return Ok(Attempt::Idle) };
         let Some(Due { out }) = due(&table) else { return Ok(Attempt::Idle) };
-        let mut written = NewSegments::new(self, &table)?;
+        let mut written = NewSegments::new(self.database, &table)?;
         let runs = out.iter().map(|entry| table.segment_run(entry.meta.id));
         let runs = runs.collect::<Result<Vec<_>>>()?;
         if runs.iter().any(|run| run.rows().0 > 0) {
@@ -411,41 +368,21 @@ impl Database {
         }
         let symbols = written.sync()?;
         let out = out.iter().map(|entry| (entry.meta.id, entry.deletion_vector)).collect();
-        self.commit_rewritten(written.replacing(out, &[], symbols), &written)?;
-        self.maintenance.count(|done| done.compacted_bytes += written.bytes());
+        commit_rewritten(self.database, Replace::with(&written, out, &[], symbols), &written)?;
+        self.database.maintenance.count(|done| done.compacted_bytes += written.bytes());
         table.directory.writes().add_compacted(written.bytes());
         Ok(Attempt::Done)
     }
 
-    /// Replaces the input of a rewrite by the new segments (UP4).
-    pub(super) fn commit_rewritten(
-        &self,
-        replace: Replace,
-        written: &NewSegments<'_>,
-    ) -> Result<()> {
-        match self.commit(CommitRequest::Replace(replace)) {
-            Ok(_) => {
-                written.keep();
-                Ok(())
-            }
-            Err(CommitError { error, outcome }) => {
-                if outcome == CommitOutcome::InDoubt {
-                    written.keep();
-                }
-                Err(error)
-            }
-        }
-    }
-
     /// Merges several runs of a memtable into one, if they are many.
     fn coalesce(&self, id: TableId, wait_mode: WaitMode) -> Result<Attempt> {
-        let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
+        let Some(table) = self.database.table_state(id) else { return Ok(Attempt::Idle) };
         // Dropped after the lock of the runs.
-        let _wake = Wake::new(&self.memtable_budget);
+        let _wake = Wake::new(&self.database.memtable_budget);
         let Some(_lock) = table.directory.lock_runs(RewriteScope::Memtable, wait_mode) else {
             return Ok(Attempt::Busy);
         };
-        let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
+        let Some(table) = self.database.table_state(id) else { return Ok(Attempt::Idle) };
         let mut done = Attempt::Idle;
         for group in memtable_groups(&table.memtable, &table.manifest.segments) {
             let Some(out) = policy::due_coalesce(&group) else { continue };
@@ -459,9 +396,10 @@ impl Database {
                 out: out.to_vec(),
                 run: Arc::new(run),
             };
-            self.commit_all(CommitRequest::Coalesce(request))
+            self.database
+                .commit_all(CommitRequest::Coalesce(request))
                 .map_err(|commit_error| commit_error.error)?;
-            self.maintenance.count(|done| done.coalesced_runs += out.len() as u64);
+            self.database.maintenance.count(|done| done.coalesced_runs += out.len() as u64);
             done = Attempt::Done;
         }
         Ok(done)
@@ -469,25 +407,9 @@ impl Database {
 }
 
 /// Turns a conflict with a concurrent change into `Busy`: the rest is due again.
-pub(super) fn settled(attempt: Result<Attempt>) -> Result<Attempt> {
+pub(crate) fn settled(attempt: Result<Attempt>) -> Result<Attempt> {
     match attempt {
         Err(Error::SegmentChanged { .. } | Error::TableDropped { .. }) => Ok(Attempt::Busy),
         other => other,
     }
-}
-
-/// One run with the rows of several; `None` if they do not fit one, or all are deleted.
-pub(super) fn coalesced(
-    directory: &TableDirectory,
-    manifest: &Manifest,
-    out: &[Arc<MemtableRun>],
-    new_id: &mut dyn FnMut() -> SegmentId,
-) -> Result<Option<MemtableRun>> {
-    let runs: Vec<_> = out.iter().map(|run| Arc::new(run.run())).collect();
-    let mem_segment =
-        mem_segment_of((directory, &manifest.schema), &manifest.symbols, &runs, new_id)?;
-    let Some(mem_segment) = mem_segment else { return Ok(None) };
-    let origin = out.iter().map(|run| run.origin).reduce(Origin::oldest);
-    let file = Arc::new(SegmentFile::in_memory(directory.table(), &mem_segment));
-    Ok(Some(MemtableRun::new(&mem_segment, file, origin.expect("a group has a run"))))
 }

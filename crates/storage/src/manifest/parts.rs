@@ -11,8 +11,10 @@ use tidegate_model::{
     limits,
 };
 
-use super::{BatchId, BatchMark, DeletionVectorMeta};
+use super::BatchMark;
 use crate::batch::BatchTexts;
+use crate::change::BatchId;
+use crate::deletion_vector::DeletionVectorMeta;
 use crate::error::{Corruption, DecodeError};
 use crate::segment::SegmentMeta;
 use crate::symbols::{SymbolMark, SymbolTexts};
@@ -124,7 +126,7 @@ pub(crate) fn encode_schema(w: &mut ByteWriter, schema: &Schema) {
     }
 }
 
-/// Defaults as texts: that of numbers is empty, which is not a valid expression (S9).
+/// Defaults as texts: that of numbers is empty, which is not a valid expression (model_schema-8).
 fn texts_of_defaults(schema: &Schema) -> Vec<(ColumnId, String)> {
     let text = |default: &ColumnDefault| match default {
         ColumnDefault::NextNumber => String::new(),

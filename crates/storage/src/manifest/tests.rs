@@ -1,7 +1,9 @@
 //! Manifests as bytes, and the effects of changes.
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
-use tidegate_model::{ByteCount, ColumnDefault, PartitionUnit, TimeUnit, Ttl, View, ViewRead};
+use tidegate_model::{
+    ByteCount, ColumnDefault, PartitionUnit, RowCount, TimeUnit, Ttl, View, ViewRead,
+};
 
 use super::*;
 use crate::batch::BatchTexts;
@@ -148,7 +150,7 @@ proptest! {
     #[test]
     fn whatever_changes_make_survives_the_round_trip(changes in changes()) {
         let table = table_after(&changes);
-        assert_eq!(table.check(), Ok(()), "M1, M2, M4");
+        assert_eq!(table.check(), Ok(()), "manifest-1, manifest-2, M4");
         assert_eq!(decode(&table.encode(), TABLE), Ok(table));
     }
 
@@ -261,7 +263,7 @@ fn marks_never_fall() {
     // The import that saw fewer symbols commits last.
     let table = table_after(&[add(2, 9), add(3, 4)]);
     assert_eq!(table.segments.len(), 2);
-    assert_eq!(table.symbols[&ColumnId(1)], mark(9), "M4");
+    assert_eq!(table.symbols[&ColumnId(1)], mark(9), "manifest-4");
 }
 
 #[test]
@@ -348,7 +350,7 @@ fn a_manifest_of_version_1_is_flushed_up_to_its_last_commit() {
 #[test]
 fn a_flush_names_a_commit_before_its_own_and_segments_that_are_there() {
     let table = table_after(&[append(2, 4, 0, None)]);
-    assert_eq!((table.flushed_seq, table.next_segment), (SeqTxn(0), SegmentId(5)), "M5");
+    assert_eq!((table.flushed_seq, table.next_segment), (SeqTxn(0), SegmentId(5)), "manifest-5");
     let applied = |change: &TableChange| {
         let mut table = table.clone();
         table.apply(SeqTxn(3), change).map(|()| table)

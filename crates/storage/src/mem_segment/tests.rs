@@ -121,7 +121,7 @@ fn batch_values(
     values: &[&Value],
     known: &mut Vec<Vec<u8>>,
 ) -> (BatchValues, Vec<SymbolId>) {
-    // The value under a NULL is arbitrary (BA2).
+    // The value under a NULL is arbitrary (storage_batch-2).
     let ints = values.iter().map(|v| if let Value::Integer(n) = v { *n } else { 99 });
     let floats = values.iter().map(|v| if let Value::Float(x) = v { *x } else { 0.5 });
     let of = match ty {
@@ -307,12 +307,16 @@ fn mem_segments_are_the_rows_in_order(seed: u64) {
     let mut found = Vec::new();
     for mem_segment in &mem_segments {
         let reader = Reader::in_memory(Arc::clone(&mem_segment.bytes), TABLE, &mem_segment.meta);
-        let reader = reader.expect("IM1");
-        reader.verify(&schema, &symbols).expect("IM1");
-        assert_eq!(crate::manifest::check_segment(&schema, &mem_segment.meta), Ok(()), "IM2");
+        let reader = reader.expect("mem_segment-1");
+        reader.verify(&schema, &symbols).expect("mem_segment-1");
+        assert_eq!(
+            crate::manifest::check_segment(&schema, &mem_segment.meta),
+            Ok(()),
+            "mem_segment-2"
+        );
         found.extend(rows_of(&reader, &schema, &symbols));
     }
-    assert_rows(&found, &rows, &format!("IM2, seed {seed}"));
+    assert_rows(&found, &rows, &format!("mem_segment-2, seed {seed}"));
 }
 
 proptest! {
@@ -356,7 +360,7 @@ proptest! {
             seq_last: tidegate_model::SeqTxn(1),
             footer_crc,
         };
-        // AX6: arbitrary bytes cause no panic, and are hardly ever a segment.
+        // Arbitrary bytes cause no panic, and are hardly ever a segment.
         let read = Reader::in_memory(bytes.into(), TABLE, &meta);
         assert!(read.is_err(), "{read:?}");
     }

@@ -7,10 +7,10 @@ use tidegate_model::types::Physical;
 use tidegate_model::{Column, ColumnSlice, Encoded, limits};
 
 use super::merge::FramePlan;
-use crate::error::Result;
+use crate::error::{Result, SegmentDamage};
+use crate::segment::Reader;
 use crate::segment::decode::{self, PickedRows};
 use crate::segment::encode::{ColumnEncoder, FrameValues};
-use crate::segment::{Damage, Reader};
 
 /// A column of all runs.
 pub(super) struct Source<'a> {
@@ -48,7 +48,7 @@ impl<'a> Source<'a> {
     pub(super) fn each(
         &mut self,
         plan: &FramePlan,
-        mut step: impl FnMut(&Stretch, &ColumnSlice<'a>) -> Result<(), Damage>,
+        mut step: impl FnMut(&Stretch, &ColumnSlice<'a>) -> Result<(), SegmentDamage>,
     ) -> Result<()> {
         for span in &plan.spans {
             let (run, mut start) = (span.run as usize, u64::from(span.start));
@@ -120,7 +120,7 @@ impl ValidRows {
     }
 }
 
-type Decode<T> = fn(&ColumnSlice<'_>, &PickedRows<'_>) -> Result<Vec<T>, Damage>;
+type Decode<T> = fn(&ColumnSlice<'_>, &PickedRows<'_>) -> Result<Vec<T>, SegmentDamage>;
 
 /// Encodes page frames of a column of a fixed width.
 fn push_frames<T: Copy + Default>(
@@ -143,7 +143,7 @@ fn push_frames<T: Copy + Default>(
             }
             Ok(())
         })?;
-        assert_eq!(of_spans.len(), plan.span_rows, "F1");
+        assert_eq!(of_spans.len(), plan.span_rows, "frame-1");
         in_order(plan, &mut of_spans, &mut values);
         let validity = valid.of(source, plan)?;
         encoder.push(&mut frame_values(&mut values), validity);

@@ -10,9 +10,9 @@ use tidegate_model::{Column, Encoded, limits};
 
 use super::Rewrite;
 use crate::deletion_vector::DeletionVector;
-use crate::error::Result;
+use crate::error::{Result, SegmentDamage};
+use crate::segment::Reader;
 use crate::segment::decode::{self, PickedRows};
-use crate::segment::{Damage, Reader};
 
 /// Contiguous rows of one run in the merged order.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +51,7 @@ pub(super) fn half(pieces: &mut Vec<Piece>) -> usize {
     at + 1
 }
 
-/// All rows of all runs, in order (RW1).
+/// All rows of all runs, in order (storage_rewrite-1).
 pub(super) struct Merge<'a> {
     cursors: Vec<Cursor<'a>>,
     /// The next row of each run that has one: of equal timestamps, that of the first run comes
@@ -128,7 +128,7 @@ impl<'a> Merge<'a> {
         let other = self.heads.peek().map(|Reverse(head)| *head);
         let comes_first =
             |&ts: &i64| ts < end_ts && other.is_none_or(|(other, by)| (ts, run) < (other, by));
-        debug_assert!(comes_first(&first), "RW1");
+        debug_assert!(comes_first(&first), "storage_rewrite-1");
         let count = prefix(stretch, comes_first).max(1) as u64;
         cursor.go_to(start + count)?;
         self.add_head(run);
@@ -144,7 +144,7 @@ impl<'a> Merge<'a> {
         let (frame, row) = (u64::from(row) / FRAME_ROWS, u64::from(row) % FRAME_ROWS);
         let slice = reader.slice(frame, column)?;
         let ts = decode::integer_at(&slice, usize::try_from(row).expect("65,536"));
-        ts.ok_or_else(|| reader.frame_damage(column, frame, Damage::TimestampMissing))
+        ts.ok_or_else(|| reader.frame_damage(column, frame, SegmentDamage::TimestampMissing))
     }
 
     fn add_head(&mut self, run: u32) {
@@ -205,18 +205,18 @@ impl Cursor<'_> {
         let slice = self.reader.slice(frame, column)?;
         let damaged = |damage| self.reader.frame_damage(column, frame, damage);
         if slice.validity.is_some() || matches!(slice.encoded, Encoded::Null) {
-            return Err(damaged(Damage::TimestampMissing));
+            return Err(damaged(SegmentDamage::TimestampMissing));
         }
         let before = self.timestamps.last().copied();
         let before = before.unwrap_or(self.reader.footer().min_ts);
         self.timestamps =
             decode::integers(&slice, &PickedRows::Range(0..count)).map_err(damaged)?;
         if self.timestamps[0] < before || !self.timestamps.is_sorted() {
-            return Err(damaged(Damage::Order { row: frame * FRAME_ROWS }));
+            return Err(damaged(SegmentDamage::Order { row: frame * FRAME_ROWS }));
         }
         let last = self.timestamps[count - 1];
         if self.timestamps[0] < TIMESTAMP_MIN || TIMESTAMP_MAX < last {
-            return Err(damaged(Damage::TimestampRange)); // T1
+            return Err(damaged(SegmentDamage::TimestampRange)); // model_time-1
         }
         Ok(())
     }

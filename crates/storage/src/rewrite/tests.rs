@@ -55,7 +55,7 @@ fn converted(rows: &[Row], from: &Schema, to: &Schema) -> Vec<Row> {
     rows.iter().map(|row| places.iter().map(|at| value(row, at)).collect()).collect()
 }
 
-/// All rows of the runs in order, by a simple sort (RW1, RW2).
+/// All rows of the runs in order, by a simple sort (storage_rewrite-1, storage_rewrite-2).
 fn expected(runs: &[TestRun], schema: &Schema) -> Vec<Row> {
     let mut rows: Vec<Row> = runs.iter().flat_map(|run| run.rows.clone()).collect();
     rows.sort_by_key(|row| timestamp(schema, row));
@@ -115,11 +115,11 @@ impl<'a> Case<'a> {
             assert_eq!(
                 crate::manifest::check_segment(self.schema, &mem_segment.meta),
                 Ok(()),
-                "RW1"
+                "storage_rewrite-1"
             );
             let reader =
                 Reader::in_memory(Arc::clone(&mem_segment.bytes), TABLE, &mem_segment.meta);
-            let reader = reader.expect("IM1");
+            let reader = reader.expect("mem_segment-1");
             reader.verify(self.schema, &self.symbols).unwrap_or_else(|e| panic!("{what}: {e}"));
             found.extend(rows_of(&reader, self.schema, &self.symbols));
         }
@@ -248,7 +248,7 @@ fn runs_of_several_page_frames_are_merged_row_by_row() {
     case.has(&segments, &wanted, "three runs");
     let reader = Reader::in_memory(Arc::clone(&segments[0].bytes), TABLE, &segments[0].meta);
     let footer = reader.unwrap().footer().clone();
-    assert!(footer.columns[3].string_table.bytes > 0, "TX2: texts are compressed");
+    assert!(footer.columns[3].string_table.bytes > 0, "texts-1: texts are compressed");
     // Strings compressed with the same table are copied unchanged, and stay as small.
     let bytes = |mem_segment: &MemSegment| mem_segment.bytes.len();
     let (first, rest) = (segments[0].clone(), plain_rows((0..9).map(|row| row + 500_000)));
@@ -257,7 +257,7 @@ fn runs_of_several_page_frames_are_merged_row_by_row() {
     let case = Case::new(&table, &schema, &again);
     let copied = case.to_segments(&mut table);
     case.has(&copied, &again[0].rows, "copied");
-    assert_eq!(bytes(&copied[0]), bytes(&first), "RW4");
+    assert_eq!(bytes(&copied[0]), bytes(&first), "storage_rewrite-3");
     // With others they are compressed again.
     let [first] = again;
     let both = [first, plain_run(&mut table, &schema, 2, rest)];
@@ -265,7 +265,7 @@ fn runs_of_several_page_frames_are_merged_row_by_row() {
     let case = Case::new(&table, &schema, &both);
     let mixed = case.to_segments(&mut table);
     case.has(&mixed, &wanted, "mixed");
-    assert!(bytes(&mixed[0]) < bytes(&segments[0]) * 11 / 10, "TX2");
+    assert!(bytes(&mixed[0]) < bytes(&segments[0]) * 11 / 10, "texts-1");
 }
 
 /// Natural text: words of which some are frequent.
@@ -311,7 +311,7 @@ fn flushed_texts_are_as_small_as_imported_ones() {
     let imported = encoder.finish().footer.frames.iter().map(|f| f.region.bytes).sum::<u64>();
     let plain = texts.iter().map(|text| text.len() as u64).sum::<u64>();
     assert!(imported * 3 < plain * 2, "the test says something: {imported} of {plain}");
-    assert!(flushed * 100 <= imported * 103, "TX2: {flushed}, imported {imported}");
+    assert!(flushed * 100 <= imported * 103, "texts-1: {flushed}, imported {imported}");
 }
 
 #[test]
@@ -326,8 +326,11 @@ fn nothing_is_made_of_runs_without_rows() {
         rows: Vec::new(),
     }];
     let case = Case::new(&table, &schema, &runs);
-    assert!(case.to_segments(&mut table).is_empty(), "RW1");
-    assert!(to_mem_segments(&case.rewrite(), &mut || table.new_id()).unwrap().is_empty(), "RW1");
+    assert!(case.to_segments(&mut table).is_empty(), "storage_rewrite-1");
+    assert!(
+        to_mem_segments(&case.rewrite(), &mut || table.new_id()).unwrap().is_empty(),
+        "storage_rewrite-1"
+    );
 }
 
 #[test]

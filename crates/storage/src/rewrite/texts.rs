@@ -1,10 +1,10 @@
 //! Rewriting of string columns: symbols, dictionaries and plain strings of several runs become
 //! codes of one dictionary, or contiguous strings.
 //!
-//! - TX1. A value of a run's dictionary is looked up once, however many rows have it, and only if a
+//! - A value of a run's dictionary is looked up once, however many rows have it, and only if a
 //!   live row has it.
-//! - TX2. The choices of a dictionary and of compression are made as by an import, so that flushed
-//!   rows are as small as imported ones.
+//! - texts-1. The choices of a dictionary and of compression are made as by an import, so that
+//!   flushed rows are as small as imported ones.
 
 use std::ops::Range;
 
@@ -16,8 +16,7 @@ use tidegate_model::{Codes, Column, ColumnSlice, ColumnType, Encoded, SymbolId, 
 
 use super::columns::{Source, Stretch, ValidRows, in_order};
 use super::merge::{FramePlan, Span};
-use crate::error::Result;
-use crate::segment::Damage;
+use crate::error::{Result, SegmentDamage};
 use crate::segment::decode::{self, PickedRows};
 use crate::segment::encode::ColumnEncoder;
 use crate::segment::intern::Interner;
@@ -97,7 +96,7 @@ pub(super) fn text_bytes(source: &mut Source<'_>, plan: &FramePlan) -> Result<Te
                 sum.stored += if stays_codes { rows.len() as u64 * 4 } else { raw };
                 sum.raw_max += raw;
             }
-            _ => return Err(Damage::FrameShape),
+            _ => return Err(SegmentDamage::FrameShape),
         }
         Ok(())
     })?;
@@ -278,7 +277,7 @@ fn with_texts(
                 let rows = PickedRows::Range(stretch.rows.clone());
                 (strings, Some(decode::dictionary_codes(codes, &rows)))
             }
-            _ => return Err(Damage::FrameShape),
+            _ => return Err(SegmentDamage::FrameShape),
         };
         let decoder = match (form, strings.table) {
             (TextForm::Raw, Some(table)) => Some(decoders.of(stretch.run, table)?),
@@ -291,7 +290,7 @@ fn with_texts(
             }
             let index = codes.as_ref().map_or(row, |codes| codes[at] as usize);
             if index >= strings.count() {
-                return Err(Damage::Code);
+                return Err(SegmentDamage::Code);
             }
             let stored = strings.stored(index);
             of_spans.push(match decoder {
@@ -325,9 +324,9 @@ impl Decoders {
         Decoders((0..runs).map(|_| None).collect())
     }
 
-    fn of(&mut self, run: usize, table: &[u8]) -> Result<&StringCompressor, Damage> {
+    fn of(&mut self, run: usize, table: &[u8]) -> Result<&StringCompressor, SegmentDamage> {
         if self.0[run].is_none() {
-            let decoder = StringCompressor::of_table(table).ok_or(Damage::StringTable)?;
+            let decoder = StringCompressor::of_table(table).ok_or(SegmentDamage::StringTable)?;
             self.0[run] = Some(decoder);
         }
         Ok(self.0[run].as_ref().expect("it was just made"))
@@ -416,7 +415,7 @@ impl<'a> Numbers<'a> {
         slice: &ColumnSlice<'_>,
         wanted: Option<&[bool]>,
         ids: &mut Vec<u32>,
-    ) -> Result<(), Damage> {
+    ) -> Result<(), SegmentDamage> {
         let rows = stretch.rows.clone();
         let has_id = |at: usize| {
             wanted.is_none_or(|wanted| wanted[at]) && slice.is_valid(stretch.rows.start + at)
@@ -433,7 +432,7 @@ impl<'a> Numbers<'a> {
                         ids.push(NULL_ID);
                         continue;
                     }
-                    let id = known.get_mut(code as usize).ok_or(Damage::Code)?;
+                    let id = known.get_mut(code as usize).ok_or(SegmentDamage::Code)?;
                     if *id == UNKNOWN {
                         *id = self.of_code(stretch.run, dictionary, code as usize)?;
                     }
@@ -451,7 +450,7 @@ impl<'a> Numbers<'a> {
                 }
                 self.own += stretch.rows.len();
             }
-            _ => return Err(Damage::FrameShape),
+            _ => return Err(SegmentDamage::FrameShape),
         }
         self.rows += stretch.rows.len();
         Ok(())
@@ -462,14 +461,14 @@ impl<'a> Numbers<'a> {
         run: usize,
         dictionary: &Dictionary<'_>,
         code: usize,
-    ) -> Result<u32, Damage> {
+    ) -> Result<u32, SegmentDamage> {
         match dictionary {
             Dictionary::Strings(strings) => self.of_text(run, strings, code),
             Dictionary::Symbols(_) => {
                 let symbol = dictionary.symbol(code);
                 let count = self.table.map_or(0, SymbolTable::len);
                 if symbol.0 as usize >= count {
-                    return Err(Damage::Symbol);
+                    return Err(SegmentDamage::Symbol);
                 }
                 let next = u32::try_from(self.symbols.len()).expect("limits::SEGMENT_ROWS");
                 let number = *self.numbers.entry(symbol).or_insert(next);
@@ -481,7 +480,12 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    fn of_text(&mut self, run: usize, strings: &Strings<'_>, at: usize) -> Result<u32, Damage> {
+    fn of_text(
+        &mut self,
+        run: usize,
+        strings: &Strings<'_>,
+        at: usize,
+    ) -> Result<u32, SegmentDamage> {
         let mut text = strings.stored(at);
         if let Some(table) = strings.table {
             self.text.clear();

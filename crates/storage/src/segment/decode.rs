@@ -1,12 +1,12 @@
 //! Decoding of encoded slices to Arrow arrays.
 //!
-//! - A1. Decoding returns the values that `encode` took (G3), in the Arrow type of `arrow_type`.
-//! - A2. Strings are checked to be UTF-8 once, when their dictionary or page frame is decoded.
+//! - Decoding returns the values that `encode` took, in the Arrow type of `arrow_type`.
+//! - decode-1. Strings are checked to be UTF-8 once, when their dictionary or page frame is
+//!   decoded.
 //!
 //! Not here: reading and checking bytes (`read`).
 
 #![expect(unsafe_code, reason = "views over text that was just validated")]
-
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,16 +24,16 @@ use arrow::datatypes::{
 use tidegate_model::frame::{Dictionary, Strings};
 use tidegate_model::{Codes, Column, ColumnSlice, ColumnType, Encoded, TimeUnit};
 
-use super::Damage;
 use super::encode::kernels::POWERS;
 use super::fsst::Decoder;
+use crate::error::SegmentDamage;
 use crate::symbols::SymbolTable;
 
 /// The metadata key of fields whose type is not evident from the Arrow type: `symbol`, `uuid`,
 /// `ipv4`.
 pub const TYPE_KEY: &str = "tidegate.type";
 
-type Decoded<T> = std::result::Result<T, Damage>;
+type Decoded<T> = std::result::Result<T, SegmentDamage>;
 
 /// The Arrow type of a column's values.
 #[must_use]
@@ -110,11 +110,11 @@ pub(super) fn dictionary(
             builder.push_all(strings, &PickedRows::Range(0..strings.count()))?
         }
         Dictionary::Symbols(_) => {
-            let symbols = symbols.ok_or(Damage::Symbol)?;
+            let symbols = symbols.ok_or(SegmentDamage::Symbol)?;
             for code in 0..dictionary.count() {
                 let symbol = dictionary.symbol(code);
                 if symbol.0 as usize >= symbols.len() {
-                    return Err(Damage::Symbol);
+                    return Err(SegmentDamage::Symbol);
                 }
                 builder.push(symbols.text(symbol));
             }
@@ -202,7 +202,7 @@ pub(super) fn array(
     rows: &PickedRows<'_>,
     dictionary: Option<&DecodedDictionary>,
 ) -> Decoded<ArrayRef> {
-    assert!(rows.end() <= slice.rows, "F1");
+    assert!(rows.end() <= slice.rows, "frame-1");
     if let Encoded::Null = slice.encoded {
         return Ok(new_null_array(&arrow_type(slice.ty), rows.count()));
     }
@@ -271,7 +271,7 @@ pub(crate) fn integers<T: FromWord>(
                 T::from_word(base.wrapping_add(step.wrapping_mul(code)))
             }))
         }
-        _ => Err(Damage::FrameShape),
+        _ => Err(SegmentDamage::FrameShape),
     }
 }
 
@@ -298,7 +298,7 @@ pub(crate) fn floats<T: FromDouble>(
             }
             Ok(values)
         }
-        _ => Err(Damage::FrameShape),
+        _ => Err(SegmentDamage::FrameShape),
     }
 }
 
@@ -315,7 +315,7 @@ pub(crate) fn wide(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded<Ve
         Encoded::Fixed { bytes, .. } => {
             Ok(rows.map_of(bytes.as_chunks::<16>().0, i128::from_le_bytes))
         }
-        _ => Err(Damage::FrameShape),
+        _ => Err(SegmentDamage::FrameShape),
     }
 }
 
@@ -324,7 +324,7 @@ pub(crate) fn fixed16(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded
     match &slice.encoded {
         Encoded::Constant(bits) => Ok(vec![bits.to_le_bytes(); rows.count()]),
         Encoded::Fixed { bytes, .. } => Ok(rows.map_of(bytes.as_chunks::<16>().0, |value| value)),
-        _ => Err(Damage::FrameShape),
+        _ => Err(SegmentDamage::FrameShape),
     }
 }
 
@@ -333,7 +333,7 @@ pub(crate) fn bits(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded<Ve
     match &slice.encoded {
         Encoded::Constant(value) => Ok(vec![u8::from(*value != 0); rows.count()]),
         Encoded::Bits(bits) => Ok(rows.map(|row| bits[row / 8] >> (row % 8) & 1)),
-        _ => Err(Damage::FrameShape),
+        _ => Err(SegmentDamage::FrameShape),
     }
 }
 
@@ -359,7 +359,11 @@ macro_rules! from_word {
         $(impl FromWord for $ty {
             #[inline]
             #[expect(clippy::allow_attributes, reason = "the casts differ from type to type")]
-            #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "E1")]
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_possible_wrap,
+                reason = "segment_encode-1"
+            )]
             fn from_word(word: u64) -> $ty {
                 word as $ty
             }
@@ -389,7 +393,7 @@ impl Part<'_> {
             Encoded::Constant(0) => BooleanBuffer::new_unset(self.rows.count()),
             Encoded::Constant(_) => BooleanBuffer::new_set(self.rows.count()),
             Encoded::Bits(bits) => self.rows.bits(bits),
-            _ => return Err(Damage::FrameShape),
+            _ => return Err(SegmentDamage::FrameShape),
         };
         Ok(Arc::new(BooleanArray::new(values, self.nulls)))
     }
@@ -428,7 +432,7 @@ impl Part<'_> {
     fn strings(self, dictionary: Option<&DecodedDictionary>) -> Decoded<ArrayRef> {
         let views = match &self.slice.encoded {
             Encoded::Dictionary { codes, .. } => {
-                let DecodedDictionary(of_codes) = dictionary.ok_or(Damage::Dictionary)?;
+                let DecodedDictionary(of_codes) = dictionary.ok_or(SegmentDamage::Dictionary)?;
                 let count = of_codes.views.len();
                 let mut foreign = false;
                 let codes =
@@ -439,7 +443,7 @@ impl Part<'_> {
                 };
                 let views = codes.into_iter().map(view).collect();
                 if foreign {
-                    return Err(Damage::Code);
+                    return Err(SegmentDamage::Code);
                 }
                 Views { views, buffers: of_codes.buffers.clone() }
             }
@@ -448,7 +452,7 @@ impl Part<'_> {
                 builder.push_all(*strings, self.rows)?;
                 builder.finish(self.slice.ty)?
             }
-            _ => return Err(Damage::FrameShape),
+            _ => return Err(SegmentDamage::FrameShape),
         };
         Ok(views.into_array(self.slice.ty, self.nulls))
     }
@@ -487,7 +491,7 @@ impl Views {
     fn into_array(self, ty: ColumnType, nulls: Option<NullBuffer>) -> ArrayRef {
         let views = ScalarBuffer::from(self.views);
         // SAFETY: every view was made by `ViewBuilder` for the buffers here (or is 0, the empty
-        // string), and strings were found to be UTF-8 (A2).
+        // string), and strings were found to be UTF-8 (decode-1).
         unsafe {
             if ty == ColumnType::Binary {
                 Arc::new(BinaryViewArray::new_unchecked(views, self.buffers, nulls))
@@ -516,7 +520,7 @@ impl ViewBuilder {
         self.views.reserve(rows.count());
         let decoder = match strings.table {
             None => None,
-            Some(table) => Some(Decoder::new(table).ok_or(Damage::StringTable)?),
+            Some(table) => Some(Decoder::new(table).ok_or(SegmentDamage::StringTable)?),
         };
         let add = |row: usize| match &decoder {
             None => self.push(strings.stored(row)),
@@ -564,14 +568,14 @@ impl ViewBuilder {
         self.views.push(view);
     }
 
-    /// A2: all bytes are valid UTF-8 and no string begins inside of a character, so every string is
-    /// valid.
+    /// decode-1: all bytes are valid UTF-8 and no string begins inside of a character, so every
+    /// string is valid.
     fn finish(mut self, ty: ColumnType) -> Decoded<Views> {
         self.full.push(self.text);
         if ty != ColumnType::Binary {
             let is_utf8 = self.full.iter().all(|text| simdutf8::basic::from_utf8(text).is_ok());
             if self.is_split || !is_utf8 {
-                return Err(Damage::NotUtf8);
+                return Err(SegmentDamage::NotUtf8);
             }
         }
         Ok(Views { views: self.views, buffers: self.full.into_iter().map(Buffer::from).collect() })

@@ -1,9 +1,10 @@
 //! Encoding of fixed-width columns, a page frame at a time: constant, narrow, decimal, bits, fixed.
 //!
-//! - E1. A frame's encoding is chosen from its own values alone, so that frames can be encoded as
-//!   soon as their rows are in order.
-//! - E2. The code of a NULL is 0 (F3 of the page frame), and bounds ignore it.
-//! - E3. A NaN is stored with one bit pattern, `f64::NAN`'s.
+//! - segment_encode-1. A frame's encoding is chosen from its own values alone, so that frames can
+//!   be encoded as soon as their rows are in order.
+//! - segment_encode-2. The code of a NULL is 0 (fsync_guard-3 of the page frame), and bounds ignore
+//!   it.
+//! - segment_encode-3. A NaN is stored with one bit pattern, `f64::NAN`'s.
 //!
 //! The loops are free functions over slices without branches on values; `benches/segment.rs`
 //! measures them. Not here: strings (`strings`), reading (`decode`).
@@ -95,10 +96,10 @@ impl ColumnEncoder {
     /// working memory: those under a NULL are overwritten.
     ///
     /// # Panics
-    /// If the values are not of the column's physical type, or there are too many (F1).
+    /// If the values are not of the column's physical type, or there are too many (frame-1).
     pub fn push(&mut self, values: &mut FrameValues<'_>, validity: Validity<'_>) {
         let valid = validity.filter(|words| has_null(words, values.len()));
-        assert!(values.len() <= FRAME_ROWS, "F1");
+        assert!(values.len() <= FRAME_ROWS, "frame-1");
         let frame = match values {
             FrameValues::Bits(values) => self.push_bits(values, valid),
             FrameValues::I8(values) => self.push_integers(values, valid),
@@ -250,7 +251,7 @@ impl ColumnEncoder {
 
     fn push_bits(&mut self, values: &mut [u8], valid: Validity<'_>) -> FrameFooter {
         let Some((min, max)) = bounds(values, valid) else { return self.push_null(values.len()) };
-        // The bit under a NULL is clear (E2).
+        // The bit under a NULL is clear (segment_encode-2).
         fill_nulls(values, valid, if min == max { min } else { 0 });
         for (index, zone) in values.chunks(ZONE_ROWS).enumerate() {
             self.push_zone(integer_zone(zone, valid, index));
@@ -273,7 +274,7 @@ impl ColumnEncoder {
         let first = (0..values.len()).find(|&row| is_valid(valid, row));
         let Some(first) = first else { return self.push_null(values.len()) };
         for value in values.iter_mut() {
-            *value = value.canonical(); // E3
+            *value = value.canonical(); // segment_encode-3
         }
         fill_nulls(values, valid, values[first]);
         for (index, zone) in values.chunks(ZONE_ROWS).enumerate() {
@@ -310,7 +311,7 @@ impl ColumnEncoder {
         if exceptions.len() > values.len() / 16 {
             return None;
         }
-        // Exceptions and NULLs take the least code, which is 0 (E2).
+        // Exceptions and NULLs take the least code, which is 0 (segment_encode-2).
         let is_exception =
             |row: usize| exceptions.binary_search_by_key(&row, |&(row, _)| row as usize).is_ok();
         let (mut min, mut max) = (i64::MAX, i64::MIN);
@@ -348,7 +349,7 @@ impl ColumnEncoder {
         for &(_, value) in exceptions.iter() {
             self.bytes.extend_from_slice(&value.to_bits().to_le_bytes());
         }
-        let exceptions = u32::try_from(exceptions.len()).expect("F1");
+        let exceptions = u32::try_from(exceptions.len()).expect("frame-1");
         let frame = FrameFooter {
             width,
             scale,

@@ -1,7 +1,7 @@
 //! FSST: strings compressed one by one with a table of up to 255 symbols of 1 to 8 bytes.
 //!
-//! - X1. A table's bytes are: count, a length per symbol, eight bytes per symbol.
-//! - X2. `decompress(compress(s)) == s`, for each string on its own.
+//! - fsst-1. A table's bytes are: count, a length per symbol, eight bytes per symbol.
+//! - fsst-2. `decompress(compress(s)) == s`, for each string on its own.
 //!
 //! The algorithm is in the `fsst` library. Not here: the decision to compress (`strings`).
 
@@ -40,7 +40,7 @@ impl Encoder {
         Encoder(Compressor::train(&sample))
     }
 
-    /// The bytes of the table (X1).
+    /// The bytes of the table (fsst-1).
     pub(super) fn table(&self) -> Vec<u8> {
         let symbols = self.0.symbol_table();
         let count = u8::try_from(symbols.len()).expect("an FSST table has at most 255 symbols");
@@ -69,7 +69,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// The decoder of a table's bytes; `None` if they are not a table (X1).
+    /// The decoder of a table's bytes; `None` if they are not a table (fsst-1).
     pub(super) fn new(table: &[u8]) -> Option<Decoder> {
         let (&count, rest) = table.split_first()?;
         let count = count as usize;
@@ -167,7 +167,7 @@ mod tests {
             let mut out = b"kept".to_vec();
             let (start, end) = (end[0] as usize, end[1] as usize);
             decoder.decompress(&compressed[start..end], &mut out);
-            assert_eq!(&out[4..], text, "X2");
+            assert_eq!(&out[4..], text, "fsst-2");
             let mut first = [0; 8];
             let shown = text.len().min(8);
             first[..shown].copy_from_slice(&text[..shown]);

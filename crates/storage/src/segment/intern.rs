@@ -1,8 +1,8 @@
 //! Interner: numbers distinct strings. Import workers keep one for each string column, and
 //! dictionaries find their values with it.
 //!
-//! - N1. Numbers are assigned in the order of first occurrence, from 0, without gaps.
-//! - N2. `text(intern(s)) == s`.
+//! - intern-1. Numbers are assigned in the order of first occurrence, from 0, without gaps.
+//! - intern-2. `text(intern(s)) == s`.
 //!
 //! Open addressing over hashes; a string of up to sixteen bytes is compared by its two words, which
 //! are kept in the slot, so that a hit on a short string reads one cache line.
@@ -59,7 +59,7 @@ impl Interner {
         } else {
             // With few strings in a large table, only their slots are cleared.
             for id in 0..self.ends.len() {
-                let id = u32::try_from(id).expect("N1");
+                let id = u32::try_from(id).expect("intern-1");
                 let text = self.text(id);
                 let mut at = self.home(text, words(text));
                 while self.slots[at & self.mask].len == 0 || self.slots[at & self.mask].id != id {
@@ -199,7 +199,7 @@ impl Interner {
 
     /// Every string in the order of its number.
     pub fn texts(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.ends.len()).map(|id| self.text(u32::try_from(id).expect("N1")))
+        (0..self.ends.len()).map(|id| self.text(u32::try_from(id).expect("intern-1")))
     }
 }
 
@@ -247,10 +247,10 @@ mod tests {
             let text: Vec<u8> = (0..len).map(|i| ((seed >> 50) as usize % (i + 2)) as u8).collect();
             let id = interner.intern(&text).expect("room") as usize;
             if id == plain.len() {
-                assert!(!plain.contains(&text), "N1");
+                assert!(!plain.contains(&text), "intern-1");
                 plain.push(text);
             } else {
-                assert_eq!(plain[id], text, "N2");
+                assert_eq!(plain[id], text, "intern-2");
             }
         }
         assert_eq!(interner.len(), plain.len());
@@ -264,8 +264,8 @@ mod tests {
         for count in [40_000_u32, 7, 0, 2_000, 3] {
             for number in 0..count {
                 let text = format!("{number} of {count}");
-                assert_eq!(interner.intern(text.as_bytes()), Some(number), "N1");
-                assert_eq!(interner.text(number), text.as_bytes(), "N2");
+                assert_eq!(interner.intern(text.as_bytes()), Some(number), "intern-1");
+                assert_eq!(interner.text(number), text.as_bytes(), "intern-2");
             }
             interner.clear();
             assert!(interner.is_empty() && interner.slots.iter().all(|slot| slot.len == 0));

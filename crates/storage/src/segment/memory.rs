@@ -1,8 +1,8 @@
 //! Writing of a segment into memory, as an in-memory segment with the same bytes as its file.
 //!
-//! - MI1. The bytes are those of a segment from header to trailer, so code that reads segments
+//! - The bytes are those of a segment from header to trailer, so code that reads segments
 //!   reads in-memory segments; `segment::Reader` does not distinguish them.
-//! - MI2. Columns are encoded in their final place: no byte is copied before the in-memory segment
+//! - Columns are encoded in their final place: no byte is copied before the in-memory segment
 //!   is complete.
 //!
 //! Nothing is aligned to pages here, because no region is read or dropped on its own; and regions
@@ -30,7 +30,7 @@ impl MemSegmentWriter {
     /// A segment without columns, written into `bytes`, which is recycled memory.
     #[must_use]
     pub fn new(spec: WriterSpec, mut bytes: Vec<u8>) -> MemSegmentWriter {
-        assert!(0 < spec.rows.0 && spec.rows <= limits::SEGMENT_ROWS, "G1");
+        assert!(0 < spec.rows.0 && spec.rows <= limits::SEGMENT_ROWS, "segment-1");
         bytes.clear();
         append_header(&mut bytes);
         // Vector instructions need codes at cache lines; for a few codes the alignment does not
@@ -56,7 +56,7 @@ impl MemSegmentWriter {
     /// # Panics
     /// If it has another number of page frames than the segment.
     pub fn add(&mut self, column: EncodedColumn) {
-        assert_eq!(column.footer.frames.len() as u64, self.spec.rows.frames(), "F1");
+        assert_eq!(column.footer.frames.len() as u64, self.spec.rows.frames(), "frame-1");
         self.bytes = column.bytes;
         self.columns.push(column.footer);
     }

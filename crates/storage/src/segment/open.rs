@@ -1,9 +1,9 @@
 //! A cache of open segment readers: a bounded number of them, for all tables of a database.
 //!
-//! - OR1. At most `max` readers of files stay open for later use; a query that uses one keeps it,
-//!   even if it is evicted here. Each is a mapping, of which a process may have 65,530 by default,
-//!   and the memory of its footer.
-//! - OR2. The evicted reader is one that was not used since it was last passed over (second
+//! - open-1. At most `max` readers of files stay open for later use; a query that uses one keeps
+//!   it, even if it is evicted here. Each is a mapping, of which a process may have 65,530 by
+//!   default, and the memory of its footer.
+//! - open-2. The evicted reader is one that was not used since it was last passed over (second
 //!   chance).
 //!
 //! Not here: the readers themselves (`read`), and the files (`snapshot`).
@@ -22,11 +22,12 @@ pub(crate) struct ReaderSlot {
     is_used: AtomicBool,
 }
 
-/// The open readers of a database (OR1).
+/// The open readers of a database (open-1).
 #[derive(Debug)]
 pub(crate) struct OpenReaders {
     max: usize,
-    /// The slots in the order in which they were opened, or passed over (OR2). Some may be dropped.
+    /// The slots in the order in which they were opened, or passed over (open-2). Some may be
+    /// dropped.
     slots: Mutex<VecDeque<Weak<ReaderSlot>>>,
 }
 
@@ -121,7 +122,7 @@ mod tests {
         let is_open = |at: &usize| slots[*at].reader.read().unwrap().is_some();
         let open: Vec<usize> = (0..slots.len()).filter(is_open).collect();
         assert_eq!(open, expected, "{max} of {uses:?}");
-        assert!(open.len() <= max, "OR1");
+        assert!(open.len() <= max, "open-1");
     }
 
     #[test]
@@ -147,7 +148,7 @@ mod tests {
         for _ in 0..10 {
             readers.reader(&Arc::default(), open).unwrap();
         }
-        assert!(readers.slots.lock().unwrap().len() <= 2, "OR1");
+        assert!(readers.slots.lock().unwrap().len() <= 2, "open-1");
         assert_eq!(reader.frame_count(), 1, "who uses a reader keeps it");
     }
 }

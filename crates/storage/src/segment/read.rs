@@ -1,9 +1,9 @@
 //! Reader of a segment in a mapped file or in memory: page frames as encoded slices, checked on
 //! first use.
 //!
-//! - R1. `open` reads header, trailer and footer only, and no column.
-//! - R2. A region is used only after its CRC was found correct once since open (G4), and only with
-//!   lengths that its footer allows: a damaged file causes errors, never a panic.
+//! - `open` reads header, trailer and footer only, and no column.
+//! - segment_read-1. A region is used only after its CRC was found correct once since open,
+//!   and only with lengths that its footer allows: a damaged file causes errors, never a panic.
 //!
 //! Not here: Arrow arrays (`decode`).
 
@@ -20,15 +20,15 @@ use tidegate_model::layout::{
 };
 use tidegate_model::types::Physical;
 use tidegate_model::{
-    Codes, Column, ColumnSlice, ColumnType, Encoded, PageFrame, RowRange, Schema, TableId,
-    TimeRange, limits,
+    Codes, Column, ColumnSlice, ColumnType, Encoded, PageFrame, RowRange, TableId, TimeRange,
+    limits,
 };
 use tidegate_platform::{Disk, Mapping, OpenMode};
 
+use super::SegmentMeta;
 use super::decode::{self, DecodedDictionary, PickedRows};
 use super::write::FILE_BYTES_MIN;
-use super::{Damage, SegmentMeta};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SegmentDamage};
 use crate::symbols::SymbolTables;
 
 /// An open segment.
@@ -130,7 +130,7 @@ impl Reader {
     }
 
     fn new(path: PathBuf, bytes: Bytes, table: TableId, meta: &SegmentMeta) -> Result<Reader> {
-        let foreign = || Error::segment(&path, bytes.len() as u64, Damage::ForeignFooter);
+        let foreign = || Error::segment(&path, bytes.len() as u64, SegmentDamage::ForeignFooter);
         let (footer, crc) = read_footer(&path, &bytes)?;
         if crc != meta.footer_crc {
             return Err(foreign());
@@ -229,8 +229,8 @@ impl Reader {
             .collect()
     }
 
-    /// The rows whose designated timestamp is in `range`: rows are sorted (G2), so it is a row
-    /// range.
+    /// The rows whose designated timestamp is in `range`: rows are sorted (segment-2), so it is a
+    /// row range.
     ///
     /// # Errors
     /// As `frame`.
@@ -279,16 +279,8 @@ impl Reader {
     fn timestamp(&self, slice: &ColumnSlice<'_>, frame: u64, row: usize) -> Result<i64> {
         decode::integer_at(slice, row).ok_or_else(|| {
             let offset = frame * limits::FRAME_ROWS.0 + row as u64;
-            Error::segment(&self.path, offset, Damage::TimestampMissing)
+            Error::segment(&self.path, offset, SegmentDamage::TimestampMissing)
         })
-    }
-
-    /// Reads every byte: every CRC, every zone against its values, the order of rows.
-    ///
-    /// # Errors
-    /// The first damage found.
-    pub fn verify(&self, schema: &Schema, symbols: &SymbolTables) -> Result<()> {
-        super::verify::verify(self, schema, symbols)
     }
 
     /// The position of a column in the footer.
@@ -308,7 +300,7 @@ impl Reader {
         let bytes = self.checked_by(position, FRAMES + index, frame_footer.region, |bytes| {
             let is_text = frame_footer.encoding == Encoding::Strings;
             let offsets = is_text.then(|| offsets(values_of(frame_footer, rows, bytes)?, rows));
-            (is_text && !offsets.flatten().is_some_and(ascend)).then_some(Damage::FrameShape)
+            (is_text && !offsets.flatten().is_some_and(ascend)).then_some(SegmentDamage::FrameShape)
         })?;
         let zones = self.checked(position, ZONES, footer.zones)?.as_chunks::<ZONE_BYTES>().0;
         let per_frame = usize::try_from(limits::FRAME_ROWS.0 / limits::ZONE_ROWS.0).expect("16");
@@ -317,7 +309,7 @@ impl Reader {
         let parts = FrameParts { rows, ty: column.ty, frame: frame_footer, bytes };
         let (validity, encoded) = self
             .encoded(position, footer, &parts)?
-            .ok_or_else(|| self.frame_damage(column, frame, Damage::FrameShape))?;
+            .ok_or_else(|| self.frame_damage(column, frame, SegmentDamage::FrameShape))?;
         Ok(ColumnSlice { ty: column.ty, rows, validity, encoded, zones })
     }
 
@@ -351,7 +343,7 @@ impl Reader {
         let bytes = self.checked_by(position, DICTIONARY, dictionary.region, |bytes| {
             let is_text = dictionary.kind == DictionaryKind::Strings;
             let is_sound = !is_text || offsets(bytes, count).is_some_and(ascend);
-            (!is_sound).then_some(Damage::Dictionary)
+            (!is_sound).then_some(SegmentDamage::Dictionary)
         })?;
         let table = match column.string_table.bytes {
             0 => None,
@@ -364,7 +356,8 @@ impl Reader {
                 (ids.len() == count && rest.is_empty()).then_some(Dictionary::Symbols(ids))
             }
         };
-        let damage = || Error::segment(&self.path, dictionary.region.offset, Damage::Dictionary);
+        let damage =
+            || Error::segment(&self.path, dictionary.region.offset, SegmentDamage::Dictionary);
         parsed.map(Some).ok_or_else(damage)
     }
 
@@ -387,7 +380,7 @@ impl Reader {
         Ok(Some(self.dictionaries[position].get_or_init(|| decoded)))
     }
 
-    /// The bytes of a region; their CRC is compared on first use (R2).
+    /// The bytes of a region; their CRC is compared on first use (segment_read-1).
     fn checked(&self, position: usize, part: usize, region: Region) -> Result<&[u8]> {
         self.checked_by(position, part, region, |_| None)
     }
@@ -398,7 +391,7 @@ impl Reader {
         position: usize,
         part: usize,
         region: Region,
-        fault: impl FnOnce(&[u8]) -> Option<Damage>,
+        fault: impl FnOnce(&[u8]) -> Option<SegmentDamage>,
     ) -> Result<&[u8]> {
         let start = usize::try_from(region.offset).expect("regions lie in the file");
         let end = start + usize::try_from(region.bytes).expect("regions lie in the file");
@@ -409,7 +402,7 @@ impl Reader {
         if word.load(Ordering::Acquire) & mask == 0 {
             self.read_ahead(position, part, region);
             if !bytes.is_empty() && crc32c::crc32c(bytes) != region.crc {
-                return Err(Error::segment(&self.path, region.offset, Damage::Crc));
+                return Err(Error::segment(&self.path, region.offset, SegmentDamage::Crc));
             }
             if let Some(damage) = fault(bytes) {
                 return Err(Error::segment(&self.path, region.offset, damage));
@@ -436,7 +429,7 @@ impl Reader {
         }
     }
 
-    pub(crate) fn frame_damage(&self, column: &Column, frame: u64, damage: Damage) -> Error {
+    pub(crate) fn frame_damage(&self, column: &Column, frame: u64, damage: SegmentDamage) -> Error {
         let index = usize::try_from(frame).expect("64 at most");
         let offset = self
             .position(column)
@@ -455,14 +448,14 @@ pub(crate) fn check_length(path: &Path, length: u64, meta: &SegmentMeta) -> Resu
     if length == meta.bytes.0 && length >= FILE_BYTES_MIN {
         return Ok(());
     }
-    let damage = Damage::Length { wanted: meta.bytes.0, found: length };
+    let damage = SegmentDamage::Length { wanted: meta.bytes.0, found: length };
     Err(Error::segment(path, length.min(meta.bytes.0), damage))
 }
 
 /// The footer of a file that may be a segment, and its checksum.
 pub(super) fn footer_of(path: &Path, bytes: &[u8]) -> Result<(SegmentFooter, u32)> {
     if bytes.len() < SEGMENT_HEADER_BYTES + SEGMENT_TRAILER_BYTES {
-        return Err(Error::segment(path, 0, Damage::NotASegment));
+        return Err(Error::segment(path, 0, SegmentDamage::NotASegment));
     }
     read_footer(path, bytes)
 }
@@ -472,7 +465,7 @@ fn read_footer(path: &Path, bytes: &[u8]) -> Result<(SegmentFooter, u32)> {
     let damaged = |offset: usize, damage| Error::segment(path, offset as u64, damage);
     let version_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
     if bytes[..8] != SEGMENT_MAGIC {
-        return Err(damaged(0, Damage::NotASegment));
+        return Err(damaged(0, SegmentDamage::NotASegment));
     }
     let trailer_start = bytes.len() - SEGMENT_TRAILER_BYTES;
     // Every version stores the number twice, so that damage is distinguished from a newer version.
@@ -481,27 +474,27 @@ fn read_footer(path: &Path, bytes: &[u8]) -> Result<(SegmentFooter, u32)> {
         return Err(Error::NewerFormat { path: path.to_owned(), version, known: SEGMENT_VERSION });
     }
     if version != SEGMENT_VERSION {
-        return Err(damaged(8, Damage::Version { version }));
+        return Err(damaged(8, SegmentDamage::Version { version }));
     }
     let mut trailer = ByteReader::new(&bytes[trailer_start..]);
     let (Ok(length), Ok(crc), Ok(version), Ok(magic)) =
         (trailer.u64(), trailer.u32(), trailer.u32(), trailer.array::<8>())
     else {
-        return Err(damaged(trailer_start, Damage::Trailer));
+        return Err(damaged(trailer_start, SegmentDamage::Trailer));
     };
     let start = usize::try_from(length).ok().and_then(|length| trailer_start.checked_sub(length));
     let is_trailer = magic == SEGMENT_MAGIC && version == SEGMENT_VERSION;
     let Some(start) = start.filter(|_| is_trailer) else {
-        return Err(damaged(trailer_start, Damage::Trailer));
+        return Err(damaged(trailer_start, SegmentDamage::Trailer));
     };
     let footer = &bytes[start..trailer_start];
     if crc32c::crc32c(footer) != crc {
-        return Err(damaged(start, Damage::Crc));
+        return Err(damaged(start, SegmentDamage::Crc));
     }
     let footer = SegmentFooter::decode(footer, start as u64)
-        .map_err(|error| damaged(start, Damage::Footer(error)))?;
+        .map_err(|error| damaged(start, SegmentDamage::Footer(error)))?;
     if !footer.columns.is_sorted_by(|a, b| a.id < b.id) {
-        return Err(damaged(start, Damage::Trailer));
+        return Err(damaged(start, SegmentDamage::Trailer));
     }
     Ok((footer, crc))
 }

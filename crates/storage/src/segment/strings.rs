@@ -1,9 +1,10 @@
 //! Encoding of string columns: a dictionary of codes, symbols, or contiguous strings.
 //!
-//! - D1. A dictionary is sorted by bytes and every value is used: codes compare like the strings.
-//! - D2. Strings are compressed (FSST, each on its own) only where that saves a tenth or more: of a
-//!   page frame or dictionary, or, if the caller passes them already compressed, of the strings
-//!   that the column's table was trained on.
+//! - strings-1. A dictionary is sorted by bytes and every value is used: codes compare like the
+//!   strings.
+//! - strings-2. Strings are compressed (FSST, each on its own) only where that saves a tenth or
+//!   more: of a page frame or dictionary, or, if the caller passes them already compressed, of the
+//!   strings that the column's table was trained on.
 //!
 //! Not here: finding the distinct values, which the owner of the rows does (`intern`).
 
@@ -35,9 +36,9 @@ struct Trained {
     /// `None` if the table came from a segment: then strings are compressed already.
     encoder: Option<Encoder>,
     decoder: Decoder,
-    /// The bytes of the table (X1).
+    /// The bytes of the table (fsst-1).
     table: Vec<u8>,
-    /// True if the strings it was trained on shrank by a tenth or more (D2).
+    /// True if the strings it was trained on shrank by a tenth or more (strings-2).
     is_worthwhile: bool,
 }
 
@@ -230,7 +231,7 @@ impl Trained {
         let tried = (0..candidates).map(candidate).min_by_key(|&(bytes, _)| bytes);
         let (bytes, encoder) = tried.expect("one at least");
         let table = encoder.table();
-        let decoder = Decoder::new(&table).expect("X1");
+        let decoder = Decoder::new(&table).expect("fsst-1");
         let is_worthwhile = bytes <= plain_bytes - plain_bytes / 10;
         Trained { encoder: Some(encoder), decoder, table, is_worthwhile }
     }
@@ -366,7 +367,7 @@ impl ColumnEncoder {
     /// Encodes the strings of a page frame; `end_strings` follows the last one.
     pub(crate) fn push_string_rows(&mut self, rows: StringRows<'_>, compressor: &StringCompressor) {
         let count = rows.texts.len();
-        assert!(count <= FRAME_ROWS, "F1");
+        assert!(count <= FRAME_ROWS, "frame-1");
         let frame = if (0..count).all(|row| !is_valid(rows.validity, row)) {
             self.push_null(count)
         } else {
@@ -453,7 +454,7 @@ impl ColumnEncoder {
             let frame = self.push_codes(&codes, validity, width);
             self.footer.frames.push(frame);
         }
-        debug_assert!(used.iter().all(|&used| used), "D1");
+        debug_assert!(used.iter().all(|&used| used), "strings-1");
         let last = u64::try_from(order.len() - 1).expect("a count");
         self.footer.bounds = Zone {
             has_null: self.footer.null_count > 0,
@@ -570,7 +571,7 @@ fn append_texts(texts: &[&[u8]], out: &mut Vec<u8>) {
 /// Approximate bytes of a column after the strings of a page frame.
 const BEHIND_TEXTS_BYTES: usize = 64 << 10;
 
-/// Appends strings, compressed if that pays off (D2); returns true if they are compressed.
+/// Appends strings, compressed if that pays off (strings-2); returns true if they are compressed.
 fn append_compressed(texts: &[&[u8]], compressor: &StringCompressor, out: &mut Vec<u8>) -> bool {
     let plain_bytes: usize = texts.iter().map(|text| text.len()).sum();
     let trained = compressor.trained(texts).filter(|trained| trained.is_worthwhile);
@@ -598,7 +599,7 @@ fn offset(end: usize) -> u32 {
     u32::try_from(end).expect("a page frame has below 4 GiB of text")
 }
 
-/// Packs strings, compressed if that pays off (D2).
+/// Packs strings, compressed if that pays off (strings-2).
 fn pack(texts: &[&[u8]], compressor: &StringCompressor) -> Packed {
     let plain_bytes: usize = texts.iter().map(|text| text.len()).sum();
     let trained = compressor.trained(texts).filter(|trained| trained.is_worthwhile);
@@ -667,7 +668,7 @@ mod tests {
         views.swap(3, 700);
         let order = text_order(&views);
         let sorted: Vec<&[u8]> = order.iter().map(|&id| views[id as usize]).collect();
-        assert!(sorted.is_sorted(), "D1");
+        assert!(sorted.is_sorted(), "strings-1");
         assert_eq!(sorted.len(), texts.len());
     }
 }

@@ -1,4 +1,4 @@
-//! Round trips of every type through every encoding (G3), and detection of damage.
+//! Round trips of every type through every encoding, and detection of damage.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -415,7 +415,7 @@ fn long_and_repeating_texts_are_compressed_and_come_back() {
     assert_eq!(conforms(ColumnType::Varchar, &texts, "distinct"), [Encoding::Strings]);
     let plain: usize = (0..3_000).map(|row| url(row).len()).sum();
     let packed = encoded(ColumnType::Varchar, &texts, &mut Vec::new());
-    assert!(packed.bytes.len() * 3 < plain * 2, "D2: {} of {plain}", packed.bytes.len());
+    assert!(packed.bytes.len() * 3 < plain * 2, "strings-2: {} of {plain}", packed.bytes.len());
     let repeating: Vec<Value> = (0..3_000).map(|row| texts[row % 700].clone()).collect();
     assert_eq!(conforms(ColumnType::Varchar, &repeating, "repeating"), [Encoding::Dictionary]);
     conforms(ColumnType::Symbol, &repeating, "symbols");

@@ -13,18 +13,28 @@ use super::encode::kernels::is_valid;
 use super::encode::zones::{
     code_zone, fixed16_zone, float_zone, integer_zone, prefix, string_zone, whole_bounds, wide_zone,
 };
-use super::{Damage, Reader, decode};
-use crate::error::{Error, Result};
+use super::{Reader, decode};
+use crate::error::{Error, Result, SegmentDamage};
 use crate::symbols::SymbolTables;
 
 /// Magic and version, which `open` has read; zeros follow up to the end of the header.
 const HEADER_FIELDS_BYTES: usize = 8 + 4;
 
+impl Reader {
+    /// Reads every byte: every CRC, every zone against its values, the order of rows.
+    ///
+    /// # Errors
+    /// The first damage found.
+    pub fn verify(&self, schema: &Schema, symbols: &SymbolTables) -> Result<()> {
+        verify(self, schema, symbols)
+    }
+}
+
 /// Checks every CRC, zeros outside of regions, every zone against its values, NULL counts,
-/// dictionaries, and the order of rows (G2). Columns that the table has dropped are read like the
-/// others. Symbols of a column that `symbols` does not have are not looked up: that error has been
-/// reported elsewhere.
-pub(super) fn verify(reader: &Reader, schema: &Schema, symbols: &SymbolTables) -> Result<()> {
+/// dictionaries, and the order of rows (segment-2). Columns that the table has dropped are read
+/// like the others. Symbols of a column that `symbols` does not have are not looked up: that error
+/// has been reported elsewhere.
+fn verify(reader: &Reader, schema: &Schema, symbols: &SymbolTables) -> Result<()> {
     verify_bytes(reader)?;
     for footer in &reader.footer().columns {
         let name = schema.column(footer.id).map_or(String::new(), |column| column.name.clone());
@@ -49,11 +59,12 @@ fn verify_bytes(reader: &Reader) -> Result<()> {
     let footer = trailer - usize::try_from(length).expect("`open` has read it");
     let mut at = HEADER_FIELDS_BYTES;
     for region in regions(reader.footer()) {
-        let start = usize::try_from(region.offset).expect("L3: it lies in the file");
-        let end = start + usize::try_from(region.bytes).expect("L3: it lies in the file");
+        let start = usize::try_from(region.offset).expect("model_layout-3: it lies in the file");
+        let end =
+            start + usize::try_from(region.bytes).expect("model_layout-3: it lies in the file");
         check_zeros(reader, at, start)?;
         if crc32c::crc32c(&bytes[start..end]) != region.crc {
-            return Err(Error::segment(reader.path(), region.offset, Damage::Crc));
+            return Err(Error::segment(reader.path(), region.offset, SegmentDamage::Crc));
         }
         at = at.max(end);
     }
@@ -78,7 +89,7 @@ fn check_zeros(reader: &Reader, start: usize, end: usize) -> Result<()> {
     let between = reader.bytes().get(start..end).unwrap_or_default();
     match between.iter().position(|&byte| byte != 0) {
         None => Ok(()),
-        Some(at) => Err(Error::segment(reader.path(), (start + at) as u64, Damage::NotZero)),
+        Some(at) => Err(Error::segment(reader.path(), (start + at) as u64, SegmentDamage::NotZero)),
     }
 }
 
@@ -95,7 +106,7 @@ fn verify_column(reader: &Reader, column: &Column, footer: &ColumnFooter) -> Res
             Encoded::Dictionary { codes, dictionary } => {
                 let codes = codes_of(codes, slice.rows);
                 if codes.iter().any(|&code| code as usize >= dictionary.count()) {
-                    return Err(damaged(Damage::Code));
+                    return Err(damaged(SegmentDamage::Code));
                 }
                 let zones = codes.chunks(ZONE_ROWS).enumerate();
                 zones.map(|(index, codes)| code_zone(codes, words.as_deref(), index)).collect()
@@ -108,7 +119,7 @@ fn verify_column(reader: &Reader, column: &Column, footer: &ColumnFooter) -> Res
         };
         for (zone, stored) in found.iter().zip(slice.zones) {
             if *zone != Zone::decode(stored) {
-                return Err(damaged(Damage::Zone { zone: zone_number }));
+                return Err(damaged(SegmentDamage::Zone { zone: zone_number }));
             }
             zone_number += 1;
         }
@@ -116,18 +127,18 @@ fn verify_column(reader: &Reader, column: &Column, footer: &ColumnFooter) -> Res
         nulls += (0..slice.rows).filter(|&row| !slice.is_valid(row)).count() as u64;
         if words.as_ref().is_some_and(|words| (0..slice.rows).all(|row| is_valid(Some(words), row)))
         {
-            return Err(damaged(Damage::FrameShape));
+            return Err(damaged(SegmentDamage::FrameShape));
         }
     }
     let at = footer.zones.offset;
     if nulls != footer.null_count {
-        let damage = Damage::NullCount { wanted: footer.null_count, found: nulls };
+        let damage = SegmentDamage::NullCount { wanted: footer.null_count, found: nulls };
         return Err(Error::segment(reader.path(), at, damage));
     }
     let bounds = whole_bounds(column.ty, &zones);
     if footer.dictionary.is_none() && bounds != footer.bounds {
         let zone = zones.len() as u64 / ZONE_BYTES as u64;
-        return Err(Error::segment(reader.path(), at, Damage::Zone { zone }));
+        return Err(Error::segment(reader.path(), at, SegmentDamage::Zone { zone }));
     }
     Ok(())
 }
@@ -210,7 +221,7 @@ fn verify_dictionary(reader: &Reader, column: &Column, symbols: &SymbolTables) -
     };
     let ascends = (1..texts.len()).all(|code| text(code - 1) < text(code));
     let is_right_kind = are_symbols == (column.ty == ColumnType::Symbol);
-    if ascends && is_right_kind { Ok(()) } else { Err(damaged(Damage::Dictionary)) }
+    if ascends && is_right_kind { Ok(()) } else { Err(damaged(SegmentDamage::Dictionary)) }
 }
 
 fn verify_order(reader: &Reader, column: &Column) -> Result<()> {
@@ -219,10 +230,11 @@ fn verify_order(reader: &Reader, column: &Column) -> Result<()> {
     for frame in 0..reader.frame_count() {
         let slice = reader.slice(frame, column)?;
         for index in 0..slice.rows {
-            let value = decode::integer_at(&slice, index)
-                .ok_or_else(|| reader.frame_damage(column, frame, Damage::TimestampMissing))?;
+            let value = decode::integer_at(&slice, index).ok_or_else(|| {
+                reader.frame_damage(column, frame, SegmentDamage::TimestampMissing)
+            })?;
             if value < previous {
-                return Err(reader.frame_damage(column, frame, Damage::Order { row }));
+                return Err(reader.frame_damage(column, frame, SegmentDamage::Order { row }));
             }
             first.get_or_insert(value);
             (previous, row) = (value, row + 1);
@@ -231,5 +243,5 @@ fn verify_order(reader: &Reader, column: &Column) -> Result<()> {
     if first == Some(meta.min_ts) && previous == meta.max_ts {
         return Ok(());
     }
-    Err(Error::segment(reader.path(), reader.mapped_bytes(), Damage::ForeignFooter))
+    Err(Error::segment(reader.path(), reader.mapped_bytes(), SegmentDamage::ForeignFooter))
 }

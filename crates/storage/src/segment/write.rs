@@ -1,7 +1,7 @@
 //! Writing of encoded columns into a segment's file, from several threads at once.
 //!
-//! - O1. Regions never overlap: offsets are assigned under one lock, in the order of requests.
-//! - O2. The footer is written last and names every region; without a commit the file is unused.
+//! - Regions never overlap: offsets are assigned under one lock, in the order of requests.
+//! - The footer is written last and names every region; without a commit the file is unused.
 //!
 //! Columns below `limits::PAGE_ALIGNED_FROM_BYTES` are collected and written with the footer, so
 //! that a segment of many constant columns takes a few writes. Not here: fsync and commit
@@ -89,7 +89,7 @@ impl Writer {
     /// A segment without columns.
     #[must_use]
     pub fn new(spec: WriterSpec, file: Arc<dyn DiskFile>) -> Writer {
-        assert!(0 < spec.rows.0 && spec.rows <= limits::SEGMENT_ROWS, "G1");
+        assert!(0 < spec.rows.0 && spec.rows <= limits::SEGMENT_ROWS, "segment-1");
         let state = State {
             end: SEGMENT_HEADER_BYTES as u64,
             large: Vec::new(),
@@ -108,7 +108,7 @@ impl Writer {
     /// If the column has another number of page frames than the segment.
     pub fn add(&self, column: EncodedColumn, sink: &mut dyn RegionSink) -> Result<Vec<u8>> {
         let EncodedColumn { mut bytes, mut footer } = column;
-        assert_eq!(footer.frames.len() as u64, self.spec.rows.frames(), "F1");
+        assert_eq!(footer.frames.len() as u64, self.spec.rows.frames(), "frame-1");
         let size = bytes.len() as u64;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if size < limits::PAGE_ALIGNED_FROM_BYTES {

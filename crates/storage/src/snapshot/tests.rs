@@ -31,12 +31,12 @@ fn metas() -> impl Strategy<Value = Vec<SegmentMeta>> {
     })
 }
 
-/// Returns true if all rows of `a` precede all rows of `b` (R1).
+/// Returns true if all rows of `a` precede all rows of `b` (snapshot-1).
 fn is_before(a: &SegmentMeta, b: &SegmentMeta) -> bool {
     a.max_ts < b.min_ts || a.max_ts == b.min_ts && tie_order(a) < tie_order(b)
 }
 
-/// Joins groups of which two members overlap until there are none (R3).
+/// Joins groups of which two members overlap until there are none (snapshot-3).
 fn slow_groups(metas: &[SegmentMeta]) -> Vec<Vec<usize>> {
     let overlap = |a: &usize, b: &usize| {
         !is_before(&metas[*a], &metas[*b]) && !is_before(&metas[*b], &metas[*a])
@@ -89,7 +89,7 @@ proptest! {
             read.extend(rows.into_iter().map(|(_, _, row)| row));
         }
         assert_eq!(read.len(), metas.len() * 2);
-        assert!(read.is_sorted(), "R1, R2 {metas:?}");
+        assert!(read.is_sorted(), "snapshot-1, snapshot-2 {metas:?}");
     }
 }
 

@@ -1,9 +1,10 @@
 //! The growing side of a symbol column: the first import with a string assigns its id, and the next
 //! commit makes it durable.
 //!
-//! - Y1, Y3 as in `symbols`. Two imports share one dictionary, so that their ids never clash.
-//! - Y5. After a failed sync the file is written anew under its name; the durable bytes are copied,
-//!   so that every mark in a record stays the end of an extent.
+//! - symbols-1, symbols-3 as in `symbols`. Two imports share one dictionary, so that their ids
+//!   never clash.
+//! - dictionary-1. After a failed sync the file is written anew under its name; the durable bytes
+//!   are copied, so that every mark in a record stays the end of an extent.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,7 +44,8 @@ struct SymbolFile {
     /// The end of the values that are on disk.
     durable: SymbolMark,
     handle: Option<Arc<dyn DiskFile>>,
-    /// True if the file cannot be appended to: there is none, or a sync of it has failed (Y5).
+    /// True if the file cannot be appended to: there is none, or a sync of it has failed
+    /// (dictionary-1).
     is_unusable: bool,
     /// True if the column was dropped; commits with newly interned strings will fail.
     is_dropped: bool,
@@ -144,7 +146,7 @@ impl Dictionary {
         Arc::clone(&values.frozen)
     }
 
-    /// Makes all values so far durable, and returns their mark (Y3).
+    /// Makes all values so far durable, and returns their mark (symbols-3).
     pub(crate) fn save(&self) -> Result<SymbolMark> {
         let mut file = lock(&self.file);
         let table = self.table();

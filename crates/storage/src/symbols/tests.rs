@@ -57,7 +57,7 @@ proptest! {
                     model.push(text.clone());
                     model.len() - 1
                 });
-                assert_eq!(id.0 as usize, position, "Y1");
+                assert_eq!(id.0 as usize, position, "symbols-1");
             }
             if freezes >> step & 1 == 1 {
                 earlier.push((dictionary.table(), model.clone()));
@@ -66,7 +66,7 @@ proptest! {
         earlier.push((dictionary.table(), model));
         for (table, model) in earlier {
             let expected: Vec<&[u8]> = model.iter().map(|text| text.as_bytes()).collect();
-            assert_eq!(texts(&table), expected, "Y2");
+            assert_eq!(texts(&table), expected, "symbols-2");
             for (position, text) in expected.iter().enumerate() {
                 let id = SymbolId(u32::try_from(position).unwrap());
                 assert_eq!((table.find(text), table.text(id)), (Some(id), *text));
@@ -116,7 +116,7 @@ fn what_was_saved_is_read_again_also_if_more_follows() {
     assert_eq!(mark, SymbolMark { count: 4, bytes: bytes.len() as u64 });
     bytes.extend_from_slice(b"what a crash left");
     let table = decode(&bytes, TABLE, COLUMN, mark).unwrap();
-    assert_eq!(texts(&table), [&b"one"[..], b"", b"two", b"three"], "Y4");
+    assert_eq!(texts(&table), [&b"one"[..], b"", b"two", b"three"], "symbols-4");
     for (table, column) in [(TableId(1), COLUMN), (TABLE, ColumnId(1))] {
         assert!(decode(&bytes, table, column, mark).is_err());
     }
@@ -180,7 +180,7 @@ fn threads_that_see_the_same_texts_get_the_same_ids() {
         let other = scope.spawn(|| intern(700));
         (intern(0), other.join().unwrap())
     });
-    assert_eq!(a, b, "Y1");
+    assert_eq!(a, b, "symbols-1");
     assert_eq!(dictionary.table().len(), 2_000);
 }
 
@@ -210,14 +210,14 @@ fn a_failed_write_or_sync_loses_nothing_that_was_saved_later() {
                 (false, 1) => 2,
                 _ => 1,
             };
-            assert_eq!(disk.syncs() - syncs, expected, "Y5");
+            assert_eq!(disk.syncs() - syncs, expected, "dictionary-1");
             let mark = if nth == 2 { dictionary.save() } else { again }.unwrap();
             assert!(first < mark);
             let disk = disk.after_power_loss();
             let table = open(&disk, mark).unwrap().table();
-            assert_eq!(texts(&table), [b"a", b"b", b"c", b"d"], "Y5, seed {seed}");
+            assert_eq!(texts(&table), [b"a", b"b", b"c", b"d"], "dictionary-1, seed {seed}");
             let earlier = open(&disk, first).unwrap().table();
-            assert_eq!(texts(&earlier), [b"a", b"b"], "Y3, seed {seed}");
+            assert_eq!(texts(&earlier), [b"a", b"b"], "symbols-3, seed {seed}");
         }
     }
 }
@@ -235,7 +235,7 @@ fn what_was_not_saved_may_be_lost_and_is_written_over() {
         let disk = disk.after_power_loss();
         // The next open cuts it; here it stays, which is the worst case.
         let dictionary = open(&disk, mark).unwrap();
-        assert_eq!(texts(&dictionary.table()), [b"a"], "Y4");
+        assert_eq!(texts(&dictionary.table()), [b"a"], "symbols-4");
         dictionary.intern(&[b"b"]).unwrap();
         let mark = dictionary.save().unwrap();
         let table = open(&disk.after_power_loss(), mark).unwrap().table();

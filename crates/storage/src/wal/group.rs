@@ -1,9 +1,9 @@
 //! A group: the records that share a sync, and the header of a file of groups.
 //! Bytes: docs/format.md, Log.
 //!
-//! - W4. A group begins at a page.
-//! - G1. A sector that an interrupted write did not reach is zero. The header of a group has the
-//!   number of its zero sectors as it was written, so that a group with more of them is
+//! - wal_group-1. A group begins at a page.
+//! - wal_group-2. A sector that an interrupted write did not reach is zero. The header of a group
+//!   has the number of its zero sectors as it was written, so that a group with more of them is
 //!   distinguished from one with other bytes.
 
 use tidegate_model::bytes::{ByteReader, ByteWriter};
@@ -16,7 +16,7 @@ use super::record::{
 use crate::checksummed_file;
 use crate::error::{Corruption, DecodeError};
 
-/// Groups begin at multiples of this (W4).
+/// Groups begin at multiples of this (wal_group-1).
 pub(crate) const PAGE: usize = 4_096;
 const _: () = assert!(PAGE as u64 == limits::PAGE_BYTES);
 
@@ -83,7 +83,7 @@ pub(crate) struct GroupPlace {
 pub(crate) enum GroupLayout {
     /// The layout in files of versions 1 and 2: only the whole group has a checksum.
     Plain,
-    /// The header has a checksum of its own (G1).
+    /// The header has a checksum of its own (wal_group-2).
     CheckedHeader,
 }
 
@@ -225,7 +225,7 @@ impl EncodedGroup {
 
     /// The whole group with its header.
     pub(crate) fn finish(mut self, place: &GroupPlace) -> Vec<u8> {
-        assert!(place.lsn.0.is_multiple_of(PAGE as u64), "W4");
+        assert!(place.lsn.0.is_multiple_of(PAGE as u64), "wal_group-1");
         let w = &mut self.w;
         // The sector with the header is not zero.
         let zero_sectors = w.0.chunks(SECTOR).skip(1).filter(|sector| is_zero(sector)).count();
@@ -294,7 +294,7 @@ const WRITTEN_BYTES_MIN: usize = 8;
 pub(crate) enum BadGroup {
     /// The first sector has no header: nothing was written, or only other sectors.
     Unwritten,
-    /// Sectors of the group are missing, as after an interrupted write (G1).
+    /// Sectors of the group are missing, as after an interrupted write (wal_group-2).
     Torn,
     /// The whole group was written, and some bytes have changed.
     Damaged(Corruption),
@@ -340,7 +340,7 @@ pub(crate) struct CheckedGroup<'a> {
     records: ByteReader<'a>,
 }
 
-/// The group that begins at `lsn`, if it is whole (W3).
+/// The group that begins at `lsn`, if it is whole (wal-3).
 pub(crate) fn check_group(
     bytes: &[u8],
     (log, layout): (u64, GroupLayout),

@@ -4,12 +4,12 @@
 //! follows. The head does. It is written when a file is on disk, and before a commit in it is
 //! acknowledged.
 //!
-//! - HD1. The head names a file that was durable before. A log whose newest file begins earlier has
-//!   lost one.
-//! - HD2. Without a head nothing is checked: older programs write none, and an unreadable head
-//!   loses no data itself.
-//! - HD3. It is overwritten in place: it is smaller than a sector, which a disk writes atomically,
-//!   and takes one sync and no space.
+//! - wal_head-1. The head names a file that was durable before. A log whose newest file begins
+//!   earlier has lost one.
+//! - wal_head-2. Without a head nothing is checked: older programs write none, and an unreadable
+//!   head loses no data itself.
+//! - wal_head-3. It is overwritten in place: it is smaller than a sector, which a disk writes
+//!   atomically, and takes one sync and no space.
 //!
 //! Bytes: docs/format.md, Head of the log.
 
@@ -19,8 +19,8 @@ use tidegate_model::Lsn;
 use tidegate_model::bytes::ByteWriter;
 use tidegate_platform::{Disk, OpenMode};
 
+use super::files::{LogFile, file_name};
 use super::group::SECTOR;
-use super::log::{LogFile, file_name};
 use crate::checksummed_file::{self, Kind};
 use crate::error::{Corruption, DecodeError, Error, Result};
 
@@ -36,7 +36,7 @@ pub(super) fn write_head(
     let mut w = ByteWriter::default();
     w.u64(log).u64(first.0);
     let (path, bytes) = (path_of(dir), checksummed_file::encode(&KIND, &w.0));
-    assert!(bytes.len() <= SECTOR, "HD3");
+    assert!(bytes.len() <= SECTOR, "wal_head-3");
     match disk.open(&path, OpenMode::ReadWrite) {
         Ok(file) if file.len()? == bytes.len() as u64 => {
             file.write_all_at(&bytes, 0)?;
@@ -61,7 +61,7 @@ pub(crate) fn read_head(disk: &dyn Disk, dir: &Path, log: u64) -> Result<Option<
     Ok(Some(first))
 }
 
-/// Adds the newest file to the existing ones, if it is missing (HD1).
+/// Adds the newest file to the existing ones, if it is missing (wal_head-1).
 pub(super) fn add_missing(
     disk: &dyn Disk,
     dir: &Path,
@@ -70,7 +70,7 @@ pub(super) fn add_missing(
 ) -> Result<()> {
     let first = match read_head(disk, dir, log) {
         Err(error @ Error::NewerFormat { .. }) => return Err(error),
-        // HD2.
+        // wal_head-2.
         Err(_) | Ok(None) => return Ok(()),
         Ok(Some(first)) => first,
     };

@@ -1,12 +1,12 @@
 //! Files with records of one table, so that the log can be purged although the table still needs
 //! them. Bytes: docs/format.md, Kept records.
 //!
-//! - KE1. The file is complete before anything refers to it: it is written under another name,
-//!   synced and renamed.
-//! - KE2. Each record has a checksum, and the header contains the number of records and the length
+//! - wal_kept-1. The file is complete before anything refers to it: it is written under another
+//!   name, synced and renamed.
+//! - Each record has a checksum, and the header contains the number of records and the length
 //!   of the file: damage is detected everywhere.
 //!
-//! Not here: the choice of records (`database::kept`).
+//! Not here: the choice of records (`database::maintenance::kept`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(crate) struct KeptFile<'a> {
 /// An action on a record.
 type Visit<'a> = dyn FnMut(&Record) -> Result<()> + 'a;
 
-/// Writes a file with the records that `fill` passes on (KE1).
+/// Writes a file with the records that `fill` passes on (wal_kept-1).
 pub(crate) fn write_kept(
     disk: &dyn Disk,
     kept: KeptFile<'_>,

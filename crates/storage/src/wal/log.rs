@@ -1,15 +1,15 @@
 //! The writing side of the log: files, space in them, groups, and the handling of failures.
 //!
-//! - W2, W4, W5, W6, W9 as in `wal`.
-//! - W8. Space is filled with zeros ahead of use, so that a small commit is one `fdatasync` that
-//!   changes no metadata. A large one extends the file itself: its bytes take longer than the
+//! - wal-2, wal-4, wal-5, wal-6 hold here too.
+//! - wal_log-1. Space is filled with zeros ahead of use, so that a small commit is one `fdatasync`
+//!   that changes no metadata. A large one extends the file itself: its bytes take longer than the
 //!   change of the length, and zeros would double them. On a disk that is nearly full a group has
 //!   no more space than it needs: a commit that frees space, such as DROP TABLE, must still be
 //!   possible.
-//! - W10. Each file contains the length that it had on disk when it got its name, and each group
-//!   the length that the file had then, as far as known. Small groups are written to space that an
-//!   earlier header or group has announced in this way, so that a truncated file is distinguished
-//!   from one that ends early.
+//! - wal_log-2. Each file contains the length that it had on disk when it got its name, and each
+//!   group the length that the file had then, as far as known. Small groups are written to space
+//!   that an earlier header or group has announced in this way, so that a truncated file is
+//!   distinguished from one that ends early.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -18,39 +18,31 @@ use std::sync::Arc;
 use tidegate_model::Lsn;
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
+use super::files::{LogFile, file_name};
 use super::group::{
     EncodedGroup, FILE_HEADER_BYTES, FileHeader, GroupPlace, PAGE, encode_file_header,
 };
 use super::head::write_head;
 use super::record::{Record, TableShares};
 use super::replay::{LogEnd, UnsyncedGroups};
+use super::{Durability, LogOptions};
 use crate::checksummed_file;
-use crate::database::{Durability, LogOptions};
 use crate::error::{Error, Result};
 
-/// Bytes from which a group extends the file itself (W8).
+/// Bytes from which a group extends the file itself (wal_log-1).
 const OWN_ROOM_BYTES: u64 = 256 << 10;
 /// Minimal space that is filled before it is needed: for the next group, which announces more of
-/// it, and for the one after that (W10).
+/// it, and for the one after that (wal_log-2).
 const RESERVE_BYTES_MIN: u64 = 2 * PAGE as u64;
 /// Zeros written at a time.
 const ZEROS_BYTES: usize = 1 << 20;
-const SUFFIX: &str = ".wal";
-
-/// A file of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LogFile {
-    /// The position of its first group, which is where its predecessor ends (W5).
-    pub(crate) first: Lsn,
-    pub(crate) path: PathBuf,
-}
 
 /// The outcome of writing records that were not acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommitOutcome {
     /// No replay will find them.
     NotCommitted,
-    /// The next replay may find them (W6).
+    /// The next replay may find them (wal-5).
     InDoubt,
 }
 
@@ -64,7 +56,7 @@ pub(crate) struct Log {
     end: Lsn,
     /// The position up to which everything is on disk.
     durable: Lsn,
-    /// The groups after that position, as they were written (W9).
+    /// The groups after that position, as they were written (wal-6).
     unsynced: VecDeque<Vec<u8>>,
     /// Groups before this position are plain: they come from a file of an older version.
     plain_until: Lsn,
@@ -90,7 +82,7 @@ struct OpenFile {
     first: Lsn,
     /// Bytes that are filled with zeros, or with groups.
     filled: u64,
-    /// The part of them that is on disk (W10).
+    /// The part of them that is on disk (wal_log-2).
     synced: u64,
 }
 
@@ -111,8 +103,8 @@ impl LogSync {
 
 impl Log {
     /// A log that was replayed. The first sync or commit starts a file, which begins with the
-    /// groups that may not be durable (W9): only the process that wrote an older file knows whether
-    /// its name and content are durable.
+    /// groups that may not be durable (wal-6): only the process that wrote an older file knows
+    /// whether its name and content are durable.
     pub(crate) fn resume(
         disk: &Arc<dyn Disk>,
         dir: &Path,
@@ -121,7 +113,7 @@ impl Log {
     ) -> Log {
         let UnsyncedGroups { durable, groups: unsynced, plain_until } = end.unsynced;
         let bytes: usize = unsynced.iter().map(Vec::len).sum();
-        assert_eq!(durable.0 + bytes as u64, end.lsn.0, "W9");
+        assert_eq!(durable.0 + bytes as u64, end.lsn.0, "wal-6");
         Log {
             disk: Arc::clone(disk),
             dir: dir.to_path_buf(),
@@ -152,12 +144,13 @@ impl Log {
         self.files.len()
     }
 
-    /// Returns true if a write has failed, and nothing can be written before that is repaired (W6).
+    /// Returns true if a write has failed, and nothing can be written before that is repaired
+    /// (wal-5).
     pub(crate) fn is_broken(&self) -> bool {
         matches!(self.current, Current::Unusable)
     }
 
-    /// Writes records, all of them or none (W2), and returns the bytes of each table in them.
+    /// Writes records, all of them or none (wal-2), and returns the bytes of each table in them.
     pub(crate) fn append(
         &mut self,
         records: &[Record],
@@ -189,7 +182,7 @@ impl Log {
             }
             Err(error) => {
                 self.current = Current::Unusable;
-                // W6: a new file without the group excludes it from the log.
+                // wal-5: a new file without the group excludes it from the log.
                 let outcome = if self.start_file().is_ok() {
                     CommitOutcome::NotCommitted
                 } else {
@@ -234,14 +227,14 @@ impl Log {
         match outcome {
             Ok(()) if is_current => {
                 while self.durable < sync.until {
-                    let group = self.unsynced.pop_front().expect("W9");
+                    let group = self.unsynced.pop_front().expect("wal-6");
                     self.durable = Lsn(self.durable.0 + group.len() as u64);
                 }
                 self.rotate();
                 Ok(())
             }
             Ok(()) => {
-                // The file has failed in between: its content is not used (W6).
+                // The file has failed in between: its content is not used (wal-5).
                 self.start_file().map_err(|error| Error::ReadOnly { source: Arc::new(error) })
             }
             Err(error) => {
@@ -271,7 +264,7 @@ impl Log {
         }
     }
 
-    /// The file for the next group, with zeros at its place (W8).
+    /// The file for the next group, with zeros at its place (wal_log-1).
     fn room_for(&mut self, bytes: u64) -> Result<OpenFile> {
         if !matches!(self.current, Current::Ready(_)) {
             self.start_file().map_err(|error| Error::ReadOnly { source: Arc::new(error) })?;
@@ -290,7 +283,7 @@ impl Log {
             }
             return Ok(file.clone());
         }
-        // W10: space is announced for the groups that follow.
+        // wal_log-2: space is announced for the groups that follow.
         let reserve = (self.options.step_bytes / 2).clamp(RESERVE_BYTES_MIN, 2 * OWN_ROOM_BYTES);
         let ahead = wanted + reserve;
         if ahead > file.filled {
@@ -304,9 +297,9 @@ impl Log {
     }
 
     /// Creates a file that begins at the durable end of the log, with the groups after that
-    /// position, and continues there: then all are durable (W9).
+    /// position, and continues there: then all are durable (wal-6).
     ///
-    /// Bytes of an older file after that position are no longer part of the log (W5). After an
+    /// Bytes of an older file after that position are no longer part of the log (wal-4). After an
     /// error the previous file can still be written to, unless a replay may find the new one.
     fn start_file(&mut self) -> Result<()> {
         let path = self.dir.join(file_name(self.durable));
@@ -327,7 +320,7 @@ impl Log {
                 self.files.retain(|file| file.first != first);
                 self.files.push(LogFile { first, path });
                 let synced = filled;
-                // HD1. If this fails, commits continue; only the loss of the file would not be
+                // wal-8. If this fails, commits continue; only the loss of the file would not be
                 // detected.
                 let _ = write_head(self.disk.as_ref(), &self.dir, (self.id, first));
                 self.current = Current::Ready(OpenFile { handle, first, filled, synced });
@@ -406,32 +399,6 @@ pub(crate) fn purgeable(files: &[LogFile], needed: Lsn) -> usize {
     ends.partition_point(|next| next.first <= needed)
 }
 
-/// The log files of a directory, in order.
-pub(crate) fn list_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>> {
-    let entries = disk.list(dir).map_err(|error| match error.is_not_found() {
-        true => Error::missing(dir),
-        false => Error::disk("list log")(error),
-    })?;
-    let named = entries.into_iter().filter(|entry| !entry.is_dir);
-    let files = named.filter_map(|entry| {
-        let first = parse_file_name(&entry.name)?;
-        Some(LogFile { first, path: dir.join(entry.name) })
-    });
-    let mut files: Vec<LogFile> = files.collect();
-    files.sort_by_key(|file| file.first);
-    Ok(files)
-}
-
-/// The name of the file that begins at `first`; names sort as positions do.
-pub(crate) fn file_name(first: Lsn) -> String {
-    format!("{:020}{SUFFIX}", first.0)
-}
-
-fn parse_file_name(name: &str) -> Option<Lsn> {
-    let first = Lsn(name.strip_suffix(SUFFIX)?.parse().ok()?);
-    (file_name(first) == name).then_some(first)
-}
-
 /// Creates something with the first of two sizes, or on a nearly full disk with the second; returns
 /// the size used.
 fn with_space(
@@ -477,13 +444,5 @@ mod tests {
         let file = |&first: &u64| LogFile { first: Lsn(first), path: PathBuf::new() };
         let files: Vec<LogFile> = firsts.iter().map(file).collect();
         assert_eq!(purgeable(&files, Lsn(needed)), expected, "{firsts:?} {needed}");
-    }
-
-    #[test]
-    fn only_our_names_are_log_files() {
-        assert_eq!(parse_file_name(&file_name(Lsn(4_096))), Some(Lsn(4_096)));
-        for name in ["1.wal", "00000000000000000001.wal.tmp", "x.wal", ".wal", "notes"] {
-            assert_eq!(parse_file_name(name), None, "{name}");
-        }
     }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use tidegate_model::bytes::{ByteReader, ByteWriter};
-use tidegate_model::{ColumnId, Schema, SegmentId, SeqTxn, TableId, limits};
+use tidegate_model::{Schema, SegmentId, SeqTxn, TableId, limits};
 
+use crate::change::{BatchId, TableChange, TableOp};
 use crate::error::{Corruption, DecodeError};
-use crate::manifest::{BatchId, DeletionVectorMeta, parts};
+use crate::manifest::parts;
 use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
-use crate::symbols::{SymbolMark, SymbolTexts};
 
 /// Length and checksum of the body.
 const HEADER_BYTES: usize = 4 + 4;
@@ -26,79 +26,6 @@ const GIVEN_UP: u8 = 10;
 pub struct Record {
     /// The changes, in order.
     pub ops: Vec<TableOp>,
-}
-
-/// A change of one table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableOp {
-    /// The table.
-    pub table: TableId,
-    /// The number of this commit in the table (W1).
-    pub seq_txn: SeqTxn,
-    /// The change.
-    pub change: TableChange,
-}
-
-/// A change of a table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TableChange {
-    /// The table is created.
-    Create {
-        /// The name.
-        name: String,
-        /// The columns.
-        schema: Arc<Schema>,
-    },
-    /// The table is dropped.
-    Drop,
-    /// The table is renamed.
-    Rename {
-        /// The new name.
-        name: String,
-    },
-    /// All rows are deleted.
-    Truncate,
-    /// The columns are changed.
-    Alter {
-        /// The new schema.
-        schema: Arc<Schema>,
-    },
-    /// The table gets more rows, in files that are on disk already.
-    AddSegments {
-        /// The new segments.
-        segments: Vec<SegmentMeta>,
-        /// The marks of the symbols that they use.
-        symbols: Vec<(ColumnId, SymbolMark)>,
-    },
-    /// Rows of a segment are deleted.
-    DeletionVector {
-        /// The segment.
-        segment: SegmentId,
-        /// All its deleted rows, with those that had been deleted before.
-        deletion_vector: DeletionVectorMeta,
-    },
-    /// The table gets more rows, which the record contains.
-    Append {
-        /// The identity of the rows, if they are to be applied once.
-        batch: Option<BatchId>,
-        /// Segments as they would be on disk.
-        mem_segments: Vec<MemSegment>,
-        /// Strings of symbols that are in no earlier record and in no symbol file.
-        symbols: Vec<SymbolTexts>,
-    },
-    /// The table has the same rows in other segments, which are on disk already.
-    Replace {
-        /// Segments that are removed.
-        out: Vec<SegmentId>,
-        /// The rows of all appends up to this commit are now in segments.
-        flushed_seq: SeqTxn,
-        /// Segments that are added.
-        segments: Vec<SegmentMeta>,
-        /// The marks of the symbols that they use.
-        symbols: Vec<(ColumnId, SymbolMark)>,
-    },
-    /// A repair has given up the commits up to this one, as far as the table does not have them.
-    GivenUp,
 }
 
 /// The maximal bytes of a record of these changes. The caller of the encoder has checked that they

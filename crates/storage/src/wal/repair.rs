@@ -1,11 +1,12 @@
 //! Repair of the log files: reads the records after the damage, and starts a file that continues
 //! without it.
 //!
-//! - W5 as in `wal`: the new file contains the end of the one before it.
-//! - RE1. Files that are given up have a special name until the new file exists (`SET_ASIDE`): a
-//!   crash in between is undone by the next repair, which reads them again.
+//! - wal-4 as in `wal`: the new file contains the end of the one before it.
+//! - wal_repair-1. Files that are given up have a special name until the new file exists
+//!   (`SET_ASIDE`): a crash in between is undone by the next repair, which reads them again.
 //!
-//! Not here: the meaning of the records, and the choice of those taken over (`database::salvage`).
+//! Not here: the meaning of the records, and the choice of those taken over
+//! (`database::open::salvage`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,12 +15,12 @@ use tidegate_model::bytes::ByteReader;
 use tidegate_model::{Lsn, SeqTxn, TableId};
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
+use super::files::{LogFile, file_name, list_files};
 use super::group::{
     EncodedGroup, FILE_HEADER_BYTES, FileHeader, GroupPlace, PAGE, check_group, encode_file_header,
     peek_group,
 };
 use super::head::write_head;
-use super::log::{LogFile, file_name, list_files};
 use super::record::{Record, decode_record, record_bytes_max, skim_tables};
 use super::replay::{OpenFile, SEARCH_BYTES};
 use crate::error::{Error, Result};
@@ -66,7 +67,7 @@ pub(crate) fn read_behind(
     let files = files.iter().filter_map(|file| OpenFile::open(disk, file, log).ok());
     let mut files = files.peekable();
     while let Some(file) = files.next() {
-        // W5.
+        // wal-4.
         let end = files.peek().map_or(Lsn(u64::MAX), |next| next.header.previous_end);
         let mut lsn = bad.max(file.header.first);
         while lsn < end && file.offset(lsn) < file.length {
@@ -118,7 +119,7 @@ fn read_group(
 }
 
 /// Finishes an interrupted repair: if its new file was published, files that were set aside are
-/// given up; otherwise they get their names back (RE1).
+/// given up; otherwise they get their names back (wal_repair-1).
 pub(crate) fn end_cut_off_repair(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let failed = Error::disk("repair log");
     let entries = disk.list(dir).map_err(&failed)?;
@@ -250,7 +251,7 @@ impl<'a> NewFile<'a> {
             aside.push((to, file.path.clone()));
         }
         disk.sync_dir(dir).map_err(&failed)?;
-        // The file that the head names may be among those (HD1). Until the new file has its name
+        // The file that the head names may be among those (wal-8). Until the new file has its name
         // the log is damaged as before.
         write_head(disk, dir, (*log, *first)).map_err(&failed)?;
         let published = disk.rename(&self.temporary, &self.path);

@@ -1,9 +1,10 @@
 //! Replay: reads the log when a database is opened.
 //!
-//! - W3, W5 as in `wal`.
-//! - W7. Reading changes nothing.
-//! - W11. A log ends early only where a write may have been interrupted: sectors of a group are
-//!   missing, and nothing says that it was on disk. Anything else is damage, and an error.
+//! - wal-3, wal-4 hold here too.
+//! - Reading changes nothing.
+//! - wal_replay-1. A log ends early only where a write may have been interrupted: sectors of a
+//!   group are missing, and nothing says that it was on disk. Anything else is damage, and an
+//!   error.
 //!
 //! Not here: the groups that a replay no longer needs (`verify`).
 
@@ -15,12 +16,12 @@ use std::sync::Arc;
 use tidegate_model::{Lsn, SeqTxn, TableId};
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
+use super::files::{LogFile, file_name, list_files};
 use super::group::{
     BadGroup, CheckedGroup, FILE_HEADER_BYTES, FileHeader, GROUP_HEADER_BYTES, GroupLayout, PAGE,
     check_group, decode_file_header, is_zero, judge_group, peek_group,
 };
 use super::head;
-use super::log::{LogFile, list_files};
 use super::record::{Record, shifted};
 use crate::error::{Corruption, DecodeError, Error, Result};
 
@@ -127,7 +128,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// A replay that has read nothing yet.
     pub(crate) fn new(dir: &Path, from: Lsn) -> Progress {
-        Progress { lsn: from, path: dir.join(super::log::file_name(from)), is_damaged: false }
+        Progress { lsn: from, path: dir.join(file_name(from)), is_damaged: false }
     }
 }
 
@@ -153,7 +154,7 @@ struct Behind {
 pub(crate) struct LogSpan {
     pub(crate) log: u64,
     pub(crate) from: Lsn,
-    /// The known end; `None` if it has to be found (W3).
+    /// The known end; `None` if it has to be found (wal-3).
     pub(crate) until: Option<Lsn>,
 }
 
@@ -221,7 +222,7 @@ fn visit_groups(
     progress.is_damaged = true;
     // The gap that a repair has left may be before the first file.
     let needed = needed.saturating_sub(1);
-    let missing = || Error::missing(&dir.join(super::log::file_name(from)));
+    let missing = || Error::missing(&dir.join(file_name(from)));
     let needed_file = files.get(needed).ok_or_else(missing)?;
     progress.path.clone_from(&needed_file.path);
     let mut file = OpenFile::open(disk, needed_file, log)?;
@@ -231,8 +232,8 @@ fn visit_groups(
     progress.lsn = from.max(file.header.first);
     let mut unsynced = UnsyncedGroups::new(progress.lsn);
     for next in files[needed + 1..].iter().map(Some).chain([None]) {
-        // W5: the next file contains the end of this one. If its header is unreadable, this file is
-        // read up to the first position of the next one.
+        // wal-4: the next file contains the end of this one. If its header is unreadable, this file
+        // is read up to the first position of the next one.
         let next = next.map(|next| (next, OpenFile::open(disk, next, log)));
         let next_end = match &next {
             Some((_, Ok(next))) => Some(next.header.previous_end),
@@ -244,7 +245,7 @@ fn visit_groups(
         progress.path.clone_from(&named.path);
         file = next?;
         progress.lsn = file.header.first;
-        // W5: a file begins where its predecessor was durable.
+        // wal-4: a file begins where its predecessor was durable.
         unsynced.count_durable(file.header.first);
     }
     let torn = match until {
@@ -328,7 +329,7 @@ impl OpenFile {
             progress.is_damaged = true;
             unsynced.push((lsn, progress.lsn), self.header.layout_at(lsn), bytes);
         }
-        // W10. Bytes of a file after the beginning of the next one are ignored.
+        // wal_log-2. Bytes of a file after the beginning of the next one are ignored.
         if limit.is_none() && self.length < room {
             let what = Corruption::CutLog { expected: room, actual: self.length };
             return Err(Error::Corrupt { path: self.path.clone(), offset: self.length, what });
@@ -336,7 +337,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// The length of the file on disk before a position was written (W10). Groups before the
+    /// The length of the file on disk before a position was written (wal_log-2). Groups before the
     /// position are in a checkpoint, so they were on disk.
     fn room_before(&self, until: Lsn) -> Result<u64> {
         let mut room = self.header.room.max(self.offset(until));
@@ -352,7 +353,7 @@ impl OpenFile {
     }
 
     /// Checks the bytes at the end of the log: nothing, the remains of an interrupted write, or
-    /// damage (W11).
+    /// damage (wal_replay-1).
     fn check_end(&self, lsn: Lsn) -> Result<Option<TornGroup>> {
         let bytes = self.read_group(lsn)?;
         let behind = self.behind(lsn)?;

@@ -1,7 +1,7 @@
 //! Verification of the log: reads all files completely, also the groups that a checkpoint has made
 //! obsolete.
 //!
-//! - W5, W7 as in `wal`.
+//! - wal-4 holds here too.
 //!
 //! After the end of a file there are the remains of one group from a failed write or a crash, or
 //! nothing: so non-zero bytes there are damage only if they are few. Bytes: docs/format.md, Log.
@@ -11,8 +11,8 @@ use std::path::Path;
 use tidegate_model::Lsn;
 use tidegate_platform::Disk;
 
+use super::files::{file_name, list_files};
 use super::group::{BadGroup, FILE_HEADER_BYTES, PAGE, check_group, judge_group, peek_group};
-use super::log::{file_name, list_files};
 use super::record::shifted;
 use super::replay::{LogSpan, OpenFile, SEARCH_BYTES};
 use crate::error::{Corruption, Error, Result};

@@ -154,7 +154,7 @@ fn a_column_of_another_type_is_refused_and_nothing_happens() {
     let good = append_of("u", &[(1, "a", 1)], None);
     let error = database.append(&[good, wrong], &AppendOptions::default()).unwrap_err();
     assert!(matches!(error, Error::SchemaChanged { ref table } if table == "t"), "{error:?}");
-    assert!(!read(&database).contains_key("u"), "A1");
+    assert!(!read(&database).contains_key("u"), "append-1");
     assert_eq!(read(&database)["t"].rows.len(), 1);
 }
 

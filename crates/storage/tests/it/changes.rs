@@ -63,7 +63,7 @@ fn a_change_that_is_given_up_leaves_no_file() {
     txn.add(&batch(&[(3, "b", 2)], None)).unwrap();
     assert_eq!(files(&disk, ".seg").len(), 2);
     drop(txn);
-    assert_eq!(files(&disk, ".seg").len(), 0, "T2");
+    assert_eq!(files(&disk, ".seg").len(), 0, "write_import-2");
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn rows_that_others_have_changed_are_not_taken_out() {
     let outcome = change(&database, &before, &deleted, &[batch(&[(9, "new", 9)], None)]);
     assert!(matches!(outcome, Err(Error::SegmentChanged { .. })), "{outcome:?}");
     check(&disk, &database, &tables, "nothing has changed");
-    assert_eq!(files(&disk, ".seg").len(), 1, "T2");
-    assert_eq!(files(&disk, ".mask").len(), 1, "T2");
+    assert_eq!(files(&disk, ".seg").len(), 1, "write_import-2");
+    assert_eq!(files(&disk, ".mask").len(), 1, "write_import-2");
 }
 
 /// Runs steps, checks the number of segments and deletion vectors on disk after each, and compares.
@@ -144,11 +144,11 @@ fn who_reads_a_segment_whose_last_row_goes_reads_on() {
     Step::Delete("t", 1).run(&database).unwrap();
     let now = database.snapshot("t").unwrap();
     assert_eq!((before.rows().0, now.rows().0), (2, 1));
-    assert_eq!(now.min_max_ts(), Some((DAY, DAY)), "MA1");
-    assert_eq!(read_table(&before).rows.len(), 2, "R4");
-    assert_eq!(files(&disk, ".seg").len(), 2, "R4");
+    assert_eq!(now.min_max_ts(), Some((DAY, DAY)), "vectors-1");
+    assert_eq!(read_table(&before).rows.len(), 2, "snapshot-4");
+    assert_eq!(files(&disk, ".seg").len(), 2, "snapshot-4");
     drop(before);
-    assert_eq!(files(&disk, ".seg").len(), 1, "R4");
+    assert_eq!(files(&disk, ".seg").len(), 1, "snapshot-4");
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn check_columns(meanwhile: &[Step], needed: &str, is_done: bool) {
         } else {
             assert!(matches!(outcome, Err(Error::ColumnDropped { .. })), "{outcome:?}");
         }
-        let context = format!("CH4, {meanwhile:?}, begun: {is_begun}");
+        let context = format!("update-3, {meanwhile:?}, begun: {is_begun}");
         check(&disk, &database, &tables, &context);
         check_reopened(&disk.after_power_loss(), &tables, &context);
     }
@@ -330,14 +330,14 @@ fn deleted_rows_go_from_the_disk_of_a_table_without_writes() {
         assert_eq!(
             database.maintain().unwrap().delete_compactions,
             delete_compactions,
-            "PU1, {step:?}"
+            "delete_compaction-1, {step:?}"
         );
-        assert_eq!(files(&disk, ".mask").len(), deletion_vectors, "PU1, {step:?}");
+        assert_eq!(files(&disk, ".mask").len(), deletion_vectors, "delete_compaction-1, {step:?}");
         clock.advance_micros(DELETE_COMPACTION_AFTER / 2);
     }
     let now = database.snapshot("t").unwrap();
-    assert_eq!(now.segments().last().unwrap().meta.id, untouched, "PU1");
-    check_reopened(&disk.after_power_loss(), &tables, "PU1");
+    assert_eq!(now.segments().last().unwrap().meta.id, untouched, "delete_compaction-1");
+    check_reopened(&disk.after_power_loss(), &tables, "delete_compaction-1");
 }
 
 #[test]
@@ -359,7 +359,7 @@ fn deletion_vectors_that_an_open_finds_are_as_old_as_their_segment() {
         assert_eq!(
             database.maintain().unwrap().delete_compactions,
             delete_compactions,
-            "PU1, {micros}"
+            "delete_compaction-1, {micros}"
         );
     }
 }
@@ -387,7 +387,7 @@ fn a_delete_compaction_keeps_the_order_of_equal_timestamps() {
     assert_eq!((before.len(), database.maintain().unwrap().delete_compactions), (4, 0));
     clock.advance_micros(DELETE_COMPACTION_AFTER);
     assert_eq!(database.maintain().unwrap().delete_compactions, 1);
-    check(&disk, &database, &tables, "PO4");
-    assert_eq!((ids().len(), ids()[0], files(&disk, ".mask").len()), (2, before[0], 0), "PO4");
-    check_reopened(&disk.after_power_loss(), &tables, "PO4");
+    check(&disk, &database, &tables, "policy-3");
+    assert_eq!((ids().len(), ids()[0], files(&disk, ".mask").len()), (2, before[0], 0), "policy-3");
+    check_reopened(&disk.after_power_loss(), &tables, "policy-3");
 }

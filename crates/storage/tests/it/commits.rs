@@ -33,7 +33,7 @@ fn commits_of_threads_are_numbered_without_gaps() {
     });
     let mut sorted = numbers.clone();
     sorted.sort_unstable();
-    assert_eq!(sorted, (2..82).collect::<Vec<u64>>(), "W1");
+    assert_eq!(sorted, (2..82).collect::<Vec<u64>>(), "wal-1");
     for numbers in numbers.chunks(10) {
         assert!(numbers.is_sorted(), "a thread's commits follow each other");
     }
@@ -52,7 +52,7 @@ fn one_group_creates_a_table_for_one_of_those_who_want_it() {
                 .collect();
             threads.into_iter().filter(|_| true).map(|t| t.join().unwrap()).filter(|ok| *ok).count()
         });
-        assert_eq!(created, 1, "P1");
+        assert_eq!(created, 1, "commit_plan-1");
         assert_eq!(database.tables().len(), 1);
     }
 }

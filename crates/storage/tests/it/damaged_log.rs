@@ -249,7 +249,7 @@ fn a_repair_keeps_what_it_gives_up() {
     let kept = everything(&disk).into_iter().filter(|(path, _)| is_kept(path));
     let kept: Vec<_> = kept.map(|(_, bytes)| bytes).collect();
     for (path, bytes) in lost.iter().zip(&bytes) {
-        assert!(kept.contains(bytes), "RP1: {}: {:?}", path.display(), repair.kept);
+        assert!(kept.contains(bytes), "open_repair-1: {}: {:?}", path.display(), repair.kept);
     }
     let database = open(&disk);
     let names: Vec<String> = database.tables().into_iter().map(|table| table.name).collect();
@@ -257,7 +257,7 @@ fn a_repair_keeps_what_it_gives_up() {
     assert!(names.contains(&"t11".to_owned()), "what was not cut is taken over: {names:?}");
     assert!(!names.contains(&"t4".to_owned()), "{names:?}");
     drop(database);
-    assert!(repair.kept.iter().all(|path| disk.exists(path).unwrap()), "RP1");
+    assert!(repair.kept.iter().all(|path| disk.exists(path).unwrap()), "open_repair-1");
 }
 
 #[test]
@@ -273,9 +273,9 @@ fn a_repair_that_loses_power_can_be_done_again() {
             drop(repair(&disk));
             let disk = disk.after_power_loss_by(seed);
             if try_open(&disk).is_err() {
-                repair(&disk).unwrap().unwrap_or_else(|| panic!("RP2: {context}"));
+                repair(&disk).unwrap().unwrap_or_else(|| panic!("open_repair-2: {context}"));
             }
-            assert_eq!(read(&open(&disk)), states(&steps())[1], "RP2: {context}");
+            assert_eq!(read(&open(&disk)), states(&steps())[1], "open_repair-2: {context}");
         }
     }
 }

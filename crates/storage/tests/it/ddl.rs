@@ -100,7 +100,7 @@ fn an_idle_statement_is_one_sync() {
         let (syncs, files) = (disk.syncs(), disk.files());
         step.run(&database).unwrap();
         step.apply(&mut tables);
-        assert_eq!(disk.syncs() - syncs, 1, "W8: {step:?}");
+        assert_eq!(disk.syncs() - syncs, 1, "wal_log-1: {step:?}");
         assert_eq!(disk.files(), files, "no file is made or longer: {step:?}");
     }
     drop(database);
@@ -115,13 +115,13 @@ fn ids_are_never_used_again() {
     drop(database);
     let database = open(&disk);
     let second = database.create_table("a", schema()).unwrap();
-    assert!(first < second, "I1");
+    assert!(first < second, "ids-1");
     database.drop_tables(&["a"]).unwrap();
     // The table is not in the catalog on disk, only in the log.
     let disk = disk.after_power_loss();
     drop(database);
     let database = open(&disk);
-    assert_eq!(database.create_table("a", schema()).unwrap(), TableId(second.0 + 1), "I1");
+    assert_eq!(database.create_table("a", schema()).unwrap(), TableId(second.0 + 1), "ids-1");
 }
 
 #[test]

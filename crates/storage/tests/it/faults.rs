@@ -347,7 +347,7 @@ fn a_checkpoint_that_cannot_be_written_costs_nothing() {
         assert!(database.checkpoint().is_err(), "sync {nth}");
         assert_eq!(read(&database), tables);
         check_reopened(&disk.after_power_loss(), &tables, &format!("sync {nth}"));
-        assert_eq!(database.checkpoint().is_err(), is_directory, "F1: sync {nth}");
+        assert_eq!(database.checkpoint().is_err(), is_directory, "fsync_guard-1: sync {nth}");
         // Commits need no checkpoint.
         let step = Step::AddColumn("t", "x", ColumnType::Int64);
         step.run(&database).unwrap();
@@ -368,7 +368,7 @@ fn a_directory_whose_sync_has_failed_takes_no_more_segments() {
     // The segment, then its directory.
     disk.fail_sync_at(2);
     assert!(import(&database, "t", &[(6, "a", 3)]).is_err());
-    assert!(import(&database, "t", &[(6, "a", 3)]).is_err(), "F1");
+    assert!(import(&database, "t", &[(6, "a", 3)]).is_err(), "fsync_guard-1");
     let step = Step::Import("t", vec![(DAY + 1, "a", 4)]);
     step.run(&database).expect("another partition is another directory");
     step.apply(&mut tables);
@@ -442,7 +442,7 @@ fn a_disk_stays_full_until_rows_can_be_flushed() {
     disk.fail_calls_in(&data, &[SimCall::Write], SimErrno::NoSpace);
     assert!(database.is_short_of_space());
     assert!(database.maintain().is_err());
-    assert!(database.is_short_of_space(), "BA2");
+    assert!(database.is_short_of_space(), "ballast-2");
     assert_eq!(read(&database), tables);
     disk.clear_faults();
     Step::Drop(vec!["b"]).run(&database).unwrap();

@@ -28,9 +28,9 @@ fn rows_appear_at_the_commit_and_not_before() {
     database.create_table("t", schema()).unwrap();
     let txn = database.begin_import(ImportTarget::Existing("T")).unwrap();
     let segments = write(&txn, &ROWS).unwrap();
-    assert_eq!(database.snapshot("t").unwrap().rows().0, 0, "T1");
+    assert_eq!(database.snapshot("t").unwrap().rows().0, 0, "write_import-1");
     assert_eq!(txn.commit(segments).unwrap(), SeqTxn(2));
-    assert_eq!(database.snapshot("t").unwrap().rows().0, 3, "T1");
+    assert_eq!(database.snapshot("t").unwrap().rows().0, 3, "write_import-1");
     assert_eq!(database.snapshot("t").unwrap().min_max_ts(), Some((3, DAY)));
     drop(database);
     let mut tables = Tables::new();
@@ -48,13 +48,13 @@ fn an_import_that_is_given_up_leaves_nothing() {
         write(&txn, &ROWS).unwrap();
         assert!(disk.files() != before);
         drop(txn);
-        assert_eq!(disk.files(), before, "T2");
+        assert_eq!(disk.files(), before, "write_import-2");
     }
     // A segment that was started and is not part of the commit is removed too.
     let txn = database.begin_import(ImportTarget::Existing("t")).unwrap();
     txn.new_segment(PartitionKey(9 * DAY)).unwrap();
     commit(txn, &ROWS).unwrap();
-    assert_no_garbage(&disk, &database, "T2");
+    assert_no_garbage(&disk, &database, "write_import-2");
 }
 
 #[test]
@@ -69,15 +69,15 @@ fn a_new_table_takes_the_place_of_another_with_one_commit() {
     // An aborted import has changed nothing.
     let before = disk.files();
     drop(replacing(&ROWS[..1]));
-    assert_eq!(disk.files(), before, "T2");
+    assert_eq!(disk.files(), before, "write_import-2");
     let (old, (segments, txn)) = (database.snapshot("t").unwrap(), replacing(&ROWS[..1]));
-    assert_eq!(database.snapshot("t").unwrap().rows().0, 3, "T1");
+    assert_eq!(database.snapshot("t").unwrap().rows().0, 3, "write_import-1");
     assert_eq!(txn.commit(segments).unwrap(), SeqTxn(2));
-    assert_eq!(database.snapshot("t").unwrap().rows().0, 1, "T1");
+    assert_eq!(database.snapshot("t").unwrap().rows().0, 1, "write_import-1");
     assert_eq!(database.snapshot("t").unwrap().name, "T");
     assert_eq!(old.rows().0, 3, "R4 of `snapshot`");
     drop(old);
-    assert_no_garbage(&disk, &database, "T2");
+    assert_no_garbage(&disk, &database, "write_import-2");
     drop(database);
     let mut tables = Tables::new();
     Step::ImportNew("T", ROWS[..1].to_vec()).apply(&mut tables);
@@ -120,7 +120,7 @@ fn two_imports_into_one_table_share_its_symbols() {
     let begin = || database.begin_import(ImportTarget::Existing("t")).unwrap();
     let (a, b, given_up) = (begin(), begin(), begin());
     assert_eq!(a.intern(host, &[b"x", b"y"]).unwrap(), [SymbolId(0), SymbolId(1)]);
-    assert_eq!(b.intern(host, &[b"y", b"z"]).unwrap(), [SymbolId(1), SymbolId(2)], "Y1");
+    assert_eq!(b.intern(host, &[b"y", b"z"]).unwrap(), [SymbolId(1), SymbolId(2)], "symbols-1");
     given_up.intern(host, &[b"nobody has this"]).unwrap();
     assert_eq!(a.intern(host, &[b"w"]).unwrap(), [SymbolId(4)]);
     assert_eq!(a.symbols().get(host).unwrap().text(SymbolId(4)), b"w");
@@ -134,13 +134,13 @@ fn two_imports_into_one_table_share_its_symbols() {
             if tables.is_empty() { Step::ImportNew("t", rows) } else { Step::Import("t", rows) };
         step.apply(&mut tables);
     }
-    assert_eq!(read(&database), tables, "R1");
+    assert_eq!(read(&database), tables, "snapshot-1");
     let disk_now = disk.after_power_loss();
     drop(database);
     check_reopened(&disk_now, &tables, "after power loss");
     let database = open(&disk_now);
     let txn = database.begin_import(ImportTarget::Existing("t")).unwrap();
-    assert_eq!(txn.intern(host, &[b"w", b"v"]).unwrap(), [SymbolId(4), SymbolId(5)], "Y1");
+    assert_eq!(txn.intern(host, &[b"w", b"v"]).unwrap(), [SymbolId(4), SymbolId(5)], "symbols-1");
 }
 
 #[test]
@@ -233,12 +233,12 @@ fn threads_write_segments_of_one_import() {
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
     let ids: BTreeSet<_> = segments.iter().map(|segment| segment.meta.id).collect();
-    assert_eq!(ids.len(), 80, "D1");
+    assert_eq!(ids.len(), 80, "directory-1");
     txn.commit(segments).unwrap();
     assert_eq!(database.snapshot("t").unwrap().rows().0, 80);
     drop(database);
     let database = open(&disk.after_power_loss());
-    assert_eq!(database.snapshot("t").unwrap().rows().0, 80, "T3");
+    assert_eq!(database.snapshot("t").unwrap().rows().0, 80, "write_import-3");
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn a_segment_of_somebody_else_is_a_broken_promise() {
 }
 
 #[test]
-#[should_panic(expected = "M2")]
+#[should_panic(expected = "manifest-2")]
 fn a_segment_outside_of_its_partition_is_a_broken_promise() {
     let (_, database) = new_database();
     let txn = database.begin_import(new("t")).unwrap();

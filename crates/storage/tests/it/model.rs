@@ -452,7 +452,7 @@ pub(crate) fn read_table(snapshot: &Snapshot) -> Table {
     for group in &snapshot.groups {
         let mut rows = Vec::new();
         for Run::Segment(run) in &group.runs {
-            assert!(run.rows().0 > 0, "MA1: segment {} has no rows", run.meta.id);
+            assert!(run.rows().0 > 0, "vectors-1: segment {} has no rows", run.meta.id);
             let all = rows_of_segment(snapshot, run).unwrap().into_iter().enumerate();
             let is_live = |row| {
                 run.deletion_vector
@@ -461,11 +461,11 @@ pub(crate) fn read_table(snapshot: &Snapshot) -> Table {
             };
             rows.extend(all.filter(|&(row, _)| is_live(row)).map(|(_, row)| row));
         }
-        // R2 of `snapshot`: a stable sort keeps the order of the runs.
+        // snapshot-2 of `snapshot`: a stable sort keeps the order of the runs.
         rows.sort_by_key(|row| timestamp(row));
         table.rows.extend(rows);
     }
-    assert!(table.rows.is_sorted_by_key(|row| timestamp(row)), "R1");
+    assert!(table.rows.is_sorted_by_key(|row| timestamp(row)), "snapshot-1");
     assert_eq!(table.rows.len() as u64, snapshot.rows().0);
     table
 }

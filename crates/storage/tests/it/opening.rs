@@ -139,7 +139,7 @@ fn a_database_that_was_closed_is_opened_without_a_write() {
     disk.fail_write_at(1);
     drop(open(&disk));
     disk.fail_write_at(0);
-    assert!((everything(&disk), disk.syncs()) == before, "O1");
+    assert!((everything(&disk), disk.syncs()) == before, "recovery-1");
     check_reopened(&disk, &two_tables(), "closed");
 }
 
@@ -219,7 +219,7 @@ fn damage_of_the_catalog_is_a_warning_while_its_copy_is_whole() {
     let tables = read(&try_open(&closed.after_power_loss()).unwrap());
     let (catalog, copy) = (catalog_of(&closed), catalog_of(&closed).with_extension("copy"));
     let length = closed.read(&catalog).unwrap().len() as u64;
-    assert_eq!(closed.read(&catalog).unwrap(), closed.read(&copy).unwrap(), "O9");
+    assert_eq!(closed.read(&catalog).unwrap(), closed.read(&copy).unwrap(), "recovery-7");
     for at in 0..=length {
         let disk = closed.after_power_loss();
         if at == length {
@@ -255,7 +255,7 @@ fn a_copy_of_the_catalog_that_is_damaged_or_old_is_written_anew() {
         let disk = closed.after_power_loss();
         change(&disk);
         drop(try_open(&disk).unwrap());
-        assert_eq!(disk.read(&copy).unwrap(), whole, "O9");
+        assert_eq!(disk.read(&copy).unwrap(), whole, "recovery-7");
     }
 }
 
@@ -350,7 +350,7 @@ fn damage_in_the_log_before_a_later_group_is_refused_with_the_place() {
         disk.corrupt(&log, at, 1);
         match try_open(&disk).unwrap_err() {
             Error::Corrupt { path, offset: found, what: Corruption::DurableGroup } => {
-                assert_eq!((path, found), (log.clone(), offset), "W3");
+                assert_eq!((path, found), (log.clone(), offset), "wal-3");
             }
             other => panic!("byte {at}: {other:?}"),
         }
@@ -384,7 +384,7 @@ fn a_log_cut_before_the_next_file_is_refused() {
     disk.truncate(&logs[0], 4 * 4_096);
     match try_open(&disk).unwrap_err() {
         Error::Corrupt { path, what: Corruption::DurableGroup, .. } => {
-            assert_eq!(path, logs[0], "W5")
+            assert_eq!(path, logs[0], "wal-4")
         }
         other => panic!("{other:?}"),
     }
@@ -460,7 +460,7 @@ fn what_nobody_names_is_removed_and_what_we_never_made_stays() {
         assert!(!disk.exists(path).unwrap(), "{} is gone", path.display());
     }
     for path in &kept {
-        assert!(disk.exists(path).unwrap(), "Z1: {} stays", path.display());
+        assert!(disk.exists(path).unwrap(), "garbage_collection-1: {} stays", path.display());
     }
     assert_eq!(read(&database), two_tables());
 }
@@ -483,7 +483,7 @@ fn symbol_files_are_cut_to_what_is_committed() {
         file.write_all_at(b"torn tail", file.len().unwrap()).unwrap();
     }
     let database = open(&disk);
-    assert_eq!(lengths(&disk), before, "Y4");
+    assert_eq!(lengths(&disk), before, "symbols-4");
     import(&database, "b", &[(9, "new", 9)]).unwrap();
     drop(database);
     let mut expected = two_tables();

@@ -74,7 +74,7 @@ fn check_overtaken_at(place: (OpenMode, &str), others: &[Step], mine: &Step) {
 #[test]
 fn rows_that_replace_others_are_encoded_anew_if_somebody_was_quicker() {
     // The segment has another deletion vector then, of a row that stays or of the row that is
-    // replaced anyway. A writer that changes rows handles keys itself, and would wait (UR2).
+    // replaced anyway. A writer that changes rows handles keys itself, and would wait (replace-2).
     check_overtaken(&[Step::Delete("t", 2)]);
     check_overtaken(&[Step::Delete("t", 1)]);
     check_overtaken(&[Step::Delete("t", 3), Step::Delete("t", 2)]);

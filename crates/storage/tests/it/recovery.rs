@@ -144,7 +144,7 @@ fn a_log_is_replayed_within_the_memory_there_is_now() {
         let allowed = BOUND + runs + record_bytes_max;
         assert!(report.memory_bytes_max <= allowed, "{name}: {report:?}, {allowed} allowed");
         assert!(0 < report.spilled_bytes, "{name}: {report:?}");
-        assert_eq!(files(&disk, "replay-0").len(), 0, "ME2");
+        assert_eq!(files(&disk, "replay-0").len(), 0, "replay_memory-2");
         assert_eq!(read(&database), expected, "{name}");
         // Spilled rows are changed, flushed and compacted like others.
         database.maintain().unwrap();
@@ -219,7 +219,7 @@ fn commits_during_a_flush_are_not_coalesced_with_those_before_it() {
         let disk = disk.after_power_loss();
         let database = open_within(&disk, bytes_max);
         assert!(database.recovery_report().coalesced_runs > 100);
-        check(&disk, &database, &expected, "O6");
+        check(&disk, &database, &expected, "recovery-5");
     }
 }
 
@@ -333,7 +333,7 @@ fn the_last_group_of_a_log_is_durable_anew_before_it_is_read() {
     let database = open(&disk);
     let disk = crashed(&disk, database);
     let new: Vec<_> = files(&disk, ".wal").into_iter().filter(|path| !old.contains(path)).collect();
-    assert_eq!(new.len(), 1, "O5: {new:?}");
+    assert_eq!(new.len(), 1, "recovery-4: {new:?}");
     // The group begins at the start of the new file; in the old one it is lost.
     let first: u64 = new[0].file_stem().unwrap().to_str().unwrap().parse().unwrap();
     let of_old: u64 = old.last().unwrap().file_stem().unwrap().to_str().unwrap().parse().unwrap();

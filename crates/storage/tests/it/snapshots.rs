@@ -24,11 +24,11 @@ fn files_of_a_dropped_table_stay_for_whoever_reads_them() {
         let snapshot = database.snapshot("t").unwrap();
         let before = read_table(&snapshot);
         step.run(&database).unwrap();
-        assert_eq!(segments(&disk), 2, "R4");
+        assert_eq!(segments(&disk), 2, "snapshot-4");
         assert_eq!(read_table(&snapshot), before);
         drop(snapshot);
-        assert_eq!(segments(&disk), 0, "R4");
-        assert_eq!(files(&disk, ".sym").is_empty(), matches!(step, Step::Drop(_)), "D2");
+        assert_eq!(segments(&disk), 0, "snapshot-4");
+        assert_eq!(files(&disk, ".sym").is_empty(), matches!(step, Step::Drop(_)), "directory-2");
     }
 }
 
@@ -36,14 +36,14 @@ fn files_of_a_dropped_table_stay_for_whoever_reads_them() {
 fn files_of_a_dropped_table_go_when_nobody_reads_them_or_at_the_next_open() {
     let (disk, database) = with_rows();
     database.drop_tables(&["t"]).unwrap();
-    assert_eq!(segments(&disk), 0, "R4");
+    assert_eq!(segments(&disk), 0, "snapshot-4");
     drop(database);
 
     let (disk, database) = with_rows();
     let snapshot = database.snapshot("t").unwrap();
     database.drop_tables(&["t"]).unwrap();
     drop(database);
-    assert_eq!(segments(&disk), 2, "R4");
+    assert_eq!(segments(&disk), 2, "snapshot-4");
     let database = open(&disk);
     assert_eq!(segments(&disk), 0);
     drop(snapshot);
@@ -137,7 +137,7 @@ fn rows_are_deleted_for_later_snapshots_only() {
     let before = database.snapshot("t").unwrap();
     Step::Delete("t", 1).run(&database).unwrap();
     Step::Delete("t", 1).apply(&mut tables);
-    assert_eq!(before.rows(), RowCount(3), "K3");
+    assert_eq!(before.rows(), RowCount(3), "deletion_vector-1");
     assert_eq!(read(&database), tables);
     check_reopened(&disk.after_power_loss(), &tables, "after power loss");
     // The row that was found in the old snapshot has changed.
@@ -162,8 +162,8 @@ fn a_replaced_deletion_vector_is_not_needed_by_its_readers() {
     Step::Delete("t", 1).run(&database).unwrap();
     let first = database.snapshot("t").unwrap();
     Step::Delete("t", 2).run(&database).unwrap();
-    assert_eq!(files(&disk, ".mask").len(), 1, "D3");
-    assert_eq!(first.rows(), RowCount(2), "K3");
+    assert_eq!(files(&disk, ".mask").len(), 1, "directory-3");
+    assert_eq!(first.rows(), RowCount(2), "deletion_vector-1");
     assert_eq!(database.snapshot("t").unwrap().rows(), RowCount(1));
 }
 

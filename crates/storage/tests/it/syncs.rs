@@ -52,7 +52,7 @@ fn only_the_end_of_the_order_of_commits_is_lost_with_the_power() {
         let disk = disk.after_power_loss();
         let found = read(&try_open(&disk).unwrap());
         let at = states.iter().position(|state| *state == found);
-        outcomes.insert(at.unwrap_or_else(|| panic!("W9: seed {seed}: {found:?}")));
+        outcomes.insert(at.unwrap_or_else(|| panic!("wal-6: seed {seed}: {found:?}")));
         check_reopened(&disk, &found, &format!("seed {seed}"));
     }
     assert!(outcomes.contains(&0) && 2 < outcomes.len(), "{outcomes:?}");
@@ -70,7 +70,7 @@ fn rows_are_logged_again_from_memory_after_a_failed_sync() {
         assert!(database.unsynced_bytes() > 0);
         database.sync().expect("another file takes over");
         assert_eq!(database.unsynced_bytes(), 0);
-        check_reopened(&disk.after_power_loss(), &tables, &format!("W9: seed {seed}"));
+        check_reopened(&disk.after_power_loss(), &tables, &format!("wal-6: seed {seed}"));
         run(&database, &mut tables, rows(9));
         drop(database);
         check_reopened(&disk.after_power_loss(), &tables, &format!("seed {seed}"));
@@ -96,7 +96,7 @@ fn without_a_log_nothing_more_is_acknowledged_and_nothing_is_lost() {
         disk.set_capacity(u64::MAX);
         database.maintain().expect("there is room for a log file");
         assert!(!database.is_log_broken());
-        check_reopened(&disk.after_power_loss(), &tables, &format!("W9: seed {seed}"));
+        check_reopened(&disk.after_power_loss(), &tables, &format!("wal-6: seed {seed}"));
         run(&database, &mut tables, rows(9));
         database.sync().unwrap();
         check_reopened(&disk.after_power_loss(), &tables, &format!("seed {seed}"));
@@ -113,7 +113,7 @@ fn files_stay_until_the_commit_that_replaced_them_is_durable() {
     let before = (files(&disk, ".seg"), tables.clone());
     assert_eq!(before.0.len(), 2);
     run(&database, &mut tables, Step::Truncate("t"));
-    assert_eq!(files(&disk, ".seg"), before.0, "FL2");
+    assert_eq!(files(&disk, ".seg"), before.0, "sync-2");
     for seed in 0..20 {
         let disk = disk.after_power_loss_by(seed);
         let found = read(&try_open(&disk).unwrap());
@@ -121,7 +121,7 @@ fn files_stay_until_the_commit_that_replaced_them_is_durable() {
         check_reopened(&disk, expected, &format!("FL2: seed {seed}"));
     }
     database.sync().unwrap();
-    assert!(files(&disk, ".seg").is_empty(), "FL2");
+    assert!(files(&disk, ".seg").is_empty(), "sync-2");
     check(&disk, &database, &tables, "after the sync");
 }
 

@@ -97,7 +97,7 @@ fn a_row_that_is_gone_goes_for_nobody_else() {
     };
     database.commit_transaction(&first).unwrap();
     let refused = database.commit_transaction(&first).unwrap_err();
-    assert!(matches!(refused, Error::RowsChanged { .. }), "TX3: {refused}");
+    assert!(matches!(refused, Error::RowsChanged { .. }), "transaction-3: {refused}");
     // With other columns the rows are not valid.
     let mut other = TransactionCommit {
         removed: vec![firsts(&database.snapshot("t").unwrap())],
@@ -107,7 +107,7 @@ fn a_row_that_is_gone_goes_for_nobody_else() {
     other.removed[0].rows.truncate(1);
     database.rename_column("t", "value", "number").unwrap();
     let refused = database.commit_transaction(&other).unwrap_err();
-    assert!(matches!(refused, Error::RowsChanged { .. }), "TX3: {refused}");
+    assert!(matches!(refused, Error::RowsChanged { .. }), "transaction-3: {refused}");
     database.rename_column("t", "number", "value").unwrap();
     // No change of a refused transaction is visible.
     assert_eq!(database.snapshot("t").unwrap().rows().0, 2);
@@ -132,12 +132,12 @@ fn changes_of_tables_that_others_have_changed_are_refused() {
     database.drop_tables(&["t"]).unwrap();
     database.rename_table("u", "t").unwrap();
     let refused = database.visible(&ddl).snapshot("t").unwrap_err();
-    assert!(matches!(refused, Error::TablesChanged { .. }), "PD2: {refused}");
+    assert!(matches!(refused, Error::TablesChanged { .. }), "pending-2: {refused}");
     let refused = ddl.push(&database, create("w")).unwrap_err();
-    assert!(matches!(refused, Error::TablesChanged { .. }), "PD2: {refused}");
+    assert!(matches!(refused, Error::TablesChanged { .. }), "pending-2: {refused}");
     let commit = TransactionCommit { ddl, ..TransactionCommit::default() };
     let refused = database.commit_transaction(&commit).unwrap_err();
-    assert!(matches!(refused, Error::TablesChanged { .. }), "PD2: {refused}");
+    assert!(matches!(refused, Error::TablesChanged { .. }), "pending-2: {refused}");
     assert_eq!(names(&database), ["NEW", "t"]);
 }
 
@@ -178,7 +178,7 @@ fn rows_in(database: &Database, ddl: &PendingDdl, table: &str, rows: &[Row]) -> 
 fn shown(visible: &VisibleTables<'_>) -> Vec<(String, Vec<String>, usize)> {
     let of_table = |table: TableEntry| {
         let snapshot = visible.snapshot(&table.name).unwrap();
-        assert_eq!(visible.table_id(&table.name), Some(snapshot.table), "PD3");
+        assert_eq!(visible.table_id(&table.name), Some(snapshot.table), "pending-3");
         let columns = snapshot.schema.columns().iter();
         let columns = columns.map(|column| format!("{} {:?}", column.name, column.ty)).collect();
         (table.name, columns, read_table(&snapshot).rows.len())
@@ -232,8 +232,8 @@ proptest! {
             prop_assert_eq!(planned.map(drop), done);
         }
         let now = shown(&plain.visible(&PendingDdl::default()));
-        prop_assert_eq!(&shown(&database.visible(&ddl)), &now, "PD1");
-        prop_assert_eq!(shown(&database.visible(&PendingDdl::default())), before, "TX1");
+        prop_assert_eq!(&shown(&database.visible(&ddl)), &now, "pending-1");
+        prop_assert_eq!(shown(&database.visible(&PendingDdl::default())), before, "transaction-1");
         let rows = [(1, "x", 4), (2, "new", 5)];
         let tables = now.iter().map(|(name, ..)| name.as_str());
         let appends = tables.map(|table| rows_in(&database, &ddl, table, &rows)).collect();
@@ -244,10 +244,10 @@ proptest! {
             plain.append(&[rows], &AppendOptions::default()).unwrap();
         }
         let now = shown(&plain.visible(&PendingDdl::default()));
-        prop_assert_eq!(&shown(&database.visible(&PendingDdl::default())), &now, "TX4");
+        prop_assert_eq!(&shown(&database.visible(&PendingDdl::default())), &now, "transaction-4");
         drop(database);
         let reopened = open(&disk.after_power_loss());
-        prop_assert_eq!(&shown(&reopened.visible(&PendingDdl::default())), &now, "TX1");
+        prop_assert_eq!(&shown(&reopened.visible(&PendingDdl::default())), &now, "transaction-1");
     }
 }
 
@@ -268,7 +268,7 @@ fn segments_of_a_pinned_table_stay_until_it_is_let_go() {
     database.compact_table("t").unwrap();
     drop(first);
     database.compact_table("t").unwrap();
-    assert_eq!(ids(), before, "TX2");
+    assert_eq!(ids(), before, "transaction-2");
     drop(second);
     database.compact_table("t").unwrap();
     assert!(ids().len() < before.len());
@@ -294,7 +294,7 @@ fn a_session_sees_what_its_commit_makes() {
         let (runs, symbols) = private(&committed, &batches);
         let rows = PrivateRows { runs: &runs, symbols: &symbols, deleted: &deleted };
         let seen = committed.with_private(rows).unwrap();
-        assert_eq!(seen.doubled.is_empty(), keys.is_empty(), "PV3");
+        assert_eq!(seen.doubled.is_empty(), keys.is_empty(), "private_rows-2");
         let removed = TableDeletes {
             table: committed.table,
             version: committed.schema.version(),
@@ -309,7 +309,10 @@ fn a_session_sees_what_its_commit_makes() {
         let now = database.snapshot("t").unwrap();
         assert_eq!(read_table(&seen.snapshot), read_table(&now), "keys {keys:?}");
         // The committed table has other symbols, and none of the transaction.
-        assert!(committed.symbols.iter().all(|(_, table)| table.find(b"new").is_none()), "PV2");
+        assert!(
+            committed.symbols.iter().all(|(_, table)| table.find(b"new").is_none()),
+            "private_rows-1"
+        );
         let is_private = |Run::Segment(run): &Run| tidegate_storage::is_private(run.meta.id);
         let groups = &seen.snapshot.groups;
         assert!(groups.iter().flat_map(|group| &group.runs).any(is_private));

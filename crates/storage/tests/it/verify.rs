@@ -52,8 +52,12 @@ fn every_damaged_byte_of_symbols_and_deletion_vectors_is_found() {
         for at in 0..disk.read(&path).unwrap().len() as u64 {
             disk.corrupt(&path, at, 0x04);
             let found = problems(&disk);
-            assert!(!found.is_empty(), "V1: {} byte {at}", path.display());
-            assert!(found.iter().all(|found| *found == path), "V1: {} byte {at}", path.display());
+            assert!(!found.is_empty(), "verify-1: {} byte {at}", path.display());
+            assert!(
+                found.iter().all(|found| *found == path),
+                "verify-1: {} byte {at}",
+                path.display()
+            );
             disk.corrupt(&path, at, 0x04);
         }
     }
@@ -71,7 +75,7 @@ fn damage_of_one_segment_leaves_everything_else_readable() {
     disk.remove(&segments[2]).unwrap();
     let mut found = problems(&disk);
     found.sort();
-    assert_eq!(found, segments, "V1");
+    assert_eq!(found, segments, "verify-1");
     let database = open(&disk);
     let snapshot = database.snapshot("b").unwrap();
     let error = snapshot.segments().next().unwrap().reader().map(drop).unwrap_err();

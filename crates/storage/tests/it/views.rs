@@ -123,11 +123,11 @@ fn snapshots_of_a_view_are_those_of_what_it_reads_too() {
     database.create_view("top", reading(&[("inner", inner), ("b", b)])).unwrap();
     assert_eq!(names(&database), ["top", "a", "inner", "b"]);
     database.rename_table("b", "c").unwrap();
-    assert_eq!(names(&database), ["top", "a", "inner", "c"], "V1: by its id");
+    assert_eq!(names(&database), ["top", "a", "inner", "c"], "model_view-1: by its id");
     database.drop_tables(&["c"]).unwrap();
     assert_eq!(names(&database), ["top", "a", "inner"]);
     database.create_table("B", schema()).unwrap();
-    assert_eq!(names(&database), ["top", "a", "inner", "B"], "V1: by its name");
+    assert_eq!(names(&database), ["top", "a", "inner", "B"], "model_view-1: by its name");
 }
 
 #[test]

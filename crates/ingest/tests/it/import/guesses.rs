@@ -325,7 +325,8 @@ fn a_later_value_is_held_to_the_guess() {
     assert_eq!(last[1], Value::Float(9_007_199_254_740_992.0));
 }
 
-/// Checks E1: for any cells of a sample, the stored values can be written as the same texts.
+/// Checks evidence-1: for any cells of a sample, the stored values can be written as the same
+/// texts.
 #[test]
 fn every_sampled_cell_can_be_written_again_from_its_value() {
     let mut random = Random::new(11);

@@ -185,7 +185,7 @@ fn an_instant_out_of_range_is_rejected() {
     let plain = PlainOptions { formats, ..PlainOptions::of(&schema) };
     let expected = expected_of(text.as_bytes(), &plain);
     assert_eq!((expected.rows.len(), expected.rejects.len()), (1, 3));
-    check_import(&world, &world.import(&options), &expected, "T1");
+    check_import(&world, &world.import(&options), &expected, "ingest_read-1");
 }
 
 #[test]

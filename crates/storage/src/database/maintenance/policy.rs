@@ -1,25 +1,25 @@
 //! Policy of maintenance: chooses the runs of a table to rewrite next, from their numbers, without
 //! I/O.
 //!
-//! - UP1 as in `maintenance`.
-//! - PO1. A memtable of n rows in runs of any size has few runs: at most seven of each power of
-//!   eight rows, except those that came since the last maintenance. Each row is rewritten once for
-//!   each power.
-//! - PO2. Segments with the same range of commits, the parts of one import or compaction, are
+//! - maintenance-1 holds here too.
+//! - policy-1. A memtable of n rows in runs of any size has few runs: at most seven of each power
+//!   of eight rows, except those that came since the last maintenance. Each row is rewritten once
+//!   for each power.
+//! - policy-2. Segments with the same range of commits, the parts of one import or compaction, are
 //!   compacted together or not at all: their range may not interleave with another one.
-//! - PO3. A compaction takes at least `compaction_runs` neighbours of similar size, so that each
+//! - A compaction takes at least `compaction_runs` neighbours of similar size, so that each
 //!   row is rewritten once for each power of `compaction_runs`, up to `compaction_rows_max`.
-//! - PO4. A delete compaction takes one segment and, of those of its range of commits, the ones
-//!   with which it shares instants: equal timestamps are ordered by ids, and it gets a new id.
+//! - policy-3. A delete compaction takes one segment and, of those of its range of commits, the
+//!   ones with which it shares instants: equal timestamps are ordered by ids, and it gets a new id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_model::{PartitionKey, SegmentId, SeqTxn, limits};
 
-use super::super::memtable::{Memtable, MemtableRun};
-use super::super::table::TableState;
 use super::MaintenanceOptions;
+use crate::database::table::memtable::MemtableRun;
+use crate::database::table::state::TableState;
 use crate::manifest::SegmentEntry;
 
 /// Number of runs of similar size that are merged.
@@ -34,53 +34,12 @@ const JOINABLE_BYTES: u64 = 64 << 10;
 
 /// Segments to be rewritten, in the order of their commits.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Due {
-    pub(super) out: Vec<SegmentEntry>,
+pub(crate) struct Due {
+    pub(crate) out: Vec<SegmentEntry>,
 }
 
-/// The runs of a memtable that may be rewritten together (UP1): those of one partition without
-/// commits of a segment between them, in the order of their commits.
-pub(in super::super) fn memtable_groups(
-    memtable: &Memtable,
-    segments: &[SegmentEntry],
-) -> Vec<Vec<Arc<MemtableRun>>> {
-    let mut partitions: BTreeMap<PartitionKey, Vec<Arc<MemtableRun>>> = BTreeMap::new();
-    for run in memtable.runs() {
-        partitions.entry(run.meta.partition).or_default().push(Arc::clone(run));
-    }
-    let mut between: BTreeMap<PartitionKey, Vec<SeqTxn>> = BTreeMap::new();
-    if let Some(first) = memtable.runs().iter().map(|run| run.meta.seq_first).min() {
-        for SegmentEntry { meta, .. } in segments {
-            if meta.seq_last > first && partitions.contains_key(&meta.partition) {
-                between.entry(meta.partition).or_default().push(meta.seq_first);
-            }
-        }
-    }
-    let mut groups = Vec::new();
-    for (partition, mut runs) in partitions {
-        runs.sort_by_key(|run| order(run));
-        let between = between.remove(&partition).unwrap_or_default();
-        let mut rest = &runs[..];
-        while let Some(first) = rest.first() {
-            // The first segment after the first run ends the group.
-            let end = between.iter().filter(|seq| **seq > first.meta.seq_last).min();
-            let count = match end {
-                None => rest.len(),
-                Some(end) => rest.partition_point(|run| run.meta.seq_first < *end),
-            };
-            groups.push(rest[..count].to_vec());
-            rest = &rest[count..];
-        }
-    }
-    groups
-}
-
-fn order(run: &MemtableRun) -> (SeqTxn, i64, SegmentId) {
-    (run.meta.seq_first, run.meta.min_ts, run.meta.id)
-}
-
-/// Runs of a group to be merged into one; `None` if they are few (PO1).
-pub(in super::super) fn due_coalesce(group: &[Arc<MemtableRun>]) -> Option<&[Arc<MemtableRun>]> {
+/// Runs of a group to be merged into one; `None` if they are few (policy-1).
+pub(crate) fn due_coalesce(group: &[Arc<MemtableRun>]) -> Option<&[Arc<MemtableRun>]> {
     let sizes: Vec<(u64, u64)> =
         group.iter().map(|run| (run.meta.rows.0, run.meta.bytes.0)).collect();
     // The newest runs are at the end; large ones before them stay.
@@ -108,7 +67,7 @@ fn is_too_large(rows: u64, bytes: u64) -> bool {
 
 /// The runs of a group, in order, whose in-memory segments are so small that they take much more
 /// memory separately than merged: neighbours that fit one run each.
-pub(in super::super) fn joinable(group: &[Arc<MemtableRun>]) -> Vec<&[Arc<MemtableRun>]> {
+pub(crate) fn joinable(group: &[Arc<MemtableRun>]) -> Vec<&[Arc<MemtableRun>]> {
     let (mut parts, mut start) = (Vec::new(), 0);
     let (mut rows, mut bytes) = (0, 0);
     for (at, run) in group.iter().enumerate() {
@@ -142,7 +101,7 @@ fn due_suffix(sizes: &[(u64, u64)]) -> Option<usize> {
     })
 }
 
-/// Segments of one range of commits in one partition (PO2).
+/// Segments of one range of commits in one partition (policy-2).
 #[derive(Debug, Clone)]
 struct Unit {
     seqs: (SeqTxn, SeqTxn),
@@ -154,7 +113,7 @@ struct Unit {
 }
 
 /// The segments to be compacted next, if any.
-pub(super) fn due_compaction(table: &TableState, options: &MaintenanceOptions) -> Option<Due> {
+pub(crate) fn due_compaction(table: &TableState, options: &MaintenanceOptions) -> Option<Due> {
     let mut partitions: BTreeMap<PartitionKey, Vec<SegmentEntry>> = BTreeMap::new();
     for entry in table.manifest.segments.iter() {
         partitions.entry(entry.meta.partition).or_default().push(*entry);
@@ -171,8 +130,8 @@ pub(super) fn due_compaction(table: &TableState, options: &MaintenanceOptions) -
 }
 
 /// Segments to be rewritten without their deleted rows, if any: those without any live row first,
-/// then one of those that are `due`, with its neighbours (PO4).
-pub(super) fn due_delete_compaction(table: &TableState, due: &BTreeSet<SegmentId>) -> Option<Due> {
+/// then one of those that are `due`, with its neighbours (policy-3).
+pub(crate) fn due_delete_compaction(table: &TableState, due: &BTreeSet<SegmentId>) -> Option<Due> {
     let entries = &table.manifest.segments;
     let is_empty = |entry: &&SegmentEntry| {
         entry.deletion_vector.is_some_and(|deletion_vector| deletion_vector.live.0 == 0)

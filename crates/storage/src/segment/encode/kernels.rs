@@ -40,7 +40,7 @@ pub(in crate::segment) trait Float: Copy {
     fn to_f64(self) -> f64;
     /// Rounded.
     fn from_f64(value: f64) -> Self;
-    /// The value; a NaN is replaced by the one that is stored (E3).
+    /// The value; a NaN is replaced by the one that is stored (segment_encode-3).
     fn canonical(self) -> Self;
     /// Appends its bytes.
     fn append(self, out: &mut Vec<u8>);
@@ -329,7 +329,7 @@ pub(in crate::segment) fn scale_exactly<T: Float>(
     if misses > 0 {
         for (row, &value) in values.iter().enumerate() {
             if !is_scaled(value, power) {
-                exceptions.push((u32::try_from(row).expect("F1"), value.to_f64()));
+                exceptions.push((u32::try_from(row).expect("frame-1"), value.to_f64()));
             }
         }
     }

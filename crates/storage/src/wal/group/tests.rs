@@ -7,13 +7,13 @@ use tidegate_model::{ByteCount, ColumnId, RowCount, SegmentId, SeqTxn, TableId};
 
 use super::*;
 use crate::batch::BatchTexts;
+use crate::change::{BatchId, TableChange, TableOp};
+use crate::deletion_vector::DeletionVectorMeta;
 use crate::manifest::tests::{schema, segment};
-use crate::manifest::{BatchId, DeletionVectorMeta};
 use crate::mem_segment::MemSegment;
 use crate::segment::SegmentMeta;
 use crate::symbols::{SymbolMark, SymbolTexts};
 use crate::wal::record::TableShares;
-use crate::wal::{TableChange, TableOp};
 
 const LOG: u64 = 0x1234_5678_9abc;
 const LSN: Lsn = Lsn(40_960);
@@ -109,7 +109,7 @@ proptest! {
         let end = Lsn(LSN.0 + bytes.len() as u64);
         bytes.extend_from_slice(b"whatever follows");
         let group = Group { durable: LSN, end, records };
-        assert_eq!(decode_group(&bytes, LOG, LSN), Ok(group), "W4");
+        assert_eq!(decode_group(&bytes, LOG, LSN), Ok(group), "wal_group-1");
     }
 
     #[test]
@@ -186,7 +186,7 @@ fn a_record_of_an_unknown_kind_is_told_from_a_bad_group() {
 }
 
 /// An interrupted write leaves sectors of zeros; every other difference is damage, also in a group
-/// that has zeros of its own (G1).
+/// that has zeros of its own (wal_group-2).
 #[test]
 fn a_group_that_lacks_sectors_is_told_from_one_with_other_bytes() {
     let body: Vec<u8> = [vec![7; 700], vec![0; 2_000], vec![9; 1_500]].concat();

@@ -1,0 +1,202 @@
+//! Repair of a damaged log: it ends at the damage, and the intact records after that are added
+//! again, so that the database can be opened.
+//!
+//! - open_repair-1. Only a log that opening refuses is changed, and no bytes of it are removed: the
+//!   parts that are given up stay in log files that end in `.lost`, and in the directory `lost`.
+//! - open_repair-2. A crash at any moment leaves a log that opening refuses as before, or a
+//!   repaired one.
+//!
+//! Bytes: docs/format.md, Log.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate_model::{Lsn, SeqTxn, TableId};
+use tidegate_platform::{Disk, OpenMode};
+
+use super::recovery::{existing_catalog, lock_existing};
+use super::salvage::{Mending, Salvage};
+use super::survey::{Survey, SurveyedTable};
+use crate::catalog::Catalog;
+use crate::change::{TableChange, TableOp};
+use crate::checksummed_file::TEMPORARY;
+use crate::database::maintenance::garbage_collection;
+use crate::database::open::salvage::LostCommits;
+use crate::database::table::Tables;
+use crate::error::{Corruption, Error, Result};
+use crate::files::Paths;
+use crate::wal::{self, GivenUp, LogSpan, NewFile, Progress, Record};
+
+/// The result of a repair.
+#[derive(Debug)]
+pub struct LogRepair {
+    /// The reason why opening refused the log.
+    pub damage: Error,
+    /// The commits that were given up, as far as their records could be read.
+    pub lost: Vec<LostCommits>,
+    /// Tables whose directories no longer exist, because a commit after the damage dropped them.
+    pub dropped: Vec<String>,
+    /// The files and directories with the bytes that were given up (open_repair-1).
+    pub kept: Vec<PathBuf>,
+}
+
+/// The place of the damage in a log.
+pub(crate) struct LogDamage {
+    pub(crate) error: Error,
+    /// The end of the readable part.
+    lsn: Lsn,
+    path: PathBuf,
+}
+
+/// Reads the log into a survey, and returns its end or its damage.
+pub(crate) fn read_log(
+    disk: &dyn Disk,
+    paths: &Paths,
+    catalog: &Catalog,
+    survey: &mut Survey<'_>,
+) -> Result<wal::LogEnd, (Error, Option<Box<LogDamage>>)> {
+    let (dir, from) = (paths.log(), catalog.lsn);
+    let span = LogSpan { log: catalog.log, from, until: None };
+    let mut progress = Progress { lsn: from, path: dir.clone(), is_damaged: false };
+    let read =
+        wal::replay_with(disk, &dir, span, &mut |record| survey.apply(&record), &mut progress);
+    let (lsn, path) = (progress.lsn, progress.path);
+    match read {
+        Ok(end) if catalog.as_of <= end.lsn => Ok(end),
+        Ok(end) => {
+            let what = Corruption::Differs {
+                what: "the end of the log",
+                expected: catalog.as_of.0,
+                actual: end.lsn.0,
+            };
+            let corrupt = |path| Error::Corrupt { path, offset: 0, what: what.clone() };
+            let error = corrupt(path.clone());
+            Err((corrupt(path.clone()), Some(Box::new(LogDamage { error, lsn, path }))))
+        }
+        Err(error @ Error::Corrupt { .. }) if progress.is_damaged => {
+            let Error::Corrupt { path: named, offset, what } = &error else { unreachable!() };
+            let copy = Error::Corrupt { path: named.clone(), offset: *offset, what: what.clone() };
+            Err((copy, Some(Box::new(LogDamage { error, lsn, path }))))
+        }
+        Err(error) => Err((error, None)),
+    }
+}
+
+/// The commits that a repair would give up.
+pub(crate) fn lost_commits(
+    (disk, paths): (&Arc<dyn Disk>, &Paths),
+    catalog: &Catalog,
+    damage: &LogDamage,
+) -> Result<Vec<LostCommits>> {
+    let mut survey = Survey::new(disk, paths, catalog);
+    drop(read_log(disk.as_ref(), paths, catalog, &mut survey));
+    let mut salvage = Salvage::new(&mut survey, (disk, paths), catalog.as_of);
+    let of = (catalog.log, damage.lsn);
+    wal::read_behind(disk.as_ref(), &paths.log(), of, &mut |lsn, found| {
+        salvage.take(lsn, &found);
+        Ok(())
+    })?;
+    salvage.mend(Mending::Nothing)?;
+    Ok(salvage.lost())
+}
+
+/// Ends a damaged log at its damage. Without damage nothing is done, and `None` is returned.
+///
+/// # Errors
+/// If another process has the database open, or the damage is not in the log.
+pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>> {
+    let paths = Paths::new(dir);
+    let _lock = lock_existing(disk.as_ref(), &paths)?;
+    let (catalog, _) = existing_catalog(disk.as_ref(), &paths)?;
+    let log = paths.log();
+    wal::end_cut_off_repair(disk.as_ref(), &log)?;
+    let mut survey = Survey::new(disk, &paths, &catalog);
+    let damage = match read_log(disk.as_ref(), &paths, &catalog, &mut survey) {
+        Ok(_) => return Ok(None),
+        Err((_, Some(damage))) => damage,
+        Err((error, None)) => return Err(error),
+    };
+    let given_up = GivenUp {
+        log: catalog.log,
+        bad: damage.lsn,
+        damaged: &damage.path,
+        first: damage.lsn.max(catalog.as_of),
+    };
+    let mut file = NewFile::begin(disk.as_ref(), &log, &given_up)?;
+    let mut salvage = Salvage::new(&mut survey, (disk, &paths), catalog.as_of);
+    let behind = (catalog.log, damage.lsn);
+    wal::read_behind(disk.as_ref(), &log, behind, &mut |lsn, found| {
+        salvage.take(lsn, &found).into_iter().try_for_each(|record| file.push(record))
+    })?;
+    salvage.mend(Mending::Files)?.into_iter().try_for_each(|record| file.push(record))?;
+    let lost = salvage.lost();
+    let is_gone = |(id, table): &(&TableId, &SurveyedTable)| {
+        table.manifest.is_none()
+            && !table.is_damaged
+            && !disk.exists(paths.table(**id).root()).unwrap_or(true)
+    };
+    let gone: Vec<(TableId, String)> =
+        survey.tables.iter().filter(is_gone).map(|(id, table)| (*id, table.name.clone())).collect();
+    gone.iter().for_each(|(id, _)| drop(survey.tables.remove(id)));
+    if !gone.is_empty() {
+        let (seq_txn, change) = (SeqTxn(1), TableChange::Drop);
+        let op = |(table, _): &(TableId, String)| TableOp {
+            table: *table,
+            seq_txn,
+            change: change.clone(),
+        };
+        file.push(Record { ops: gone.iter().map(op).collect() })?;
+    }
+    file.finish(disk.as_ref(), &log)?;
+    let mut kept = keep_unnamed(disk, &paths, survey, damage.lsn)?;
+    kept.extend(file.publish(disk.as_ref(), &log)?);
+    let dropped = gone.into_iter().map(|(_, name)| name).collect();
+    Ok(Some(LogRepair { damage: damage.error, lost, dropped, kept }))
+}
+
+/// Moves files away that only commits after the damage name: opening would remove them.
+fn keep_unnamed(
+    disk: &Arc<dyn Disk>,
+    paths: &Paths,
+    survey: Survey<'_>,
+    lsn: Lsn,
+) -> Result<Vec<PathBuf>> {
+    // Without its manifest the files of a table cannot be judged: they stay.
+    let (tables, _, _) = survey.finish();
+    let by_id = tables.into_iter().map(|table| (table.id(), Arc::new(table))).collect();
+    let tables = Tables { by_id, by_name: BTreeMap::new() };
+    let (garbage, unlisted) = garbage_collection::find_garbage(disk.as_ref(), paths, &tables);
+    if let Some(error) = unlisted.into_iter().next() {
+        return Err(error);
+    }
+    let failed = Error::disk("keep files that are given up");
+    let home = paths.root().join("lost").join(lsn.0.to_string());
+    let mut kept = Vec::new();
+    let place = |path: &Path| {
+        let inside = path.strip_prefix(paths.root()).expect("it is a file of the database");
+        home.join(inside)
+    };
+    let of_directories =
+        |path: &&PathBuf| !garbage.directories.iter().any(|directory| path.starts_with(directory));
+    let is_whole = |path: &&PathBuf| !path.to_string_lossy().ends_with(TEMPORARY);
+    let files = garbage.files.iter().filter(is_whole).filter(of_directories);
+    for path in files.chain(&garbage.directories) {
+        let to = place(path);
+        let parent = to.parent().expect("it is in a directory");
+        disk.create_dir_all(parent).map_err(&failed)?;
+        disk.rename(path, &to).map_err(&failed)?;
+        kept.push(to);
+    }
+    // Symbols that only those files use are cut off by the next open.
+    for path in garbage.truncations.keys() {
+        let to = place(path);
+        let parent = to.parent().expect("it is in a directory");
+        disk.create_dir_all(parent).map_err(&failed)?;
+        let bytes = disk.read(path).map_err(&failed)?;
+        let file = disk.open(&to, OpenMode::CreateOrTruncate).map_err(&failed)?;
+        file.write_all_at(&bytes, 0).and_then(|()| file.sync_data()).map_err(&failed)?;
+        kept.push(to);
+    }
+    Ok(kept)
+}

@@ -1,0 +1,527 @@
+//! Salvage of the commits after the damage of a log: a repair takes over those that are intact.
+//!
+//! - Commits of a table whose numbers continue without a gap after the damage are taken over
+//!   unchanged: nothing of that table was damaged.
+//! - salvage-1. If commits of a table are missing, a record says so (`TableChange::GivenUp`). Later
+//!   ones are taken over if they fit: a change names what it adds and removes, so most do. One that
+//!   does not fit is given up like the missing ones.
+//! - salvage-2. Rows with unknown symbols are given up: the strings were in a missing record.
+//! - salvage-3. A table never refers to files that do not exist: segments that a missing commit has
+//!   replaced are removed from the table, and the new files are used in their place if they have as
+//!   many rows. A column whose symbols a missing commit has removed is dropped too.
+//! - Everything that is given up is listed with its table and commit.
+//!
+//! Not here: reading the log (`wal::repair`), files that are set aside (`repair`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_model::{ColumnType, Lsn, Schema, SegmentId, SeqTxn, TableId};
+use tidegate_platform::Disk;
+
+use super::survey::{Survey, SurveyedTable};
+use crate::catalog::fold_name;
+use crate::change::{TableChange, TableOp};
+use crate::deletion_vector::{self, DeletionVector, DeletionVectorMeta};
+use crate::error::Result;
+use crate::files::{Paths, last_number};
+use crate::manifest::{Manifest, SegmentEntry};
+use crate::segment::{self, SegmentMeta};
+use crate::wal::{Found, Record};
+
+/// Commits of a table that were given up, or would be: they are missing, or do not fit without the
+/// missing ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostCommits {
+    /// The table.
+    pub table: TableId,
+    /// The name; `None` if the commit that created it is missing.
+    pub name: Option<String>,
+    /// The first of the commits.
+    pub first: SeqTxn,
+    /// The last of them.
+    pub last: SeqTxn,
+}
+
+/// The maximal number of segments, besides the missing ones, that a compaction is assumed to have
+/// taken: it takes few, and the search grows with the square.
+const WINDOW_MAX: usize = 64;
+
+/// The tables while the records after the damage are read.
+pub(crate) struct Salvage<'s, 'a> {
+    survey: &'s mut Survey<'a>,
+    disk: &'a Arc<dyn Disk>,
+    paths: &'a Paths,
+    as_of: Lsn,
+    lost: BTreeMap<TableId, BTreeSet<SeqTxn>>,
+    /// Names of tables that are no longer in the survey.
+    names: BTreeMap<TableId, String>,
+}
+
+/// The permission to write files that mend tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mending {
+    /// Writes nothing, for a read-only check.
+    Nothing,
+    Files,
+}
+
+/// The changes of one table in one record.
+struct Commit<'r> {
+    table: TableId,
+    seq_txn: SeqTxn,
+    ops: Vec<&'r TableOp>,
+}
+
+impl<'s, 'a> Salvage<'s, 'a> {
+    pub(crate) fn new(
+        survey: &'s mut Survey<'a>,
+        (disk, paths): (&'a Arc<dyn Disk>, &'a Paths),
+        as_of: Lsn,
+    ) -> Salvage<'s, 'a> {
+        let (lost, names) = (BTreeMap::new(), BTreeMap::new());
+        Salvage { survey, disk, paths, as_of, lost, names }
+    }
+
+    /// The changes of a record that are taken over, after a record about missing commits.
+    pub(crate) fn take(&mut self, lsn: Lsn, found: &Found<'_>) -> Vec<Record> {
+        let record = match found {
+            Found::Record(record) => record,
+            Found::Damaged(commits) => {
+                for &(table, seq_txn) in *commits {
+                    // The table, or the number, may be the damaged part.
+                    let may_be = |it: &SurveyedTable| {
+                        let known = it.manifest.as_ref();
+                        let range = known.map(|it| it.flushed_seq.next()..=it.seq_txn.next());
+                        range.is_none_or(|range| range.contains(&seq_txn))
+                    };
+                    if self.survey.tables.get(&table).is_none_or(may_be) {
+                        self.lose(table, seq_txn);
+                    }
+                }
+                return Vec::new();
+            }
+        };
+        let (mut before, mut taken) = (Vec::new(), Vec::new());
+        for commit in commits_of(record) {
+            if lsn < self.as_of {
+                taken.extend(self.take_old(lsn, &commit));
+            } else {
+                self.take_commit(&commit, (&mut before, &mut taken));
+            }
+        }
+        [before, taken]
+            .into_iter()
+            .filter(|ops| !ops.is_empty())
+            .map(|ops| Record { ops })
+            .collect()
+    }
+
+    /// The changes to take over of a commit that checkpoints have: only rows of the memtable are
+    /// missing.
+    fn take_old(&mut self, lsn: Lsn, commit: &Commit<'_>) -> Vec<TableOp> {
+        let Some(table) = self.survey.tables.get(&commit.table) else { return Vec::new() };
+        if table.kept.is_some_and(|kept| lsn < kept.until) {
+            return Vec::new();
+        }
+        let is_of_memtable = |op: &&&TableOp| {
+            let flushed_seq = table.manifest.as_ref().map(|manifest| manifest.flushed_seq);
+            matches!(op.change, TableChange::Append { .. }) && flushed_seq < Some(op.seq_txn)
+        };
+        // A suspended table cannot be judged: all of its records stay.
+        let ops = commit.ops.iter().filter(|op| table.is_damaged || is_of_memtable(op));
+        let ops: Vec<TableOp> = ops.map(|&op| op.clone()).collect();
+        let is_damaged = table.is_damaged;
+        let fit = ops.into_iter().filter(|op| is_damaged || self.keep_old_rows(op));
+        fit.collect::<Vec<_>>()
+    }
+
+    /// As `keep_rows`, for a commit that the manifest has; applies its rows, so that later commits
+    /// know its symbols.
+    fn keep_old_rows(&mut self, op: &TableOp) -> bool {
+        if !self.keep_rows(op) {
+            return false;
+        }
+        match (self.survey.tables.get_mut(&op.table), &op.change) {
+            (Some(table), TableChange::Append { .. }) => table.apply_to_rows(op).is_ok(),
+            _ => true,
+        }
+    }
+
+    fn take_commit(
+        &mut self,
+        commit: &Commit<'_>,
+        (before, taken): (&mut Vec<TableOp>, &mut Vec<TableOp>),
+    ) {
+        let Commit { table: id, seq_txn, ops } = commit;
+        let mut ops: Vec<TableOp> = ops.iter().map(|&op| op.clone()).collect();
+        if let Some(TableOp { change: TableChange::Create { name, schema }, .. }) = ops.first() {
+            if self.survey.tables.contains_key(id) {
+                return;
+            }
+            let free = self.free_name(name, *id);
+            if free != *name {
+                self.lose(*id, *seq_txn);
+            }
+            let name = free;
+            let table = self.survey.add(*id, &name);
+            let known = table.manifest.take().filter(|it| it.seq_txn >= *seq_txn);
+            table.is_damaged = false;
+            table.manifest =
+                Some(known.unwrap_or_else(|| Manifest::new(*id, *seq_txn, Arc::clone(schema))));
+            let schema = Arc::clone(schema);
+            let create = TableChange::Create { name, schema };
+            taken.push(TableOp { table: *id, seq_txn: *seq_txn, change: create });
+            ops.remove(0);
+            if table.manifest.as_ref().is_some_and(|it| it.seq_txn > *seq_txn) {
+                taken.extend(ops);
+                return;
+            }
+            for op in ops {
+                taken.extend(self.fitting(&op));
+            }
+            return;
+        }
+        let Some(table) = self.survey.tables.get_mut(id) else {
+            // The record that created it is missing.
+            self.lose(*id, *seq_txn);
+            return;
+        };
+        let Some(manifest) = &mut table.manifest else {
+            self.rename_or_drop(&mut ops);
+            taken.extend(ops);
+            return;
+        };
+        let next = manifest.seq_txn.next();
+        if *seq_txn < next {
+            // The manifest is newer than the catalog.
+            self.rename_or_drop(&mut ops);
+            let fit = ops.into_iter().filter(|op| self.keep_old_rows(op));
+            taken.extend(fit.collect::<Vec<_>>());
+            return;
+        }
+        if next < *seq_txn {
+            let last = SeqTxn(seq_txn.0 - 1);
+            manifest.seq_txn = last;
+            before.push(TableOp { table: *id, seq_txn: last, change: TableChange::GivenUp });
+            for lost in next.0..seq_txn.0 {
+                self.lose(*id, SeqTxn(lost));
+            }
+        }
+        let count = ops.len();
+        self.rename_or_drop(&mut ops);
+        let ops: Vec<TableOp> = ops.iter().filter_map(|op| self.fitting(op)).collect();
+        if ops.len() < count {
+            self.lose(*id, *seq_txn);
+        }
+        taken.extend(ops);
+    }
+
+    /// A change adapted to the current table, after applying it to the table; `None` if it does not
+    /// fit (salvage-1).
+    fn fitting(&mut self, op: &TableOp) -> Option<TableOp> {
+        let Some(table) = self.survey.tables.get(&op.table) else { return Some(op.clone()) };
+        let manifest = table.manifest.as_ref()?;
+        let mut op = op.clone();
+        if let TableChange::Replace { out, .. } = &mut op.change {
+            out.retain(|&id| manifest.segment(id).is_some());
+        }
+        let mut changed = manifest.clone();
+        changed.apply(op.seq_txn, &op.change).ok()?;
+        if !self.keep_rows(&op) {
+            return None;
+        }
+        let table = self.survey.tables.get_mut(&op.table).expect("it was just found");
+        table.manifest = Some(changed);
+        table.apply_to_rows(&op).ok()?;
+        Some(op)
+    }
+
+    /// Checks that the rows of an append can be read (salvage-2).
+    fn keep_rows(&mut self, op: &TableOp) -> bool {
+        let TableChange::Append { mem_segments, symbols, .. } = &op.change else { return true };
+        let Some(table) = self.survey.tables.get(&op.table) else { return true };
+        let Some(manifest) = &table.manifest else { return true };
+        if op.seq_txn <= manifest.flushed_seq {
+            return true;
+        }
+        let columns = manifest.schema.columns().iter();
+        if !columns.clone().any(|column| column.ty == ColumnType::Symbol) {
+            return true;
+        }
+        // If no commit of the table is missing, none of its strings is missing.
+        let is_doubtful = op.seq_txn <= manifest.seq_txn || self.lost.contains_key(&op.table);
+        let is_readable = table.knows(symbols, if is_doubtful { mem_segments } else { &[] });
+        if !is_readable {
+            self.lose(op.table, op.seq_txn);
+        }
+        is_readable
+    }
+
+    /// Applies changes of names to the survey; a change to a name that is taken is left out.
+    fn rename_or_drop(&mut self, ops: &mut Vec<TableOp>) {
+        ops.retain(|op| match &op.change {
+            TableChange::Drop => {
+                if let Some(table) = self.survey.tables.remove(&op.table) {
+                    self.names.insert(op.table, table.name);
+                }
+                true
+            }
+            TableChange::Rename { name } => {
+                let taken = self.holder_of(name).is_some_and(|holder| holder != op.table);
+                if let Some(table) = self.survey.tables.get_mut(&op.table)
+                    && !taken
+                {
+                    table.name.clone_from(name);
+                }
+                !taken
+            }
+            _ => true,
+        });
+    }
+
+    fn holder_of(&self, name: &str) -> Option<TableId> {
+        let name = fold_name(name);
+        let mut tables = self.survey.tables.iter();
+        tables.find(|(_, table)| fold_name(&table.name) == name).map(|(id, _)| *id)
+    }
+
+    /// A name for a new table: its own, unless it is still used by a table that a missing commit
+    /// has dropped or renamed.
+    fn free_name(&self, name: &str, id: TableId) -> String {
+        if self.holder_of(name).is_none() {
+            return name.to_owned();
+        }
+        // A name may be 127 bytes long, and a number has 20 digits.
+        let end = (0..=name.len().min(100)).rev().find(|&end| name.is_char_boundary(end));
+        let mut free = format!("{}_{id}", &name[..end.unwrap_or(0)]);
+        while self.holder_of(&free).is_some() {
+            free.push('_');
+        }
+        free
+    }
+
+    fn lose(&mut self, table: TableId, seq_txn: SeqTxn) {
+        self.lost.entry(table).or_default().insert(seq_txn);
+    }
+
+    /// The commits that make tables with missing files readable again (salvage-3).
+    pub(crate) fn mend(&mut self, mending: Mending) -> Result<Vec<Record>> {
+        let mut records = Vec::new();
+        let ids: Vec<TableId> = self.survey.tables.keys().copied().collect();
+        for id in ids {
+            let Some(manifest) = &self.survey.tables[&id].manifest else { continue };
+            let mut mended = manifest.clone();
+            let mut ops = Vec::new();
+            let seq_txn = mended.seq_txn.next();
+            let entries: Vec<SegmentEntry> = mended.segments.to_vec();
+            let mut gone = Vec::new();
+            for entry in entries {
+                let paths = self.paths.table(id);
+                if !self.has(&paths.segment(&mended.schema, &entry.meta)) {
+                    gone.push(entry);
+                } else if let Some(mark) = &entry.deletion_vector
+                    && !self.has(&paths.deletion_vector(&mended.schema, &entry.meta, mark))
+                {
+                    let deletion_vector = self.other_deletion_vector(&mended, &entry, mending)?;
+                    let deletion_vector = DeletionVectorMeta { seq_txn, ..deletion_vector };
+                    let change =
+                        TableChange::DeletionVector { segment: entry.meta.id, deletion_vector };
+                    ops.push(TableOp { table: id, seq_txn, change });
+                }
+            }
+            if !gone.is_empty() {
+                let segments = self.instead_of(&mended, &mut gone);
+                let out = gone.iter().map(|entry| entry.meta.id).collect();
+                let (flushed_seq, symbols) = (mended.flushed_seq.min(mended.seq_txn), Vec::new());
+                let change = TableChange::Replace { out, flushed_seq, segments, symbols };
+                ops.push(TableOp { table: id, seq_txn, change });
+            }
+            if let Some(schema) = self.without_lost_symbols(&mended) {
+                let change = TableChange::Alter { schema: Arc::new(schema) };
+                ops.push(TableOp { table: id, seq_txn, change });
+            }
+            ops.retain(|op| mended.apply(op.seq_txn, &op.change).is_ok());
+            if !ops.is_empty() {
+                self.lose(id, seq_txn);
+                self.survey.tables.get_mut(&id).expect("it is there").manifest = Some(mended);
+                records.push(Record { ops });
+            }
+        }
+        Ok(records)
+    }
+
+    /// The columns without those whose symbols are missing, because a missing commit has dropped
+    /// them.
+    fn without_lost_symbols(&self, manifest: &Manifest) -> Option<Schema> {
+        if !self.lost.contains_key(&manifest.table) {
+            return None;
+        }
+        let paths = self.paths.table(manifest.table);
+        let gone = manifest.symbols.keys().filter(|id| !self.has(&paths.symbol_file(**id)));
+        let columns = gone.filter_map(|id| manifest.schema.column(*id));
+        columns.fold(None, |schema, column| {
+            let known =
+                schema.as_ref().map_or_else(|| Schema::clone(&manifest.schema), Schema::clone);
+            known.without_column(&column.name).ok().or(schema)
+        })
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        // A file that cannot be checked may exist.
+        self.disk.exists(path).unwrap_or(true)
+    }
+
+    /// Segments with the rows of the missing ones: files that no commit names, left by a missing
+    /// commit. It may have replaced others that still exist: these are added to the missing ones.
+    fn instead_of(&self, manifest: &Manifest, gone: &mut Vec<SegmentEntry>) -> Vec<SegmentMeta> {
+        let partitions: BTreeSet<_> = gone.iter().map(|entry| entry.meta.partition).collect();
+        let live =
+            |entry: &SegmentEntry| entry.deletion_vector.map_or(entry.meta.rows, |it| it.live).0;
+        let mut found = Vec::new();
+        for partition in partitions {
+            let is_here = |entry: &&SegmentEntry| entry.meta.partition == partition;
+            let gone_here: Vec<SegmentEntry> = gone.iter().filter(is_here).copied().collect();
+            let mut all: Vec<SegmentEntry> =
+                manifest.segments.iter().filter(is_here).copied().collect();
+            all.sort_by_key(|entry| (entry.meta.seq_first, entry.meta.id));
+            let unnamed = self.unnamed_segments(manifest, &gone_here);
+            let rows_of = |metas: &[SegmentMeta]| metas.iter().map(|it| it.rows.0).sum::<u64>();
+            // All unreferenced files, or one of them: the others may be garbage.
+            let single = unnamed.iter().map(std::slice::from_ref);
+            let choices: Vec<&[SegmentMeta]> = [&unnamed[..]].into_iter().chain(single).collect();
+            let fits = |replaced: &&[SegmentEntry]| {
+                let wanted: u64 = replaced.iter().map(live).sum();
+                choices.iter().find(|chosen| !chosen.is_empty() && rows_of(chosen) == wanted)
+            };
+            let windows = windows_with(&all, &gone_here);
+            let fitting = windows.iter().find_map(|replaced| Some((*replaced, fits(replaced)?)));
+            let Some((replaced, chosen)) = fitting else { continue };
+            gone.extend(replaced.iter().filter(|entry| !gone_here.contains(entry)));
+            let (seq_first, seq_last) = commits(replaced);
+            let metas = chosen.iter();
+            found.extend(metas.map(|meta| SegmentMeta { seq_first, seq_last, ..*meta }));
+        }
+        found
+    }
+
+    /// Segment files of a partition that no commit names, and that are newer than the missing ones.
+    fn unnamed_segments(&self, manifest: &Manifest, gone: &[SegmentEntry]) -> Vec<SegmentMeta> {
+        let paths = self.paths.table(manifest.table);
+        let partition = gone[0].meta.partition;
+        let newest = gone.iter().map(|entry| entry.meta.id).max().expect("one is gone");
+        let dir = paths.partition(&manifest.schema, partition);
+        let mut found = Vec::new();
+        // Unreadable files are skipped.
+        for entry in self.disk.list(&dir).unwrap_or_default() {
+            let id = last_number(&entry.name).filter(|_| entry.name.ends_with(".seg"));
+            let is_unnamed = |&id: &SegmentId| newest < id && manifest.segment(id).is_none();
+            let Some(id) = id.filter(is_unnamed) else { continue };
+            let path = paths.new_segment(&manifest.schema, partition, id);
+            let Ok(bytes) = self.disk.read(&path) else { continue };
+            let Ok(meta) = segment::meta_of(&path, &bytes, manifest.table) else { continue };
+            found.extend((meta.partition == partition && meta.id == id).then_some(meta));
+        }
+        found
+    }
+
+    /// A deletion vector for a segment whose own deletion vector is missing: the latest file, as
+    /// written by a missing commit, or a new one without deleted rows.
+    fn other_deletion_vector(
+        &self,
+        manifest: &Manifest,
+        entry: &SegmentEntry,
+        mending: Mending,
+    ) -> Result<DeletionVectorMeta> {
+        let paths = self.paths.table(manifest.table);
+        let dir = paths.partition(&manifest.schema, entry.meta.partition);
+        let prefix = format!("{}-", entry.meta.id);
+        let mut best: Option<DeletionVectorMeta> = None;
+        for file in self.disk.list(&dir).unwrap_or_default() {
+            let id = last_number(&file.name).filter(|_| file.name.starts_with(&prefix));
+            let Some(id) = id.filter(|id| best.is_none_or(|best| best.id < *id)) else { continue };
+            let Ok(bytes) = self.disk.read(&dir.join(&file.name)) else { continue };
+            let Ok(deletion_vector) =
+                deletion_vector::decode(&bytes, manifest.table, entry.meta.id)
+            else {
+                continue;
+            };
+            if deletion_vector.rows() == entry.meta.rows {
+                let (live, crc) = (deletion_vector.live(), crc32c::crc32c(&bytes));
+                best = Some(DeletionVectorMeta { id, seq_txn: SeqTxn(0), live, crc });
+            }
+        }
+        if let Some(best) = best {
+            return Ok(best);
+        }
+        let bytes = DeletionVector::new(entry.meta.rows, &[]).encode(manifest.table, entry.meta.id);
+        let crc = crc32c::crc32c(&bytes);
+        let id = manifest.next_segment;
+        let mark = DeletionVectorMeta { id, seq_txn: SeqTxn(0), live: entry.meta.rows, crc };
+        if mending == Mending::Nothing {
+            return Ok(mark);
+        }
+        let path = paths.deletion_vector(&manifest.schema, &entry.meta, &mark);
+        crate::checksummed_file::replace(self.disk.as_ref(), &path, &bytes)
+            .map_err(crate::Error::disk("write deletion vector"))?;
+        Ok(mark)
+    }
+
+    /// The commits that are given up, table by table.
+    pub(crate) fn lost(&self) -> Vec<LostCommits> {
+        let mut lost = Vec::new();
+        for (&table, commits) in &self.lost {
+            let known = self.survey.tables.get(&table).map(|table| table.name.clone());
+            let name = known.or_else(|| self.names.get(&table).cloned());
+            let mut ranges: Vec<(SeqTxn, SeqTxn)> = Vec::new();
+            for &seq_txn in commits {
+                match ranges.last_mut() {
+                    Some((_, last)) if last.next() == seq_txn => *last = seq_txn,
+                    _ => ranges.push((seq_txn, seq_txn)),
+                }
+            }
+            lost.extend(ranges.into_iter().map(|(first, last)| LostCommits {
+                table,
+                name: name.clone(),
+                first,
+                last,
+            }));
+        }
+        lost
+    }
+}
+
+/// Contiguous segments of a partition that include all of `gone`: fewer first.
+fn windows_with<'e>(all: &'e [SegmentEntry], gone: &[SegmentEntry]) -> Vec<&'e [SegmentEntry]> {
+    let first = all.iter().position(|entry| gone.contains(entry)).unwrap_or(0);
+    let last = all.iter().rposition(|entry| gone.contains(entry)).unwrap_or(0);
+    let starts = first.saturating_sub(WINDOW_MAX)..=first;
+    let ends = last..all.len().min(last.saturating_add(WINDOW_MAX));
+    let windows = starts.flat_map(|start| ends.clone().map(move |end| start..=end));
+    let mut windows: Vec<&[SegmentEntry]> = windows.map(|window| &all[window]).collect();
+    windows.sort_by_key(|window| window.len());
+    windows
+}
+
+/// The first and the last commit of segments, of which there is at least one.
+fn commits(entries: &[SegmentEntry]) -> (SeqTxn, SeqTxn) {
+    let first = entries.iter().map(|entry| entry.meta.seq_first).min();
+    let last = entries.iter().map(|entry| entry.meta.seq_last).max();
+    (first.expect("there is one"), last.expect("there is one"))
+}
+
+/// The changes of a record, table by table.
+fn commits_of(record: &Record) -> Vec<Commit<'_>> {
+    let mut commits: Vec<Commit<'_>> = Vec::new();
+    for op in &record.ops {
+        match commits.iter_mut().find(|commit| commit.table == op.table) {
+            Some(commit) => commit.ops.push(op),
+            None => {
+                let (table, seq_txn) = (op.table, op.seq_txn);
+                commits.push(Commit { table, seq_txn, ops: vec![op] });
+            }
+        }
+    }
+    commits
+}

@@ -1,0 +1,272 @@
+//! Survey: the state of a database read from its files without opening it. Nothing is written, and
+//! no rows of the log stay in memory.
+//!
+//! - survey-1. A record is applied as recovery applies it (recovery-2), except that rows are only
+//!   counted.
+//!
+//! Used by `verify` and `repair`. Not here: opening (`recovery`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_model::{SegmentId, SeqTxn, TableId};
+use tidegate_platform::Disk;
+
+use super::recovery::read_manifest;
+use crate::catalog::{Catalog, Kept};
+use crate::change::{TableChange, TableOp};
+use crate::database::maintenance::kept;
+use crate::database::table::memtable::Memtable;
+use crate::database::table::state::{Damage, TableState};
+use crate::error::{Corruption, Error, Result};
+use crate::files::{Paths, TableDirectory};
+use crate::manifest::Manifest;
+use crate::mem_segment::MemSegment;
+use crate::snapshot::{SegmentFile, SegmentRun};
+use crate::symbols::{SymbolTable, SymbolTexts};
+use crate::wal::ReplayedRecord;
+
+/// The tables while the log is read.
+pub(crate) struct Survey<'a> {
+    disk: &'a Arc<dyn Disk>,
+    paths: &'a Paths,
+    pub(crate) tables: BTreeMap<TableId, SurveyedTable>,
+    catalog: &'a Catalog,
+    /// Manifests that cannot be read.
+    pub(crate) problems: Vec<Error>,
+}
+
+/// A table while the log is read.
+pub(crate) struct SurveyedTable {
+    pub(crate) name: String,
+    /// `None` if there is none, or a damaged one.
+    pub(crate) manifest: Option<Manifest>,
+    pub(crate) is_damaged: bool,
+    /// The directory, with the strings from records.
+    directory: TableDirectory,
+    /// The commits whose rows are in the log only, with the number of their rows.
+    rows: Vec<(SeqTxn, u64)>,
+    /// The records of the table that were kept aside.
+    pub(crate) kept: Option<Kept>,
+}
+
+impl<'a> Survey<'a> {
+    /// The tables of a catalog, from their manifests and the records that were kept aside.
+    pub(crate) fn new(disk: &'a Arc<dyn Disk>, paths: &'a Paths, catalog: &'a Catalog) -> Self {
+        let (tables, problems) = (BTreeMap::new(), Vec::new());
+        let mut survey = Survey { disk, paths, tables, catalog, problems };
+        for table in &catalog.tables {
+            survey.add(table.id, &table.name).kept = table.kept;
+            if let Some(kept) = table.kept {
+                survey.apply_kept(table.id, kept);
+            }
+        }
+        survey
+    }
+
+    pub(crate) fn add(&mut self, id: TableId, name: &str) -> &mut SurveyedTable {
+        let manifest = read_manifest(self.disk.as_ref(), self.paths, id);
+        let is_damaged = manifest.is_err();
+        let manifest = manifest.unwrap_or_else(|error| {
+            self.problems.push(error);
+            None
+        });
+        let directory = TableDirectory::new(self.disk, self.paths, id, SegmentId(0));
+        directory.begin_replay();
+        let (name, rows, kept) = (name.to_owned(), Vec::new(), None);
+        let table = SurveyedTable { name, manifest, is_damaged, directory, rows, kept };
+        self.tables.entry(id).insert_entry(table).into_mut()
+    }
+
+    /// Applies the records of a table that were kept aside.
+    fn apply_kept(&mut self, id: TableId, kept: Kept) {
+        let of = (self.catalog.log, id, kept);
+        let path = self.paths.kept_file(id, kept.until);
+        let (disk, paths) = (self.disk.as_ref(), self.paths);
+        let table = self.tables.get_mut(&id).expect("it was just added");
+        let read = kept::read(disk, paths, of, &mut |record| {
+            let mut applies = None;
+            for op in &record.ops {
+                let misfit = |what| Error::Corrupt { path: path.clone(), offset: 0, what };
+                if let TableChange::Create { schema, .. } = &op.change {
+                    let is_new = table.manifest.is_none() && !table.is_damaged;
+                    if is_new {
+                        let manifest = Manifest::new(id, op.seq_txn, Arc::clone(schema));
+                        table.manifest = Some(manifest);
+                    }
+                    applies = Some(is_new);
+                    continue;
+                }
+                table.apply(op, &mut applies).map_err(misfit)?;
+                table.apply_to_rows(op)?;
+            }
+            Ok(())
+        });
+        if let Err(error) = read {
+            self.suspend(id, error);
+        }
+    }
+
+    /// Marks a table as suspended.
+    fn suspend(&mut self, id: TableId, error: Error) {
+        let table = self.tables.get_mut(&id).expect("it is one of these");
+        (table.manifest, table.is_damaged) = (None, true);
+        table.rows.clear();
+        self.problems.push(error);
+    }
+
+    /// Applies a record (survey-1).
+    pub(crate) fn apply(&mut self, replayed: &ReplayedRecord<'_>) -> Result<()> {
+        let misfit = |what| {
+            let path = replayed.path.to_path_buf();
+            Error::Corrupt { path, offset: replayed.offset, what }
+        };
+        let is_old = replayed.lsn < self.catalog.as_of;
+        let mut applies: BTreeMap<TableId, Option<bool>> = BTreeMap::new();
+        for op in &replayed.record.ops {
+            if let TableChange::Create { name, schema } = &op.change
+                && !is_old
+            {
+                let table = self.add(op.table, name);
+                // The log contains all of the table.
+                let is_new = table.manifest.is_none();
+                if is_new {
+                    table.is_damaged = false;
+                    table.manifest = Some(Manifest::new(op.table, op.seq_txn, Arc::clone(schema)));
+                }
+                applies.insert(op.table, Some(is_new));
+                continue;
+            }
+            let Some(table) = self.tables.get_mut(&op.table) else {
+                if is_old {
+                    // The table was dropped before the catalog was written.
+                    continue;
+                }
+                let what = "the table of a change";
+                return Err(misfit(Corruption::Impossible { what, value: op.table.0 }));
+            };
+            if table.kept.is_some_and(|kept| replayed.lsn < kept.until) {
+                continue;
+            }
+            if let Err(what) = table.apply(op, applies.entry(op.table).or_default()) {
+                self.suspend(op.table, misfit(what));
+                continue;
+            }
+            table.apply_to_rows(op)?;
+            match &op.change {
+                TableChange::Drop if !is_old => drop(self.tables.remove(&op.table)),
+                TableChange::Rename { name } if !is_old => table.name.clone_from(name),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The tables, unreadable ones as suspended, the number of rows that only the log has, and the
+    /// errors.
+    pub(crate) fn finish(mut self) -> (Vec<TableState>, u64, Vec<Error>) {
+        let (mut tables, mut rows) = (Vec::new(), 0);
+        for (id, table) in self.tables {
+            let Some(manifest) = table.manifest else {
+                let error = Arc::new(Error::missing(&self.paths.table(id).manifest()));
+                if !table.is_damaged {
+                    self.problems.push(Error::missing(&self.paths.table(id).manifest()));
+                }
+                let damage = Damage { error, has_records: false };
+                tables.push(TableState::suspended(Arc::new(table.directory), table.name, damage));
+                continue;
+            };
+            rows += table.rows.iter().map(|(_, rows)| rows).sum::<u64>();
+            let SurveyedTable { name, directory, .. } = table;
+            directory.raise_next_segment(manifest.next_segment);
+            let replayed = directory.end_replay(&manifest, !table.rows.is_empty());
+            let (directory, memtable) = (Arc::new(directory), Memtable::default());
+            tables.push(TableState::recovered(directory, name, manifest, memtable, &replayed));
+        }
+        (tables, rows, self.problems)
+    }
+}
+
+impl SurveyedTable {
+    /// Applies a change to the manifest if that is older; all changes of a record are applied, or
+    /// none.
+    fn apply(&mut self, op: &TableOp, applies: &mut Option<bool>) -> Result<(), Corruption> {
+        let is_behind = match *applies {
+            Some(applies) => applies,
+            None => self.is_behind(op)?,
+        };
+        *applies = Some(is_behind);
+        match &mut self.manifest {
+            Some(manifest) if is_behind => manifest.apply(op.seq_txn, &op.change),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns true if the manifest is older than a change (recovery-2).
+    fn is_behind(&self, op: &TableOp) -> Result<bool, Corruption> {
+        let Some(manifest) = &self.manifest else { return Ok(false) };
+        let expected = manifest.seq_txn.next();
+        if op.change == TableChange::GivenUp {
+            // wal-7.
+            return Ok(op.seq_txn >= expected);
+        }
+        if op.seq_txn > expected {
+            let (expected, actual) = (expected.0, op.seq_txn.0);
+            let what = "the number of a commit (W1)";
+            return Err(Corruption::Differs { what, expected, actual });
+        }
+        Ok(op.seq_txn == expected)
+    }
+
+    /// Returns false if rows have symbols whose strings are in no record so far, and in no file.
+    pub(crate) fn knows(&self, symbols: &[SymbolTexts], mem_segments: &[MemSegment]) -> bool {
+        let Some(Manifest { table, schema, symbols: marks, .. }) = &self.manifest else {
+            return true;
+        };
+        // For a damaged file this is unknown.
+        let Ok(mut known) = self.directory.symbols(schema, marks) else { return true };
+        for texts in symbols {
+            // The symbols of a column that was dropped since.
+            let Some(before) = known.0.get(&texts.column) else { continue };
+            let Some(count) = before.len().checked_sub(texts.first as usize) else { return false };
+            if !mem_segments.is_empty() {
+                let behind = (count..texts.texts.len()).map(|at| texts.texts.get(at));
+                let all: Vec<&[u8]> = before.texts().chain(behind).collect();
+                let longer = Arc::new(SymbolTable::of(&all));
+                known.0.insert(texts.column, longer);
+            }
+        }
+        mem_segments.iter().all(|mem_segment| {
+            let run = SegmentRun::of_mem_segment(*table, mem_segment);
+            run.and_then(|run| run.reader()?.verify(schema, &known)).is_ok()
+        })
+    }
+
+    pub(crate) fn apply_to_rows(&mut self, op: &TableOp) -> Result<()> {
+        let Some(manifest) = &self.manifest else { return Ok(()) };
+        match &op.change {
+            TableChange::Append { mem_segments, symbols, .. }
+                if op.seq_txn > manifest.flushed_seq =>
+            {
+                symbols.iter().for_each(|texts| self.directory.replay_symbols(texts));
+                for mem_segment in mem_segments {
+                    SegmentFile::replayed(op.table, mem_segment)?;
+                    self.rows.push((op.seq_txn, mem_segment.meta.rows.0));
+                }
+            }
+            TableChange::Truncate => {
+                self.directory.forget_replayed_symbols();
+                self.rows.clear();
+            }
+            TableChange::Replace { flushed_seq, .. } => {
+                self.directory.replay_marks(manifest);
+                self.rows.retain(|(seq_txn, _)| seq_txn > flushed_seq);
+            }
+            TableChange::Alter { .. } | TableChange::AddSegments { .. } => {
+                self.directory.replay_marks(manifest);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

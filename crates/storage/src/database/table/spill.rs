@@ -1,0 +1,40 @@
+//! Spilling: in-memory segments move to a file that the kernel reads when they are needed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_platform::{Disk, Mapping, OpenMode};
+
+use super::memtable::MemtableRun;
+
+/// Bytes written to a spill file at a time.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// Writes the in-memory segments of runs that are not spilled into a file, one after another, and
+/// maps it; then it has no name (replay_memory-2).
+pub(crate) fn spill_mem_segments<'r>(
+    disk: &dyn Disk,
+    path: &Path,
+    runs: impl Iterator<Item = &'r Arc<MemtableRun>>,
+) -> tidegate_platform::Result<Mapping> {
+    let file = disk.open(path, OpenMode::CreateOrTruncate)?;
+    let written = (|| -> tidegate_platform::Result<Mapping> {
+        let (mut buffer, mut written) = (Vec::with_capacity(WRITE_BYTES), 0);
+        for run in runs.filter(|run| !run.is_spilled()) {
+            buffer
+                .extend_from_slice(run.file.mem_segment().expect("a run is an in-memory segment"));
+            if buffer.len() >= WRITE_BYTES {
+                file.write_all_at(&buffer, written)?;
+                written += buffer.len() as u64;
+                buffer.clear();
+            }
+        }
+        file.write_all_at(&buffer, written)?;
+        disk.open(path, OpenMode::Read)?.map()
+    })();
+    // The mapping keeps its content; after an error there is nothing to keep.
+    let removed = disk.remove(path);
+    let mapping = written?;
+    removed?;
+    Ok(mapping)
+}

@@ -1,0 +1,450 @@
+//! Appends of a few rows at a time: each call is one commit, of one or more tables.
+//!
+//! - append-1. When a call returns, either all of its rows are durable and visible, or none.
+//! - append-2. Rows are encoded in the caller's thread without a lock; the leader of the commit
+//!   only writes the record.
+//! - Rows are encoded for one version of a table's columns, and committed only to that version.
+//!   If the columns have changed by then, the rows are encoded again.
+//! - append-3. An append to a table with keys of DEDUP locks the table's runs from before the
+//!   search for the rows it replaces until its commit, so writers to one such table take turns.
+//!
+//! Not here: converting values to the types of columns, which is the caller's task.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tidegate_model::{
+    ColumnId, PartitionUnit, Schema, SchemaError, SchemaVersion, SeqTxn, SymbolId, TableId,
+};
+
+use super::dedup;
+use crate::batch::{BatchColumn, RowBatch};
+use crate::catalog::fold_name;
+use crate::change::BatchId;
+use crate::database::Database;
+use crate::database::commit::pending::VisibleTables;
+use crate::database::commit::request::{
+    Append, AppendTarget, AppendTo, CommitError, CommitRequest, Committed, Deletes, PendingDdl,
+};
+use crate::database::deletes::apply::{DeleteFiles, LockedTable, write_deletes};
+use crate::database::deletes::vectors::{Removals, deletes_with};
+use crate::database::table::state::TableState;
+use crate::error::{Error, Result};
+use crate::files::TableDirectory;
+use crate::mem_segment;
+use crate::snapshot::SegmentFile;
+use crate::symbols::SymbolMark;
+use crate::wal::CommitOutcome;
+
+/// Approximate maximal bytes of a value in an in-memory segment, except strings.
+pub(crate) const VALUE_BYTES: u64 = 8;
+/// Maximal number of times that rows are encoded while other commits keep changing columns.
+pub(crate) const ATTEMPTS: usize = 32;
+
+/// The rows for one table.
+#[derive(Debug, Clone)]
+pub struct TableAppend {
+    /// The table's name, in any case.
+    pub table: String,
+    /// The id of the table, if the rows are for this table only, whatever its name is by now.
+    pub id: Option<TableId>,
+    /// Creates the table if it does not exist.
+    pub create: Option<NewTableOptions>,
+    /// True if columns that the table lacks are added, with the types of the batch.
+    pub add_columns: bool,
+    /// The rows. A column of the table that they lack is NULL; the designated timestamp must be
+    /// present and not NULL. Types are exactly those of the table.
+    pub rows: RowBatch,
+}
+
+/// The options of a table that an append creates: it gets the columns of the batch.
+#[derive(Debug, Clone)]
+pub struct NewTableOptions {
+    /// The column of the batch that is to be the designated timestamp.
+    pub designated: String,
+    /// The width of partitions.
+    pub partition_by: PartitionUnit,
+}
+
+/// Options of an append.
+#[derive(Debug, Clone, Default)]
+pub struct AppendOptions {
+    /// The identity of the rows, if they are to be applied once: a table that remembers it does not
+    /// get them again. Tables remember their latest `limits::BATCH_MARKS` identities.
+    pub batch_id: Option<BatchId>,
+    /// The identity that earlier programs gave a batch of this name, whatever its rows: a table
+    /// that remembers it does not get the rows either.
+    pub older_id: Option<BatchId>,
+}
+
+/// The result of an append.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Appended {
+    /// The number of the commit in each table, in the order of the appends; for a table that got no
+    /// rows its last commit, and for one that has the batch already the commit of that batch.
+    pub seq_txns: Vec<SeqTxn>,
+    /// False if the rows were already there, under the identity of their batch.
+    pub is_new: bool,
+}
+
+/// A commit request that is ready.
+#[derive(Default)]
+pub(crate) struct Prepared<'a> {
+    /// For each append the table that gets its rows, if it has some.
+    pub(crate) targets: Vec<Option<TableId>>,
+    pub(crate) tables: Vec<AppendTo>,
+    /// The files for the rows that these replace (append-3).
+    pub(crate) delete_files: Vec<DeleteFiles<'a>>,
+}
+
+/// The columns of a batch, mapped to those of a table.
+pub(crate) struct Resolved {
+    pub(crate) target: AppendTarget,
+    pub(crate) directory: Arc<TableDirectory>,
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) marks: BTreeMap<ColumnId, SymbolMark>,
+}
+
+impl Resolved {
+    /// The version of the table's columns, if there is a table.
+    fn version(&self) -> Option<SchemaVersion> {
+        match &self.target {
+            AppendTarget::New(_) => None,
+            AppendTarget::Existing { version, .. } => Some(*version),
+        }
+    }
+}
+
+/// Writes rows to tables: appends, and the commits of transactions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TableWriter<'a> {
+    pub(crate) database: &'a Arc<Database>,
+}
+
+impl TableWriter<'_> {
+    /// Appends rows to tables, with one commit: when it returns, all are durable and visible, or
+    /// none.
+    pub(crate) fn append(
+        &self,
+        appends: &[TableAppend],
+        options: &AppendOptions,
+    ) -> Result<Appended> {
+        self.database.begin_writing()?;
+        self.database.maintenance().check_space()?;
+        check_once(appends)?;
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let outcome = self.try_append(appends, options);
+            let error = match outcome {
+                Ok(appended) => return Ok(appended),
+                Err(error) => error,
+            };
+            // Another commit was first to change the same table, its columns, or the rows to
+            // replace.
+            let is_race = matches!(
+                error,
+                Error::SchemaChanged { .. }
+                    | Error::TableExists { .. }
+                    | Error::TableDropped { .. }
+                    | Error::SegmentChanged { .. }
+            );
+            let is_race = is_race && !self.has_dropped(appends);
+            let is_misfit = matches!(&error, Error::SchemaChanged { table }
+                if !self.fits(appends, table));
+            if !is_race || is_misfit || attempt >= ATTEMPTS {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Returns true if the rows for a table have the types of its columns.
+    fn fits(&self, appends: &[TableAppend], table: &str) -> bool {
+        let schema = self.database.schema_of(table);
+        let append = appends.iter().find(|append| fold_name(&append.table) == fold_name(table));
+        let (Some(schema), Some(append)) = (schema, append) else { return true };
+        misfit(&schema, &append.rows).is_none()
+    }
+
+    /// Returns true if a table was dropped that rows are for by its id.
+    fn has_dropped(&self, appends: &[TableAppend]) -> bool {
+        let published = self.database.published();
+        let mut ids = appends.iter().filter_map(|append| append.id);
+        ids.any(|id| !published.tables.by_id.contains_key(&id))
+    }
+
+    fn try_append(&self, appends: &[TableAppend], options: &AppendOptions) -> Result<Appended> {
+        // Before taking locks that a flush for memory may wait for.
+        let rows = appends.iter().map(|append| append.rows.rows() * append.rows.columns().len());
+        self.database.maintenance().check_flushed(&self.targets(appends))?;
+        self.database.maintenance().make_room(rows.sum::<usize>() as u64 * VALUE_BYTES)?;
+        self.database.maintenance().check_not_failed(&self.targets(appends))?;
+        let (visible, none) = (self.database.committed(), Removals::new());
+        let locked = self.lock_tables(&visible, appends, &none)?;
+        let Prepared { targets, tables, delete_files } =
+            self.prepare(&visible, appends, (&none, &locked))?;
+        let tables = (PendingDdl::default(), tables);
+        let committed = self.commit_prepared(options, tables, delete_files)?;
+        drop(locked);
+        let touched: Vec<TableId> = targets.iter().flatten().copied().collect();
+        self.database.maintenance().coalesce_memtables(&touched);
+        let seq_txn = |(append, target): (&TableAppend, &Option<TableId>)| {
+            let found = committed.seq_txns.iter().find(|(id, _)| Some(*id) == *target);
+            found.map_or_else(|| self.last_commit(&append.table), |&(_, seq_txn)| seq_txn)
+        };
+        let seq_txns = appends.iter().zip(&targets).map(seq_txn).collect();
+        Ok(Appended { seq_txns, is_new: committed.is_new })
+    }
+
+    /// Encodes rows, and writes the deletion of the rows that they replace.
+    pub(crate) fn prepare<'a>(
+        &'a self,
+        visible: &VisibleTables<'_>,
+        appends: &[TableAppend],
+        (removals, locked): (&Removals<'_>, &'a BTreeMap<TableId, LockedTable>),
+    ) -> Result<Prepared<'a>> {
+        let mut prepared = Prepared::default();
+        for append in appends {
+            let resolved = self.resolve(visible, append)?;
+            let id = resolved.directory.table();
+            let removed = removals.get(&id).copied();
+            if append.rows.rows() == 0 && removed.is_none() {
+                prepared.targets.push(None);
+                continue;
+            }
+            let (version, schema) = (resolved.version(), Arc::clone(&resolved.schema));
+            let mut to = encode(resolved, &append.rows)
+                .map_err(|error| stale_or(error, visible, (&append.table, version)))?;
+            let has_keys = !schema.dedup().is_empty();
+            let is_made = version.is_some() && self.database.table_state(id).is_none();
+            if is_made
+                && has_keys
+                && let Some(state) = visible.state(id)?
+            {
+                // A table of this transaction has no rows to replace, except those of the append.
+                dedup::supersede(&mut to, (&state, &schema), &*state.snapshot()?)?;
+            } else if has_keys || removed.is_some() {
+                let locked = locked
+                    .get(&id)
+                    .filter(|locked| version == Some(locked.state.manifest.schema.version()));
+                let Some(LockedTable { state, .. }) = locked else {
+                    // The table has just got its keys.
+                    return Err(Error::SchemaChanged { table: append.table.clone() });
+                };
+                let snapshot = state.snapshot()?;
+                let superseded = match has_keys {
+                    true => dedup::supersede(&mut to, (state, &schema), &snapshot)?,
+                    false => Vec::new(),
+                };
+                let deletes = deletes_with(superseded, removed, &snapshot)?;
+                let (deletes, files) = write_deletes(self.database, state, &snapshot, deletes)?;
+                to.deletes = deletes;
+                prepared.delete_files.push(files);
+            }
+            prepared.targets.push(Some(id));
+            prepared.tables.push(to);
+        }
+        Ok(prepared)
+    }
+
+    pub(crate) fn commit_prepared(
+        &self,
+        options: &AppendOptions,
+        (ddl, tables): (PendingDdl, Vec<AppendTo>),
+        mut delete_files: Vec<DeleteFiles<'_>>,
+    ) -> Result<Committed> {
+        if tables.is_empty() && ddl.is_empty() {
+            return Ok(Committed { is_new: true, ..Committed::default() });
+        }
+        let since_nanos = self.database.options.clock.monotonic_nanos();
+        let (batch, older) = (options.batch_id, options.older_id);
+        match self.database.commit_all(CommitRequest::Append(Append {
+            ddl,
+            batch,
+            older,
+            tables,
+            since_nanos,
+        })) {
+            Ok(committed) => {
+                // If the batch was there already, its commit has replaced the rows, and these files
+                // are unreferenced.
+                if committed.is_new {
+                    delete_files.iter_mut().for_each(DeleteFiles::keep);
+                }
+                Ok(committed)
+            }
+            Err(CommitError { error, outcome }) => {
+                if outcome == CommitOutcome::InDoubt {
+                    delete_files.iter_mut().for_each(DeleteFiles::keep);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Locks the tables with keys of DEDUP and those that lose rows, in the order of their ids, so
+    /// that no two writers wait for each other.
+    pub(crate) fn lock_tables(
+        &self,
+        visible: &VisibleTables<'_>,
+        appends: &[TableAppend],
+        removals: &Removals<'_>,
+    ) -> Result<BTreeMap<TableId, LockedTable>> {
+        let mut to_lock: BTreeSet<TableId> = removals.keys().copied().collect();
+        for append in appends {
+            let known = find_table(visible, append)?;
+            let with_keys = known.filter(|table| !table.manifest.schema.dedup().is_empty());
+            to_lock.extend(with_keys.map(|table| table.id()));
+        }
+        let mut locked = BTreeMap::new();
+        for id in to_lock {
+            if let (Some(mut table), Some(state)) =
+                (LockedTable::lock(self.database, id), visible.state(id)?)
+            {
+                table.state = state;
+                locked.insert(id, table);
+            }
+        }
+        Ok(locked)
+    }
+
+    /// The tables for these rows, as far as they exist.
+    pub(super) fn targets(&self, appends: &[TableAppend]) -> Vec<Arc<TableState>> {
+        let published = self.database.published();
+        let known = |append: &TableAppend| match append.id {
+            Some(id) => published.tables.by_id.get(&id).map(Arc::clone),
+            None => published.tables.find(&append.table).map(Arc::clone),
+        };
+        appends.iter().filter_map(known).collect()
+    }
+
+    fn last_commit(&self, table: &str) -> SeqTxn {
+        let published = self.database.published();
+        published.tables.find(table).map_or(SeqTxn(0), |table| table.manifest.seq_txn)
+    }
+
+    /// Maps the table and the columns of a batch, including new ones.
+    fn resolve(&self, visible: &VisibleTables<'_>, append: &TableAppend) -> Result<Resolved> {
+        let known = find_table(visible, append)?;
+        let rows = &append.rows;
+        match (known, &append.create) {
+            (None, _) if append.id.is_some() => {
+                Err(Error::TableDropped { table: append.table.clone() })
+            }
+            (Some(table), _) => {
+                table.check_takes_rows()?;
+                table.check_readable()?;
+                resolve_in(&table, append)
+            }
+            (None, None) => Err(Error::NoSuchTable { table: append.table.clone() }),
+            (None, Some(options)) => {
+                let columns = rows.columns().iter().map(|column| (column.name.clone(), column.ty));
+                let columns: Vec<_> = columns.collect();
+                let designated = Some(options.designated.as_str());
+                let schema = Schema::new(&columns, designated, options.partition_by)?;
+                let new = self.database.new_table(&append.table, schema);
+                Ok(Resolved {
+                    directory: Arc::clone(&new.directory),
+                    schema: Arc::clone(&new.schema),
+                    target: AppendTarget::New(new),
+                    marks: BTreeMap::new(),
+                })
+            }
+        }
+    }
+}
+
+/// The table for the rows.
+fn find_table(
+    visible: &VisibleTables<'_>,
+    append: &TableAppend,
+) -> Result<Option<Arc<TableState>>> {
+    match append.id {
+        Some(id) => visible.state(id),
+        None => visible.state_of(&append.table),
+    }
+}
+
+/// Returns `SchemaChanged` if the table has changed: symbols of a dropped column may be gone from
+/// the disk.
+fn stale_or(
+    error: Error,
+    visible: &VisibleTables<'_>,
+    (table, version): (&str, Option<SchemaVersion>),
+) -> Error {
+    let now = visible.schema_of(table).map(|schema| schema.version());
+    if version.is_some() && now != version {
+        return Error::SchemaChanged { table: table.to_owned() };
+    }
+    error
+}
+
+pub(crate) fn check_once(appends: &[TableAppend]) -> Result<()> {
+    let mut names = BTreeSet::new();
+    let twice = appends.iter().find(|append| !names.insert(fold_name(&append.table)));
+    match twice {
+        Some(append) => Err(Error::TableTwice { table: append.table.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// A column of a batch whose type differs from that of the table's column.
+fn misfit<'a>(schema: &Schema, rows: &'a RowBatch) -> Option<&'a BatchColumn> {
+    let differs = |column: &&BatchColumn| {
+        schema.find(&column.name).is_some_and(|known| known.ty != column.ty)
+    };
+    rows.columns().iter().find(differs)
+}
+
+fn resolve_in(table: &TableState, append: &TableAppend) -> Result<Resolved> {
+    let (known, rows) = (&table.manifest.schema, &append.rows);
+    if misfit(known, rows).is_some() {
+        return Err(Error::SchemaChanged { table: table.name.clone() });
+    }
+    let columns = rows.columns().iter();
+    let mut missing = columns.filter(|column| known.find(&column.name).is_none()).peekable();
+    let altered = match missing.peek() {
+        None => None,
+        Some(column) if !append.add_columns => {
+            return Err(SchemaError::NoSuchColumn { name: column.name.clone() }.into());
+        }
+        Some(_) => {
+            let with =
+                |schema: Schema, column: &BatchColumn| schema.with_column(&column.name, column.ty);
+            let mut schema = Schema::clone(known);
+            for column in missing {
+                schema = with(schema, column)?;
+            }
+            Some(Arc::new(schema))
+        }
+    };
+    Ok(Resolved {
+        directory: Arc::clone(&table.directory),
+        schema: altered.as_ref().map_or_else(|| Arc::clone(known), Arc::clone),
+        target: AppendTarget::Existing {
+            id: table.id(),
+            name: table.name.clone(),
+            version: known.version(),
+            altered,
+        },
+        marks: table.manifest.symbols.clone(),
+    })
+}
+
+/// Encodes rows for a table (append-2).
+pub(crate) fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
+    let Resolved { target, directory, schema, marks } = resolved;
+    let mut symbols = Vec::new();
+    let mut intern = |column, texts: &[&[u8]]| -> Result<Vec<SymbolId>> {
+        let mark = marks.get(&column).copied().unwrap_or_default();
+        let (ids, table) = directory.dictionary(column, mark)?.intern_and_freeze(texts)?;
+        symbols.push((column, table));
+        Ok(ids)
+    };
+    let mut new_id = || directory.new_segment_id();
+    let mem_segments =
+        mem_segment::encode_rows((directory.table(), &schema), rows, &mut intern, &mut new_id)?;
+    let file = |mem_segment| Arc::new(SegmentFile::in_memory(directory.table(), mem_segment));
+    let files = mem_segments.iter().map(file).collect();
+    Ok(AppendTo { target, mem_segments, files, symbols, deletes: Deletes::default() })
+}
