@@ -1,9 +1,9 @@
 //! `tidegate bench roofline`: the best throughput and latency of this machine, measured in one
 //! process, so that imports and queries can be given as a ratio to it.
 //!
-//! - B1. Memory is written before it is measured, and files are as large as they are asked to be:
-//!   neither fresh pages nor sparse blocks are ever counted.
-//! - B2. A figure is the best of `ROUNDS`, because a disturbance only ever makes a run slower.
+//! - bench-1. Memory is written before it is measured, and files are as large as they are asked to
+//!   be: neither fresh pages nor sparse blocks are ever counted.
+//! - bench-2. A figure is the best of `ROUNDS`, because a disturbance only ever makes a run slower.
 //!
 //! The loops come from `filter::roofline` and `ingest::index`, the disk comes through `platform`;
 //! buffers, threads and the clock belong to this module. docs/benchmarks.md explains the figures.
@@ -26,7 +26,7 @@ use crate::error::{Error, Exit, Result};
 use crate::session::Session;
 use crate::{sql, tell};
 
-/// Number of runs of each loop (B2).
+/// Number of runs of each loop (bench-2).
 const ROUNDS: usize = 5;
 
 /// The state that every measurement needs: clock, threads, and the figures so far.

@@ -1,30 +1,30 @@
 //! The configuration of a server, assembled from its sources: `tidegate serve` uses it, and
 //! `tidegate config` checks and prints it.
 //!
-//! - CO1. Arguments override the environment, the environment overrides the file, and the file
-//!   overrides the defaults.
-//! - CO2. A variable `TIDEGATE_...` or a key of the file that is not a key of the configuration is
-//!   an error, because it was meant to change something. All errors are reported at once.
-//! - CO4. Printed output contains no secret, and no text that could be read back as one.
-//! - CO3. The file is `conf/tidegate.toml` in the directory of the database, if it exists, or the
-//!   one that `--config` names. `TIDEGATE_..._FILE` names a file with the value of a key, so that
-//!   no secret needs to be in the environment.
+//! - tidegate_config-1. Arguments override the environment, the environment overrides the file, and
+//!   the file overrides the defaults.
+//! - tidegate_config-2. A variable `TIDEGATE_...` or a key of the file that is not a key of the
+//!   configuration is an error, because it was meant to change something. All errors are reported
+//!   at once.
+//! - tidegate_config-3. Printed output contains no secret, and no text that could be read back as
+//!   one.
+//! - tidegate_config-4. The file is `conf/tidegate.toml` in the directory of the database, if it
+//!   exists, or the one that `--config` names. `TIDEGATE_..._FILE` names a file with the value of a
+//!   key, so that no secret needs to be in the environment.
 //!
 //! Not here: the keys and their values (`tidegate_server::config`).
 
-use std::fmt;
 use std::fs::read_to_string;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use tidegate_model::ByteCount;
-use tidegate_platform::printable;
 use tidegate_query::ConfigEntry;
 use tidegate_server::config::{Config, KEYS, Key, Source};
 use toml::de::{DeTable, DeValue};
 
 use crate::args::{ConfigArguments, ConfigCommand};
-use crate::error::{Error, Exit, Result};
+use crate::error::{Error, Exit, Problems, Result};
 use crate::output::{STDOUT, Target};
 use crate::session::Session;
 
@@ -35,26 +35,10 @@ const PREFIX: &str = "TIDEGATE_";
 const NO_KEYS: [&str; 3] = ["TIDEGATE_DB", "TIDEGATE_URL", CONFIG];
 /// The variable that names the file, if `--config` does not.
 const CONFIG: &str = "TIDEGATE_CONFIG";
-/// Suffix of a variable that names a file with a value (CO3).
+/// Suffix of a variable that names a file with a value (tidegate_config-4).
 const FILE_SUFFIX: &str = "_FILE";
 /// Largest size of the file in bytes; all keys together take a few thousand.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-
-/// The errors of a configuration, a sentence each.
-#[derive(Debug, Default)]
-pub(crate) struct Problems(Vec<String>);
-
-impl fmt::Display for Problems {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_slice() {
-            [one] => f.write_str(&printable(one)),
-            all => {
-                write!(f, "{} mistakes in the configuration", all.len())?;
-                all.iter().try_for_each(|problem| write!(f, "\n  {}", printable(problem)))
-            }
-        }
-    }
-}
 
 /// Runs `tidegate config check` and `tidegate config print`.
 pub(crate) fn run(command: &ConfigCommand, session: &Session) -> Result<Exit> {
@@ -78,7 +62,7 @@ pub(crate) fn run(command: &ConfigCommand, session: &Session) -> Result<Exit> {
     }
 }
 
-/// Formats all keys as a configuration file; secrets become comments (CO4).
+/// Formats all keys as a configuration file; secrets become comments (tidegate_config-3).
 fn printed(config: &Config) -> String {
     let line = |entry: ConfigEntry| match entry.is_sensitive {
         true => format!("# {} is not shown # {}\n", entry.property_path, entry.value_source),
@@ -104,7 +88,7 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Reads the configuration from all its sources (CO1).
+/// Reads the configuration from all its sources (tidegate_config-1).
 pub(crate) fn read(arguments: &ConfigArguments, session: &Session) -> Result<Config> {
     let environment = &session.environment;
     let variable = environment.variables.iter().find(|(name, _)| name == CONFIG);
@@ -291,9 +275,9 @@ mod tests {
             ..ConfigArguments::default()
         });
         let config = reading.finish().unwrap();
-        assert_eq!(config.http.listen.unwrap().port(), 3, "CO1");
-        assert_eq!((config.tcp.commit_rows, config.ilp.max_columns), (6, 5), "CO1");
-        assert_eq!(config.http.max_connections, 9, "CO1");
+        assert_eq!(config.http.listen.unwrap().port(), 3, "tidegate_config-1");
+        assert_eq!((config.tcp.commit_rows, config.ilp.max_columns), (6, 5), "tidegate_config-1");
+        assert_eq!(config.http.max_connections, 9, "tidegate_config-1");
     }
 
     #[test]
@@ -311,11 +295,14 @@ mod tests {
             "there is no configuration key for the variable TIDEGATE_HTPP_LISTEN",
         ];
         for start in starts {
-            assert!(problems.iter().any(|it| it.starts_with(start)), "CO2: {start}: {problems:?}");
+            assert!(
+                problems.iter().any(|it| it.starts_with(start)),
+                "tidegate_config-2: {start}: {problems:?}"
+            );
         }
-        assert_eq!(problems.len(), starts.len(), "CO2: {problems:?}");
+        assert_eq!(problems.len(), starts.len(), "tidegate_config-2: {problems:?}");
         let error = Error::Configuration(Problems(problems));
-        assert_eq!(error.exit(), Exit::Usage, "CO2");
+        assert_eq!(error.exit(), Exit::Usage, "tidegate_config-2");
     }
 
     #[test]
@@ -343,9 +330,12 @@ mod tests {
         std::fs::write(&path, "127.0.0.1:77\n").unwrap();
         let mut reading = Reading::new(MEMORY);
         reading.environment(&[pair("TIDEGATE_HTTP_LISTEN_FILE", path.to_str().unwrap())]);
-        assert_eq!(reading.config.http.listen.unwrap().port(), 77, "CO3");
+        assert_eq!(reading.config.http.listen.unwrap().port(), 77, "tidegate_config-4");
         reading.environment(&[pair("TIDEGATE_HTTP_LISTEN_FILE", "/nothing/there")]);
-        assert!(problems(reading)[0].starts_with("read /nothing/there, for TIDEGATE_HTTP"), "CO3");
+        assert!(
+            problems(reading)[0].starts_with("read /nothing/there, for TIDEGATE_HTTP"),
+            "tidegate_config-4"
+        );
     }
 
     // The printed file had `auth.admin_password = "****"`, which was then taken as the password; it
@@ -356,10 +346,13 @@ mod tests {
         config.set("auth.admin_password", "a better one").unwrap();
         config.set("auth.readonly_enabled", "true").unwrap();
         let text = printed(&config);
-        assert!(!text.contains("a better one") && !text.contains("****"), "CO4: {text}");
+        assert!(
+            !text.contains("a better one") && !text.contains("****"),
+            "tidegate_config-3: {text}"
+        );
         assert!(
             text.contains("# auth.admin_password is not shown # command line\n"),
-            "CO4: {text}"
+            "tidegate_config-3: {text}"
         );
         let mut reading = Reading::new(MEMORY);
         reading.file(Path::new("a.toml"), &text);
@@ -372,7 +365,7 @@ mod tests {
         assert_eq!((value("auth.admin_password"), value("http.auth")), texts("default", "file"));
         let mut reading = Reading::new(MEMORY);
         reading.environment(&[pair("TIDEGATE_AUTH_ADMIN_PASSWORD", "****")]);
-        assert!(problems(reading)[0].contains("auth.admin_password"), "CO4");
+        assert!(problems(reading)[0].contains("auth.admin_password"), "tidegate_config-3");
     }
 
     fn texts(one: &str, other: &str) -> (String, String) {

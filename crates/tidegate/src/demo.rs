@@ -1,8 +1,8 @@
 //! `tidegate demo`: generates rows, imports them, runs five queries, and explains the results.
 //!
-//! - Y1. It touches only the table `visits` of its own database and a temporary directory for the
-//!   file, which is removed at the end, also after an error, unless `--keep` is given.
-//! - Y2. It can be run again: the table is dropped and created anew.
+//! - demo-1. It touches only the table `visits` of its own database and a temporary directory for
+//!   the file, which is removed at the end, also after an error, unless `--keep` is given.
+//! - demo-2. It can be run again: the table is dropped and created anew.
 
 mod file;
 mod rows;
@@ -133,7 +133,7 @@ impl Demo<'_> {
     }
 
     fn load(&self, database: &Arc<Database>, csv: &Path) -> Result<()> {
-        // Y2.
+        // demo-2.
         if database.tables().iter().any(|table| same_name(&table.name, TABLE)) {
             // A table with these columns comes from an earlier demo; any other is the user's own.
             let schema = Arc::clone(&database.snapshot(TABLE)?.schema);
@@ -248,7 +248,7 @@ fn require_space(dir: &Path, needed: ByteCount, advice: &'static str) -> Result<
     Ok(())
 }
 
-/// The directory of the file, removed on drop (Y1).
+/// The directory of the file, removed on drop (demo-1).
 struct Folder {
     path: PathBuf,
     disk: Arc<dyn Disk>,

@@ -1,27 +1,31 @@
 //! Errors of commands, each shown as one sentence, and the exit codes they map to.
 //!
-//! - E1. Exit codes are promises: scripts rely on them. `Exit` lists them all, as `--help` does.
-//! - E2. A message is one sentence, built by `platform` (SN1) from the messages of the levels
+//! - tidegate_error-1. Exit codes are promises: scripts rely on them. `Exit` lists them all, as
+//!   `--help` does.
+//! - A message is one sentence, built by `platform` (sentence-1) from the messages of the levels
 //!   below; this level adds only facts that the command line alone knows.
 
-use std::io;
+pub(crate) mod remote;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::{fmt, io};
 
 use thiserror::Error;
 use tidegate_ingest::source::SourceError;
 use tidegate_model::{ByteCount, SchemaError, limits};
+use tidegate_platform::printable;
 pub(crate) use tidegate_platform::sentence;
 use tidegate_server::UserFileError;
 use tidegate_storage::{Class, Error as StorageError};
 
-use crate::config::Problems;
 use crate::output::WriteError;
-use crate::sql::RemoteError;
+
+pub(crate) use remote::RemoteError;
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// The exit code of the process (E1).
+/// The exit code of the process (tidegate_error-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// All done; an import took every row and every cell.
@@ -123,6 +127,22 @@ pub(crate) enum Error {
     Panicked,
 }
 
+/// The errors of a configuration, a sentence each.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(pub(crate) Vec<String>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => f.write_str(&printable(one)),
+            all => {
+                write!(f, "{} mistakes in the configuration", all.len())?;
+                all.iter().try_for_each(|problem| write!(f, "\n  {}", printable(problem)))
+            }
+        }
+    }
+}
+
 impl Exit {
     pub(crate) fn code(self) -> ExitCode {
         ExitCode::from(self as u8)
@@ -135,7 +155,7 @@ impl Error {
         move |source| Error::Disk { purpose, source }
     }
 
-    /// Returns the exit code (E1).
+    /// Returns the exit code (tidegate_error-1).
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Error::Storage(source) => exit_of_storage(source),
@@ -242,7 +262,7 @@ mod tests {
             (StorageError::NewerFormat { path, version: 2, known: 1 }, Exit::NewerFormat),
             (StorageError::NoSuchTable { table: "t".to_owned() }, Exit::Failed),
         ] {
-            assert_eq!(Error::from(error).exit(), expected, "E1");
+            assert_eq!(Error::from(error).exit(), expected, "tidegate_error-1");
         }
     }
 }

@@ -15,7 +15,6 @@ mod session;
 mod import;
 mod progress;
 mod sql;
-mod prompt;
 mod inspect;
 mod verify;
 mod config;

@@ -1,7 +1,7 @@
 //! Destination and format of results.
 //!
-//! - O7. Results are streamed: a writer holds no more than a bounded part of them.
-//! - O8. A closed pipe is not an error: its reader has seen enough. `Sink::is_closed` tells.
+//! - Results are streamed: a writer holds no more than a bounded part of them.
+//! - output-1. A closed pipe is not an error: its reader has seen enough. `Sink::is_closed` tells.
 //!
 //! Not here: running queries, and the messages about them (`sql`); and the formats other than
 //! tables for people (`tidegate_server::results`).

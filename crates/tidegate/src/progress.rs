@@ -1,7 +1,7 @@
 //! The progress of an import: a bar for people, JSON lines for programs.
 //!
-//! - U1. A bar is one line, never wider than the terminal, and leaves nothing behind.
-//! - U2. `json` writes one object a line about once a second, and a last one at the end.
+//! - progress-1. A bar is one line, never wider than the terminal, and leaves nothing behind.
+//! - progress-2. `json` writes one object a line about once a second, and a last one at the end.
 //!
 //! Pure functions turn samples into text; the thread that polls and writes is at the end. Not here:
 //! the counting, which is `ingest::Progress`.
@@ -183,7 +183,7 @@ fn print(text: &str) {
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// Formats a sample as a line of JSON (U2).
+/// Formats a sample as a line of JSON (progress-2).
 fn json_line(moment: &Moment, status: &str) -> String {
     let optional = |number: Option<u64>| number.map_or("null".to_owned(), |n| n.to_string());
     let sample = &moment.sample;

@@ -1,10 +1,10 @@
 //! `tidegate sql`: statements from the command line, a file, a pipe or a prompt; results to
 //! standard output or a file.
 //!
-//! - Q1. Only results go to standard output, unless they are a table for people: then the messages
-//!   of statements without rows stand between them.
-//! - Q2. The first statement that fails ends a script; those before it stay done.
-//! - Q3. A reader that goes away ends the command quietly, as done.
+//! - sql-1. Only results go to standard output, unless they are a table for people: then the
+//!   messages of statements without rows stand between them.
+//! - The first statement that fails ends a script; those before it stay done.
+//! - sql-2. A reader that goes away ends the command quietly, as done.
 //!
 //! If a server has the database open, `--url` asks the server, and the same rules hold.
 
@@ -15,6 +15,7 @@ mod remote;
 mod program;
 mod script;
 mod timings;
+mod prompt;
 
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -25,18 +26,17 @@ use tidegate_platform::Clock;
 use tidegate_query::{EngineOptions, Timeout};
 use tidegate_storage::{Database, Error as StorageError};
 
-use crate::args::{ResourceArguments, ServerUrl, SqlArguments};
-use crate::environment::stdout_columns;
-use crate::error::{Error, Exit, Result};
-use crate::output::{Form, Format, Layout, STDOUT, Target};
-use crate::session::Session;
-use crate::text::{counted, elapsed};
-use crate::{prompt, tell};
-
 use self::program::Program;
-pub(crate) use self::remote::{Remote, RemoteError};
+use self::remote::Remote;
 pub(crate) use self::runner::{Outcome, Runner};
 pub(crate) use self::script::Script;
+use crate::args::{ResourceArguments, ServerUrl, SqlArguments};
+use crate::environment::stdout_columns;
+use crate::error::{Error, Exit, RemoteError, Result};
+use crate::output::{Form, Format, Layout, STDOUT, Target};
+use crate::session::Session;
+use crate::tell;
+use crate::text::{counted, elapsed};
 
 /// Share of RAM that queries take before they spill, without `--memory`: one part in this many.
 const MEMORY_PART: u64 = 2;
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &SqlArguments, session: &Session) -> Result<Exit> {
     for statement in script.statements() {
         let outcome = runner.run(&statement, form, &mut target, &interrupted, &mut results);
         if target.is_closed() {
-            return Ok(Exit::Done); // Q3
+            return Ok(Exit::Done); // sql-2
         }
         match outcome {
             Ok(outcome) => report(&outcome, form, &mut target, session)?,
@@ -179,7 +179,7 @@ fn form(format: Format, output: Option<&Path>, session: &Session) -> Result<Form
     Ok(Form { format, layout, is_file: output.is_some() })
 }
 
-/// Writes the messages about a statement besides its rows (Q1).
+/// Writes the messages about a statement besides its rows (sql-1).
 fn report(outcome: &Outcome, form: Form, target: &mut Target, session: &Session) -> Result<()> {
     for notice in &outcome.notices {
         tell(&format!("tidegate: sql: {notice}"));
@@ -256,7 +256,7 @@ fn as_sql(bytes: Vec<u8>, place: PathBuf) -> Result<String> {
         .map_err(|error| Error::NotText { place, at: error.utf8_error().valid_up_to() })
 }
 
-/// Writes to standard output. A reader that went away is not an error (Q3).
+/// Writes to standard output. A reader that went away is not an error (sql-2).
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

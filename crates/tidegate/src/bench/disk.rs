@@ -1,9 +1,9 @@
 //! Disk measurements on one file: sequential writes and reads, random reads, and syncs.
 //!
-//! - D1. A read called "from the disk" bypasses the page cache, or follows the dropping of its
+//! - A read called "from the disk" bypasses the page cache, or follows the dropping of its
 //!   clean pages; on a file system that can do neither, it measures the cache.
-//! - D2. The file is removed after every measurement, also after a failed one; only a kill leaves
-//!   it.
+//! - bench_disk-1. The file is removed after every measurement, also after a failed one; only a
+//!   kill leaves it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const RANDOM_READS: u64 = 8_192;
 const READERS: u64 = 16;
 const SYNCS: u64 = 64;
 
-/// A file that is removed when this value is dropped (D2).
+/// A file that is removed when this value is dropped (bench_disk-1).
 struct Scratch<'a> {
     disk: &'a dyn Disk,
     path: PathBuf,
@@ -97,7 +97,7 @@ fn sequential(
             vacant_max: DEPTH + 1,
         }));
         // A first read touches the buffers, and fills the cache where a warm cache is measured
-        // (B1).
+        // (bench-1).
         read(file, size, io, &pool)?;
         if !is_cold {
             return bench.measure(what, 1, ROUNDS, || read(file, size, io, &pool));

@@ -1,7 +1,8 @@
 //! Memory and kernel measurements: sums, copies, counts of codes, the index of a CSV.
 //!
 //! Each loop goes over its whole buffer, first on one thread, then on all threads with a part of
-//! the buffer each. The thread that allocates a buffer writes it before anything is measured (B1).
+//! the buffer each. The thread that allocates a buffer writes it before anything is measured
+//! (bench-1).
 
 use std::hint::black_box;
 use std::thread;

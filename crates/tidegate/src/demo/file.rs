@@ -1,6 +1,6 @@
 //! Writes the rows of the demo to a CSV file, on several threads.
 //!
-//! - V3. Memory is bounded: each thread is at most `QUEUE` pieces ahead of the file.
+//! - Memory is bounded: each thread is at most `QUEUE` pieces ahead of the file.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -85,7 +85,7 @@ mod tests {
         for rows in [0, 1, PIECE_ROWS, 3 * PIECE_ROWS + 5] {
             let one = written(rows, 1);
             assert_eq!(one.iter().filter(|&&byte| byte == b'\n').count() as u64, rows + 1);
-            assert!(one == written(rows, 3), "V1: {rows} rows");
+            assert!(one == written(rows, 3), "demo_rows-1: {rows} rows");
         }
     }
 

@@ -1,10 +1,10 @@
 //! The rows of the demo: page views of a few web sites in a month, as a log collector would have
 //! written them.
 //!
-//! - V1. A row is a function of its number and of the number of rows: the file is the same for any
-//!   pieces and any number of threads.
-//! - V2. Rows stand in the order of arrival. Most arrive within seconds, some after minutes, and a
-//!   few after up to two days, so the file is not in order of its timestamps.
+//! - demo_rows-1. A row is a function of its number and of the number of rows: the file is the same
+//!   for any pieces and any number of threads.
+//! - demo_rows-2. Rows stand in the order of arrival. Most arrive within seconds, some after
+//!   minutes, and a few after up to two days, so the file is not in order of its timestamps.
 
 use std::io::Write;
 
@@ -107,7 +107,7 @@ fn arrival_ms(row: u64, rows: u64) -> u64 {
     unreachable!("the hours make up the day")
 }
 
-/// Returns the delay of a row (V2).
+/// Returns the delay of a row (demo_rows-2).
 fn delay_ms(random: &mut Random) -> u64 {
     match random.below(1_000) {
         0..800 => random.below(2 * SECOND_MS),
@@ -126,7 +126,7 @@ fn push_time(time_ms: u64, line: &mut Vec<u8>) {
 }
 
 /// The random generator SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
-/// generators"). Every row has its own (V1).
+/// generators"). Every row has its own (demo_rows-1).
 struct Random(u64);
 
 impl Random {
@@ -184,7 +184,7 @@ mod tests {
             "2025-06-20T23:59:58.502Z,news.example,BR,mobile,/item/766,100931,200,313,7542,",
             "",
         ];
-        assert_eq!(rows(3), expected.join("\n"), "V1");
+        assert_eq!(rows(3), expected.join("\n"), "demo_rows-1");
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
         let text = rows(10_000);
         let times: Vec<&str> = text.lines().map(|line| &line[..24]).collect();
         let late = times.windows(2).filter(|pair| pair[1] < pair[0]).count();
-        assert!(500 < late && late < 9_500, "V2: {late}");
+        assert!(500 < late && late < 9_500, "demo_rows-2: {late}");
         assert!(times.iter().all(|time| time.starts_with("2025-06-")));
         let days: std::collections::BTreeSet<&str> = times.iter().map(|time| &time[..10]).collect();
         assert_eq!(days.len(), 30);

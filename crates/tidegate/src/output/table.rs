@@ -1,8 +1,8 @@
 //! Results as a table for people: columns that line up, numbers to the right.
 //!
-//! - O4. Memory is bounded: widths come from the first rows, at most `SAMPLE_ROWS` or
+//! - Memory is bounded: widths come from the first rows, at most `SAMPLE_ROWS` or
 //!   `SAMPLE_BYTES` of them; a later cell that is wider pushes the rest of its line aside.
-//! - O5. The output cannot control a terminal: control characters are escaped.
+//! - output_table-1. The output cannot control a terminal: control characters are escaped.
 //!
 //! On a terminal that is too narrow, texts are cut; if that does not suffice, every row is written
 //! as a record with one line per column. In a file or a pipe nothing is ever cut.
@@ -243,7 +243,7 @@ fn cut(text: &str, width: usize) -> String {
     kept
 }
 
-/// Escapes the characters that move the cursor or set colours (O5).
+/// Escapes the characters that move the cursor or set colours (output_table-1).
 pub(crate) fn printable(text: &str) -> String {
     if !text.contains(is_unprintable) {
         return text.to_owned();

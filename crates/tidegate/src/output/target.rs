@@ -1,8 +1,8 @@
 //! The destination of results: standard output, or a file that appears whole or not at all.
 //!
-//! - O9. A file under the name the user gave is complete: rows are written beside it, and it is
-//!   renamed at the end. A path that is not a regular file (`/dev/null`, a pipe) is written
-//!   directly.
+//! - output_target-1. A file under the name the user gave is complete: rows are written beside it,
+//!   and it is renamed at the end. A path that is not a regular file (`/dev/null`, a pipe) is
+//!   written directly.
 //!
 //! Output files get the permissions of the user's umask and may be pipes, which `platform` does not
 //! support; so this is the only module that opens files by itself.
@@ -73,12 +73,12 @@ impl Target {
         &self.place
     }
 
-    /// Returns whether the reader of a pipe went away (O8).
+    /// Returns whether the reader of a pipe went away (output-1).
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Flushes the buffer, and renames a file to its final name (O9).
+    /// Flushes the buffer, and renames a file to its final name (output_target-1).
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         if let Some((partial, path)) = &self.pending {
@@ -130,7 +130,7 @@ mod tests {
         target.write_all(b"new").unwrap();
         target.flush().unwrap();
         drop(target);
-        assert_eq!(fs::read_to_string(&path).unwrap(), "old", "O9");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old", "output_target-1");
 
         let mut target = Target::file(&path).unwrap();
         target.write_all(b"new").unwrap();
@@ -156,7 +156,7 @@ mod tests {
         let mut target = Target::new("a pipe".to_owned(), Box::new(writer), None);
         target.write_all(b"x").unwrap();
         assert!(target.flush().is_err());
-        assert!(target.is_closed(), "O8");
+        assert!(target.is_closed(), "output-1");
         // The drop of the buffer writes its rest again, in vain and without an error.
     }
 }

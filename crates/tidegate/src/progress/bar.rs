@@ -17,8 +17,8 @@ struct Part {
     text: String,
 }
 
-/// Returns the line, narrower than `columns` (U1): a cursor in the last column would wrap on some
-/// terminals. Parts are left out, the least important ones first, until it fits.
+/// Returns the line, narrower than `columns` (progress-1): a cursor in the last column would wrap
+/// on some terminals. Parts are left out, the least important ones first, until it fits.
 pub(super) fn line(moment: &Moment, columns: usize) -> String {
     let room = columns.saturating_sub(1);
     let mut line = phase_name(moment.sample.phase);
@@ -126,7 +126,7 @@ mod tests {
             let piped = ProgressSample { bytes_total: None, ..moment().sample };
             for sample in [moment().sample, piped] {
                 let line = line(&Moment { sample, ..moment() }, columns);
-                assert!(line.len() < columns.max(1), "U1: {columns}: {line}");
+                assert!(line.len() < columns.max(1), "progress-1: {columns}: {line}");
             }
         }
     }

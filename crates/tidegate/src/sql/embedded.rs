@@ -104,7 +104,8 @@ impl Embedded {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // The shutdown does not wait for an operator that does not check for cancellation (RN2).
+        // The shutdown does not wait for an operator that does not check for cancellation
+        // (running-2).
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

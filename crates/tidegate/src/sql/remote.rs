@@ -1,24 +1,24 @@
 //! Execution at a server over PostgreSQL's protocol, with the answers of an embedded engine: the
 //! same batches, the same messages, errors at the same places.
 //!
-//! - RE1. Memory is bounded: rows become batches as they come (`rows`), and the connection is read
+//! - Memory is bounded: rows become batches as they come (`rows`), and the connection is read
 //!   no further than they are taken.
-//! - RE2. A statement that is given up is cancelled at the server, and the next statement begins
-//!   after it has ended, so that a cancel never hits another statement.
-//! - RE3. A password is in no error, no line and no history: it goes from the address, PGPASSWORD
-//!   or a terminal to the server.
+//! - sql_remote-1. A statement that is given up is cancelled at the server, and the next statement
+//!   begins after it has ended, so that a cancel never hits another statement.
+//! - sql_remote-2. A password is in no error, no line and no history: it goes from the address,
+//!   PGPASSWORD or a terminal to the server.
 //!
 //! A connection that has ended is not made again, because the state of its session would be
 //! missing. Values have the types of PostgreSQL (docs/server.md). Not here: COPY from and to this
 //! side.
 
 mod address;
-mod error;
 mod rows;
 mod tls;
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,17 +35,15 @@ use self::rows::Batches;
 use self::tls::{ClientTls, TlsSocket};
 use super::running::{Piece, QUEUE, Running};
 use super::script::words;
-use crate::error::{Error, Result};
+use crate::error::{Error, RemoteError, Result, remote as error};
 use crate::session::Session;
 use crate::user::password;
-
-pub(crate) use self::error::RemoteError;
 
 /// Application name for the server's list of connections.
 const NAME: &str = "tidegate sql";
 /// Time limit for the connect, unless the address has one.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
-/// Time limit for a cancelled statement to end (RE2).
+/// Time limit for a cancelled statement to end (sql_remote-1).
 const CANCEL_TIME: Duration = Duration::from_secs(5);
 /// Most notices that are kept for one statement.
 const NOTICES_MAX: usize = 64;
@@ -156,12 +154,13 @@ impl Remote {
                 let _ = sender.send(Piece::Failed(error.into())).await;
             }
         });
-        Running::new(pieces, work).with_cancel(Cancel {
+        let cancel = Cancel {
             handle: self.runtime().handle().clone(),
             token: self.client.cancel_token(),
             tls: self.tls.clone(),
             client: Arc::clone(&self.client),
-        })
+        };
+        Running::new(pieces, work).with_cancel(|| cancel.now())
     }
 
     /// Returns two texts per row of a small query, for completion; none after the time limit.
@@ -187,7 +186,7 @@ impl Drop for Remote {
 
 type Link = (Client, Connection<Socket, TlsSocket>);
 
-/// Connects, and asks for the password if the server wants one and none was given (RE3).
+/// Connects, and asks for the password if the server wants one and none was given (sql_remote-2).
 fn log_in(
     runtime: &Runtime,
     address: &mut Address,
@@ -304,8 +303,8 @@ fn tag(text: &str, rows: Option<u64>) -> String {
     }
 }
 
-/// The means to cancel a statement at the server (RE2).
-pub(super) struct Cancel {
+/// The means to cancel a statement at the server (sql_remote-1).
+struct Cancel {
     handle: Handle,
     token: CancelToken,
     tls: ClientTls,
@@ -314,7 +313,7 @@ pub(super) struct Cancel {
 
 impl Cancel {
     /// Cancels the statement, and waits until it has ended, at most `CANCEL_TIME`.
-    pub(super) fn now(self) {
+    fn now(self) {
         let Cancel { handle, token, tls, client } = self;
         handle.block_on(async move {
             let ended = async {

@@ -1,9 +1,9 @@
 //! Execution of statements, embedded or at a server, and the writing of their batches.
 //!
-//! - R1. The thread that writes is independent of the execution: an engine in this process
+//! - runner-1. The thread that writes is independent of the execution: an engine in this process
 //!   (`embedded`) and a server (`remote`) give the same pieces (`running`).
-//! - R2. Ctrl-C takes effect within `TICK`, whatever they do: the writer, which has its own timers,
-//!   stops waiting and drops the statement, which ends it (RN2).
+//! - Ctrl-C takes effect within `TICK`, whatever they do: the writer, which has its own timers,
+//!   stops waiting and drops the statement, which ends it (running-2).
 
 use std::io::Write;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct Runner {
     clock: Arc<dyn Clock>,
 }
 
-/// The executor of statements (R1).
+/// The executor of statements (runner-1).
 enum Answers {
     Embedded(Embedded),
     Remote(Remote),

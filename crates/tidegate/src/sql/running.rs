@@ -1,18 +1,18 @@
 //! A running statement, and its results piece by piece.
 //!
-//! - RN1. At most `QUEUE` batches wait: a slow writer slows the query, and memory stays the same.
-//! - RN2. Dropping a running statement stops it; the drop waits for no operator, and for a server
-//!   only a bounded time.
+//! - running-1. At most `QUEUE` batches wait: a slow writer slows the query, and memory stays the
+//!   same.
+//! - running-2. Dropping a running statement stops it; the drop waits for no operator, and for a
+//!   server only a bounded time.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinHandle;
 
-use super::remote::Cancel;
 use crate::error::Error;
 
-/// Most batches that wait (RN1).
+/// Most batches that wait (running-1).
 pub(super) const QUEUE: usize = 2;
 
 /// A piece of the results of a statement: its fields, rows, or its end.
@@ -23,12 +23,12 @@ pub(super) enum Piece {
     Failed(Error),
 }
 
-/// A running statement (RN2).
+/// A running statement (running-2).
 pub(super) struct Running {
     pieces: Receiver<Piece>,
     work: JoinHandle<()>,
     /// The cancel of a statement at a server.
-    cancel: Option<Cancel>,
+    cancel: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Running {
@@ -36,8 +36,8 @@ impl Running {
         Running { pieces, work, cancel: None }
     }
 
-    pub(super) fn with_cancel(mut self, cancel: Cancel) -> Running {
-        self.cancel = Some(cancel);
+    pub(super) fn with_cancel(mut self, cancel: impl FnOnce() + Send + 'static) -> Running {
+        self.cancel = Some(Box::new(cancel));
         self
     }
 
@@ -55,7 +55,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.work.abort();
         if let Some(cancel) = self.cancel.take() {
-            cancel.now();
+            cancel();
         }
     }
 }

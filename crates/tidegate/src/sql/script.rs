@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use tidegate_query::split_statements;
 
-use super::RemoteError;
-use crate::error::Error;
+use crate::error::{Error, RemoteError};
 
 /// Statements, perhaps from a file.
 pub(crate) struct Script {

@@ -1,8 +1,8 @@
 //! Input of a password.
 //!
-//! - PW1. A password is never shown, and never an argument, because other users of the machine
-//!   could see it there.
-//! - PW2. The terminal settings are restored in any case.
+//! - password-1. A password is never shown, and never an argument, because other users of the
+//!   machine could see it there.
+//! - password-2. The terminal settings are restored in any case.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -52,7 +52,7 @@ fn read_line(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// A terminal without echo, until the drop (PW2).
+/// A terminal without echo, until the drop (password-2).
 struct Hidden(Termios);
 
 impl Hidden {
@@ -75,7 +75,7 @@ impl Drop for Hidden {
     }
 }
 
-/// Reads a line from the terminal without showing it (PW1).
+/// Reads a line from the terminal without showing it (password-1).
 fn typed(prompt: &str) -> Result<String> {
     let failed = |source| Error::Stdin { source };
     let say = |text: &str| {

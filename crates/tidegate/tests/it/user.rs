@@ -35,7 +35,7 @@ fn a_password_is_not_shown_where_it_is_typed() {
         let status = child.wait().expect("ends");
         reader.join().expect("the reader ends");
         let screen = screen.lock().unwrap().clone();
-        assert!(!screen.contains("secret"), "PW1: {screen}");
+        assert!(!screen.contains("secret"), "password-1: {screen}");
         (status.code(), screen)
     };
     let (code, screen) = typed("a secret", "another secret");

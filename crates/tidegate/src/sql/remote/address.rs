@@ -1,6 +1,6 @@
 //! The address of a server: `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=...`.
 //!
-//! - AD1. An error about an address contains no part of it, because a password that was not
+//! - address-1. An error about an address contains no part of it, because a password that was not
 //!   percent-encoded may stand in any place.
 //!
 //! `sslmode` is `disable`, `prefer` (TLS if the server has it), `require` (TLS without a check of
@@ -13,7 +13,7 @@ use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-use super::RemoteError;
+use crate::error::RemoteError;
 
 /// The default port of Tidegate; PostgreSQL's own is 5432.
 const PORT: u16 = 8812;
@@ -75,7 +75,7 @@ fn with_port(base: &str) -> Option<String> {
 fn place(config: &Config) -> Option<String> {
     let [Host::Tcp(host)] = config.get_hosts() else { return None };
     let [port] = config.get_ports() else { return None };
-    // An `@` in a password would make the rest of the password the host (AD1).
+    // An `@` in a password would make the rest of the password the host (address-1).
     let is_host = !host.is_empty() && !host.contains(['@', '/', ' ']);
     is_host.then(|| match host.contains(':') {
         true => format!("[{host}]:{port}"),
@@ -113,7 +113,7 @@ mod tests {
             "postgres://",
         ] {
             let error = Address::parse(url).err().expect(url).to_string();
-            assert!(!error.contains("sec") && !error.contains("ret"), "AD1: {error}");
+            assert!(!error.contains("sec") && !error.contains("ret"), "address-1: {error}");
         }
     }
 }

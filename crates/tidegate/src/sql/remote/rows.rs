@@ -1,7 +1,7 @@
 //! Rows of PostgreSQL's protocol, in its binary form, as Arrow's batches.
 //!
-//! - RO1. A batch has at most `BATCH_ROWS` rows and is closed behind about `BATCH_BYTES`.
-//! - RO2. A server can send anything: a value that does not fit its type is an error of its column.
+//! - remote_rows-1. A batch has at most `BATCH_ROWS` rows and is closed behind about `BATCH_BYTES`.
+//! - A server can send anything: a value that does not fit its type is an error of its column.
 //!
 //! Values of a type without an Arrow type here are taken as text. Not here: output formats
 //! (`output`).
@@ -17,9 +17,9 @@ use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Column, Row};
 
 use self::column::{Builder, builder};
-use super::RemoteError;
+use crate::error::RemoteError;
 
-/// Most rows of a batch, as in the engine (RO1).
+/// Most rows of a batch, as in the engine (remote_rows-1).
 const BATCH_ROWS: usize = 8_192;
 const BATCH_BYTES: usize = 4 << 20;
 
@@ -64,7 +64,7 @@ impl Batches {
         Arc::clone(&self.schema)
     }
 
-    /// Adds a row, and returns the batch if it is full (RO1).
+    /// Adds a row, and returns the batch if it is full (remote_rows-1).
     pub(super) fn push(&mut self, row: &Row) -> Result<Option<RecordBatch>, RemoteError> {
         for (at, column) in self.columns.iter_mut().enumerate() {
             let malformed =

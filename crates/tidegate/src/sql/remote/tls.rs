@@ -1,8 +1,9 @@
 //! TLS to a server.
 //!
-//! - CT1. With an authority, the server must have a certificate that the authority has signed for
-//!   the requested name. Without one, any certificate is accepted, as in clients of PostgreSQL with
-//!   `sslmode=require`: the connection is encrypted, but the server is not authenticated.
+//! - remote_tls-1. With an authority, the server must have a certificate that the authority has
+//!   signed for the requested name. Without one, any certificate is accepted, as in clients of
+//!   PostgreSQL with `sslmode=require`: the connection is encrypted, but the server is not
+//!   authenticated.
 
 use std::io;
 use std::path::Path;
@@ -11,9 +12,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{
-    CryptoProvider, ring::default_provider, verify_tls12_signature, verify_tls13_signature,
-};
+use rustls::crypto::ring::default_provider;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
@@ -23,14 +23,14 @@ use tokio_postgres::Socket;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
-use super::RemoteError;
+use crate::error::RemoteError;
 
 /// TLS with the settings of an address.
 #[derive(Clone)]
 pub(super) struct ClientTls(TlsConnector);
 
 impl ClientTls {
-    /// Creates TLS settings with the authority of this file, if one is named (CT1).
+    /// Creates TLS settings with the authority of this file, if one is named (remote_tls-1).
     pub(super) fn new(authority: Option<&Path>, disk: &dyn Disk) -> Result<ClientTls, RemoteError> {
         let provider = Arc::new(default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -60,7 +60,7 @@ fn roots(path: &Path, disk: &dyn Disk) -> Result<RootCertStore, RemoteError> {
     }
 }
 
-/// A verifier that accepts any certificate if the server has its key (CT1).
+/// A verifier that accepts any certificate if the server has its key (remote_tls-1).
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

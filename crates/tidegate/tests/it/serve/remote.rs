@@ -213,7 +213,7 @@ fn an_interrupt_ends_the_statement_at_the_server() {
                  AND state <> 'cancelled'";
     wait_until("the statement", || server.rows(works) == "[[1]]");
     signal(&child, "-INT");
-    assert_eq!(child.wait().expect("ends").code(), Some(130), "RE2");
+    assert_eq!(child.wait().expect("ends").code(), Some(130), "sql_remote-1");
     wait_until("its end", || server.rows(works) == "[[0]]");
     server.stop();
 }
@@ -230,10 +230,10 @@ fn passwords_are_checked_and_never_shown() {
     let good = format!("postgres://admin:a%20better%20one@{}", server.pg);
     assert_eq!(ask(&good, None).succeeds().lines().last(), Some("42"));
     let bad = ask(&url(&server, ""), Some("a wrong secret"));
-    assert!(!bad.stderr.contains("secret"), "RE3: {}", bad.stderr);
+    assert!(!bad.stderr.contains("secret"), "sql_remote-2: {}", bad.stderr);
     bad.fails(1, &["connect to 127.0.0.1:", "password"]);
     let bad = ask(&format!("postgres://admin:wrong%40@{}", server.pg), None);
-    assert!(!bad.stderr.contains("wrong"), "RE3: {}", bad.stderr);
+    assert!(!bad.stderr.contains("wrong"), "sql_remote-2: {}", bad.stderr);
     bad.fails(1, &["connect to 127.0.0.1:"]);
     ask(&url(&server, ""), None).fails(1, &["asks for a password", "PGPASSWORD"]);
     ask("postgres://admin:secret@:x", None).fails(2, &["the address of a server is"]);
@@ -285,7 +285,7 @@ fn a_prompt_asks_for_the_password_and_then_the_server() {
     wait_until("the statement", || server.rows(works) == "[[1]]");
     type_in("\u{3}");
     wait_for("interrupted");
-    assert_eq!(server.rows(works), "[[0]]", "RE2");
+    assert_eq!(server.rows(works), "[[0]]", "sql_remote-1");
     // No port has so many digits: `42` may stand in the address that was shown.
     type_in("SELECT 1234000 + 567;\r");
     wait_for("1234567");
@@ -295,7 +295,7 @@ fn a_prompt_asks_for_the_password_and_then_the_server() {
     type_in("\\q\r");
     assert_eq!(child.wait().expect("ends").code(), Some(0));
     reader.join().expect("the reader ends");
-    assert!(!screen.lock().unwrap().contains(PASSWORD), "RE3");
+    assert!(!screen.lock().unwrap().contains(PASSWORD), "sql_remote-2");
     server.stop();
 }
 

@@ -1,7 +1,7 @@
 //! A column of a batch under construction: its Arrow type, and the decoding of its values.
 //!
-//! - CL1. The bytes of a value are not trusted: their length is checked, and a value that does not
-//!   fit is `None`.
+//! - rows_column-1. The bytes of a value are not trusted: their length is checked, and a value that
+//!   does not fit is `None`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const UUID_BYTES: i32 = 16;
 
 /// The builder for the values of one column.
 pub(super) trait Builder: Send {
-    /// Adds a value, or NULL; `None` if the bytes are not a value of the type (CL1).
+    /// Adds a value, or NULL; `None` if the bytes are not a value of the type (rows_column-1).
     fn push(&mut self, value: Option<&[u8]>) -> Option<()>;
 
     /// Returns the values added since the last call.
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(ty, DataType::Int32);
         assert!(values.push(Some(&[255; 4])).is_some() && values.push(None).is_some());
         for bad in [&[][..], &[0; 3], &[0; 5]] {
-            assert!(values.push(Some(bad)).is_none(), "CL1");
+            assert!(values.push(Some(bad)).is_none(), "rows_column-1");
         }
         let array = values.finish();
         assert_eq!(array.as_primitive::<Int32Type>().iter().collect::<Vec<_>>(), [Some(-1), None]);
@@ -307,7 +307,7 @@ mod tests {
         for bad in [&[1, 0, 23, 2, 1, 4, 7][..], &[1, 0, 23, -5, 1], &[2, 0, 23, 1, 1, 4, 7], &[1]]
         {
             let (_, _, mut values) = builder(&Type::INT4_ARRAY, -1);
-            assert!(values.push(Some(&words(bad))).is_none(), "CL1: {bad:?}");
+            assert!(values.push(Some(&words(bad))).is_none(), "rows_column-1: {bad:?}");
         }
     }
 }

@@ -109,7 +109,7 @@ fn after_an_error_all_is_passed_over_up_to_the_next_sync() {
     ];
     let answer = answer(open(&server), &bytes.concat());
     let text = String::from_utf8_lossy(&answer);
-    assert!(!text.contains("passed over") && text.contains("done"), "CO1: {text}");
+    assert!(!text.contains("passed over") && text.contains("done"), "tidegate_config-1: {text}");
     let wrong = "bind message has 3 result formats but query has 1 columns";
     assert_eq!(text.matches(wrong).count(), 2, "{text}");
     server.stop();
@@ -258,13 +258,17 @@ fn what_connections_hold_has_a_bound_for_all_together() {
         let (one, other) = (connect(&server).await, connect(&server).await);
         let any = "SELECT x FROM long_sequence(3) WHERE x = ANY($1)";
         let error = one.query(any, &[&vec![1_i64; 30_000]]).await.unwrap_err();
-        assert_eq!(error.code().map(|code| code.code()), Some("53200"), "CO3: {error}");
+        assert_eq!(
+            error.code().map(|code| code.code()),
+            Some("53200"),
+            "tidegate_config-4: {error}"
+        );
         assert_eq!(one.query(any, &[&vec![1_i64; 1_000]]).await.unwrap().len(), 1);
         let text = "SELECT x FROM long_sequence(3) WHERE 0 < length($1::text)";
         assert_eq!(other.query(text, &[&"x".repeat(200_000)]).await.unwrap().len(), 3);
         let error = other.query(text, &[&"x".repeat(3_000_000)]).await.unwrap_err();
         let is_told = error.code().is_some_and(|it| it.code() == "53200");
-        assert!(is_told || error.is_closed(), "CO3: {error}");
+        assert!(is_told || error.is_closed(), "tidegate_config-4: {error}");
         assert_eq!(rows(&one, "SELECT 1").await, ["1"], "budget-3");
         wait_until("what was held to be given back", || {
             server.metric("tidegate_connection_memory_bytes") == 0.0

@@ -248,8 +248,16 @@ fn what_a_connection_keeps_has_a_bound_in_bytes() {
     let answer = answer(open(&server), &bytes.concat());
     let text = String::from_utf8_lossy(&answer);
     let (before, after) = text.split_once("second refused").expect("the first query");
-    assert_eq!((before.matches("C53400").count(), after.matches("C53400").count()), (1, 0), "CO3");
-    assert_eq!(after.split_once("third taken").unwrap().1.matches("C42622").count(), 2, "CO3");
+    assert_eq!(
+        (before.matches("C53400").count(), after.matches("C53400").count()),
+        (1, 0),
+        "tidegate_config-4"
+    );
+    assert_eq!(
+        after.split_once("third taken").unwrap().1.matches("C42622").count(),
+        2,
+        "tidegate_config-4"
+    );
     server.stop();
 }
 

@@ -8,7 +8,7 @@ use rustyline::{Context, Helper};
 use tidegate_query::split_statements;
 
 use super::names::Names;
-use crate::sql::Runner;
+use crate::sql::runner::Runner;
 
 /// Meaning of a complete line.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(super) fn parse_line(line: &str) -> Line<'_> {
     }
 }
 
-/// Returns whether the input is complete (I1): a command, or statements that end with `;`.
+/// Returns whether the input is complete (prompt-1): a command, or statements that end with `;`.
 pub(super) fn is_complete(text: &str) -> bool {
     if text.trim().is_empty() || parse_line(text) != Line::Statements {
         return true;
@@ -101,11 +101,11 @@ mod tests {
     #[test]
     fn a_statement_waits_for_its_end() {
         for text in ["SELECT 1;", "SELECT ';';", "\\dt", "", "SELECT 1; -- done", "quit", "\\d t"] {
-            assert!(is_complete(text), "I1: {text}");
+            assert!(is_complete(text), "prompt-1: {text}");
         }
         for text in ["SELECT 1", "SELECT ';", "SELECT 1; SELECT", "SELECT 1 -- ;", "/* ;", "quit x"]
         {
-            assert!(!is_complete(text), "I1: {text}");
+            assert!(!is_complete(text), "prompt-1: {text}");
         }
     }
 

@@ -1,9 +1,9 @@
 //! The prompt of `tidegate sql`: a line editor with history and completion around `sql::Runner`.
 //!
-//! - I1. A statement runs when its `;` is there; until then a line end is just a line end.
-//! - I2. Ctrl-C ends the present input or the running statement, and never the prompt; Ctrl-D ends
-//!   the prompt.
-//! - I3. An error is shown, and the prompt comes back.
+//! - prompt-1. A statement runs when its `;` is there; until then a line end is just a line end.
+//! - prompt-2. Ctrl-C ends the present input or the running statement, and never the prompt; Ctrl-D
+//!   ends the prompt.
+//! - prompt-3. An error is shown, and the prompt comes back.
 //!
 //! Not here: running statements (`sql`), and listing tables (`inspect`).
 
@@ -12,7 +12,8 @@ mod names;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -20,13 +21,12 @@ use rustyline::{CompletionType, Config, Editor};
 use signal_hook::consts::SIGINT;
 
 use self::input::{Line, Typist, parse_line};
+use super::{Runner, Script, outcome_line, print, target};
 use crate::environment::stdout_columns;
 use crate::error::{Error, Exit, Result, sentence};
-use crate::inspect;
 use crate::output::{Form, Format, Layout, Target};
 use crate::session::Session;
-use crate::sql::{self, Runner, outcome_line};
-use crate::tell;
+use crate::{inspect, tell};
 
 const PROMPT: &str = "tidegate> ";
 /// Most entries of the history: enough to find old statements, in a file that stays small.
@@ -69,7 +69,8 @@ pub(crate) fn run(
     session: &Session,
 ) -> Result<Exit> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    // SIGINT only sets the flag: a second Ctrl-C must not end the prompt (I2). SIGTERM still does.
+    // SIGINT only sets the flag: a second Ctrl-C must not end the prompt (prompt-2). SIGTERM still
+    // does.
     signal_hook::flag::register(SIGINT, Arc::clone(&interrupted))
         .map_err(|source| Error::Threads { source })?;
     let mut prompt = Prompt { runner, form, output, interrupted, shows_times: true };
@@ -80,7 +81,7 @@ pub(crate) fn run(
         Some(server) => format!("server {}", server.place()),
         None => format!("database {}", session.db.display()),
     };
-    sql::print(&format!("tidegate {version}, {place}; \\? for help, \\q to quit\n"))?;
+    print(&format!("tidegate {version}, {place}; \\? for help, \\q to quit\n"))?;
     loop {
         match editor.readline(PROMPT) {
             Ok(line) => {
@@ -134,16 +135,16 @@ fn history_file(session: &Session) -> Option<PathBuf> {
 }
 
 impl Prompt<'_> {
-    /// Executes a line, and shows its error if it fails (I3).
+    /// Executes a line, and shows its error if it fails (prompt-3).
     fn obey(&mut self, line: &str) -> Result<Next> {
         self.interrupted.store(false, Relaxed);
         let done = match parse_line(line) {
             Line::Quit => return Ok(Next::Quit),
-            Line::Help => sql::print(HELP),
+            Line::Help => print(HELP),
             Line::Timing => {
                 self.shows_times = !self.shows_times;
                 let state = if self.shows_times { "on" } else { "off" };
-                sql::print(&format!("timing is {state}\n"))
+                print(&format!("timing is {state}\n"))
             }
             Line::Tables => self.tables(),
             Line::Describe(table) => self.describe(table),
@@ -202,8 +203,8 @@ impl Prompt<'_> {
     }
 
     fn statements(&self, text: &str) -> Result<()> {
-        let script = sql::Script::new(text.to_owned(), None);
-        let mut target = sql::target(self.output)?;
+        let script = Script::new(text.to_owned(), None);
+        let mut target = target(self.output)?;
         let mut results = 0;
         for statement in script.statements() {
             let form = self.form();
@@ -213,7 +214,7 @@ impl Prompt<'_> {
                 tell(&format!("notice: {notice}"));
             }
             if self.shows_times || outcome.tag.is_some() {
-                sql::print(&format!("{}\n", outcome_line(&outcome)))?;
+                print(&format!("{}\n", outcome_line(&outcome)))?;
             }
         }
         finish(target)

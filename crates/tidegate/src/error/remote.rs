@@ -1,6 +1,6 @@
 //! Errors of a server or of the connection to it.
 //!
-//! - remote_error-1. The server's error for a statement reads as the engine's own errors do: the
+//! - error_remote-1. The server's error for a statement reads as the engine's own errors do: the
 //!   place in the script, then the sentence.
 
 use thiserror::Error;
@@ -48,13 +48,13 @@ pub(crate) enum RemoteError {
     Malformed { column: String },
 }
 
-pub(super) fn is_password_missing(error: &tokio_postgres::Error) -> bool {
+pub(crate) fn is_password_missing(error: &tokio_postgres::Error) -> bool {
     let source = std::error::Error::source(error);
     source.is_some_and(|source| source.to_string() == PASSWORD_MISSING)
 }
 
 /// Returns the error of a failed connect or login.
-pub(super) fn of_connection(error: tokio_postgres::Error, place: &str) -> RemoteError {
+pub(crate) fn of_connection(error: tokio_postgres::Error, place: &str) -> RemoteError {
     let place = place.to_owned();
     if let Some(said) = error.as_db_error() {
         return RemoteError::Refused { place, message: said.message().to_owned() };
@@ -65,7 +65,7 @@ pub(super) fn of_connection(error: tokio_postgres::Error, place: &str) -> Remote
 }
 
 /// Returns the error of a statement that begins at byte `before` of its text.
-pub(super) fn of_statement(error: &tokio_postgres::Error, sql: &str, before: usize) -> RemoteError {
+pub(crate) fn of_statement(error: &tokio_postgres::Error, sql: &str, before: usize) -> RemoteError {
     if let Some(said) = error.as_db_error() {
         return RemoteError::Statement {
             position: position(said, sql, before),
@@ -79,8 +79,8 @@ pub(super) fn of_statement(error: &tokio_postgres::Error, sql: &str, before: usi
     RemoteError::Protocol { source: error.to_string().into() }
 }
 
-/// Returns a notice of a statement with its place moved to that in the script (remote_error-1).
-pub(super) fn relocated(notice: &str, before: &str) -> String {
+/// Returns a notice of a statement with its place moved to that in the script (error_remote-1).
+pub(crate) fn relocated(notice: &str, before: &str) -> String {
     let found = notice.strip_prefix("line ").and_then(|rest| {
         let (line, rest) = rest.split_once(", column ")?;
         let (column, rest) = rest.split_once(": ")?;
@@ -96,7 +96,7 @@ pub(super) fn relocated(notice: &str, before: &str) -> String {
     format!("line {}, column {column}: {rest}", (start.line + line).saturating_sub(1))
 }
 
-/// Returns the place of an error in the script (remote_error-1): the server counts characters of
+/// Returns the place of an error in the script (error_remote-1): the server counts characters of
 /// the statement, from 1.
 fn position(said: &DbError, sql: &str, before: usize) -> Option<Position> {
     let Some(ErrorPosition::Original(character)) = said.position() else { return None };
@@ -118,7 +118,7 @@ mod tests {
             ("line x, column 8: y", "\n", "line x, column 8: y"),
             ("nothing", "\n", "nothing"),
         ] {
-            assert_eq!(relocated(notice, before), expected, "remote_error-1: {notice}");
+            assert_eq!(relocated(notice, before), expected, "error_remote-1: {notice}");
         }
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tidegate_storage::Database;
 
-use crate::sql::{Remote, Runner};
+use crate::sql::remote::Remote;
+use crate::sql::runner::Runner;
 
 /// Keywords, and frequently used functions.
 const KEYWORDS: &str = "ALTER TABLE ADD COLUMN AND ANALYZE AS ASC ASOF BETWEEN BY CASE CAST \
