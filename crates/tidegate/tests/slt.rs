@@ -20,22 +20,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "these tests are about databases on a real disk")]
 
-#[path = "slt/changes.rs"]
-mod changes;
-#[path = "slt/transactions.rs"]
-mod transactions;
-#[path = "slt/overtaken.rs"]
-mod overtaken;
-#[path = "slt/cancel.rs"]
-mod cancel;
-#[path = "slt/known.rs"]
-mod known;
-#[path = "slt/nested_views.rs"]
-mod nested_views;
 #[path = "slt/host.rs"]
 mod host;
-#[path = "slt/answers.rs"]
-mod answers;
 #[path = "slt/foreign.rs"]
 mod foreign;
 #[path = "it/reasons.rs"]
@@ -48,7 +34,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{
@@ -67,8 +52,7 @@ use tidegate_model::time::{CivilDate, IsoTimestamp};
 use tidegate_model::{ByteCount, PartitionUnit, TimeUnit, Timestamp};
 use tidegate_platform::{IoMode, RealDisk, SystemClock};
 use tidegate_query::{
-    Access, Answer, Condition, Engine, EngineOptions, Parameter, STACK_BYTES, Session,
-    StatementOptions, Timeout,
+    Access, Answer, Engine, EngineOptions, Parameter, STACK_BYTES, Session, StatementOptions,
 };
 use tidegate_storage::{Database, OpenOptions, TYPE_KEY};
 
@@ -100,200 +84,11 @@ fn main() -> ExitCode {
         Trial::test(format!("slt::{name}"), move || run_file(&path, is_complete))
     });
     let mut trials = trials.collect::<Vec<_>>();
-    trials.push(Trial::test("engine::a_dropped_stream_ends_its_work", || {
-        on_runtime(a_dropped_stream_ends_its_work())
-    }));
-    trials.push(Trial::test("engine::a_timeout_ends_queries_of_any_kind", || {
-        on_runtime(a_timeout_ends_queries_of_any_kind())
-    }));
-    trials.push(Trial::test("engine::statements_change_rows_as_a_list_would", || {
-        on_runtime(changes::statements_change_rows_as_a_list_would())
-    }));
-    trials.push(Trial::test("engine::a_statement_whose_rows_were_changed_begins_again", || {
-        on_runtime(overtaken::a_statement_whose_rows_were_changed_begins_again())
-    }));
-    trials
-        .push(Trial::test("engine::a_statement_begins_again_on_a_table_that_was_emptied", || {
-            on_runtime(overtaken::a_statement_begins_again_on_a_table_that_was_emptied())
-        }));
-    trials.push(Trial::test("engine::who_is_overtaken_every_time_has_changed_nothing", || {
-        on_runtime(overtaken::who_is_overtaken_every_time_has_changed_nothing())
-    }));
-    trials.push(Trial::test("engine::rows_change_while_other_columns_come_and_go", || {
-        on_runtime(overtaken::rows_change_while_other_columns_come_and_go())
-    }));
-    trials.push(Trial::test("engine::a_statement_fails_if_a_column_it_names_is_dropped", || {
-        on_runtime(overtaken::a_statement_fails_if_a_column_it_names_is_dropped())
-    }));
-    trials.push(Trial::test("engine::a_cancel_ends_statements_of_any_kind", || {
-        on_runtime(cancel::a_cancel_ends_statements_of_any_kind())
-    }));
-    trials.push(Trial::test("engine::statements_of_others_are_out_of_reach", || {
-        on_runtime(cancel::statements_of_others_are_out_of_reach())
-    }));
-    trials.extend(listing_trials());
-    trials.push(Trial::test("engine::queries_that_come_again_answer_as_new_ones", || {
-        on_runtime(known::queries_that_come_again_answer_as_new_ones())
-    }));
-    trials.push(Trial::test("engine::what_is_done_to_a_value_is_done_to_the_next", || {
-        on_runtime(known::what_is_done_to_a_value_is_done_to_the_next())
-    }));
-    trials.push(Trial::test("engine::what_may_take_long_is_worked_on_elsewhere", || {
-        on_runtime(known::what_may_take_long_is_worked_on_elsewhere())
-    }));
-    trials.push(Trial::test("engine::what_is_known_ends_as_anything_else", || {
-        on_runtime(known::what_is_known_ends_as_anything_else())
-    }));
-    trials.extend(answer_trials());
-    trials.extend(view_trials());
-    trials.extend(transaction_trials());
     trials.push(Trial::test(
         "foreign::the_suite_of_datafusion_differs_only_as_listed",
         foreign::the_suite_of_datafusion_differs_only_as_listed,
     ));
     libtest_mimic::run(&arguments, trials).exit_code()
-}
-
-/// Returns the tests of statements that wait for their clients.
-fn listing_trials() -> [Trial; 2] {
-    [
-        Trial::test("engine::a_statement_is_listed_until_its_rows_end", || {
-            on_runtime(cancel::a_statement_is_listed_until_its_rows_end())
-        }),
-        Trial::test("engine::rows_that_wait_for_a_client_are_charged", || {
-            on_runtime(cancel::rows_that_wait_for_a_client_are_charged())
-        }),
-    ]
-}
-
-/// Returns the tests of views of views.
-fn view_trials() -> [Trial; 2] {
-    [
-        Trial::test("engine::views_read_views_to_a_bounded_depth", || {
-            on_runtime(nested_views::views_read_views_to_a_bounded_depth())
-        }),
-        Trial::test("engine::views_of_a_statement_read_a_bounded_number_of_tables", || {
-            on_runtime(nested_views::views_of_a_statement_read_a_bounded_number_of_tables())
-        }),
-    ]
-}
-
-/// Returns the tests of transactions in several sessions.
-fn transaction_trials() -> [Trial; 2] {
-    [
-        Trial::test("engine::a_transaction_sees_its_own_changes_and_others_do_not", || {
-            on_runtime(transactions::a_transaction_sees_its_own_changes_and_others_do_not())
-        }),
-        Trial::test("engine::of_two_transactions_the_first_to_commit_has_the_row", || {
-            on_runtime(transactions::of_two_transactions_the_first_to_commit_has_the_row())
-        }),
-    ]
-}
-
-/// Returns the tests of random queries against slow answers.
-fn answer_trials() -> [Trial; 3] {
-    [
-        Trial::test("engine::groups_by_several_buckets_are_those_of_any_column", || {
-            on_runtime(answers::groups_by_several_buckets_are_those_of_any_column())
-        }),
-        Trial::test("engine::multisets_are_counted", || {
-            on_runtime(answers::multisets_are_counted())
-        }),
-        Trial::test("engine::subqueries_have_three_answers", || {
-            on_runtime(answers::subqueries_have_three_answers())
-        }),
-    ]
-}
-
-fn on_runtime<T>(work: impl Future<Output = Result<T, TestError>>) -> Result<T, Failed> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKERS)
-        .thread_stack_size(STACK_BYTES)
-        .enable_time()
-        .build()?;
-    runtime.block_on(work).map_err(|error| Failed::from(error.to_string()))
-}
-
-/// Statement that makes rows in several partitions and page frames, with a text that does not sort
-/// like the time.
-const MANY_ROWS: &str = "import into many timestamp=ts partition=day as \
-    SELECT CAST(x * 2000000 AS TIMESTAMP) AS ts, 'text number ' || ((x * 7919) % 150001) AS t \
-    FROM long_sequence(150000)";
-
-/// A query releases its snapshot when its stream is dropped, at any stage of its work.
-async fn a_dropped_stream_ends_its_work() -> Result<(), TestError> {
-    let mut test = TestDatabase::new(MEMORY_MAX)?;
-    test.run(MANY_ROWS).await?;
-    let database = Arc::clone(test.engine().database());
-    let snapshot = database.snapshot("many").map_err(|error| TestError::of(&error))?;
-    for sql in
-        ["SELECT * FROM many", "SELECT t FROM many WHERE t > 'text'", "SELECT max(t) FROM many"]
-    {
-        // The first execution puts the plan, and all that is kept with it, into the plan cache.
-        test.rows(sql).await?;
-        let before = Arc::strong_count(&snapshot);
-        let Answer::Rows { mut stream, .. } = test.engine().execute(sql).await? else {
-            panic!("{sql} gives rows");
-        };
-        assert!(Arc::strong_count(&snapshot) > before, "{sql} reads the snapshot");
-        let first = stream.try_next().await.map_err(tidegate_query::Error::from)?;
-        assert!(first.is_some(), "{sql} has rows");
-        drop(stream);
-        // Tasks on other threads end at their next step.
-        let mut yields = 0;
-        while Arc::strong_count(&snapshot) > before {
-            yields += 1;
-            assert!(yields < 10_000_000, "{sql} still runs");
-            tokio::task::yield_now().await;
-        }
-    }
-    Ok(())
-}
-
-/// Each of these queries would run for hours. The timeout releases its snapshot and its memory;
-/// `random()` keeps its plan out of the plan cache.
-async fn a_timeout_ends_queries_of_any_kind() -> Result<(), TestError> {
-    let mut test = TestDatabase::new(MEMORY_MAX)?;
-    test.run(MANY_ROWS).await?;
-    let database = Arc::clone(test.engine().database());
-    let snapshot = database.snapshot("many").map_err(|error| TestError::of(&error))?;
-    let before = Arc::strong_count(&snapshot);
-    let after = Duration::from_millis(100);
-    let session = Session::default();
-    let options =
-        StatementOptions { timeout: Some(Timeout::After(after)), session, cancel_handle: None };
-    for sql in [
-        "SELECT sum(length(a.t) + random()) FROM many a CROSS JOIN many b",
-        "SELECT max(a.t || b.t || random()) FROM many a, many b GROUP BY length(a.t) + length(b.t)",
-        "EXPLAIN ANALYZE SELECT a.ts, random() AS r FROM many a, many b ORDER BY r LIMIT 5",
-        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x % 9 + 1 FROM n) SELECT sum(x) FROM n",
-    ] {
-        let error = match test.engine().execute_with(sql, &options).await {
-            Ok(Answer::Rows { stream, .. }) => {
-                let rows = stream.try_collect::<Vec<_>>().await;
-                tidegate_query::Error::from(rows.expect_err(sql))
-            }
-            Ok(Answer::Done { tag, .. }) => panic!("{sql} is {tag}"),
-            Err(error) => error,
-        };
-        assert_eq!(error.condition(), Condition::QueryCanceled, "{sql}: {error}");
-        let shown = error.to_string();
-        assert!(shown.starts_with("query timed out [") && shown.ends_with("timeout=100ms]"));
-        let mut yields = 0;
-        while Arc::strong_count(&snapshot) > before {
-            yields += 1;
-            assert!(yields < 10_000_000, "{sql} still runs");
-            tokio::task::yield_now().await;
-        }
-    }
-    // A statement that is quick enough is not affected.
-    let Answer::Rows { stream, .. } = test.engine().execute_with("SELECT 1", &options).await?
-    else {
-        panic!("it gives rows");
-    };
-    let rows = stream.try_collect::<Vec<_>>().await.map_err(tidegate_query::Error::from)?;
-    assert_eq!(rows.len(), 1);
-    Ok(())
 }
 
 fn slt_folder() -> PathBuf {
@@ -398,11 +193,6 @@ impl TestDatabase {
 
     fn options(&self) -> StatementOptions {
         StatementOptions { timeout: None, session: self.session.clone(), cancel_handle: None }
-    }
-
-    /// Runs a statement and drops its answer.
-    async fn run_sql(&mut self, sql: &str) -> Result<(), TestError> {
-        self.run(sql).await.map(drop)
     }
 
     async fn rows(&self, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>), TestError> {

@@ -1,8 +1,7 @@
 //! Random statements that change rows, on a table and on a list of rows: both have the same rows,
 //! in the same order, and return the same counts.
 
-use super::{MEMORY_MAX, TestDatabase, TestError};
-use sqllogictest::{AsyncDB, DBOutput};
+use crate::fixture::{Random, TestDatabase, TestError, on_runtime};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
 const STEPS: usize = 30;
@@ -19,30 +18,11 @@ struct Row {
     s: Option<String>,
 }
 
-/// A random sequence that depends only on its seed: `SplitMix64`.
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-
-    /// Returns one of the elements, with its position.
-    pub(super) fn one_of<'a, T>(&mut self, all: &'a [T]) -> (usize, &'a T) {
-        let at = usize::try_from(self.below(all.len() as u64)).expect("it is below");
-        (at, &all[at])
-    }
-
-    fn row(&mut self) -> Row {
-        Row {
-            ts: self.below(INSTANTS) * (SECONDS / INSTANTS),
-            n: (self.below(8) > 0).then(|| self.below(50)),
-            s: (self.below(5) > 0).then(|| format!("s{}", self.below(4))),
-        }
+fn random_row(random: &mut Random) -> Row {
+    Row {
+        ts: random.below(INSTANTS) * (SECONDS / INSTANTS),
+        n: (random.below(8) > 0).then(|| random.below(50)),
+        s: (random.below(5) > 0).then(|| format!("s{}", random.below(4))),
     }
 }
 
@@ -94,7 +74,7 @@ fn step(random: &mut Random, rows: &mut Vec<Row>) -> (String, u64) {
     let matching = rows.iter().filter(|row| asked.is_true_of(row)).cloned().collect::<Vec<_>>();
     let (sql, added) = match random.below(10) {
         0..=4 => {
-            let added = (0..1 + random.below(30)).map(|_| random.row()).collect::<Vec<_>>();
+            let added = (0..1 + random.below(30)).map(|_| random_row(random)).collect::<Vec<_>>();
             let values = added.iter().map(|Row { ts, n, s }| {
                 let n = n.map_or("NULL".to_owned(), |n| n.to_string());
                 let s = s.as_ref().map_or("NULL".to_owned(), |s| format!("'{s}'"));
@@ -131,33 +111,31 @@ fn step(random: &mut Random, rows: &mut Vec<Row>) -> (String, u64) {
     (sql, count)
 }
 
-pub(crate) async fn statements_change_rows_as_a_list_would() -> Result<(), TestError> {
+#[test]
+fn statements_change_rows_as_a_list_would() {
+    on_runtime(compare_with_a_list());
+}
+
+async fn compare_with_a_list() -> Result<(), TestError> {
     for seed in SEEDS {
         let mut random = Random(seed);
-        let mut test = TestDatabase::new(MEMORY_MAX)?;
+        let mut test = TestDatabase::new()?;
         let create = "CREATE TABLE t (ts TIMESTAMP, n BIGINT, s SYMBOL) \
             TIMESTAMP(ts) PARTITION BY DAY";
         test.run(create).await?;
         let mut rows = Vec::new();
         for at in 0..STEPS {
             match random.below(8) {
-                0 => drop(test.run("reopen").await?),
-                1 => {
-                    let done = test.engine().database().maintain();
-                    done.map(drop).map_err(|error| TestError::of(&error))?;
-                }
+                0 => test.reopen()?,
+                1 => test.maintain()?,
                 _ => {}
             }
             let (sql, expected) = step(&mut random, &mut rows);
             let place = format!("seed {seed}, step {at}: {sql}");
-            let DBOutput::StatementComplete(count) = test.run(&sql).await? else {
-                panic!("{place} gives rows");
-            };
+            let count = test.run(&sql).await?.count();
             assert_eq!(count, expected, "{place}");
             let read = "SELECT CAST(ts AS BIGINT) / 1000000, n, s FROM t";
-            let DBOutput::Rows { rows: read, .. } = test.run(read).await? else {
-                panic!("{read} gives no rows");
-            };
+            let read = test.rows(read).await?;
             let shown = |row: &Row| {
                 let n = row.n.map_or("NULL".to_owned(), |n| n.to_string());
                 vec![row.ts.to_string(), n, row.s.clone().unwrap_or("NULL".to_owned())]

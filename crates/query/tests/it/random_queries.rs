@@ -3,111 +3,107 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use sqllogictest::AsyncDB;
-
-use super::changes::Random;
-use super::{MEMORY_MAX, TestDatabase, TestError, cells};
+use crate::fixture::{Random, TestDatabase, TestError, on_runtime};
 
 /// Returns the rows of a query, a text each.
 async fn rows_of(test: &TestDatabase, sql: &str) -> Result<Vec<String>, TestError> {
-    let (_, batches) =
-        test.rows(sql).await.map_err(|error| TestError(format!("{sql}: {error}")))?;
-    let mut rows = Vec::new();
-    for batch in &batches {
-        let columns = cells(batch)?;
-        for row in 0..batch.num_rows() {
-            let cell = |column: &Vec<Option<String>>| {
-                column[row].clone().unwrap_or_else(|| "NULL".to_owned())
-            };
-            rows.push(columns.iter().map(cell).collect::<Vec<_>>().join(" "));
-        }
-    }
-    Ok(rows)
+    let rows = test.rows(sql).await?;
+    Ok(rows.iter().map(|row| row.join(" ")).collect())
 }
 
 /// Compares groups by buckets of the designated timestamp, which are made on encoded values, with
 /// groups by buckets of a copy of it, which are not.
-pub(super) async fn groups_by_several_buckets_are_those_of_any_column() -> Result<(), TestError> {
-    const BUCKETS: [&str; 9] = [
-        "date_trunc('hour', ts)",
-        "date_trunc('day', ts)",
-        "date_trunc('week', ts)",
-        "date_trunc('month', ts)",
-        "CAST(ts AS DATE)",
-        "timestamp_floor('15m', ts)",
-        "timestamp_floor('6h', ts)",
-        "timestamp_floor('1d', ts)",
-        "date_bin(INTERVAL '90 minutes', ts)",
-    ];
-    let mut test = TestDatabase::new(MEMORY_MAX)?;
-    test.run(
-        "import into t timestamp=ts partition=month as SELECT CAST(1735689600000000 + x * \
-         977000000 AS TIMESTAMP) AS ts, CASE WHEN x % 7 = 0 THEN NULL ELSE CAST(x % 5 AS INT) END \
-         AS n FROM long_sequence(20000)",
-    )
-    .await?;
-    test.run("INSERT INTO t SELECT dateadd('s', 7, ts), n + 1 FROM t WHERE n > 2").await?;
-    let copy = "(SELECT CAST(CAST(ts AS BIGINT) AS TIMESTAMP) AS ts, n FROM t)";
-    let mut random = Random(11);
-    for _ in 0..30 {
-        let count = 2 + random.below(2);
-        let mut keys = Vec::new();
-        for number in 0..count {
-            keys.push(format!("{} AS k{number}", random.one_of(&BUCKETS).1));
+#[test]
+fn groups_by_several_buckets_are_those_of_any_column() {
+    on_runtime(async {
+        const BUCKETS: [&str; 9] = [
+            "date_trunc('hour', ts)",
+            "date_trunc('day', ts)",
+            "date_trunc('week', ts)",
+            "date_trunc('month', ts)",
+            "CAST(ts AS DATE)",
+            "timestamp_floor('15m', ts)",
+            "timestamp_floor('6h', ts)",
+            "timestamp_floor('1d', ts)",
+            "date_bin(INTERVAL '90 minutes', ts)",
+        ];
+        let mut test = TestDatabase::new()?;
+        test.run("CREATE TABLE t (ts TIMESTAMP, n INT) TIMESTAMP(ts) PARTITION BY MONTH").await?;
+        test.run(
+            "INSERT INTO t SELECT CAST(1735689600000000 + x * \
+             977000000 AS TIMESTAMP) AS ts, CASE WHEN x % 7 = 0 THEN NULL ELSE CAST(x % 5 AS INT) END \
+             AS n FROM long_sequence(20000)",
+        )
+        .await?;
+        test.flush("t")?;
+        test.run("INSERT INTO t SELECT dateadd('s', 7, ts), n + 1 FROM t WHERE n > 2").await?;
+        let copy = "(SELECT CAST(CAST(ts AS BIGINT) AS TIMESTAMP) AS ts, n FROM t)";
+        let mut random = Random(11);
+        for _ in 0..30 {
+            let count = 2 + random.below(2);
+            let mut keys = Vec::new();
+            for number in 0..count {
+                keys.push(format!("{} AS k{number}", random.one_of(&BUCKETS).1));
+            }
+            if random.below(3) == 0 {
+                keys.push("n AS k9".to_owned());
+            }
+            let places = (1..=keys.len()).map(|at| at.to_string()).collect::<Vec<_>>().join(", ");
+            let query = |from: &str| {
+                let keys = keys.join(", ");
+                format!(
+                    "SELECT {keys}, count(*), sum(n), max(ts) FROM {from} GROUP BY {places} ORDER BY \
+                     {places}"
+                )
+            };
+            let (found, expected) = (query("t"), query(copy));
+            let (found, expected) =
+                (rows_of(&test, &found).await?, rows_of(&test, &expected).await?);
+            assert_eq!(found, expected, "{}", query("t"));
         }
-        if random.below(3) == 0 {
-            keys.push("n AS k9".to_owned());
-        }
-        let places = (1..=keys.len()).map(|at| at.to_string()).collect::<Vec<_>>().join(", ");
-        let query = |from: &str| {
-            let keys = keys.join(", ");
-            format!(
-                "SELECT {keys}, count(*), sum(n), max(ts) FROM {from} GROUP BY {places} ORDER BY \
-                 {places}"
-            )
-        };
-        let (found, expected) = (query("t"), query(copy));
-        let (found, expected) = (rows_of(&test, &found).await?, rows_of(&test, &expected).await?);
-        assert_eq!(found, expected, "{}", query("t"));
-    }
-    Ok(())
+        Ok::<(), TestError>(())
+    });
 }
 
 /// Compares EXCEPT ALL and INTERSECT ALL with counts of rows.
-pub(super) async fn multisets_are_counted() -> Result<(), TestError> {
-    let test = TestDatabase::new(MEMORY_MAX)?;
-    let mut random = Random(5);
-    for _ in 0..40 {
-        let mut lists: [BTreeMap<String, usize>; 2] = Default::default();
-        let mut texts = Vec::new();
-        for list in &mut lists {
-            let mut rows = vec!["(7, 'x')".to_owned()];
-            for _ in 0..random.below(12) {
-                let (_, number) = random.one_of(&["NULL", "0", "1"]);
-                let (_, text) = random.one_of(&["NULL", "'a'"]);
-                rows.push(format!("({number}, {text})"));
+#[test]
+fn multisets_are_counted() {
+    on_runtime(async {
+        let test = TestDatabase::new()?;
+        let mut random = Random(5);
+        for _ in 0..40 {
+            let mut lists: [BTreeMap<String, usize>; 2] = Default::default();
+            let mut texts = Vec::new();
+            for list in &mut lists {
+                let mut rows = vec!["(7, 'x')".to_owned()];
+                for _ in 0..random.below(12) {
+                    let (_, number) = random.one_of(&["NULL", "0", "1"]);
+                    let (_, text) = random.one_of(&["NULL", "'a'"]);
+                    rows.push(format!("({number}, {text})"));
+                }
+                for row in &rows {
+                    *list.entry(row.clone()).or_default() += 1;
+                }
+                texts.push(format!("SELECT * FROM (VALUES {}) AS v(n, t)", rows.join(", ")));
             }
-            for row in &rows {
-                *list.entry(row.clone()).or_default() += 1;
+            for (word, is_except) in [("EXCEPT", true), ("INTERSECT", false)] {
+                let sql = format!("{} {word} ALL {}", texts[0], texts[1]);
+                let mut found = rows_of(&test, &sql).await?;
+                found.sort();
+                let mut expected = Vec::new();
+                for (row, &count) in &lists[0] {
+                    let others = lists[1].get(row).copied().unwrap_or(0);
+                    let kept =
+                        if is_except { count.saturating_sub(others) } else { count.min(others) };
+                    let shown = row.trim_matches(['(', ')']).replace([',', '\''], "");
+                    expected.extend(std::iter::repeat_n(shown, kept));
+                }
+                expected.sort();
+                assert_eq!(found, expected, "{sql}");
             }
-            texts.push(format!("SELECT * FROM (VALUES {}) AS v(n, t)", rows.join(", ")));
         }
-        for (word, is_except) in [("EXCEPT", true), ("INTERSECT", false)] {
-            let sql = format!("{} {word} ALL {}", texts[0], texts[1]);
-            let mut found = rows_of(&test, &sql).await?;
-            found.sort();
-            let mut expected = Vec::new();
-            for (row, &count) in &lists[0] {
-                let others = lists[1].get(row).copied().unwrap_or(0);
-                let kept = if is_except { count.saturating_sub(others) } else { count.min(others) };
-                let shown = row.trim_matches(['(', ')']).replace([',', '\''], "");
-                expected.extend(std::iter::repeat_n(shown, kept));
-            }
-            expected.sort();
-            assert_eq!(found, expected, "{sql}");
-        }
-    }
-    Ok(())
+        Ok::<(), TestError>(())
+    });
 }
 
 /// A row of either table, with two numbers that may be NULL.
@@ -283,45 +279,49 @@ fn condition(random: &mut Random, depth: u64) -> Condition {
 
 /// Compares conditions with subqueries, as filters and as values, with three-valued logic row by
 /// row.
-pub(super) async fn subqueries_have_three_answers() -> Result<(), TestError> {
-    let mut random = Random(3);
-    for has_null in [true, false] {
-        let mut test = TestDatabase::new(MEMORY_MAX)?;
-        let mut tables = Vec::new();
-        for name in ["o", "q"] {
-            let columns = "(ts TIMESTAMP, id INT, n INT, g INT) TIMESTAMP(ts) PARTITION BY DAY";
-            test.run(&format!("CREATE TABLE {name} {columns}")).await?;
-            let mut rows = Vec::new();
-            let mut insert = format!("INSERT INTO {name} VALUES ");
-            for id in 0..if name == "o" { 12 } else { 6 } {
-                let mut value = || {
-                    let value = i64::try_from(random.below(5)).expect("it is small");
-                    (value > 0 || !has_null).then_some(value)
-                };
-                let row = Row { n: value(), g: value() };
-                let shown = |value: Option<i64>| value.map_or("NULL".to_owned(), |v| v.to_string());
-                let comma = if id > 0 { ", " } else { "" };
-                let (n, g) = (shown(row.n), shown(row.g));
-                write!(insert, "{comma}({id}000000, {id}, {n}, {g})").expect("it is a text");
-                rows.push(row);
+#[test]
+fn subqueries_have_three_answers() {
+    on_runtime(async {
+        let mut random = Random(3);
+        for has_null in [true, false] {
+            let mut test = TestDatabase::new()?;
+            let mut tables = Vec::new();
+            for name in ["o", "q"] {
+                let columns = "(ts TIMESTAMP, id INT, n INT, g INT) TIMESTAMP(ts) PARTITION BY DAY";
+                test.run(&format!("CREATE TABLE {name} {columns}")).await?;
+                let mut rows = Vec::new();
+                let mut insert = format!("INSERT INTO {name} VALUES ");
+                for id in 0..if name == "o" { 12 } else { 6 } {
+                    let mut value = || {
+                        let value = i64::try_from(random.below(5)).expect("it is small");
+                        (value > 0 || !has_null).then_some(value)
+                    };
+                    let row = Row { n: value(), g: value() };
+                    let shown =
+                        |value: Option<i64>| value.map_or("NULL".to_owned(), |v| v.to_string());
+                    let comma = if id > 0 { ", " } else { "" };
+                    let (n, g) = (shown(row.n), shown(row.g));
+                    write!(insert, "{comma}({id}000000, {id}, {n}, {g})").expect("it is a text");
+                    rows.push(row);
+                }
+                test.run(&insert).await?;
+                tables.push(rows);
             }
-            test.run(&insert).await?;
-            tables.push(rows);
+            for number in 0..120 {
+                let Condition { sql, of } = condition(&mut random, number % 3);
+                let answers = tables[0].iter().map(|&row| of(row, &tables[1])).enumerate();
+                let answers = answers.collect::<Vec<_>>();
+                let kept = answers.iter().filter(|(_, answer)| *answer == Some(true));
+                let kept = kept.map(|(id, _)| id.to_string()).collect::<Vec<_>>();
+                let found = format!("SELECT id FROM o WHERE {sql} ORDER BY id");
+                assert_eq!(rows_of(&test, &found).await?, kept, "{found}");
+                let shown =
+                    |answer: Option<bool>| answer.map_or("NULL".to_owned(), |is| is.to_string());
+                let all = answers.iter().map(|(id, answer)| format!("{id} {}", shown(*answer)));
+                let found = format!("SELECT id, {sql} FROM o ORDER BY id");
+                assert_eq!(rows_of(&test, &found).await?, all.collect::<Vec<_>>(), "{found}");
+            }
         }
-        for number in 0..120 {
-            let Condition { sql, of } = condition(&mut random, number % 3);
-            let answers = tables[0].iter().map(|&row| of(row, &tables[1])).enumerate();
-            let answers = answers.collect::<Vec<_>>();
-            let kept = answers.iter().filter(|(_, answer)| *answer == Some(true));
-            let kept = kept.map(|(id, _)| id.to_string()).collect::<Vec<_>>();
-            let found = format!("SELECT id FROM o WHERE {sql} ORDER BY id");
-            assert_eq!(rows_of(&test, &found).await?, kept, "{found}");
-            let shown =
-                |answer: Option<bool>| answer.map_or("NULL".to_owned(), |is| is.to_string());
-            let all = answers.iter().map(|(id, answer)| format!("{id} {}", shown(*answer)));
-            let found = format!("SELECT id, {sql} FROM o ORDER BY id");
-            assert_eq!(rows_of(&test, &found).await?, all.collect::<Vec<_>>(), "{found}");
-        }
-    }
-    Ok(())
+        Ok::<(), TestError>(())
+    });
 }

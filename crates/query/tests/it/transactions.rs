@@ -4,10 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::changes::Random;
-use super::{MEMORY_MAX, TestDatabase, TestError, lasting_session};
-use sqllogictest::{AsyncDB, DBOutput};
 use tidegate_query::Session;
+
+use crate::fixture::{Cells, Random, TestDatabase, TestError, lasting_session, on_runtime};
 
 const SEEDS: u64 = 4;
 const STEPS: usize = 25;
@@ -132,7 +131,7 @@ fn step(random: &mut Random, model: &mut Model) -> String {
 }
 
 /// Returns queries with the answers that the list gives.
-fn answers(rows: &[Row]) -> Vec<(String, Vec<Vec<String>>)> {
+fn answers(rows: &[Row]) -> Vec<(String, Vec<Cells>)> {
     let shown = |row: &Row| vec![(row.0 * INSTANT).to_string(), text(row.1), row.2.to_string()];
     let all = "SELECT CAST(ts AS BIGINT) / 1000000, s, n FROM t";
     let middle = (10, 20);
@@ -203,7 +202,7 @@ fn answers(rows: &[Row]) -> Vec<(String, Vec<Vec<String>>)> {
 }
 
 impl TestDatabase {
-    async fn check(
+    async fn check_answers(
         &mut self,
         model: &Model,
         place: &str,
@@ -214,9 +213,7 @@ impl TestDatabase {
             // The first query returns all rows, in their order.
             let at = if at == 0 { 0 } else { random.below(all.len() as u64) };
             let (sql, expected) = &all[usize::try_from(at).expect("it is below")];
-            let DBOutput::Rows { rows, .. } = self.run(sql).await? else {
-                panic!("{sql} gives rows");
-            };
+            let rows = self.rows(sql).await?;
             assert_eq!(&rows, expected, "{place}: {sql}");
         }
         Ok(())
@@ -235,7 +232,7 @@ impl TestDatabase {
 }
 
 async fn with_table(has_keys: bool) -> Result<TestDatabase, TestError> {
-    let mut test = TestDatabase::new(MEMORY_MAX)?;
+    let mut test = TestDatabase::new()?;
     let keys = if has_keys { " DEDUP UPSERT KEYS(ts, s)" } else { "" };
     let create = format!(
         "CREATE TABLE t (ts TIMESTAMP, s SYMBOL, n BIGINT) TIMESTAMP(ts) PARTITION BY DAY{keys}"
@@ -244,8 +241,12 @@ async fn with_table(has_keys: bool) -> Result<TestDatabase, TestError> {
     Ok(test)
 }
 
-pub(crate) async fn a_transaction_sees_its_own_changes_and_others_do_not() -> Result<(), TestError>
-{
+#[test]
+fn a_transaction_sees_its_own_changes_and_others_do_not() {
+    on_runtime(compare_with_two_lists());
+}
+
+async fn compare_with_two_lists() -> Result<(), TestError> {
     for seed in 0..SEEDS {
         let mut random = Random(seed);
         let has_keys = seed % 2 == 1;
@@ -257,8 +258,7 @@ pub(crate) async fn a_transaction_sees_its_own_changes_and_others_do_not() -> Re
         for at in 0..STEPS {
             let place = format!("seed {seed}, step {at}");
             if random.below(6) == 0 {
-                let done = test.engine().database().maintain();
-                done.map(drop).map_err(|error| TestError::of(&error))?;
+                test.maintain()?;
             }
             match (random.below(8), &mut open) {
                 (0 | 1, None) => {
@@ -293,16 +293,14 @@ pub(crate) async fn a_transaction_sees_its_own_changes_and_others_do_not() -> Re
                 }
             }
             let seen = open.as_ref().unwrap_or(&committed);
-            test.check(seen, &place, &mut random).await?;
+            test.check_answers(seen, &place, &mut random).await?;
             let (committed, random) = (&committed, &mut random);
             let of_other = async |test: &mut TestDatabase| {
-                let DBOutput::Rows { rows, .. } = test.run("SELECT n FROM t").await? else {
-                    panic!("it gives rows");
-                };
+                let rows = test.rows("SELECT n FROM t").await?;
                 let expected = committed.rows.iter().map(|row| vec![row.2.to_string()]);
                 assert_eq!(rows, expected.collect::<Vec<_>>(), "{place}: others");
                 if random.below(4) == 0 {
-                    test.check(committed, &place, random).await?;
+                    test.check_answers(committed, &place, random).await?;
                 }
                 Ok(())
             };
@@ -312,10 +310,15 @@ pub(crate) async fn a_transaction_sees_its_own_changes_and_others_do_not() -> Re
     Ok(())
 }
 
+#[test]
+fn of_two_transactions_the_first_to_commit_has_the_row() {
+    on_runtime(two_transactions_delete_a_row());
+}
+
 /// Both transactions delete the same row. A compaction in between does not matter: the segments in
 /// which a transaction has found rows stay.
-pub(crate) async fn of_two_transactions_the_first_to_commit_has_the_row() -> Result<(), TestError> {
-    let mut test = TestDatabase::new(MEMORY_MAX)?;
+async fn two_transactions_delete_a_row() -> Result<(), TestError> {
+    let mut test = TestDatabase::new()?;
     test.run("CREATE TABLE t (ts TIMESTAMP, s SYMBOL, n BIGINT) TIMESTAMP(ts) PARTITION BY DAY")
         .await?;
     for n in 0..8 {
@@ -325,14 +328,13 @@ pub(crate) async fn of_two_transactions_the_first_to_commit_has_the_row() -> Res
     let other = lasting_session();
     test.run("begin").await?;
     test.run("UPDATE t SET n = 10 WHERE n = 1").await?;
-    let maintained = test.engine().database().compact_table("t");
-    maintained.map_err(|error| TestError::of(&error))?;
+    test.compact("t")?;
     let all = "SELECT sum(n) FROM t";
     test.as_session(&other, async |test| {
         test.run("begin").await?;
         test.run("UPDATE t SET n = 20 WHERE n = 2").await?;
         test.run("DELETE FROM t WHERE n = 1").await?;
-        let DBOutput::Rows { rows, .. } = test.run(all).await? else { panic!("rows") };
+        let rows = test.rows(all).await?;
         assert_eq!(rows, [["45"]]);
         Ok(())
     })
@@ -344,12 +346,11 @@ pub(crate) async fn of_two_transactions_the_first_to_commit_has_the_row() -> Res
         Ok(())
     })
     .await?;
-    let DBOutput::Rows { rows, .. } = test.run(all).await? else { panic!("rows") };
+    let rows = test.rows(all).await?;
     assert_eq!(rows, [["37"]]);
-    let maintained = test.engine().database().compact_table("t");
-    maintained.map_err(|error| TestError::of(&error))?;
+    test.compact("t")?;
     let runs = |test: &TestDatabase| {
-        test.engine().database().snapshot("t").expect("it is there").segments().count()
+        test.database().snapshot("t").expect("it is there").segments().count()
     };
     assert!(runs(&test) < 8, "no transaction is in the way of a compaction any more");
     Ok(())

@@ -1,0 +1,183 @@
+//! Aggregate pushdown: aggregates that a scan computes on encoded values are those that DataFusion
+//! computes on the rows.
+//!
+//! `FROM (SELECT * FROM t LIMIT n)` with more rows than the table has prevents the pushdown and
+//! changes nothing else, so that the same query runs both ways in the same engine. EXPLAIN shows
+//! that the two plans are different ones.
+
+use std::fmt::Write as _;
+
+use crate::fixture::{Random, TestDatabase, TestError, on_runtime};
+
+const SEEDS: [u64; 3] = [1, 2, 3];
+const QUERIES: usize = 40;
+/// The rows as DataFusion aggregates them.
+const PLAIN: &str = "(SELECT * FROM t LIMIT 1000000)";
+
+const AGGREGATES: [&str; 22] = [
+    "count(*)", "count(n)", "count(x)", "count(s)", "sum(n)", "sum(b)", "sum(x)", "avg(n)",
+    "avg(x)", "min(n)", "max(n)", "min(x)", "max(x)", "min(b)", "max(b)", "min(ts)", "max(ts)",
+    "first(n)", "last(n)", "last(x)", "min(u)", "max(u)",
+];
+const KEYS: [&str; 7] = [
+    "s",
+    "n",
+    "flag",
+    "timestamp_floor('6h', ts)",
+    "date_trunc('day', ts)",
+    "CAST(ts AS DATE)",
+    "u",
+];
+const FILTERS: [&str; 12] = [
+    "n > 3",
+    "n <= 3 OR n IS NULL",
+    "x > 0",
+    "x = x",
+    "s = 's1'",
+    "s IS NULL",
+    "s IN ('s0', 's2')",
+    "ts >= '2025-03-02' AND ts < '2025-03-03T12:00:00'",
+    "b % 2 = 0",
+    "flag",
+    "n IS NOT NULL AND s != 's3'",
+    "n > 1000",
+];
+
+/// Values of DOUBLE, among them those whose order and sums are special.
+const DOUBLES: [&str; 8] =
+    ["NULL", "0.5", "-1.25", "3", "-0.0", "CAST('NaN' AS DOUBLE)", "0.0", "7.75"];
+
+/// Inserts rows in commits that overlap in time, and deletes some.
+async fn filled(random: &mut Random) -> Result<TestDatabase, TestError> {
+    let test = TestDatabase::after(&[
+        "CREATE TABLE t (ts TIMESTAMP, s SYMBOL, n INT, b BIGINT, x DOUBLE, u UTINYINT, \
+         flag BOOLEAN) TIMESTAMP(ts) PARTITION BY DAY",
+    ])
+    .await?;
+    for commit in 0..6 {
+        let mut values = String::new();
+        for row in 0..60 {
+            let comma = if row > 0 { ", " } else { "" };
+            let (day, hour, minute) = (1 + random.below(4), random.below(24), random.below(60));
+            let s = match random.below(6) {
+                0 => "NULL".to_owned(),
+                other => format!("'s{other}'"),
+            };
+            let mut number = |bound: u64, null: u64| match random.below(null) {
+                0 => "NULL".to_owned(),
+                _ => (i64::try_from(random.below(bound)).expect("small") - 5).to_string(),
+            };
+            let (n, b) = (number(12, 5), number(1 << 40, 9));
+            let (_, x) = random.one_of(&DOUBLES);
+            let (_, u) = random.one_of(&["NULL", "0", "7", "255"]);
+            let (_, flag) = random.one_of(&["NULL", "true", "false"]);
+            let ts = format!("'2025-03-0{day}T{hour:02}:{minute:02}:00'");
+            write!(values, "{comma}({ts}, {s}, {n}, {b}, {x}, {u}, {flag})").expect("text");
+        }
+        test.output(&format!("INSERT INTO t VALUES {values}")).await?;
+        match commit {
+            1 | 3 => test.flush("t")?,
+            4 => drop(test.output("DELETE FROM t WHERE n = 2 OR b % 7 = 3").await?),
+            _ => {}
+        }
+    }
+    Ok(test)
+}
+
+fn list(random: &mut Random, all: &[&'static str], count: u64) -> Vec<&'static str> {
+    let mut chosen = Vec::new();
+    for _ in 0..count {
+        let (_, &one) = random.one_of(all);
+        if !chosen.contains(&one) {
+            chosen.push(one);
+        }
+    }
+    chosen
+}
+
+/// A random aggregate over a relation that is named later.
+fn query(random: &mut Random) -> impl Fn(&str) -> String + use<> {
+    let count = 1 + random.below(4);
+    let aggregates = list(random, &AGGREGATES, count);
+    let count = random.below(3);
+    let keys = list(random, &KEYS, count);
+    let (_, filter) = random.one_of(&FILTERS);
+    let filter = if random.below(2) == 0 { format!(" WHERE {filter}") } else { String::new() };
+    move |from: &str| {
+        let named = keys.iter().enumerate().map(|(at, key)| format!("{key} AS k{at}"));
+        let items = named.chain(aggregates.iter().map(|it| (*it).to_owned()));
+        let items = items.collect::<Vec<_>>().join(", ");
+        let places = (1..=keys.len()).map(|at| at.to_string()).collect::<Vec<_>>().join(", ");
+        let grouped = match keys.is_empty() {
+            true => String::new(),
+            false => format!(" GROUP BY {places} ORDER BY {places}"),
+        };
+        format!("SELECT {items} FROM {from}{filter}{grouped}")
+    }
+}
+
+/// True if the scan of a query computes its aggregate: no partial aggregate is left.
+async fn is_pushed(test: &TestDatabase, sql: &str) -> Result<bool, TestError> {
+    let plan = test.rows(&format!("EXPLAIN {sql}")).await?.concat().concat();
+    Ok(!plan.contains("mode=Partial") && !plan.contains("mode=Single"))
+}
+
+#[test]
+fn pushed_aggregates_are_those_of_the_rows() {
+    for seed in SEEDS {
+        on_runtime(async {
+            let mut random = Random(seed);
+            let test = filled(&mut random).await?;
+            let mut pushed = 0;
+            for _ in 0..QUERIES {
+                let query = query(&mut random);
+                let (sql, plain) = (query("t"), query(PLAIN));
+                pushed += usize::from(is_pushed(&test, &sql).await?);
+                assert!(!is_pushed(&test, &plain).await?, "{plain}");
+                assert_eq!(test.rows(&sql).await?, test.rows(&plain).await?, "seed {seed}: {sql}");
+            }
+            assert!(QUERIES / 4 < pushed, "seed {seed}: {pushed} aggregates are pushed down");
+            Ok::<(), TestError>(())
+        });
+    }
+}
+
+#[test]
+fn each_aggregate_alone_is_that_of_the_rows() {
+    on_runtime(async {
+        let test = filled(&mut Random(9)).await?;
+        for aggregate in AGGREGATES {
+            for by in ["", " GROUP BY s ORDER BY s"] {
+                let key = if by.is_empty() { "" } else { "s, " };
+                let query = |from: &str| format!("SELECT {key}{aggregate} FROM {from}{by}");
+                let (sql, plain) = (query("t"), query(PLAIN));
+                assert_eq!(test.rows(&sql).await?, test.rows(&plain).await?, "{sql}");
+            }
+        }
+        Ok::<(), TestError>(())
+    });
+}
+
+/// A table without rows, and one whose rows are all deleted, have the answers of no rows.
+#[test]
+fn aggregates_of_no_rows_are_null() {
+    on_runtime(async {
+        let mut test = TestDatabase::after(&[
+            "CREATE TABLE t (ts TIMESTAMP, s SYMBOL, n INT, x DOUBLE) TIMESTAMP(ts)",
+        ])
+        .await?;
+        for _ in 0..2 {
+            test.check(
+                "SELECT count(*), sum(n), min(x), max(ts), avg(x) FROM t",
+                "0 NULL NULL NULL NULL",
+            )
+            .await;
+            test.check("SELECT s, count(*) FROM t GROUP BY s", "").await;
+            test.run("INSERT INTO t VALUES (1, 'a', 1, 1), (2, NULL, NULL, NULL)").await?;
+            test.flush("t")?;
+            test.check("SELECT count(*), sum(n), count(x) FROM t", "2 1 1").await;
+            test.run("DELETE FROM t").await?;
+        }
+        Ok::<(), TestError>(())
+    });
+}
