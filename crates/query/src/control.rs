@@ -32,13 +32,15 @@
 
 mod turn;
 mod guard;
+mod plan_text;
 mod asking;
 mod join_filter;
 mod kept;
 mod sort_keys;
 mod rows;
 
-pub(crate) use guard::{guarded, without_guards};
+pub(crate) use guard::guarded;
+pub(crate) use plan_text::PlanText;
 pub(crate) use rows::{
     OnComplete, Reader, finish_in_time, panicked, plan_spawned, run, run_inline,
 };

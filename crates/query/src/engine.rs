@@ -30,9 +30,8 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{
     SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
 };
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use datafusion::prelude::SessionConfig;
 use futures::{StreamExt, stream};
 use tidegate_storage::{Database, Error as StorageError};
@@ -44,7 +43,7 @@ use crate::answer::{Answer, Done};
 use crate::bulk::{BulkIo, NoBulk};
 use crate::cancel::CancelState;
 use crate::context::{EngineContext, StatementContext, parameter};
-use crate::control::{Reader, finish_in_time, guarded, plan_spawned, run, without_guards};
+use crate::control::{PlanText, Reader, finish_in_time, guarded, plan_spawned, run};
 use crate::ddl;
 use crate::dml::{Changed, RowChanges};
 use crate::error::{Error, Result, SettingProblem};
@@ -542,7 +541,7 @@ impl Engine {
             while let Some(batch) = stream.next().await {
                 batch?;
             }
-            without_guards(&plan_text(plan.as_ref(), &how))
+            plan_text(plan.as_ref(), &how)
         } else {
             plan_text(plan.as_ref(), &how)
         };
@@ -564,7 +563,7 @@ impl Engine {
             let (rows, elapsed) = (done.rows.unwrap_or(0), start.elapsed());
             text.push_str(&format!(", metrics=[rows={rows}, elapsed={elapsed:.2?}]"));
             let plan = begun.listing.running().plan().expect("it has found its rows");
-            without_guards(&plan_text(plan.as_ref(), how))
+            plan_text(plan.as_ref(), how)
         } else {
             plan_text(changes.plan(sql, &change).await?.as_ref(), how)
         };
@@ -610,12 +609,11 @@ fn explained_batch(text: &str) -> Result<RecordBatch> {
 }
 
 fn plan_text(plan: &dyn ExecutionPlan, how: &Explain) -> String {
-    let shown = if how.analyze {
-        DisplayableExecutionPlan::with_metrics(plan)
-    } else {
-        DisplayableExecutionPlan::new(plan)
+    let format = match how.verbose {
+        true => DisplayFormatType::Verbose,
+        false => DisplayFormatType::Default,
     };
-    shown.indent(how.verbose).to_string()
+    PlanText { plan, format, has_metrics: how.analyze }.to_string()
 }
 
 fn session_config(engine: &EngineOptions) -> SessionConfig {

@@ -39,7 +39,7 @@ use crate::account::{forget_values, with_values_bytes_max};
 use crate::error::{ClauseProblem, Error, innermost};
 use crate::functions::bounded::kept::keeps_values;
 use crate::functions::bounded::makes_values;
-use crate::operators::pass_through::{PassThrough, through};
+use crate::operators::unary::{Unary, unary};
 use crate::value_bytes::{bytes_of_rows, constant_bytes};
 use filter::parted;
 use repartition::narrow;
@@ -139,7 +139,7 @@ pub(crate) fn sliced(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
         return Ok(plan);
     }
     let Some(cut) = Made::by(plan.as_ref())?.cut() else { return narrow(parted(plan)?) };
-    let piece = |input: &Arc<dyn ExecutionPlan>| through(Arc::clone(input), SliceExec { cut });
+    let piece = |input: &Arc<dyn ExecutionPlan>| unary(Arc::clone(input), SliceExec { cut });
     let children = plan.children().into_iter().map(piece).collect();
     let plan = replace_children_if_necessary(plan, children)?;
     if plan.is::<ProjectionExec>() {
@@ -155,7 +155,7 @@ struct SliceExec {
     cut: Cut,
 }
 
-impl PassThrough for SliceExec {
+impl Unary for SliceExec {
     const NAME: &'static str = NAME;
 
     fn execute(
@@ -404,7 +404,7 @@ mod tests {
 
     use super::*;
     use crate::cancel::{CancelState, Timeout};
-    use crate::control::{guarded, without_guards};
+    use crate::control::{PlanText, guarded};
     use crate::functions::bounded::bounded;
     use crate::value_bytes::bytes_of;
 
@@ -466,8 +466,8 @@ mod tests {
         let plan = projection(|call| call("upper", vec![col("text")]));
         let stop = Arc::new(CancelState::new(Timeout::Never));
         let plan = guarded(Arc::new(plan), &stop).unwrap();
-        let shown = datafusion::physical_plan::displayable(plan.as_ref()).indent(false);
-        let text = without_guards(&shown.to_string());
+        let format = DisplayFormatType::Default;
+        let text = PlanText { plan: plan.as_ref(), format, has_metrics: false }.to_string();
         assert!(text.starts_with("ProjectionExec") && !text.contains("Guard"), "{text}");
         assert_eq!(text.lines().count(), 2, "{text}");
     }

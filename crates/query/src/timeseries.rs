@@ -34,14 +34,15 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
+use crate::operators::unary::UnaryExec;
 pub(crate) use designated::designated;
 pub(crate) use relations::MarkedRelations;
 
 use asof::AsofJoin;
 use designated::Designated;
 use fill::FillGaps;
-use latest::{LatestExec, LatestOn};
-use pick::{PickExec, PickRows};
+use latest::{LatestOn, LatestWork};
+use pick::{PickRows, PickWork};
 
 pub(crate) fn extension(node: impl UserDefinedLogicalNodeCore) -> LogicalPlan {
     LogicalPlan::Extension(Extension { node: Arc::new(node) })
@@ -50,7 +51,7 @@ pub(crate) fn extension(node: impl UserDefinedLogicalNodeCore) -> LogicalPlan {
 /// Returns true for an operator that plan templates may have: it depends only on its input, and
 /// keeps no state of a run.
 pub(crate) fn fits_template(node: &dyn ExecutionPlan) -> bool {
-    node.is::<LatestExec>() || node.is::<PickExec>()
+    node.is::<UnaryExec<LatestWork>>() || node.is::<UnaryExec<PickWork>>()
 }
 
 /// The planner of operators for our logical nodes.

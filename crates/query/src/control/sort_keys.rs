@@ -47,11 +47,11 @@ mod tests {
     use datafusion::logical_expr::ColumnarValue;
     use datafusion::physical_expr::PhysicalExpr;
     use datafusion::physical_expr::expressions::Column;
-    use datafusion::physical_plan::{collect, displayable};
+    use datafusion::physical_plan::{DisplayFormatType, collect};
 
     use super::*;
     use crate::cancel::Timeout;
-    use crate::control::{guarded, without_guards};
+    use crate::control::{PlanText, guarded};
 
     /// The evaluation of a key in which the statement is stopped.
     const LAST: u64 = 5;
@@ -137,8 +137,10 @@ mod tests {
         ];
         let sort = Arc::new(SortExec::new(LexOrdering::new(keys).unwrap(), input));
         let plan = guarded(Arc::clone(&sort) as _, &stop).unwrap();
-        let text = |plan: &dyn ExecutionPlan| displayable(plan).indent(false).to_string();
-        assert_eq!(without_guards(&text(plan.as_ref())), text(sort.as_ref()), "SK2");
+        let format = DisplayFormatType::Default;
+        let text =
+            |plan: &dyn ExecutionPlan| PlanText { plan, format, has_metrics: false }.to_string();
+        assert_eq!(text(plan.as_ref()), text(sort.as_ref()), "SK2");
         assert_eq!(plan.properties().output_ordering(), sort.properties().output_ordering());
         let error = collect(plan, Arc::new(TaskContext::default())).await.unwrap_err();
         assert_eq!(crate::Error::from(error).to_string(), "client disconnected");

@@ -29,7 +29,7 @@ use futures::{Stream, StreamExt};
 use tidegate_model::limits::{SLICE_BYTES, VALUES_BYTES};
 
 use crate::error::{ClauseProblem, Error};
-use crate::operators::pass_through::{PassThrough, through};
+use crate::operators::unary::{Unary, unary};
 
 /// The beginning is the name of guards, which are not shown.
 const NAME: &str = "GuardExec (copied)";
@@ -57,7 +57,7 @@ pub(crate) fn with_bounded_copies(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dy
     }
     let copier = Arc::new(copier);
     let measured = |(side, input): (usize, &Arc<dyn ExecutionPlan>)| {
-        through(Arc::clone(input), Measured { side, copier: Arc::clone(&copier) })
+        unary(Arc::clone(input), Measured { side, copier: Arc::clone(&copier) })
     };
     let children = plan.children().into_iter().enumerate().map(measured).collect();
     replace_children_if_necessary(plan, children)
@@ -257,7 +257,7 @@ struct Measured {
     copier: Arc<Copier>,
 }
 
-impl PassThrough for Measured {
+impl Unary for Measured {
     const NAME: &'static str = NAME;
 
     fn execute(

@@ -37,7 +37,7 @@ use futures::{Stream, StreamExt};
 use tidegate_model::limits::{COUNTED_VALUE_BYTES, SLICE_BYTES, VALUES_BYTES};
 
 use super::copied::{NARROW_BYTES, too_large, widest_bytes};
-use crate::operators::pass_through::{PassThrough, through};
+use crate::operators::unary::{Unary, unary};
 use crate::value_bytes::{bytes_of, bytes_of_rows, constant_bytes};
 
 /// The beginning is the name of guards, which are not shown.
@@ -74,9 +74,9 @@ pub(crate) fn with_charged_windows(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<d
         is_streamed,
     };
     let (streams, columns) = (Arc::clone(&fed.streams), input.schema().fields().len());
-    let fed = through(Arc::clone(input), fed);
+    let fed = unary(Arc::clone(input), fed);
     let inner = replace_children_if_necessary(plan, vec![fed])?;
-    Ok(through(inner, WindowsExec { streams, columns }))
+    Ok(unary(inner, WindowsExec { streams, columns }))
 }
 
 /// True for types whose values are copied for each row: texts that are views, too.
@@ -256,7 +256,7 @@ struct FedExec {
     is_streamed: bool,
 }
 
-impl PassThrough for WindowsExec {
+impl Unary for WindowsExec {
     const NAME: &'static str = NAME;
 
     fn execute(
@@ -274,7 +274,7 @@ impl PassThrough for WindowsExec {
     }
 }
 
-impl PassThrough for FedExec {
+impl Unary for FedExec {
     const NAME: &'static str = NAME;
 
     fn execute(

@@ -20,7 +20,7 @@ use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
 };
 
-use crate::operators::pass_through::{PassThrough, through};
+use crate::operators::unary::{Unary, unary};
 
 /// The rule that puts an operator without these properties above aggregates with grouping sets; it
 /// comes first, because the properties of all operators above are calculated again then.
@@ -38,7 +38,7 @@ impl PhysicalOptimizerRule for MaskedKeys {
             aggregate.is_some_and(|it| it.group_expr().has_grouping_set())
         };
         plan.transform_up(|plan| match has_sets(&plan) {
-            true => Ok(Transformed::yes(through(plan, GroupingSets))),
+            true => Ok(Transformed::yes(unary(plan, GroupingSets))),
             false => Ok(Transformed::no(plan)),
         })
         .data()
@@ -57,7 +57,7 @@ impl PhysicalOptimizerRule for MaskedKeys {
 #[derive(Debug)]
 struct GroupingSets;
 
-impl PassThrough for GroupingSets {
+impl Unary for GroupingSets {
     const NAME: &'static str = "GroupingSetsExec";
 
     fn properties(&self, input: &Arc<dyn ExecutionPlan>) -> Arc<PlanProperties> {

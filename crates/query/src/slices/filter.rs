@@ -20,7 +20,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use futures::{Stream, StreamExt};
 use tidegate_model::limits::SLICE_BYTES;
 
-use crate::operators::pass_through::{PassThrough, through};
+use crate::operators::unary::{Unary, unary};
 use crate::value_bytes::bytes_of_rows;
 
 /// The beginning is the name of guards, which are not shown.
@@ -35,9 +35,9 @@ pub(super) fn parted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
     }
     let (fetch, input) = (filter.fetch(), Arc::clone(filter.input()));
     let inputs = Arc::new(Inputs::default());
-    let part = through(input, PartExec { inputs: Arc::clone(&inputs) });
+    let part = unary(input, PartExec { inputs: Arc::clone(&inputs) });
     let filter = replace_children_if_necessary(plan, vec![part])?;
-    Ok(through(filter, PartsExec { inputs, fetch }))
+    Ok(unary(filter, PartsExec { inputs, fetch }))
 }
 
 /// The inputs of the filter's streams, by their numbers.
@@ -78,7 +78,7 @@ struct PartExec {
     inputs: Arc<Inputs>,
 }
 
-impl PassThrough for PartsExec {
+impl Unary for PartsExec {
     const NAME: &'static str = NAME;
 
     fn execute(
@@ -95,7 +95,7 @@ impl PassThrough for PartsExec {
     }
 }
 
-impl PassThrough for PartExec {
+impl Unary for PartExec {
     const NAME: &'static str = NAME;
 
     fn execute(

@@ -13,7 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
-use crate::operators::pass_through::{PassThrough, through};
+use crate::operators::unary::{Unary, unary};
 
 /// The beginning is the name of guards, which are not shown.
 const NAME: &str = "GuardExec (repartition)";
@@ -29,9 +29,9 @@ pub(super) fn narrow(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
         return Ok(plan);
     }
     let (input, outer) = (Arc::clone(repartition.input()), Arc::<Outer>::default());
-    let below = through(input, BelowExec { outer: Arc::clone(&outer) });
+    let below = unary(input, BelowExec { outer: Arc::clone(&outer) });
     let inner = replace_children_if_necessary(plan, vec![below])?;
-    Ok(through(inner, FewRowsExec { outer }))
+    Ok(unary(inner, FewRowsExec { outer }))
 }
 
 /// The task context of all operators but this one.
@@ -50,7 +50,7 @@ struct BelowExec {
     outer: Arc<Outer>,
 }
 
-impl PassThrough for FewRowsExec {
+impl Unary for FewRowsExec {
     const NAME: &'static str = NAME;
 
     fn execute(
@@ -69,7 +69,7 @@ impl PassThrough for FewRowsExec {
     }
 }
 
-impl PassThrough for BelowExec {
+impl Unary for BelowExec {
     const NAME: &'static str = NAME;
 
     fn execute(

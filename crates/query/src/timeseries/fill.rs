@@ -22,18 +22,15 @@ use datafusion::arrow::compute::{cast, concat_batches, interleave, take};
 use datafusion::arrow::datatypes::{
     DataType, Decimal128Type, Field, Float64Type, Int64Type, Schema, SchemaRef,
 };
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, DFSchemaRef, Result, ScalarValue, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
-use datafusion::physical_expr::{LexOrdering, OrderingRequirements, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
-    InputDistributionRequirements, PlanProperties,
+    Distribution, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 use futures::{StreamExt, stream};
 use tidegate_model::limits::SLICE_BYTES;
@@ -45,6 +42,7 @@ use crate::context::StatementContext;
 use crate::error::{ClauseProblem, Error};
 use crate::limits::FILL_ROWS_MAX;
 use crate::operators::copied::widest_bytes;
+use crate::operators::unary::{Unary, in_one_partition, unary};
 use crate::types::bucket::{Grid, Origin, Stride};
 use crate::types::literal::time_value;
 use crate::value_bytes::constant_bytes;
@@ -129,9 +127,9 @@ impl FillGaps {
 
     /// Returns the operator of the node.
     pub(super) fn exec(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        let filling = self.filling.clone();
+        let filling = Arc::new(self.filling.clone());
         let ordering = input.output_ordering().cloned();
-        Arc::new(FillExec::new(input, Arc::new(filling), ordering))
+        unary(input, FillWork { filling, ordering })
     }
 }
 
@@ -177,48 +175,28 @@ pub(crate) struct Filling {
     pub(super) to: Option<i64>,
 }
 
-/// The operator of a fill.
-#[derive(Debug)]
-struct FillExec {
-    input: Arc<dyn ExecutionPlan>,
-    filling: Arc<Filling>,
-    /// The order by bucket.
-    ordering: Option<LexOrdering>,
-    properties: Arc<PlanProperties>,
-}
-
-impl FillExec {
-    fn new(
-        input: Arc<dyn ExecutionPlan>,
-        filling: Arc<Filling>,
-        ordering: Option<LexOrdering>,
-    ) -> FillExec {
-        let input = match input.output_partitioning().partition_count() {
-            1 => input,
-            _ => Arc::new(CoalescePartitionsExec::new(input)),
-        };
-        // Constants and equalities of the input may not hold in the result; its order does.
-        let fields = input.schema();
-        let fields = fields.fields().iter().zip(&filling.roles);
+impl Filling {
+    /// Returns the schema of the result for that of the input.
+    fn schema(&self, input: &Schema) -> SchemaRef {
+        let fields = input.fields().iter().zip(&self.roles);
         let fields = fields.map(|(field, role)| role.field(field)).collect::<Vec<_>>();
-        let metadata = input.schema().metadata().clone();
-        let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
-        let equivalence = datafusion::physical_expr::EquivalenceProperties::new_with_orderings(
-            schema,
-            ordering.clone().map(|ordering| ordering.into_iter().take(1).collect::<Vec<_>>()),
-        );
-        let properties = Arc::new(PlanProperties::new(
-            equivalence,
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        ));
-        FillExec { input, filling, ordering, properties }
+        Arc::new(Schema::new_with_metadata(fields, input.metadata().clone()))
     }
 }
 
-impl DisplayAs for FillExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// The work of the operator of a fill.
+#[derive(Debug)]
+struct FillWork {
+    filling: Arc<Filling>,
+    /// The order by bucket.
+    ordering: Option<LexOrdering>,
+}
+
+impl Unary for FillWork {
+    const NAME: &'static str = "SampleByFillExec";
+    const DISTRIBUTION: Distribution = Distribution::SinglePartition;
+
+    fn describe(&self, _: &dyn ExecutionPlan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Filling { roles, stride, .. } = self.filling.as_ref();
         let fills = roles.iter().filter_map(|role| match role {
             Role::Value(fill) => Some(fill.to_string()),
@@ -227,60 +205,47 @@ impl DisplayAs for FillExec {
         let fills = fills.collect::<Vec<_>>().join(", ");
         write!(f, "SampleByFillExec: every={}{}, fill=[{fills}]", stride.count, stride.unit)
     }
-}
 
-impl ExecutionPlan for FillExec {
-    fn name(&self) -> &'static str {
-        "SampleByFillExec"
+    fn read(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        in_one_partition(input)
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+    fn properties(&self, input: &Arc<dyn ExecutionPlan>) -> Arc<PlanProperties> {
+        // Constants and equalities of the input may not hold in the result; its order does.
+        let ordering = self.ordering.clone();
+        let ordering = ordering.map(|ordering| ordering.into_iter().take(1).collect::<Vec<_>>());
+        let schema = self.filling.schema(&input.schema());
+        Arc::new(PlanProperties::new(
+            EquivalenceProperties::new_with_orderings(schema, ordering),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        ))
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
+    fn required_ordering(&self, _: &dyn ExecutionPlan) -> Option<LexOrdering> {
+        self.ordering.clone()
     }
 
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
-    }
-
-    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        vec![self.ordering.clone().map(OrderingRequirements::from)]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(input) = children.pop().filter(|_| children.is_empty()) else {
-            return internal_err!("SampleByFillExec has one input");
-        };
-        let filling = Arc::clone(&self.filling);
-        Ok(Arc::new(FillExec::new(input, filling, self.ordering.clone())))
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
+    fn keeps_order(&self) -> bool {
+        false
     }
 
     fn execute(
         &self,
+        input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, Arc::clone(&context))?;
-        let memory = MemoryConsumer::new("SampleByFillExec").register(context.memory_pool());
+        let schema = self.filling.schema(&input.schema());
+        let input = input.execute(partition, Arc::clone(&context))?;
+        let memory = MemoryConsumer::new(Self::NAME).register(context.memory_pool());
         let filling = Arc::clone(&self.filling);
-        let schema = self.schema();
         let caller = context.session_config().get_extension::<StatementContext>();
         let rows_max = caller.map_or(FILL_ROWS_MAX, |caller| caller.system.fill_rows_max);
         let room = Room { memory, rows_max };
-        let gaps = async move { Gaps::read(filling, schema, input, room).await };
+        let filled = Arc::clone(&schema);
+        let gaps = async move { Gaps::read(filling, filled, input, room).await };
         let filled = stream::once(gaps).map(|gaps| match gaps {
             Ok(gaps) => stream::try_unfold(gaps, |mut gaps| async move {
                 Ok(gaps.next_batch()?.map(|batch| (batch, gaps)))
@@ -288,7 +253,7 @@ impl ExecutionPlan for FillExec {
             .left_stream(),
             Err(error) => stream::once(async move { Err(error) }).right_stream(),
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), filled.flatten())))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, filled.flatten())))
     }
 }
 

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{SortOptions, take_record_batch};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, DFSchemaRef, Result, internal_err};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -19,15 +18,11 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion::physical_expr::expressions::Column as ColumnExpr;
 use datafusion::physical_expr::{
-    EquivalenceProperties, LexOrdering, OrderingRequirements, Partitioning, PhysicalExpr,
-    PhysicalSortExpr,
+    EquivalenceProperties, LexOrdering, Partitioning, PhysicalSortExpr,
 };
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, InputDistributionRequirements,
-    PlanProperties,
-};
+use datafusion::physical_plan::{Distribution, ExecutionPlan, PlanProperties};
 use futures::{StreamExt, stream};
 use tidegate_model::ColumnType;
 use tidegate_storage::Snapshot;
@@ -35,6 +30,7 @@ use tidegate_storage::Snapshot;
 use super::keys::KeyMaker;
 use super::pick::bytes;
 use crate::scan::{ScanSource, reversed};
+use crate::unary::{Unary, unary};
 
 /// The maximal number of segments whose footers are read to find NULL among the keys.
 const SEGMENTS_ASKED_MAX: usize = 1_000;
@@ -117,7 +113,9 @@ impl LatestOn {
         let time = schema.index_of_column(&self.time)?;
         let keys = self.keys.iter().map(|key| schema.index_of_column(key));
         let keys = keys.collect::<Result<Vec<_>>>()?;
-        Ok(Arc::new(LatestExec::new(input, time, keys, self.bounds.clone())))
+        let bounds = self.bounds.clone();
+        let key_count = key_count(&input, &bounds);
+        Ok(unary(input, LatestWork { time, keys, bounds, key_count }))
     }
 }
 
@@ -174,124 +172,72 @@ impl UserDefinedLogicalNodeCore for LatestOn {
     }
 }
 
-/// The operator of LATEST ON.
+/// The work of the operator of LATEST ON.
 #[derive(Debug)]
-pub(super) struct LatestExec {
-    input: Arc<dyn ExecutionPlan>,
+pub(super) struct LatestWork {
     /// The positions of the timestamp and of the keys.
     time: usize,
     keys: Vec<usize>,
     bounds: Vec<KeyBound>,
     /// The maximal number of keys, if it is known.
     key_count: Option<usize>,
-    properties: Arc<PlanProperties>,
 }
 
-impl LatestExec {
-    fn new(
-        input: Arc<dyn ExecutionPlan>,
-        time: usize,
-        keys: Vec<usize>,
-        bounds: Vec<KeyBound>,
-    ) -> LatestExec {
-        let ascending = Self::by_time(&input, time, SortOptions::new(false, false));
-        let properties = Arc::new(PlanProperties::new(
+impl LatestWork {
+    fn by_time(&self, input: &dyn ExecutionPlan, options: SortOptions) -> PhysicalSortExpr {
+        let column = ColumnExpr::new(input.schema().field(self.time).name(), self.time);
+        PhysicalSortExpr { expr: Arc::new(column), options }
+    }
+}
+
+impl Unary for LatestWork {
+    const NAME: &'static str = "LatestOnExec";
+    const DISTRIBUTION: Distribution = Distribution::SinglePartition;
+
+    fn describe(&self, input: &dyn ExecutionPlan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schema = input.schema();
+        let keys = self.keys.iter().map(|&key| schema.field(key).name().as_str());
+        let (time, keys) = (schema.field(self.time).name(), keys.collect::<Vec<_>>().join(", "));
+        write!(f, "LatestOnExec: on={time}, keys=[{keys}]")?;
+        self.key_count.map_or(Ok(()), |count| write!(f, ", key_count={count}"))
+    }
+
+    fn on(self: &Arc<Self>, input: &Arc<dyn ExecutionPlan>) -> Arc<Self> {
+        let (keys, bounds) = (self.keys.clone(), self.bounds.clone());
+        let key_count = key_count(input, &bounds);
+        Arc::new(LatestWork { time: self.time, keys, bounds, key_count })
+    }
+
+    fn properties(&self, input: &Arc<dyn ExecutionPlan>) -> Arc<PlanProperties> {
+        let ascending = self.by_time(input.as_ref(), SortOptions::new(false, false));
+        Arc::new(PlanProperties::new(
             EquivalenceProperties::new_with_orderings(input.schema(), [[ascending]]),
             Partitioning::UnknownPartitioning(1),
             EmissionType::Final,
             Boundedness::Bounded,
-        ));
-        let key_count = key_count(&input, &bounds);
-        LatestExec { input, time, keys, bounds, key_count, properties }
+        ))
     }
 
-    fn by_time(
-        input: &Arc<dyn ExecutionPlan>,
-        time: usize,
-        options: SortOptions,
-    ) -> PhysicalSortExpr {
-        let column = ColumnExpr::new(input.schema().field(time).name(), time);
-        PhysicalSortExpr { expr: Arc::new(column), options }
+    fn required_ordering(&self, input: &dyn ExecutionPlan) -> Option<LexOrdering> {
+        // NULL is no time, and comes last; without NULL, the options are those that scans declare.
+        let nulls_first = !input.schema().field(self.time).is_nullable();
+        let newest_first = SortOptions { descending: true, nulls_first };
+        LexOrdering::new([self.by_time(input, newest_first)])
     }
 
-    fn names(&self) -> Vec<String> {
-        let schema = self.input.schema();
-        self.keys.iter().map(|&key| schema.field(key).name().clone()).collect()
-    }
-}
-
-impl DisplayAs for LatestExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let schema = self.input.schema();
-        let (time, keys) = (schema.field(self.time).name(), self.names().join(", "));
-        write!(f, "LatestOnExec: on={time}, keys=[{keys}]")?;
-        self.key_count.map_or(Ok(()), |count| write!(f, ", key_count={count}"))
-    }
-}
-
-impl ExecutionPlan for LatestExec {
-    fn name(&self) -> &'static str {
-        "LatestOnExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
-    }
-
-    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        // NULL is no time, and comes last.
-        let newest_first = SortOptions { descending: true, nulls_first: false };
-        let field = self.input.schema();
-        let field = field.field(self.time);
-        let options = match field.is_nullable() {
-            true => newest_first,
-            // The options that scans declare.
-            false => SortOptions { descending: true, nulls_first: true },
-        };
-        let ordering = LexOrdering::new([Self::by_time(&self.input, self.time, options)]);
-        vec![ordering.map(OrderingRequirements::from)]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(input) = children.pop().filter(|_| children.is_empty()) else {
-            return internal_err!("LatestOnExec has one input");
-        };
-        let (keys, bounds) = (self.keys.clone(), self.bounds.clone());
-        if Arc::ptr_eq(input.properties(), self.input.properties()) {
-            // It reads the same as the input before.
-            let (time, key_count) = (self.time, self.key_count);
-            let properties = Arc::clone(&self.properties);
-            return Ok(Arc::new(LatestExec { input, time, keys, bounds, key_count, properties }));
-        }
-        Ok(Arc::new(LatestExec::new(input, self.time, keys, bounds)))
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
+    fn keeps_order(&self) -> bool {
+        false
     }
 
     fn execute(
         &self,
+        input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, Arc::clone(&context))?;
-        let memory = MemoryConsumer::new("LatestOnExec").register(context.memory_pool());
-        let schema = self.schema();
+        let schema = input.schema();
+        let input = input.execute(partition, Arc::clone(&context))?;
+        let memory = MemoryConsumer::new(Self::NAME).register(context.memory_pool());
         let types = self.keys.iter().map(|&key| schema.field(key).data_type().clone());
         let found = Found {
             maker: KeyMaker::new(types)?,

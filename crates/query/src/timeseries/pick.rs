@@ -10,25 +10,20 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, RecordBatch};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchemaRef, Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNodeCore};
-use datafusion::physical_expr::{
-    EquivalenceProperties, LexOrdering, OrderingRequirements, Partitioning, PhysicalExpr,
-};
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::{StreamExt, stream};
 
 use super::extension;
 use crate::scan::order::in_table_order;
 use crate::scan::{ScanOrder, reversed};
+use crate::unary::{Unary, in_one_partition, unary};
 
 /// The direction in which the rows come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
@@ -102,7 +97,7 @@ impl PickRows {
             Direction::Forward => input.output_ordering().cloned(),
             Direction::Backward => None,
         };
-        Arc::new(PickExec::new(input, self.pick, self.direction, required))
+        unary(input, PickWork { pick: self.pick, direction: self.direction, required })
     }
 }
 
@@ -139,29 +134,39 @@ impl UserDefinedLogicalNodeCore for PickRows {
     }
 }
 
-/// The operator, which returns the picked rows of one stream.
+/// The work of the operator, which returns the picked rows of one stream.
 #[derive(Debug)]
-pub(super) struct PickExec {
-    input: Arc<dyn ExecutionPlan>,
+pub(super) struct PickWork {
     pick: Pick,
     direction: Direction,
     /// The order of the input in which its last rows are those of the result.
     required: Option<LexOrdering>,
-    properties: Arc<PlanProperties>,
 }
 
-impl PickExec {
-    fn new(
-        input: Arc<dyn ExecutionPlan>,
-        pick: Pick,
-        direction: Direction,
-        required: Option<LexOrdering>,
-    ) -> PickExec {
-        let input = match input.output_partitioning().partition_count() {
-            1 => input,
-            _ => Arc::new(CoalescePartitionsExec::new(input)),
-        };
-        let equivalence = match direction {
+impl Unary for PickWork {
+    const NAME: &'static str = "LastExec";
+
+    fn name(&self) -> &'static str {
+        match self.pick {
+            Pick::Last { .. } => Self::NAME,
+            Pick::AllButLast { .. } => "AllButLastExec",
+        }
+    }
+
+    fn describe(&self, _: &dyn ExecutionPlan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pick {
+            Pick::Last { rows, dropped: 0 } => write!(f, "LastExec: rows={rows}"),
+            Pick::Last { rows, dropped } => write!(f, "LastExec: rows={rows}, dropped={dropped}"),
+            Pick::AllButLast { dropped } => write!(f, "AllButLastExec: dropped={dropped}"),
+        }
+    }
+
+    fn read(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        in_one_partition(input)
+    }
+
+    fn properties(&self, input: &Arc<dyn ExecutionPlan>) -> Arc<PlanProperties> {
+        let equivalence = match self.direction {
             Direction::Forward => input.equivalence_properties().clone(),
             Direction::Backward => {
                 let turned = input.output_ordering().map(|ordering| {
@@ -171,82 +176,38 @@ impl PickExec {
                 EquivalenceProperties::new_with_orderings(input.schema(), turned)
             }
         };
-        let emission = match pick {
+        let emission = match self.pick {
             Pick::Last { .. } => EmissionType::Final,
             Pick::AllButLast { .. } => EmissionType::Incremental,
         };
-        let properties = Arc::new(PlanProperties::new(
+        Arc::new(PlanProperties::new(
             equivalence,
             Partitioning::UnknownPartitioning(1),
             emission,
             Boundedness::Bounded,
-        ));
-        PickExec { input, pick, direction, required, properties }
-    }
-}
-
-impl DisplayAs for PickExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.pick {
-            Pick::Last { rows, dropped: 0 } => write!(f, "LastExec: rows={rows}"),
-            Pick::Last { rows, dropped } => write!(f, "LastExec: rows={rows}, dropped={dropped}"),
-            Pick::AllButLast { dropped } => write!(f, "AllButLastExec: dropped={dropped}"),
-        }
-    }
-}
-
-impl ExecutionPlan for PickExec {
-    fn name(&self) -> &'static str {
-        match self.pick {
-            Pick::Last { .. } => "LastExec",
-            Pick::AllButLast { .. } => "AllButLastExec",
-        }
+        ))
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+    fn required_ordering(&self, _: &dyn ExecutionPlan) -> Option<LexOrdering> {
+        self.required.clone()
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
+    fn keeps_order(&self) -> bool {
+        self.direction == Direction::Forward
     }
 
-    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        vec![self.required.clone().map(OrderingRequirements::from)]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![self.direction == Direction::Forward]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(input) = children.pop().filter(|_| children.is_empty()) else {
-            return internal_err!("{} has one input", self.name());
-        };
-        let required = self.required.clone();
-        Ok(Arc::new(PickExec::new(input, self.pick, self.direction, required)))
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
+    fn benefits_from_partitioning(&self) -> bool {
+        false
     }
 
     fn execute(
         &self,
+        input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, Arc::clone(&context))?;
+        let schema = input.schema();
+        let input = input.execute(partition, Arc::clone(&context))?;
         let memory = MemoryConsumer::new(self.name()).register(context.memory_pool());
         let picking = Picking {
             input: Some(input),
@@ -258,7 +219,7 @@ impl ExecutionPlan for PickExec {
         let batches = stream::try_unfold(picking, |mut picking| async move {
             Ok(picking.next().await?.map(|batch| (batch, picking)))
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
 }
 
