@@ -4,7 +4,6 @@
 //! No module here knows a table. Not here: our own statements (`parse`).
 
 pub(crate) mod dialect;
-pub(crate) mod precedence;
 pub(crate) mod clauses;
 pub(crate) mod select_rewrite;
 pub(crate) mod cast_names;

@@ -9,7 +9,6 @@
 //!   it reaches a guard (K4). Operators with their rows in memory would not yield: a cross join has
 //!   batches for hours and waits for nothing.
 
-use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -30,9 +29,9 @@ use crate::account::Account;
 use crate::cancel::CancelState;
 use crate::error::Error;
 use crate::operators::copied::with_bounded_copies;
+use crate::operators::unary::{Unary, unary_with};
 use crate::operators::windows::with_charged_windows;
 use crate::slices::sliced;
-use crate::unary::{Unary, unary_with};
 
 const NAME: &str = "GuardExec";
 

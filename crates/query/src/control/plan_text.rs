@@ -54,14 +54,15 @@ mod tests {
     use datafusion::physical_plan::union::UnionExec;
 
     use super::*;
-    use crate::control::{Stop, Timeout, guarded};
+    use crate::cancel::{CancelState, Timeout};
+    use crate::control::guarded;
 
     #[test]
     fn plans_are_shown_without_guards() {
         let row = || Arc::new(PlaceholderRowExec::new(Arc::new(Schema::empty())));
         let one = Arc::new(CoalescePartitionsExec::new(row()));
         let plan = UnionExec::try_new(vec![one, row()]).unwrap();
-        let stop = Arc::new(Stop::new(Timeout::Never));
+        let stop = Arc::new(CancelState::new(Timeout::Never));
         let guarded = guarded(Arc::clone(&plan), &stop).unwrap();
         assert!(displayable(guarded.as_ref()).indent(false).to_string().contains("Guard"));
         for (format, is_verbose) in

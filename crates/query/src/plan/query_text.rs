@@ -21,18 +21,17 @@ mod grouping_sets;
 mod distinct_on;
 mod having;
 
-use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::logical_expr::Operator;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     LimitClause, NullTreatment, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
-    SelectItem, SetExpr, Spanned, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
+    SelectItem, SetExpr, Spanned, TableFactor, Value, VisitMut, VisitorMut,
     WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::parser::Parser;
-use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer};
 use tidegate_model::limits;
 
 use super::cache::{ParameterPredicate, parameter_predicates};
@@ -43,8 +42,7 @@ use crate::limits::NESTING_MAX;
 use crate::position::position_at;
 use crate::sql::cast_names::name_subqueries_of_rows;
 use crate::sql::clauses::{Clauses, lift_clauses, wrap_timestamps};
-use crate::sql::dialect::QueryDialect;
-use crate::sql::precedence::bind_by_precedence;
+use crate::sql::dialect::{IN_OPERATOR, QueryDialect};
 use crate::sql::row_values::compare_row_values;
 use column_lists::call_list_of_columns;
 use distinct_on::write_out_keys;
@@ -54,8 +52,7 @@ use having::make_one_group;
 use names::{name_items_beside_wildcards, number_repeated_items};
 use relative::relative_interval;
 use tokens::{
-    bracket_interval_calls, bracket_intervals, bracket_set_items, check_numbers, quote_days,
-    quote_frame_lengths, read_other_words, select_everything, select_everything_inside,
+    bracket_set_items, check_numbers, read_other_words, select_everything, select_everything_inside,
 };
 use windows::write_out_windows;
 
@@ -63,12 +60,6 @@ use windows::write_out_windows;
 pub(crate) use forms::REWRITTEN_CALLS;
 pub(crate) use forms::quote_digits;
 pub(crate) use names::OutputNames;
-
-/// The name of `interval(low, high)`.
-const INTERVAL_CALL: &str = "interval";
-
-/// The name of the operator of Q2.
-const IN_OPERATOR: [&str; 2] = ["tidegate", "in"];
 
 /// The names of the operators for `IS [NOT] DISTINCT FROM`, whose sides are converted as those of
 /// other comparisons.
@@ -117,11 +108,7 @@ pub(super) fn parse_tokens(
 ) -> Result<QueryText> {
     let places = put_parameters(sql, &mut tokens, parameters)?;
     read_other_words(&mut tokens);
-    quote_frame_lengths(&mut tokens);
-    quote_days(&mut tokens);
     wrap_timestamps(&mut tokens);
-    let intervals = bracket_intervals(&mut tokens);
-    bracket_interval_calls(&mut tokens);
     bracket_set_items(&mut tokens);
     select_everything(&mut tokens);
     select_everything_inside(&mut tokens);
@@ -153,7 +140,7 @@ pub(super) fn parse_tokens(
     }
     let predicates = parameter_predicates(&query, &places, parameters);
     rewrite(&mut query);
-    let mut lifter = Lifter { sql, intervals: &intervals, parameters: places, notices: Vec::new() };
+    let mut lifter = Lifter { sql, parameters: places, notices: Vec::new() };
     if let ControlFlow::Break(error) = query.visit(&mut lifter) {
         return Err(*error);
     }
@@ -195,7 +182,6 @@ fn parse(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
         let what = SyntaxError::Unexpected { expected: "the end of the query".to_owned(), found };
         return Err(Error::Syntax { position: position_at(sql, rest.span.start), what });
     }
-    bind_by_precedence(&mut query);
     compare_row_values(&mut query);
     Ok(query)
 }
@@ -203,7 +189,6 @@ fn parse(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
 /// Rewrites a tree in place: Q1 for names in single quotes, Q2, and FETCH as LIMIT.
 struct Lifter<'a> {
     sql: &'a str,
-    intervals: &'a HashSet<Location>,
     /// The places of values of parameters.
     parameters: Places,
     notices: Vec<String>,
@@ -339,41 +324,11 @@ impl VisitorMut for Lifter<'_> {
         rewrite_form(expr);
         call_list_of_columns(expr);
         write_out_sets(expr);
-        if let Expr::InList { expr: time, list, negated } = expr
-            && let [Expr::Function(call)] = list.as_slice()
-            && let Some([low, high]) = interval_bounds(call)
+        if let Expr::BinaryOp { left, op, right } = expr
+            && is_in_operator(op)
+            && let Some(relative) = text_relative(left, right)
         {
-            let null = Box::new(Expr::Value(Value::Null.into()));
-            let expr_inside = std::mem::replace(time, null);
-            let (low, high, negated) = (Box::new(low), Box::new(high), *negated);
-            let between = Expr::Between { expr: expr_inside, negated, low, high };
-            *expr = Expr::Nested(Box::new(between));
-        }
-        let is_interval = match expr {
-            Expr::InList { list, .. } => matches!(
-                list.as_slice(),
-                [Expr::Value(value)] if self.intervals.contains(&value.span.start)
-            ),
-            _ => false,
-        };
-        if is_interval {
-            let null = Expr::Value(Value::Null.into());
-            if let Expr::InList { expr: left, mut list, negated } = std::mem::replace(expr, null) {
-                let right = Box::new(list.remove(0));
-                let is_in = match text_relative(&left, &right) {
-                    Some(relative) => relative,
-                    None => {
-                        let path = IN_OPERATOR.map(str::to_owned).to_vec();
-                        let op = BinaryOperator::PGCustomBinaryOperator(path);
-                        Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }))
-                    }
-                };
-                *expr = if negated {
-                    Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(is_in) }
-                } else {
-                    is_in
-                };
-            }
+            *expr = relative;
         }
         ControlFlow::Continue(())
     }
@@ -443,21 +398,6 @@ fn arguments(call: &Function) -> impl Iterator<Item = &Expr> {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
         _ => None,
     })
-}
-
-/// Returns the bounds of `interval(low, high)`.
-fn interval_bounds(call: &Function) -> Option<[Expr; 2]> {
-    let [ObjectNamePart::Identifier(name)] = call.name.0.as_slice() else { return None };
-    let FunctionArguments::List(arguments) = &call.args else { return None };
-    let [
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(low)),
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(high)),
-    ] = arguments.args.as_slice()
-    else {
-        return None;
-    };
-    let is_it = name.quote_style.is_some() && name.value == INTERVAL_CALL;
-    is_it.then(|| [low.clone(), high.clone()])
 }
 
 #[cfg(test)]

@@ -4,19 +4,26 @@
 //!   than `^`: `-2 ^ 2` is 4. `#` is bitwise exclusive or.
 //! - DI2. `1_000` is one number, whose underscores `query_text` removes.
 //! - DI3. `BETWEEN SYMMETRIC` takes its bounds in either order.
-//!
 //! - DI4. A text is parsed in a number of steps that is proportional to its length, and parsing
 //!   stops when the statement is cancelled: where the parser finds an error within NOT, CAST and
 //!   some others, it tries to read each of them as a name, and so takes twice as long for each
 //!   bracket around it.
+//! - DI5. `IS DISTINCT FROM` binds as tightly as `IS NULL`: `a IS DISTINCT FROM b AND c` is
+//!   `(a IS DISTINCT FROM b) AND c`.
+//! - DI6. `x IN 'text'`, for a text or a parameter that may be one, is the operator `tidegate.in`,
+//!   to which `plan::coerce` gives a meaning; `x IN today()` is `x IN '$today'`, the whole day as
+//!   in QuestDB; `x IN interval(low, high)` is BETWEEN.
+//! - DI7. `2 MINUTE PRECEDING` is `INTERVAL '2 MINUTE' PRECEDING`.
 //!
-//! Everything else is that of [`GenericDialect`], which the parser takes this dialect for. Not
-//! here: `IS DISTINCT FROM`, which the parser binds too loosely (`plan::precedence`).
+//! Everything else in queries is that of [`GenericDialect`], which the parser takes this dialect
+//! for.
 
 use std::any::TypeId;
 use std::cell::Cell;
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Interval, UnaryOperator, Value, ValueWithSpan,
+};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -26,6 +33,9 @@ use crate::account::check_canceled;
 use crate::error::{Error, SyntaxError};
 use crate::limits::NESTING_MAX;
 use crate::position::Position;
+
+/// The operator in whose place `x IN 'text'` stands, and which no other text can have (DI6).
+pub(crate) const IN_OPERATOR: [&str; 2] = ["tidegate", "in"];
 
 /// The dialect of queries.
 #[derive(Debug)]
@@ -91,6 +101,9 @@ impl Dialect for QueryDialect {
             // After any other error the parser would try another way.
             return Some(Err(ParserError::RecursionLimitExceeded));
         }
+        if matches!(parser.peek_token_ref().token, Token::Number(..)) {
+            return frame_length(parser).map(Ok);
+        }
         if !parser.consume_token(&Token::Minus) {
             return None;
         }
@@ -99,10 +112,19 @@ impl Dialect for QueryDialect {
     }
 
     fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, precedence: u8) -> Option<Parsed> {
-        let op = match parser.peek_token_ref().token {
+        let op = match &parser.peek_token_ref().token {
             Token::Caret => BinaryOperator::PGExp,
             Token::Sharp => BinaryOperator::PGBitwiseXor,
-            _ => return self.parse_symmetric(parser, left),
+            Token::Word(word) => {
+                return match word.keyword {
+                    Keyword::IS => self.parse_distinct(parser, left),
+                    Keyword::NOT | Keyword::IN | Keyword::BETWEEN => {
+                        self.parse_membership(parser, left)
+                    }
+                    _ => None,
+                };
+            }
+            _ => return None,
         };
         parser.advance_token();
         let right = parser.parse_subexpr(precedence);
@@ -119,43 +141,30 @@ impl Dialect for QueryDialect {
         support_map_literal_syntax,
         supports_array_join_syntax,
         supports_array_typedef_with_brackets,
-        supports_asc_desc_in_column_definition,
         supports_bitwise_shift_operators,
-        supports_comma_separated_set_assignments,
         supports_comma_separated_trim,
-        supports_comment_on,
         supports_comment_optimizer_hint,
         supports_connect_by,
-        supports_constraint_keyword_without_name,
-        supports_create_index_with_clause,
-        supports_create_view_comment_syntax,
         supports_cte_without_as,
         supports_data_type_signed_suffix,
-        supports_detach,
         supports_dictionary_syntax,
         supports_empty_projections,
-        supports_explain_with_utility_options,
         supports_extract_comma_syntax,
         supports_filter_during_aggregation,
         supports_from_first_select,
         supports_group_by_expr,
         supports_group_by_with_modifier,
-        supports_install,
         supports_interpolate,
         supports_interval_options,
-        supports_key_column_option,
         supports_left_associative_joins_without_parens,
         supports_limit_by,
         supports_limit_comma,
-        supports_load_extension,
         supports_match_against,
         supports_match_recognize,
         supports_multiline_comment_hints,
         supports_named_fn_args_with_assignment_operator,
         supports_nested_comments,
-        supports_optimize_table,
         supports_parens_around_table_factor,
-        supports_parenthesized_set_variables,
         supports_partition_by_after_order_by,
         supports_pipe_operator,
         supports_prewhere,
@@ -168,15 +177,12 @@ impl Dialect for QueryDialect {
         supports_select_wildcard_ilike,
         supports_select_wildcard_rename,
         supports_select_wildcard_replace,
-        supports_set_names,
         supports_settings,
-        supports_start_transaction_modifier,
         supports_string_escape_constant,
         supports_struct_literal,
         supports_try_convert,
         supports_unicode_string_literal,
         supports_update_order_by,
-        supports_user_host_grantee,
         supports_values_as_table_factor,
         supports_window_clause_named_window_reference,
         supports_window_function_null_treatment_arg,
@@ -210,23 +216,79 @@ impl QueryDialect {
         Error::syntax(sql, 0, SyntaxError::Unclear { steps: self.steps_max })
     }
 
-    /// Parses `x [NOT] BETWEEN SYMMETRIC a AND b` (DI3).
-    fn parse_symmetric(&self, parser: &mut Parser<'_>, value: &Expr) -> Option<Parsed> {
-        let word = |parser: &Parser<'_>, at: usize| match &parser.peek_nth_token_ref(at).token {
-            Token::Word(word) if word.quote_style.is_none() => {
-                (word.keyword, word.value.to_ascii_uppercase())
-            }
-            _ => (Keyword::NoKeyword, String::new()),
-        };
-        let negated = word(parser, 0).0 == Keyword::NOT;
-        let start = usize::from(negated);
-        let is_symmetric =
-            word(parser, start).0 == Keyword::BETWEEN && word(parser, start + 1).1 == "SYMMETRIC";
-        if !is_symmetric {
+    /// Parses `IS [NOT] DISTINCT FROM` (DI5).
+    fn parse_distinct(&self, parser: &mut Parser<'_>, left: &Expr) -> Option<Parsed> {
+        let is_distinct = parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]);
+        let is_same = !is_distinct
+            && parser.parse_keywords(&[
+                Keyword::IS,
+                Keyword::NOT,
+                Keyword::DISTINCT,
+                Keyword::FROM,
+            ]);
+        if !is_distinct && !is_same {
             return None;
         }
-        (0..start + 2).for_each(|_| parser.advance_token());
-        Some(self.symmetric_bounds(parser, value, negated))
+        let left = Box::new(left.clone());
+        let right = self.right_of_is(parser).map(Box::new);
+        Some(right.map(|right| match is_same {
+            true => Expr::IsNotDistinctFrom(left, right),
+            false => Expr::IsDistinctFrom(left, right),
+        }))
+    }
+
+    /// Parses the operand behind `IS DISTINCT FROM`, with operators that the parser binds a little
+    /// less tightly than IS.
+    fn right_of_is(&self, parser: &mut Parser<'_>) -> Parsed {
+        let (is, not) = (self.prec_value(Precedence::Is), self.prec_value(Precedence::UnaryNot));
+        let mut right = parser.parse_subexpr(is)?;
+        loop {
+            let next = parser.get_next_precedence()?;
+            if next <= not || is <= next {
+                return Ok(right);
+            }
+            right = parser.parse_infix(right, next)?;
+        }
+    }
+
+    /// Parses `x [NOT] BETWEEN SYMMETRIC a AND b` (DI3), and what stands behind `x [NOT] IN` (DI6).
+    fn parse_membership(&self, parser: &mut Parser<'_>, value: &Expr) -> Option<Parsed> {
+        let negated = word(parser, 0).0 == Keyword::NOT;
+        let start = usize::from(negated);
+        let behind = word(parser, start + 1);
+        let is_call = |at| parser.peek_nth_token_ref(at).token == Token::LParen;
+        match (word(parser, start).0, behind.0, behind.1.as_str()) {
+            (Keyword::BETWEEN, _, "symmetric") => {
+                skip(parser, start + 2);
+                Some(self.symmetric_bounds(parser, value, negated))
+            }
+            (Keyword::IN, Keyword::INTERVAL, _) if is_call(start + 2) => {
+                skip(parser, start + 2);
+                Some(interval_bounds(parser, value, negated))
+            }
+            (Keyword::IN, _, "today" | "yesterday" | "tomorrow")
+                if is_call(start + 2)
+                    && parser.peek_nth_token_ref(start + 3).token == Token::RParen =>
+            {
+                let text = Value::SingleQuotedString(format!("${}", behind.1));
+                let text = text.with_span(parser.peek_nth_token_ref(start + 1).span);
+                skip(parser, start + 4);
+                Some(Ok(in_interval(value, text, negated)))
+            }
+            (Keyword::IN, ..) => {
+                let token = parser.peek_nth_token_ref(start + 1);
+                let text = match &token.token {
+                    Token::SingleQuotedString(text) => Value::SingleQuotedString(text.clone()),
+                    // A parameter with an unknown value may be a text or a list.
+                    Token::Placeholder(name) => Value::Placeholder(name.clone()),
+                    _ => return None,
+                };
+                let text = text.with_span(token.span);
+                skip(parser, start + 2);
+                Some(Ok(in_interval(value, text, negated)))
+            }
+            _ => None,
+        }
     }
 
     fn symmetric_bounds(&self, parser: &mut Parser<'_>, value: &Expr, negated: bool) -> Parsed {
@@ -244,6 +306,61 @@ impl QueryDialect {
         let (left, right) = (Box::new(between(&a, &b)), Box::new(between(&b, &a)));
         Ok(Expr::Nested(Box::new(Expr::BinaryOp { left, op, right })))
     }
+}
+
+/// Returns the keyword and the word, in lower case, at a token ahead.
+fn word(parser: &Parser<'_>, at: usize) -> (Keyword, String) {
+    match &parser.peek_nth_token_ref(at).token {
+        Token::Word(word) if word.quote_style.is_none() => {
+            (word.keyword, word.value.to_lowercase())
+        }
+        _ => (Keyword::NoKeyword, String::new()),
+    }
+}
+
+fn skip(parser: &mut Parser<'_>, tokens: usize) {
+    (0..tokens).for_each(|_| parser.advance_token());
+}
+
+/// Returns `x [NOT] IN 'text'` (DI6).
+fn in_interval(value: &Expr, text: ValueWithSpan, negated: bool) -> Expr {
+    let op = BinaryOperator::PGCustomBinaryOperator(IN_OPERATOR.map(str::to_owned).to_vec());
+    let (left, right) = (Box::new(value.clone()), Box::new(Expr::Value(text)));
+    let is_in = Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }));
+    match negated {
+        true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(is_in) },
+        false => is_in,
+    }
+}
+
+/// Parses the `(low, high)` of `x [NOT] IN interval(low, high)` (DI6).
+fn interval_bounds(parser: &mut Parser<'_>, value: &Expr, negated: bool) -> Parsed {
+    parser.expect_token(&Token::LParen)?;
+    let low = Box::new(parser.parse_expr()?);
+    parser.expect_token(&Token::Comma)?;
+    let high = Box::new(parser.parse_expr()?);
+    parser.expect_token(&Token::RParen)?;
+    let expr = Box::new(value.clone());
+    Ok(Expr::Nested(Box::new(Expr::Between { expr, negated, low, high })))
+}
+
+/// Parses the length of `RANGE BETWEEN 2 MINUTE PRECEDING ..` (DI7).
+fn frame_length(parser: &mut Parser<'_>) -> Option<Expr> {
+    let Token::Number(digits, _) = &parser.peek_token_ref().token else { return None };
+    let Token::Word(unit) = &parser.peek_nth_token_ref(1).token else { return None };
+    if !matches!(word(parser, 2).0, Keyword::PRECEDING | Keyword::FOLLOWING) {
+        return None;
+    }
+    let text = Value::SingleQuotedString(format!("{digits} {}", unit.value));
+    let text = text.with_span(parser.peek_token_ref().span);
+    skip(parser, 2);
+    Some(Expr::Interval(Interval {
+        value: Box::new(Expr::Value(text)),
+        leading_field: None,
+        leading_precision: None,
+        last_field: None,
+        fractional_seconds_precision: None,
+    }))
 }
 
 /// Converts an error of sqlparser, which has the place only inside of its message.
@@ -280,70 +397,4 @@ fn parse_place(text: &str) -> Option<(usize, usize)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::query_text::parse_query;
-
-    #[track_caller]
-    fn check(text: &str, meant: &str) {
-        let bracketed = |text: &str| {
-            fn shown(expr: &Expr) -> String {
-                match expr {
-                    Expr::BinaryOp { left, op, right } => {
-                        format!("({} {op} {})", shown(left), shown(right))
-                    }
-                    Expr::UnaryOp { op, expr } => format!("({op}{})", shown(expr)),
-                    Expr::Nested(inner) => shown(inner),
-                    other => other.to_string(),
-                }
-            }
-            let dialect = QueryDialect::default();
-            let parsed = Parser::new(&dialect).try_with_sql(text);
-            shown(&parsed.and_then(|mut parser| parser.parse_expr()).unwrap())
-        };
-        assert_eq!(bracketed(text), meant, "{text}");
-    }
-
-    #[test]
-    fn operators_bind_as_in_postgresql() {
-        check("a * b ^ c", "(a * (b ^ c))");
-        check("a ^ b * c", "((a ^ b) * c)");
-        check("a ^ b ^ c", "((a ^ b) ^ c)");
-        check("-a ^ b", "((-a) ^ b)");
-        check("a ^ -b", "(a ^ (-b))");
-        check("a ^ -b + c", "((a ^ (-b)) + c)");
-        check("a = b ^ c", "(a = (b ^ c))");
-        check("-a * b", "((-a) * b)");
-        check("-a::INT", "(-a::INT)");
-        check("a # b + c", "(a # (b + c))");
-        check("a # b = c", "((a # b) = c)");
-        check("a ^ b::INT", "(a ^ b::INT)");
-        check("a - -b ^ c", "(a - ((-b) ^ c))");
-    }
-
-    #[test]
-    fn bounds_stand_in_either_order() {
-        check(
-            "a BETWEEN SYMMETRIC 2 AND 1 AND c",
-            "((a BETWEEN 2 AND 1 OR a BETWEEN 1 AND 2) AND c)",
-        );
-        check(
-            "a NOT BETWEEN symmetric b AND 1",
-            "(a NOT BETWEEN b AND 1 AND a NOT BETWEEN 1 AND b)",
-        );
-    }
-
-    /// The parser would have taken years for a statement of a hundred bytes.
-    #[test]
-    fn an_error_within_many_brackets_is_found_soon() {
-        for open in ["NOT (", "CAST(", "SUBSTRING(", "POSITION(", "CEIL(", "OVERLAY("] {
-            let error = parse_query(&format!("SELECT {}1 + +)", open.repeat(60)), &[]);
-            let error = error.expect_err(open).to_string();
-            assert!(error.contains("cannot be parsed in"), "DI4: {error}");
-        }
-        let error = parse_query("SELECT NOT (NOT (1 + +))", &[]).expect_err("an error").to_string();
-        assert!(error.contains("column 23"), "{error}");
-        let right = format!("SELECT {}1 = 1{}", "NOT (".repeat(90), ")".repeat(90));
-        parse_query(&right, &[]).expect("DI4: it has no error");
-    }
-}
+mod tests;

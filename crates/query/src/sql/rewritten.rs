@@ -6,7 +6,6 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::sql::dialect::QueryDialect;
-use crate::sql::precedence::bind_by_precedence;
 
 /// The names of aggregates that are rewritten as others.
 #[cfg(test)]
@@ -31,8 +30,7 @@ pub(crate) fn rewrite_aggregate(expr: &mut Expr) {
     let dialect = QueryDialect::default();
     let parsed = Parser::new(&dialect).try_with_sql(&text).and_then(|mut p| p.parse_expr());
     // It parses, because its arguments have been parsed before.
-    if let Ok(mut other) = parsed {
-        bind_by_precedence(&mut other);
+    if let Ok(other) = parsed {
         *expr = other;
     }
 }

@@ -29,8 +29,8 @@ use tidegate_storage::Snapshot;
 
 use super::keys::KeyMaker;
 use super::pick::bytes;
+use crate::operators::unary::{Unary, unary};
 use crate::scan::{ScanSource, reversed};
-use crate::unary::{Unary, unary};
 
 /// The maximal number of segments whose footers are read to find NULL among the keys.
 const SEGMENTS_ASKED_MAX: usize = 1_000;

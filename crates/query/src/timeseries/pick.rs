@@ -21,9 +21,9 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProp
 use futures::{StreamExt, stream};
 
 use super::extension;
+use crate::operators::unary::{Unary, in_one_partition, unary};
 use crate::scan::order::in_table_order;
 use crate::scan::{ScanOrder, reversed};
-use crate::unary::{Unary, in_one_partition, unary};
 
 /// The direction in which the rows come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]

@@ -1,35 +1,12 @@
-//! Expansion of short forms before parsing: `t WHERE ..`, `ts IN 'text'`, `IN interval(low, high)`.
+//! Expansion of short forms before parsing: `t WHERE ..`, `TABLE t`.
 //!
 //! Tokens are added and none is moved (`query_text` Q4).
 
-use std::collections::HashSet;
-
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
-use super::INTERVAL_CALL;
 use crate::error::{Error, Result, SyntaxError};
 use crate::position::position_at;
-
-/// Puts brackets around `interval(low, high)` behind IN, and quotes around its name, which begins
-/// INTERVAL literals elsewhere (Q4).
-pub(super) fn bracket_interval_calls(tokens: &mut Vec<TokenWithSpan>) {
-    let mut at = 0;
-    while let Some(start) = tokens[at..].iter().position(|t| keyword(t) == Some(Keyword::IN)) {
-        at += start + 1;
-        let next = |from: usize| (from..tokens.len()).find(|&at| !is_blank(&tokens[at]));
-        let call = next(at).filter(|&at| keyword(&tokens[at]) == Some(Keyword::INTERVAL));
-        let Some(name) = call else { continue };
-        let open = next(name + 1).filter(|&at| tokens[at].token == Token::LParen);
-        let Some(end) = open.and_then(|open| Some(open + closing(&tokens[open..])?)) else {
-            continue;
-        };
-        let (first, last) = (tokens[name].span, tokens[end].span);
-        tokens[name].token = Token::make_word(INTERVAL_CALL, Some('"'));
-        tokens.insert(end + 1, TokenWithSpan::new(Token::RParen, last));
-        tokens.insert(name, TokenWithSpan::new(Token::LParen, first));
-    }
-}
 
 /// Puts brackets around items of ROLLUP, CUBE and GROUPING SETS that begin with a bracket and go on
 /// behind it, `ROLLUP ((a)::date)`: sqlparser takes that bracket for a list of columns.
@@ -76,55 +53,6 @@ fn item_end(tokens: &[TokenWithSpan]) -> Option<usize> {
         Token::RParen | Token::Comma => depth == 0,
         _ => false,
     })
-}
-
-/// Rewrites `IN today()` as `IN '$today'`: the whole day, as in QuestDB.
-pub(super) fn quote_days(tokens: &mut Vec<TokenWithSpan>) {
-    let mut at = 0;
-    while at < tokens.len() {
-        let next = |from: usize| (from..tokens.len()).find(|&at| !is_blank(&tokens[at]));
-        let day = next(at + 1).filter(|_| keyword(&tokens[at]) == Some(Keyword::IN));
-        let name = day.and_then(|day| match &tokens[day].token {
-            Token::Word(word) if word.quote_style.is_none() => {
-                Some((day, word.value.to_lowercase()))
-            }
-            _ => None,
-        });
-        if let Some((day, name)) = name
-            && ["today", "yesterday", "tomorrow"].contains(&name.as_str())
-            && let Some(open) = next(day + 1).filter(|&at| tokens[at].token == Token::LParen)
-            && let Some(close) = next(open + 1).filter(|&at| tokens[at].token == Token::RParen)
-        {
-            let text = Token::SingleQuotedString(format!("${name}"));
-            let span = tokens[day].span;
-            tokens.splice(day..=close, [TokenWithSpan::new(text, span)]);
-        }
-        at += 1;
-    }
-}
-
-/// Puts brackets around the text of `IN 'text'`, and returns the places of those texts (Q4).
-pub(super) fn bracket_intervals(tokens: &mut Vec<TokenWithSpan>) -> HashSet<Location> {
-    let mut intervals = HashSet::new();
-    let mut bracketed = Vec::with_capacity(tokens.len());
-    let mut after_in = false;
-    for token in tokens.drain(..) {
-        // A parameter with an unknown value may be a text or a list.
-        let is_text = matches!(token.token, Token::SingleQuotedString(_) | Token::Placeholder(_));
-        let span = token.span;
-        if after_in && is_text {
-            intervals.insert(span.start);
-            bracketed.push(TokenWithSpan::new(Token::LParen, span));
-            bracketed.push(token);
-            bracketed.push(TokenWithSpan::new(Token::RParen, span));
-            after_in = false;
-            continue;
-        }
-        after_in = keyword(&token) == Some(Keyword::IN) || after_in && is_blank(&token);
-        bracketed.push(token);
-    }
-    *tokens = bracketed;
-    intervals
 }
 
 /// Puts `SELECT * FROM` before `t`, `t WHERE ..` and `(query) WHERE ..`, and `SELECT *` before a
@@ -243,39 +171,18 @@ pub(super) fn read_other_words(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Quotes the length of `RANGE BETWEEN 2 MINUTE PRECEDING ..` as an INTERVAL.
-pub(super) fn quote_frame_lengths(tokens: &mut Vec<TokenWithSpan>) {
-    let mut at = 0;
-    while at < tokens.len() {
-        let next = |from: usize| (from..tokens.len()).find(|&at| !is_blank(&tokens[at]));
-        let found = match &tokens[at].token {
-            Token::Number(digits, _) => next(at + 1).and_then(|unit| {
-                let Token::Word(word) = &tokens[unit].token else { return None };
-                let behind = next(unit + 1)?;
-                let is_bound = matches!(
-                    keyword(&tokens[behind]),
-                    Some(Keyword::PRECEDING | Keyword::FOLLOWING)
-                );
-                is_bound.then(|| (unit, format!("{digits} {}", word.value)))
-            }),
-            _ => None,
-        };
-        if let Some((unit, length)) = found {
-            let span = tokens[at].span;
-            let words = [Token::make_keyword("INTERVAL"), Token::SingleQuotedString(length)];
-            tokens.splice(at..=unit, words.map(|token| TokenWithSpan::new(token, span)));
-        }
-        at += 1;
-    }
-}
-
 /// Returns an error for a number with letters behind it, which would become its name: `10.5m`.
 pub(super) fn check_numbers(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
     for (at, pair) in tokens.windows(2).enumerate() {
         // `geohash(4c)` is a type, though not supported.
         let is_type = matches!(at.checked_sub(2).map(|at| &tokens[at].token),
             Some(Token::Word(word)) if word.value.eq_ignore_ascii_case("geohash"));
-        if is_type {
+        // `10m PRECEDING` is a length.
+        let is_length = tokens[at + 2..]
+            .iter()
+            .find(|token| !is_blank(token))
+            .is_some_and(|it| matches!(keyword(it), Some(Keyword::PRECEDING | Keyword::FOLLOWING)));
+        if is_type || is_length {
             continue;
         }
         if let (Token::Number(digits, _), Token::Word(word)) = (&pair[0].token, &pair[1].token)
