@@ -15,6 +15,7 @@ mod layers;
 mod invariants;
 mod rust;
 mod language;
+mod glossary;
 mod links;
 mod imports;
 mod masked;

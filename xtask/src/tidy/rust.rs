@@ -4,6 +4,7 @@
 //! Not here: rules that rustfmt or a lint checks.
 
 use crate::tidy::Finding;
+use crate::tidy::glossary;
 use crate::tidy::masked::{header, line_with_word, mask};
 use crate::tidy::tree::Tree;
 
@@ -31,6 +32,7 @@ pub(crate) fn findings(path: &str, text: &str) -> Vec<Finding> {
     findings.extend(length(path, lines_without_tests(text), LONG_FILES));
     findings.extend(unsafe_place(path, &masked));
     findings.extend(tuple_parameters(path, &masked));
+    findings.extend(glossary::findings(path, text, &masked));
     for (line, text) in (1..).zip(text.lines()) {
         findings.extend(line_finding(text).map(|what| Finding::new(path, line, what)));
     }
