@@ -234,7 +234,7 @@ pub(crate) fn select_bits(bits: &[u8], rows: Range<usize>, on: [bool; 2], out: &
     if on[0] {
         out.iter_mut().for_each(|word| *word = !*word);
     }
-    mask_tail(out, rows.len());
+    mask_remainder(out, rows.len());
 }
 
 /// Copies the words of a bitmap from bit `first` on, as many as `out` has; zeros behind its end.
@@ -253,7 +253,7 @@ pub(crate) fn load_words(bits: &[u8], first: usize, out: &mut [u64]) {
 }
 
 /// Clears the bits behind the last row (kernel-1).
-pub(crate) fn mask_tail(words: &mut [u64], rows: usize) {
+pub(crate) fn mask_remainder(words: &mut [u64], rows: usize) {
     if let Some(last) = words.last_mut().filter(|_| !rows.is_multiple_of(64)) {
         *last &= (1 << (rows % 64)) - 1;
     }

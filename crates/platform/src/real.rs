@@ -159,11 +159,11 @@ impl Disk for RealDisk {
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        gone_is_fine(fs::remove_file(path)).map_err(Error::io("remove", path))
+        ignore_not_found(fs::remove_file(path)).map_err(Error::io("remove", path))
     }
 
     fn remove_dir_all(&self, dir: &Path) -> Result<()> {
-        gone_is_fine(fs::remove_dir_all(dir)).map_err(Error::io("remove", dir))
+        ignore_not_found(fs::remove_dir_all(dir)).map_err(Error::io("remove", dir))
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
@@ -478,7 +478,7 @@ impl DirLock for RealLock {
     }
 }
 
-fn gone_is_fine(outcome: io::Result<()>) -> io::Result<()> {
+fn ignore_not_found(outcome: io::Result<()>) -> io::Result<()> {
     match outcome {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         outcome => outcome,

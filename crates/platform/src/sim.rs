@@ -307,7 +307,7 @@ impl Fault {
 }
 
 /// The outcome of a sync.
-enum SyncFate {
+enum SyncOutcome {
     Done,
     Failed,
     /// It did not happen, and nothing will happen any more.
@@ -321,15 +321,15 @@ impl State {
         handle
     }
 
-    fn sync_fate(&mut self) -> SyncFate {
+    fn sync_outcome(&mut self) -> SyncOutcome {
         let fails = self.syncs.happens();
         if self.crash_at_sync == Some(self.syncs.count) {
             self.has_crashed = true;
-            SyncFate::Crashed
+            SyncOutcome::Crashed
         } else if fails {
-            SyncFate::Failed
+            SyncOutcome::Failed
         } else {
-            SyncFate::Done
+            SyncOutcome::Done
         }
     }
 
@@ -443,13 +443,13 @@ impl Disk for SimDisk {
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let id = self.call(SimCall::Open, dir, |state| state.tree.dir_at(dir))?;
         self.call(SimCall::SyncDir, dir, |state| {
-            match state.sync_fate() {
-                SyncFate::Done => state.tree.sync_dir(id),
-                SyncFate::Failed => {
+            match state.sync_outcome() {
+                SyncOutcome::Done => state.tree.sync_dir(id),
+                SyncOutcome::Failed => {
                     state.tree.settle_dir(id, &mut state.random);
                     return Err(os_error(libc::EIO));
                 }
-                SyncFate::Crashed => {}
+                SyncOutcome::Crashed => {}
             }
             Ok(())
         })
@@ -557,13 +557,13 @@ impl DiskFile for SimFile {
 
     fn sync_data(&self) -> Result<()> {
         self.disk.call(SimCall::Sync, &self.path, |state| {
-            match state.sync_fate() {
-                SyncFate::Done => state.tree.bytes_mut(self.id).sync(),
-                SyncFate::Failed => {
+            match state.sync_outcome() {
+                SyncOutcome::Done => state.tree.bytes_mut(self.id).sync(),
+                SyncOutcome::Failed => {
                     state.tree.bytes_mut(self.id).settle(&mut state.random);
                     return Err(os_error(libc::EIO));
                 }
-                SyncFate::Crashed => {}
+                SyncOutcome::Crashed => {}
             }
             Ok(())
         })

@@ -83,7 +83,7 @@ impl SessionRef {
     }
 
     /// Returns true if its owner has dropped it.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.0.strong_count() == 0
     }
 

@@ -347,7 +347,7 @@ impl Inner {
 
     /// Writes the last row of a job that never ran, on a thread that may wait for the disk: the
     /// caller may run on a thread of connections.
-    fn log_end_apart(self: &Arc<Self>, job: Arc<Job>, error: CopyError) {
+    fn log_end_in_background(self: &Arc<Self>, job: Arc<Job>, error: CopyError) {
         let inner = Arc::clone(self);
         let write = move || inner.log.ended(&job, &Err(error));
         match Handle::try_current() {

@@ -87,7 +87,7 @@ pub(crate) enum Flow {
     /// The connection is closed, after the client has received what was written.
     Close,
     /// The client has gone.
-    Gone,
+    Disconnected,
 }
 
 /// Answers the requests of a connection until it ends, or the server stops.
@@ -142,7 +142,7 @@ pub(crate) async fn serve(
         };
         match flow {
             Flow::Next => {}
-            Flow::Gone => return,
+            Flow::Disconnected => return,
             Flow::Close => break,
         }
     }
@@ -189,7 +189,7 @@ async fn last_words(server: &ServerState, wire: &mut Wire, response: &Response, 
     let head = response::head(response, length, After::Close, id, now);
     match wire.write(&mut head.chain(&response.body[..])).await {
         Ok(()) => Flow::Close,
-        Err(_) => Flow::Gone,
+        Err(_) => Flow::Disconnected,
     }
 }
 
@@ -292,7 +292,7 @@ impl RequestContext<'_> {
         let body = if self.is_head() { &[][..] } else { &response.body[..] };
         match self.wire.write(&mut head.chain(body)).await {
             Ok(()) => flow(after),
-            Err(_) => Flow::Gone,
+            Err(_) => Flow::Disconnected,
         }
     }
 
@@ -326,7 +326,7 @@ impl RequestContext<'_> {
         match self.wire.write(&mut &last[..]).await {
             Ok(()) if after == After::KeepAlive => flow(self.after()),
             Ok(()) => Flow::Close,
-            Err(_) => Flow::Gone,
+            Err(_) => Flow::Disconnected,
         }
     }
 
@@ -336,7 +336,7 @@ impl RequestContext<'_> {
             // Without chunks, a cut looks like a regular end.
             self.wire.reset_at_end();
         }
-        Flow::Gone
+        Flow::Disconnected
     }
 
     /// Counts the memory that the request holds now.

@@ -317,7 +317,7 @@ impl Lanes {
         }
         let deadline = Instant::now() + wait;
         for inner in &lanes {
-            inner.threads.wait_until_gone(deadline.saturating_duration_since(Instant::now()));
+            inner.threads.wait_for_exit(deadline.saturating_duration_since(Instant::now()));
         }
     }
 

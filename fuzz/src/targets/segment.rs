@@ -40,7 +40,7 @@ pub(crate) fn check(bytes: &[u8]) {
     if footer.columns.len() as u64 * footer.rows.0 > VALUES_MAX {
         return;
     }
-    seal(&mut footer, &file);
+    write_checksum(&mut footer, &file);
     let encoded = footer.encode();
     let footer_crc = crc32c(&encoded);
     file.extend_from_slice(&encoded);
@@ -100,19 +100,19 @@ fn rewrite_mem_segment(mem_segment: MemSegment, schema: &Schema, reader: &Reader
 }
 
 /// Corrects every checksum.
-fn seal(footer: &mut SegmentFooter, file: &[u8]) {
-    let seal = |region: &mut Region| {
+fn write_checksum(footer: &mut SegmentFooter, file: &[u8]) {
+    let write_checksum = |region: &mut Region| {
         let start = usize::try_from(region.offset).expect("inside of the file");
         let bytes = usize::try_from(region.bytes).expect("inside of the file");
         region.crc = crc32c(&file[start..start + bytes]);
     };
     for column in &mut footer.columns {
         if let Some(dictionary) = &mut column.dictionary {
-            seal(&mut dictionary.region);
+            write_checksum(&mut dictionary.region);
         }
-        seal(&mut column.string_table);
-        seal(&mut column.zones);
-        column.frames.iter_mut().for_each(|frame| seal(&mut frame.region));
+        write_checksum(&mut column.string_table);
+        write_checksum(&mut column.zones);
+        column.frames.iter_mut().for_each(|frame| write_checksum(&mut frame.region));
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn check(bytes: &[u8]) {
     file.extend_from_slice(&crc.to_le_bytes());
     let start = file.len();
     file.extend_from_slice(input.rest);
-    seal(&mut file[start..]);
+    write_checksum(&mut file[start..]);
     check_file(&file, count);
 }
 
@@ -42,7 +42,7 @@ fn check_file(file: &[u8], count: u32) {
 }
 
 /// Corrects the checksums of extents, as far as their lengths are valid.
-fn seal(mut extents: &mut [u8]) {
+fn write_checksum(mut extents: &mut [u8]) {
     while let Some(fields) = extents.first_chunk::<FIELDS_BYTES>() {
         let field = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| fields[at + byte]));
         let body = (field(4) as usize).saturating_mul(4).saturating_add(field(8) as usize);

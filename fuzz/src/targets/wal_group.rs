@@ -22,7 +22,7 @@ const HEADER_BYTES: usize = 8 + 8 + 8 + 8 + 8 + 4 + 8 + 4 + 4 + 4;
 
 pub(crate) fn check(bytes: &[u8]) {
     let _ = decode_group(bytes, LOG, LSN);
-    let Ok(group) = decode_group(&sealed(bytes), LOG, LSN) else { return };
+    let Ok(group) = decode_group(&with_checksum(bytes), LOG, LSN) else { return };
     assert!(group.durable <= LSN && LSN < group.end);
     let columns = [
         ("ts", ColumnType::Timestamp(TimeUnit::Micros)),
@@ -51,7 +51,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-fn sealed(bytes: &[u8]) -> Vec<u8> {
+fn with_checksum(bytes: &[u8]) -> Vec<u8> {
     let mut input = Input::new(bytes);
     let (count, durable) = (u32::from(input.byte()), u64::from(input.byte()) * 4_096);
     let mut records = Vec::new();

@@ -12,9 +12,8 @@
 use crate::tidy::Finding;
 
 /// Private words, each with the field's word.
-const PRIVATE_WORDS: [(&str, &str); 20] = [
+const PRIVATE_WORDS: [(&str, &str); 19] = [
     ("tail", "memtable"),
-    ("tails", "memtables"),
     ("seal", "flush"),
     ("sealed", "flushed"),
     ("upkeep", "maintenance"),
@@ -38,8 +37,8 @@ const PRIVATE_WORDS: [(&str, &str); 20] = [
 /// Those of them that comments do not use either.
 const IN_COMMENTS: [&str; 7] = ["seal", "sealed", "upkeep", "caution", "deed", "slab", "fate"];
 
-/// Names of the standard library and of other crates that have such a word.
-const FOREIGN: [&str; 4] = ["strip_prefix", "strip_suffix", "strip_backtrace", "is_fused"];
+/// Names in which such a word has another meaning, which is the field's too.
+const FOREIGN: [&str; 1] = ["draw_tail"];
 
 /// Most words of a name in snake case that is looked at: a longer one is a sentence.
 const NAME_WORDS_MAX: usize = 3;

@@ -23,7 +23,7 @@ use crate::tidy::tree::Tree;
 const CYCLES: &[(&str, Cycles)] = &[];
 
 /// The file that has the list.
-const HERE: &str = "xtask/src/tidy/layers.rs";
+const THIS_FILE: &str = "xtask/src/tidy/layers.rs";
 
 /// Most names that are followed from module to module: a longer chain is a circle of names.
 const NAMES_MAX: usize = 16;
@@ -90,7 +90,7 @@ fn crate_findings(
 }
 
 fn list_finding(what: &str) -> Finding {
-    Finding::new(HERE, 1, what)
+    Finding::new(THIS_FILE, 1, what)
 }
 
 /// Names the shortest way around a cycle, at the place of its first import.
@@ -382,7 +382,7 @@ mod tests {
         let found = lines(&files, &list(2, 2));
         assert_eq!(found.len(), 3, "{found:?}");
         let grown = "`x` has cycles of 2 and 4 modules: CYCLES allows 2 and 2";
-        assert_eq!(found[0], format!("{HERE}:1: {grown}"));
+        assert_eq!(found[0], format!("{THIS_FILE}:1: {grown}"));
     }
 
     #[track_caller]
@@ -395,7 +395,7 @@ mod tests {
     #[track_caller]
     fn check_list(files: &[(&str, &str)], listed: &[(&str, Cycles)], expected: &[&str]) {
         let expected: Vec<String> =
-            expected.iter().map(|what| format!("{HERE}:1: {what}")).collect();
+            expected.iter().map(|what| format!("{THIS_FILE}:1: {what}")).collect();
         assert_eq!(lines(files, listed), expected, "{files:?}");
     }
 

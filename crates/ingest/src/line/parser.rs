@@ -120,7 +120,7 @@ impl LineParser {
             self.tail.extend_from_slice(line);
             bytes = rest;
             if end.is_some() || self.options.max_line_bytes < self.tail.len() {
-                self.read_tail(host)?;
+                self.read_remainder(host)?;
                 bytes = self.skip(bytes);
             }
         }
@@ -159,7 +159,7 @@ impl LineParser {
             if !is_ended && open.is_none() && last == LastLine::Whole {
                 self.tail.push(b'\n');
                 is_ended = true;
-                self.read_tail(host)?;
+                self.read_remainder(host)?;
                 continue;
             }
             // The line has no end: a string is open, or a backslash stands before the end, or it
@@ -177,7 +177,7 @@ impl LineParser {
             // The bytes behind it are lines of their own now.
             self.keep(&tail[end..]);
             if next.is_some() {
-                self.read_tail(host)?;
+                self.read_remainder(host)?;
             }
         }
         self.is_skipping = false;
@@ -292,7 +292,7 @@ impl LineParser {
         self.end_finder.advance(bytes);
     }
 
-    fn read_tail(&mut self, host: &mut dyn LineHost) -> Result<(), Box<ParseError>> {
+    fn read_remainder(&mut self, host: &mut dyn LineHost) -> Result<(), Box<ParseError>> {
         let tail = std::mem::take(&mut self.tail);
         let end = self.read(&tail, host)?;
         if end == 0 {

@@ -37,7 +37,7 @@ enum Change {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum WriteOutcome {
     Kept,
     Lost,
     /// Each sector by itself.
@@ -174,14 +174,14 @@ impl SimBytes {
 fn last_kept(changes: &[Change], random: &mut Random) -> BTreeMap<u64, usize> {
     let mut last_kept = BTreeMap::new();
     for (idx, change) in changes.iter().enumerate() {
-        let fate = match random.below(10) {
-            _ if change.is_cut() => Fate::Kept,
-            0..4 => Fate::Kept,
-            4..7 => Fate::Lost,
-            _ => Fate::Torn,
+        let outcome = match random.below(10) {
+            _ if change.is_cut() => WriteOutcome::Kept,
+            0..4 => WriteOutcome::Kept,
+            4..7 => WriteOutcome::Lost,
+            _ => WriteOutcome::Torn,
         };
-        for sector in sectors(&change.touched()).filter(|_| fate != Fate::Lost) {
-            if fate == Fate::Kept || random.coin() {
+        for sector in sectors(&change.touched()).filter(|_| outcome != WriteOutcome::Lost) {
+            if outcome == WriteOutcome::Kept || random.coin() {
                 last_kept.insert(sector, idx);
             }
         }

@@ -227,7 +227,7 @@ impl VisitorMut for Rewriter {
                 qualify(name);
             }
             if args.is_some() {
-                strip_schema(name);
+                remove_schema(name);
                 let relation = of_function(name);
                 if let Some(relation) = relation {
                     let schema = ObjectNamePart::Identifier(Ident::new("pg_catalog"));
@@ -256,7 +256,7 @@ impl VisitorMut for Rewriter {
         }
         match expr {
             Expr::Function(call) => {
-                strip_schema(&mut call.name);
+                remove_schema(&mut call.name);
                 if self.is_catalog && is_array_of_query(call) {
                     *expr = no_list();
                 } else if parts(&call.name).1 == "generate_subscripts" {
@@ -502,7 +502,7 @@ fn qualify(name: &mut ObjectName) {
 }
 
 /// Removes the schema of `pg_catalog.f`.
-fn strip_schema(name: &mut ObjectName) {
+fn remove_schema(name: &mut ObjectName) {
     let is_catalog = |part: &ObjectNamePart| match part {
         ObjectNamePart::Identifier(ident) => {
             matches!(ident.value.as_str(), "pg_catalog" | "information_schema")

@@ -17,7 +17,7 @@ mod growth;
 mod work;
 mod regex;
 pub(crate) mod operators;
-mod spread;
+mod broadcast;
 mod windows;
 pub(crate) mod kept;
 #[cfg(test)]

@@ -54,7 +54,7 @@ impl Template {
         let mut template = Template { parts: Vec::new(), is_exact: false };
         let mut rest = pattern;
         while !rest.is_empty() {
-            if let Some(behind) = strip_any_case(rest, "FX") {
+            if let Some(behind) = strip_prefix_ignoring_case(rest, "FX") {
                 (rest, template.is_exact) = (behind, true);
                 continue;
             }
@@ -70,7 +70,7 @@ impl Template {
     fn field<'a>(&mut self, pattern: &'a str) -> Option<&'a str> {
         let (mut rest, mut is_short) = (pattern, false);
         loop {
-            if let Some(behind) = strip_any_case(rest, "FM") {
+            if let Some(behind) = strip_prefix_ignoring_case(rest, "FM") {
                 (rest, is_short) = (behind, true);
             } else if let Some(behind) = rest.strip_prefix("TM") {
                 // Names of the locale, which is English, are not padded.
@@ -128,7 +128,7 @@ pub(crate) fn is_separator(letter: char) -> bool {
 }
 
 /// Returns the rest behind a word in capitals or in small letters.
-fn strip_any_case<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+fn strip_prefix_ignoring_case<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     text.strip_prefix(word).or_else(|| text.strip_prefix(word.to_ascii_lowercase().as_str()))
 }
 

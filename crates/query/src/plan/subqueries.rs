@@ -53,20 +53,20 @@ pub(crate) fn with_joined_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
         check_aggregates(node)?;
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Joiner::default().plan(with_lists_apart(with_columns_of_sorts(plan)?)?)
+    Joiner::default().plan(with_separate_lists(with_columns_of_sorts(plan)?)?)
 }
 
 /// Moves subqueries in the list of a DISTINCT ON to columns below it, where they are plain values:
 /// DataFusion supports none in the list.
-fn with_lists_apart(plan: LogicalPlan) -> Result<LogicalPlan> {
+fn with_separate_lists(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
-        LogicalPlan::Distinct(Distinct::On(on)) => with_list_apart(on),
+        LogicalPlan::Distinct(Distinct::On(on)) => with_separate_list(on),
         node => Ok(Transformed::no(node)),
     })
     .data()
 }
 
-fn with_list_apart(on: DistinctOn) -> Result<Transformed<LogicalPlan>> {
+fn with_separate_list(on: DistinctOn) -> Result<Transformed<LogicalPlan>> {
     let given = on.input.schema().columns().into_iter().map(Expr::Column);
     let mut below = given.collect::<Vec<_>>();
     let count = below.len();
@@ -389,7 +389,7 @@ impl Joiner {
         op: Operator,
         (subquery, input): (Subquery, &mut LogicalPlan),
     ) -> Result<Compared> {
-        let (exprs, rows) = row_columns::taken_apart(expr, unwrapped(subquery))?;
+        let (exprs, rows) = row_columns::split_row(expr, unwrapped(subquery))?;
         let mut values = Vec::with_capacity(exprs.len());
         for expr in exprs {
             values.push(match expr_has_subqueries(&expr) || expr.is_volatile() {

@@ -36,7 +36,8 @@ fn relations_of_postgresql_list_tables_and_columns() {
             ),
             ("SELECT viewname FROM pg_views WHERE schemaname = 'public'", "large"),
             (
-                "SELECT 'trades'::regclass::oid = (SELECT oid FROM pg_class WHERE relname = 'trades')",
+                "SELECT 'trades'::regclass::oid = (SELECT oid FROM pg_class WHERE relname = \
+                    'trades')",
                 "true",
             ),
             ("SELECT 'nope'::regclass", "UndefinedTable: table `nope` does not exist"),
@@ -72,7 +73,8 @@ fn information_schema_lists_tables_and_columns() {
             (
                 "SELECT column_name, ordinal_position, data_type, is_nullable, column_default \
                  FROM information_schema.columns WHERE table_name = 'trades' ORDER BY 2",
-                "ts 1 timestamp without time zone NO NULL\nsym 2 character varying YES NULL\nprice 3 double precision YES NULL\nn 4 integer YES 7",
+                "ts 1 timestamp without time zone NO NULL\nsym 2 character varying YES \
+                    NULL\nprice 3 double precision YES NULL\nn 4 integer YES 7",
             ),
             (
                 "SELECT column_name, character_maximum_length, numeric_precision, numeric_scale \
@@ -100,11 +102,15 @@ fn shows_answer_about_objects_and_settings() {
             ("SHOW TABLES", "large\nPlain\ntrades"),
             (
                 "SHOW COLUMNS FROM trades",
-                "ts TIMESTAMP false 0 false NULL 0 true true NULL NULL\nsym SYMBOL false 0 true NULL 2 false true NULL NULL\nprice DOUBLE false 0 false NULL 0 false false NULL NULL\nn INT false 0 false NULL 0 false false NULL NULL",
+                "ts TIMESTAMP false 0 false NULL 0 true true NULL NULL\nsym SYMBOL false 0 true \
+                    NULL 2 false true NULL NULL\nprice DOUBLE false 0 false NULL 0 false false \
+                    NULL NULL\nn INT false 0 false NULL 0 false false NULL NULL",
             ),
             (
                 "SHOW CREATE TABLE trades",
-                "CREATE TABLE trades (\n    ts TIMESTAMP,\n    sym SYMBOL,\n    price DOUBLE,\n    n INT DEFAULT 7\n) TIMESTAMP(ts) PARTITION BY DAY TTL 30 DAYS DEDUP UPSERT KEYS(ts, sym);",
+                "CREATE TABLE trades (\n    ts TIMESTAMP,\n    sym SYMBOL,\n    price DOUBLE,\n   \
+                     n INT DEFAULT 7\n) TIMESTAMP(ts) PARTITION BY DAY TTL 30 DAYS DEDUP UPSERT \
+                     KEYS(ts, sym);",
             ),
             (
                 "SHOW CREATE VIEW large",
@@ -112,7 +118,9 @@ fn shows_answer_about_objects_and_settings() {
             ),
             (
                 "SHOW PARTITIONS FROM trades",
-                "0 DAY 2025-03-01 2025-03-01T00:00:00 2025-03-01T00:00:00 1 0 0 B false false true false false false false NULL 0 24\n1 DAY 2025-03-02 2025-03-02T00:00:00 2025-03-02T00:00:00 1 0 0 B false true true false false false false NULL 0 24",
+                "0 DAY 2025-03-01 2025-03-01T00:00:00 2025-03-01T00:00:00 1 0 0 B false false \
+                    true false false false false NULL 0 24\n1 DAY 2025-03-02 2025-03-02T00:00:00 \
+                    2025-03-02T00:00:00 1 0 0 B false true true false false false false NULL 0 24",
             ),
             (
                 "SHOW COLUMNS FROM nope",
@@ -140,7 +148,8 @@ fn table_functions_describe_the_storage() {
         &[
             (
                 "SELECT table_name, partition_by, row_count FROM tables() ORDER BY 1",
-                "UndefinedColumn at 1:20: line 1, column 20: column `partition_by` does not exist, is `partitionby` meant?",
+                "UndefinedColumn at 1:20: line 1, column 20: column `partition_by` does not \
+                    exist, is `partitionby` meant?",
             ),
             (
                 "SELECT \"column\", type FROM table_columns('trades')",
@@ -148,7 +157,8 @@ fn table_functions_describe_the_storage() {
             ),
             (
                 "SELECT name, num_rows FROM table_partitions('trades')",
-                "UndefinedColumn at 1:14: line 1, column 14: column `num_rows` does not exist, is `numrows` meant?",
+                "UndefinedColumn at 1:14: line 1, column 14: column `num_rows` does not exist, is \
+                    `numrows` meant?",
             ),
             ("SELECT x FROM long_sequence(3)", "1\n2\n3"),
             ("SELECT * FROM generate_series(1, 7, 3)", "1\n4\n7"),

@@ -12,7 +12,8 @@ fn columns_of_each_type_hold_their_values() {
             (
                 "INSERT INTO t VALUES ('2025-03-01', true, -128, 32767, -2147483648, \
                  9223372036854775807, 0.5, 1e300, 1.5, '2025-03-01', 's', 'v', \
-                 '00010203-0405-0607-0809-0a0b0c0d0e0f', '10.0.0.1', '2025-03-01T00:00:00.000000001', \
+                 '00010203-0405-0607-0809-0a0b0c0d0e0f', '10.0.0.1', \
+                  '2025-03-01T00:00:00.000000001', \
                  NULL)",
                 "INSERT 0 1",
             ),
@@ -30,19 +31,23 @@ fn columns_of_each_type_hold_their_values() {
             ),
             (
                 "INSERT INTO t (ts, c) VALUES (0, 40000)",
-                "OutOfRange at 1:34: line 1, column 34: '40000' is not a valid SMALLINT: out of range",
+                "OutOfRange at 1:34: line 1, column 34: '40000' is not a valid SMALLINT: out of \
+                    range",
             ),
             (
                 "INSERT INTO t (ts, h) VALUES (0, 12345678.5)",
-                "OutOfRange: 12345678.500 is too large to store in a Decimal128 of precision 10. Max is 9999999.999",
+                "OutOfRange: 12345678.500 is too large to store in a Decimal128 of precision 10. \
+                    Max is 9999999.999",
             ),
             (
                 "INSERT INTO t (ts, l) VALUES (0, 'no')",
-                "InvalidText at 1:34: line 1, column 34: 'no' is not a valid UUID: expected a UUID like 123e4567-e89b-12d3-a456-426614174000",
+                "InvalidText at 1:34: line 1, column 34: 'no' is not a valid UUID: expected a \
+                    UUID like 123e4567-e89b-12d3-a456-426614174000",
             ),
             (
                 "INSERT INTO t (ts, m) VALUES (0, '1.2.3')",
-                "InvalidText at 1:34: line 1, column 34: '1.2.3' is not a valid IPV4: expected four numbers of 0 to 255 with points",
+                "InvalidText at 1:34: line 1, column 34: '1.2.3' is not a valid IPV4: expected \
+                    four numbers of 0 to 255 with points",
             ),
             ("SELECT count(*) FROM t", "2"),
         ],
@@ -90,7 +95,9 @@ fn columns_come_and_go() {
             ("ALTER TABLE t ALTER COLUMN c TYPE INT", "ALTER TABLE"),
             (
                 "ALTER TABLE t ALTER COLUMN c TYPE VARCHAR",
-                "FeatureNotSupported at 1:28: line 1, column 28: ALTER COLUMN .. TYPE of another type is not supported: make the table anew with CREATE TABLE .. AS, and CAST the column",
+                "FeatureNotSupported at 1:28: line 1, column 28: ALTER COLUMN .. TYPE of another \
+                    type is not supported: make the table anew with CREATE TABLE .. AS, and CAST \
+                    the column",
             ),
         ],
     );
@@ -121,13 +128,15 @@ fn partitions_are_dropped_by_name_and_by_condition() {
             ),
             (
                 "ALTER TABLE t DROP PARTITION WHERE a = 1",
-                "InvalidObjectDefinition at 1:36: line 1, column 36: DROP PARTITION WHERE takes conditions on the designated timestamp only",
+                "InvalidObjectDefinition at 1:36: line 1, column 36: DROP PARTITION WHERE takes \
+                    conditions on the designated timestamp only",
             ),
             ("ALTER TABLE t SET TTL 1 DAY", "ALTER TABLE"),
             ("ALTER TABLE t SET TTL 0", "ALTER TABLE"),
             (
                 "ALTER TABLE t SET TTL 90 MINUTES",
-                "SyntaxError at 1:26: line 1, column 26: expected HOURS, DAYS, WEEKS, MONTHS or YEARS, found `MINUTES`",
+                "SyntaxError at 1:26: line 1, column 26: expected HOURS, DAYS, WEEKS, MONTHS or \
+                    YEARS, found `MINUTES`",
             ),
         ],
     );
@@ -188,7 +197,8 @@ fn views_stand_for_their_queries() {
             ("ALTER TABLE t DROP COLUMN z", "ALTER TABLE"),
             (
                 "SELECT b FROM large",
-                "UndefinedColumn: view `large`: line 1, column 12: column `a` does not exist, is `ts` meant?",
+                "UndefinedColumn: view `large`: line 1, column 12: column `a` does not exist, is \
+                    `ts` meant?",
             ),
             ("CREATE OR REPLACE VIEW large AS SELECT ts, 1 AS b FROM t", "CREATE VIEW"),
             ("largest", "1"),

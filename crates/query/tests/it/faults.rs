@@ -1,5 +1,5 @@
-//! Statements on disks that fail or fill up: the error has the class of the machine, the table stays
-//! as it was, and the same statement succeeds once the disk works again.
+//! Statements on disks that fail or fill up: the error has the class of the machine, the table
+//! stays as it was, and the same statement succeeds once the disk works again.
 
 use std::sync::Arc;
 

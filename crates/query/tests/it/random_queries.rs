@@ -31,7 +31,8 @@ fn groups_by_several_buckets_are_those_of_any_column() {
         test.run("CREATE TABLE t (ts TIMESTAMP, n INT) TIMESTAMP(ts) PARTITION BY MONTH").await?;
         test.run(
             "INSERT INTO t SELECT CAST(1735689600000000 + x * \
-             977000000 AS TIMESTAMP) AS ts, CASE WHEN x % 7 = 0 THEN NULL ELSE CAST(x % 5 AS INT) END \
+             977000000 AS TIMESTAMP) AS ts, CASE WHEN x % 7 = 0 THEN NULL \
+             ELSE CAST(x % 5 AS INT) END \
              AS n FROM long_sequence(20000)",
         )
         .await?;
@@ -52,7 +53,8 @@ fn groups_by_several_buckets_are_those_of_any_column() {
             let query = |from: &str| {
                 let keys = keys.join(", ");
                 format!(
-                    "SELECT {keys}, count(*), sum(n), max(ts) FROM {from} GROUP BY {places} ORDER BY \
+                    "SELECT {keys}, count(*), sum(n), max(ts) FROM {from} GROUP BY {places} ORDER \
+                        BY \
                      {places}"
                 )
             };

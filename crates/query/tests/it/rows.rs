@@ -20,12 +20,14 @@ fn inserts_take_values_queries_and_defaults() {
                 "INSERT 0 1",
             ),
             (
-                "INSERT INTO t (ts, s) WITH w AS (SELECT 20 AS at) SELECT CAST(at AS TIMESTAMP), 'w' FROM w",
+                "INSERT INTO t (ts, s) WITH w AS (SELECT 20 AS at) SELECT CAST(at AS TIMESTAMP), \
+                    'w' FROM w",
                 "INSERT 0 1",
             ),
             (
                 "SELECT CAST(ts AS BIGINT), s, n, x FROM t",
-                "1 a 10 0.5\n2 b 20 NULL\n3 NULL 30 1.5\n4 NULL 7 NULL\n5 NULL 7 NULL\n6 NULL 2 NULL\n13 NULL 30 1.5\n20 w 7 NULL",
+                "1 a 10 0.5\n2 b 20 NULL\n3 NULL 30 1.5\n4 NULL 7 NULL\n5 NULL 7 NULL\n6 NULL 2 \
+                    NULL\n13 NULL 30 1.5\n20 w 7 NULL",
             ),
             ("INSERT INTO t VALUES ('2025-03-01', 'c', '12', '2.5')", "INSERT 0 1"),
             ("SELECT s, n, x FROM t WHERE ts = '2025-03-01'", "c 12 2.5"),
@@ -97,7 +99,8 @@ fn returning_gives_the_rows_of_the_change() {
             ),
             (
                 "INSERT INTO t (ts) VALUES (9) RETURNING max(n)",
-                "FeatureNotSupported: an aggregate or a window outside of a subquery in RETURNING is not supported yet",
+                "FeatureNotSupported: an aggregate or a window outside of a subquery in RETURNING \
+                    is not supported yet",
             ),
             ("SELECT n FROM t", "21\n31\n7\n7"),
             (
@@ -123,7 +126,8 @@ fn identities_count_upwards() {
             ("INSERT INTO i (n) VALUES (5) RETURNING id", "51"),
             (
                 "SELECT nextval('nope_seq')",
-                "UndefinedTable: sequence `nope_seq` does not exist: there are those of identities, `table_column_seq`",
+                "UndefinedTable: sequence `nope_seq` does not exist: there are those of \
+                    identities, `table_column_seq`",
             ),
             ("TRUNCATE TABLE i RESTART IDENTITY", "TRUNCATE TABLE"),
             ("INSERT INTO i (n) VALUES (6) RETURNING id", "1"),
@@ -149,11 +153,14 @@ fn keys_replace_rows_and_conflicts_name_them() {
             ),
             (
                 "INSERT INTO k VALUES (1, 'a', 6) ON CONFLICT (n) DO UPDATE SET n = EXCLUDED.n",
-                "InvalidColumnReference: line 1, column 34: table `k` has no such keys, by which rows would be in conflict: make it with DEDUP UPSERT KEYS(..)",
+                "InvalidColumnReference: line 1, column 34: table `k` has no such keys, by which \
+                    rows would be in conflict: make it with DEDUP UPSERT KEYS(..)",
             ),
             (
                 "INSERT INTO k VALUES (1, 'a', 6) ON CONFLICT DO NOTHING",
-                "FeatureNotSupported at 1:34: line 1, column 34: ON CONFLICT DO NOTHING for a table with keys of DEDUP is not supported: its rows replace those with the same keys: ON CONFLICT (keys) DO UPDATE, or no clause",
+                "FeatureNotSupported at 1:34: line 1, column 34: ON CONFLICT DO NOTHING for a \
+                    table with keys of DEDUP is not supported: its rows replace those with the \
+                    same keys: ON CONFLICT (keys) DO UPDATE, or no clause",
             ),
             ("UPDATE k SET s = 'a' WHERE s = 'b'", "UPDATE 1"),
             ("SELECT s, n FROM k ORDER BY n", "a 2\nNULL 5"),
@@ -171,7 +178,8 @@ fn statements_are_applied_as_a_whole() {
         let test = TestDatabase::after(SETUP).await?;
         let before = test.rows("SELECT * FROM t").await?;
         for sql in [
-            "INSERT INTO t (ts, n) SELECT CAST(x AS TIMESTAMP), 1 / (90000 - x) FROM long_sequence(100000)",
+            "INSERT INTO t (ts, n) SELECT CAST(x AS TIMESTAMP), 1 / (90000 - x) FROM \
+                long_sequence(100000)",
             "UPDATE t SET n = 1 / (n - 30)",
             "DELETE FROM t WHERE 1 / (n - 30) = 1",
             "DELETE FROM t RETURNING 1 / (n - 30)",

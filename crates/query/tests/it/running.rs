@@ -277,9 +277,11 @@ fn a_timeout_ends_queries_of_any_kind() {
             StatementOptions { timeout: Some(Timeout::After(after)), session, cancel_handle: None };
         for sql in [
             "SELECT sum(length(a.t) + random()) FROM many a CROSS JOIN many b",
-            "SELECT max(a.t || b.t || random()) FROM many a, many b GROUP BY length(a.t) + length(b.t)",
+            "SELECT max(a.t || b.t || random()) FROM many a, many b GROUP BY length(a.t) + \
+                length(b.t)",
             "EXPLAIN ANALYZE SELECT a.ts, random() AS r FROM many a, many b ORDER BY r LIMIT 5",
-            "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x % 9 + 1 FROM n) SELECT sum(x) FROM n",
+            "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x % 9 + 1 FROM n) SELECT sum(x) \
+                FROM n",
         ] {
             let error = match test.engine().execute_with(sql, &options).await {
                 Ok(Answer::Rows { stream, .. }) => {

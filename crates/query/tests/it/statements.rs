@@ -27,7 +27,8 @@ fn each_kind_of_statement_has_its_command_tag() {
             ("VALUES (1, 'x'), (2, NULL)", "1 x\n2 NULL"),
             (
                 "trades",
-                "2025-03-01T10:00:00 a 1.5 1\n2025-03-01T11:00:00 b 2.5 NULL\n2025-03-02T00:00:00 NULL NULL 3",
+                "2025-03-01T10:00:00 a 1.5 1\n2025-03-01T11:00:00 b 2.5 NULL\n2025-03-02T00:00:00 \
+                    NULL NULL 3",
             ),
             ("trades WHERE n = 1", "2025-03-01T10:00:00 a 1.5 1"),
             ("CREATE TABLE t (a INT)", "CREATE TABLE"),
@@ -64,7 +65,8 @@ fn errors_name_their_condition_and_their_place() {
         &[
             (
                 "SELEC 1",
-                "SyntaxError at 1:1: line 1, column 1: expected SELECT, VALUES, or a subquery in the query body, found `SELEC`",
+                "SyntaxError at 1:1: line 1, column 1: expected SELECT, VALUES, or a subquery in \
+                    the query body, found `SELEC`",
             ),
             ("", "SyntaxError at 1:1: line 1, column 1: there is no statement"),
             (
@@ -92,15 +94,18 @@ fn errors_name_their_condition_and_their_place() {
             ),
             (
                 "SELECT nope(1)",
-                "UndefinedFunction at 1:8: line 1, column 8: Invalid function 'nope'. Did you mean 'now'?",
+                "UndefinedFunction at 1:8: line 1, column 8: Invalid function 'nope'. Did you \
+                    mean 'now'?",
             ),
             (
                 "SELECT a.n FROM trades a, trades b WHERE n = 1",
-                "AmbiguousName at 1:10: line 1, column 10: column `n` could be that of several tables",
+                "AmbiguousName at 1:10: line 1, column 10: column `n` could be that of several \
+                    tables",
             ),
             (
                 "SELECT trades.n FROM trades a",
-                "UndefinedColumn at 1:15: line 1, column 15: column `trades.n` does not exist, is `ts` meant?",
+                "UndefinedColumn at 1:15: line 1, column 15: column `trades.n` does not exist, is \
+                    `ts` meant?",
             ),
             (
                 "SELECT n FROM trades a, trades a",
@@ -108,11 +113,16 @@ fn errors_name_their_condition_and_their_place() {
             ),
             (
                 "SELECT max(n) FROM trades WHERE max(n) > 1",
-                "Grouping: Aggregate functions are not allowed in the WHERE clause. Consider using HAVING instead",
+                "Grouping: Aggregate functions are not allowed in the WHERE clause. Consider \
+                    using HAVING instead",
             ),
             (
                 "SELECT n, max(price) FROM trades GROUP BY sym",
-                "Grouping at 1:8: line 1, column 8: Column in SELECT must be in GROUP BY or an aggregate function: While expanding wildcard, column \"trades.n\" must appear in the GROUP BY clause or must be part of an aggregate function, currently only \"trades.sym, max(trades.price)\" appears in the SELECT clause satisfies this requirement",
+                "Grouping at 1:8: line 1, column 8: Column in SELECT must be in GROUP BY or an \
+                    aggregate function: While expanding wildcard, column \"trades.n\" must appear \
+                    in the GROUP BY clause or must be part of an aggregate function, currently \
+                    only \"trades.sym, max(trades.price)\" appears in the SELECT clause satisfies \
+                    this requirement",
             ),
             (
                 "SELECT (SELECT n FROM trades)",
@@ -128,11 +138,13 @@ fn errors_name_their_condition_and_their_place() {
             ),
             (
                 "SELECT CAST(3000000000 AS INT)",
-                "OutOfRange at 1:13: line 1, column 13: '3000000000' is not a valid INT: out of range",
+                "OutOfRange at 1:13: line 1, column 13: '3000000000' is not a valid INT: out of \
+                    range",
             ),
             (
                 "SELECT CAST('2025-13-01' AS TIMESTAMP)",
-                "InvalidDatetime at 1:13: line 1, column 13: '2025-13-01' is not a valid TIMESTAMP: no calendar or clock has it",
+                "InvalidDatetime at 1:13: line 1, column 13: '2025-13-01' is not a valid \
+                    TIMESTAMP: no calendar or clock has it",
             ),
             (
                 "SELECT CAST(1 AS NOTYPE)",
@@ -144,19 +156,23 @@ fn errors_name_their_condition_and_their_place() {
             ),
             (
                 "SELECT * FROM trades WHERE ts IN '2025-13'",
-                "InvalidDatetime at 1:34: line 1, column 34: '2025-13' is not a valid TIMESTAMP: no calendar or clock has it",
+                "InvalidDatetime at 1:34: line 1, column 34: '2025-13' is not a valid TIMESTAMP: \
+                    no calendar or clock has it",
             ),
             (
                 "SELECT * FROM trades LIMIT -3, 2",
-                "InvalidParameter at 1:29: line 1, column 29: LIMIT counts from the end first, and from the start then",
+                "InvalidParameter at 1:29: line 1, column 29: LIMIT counts from the end first, \
+                    and from the start then",
             ),
             (
                 "SELECT * FROM trades SAMPLE BY 1x",
-                "SyntaxError at 1:33: line 1, column 33: expected one of the units n U T s m h d w M y, found `x`",
+                "SyntaxError at 1:33: line 1, column 33: expected one of the units n U T s m h d \
+                    w M y, found `x`",
             ),
             (
                 "SELECT ts, count() FROM trades SAMPLE BY 1h FILL(SOMETHING)",
-                "InvalidParameter at 1:32: line 1, column 32: FILL takes constants of the aggregate's type, which is not so for `count()`",
+                "InvalidParameter at 1:32: line 1, column 32: FILL takes constants of the \
+                    aggregate's type, which is not so for `count()`",
             ),
             (
                 "SELECT * FROM trades LATEST ON nope PARTITION BY sym",
@@ -164,7 +180,8 @@ fn errors_name_their_condition_and_their_place() {
             ),
             (
                 "SELECT * FROM trades ORDER BY 9",
-                "InvalidColumnReference at 1:31: line 1, column 31: Order by column out of bounds, specified: 9, max: 4",
+                "InvalidColumnReference at 1:31: line 1, column 31: Order by column out of \
+                    bounds, specified: 9, max: 4",
             ),
             (
                 "INSERT INTO trades VALUES (1, 2)",
@@ -180,7 +197,8 @@ fn errors_name_their_condition_and_their_place() {
             ),
             (
                 "INSERT INTO trades (n) VALUES (1)",
-                "NotNull at 1:21: line 1, column 21: column `ts` is the designated timestamp, and cannot be NULL",
+                "NotNull at 1:21: line 1, column 21: column `ts` is the designated timestamp, and \
+                    cannot be NULL",
             ),
             (
                 "INSERT INTO nope VALUES (1)",
@@ -192,11 +210,13 @@ fn errors_name_their_condition_and_their_place() {
             ),
             (
                 "UPDATE trades SET ts = 1",
-                "FeatureNotSupported at 1:19: line 1, column 19: UPDATE of the designated timestamp is not supported yet",
+                "FeatureNotSupported at 1:19: line 1, column 19: UPDATE of the designated \
+                    timestamp is not supported yet",
             ),
             (
                 "DELETE FROM trades USING trades t WHERE trades.n = t.n",
-                "FeatureNotSupported at 1:20: line 1, column 20: DELETE with USING is not supported yet",
+                "FeatureNotSupported at 1:20: line 1, column 20: DELETE with USING is not \
+                    supported yet",
             ),
             ("CREATE TABLE trades (a INT)", "DuplicateTable: table `trades` exists already"),
             (
@@ -209,7 +229,8 @@ fn errors_name_their_condition_and_their_place() {
             ),
             (
                 "CREATE TABLE t (a INT) TIMESTAMP(a)",
-                "InvalidObjectDefinition: column `a` is INT, but a designated timestamp is TIMESTAMP or TIMESTAMP_NS",
+                "InvalidObjectDefinition: column `a` is INT, but a designated timestamp is \
+                    TIMESTAMP or TIMESTAMP_NS",
             ),
             (
                 "CREATE TABLE t (a INT) PARTITION BY DAY",
@@ -221,7 +242,8 @@ fn errors_name_their_condition_and_their_place() {
             ),
             (
                 "ALTER TABLE trades DROP COLUMN ts",
-                "InvalidTableDefinition: column `ts` is the designated timestamp and cannot be dropped",
+                "InvalidTableDefinition: column `ts` is the designated timestamp and cannot be \
+                    dropped",
             ),
             (
                 "ALTER TABLE trades DROP COLUMN nope",
@@ -241,21 +263,25 @@ fn errors_name_their_condition_and_their_place() {
             ),
             (
                 "SET statement_timeout = 'soon'",
-                "InvalidParameter at 1:5: line 1, column 5: statement_timeout cannot be 'soon': it takes milliseconds, or a time like 5s, of at most 24 hours, or 0 for none",
+                "InvalidParameter at 1:5: line 1, column 5: statement_timeout cannot be 'soon': \
+                    it takes milliseconds, or a time like 5s, of at most 24 hours, or 0 for none",
             ),
             ("SHOW nope", "UndefinedObject at 1:6: line 1, column 6: there is no setting `nope`"),
             (
                 "CANCEL QUERY 99",
-                "UndefinedObject at 1:14: line 1, column 14: there is no statement 99 that could be cancelled",
+                "UndefinedObject at 1:14: line 1, column 14: there is no statement 99 that could \
+                    be cancelled",
             ),
             (
                 "EXPLAIN SELEC 1",
-                "SyntaxError at 1:9: line 1, column 9: expected SELECT, VALUES, or a subquery in the query body, found `SELEC`",
+                "SyntaxError at 1:9: line 1, column 9: expected SELECT, VALUES, or a subquery in \
+                    the query body, found `SELEC`",
             ),
             ("COPY trades FROM 'x.csv'", "InvalidStatement: this program does not copy files"),
             (
                 "INSERT INTO sys.ilp_rejects (ts) VALUES (1)",
-                "NotAllowed at 1:13: line 1, column 13: permission denied: table `sys.ilp_rejects` is one of the system's",
+                "NotAllowed at 1:13: line 1, column 13: permission denied: table \
+                    `sys.ilp_rejects` is one of the system's",
             ),
             (
                 "GRANT ALL ON trades TO bob",

@@ -485,7 +485,7 @@ impl Drop for JobHandle {
         }
         let (_, waited) = self.inner.queue.cancel(&self.job.id, &self.job.session);
         if let Some(job) = waited {
-            self.inner.log_end_apart(job, cancelled());
+            self.inner.log_end_in_background(job, cancelled());
         }
     }
 }

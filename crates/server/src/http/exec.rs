@@ -167,7 +167,7 @@ pub(super) async fn exec(context: &mut RequestContext<'_>) -> Flow {
 pub(super) enum Stopped {
     Refused(Refusal),
     /// The client has gone.
-    Gone,
+    Disconnected,
 }
 
 impl Stopped {
@@ -178,7 +178,7 @@ impl Stopped {
                 let id = context.request_id.clone();
                 (context.respond(refusal.response(&id)).await, refusal.code)
             }
-            Stopped::Gone => (Flow::Gone, "57014"),
+            Stopped::Disconnected => (Flow::Disconnected, "57014"),
         }
     }
 }
@@ -250,7 +250,7 @@ pub(super) async fn deliver(
         let piece = tokio::select! {
             biased;
             piece = running.pieces.recv() => piece,
-            () = context.wire.closed() => return (Flow::Gone, "57014"),
+            () = context.wire.closed() => return (Flow::Disconnected, "57014"),
             reason = overdue(&running.cancel_handle), if is_running && !is_started => {
                 let refusal = Refusal::of_error(&QueryError::Canceled { reason }, sql);
                 return (context.respond(refusal.response(&id)).await, refusal.code);
@@ -274,7 +274,7 @@ pub(super) async fn deliver(
             Some(Piece::Rows(bytes)) => {
                 deadline = None;
                 if !is_started && context.start_chunks(&head).await.is_err() {
-                    return (Flow::Gone, "57014");
+                    return (Flow::Disconnected, "57014");
                 }
                 is_started = true;
                 if context.is_head() {
@@ -282,13 +282,13 @@ pub(super) async fn deliver(
                     return (context.end_chunks(After::KeepAlive).await, DONE);
                 }
                 if context.chunk(bytes).await.is_err() {
-                    return (Flow::Gone, "57014");
+                    return (Flow::Disconnected, "57014");
                 }
             }
             Some(Piece::End) => return (context.end_chunks(After::KeepAlive).await, DONE),
             Some(Piece::Broken(bytes, code)) => {
                 if context.chunk(bytes).await.is_err() {
-                    return (Flow::Gone, code);
+                    return (Flow::Disconnected, code);
                 }
                 return (context.end_chunks(After::Close).await, code);
             }

@@ -40,7 +40,7 @@ enum Stopped {
         error: CopyError,
     },
     /// The client has gone.
-    Gone,
+    Disconnected,
 }
 
 impl From<CopyError> for Stopped {
@@ -78,7 +78,7 @@ impl From<BadParts> for Stopped {
 impl From<BodyError> for Stopped {
     fn from(error: BodyError) -> Stopped {
         match error {
-            BodyError::Cut | BodyError::Io(_) => Stopped::Gone,
+            BodyError::Cut | BodyError::Io(_) => Stopped::Disconnected,
             BodyError::Slow | BodyError::TooSlow => {
                 let error = CopyError::new("08006", error.to_string());
                 Stopped::Failed { status: Some(408), error }
@@ -106,7 +106,7 @@ pub(super) async fn import(context: &mut RequestContext<'_>) -> Flow {
             let response = success(form, &ended, &request);
             context.respond(response).await
         }
-        Err(Stopped::Gone) => Flow::Gone,
+        Err(Stopped::Disconnected) => Flow::Disconnected,
         Err(Stopped::Failed { status, error }) => {
             respond(context, failure(form, status, &error)).await
         }
@@ -165,7 +165,7 @@ async fn take(
         biased;
         ended = finish => ended,
         // Without a client to answer, the import is ended (IP2).
-        () = context.wire.closed() => Err(Stopped::Gone),
+        () = context.wire.closed() => Err(Stopped::Disconnected),
     }
 }
 
@@ -179,7 +179,7 @@ async fn push(
     tokio::select! {
         biased;
         pushed = receiving.push(bytes) => pushed,
-        () = context.wire.closed() => Err(Stopped::Gone),
+        () = context.wire.closed() => Err(Stopped::Disconnected),
     }
 }
 

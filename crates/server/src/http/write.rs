@@ -86,7 +86,7 @@ struct Refusal {
 enum Stopped {
     Refused(Refusal),
     /// The client has gone.
-    Gone,
+    Disconnected,
 }
 
 impl Refusal {
@@ -169,7 +169,7 @@ impl From<DecompressError> for Stopped {
 impl From<BodyError> for Stopped {
     fn from(error: BodyError) -> Stopped {
         match error {
-            BodyError::Cut | BodyError::Io(_) => Stopped::Gone,
+            BodyError::Cut | BodyError::Io(_) => Stopped::Disconnected,
             BodyError::Slow | BodyError::TooSlow => {
                 Refusal::new(408, "retry operation", error.to_string()).into()
             }
@@ -194,12 +194,12 @@ pub(super) async fn write(context: &mut RequestContext<'_>) -> Flow {
     match outcome {
         Ok(Answer::All) => context.respond(Response::empty()).await,
         Ok(Answer::Partial(body)) => context.respond(Response::new(200, JSON, body)).await,
-        Err(Stopped::Gone) => Flow::Gone,
+        Err(Stopped::Disconnected) => Flow::Disconnected,
         Err(Stopped::Refused(refusal)) => {
             let error_id = context.server.ids.error();
             note(context, &refusal, &error_id);
             if rest(context).await.is_err() {
-                return Flow::Gone;
+                return Flow::Disconnected;
             }
             context.respond(refusal.response(&error_id)).await
         }
@@ -522,7 +522,7 @@ impl Reading {
             services.ingest.shrink(reserved, self.parser.pending_bytes());
         }
         let is_ending = *context.server.phase.borrow() == Phase::Ending;
-        if is_ending || context.wire.is_closed() { Err(Stopped::Gone) } else { Ok(()) }
+        if is_ending || context.wire.is_closed() { Err(Stopped::Disconnected) } else { Ok(()) }
     }
 
     fn take_errors(&mut self) {

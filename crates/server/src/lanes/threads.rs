@@ -145,7 +145,7 @@ impl Threads {
     }
 
     /// Waits until no thread runs, with a time limit; returns whether none runs.
-    pub(super) fn wait_until_gone(&self, wait: Duration) -> bool {
+    pub(super) fn wait_for_exit(&self, wait: Duration) -> bool {
         let is_there = |registry: &mut Registry| !registry.ids.is_empty();
         let waited = self.changed.wait_timeout_while(self.registry(), wait, is_there);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()

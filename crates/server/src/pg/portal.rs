@@ -60,13 +60,13 @@ pub(super) enum Event {
 /// A running statement (PO2).
 pub(super) enum Running {
     /// It runs on the threads of its slot.
-    Apart {
+    Spawned {
         events: Receiver<Event>,
         #[expect(dead_code, reason = "dropping it ends the work")]
         work: AbortOnDrop,
     },
     /// It runs on this thread, as its rows are requested (PO3).
-    Here(SendableRecordBatchStream),
+    Inline(SendableRecordBatchStream),
     /// It was cancelled (PO5).
     Ended(CancelReason),
 }
@@ -83,8 +83,8 @@ impl Drop for AbortOnDrop {
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Running::Apart { .. } => "Apart",
-            Running::Here(_) => "Here",
+            Running::Spawned { .. } => "Spawned",
+            Running::Inline(_) => "Inline",
             Running::Ended(_) => "Ended",
         })
     }
@@ -115,14 +115,14 @@ impl Running {
             // If the client has gone, there is no receiver.
             let _ = execute(&services, work, &sender).await;
         });
-        Running::Apart { events, work: AbortOnDrop(work) }
+        Running::Spawned { events, work: AbortOnDrop(work) }
     }
 
     /// Returns the next event; `None` if the engine has panicked.
     pub(super) async fn next(&mut self) -> Option<Event> {
         match self {
-            Running::Apart { events, .. } => events.recv().await,
-            Running::Here(stream) => Some(match stream.next().await {
+            Running::Spawned { events, .. } => events.recv().await,
+            Running::Inline(stream) => Some(match stream.next().await {
                 Some(Ok(batch)) => Event::Batch(batch),
                 Some(Err(error)) => Event::Failed(Box::new(QueryError::from(error))),
                 None => Event::End,

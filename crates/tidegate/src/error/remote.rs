@@ -39,7 +39,7 @@ pub(crate) enum RemoteError {
     #[error("{}{message}", .position.map_or_else(String::new, |at| format!("{at}: ")))]
     Statement { position: Option<Position>, message: String, is_damage: bool },
     #[error("rows of COPY cannot come from here or go here; psql does that, and `tidegate import`")]
-    CopyHere,
+    LocalCopy,
     #[error("the connection to the server has ended")]
     Closed,
     #[error("what the server says is not understood")]

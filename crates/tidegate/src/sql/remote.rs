@@ -238,8 +238,8 @@ impl Statement {
         let text = self.sql.trim_start();
         let before = self.sql.len() - text.len();
         let failed = |error: tokio_postgres::Error| error::of_statement(&error, &self.sql, before);
-        if copies_here(text) {
-            return Err(RemoteError::CopyHere);
+        if copies_locally(text) {
+            return Err(RemoteError::LocalCopy);
         }
         self.notices.take();
         let prepared = self.client.prepare(text).await.map_err(failed)?;
@@ -279,7 +279,7 @@ impl Statement {
 }
 
 /// True if a statement copies from or to this side of the connection.
-fn copies_here(text: &str) -> bool {
+fn copies_locally(text: &str) -> bool {
     let mut words = text.split_whitespace().map(str::to_ascii_uppercase).peekable();
     let mut is_here = false;
     let is_copy = words.next().is_some_and(|word| word == "COPY");
@@ -344,9 +344,9 @@ mod tests {
 
     #[test]
     fn copies_of_this_side_are_known() {
-        assert!(copies_here("copy t from\n stdin with (format csv)"));
-        assert!(copies_here("COPY (SELECT 1) TO STDOUT;"));
-        assert!(!copies_here("COPY t FROM 'stdin.csv'"));
-        assert!(!copies_here("SELECT 1 FROM stdin"));
+        assert!(copies_locally("copy t from\n stdin with (format csv)"));
+        assert!(copies_locally("COPY (SELECT 1) TO STDOUT;"));
+        assert!(!copies_locally("COPY t FROM 'stdin.csv'"));
+        assert!(!copies_locally("SELECT 1 FROM stdin"));
     }
 }

@@ -13,7 +13,7 @@ const DIGITS: usize = 19;
 
 /// The values of `--shift`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum ShiftOption {
     /// Shifts the last row to the present time.
     Now,
     /// Shifts by nanoseconds, forward or back.
@@ -33,23 +33,23 @@ pub(super) struct NoTimestamp {
 }
 
 /// Parses `now`, `24h` or `-90m`.
-pub(super) fn parse_shift(text: &str) -> Result<Wish> {
+pub(super) fn parse_shift(text: &str) -> Result<ShiftOption> {
     if text == "now" {
-        return Ok(Wish::Now);
+        return Ok(ShiftOption::Now);
     }
     let (sign, rest) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
     let nanos = i64::try_from(parse_duration(rest)?);
     nanos
-        .map(|nanos| Wish::By(sign * nanos))
+        .map(|nanos| ShiftOption::By(sign * nanos))
         .map_err(|_| Error::BadDuration { text: text.to_owned() })
 }
 
-impl Wish {
+impl ShiftOption {
     /// Returns the offset, for rows of which the last one has the timestamp `last`.
     pub(super) fn shift(self, last: impl FnOnce() -> Result<i64>) -> Result<Shift> {
         let nanos = match self {
-            Wish::By(nanos) => nanos,
-            Wish::Now => {
+            ShiftOption::By(nanos) => nanos,
+            ShiftOption::Now => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 i64::try_from(now.as_nanos()).unwrap_or(i64::MAX).saturating_sub(last()?)
             }
@@ -171,14 +171,14 @@ mod tests {
 
     #[test]
     fn a_shift_is_now_or_a_duration() {
-        assert_eq!(parse_shift("now").unwrap(), Wish::Now);
-        assert_eq!(parse_shift("1h").unwrap(), Wish::By(3_600_000_000_000));
-        assert_eq!(parse_shift("-10s").unwrap(), Wish::By(-10_000_000_000));
+        assert_eq!(parse_shift("now").unwrap(), ShiftOption::Now);
+        assert_eq!(parse_shift("1h").unwrap(), ShiftOption::By(3_600_000_000_000));
+        assert_eq!(parse_shift("-10s").unwrap(), ShiftOption::By(-10_000_000_000));
         for text in ["", "-", "tomorrow", "now-1h", "--1s"] {
             assert!(parse_shift(text).is_err(), "{text}");
         }
-        let shift = Wish::Now.shift(|| Ok(1_000)).unwrap();
+        let shift = ShiftOption::Now.shift(|| Ok(1_000)).unwrap();
         assert!(1_700_000_000_000_000_000 < shift.nanos);
-        assert_eq!(Wish::By(5).shift(|| unreachable!()).unwrap(), Shift { nanos: 5 });
+        assert_eq!(ShiftOption::By(5).shift(|| unreachable!()).unwrap(), Shift { nanos: 5 });
     }
 }

@@ -1,22 +1,22 @@
-//! Numbers with a normal distribution, by the ziggurat of 128 strips.
+//! Numbers with a normal distribution, by the ziggurat of 128 layers.
 
 use super::{Source, ln};
 
 const STRIPS: usize = 128;
 /// Beginning of the tail.
 const TAIL: f64 = 3.442_619_855_899;
-/// The area of a strip.
+/// The area of a layer.
 const AREA: f64 = 9.912_563_035_262_17e-3;
 
-/// The strips of the ziggurat.
+/// The layers of the ziggurat.
 pub(crate) struct Normal {
-    strips: [Strip; STRIPS],
+    layers: [Layer; STRIPS],
     heights: [f32; STRIPS],
 }
 
 /// The data of the common case, side by side in memory.
 #[derive(Clone, Copy, Default)]
-struct Strip {
+struct Layer {
     /// Numbers whose magnitude is below this are accepted without a further test.
     sure_below: u32,
     width: f32,
@@ -25,32 +25,32 @@ struct Strip {
 impl Normal {
     pub(crate) fn new() -> Normal {
         let two31 = f64::from(1_u32 << 31);
-        let mut strips = [Strip::default(); STRIPS];
+        let mut layers = [Layer::default(); STRIPS];
         let mut heights = [0.0; STRIPS];
         let (mut edge, mut last) = (TAIL, TAIL);
         let density = |x: f64| (-0.5 * x * x).exp();
         let base = AREA / density(edge);
-        strips[0] = Strip { sure_below: floor(edge / base * two31), width: single(base / two31) };
-        strips[STRIPS - 1].width = single(edge / two31);
+        layers[0] = Layer { sure_below: floor(edge / base * two31), width: single(base / two31) };
+        layers[STRIPS - 1].width = single(edge / two31);
         heights[0] = 1.0;
         heights[STRIPS - 1] = single(density(edge));
         for i in (1..STRIPS - 1).rev() {
             edge = (-2.0 * (AREA / edge + density(edge)).ln()).sqrt();
-            strips[i + 1].sure_below = floor(edge / last * two31);
+            layers[i + 1].sure_below = floor(edge / last * two31);
             last = edge;
             heights[i] = single(density(edge));
-            strips[i].width = single(edge / two31);
+            layers[i].width = single(edge / two31);
         }
-        Normal { strips, heights }
+        Normal { layers, heights }
     }
 
     /// Draws a number: Go's `NormFloat64`.
     #[inline]
     pub(crate) fn draw(&self, source: &mut Source) -> f64 {
         let drawn = source.uint32();
-        let strip = self.strips[drawn as usize % STRIPS];
-        let number = f64::from(drawn.cast_signed()) * f64::from(strip.width);
-        if drawn.cast_signed().unsigned_abs() < strip.sure_below {
+        let layer = self.layers[drawn as usize % STRIPS];
+        let number = f64::from(drawn.cast_signed()) * f64::from(layer.width);
+        if drawn.cast_signed().unsigned_abs() < layer.sure_below {
             return number;
         }
         self.draw_further(source, drawn, number)
@@ -61,7 +61,7 @@ impl Normal {
     fn draw_further(&self, source: &mut Source, drawn: u32, number: f64) -> f64 {
         let i = drawn as usize % STRIPS;
         if i == 0 {
-            let beyond = TAIL + tail(source);
+            let beyond = TAIL + draw_tail(source);
             return if 0 < drawn.cast_signed() { beyond } else { -beyond };
         }
         let height =
@@ -73,7 +73,7 @@ impl Normal {
     }
 }
 
-fn tail(source: &mut Source) -> f64 {
+fn draw_tail(source: &mut Source) -> f64 {
     loop {
         let x = -ln(source.float()) * (1.0 / TAIL);
         let y = -ln(source.float());
@@ -101,17 +101,17 @@ mod tests {
 
     #[test]
     fn the_tables_are_those_of_go() {
-        let Normal { strips, heights } = Normal::new();
+        let Normal { layers, heights } = Normal::new();
         let bytes =
-            |word: fn(&Strip) -> [u8; 4]| -> Vec<u8> { strips.iter().flat_map(word).collect() };
-        assert_eq!(strips[0].sure_below, 0x76ad_2212);
+            |word: fn(&Layer) -> [u8; 4]| -> Vec<u8> { layers.iter().flat_map(word).collect() };
+        assert_eq!(layers[0].sure_below, 0x76ad_2212);
         for (bytes, expected) in [
             (
-                bytes(|strip| strip.sure_below.to_le_bytes()),
+                bytes(|layer| layer.sure_below.to_le_bytes()),
                 "3d2d71878b1adeda69fe4a5f1a320d654940a6e707948890ec94bfb165b96ec4",
             ),
             (
-                bytes(|strip| strip.width.to_le_bytes()),
+                bytes(|layer| layer.width.to_le_bytes()),
                 "ad7d9370fef99dc77b47694a776d9fccb45aaf1326c09445e3cb14ba09600048",
             ),
             (

@@ -68,7 +68,7 @@ struct Settings {
     nil_tag: [Option<u8>; BATCH],
 }
 
-enum Fate {
+enum Delivery {
     Missing,
     /// A late batch comes instead of this one.
     Insert,
@@ -133,8 +133,8 @@ impl TruckSimulator {
                 self.current.extend(self.late_rows.drain(..count));
                 return !self.current.is_empty();
             }
-            match self.draw_fate() {
-                Fate::Missing => {
+            match self.draw_delivery() {
+                Delivery::Missing => {
                     let mut missing = Entry::NONE;
                     for _ in 0..BATCH {
                         if !self.base.next(&mut self.source, &mut missing) {
@@ -142,18 +142,18 @@ impl TruckSimulator {
                         }
                     }
                 }
-                Fate::Insert => {
+                Delivery::Insert => {
                     let batch = self.late_batches.pop_front().expect("it was asked for");
                     self.current.extend(batch);
                     return true;
                 }
-                Fate::Delay(settings) => {
+                Delivery::Delay(settings) => {
                     self.gather(&settings);
                     if !self.current.is_empty() {
                         self.late_batches.push_back(self.current.drain(..).collect());
                     }
                 }
-                Fate::Deliver(settings) => {
+                Delivery::Deliver(settings) => {
                     self.gather(&settings);
                     if !self.current.is_empty() {
                         return true;
@@ -164,10 +164,10 @@ impl TruckSimulator {
     }
 
     /// Draws all random decisions about a batch, before its first row.
-    fn draw_fate(&mut self) -> Fate {
+    fn draw_delivery(&mut self) -> Delivery {
         let source = &mut self.source;
         if source.float() < 0.01 {
-            return Fate::Missing;
+            return Delivery::Missing;
         }
         let delay = source.float() < 0.05;
         let insert = !self.late_batches.is_empty() && source.float() < 0.5;
@@ -193,9 +193,9 @@ impl TruckSimulator {
         }
         // A late batch that comes now replaces this one and discards its settings.
         match (insert, delay) {
-            (true, _) => Fate::Insert,
-            (false, true) => Fate::Delay(settings),
-            (false, false) => Fate::Deliver(settings),
+            (true, _) => Delivery::Insert,
+            (false, true) => Delivery::Delay(settings),
+            (false, false) => Delivery::Deliver(settings),
         }
     }
 

@@ -52,7 +52,7 @@ impl<'a> Call<'a> {
     }
 
     /// The bytes that constants have once each row has its own.
-    pub(super) fn spread_bytes(&self) -> u64 {
+    pub(super) fn broadcast_bytes(&self) -> u64 {
         let constants = self.args.iter().filter_map(|arg| match arg.value {
             ColumnarValue::Scalar(value) => Some(constant_bytes(value)),
             ColumnarValue::Array(_) => None,

@@ -8,7 +8,7 @@
 //! - OP3. So do LIKE, ILIKE and regular expressions, except LIKE in time linear in its text
 //!   (`matching::is_linear`).
 //! - OP4. Behind all other rules, constants that are copied to each row of a batch become calls
-//!   that charge them (`spread` SP1), and window functions charge their values (`windows` WV1).
+//!   that charge them (`broadcast` SP1), and window functions charge their values (`windows` WV1).
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use super::super::matching::{is_linear, is_regex, like, regex};
 use super::super::text_concat::{operands, text_concat};
 use super::super::value_cast::{OnFailure, ValueCast};
 use super::bounded;
-use super::spread::{is_spread, spread};
+use super::broadcast::{broadcast, is_broadcast};
 use super::windows::charged;
 use crate::operators::windows::is_wide;
 
@@ -64,7 +64,7 @@ pub(crate) fn bound_functions_of(
         let saved = is_of_names.then(|| names.save(&expr));
         let mut bound = expr.transform_up(|part| bound_part(part, &columns, stage))?;
         if spreads {
-            bound = bound.transform_data(|expr| columns.spread(expr))?;
+            bound = bound.transform_data(|expr| columns.broadcast(expr))?;
         }
         let is_named = !matches!(bound.data, Expr::GroupingSet(_));
         Ok(match saved.filter(|_| bound.transformed && is_named) {
@@ -122,29 +122,29 @@ impl Columns {
     }
 
     /// Charges an expression that is one value for all rows (OP4).
-    fn spread(&self, expr: Expr) -> Result<Transformed<Expr>> {
-        if !is_spread(&expr) || !self.type_of(&expr).is_some_and(|ty| is_wide(&ty)) {
+    fn broadcast(&self, expr: Expr) -> Result<Transformed<Expr>> {
+        if !is_broadcast(&expr) || !self.type_of(&expr).is_some_and(|ty| is_wide(&ty)) {
             return Ok(Transformed::no(expr));
         }
-        Ok(Transformed::yes(spread(expr)))
+        Ok(Transformed::yes(broadcast(expr)))
     }
 
-    fn spread_all(&self, exprs: Vec<Expr>) -> Result<Transformed<Vec<Expr>>> {
-        exprs.into_iter().map_until_stop_and_collect(|expr| self.spread(expr))
+    fn broadcast_all(&self, exprs: Vec<Expr>) -> Result<Transformed<Vec<Expr>>> {
+        exprs.into_iter().map_until_stop_and_collect(|expr| self.broadcast(expr))
     }
 
     /// Does the same for the parts of an expression that become arrays of all its rows.
-    fn spread_inside(&self, expr: Expr) -> Result<Transformed<Expr>> {
+    fn broadcast_inside(&self, expr: Expr) -> Result<Transformed<Expr>> {
         let boxed = |expr: Box<Expr>| -> Result<Transformed<Box<Expr>>> {
-            Ok(self.spread(*expr)?.update_data(Box::new))
+            Ok(self.broadcast(*expr)?.update_data(Box::new))
         };
         Ok(match expr {
             Expr::Case(mut case) => {
                 let mut is_new = false;
                 let mut spread_in = |place: &mut Box<Expr>| -> Result<()> {
-                    let spread = boxed(std::mem::take(place))?;
-                    is_new |= spread.transformed;
-                    *place = spread.data;
+                    let broadcast = boxed(std::mem::take(place))?;
+                    is_new |= broadcast.transformed;
+                    *place = broadcast.data;
                     Ok(())
                 };
                 case.expr.iter_mut().try_for_each(&mut spread_in)?;
@@ -159,34 +159,34 @@ impl Columns {
                 boxed(expr)?.update_data(|expr| Expr::InList(InList { expr, list, negated }))
             }
             Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
-                let args = self.spread_all(std::mem::take(&mut params.args))?;
+                let args = self.broadcast_all(std::mem::take(&mut params.args))?;
                 args.update_data(|args| {
                     params.args = args;
                     Expr::AggregateFunction(AggregateFunction { func, params })
                 })
             }
             Expr::GroupingSet(GroupingSet::Rollup(exprs)) => self
-                .spread_all(exprs)?
+                .broadcast_all(exprs)?
                 .update_data(|exprs| Expr::GroupingSet(GroupingSet::Rollup(exprs))),
             Expr::GroupingSet(GroupingSet::Cube(exprs)) => self
-                .spread_all(exprs)?
+                .broadcast_all(exprs)?
                 .update_data(|exprs| Expr::GroupingSet(GroupingSet::Cube(exprs))),
             Expr::GroupingSet(GroupingSet::GroupingSets(sets)) => sets
                 .into_iter()
-                .map_until_stop_and_collect(|set| self.spread_all(set))?
+                .map_until_stop_and_collect(|set| self.broadcast_all(set))?
                 .update_data(|sets| Expr::GroupingSet(GroupingSet::GroupingSets(sets))),
-            Expr::WindowFunction(call) => self.spread_window(call)?,
+            Expr::WindowFunction(call) => self.broadcast_window(call)?,
             other => Transformed::no(other),
         })
     }
 
-    fn spread_window(&self, call: Box<WindowFunction>) -> Result<Transformed<Expr>> {
+    fn broadcast_window(&self, call: Box<WindowFunction>) -> Result<Transformed<Expr>> {
         let expr = Expr::WindowFunction(call);
         let is_wide = self.type_of(&expr).is_some_and(|ty| is_wide(&ty));
         let Expr::WindowFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
-        let args = self.spread_all(std::mem::take(&mut call.params.args))?;
+        let args = self.broadcast_all(std::mem::take(&mut call.params.args))?;
         call.params.args = args.data;
-        let by = self.spread_all(std::mem::take(&mut call.params.partition_by))?;
+        let by = self.broadcast_all(std::mem::take(&mut call.params.partition_by))?;
         call.params.partition_by = by.data;
         if is_wide {
             *call = charged(*call);
@@ -233,7 +233,7 @@ fn bound_part(expr: Expr, columns: &Columns, stage: Stage) -> Result<Transformed
         },
         expr if stage == Stage::Final => match bound_call(expr)? {
             done @ Transformed { transformed: true, .. } => Ok(done),
-            left => columns.spread_inside(left.data),
+            left => columns.broadcast_inside(left.data),
         },
         expr => bound_call(expr),
     }

@@ -53,11 +53,11 @@ pub(crate) struct Slice {
 /// Returns the rows of a call to be processed at a time (WO1), few enough for copies of its
 /// constants.
 pub(crate) fn slices(name: &str, call: &Call<'_>) -> Result<Vec<Slice>> {
-    let spread = call.spread_bytes();
-    let rows_max = match spread {
+    let broadcast = call.broadcast_bytes();
+    let rows_max = match broadcast {
         0..=SLICE_BYTES => call.rows,
-        spread => {
-            let rows = (SLICE_BYTES / (spread / call.rows.max(1) as u64).max(1)).max(1);
+        broadcast => {
+            let rows = (SLICE_BYTES / (broadcast / call.rows.max(1) as u64).max(1)).max(1);
             usize::try_from(rows).unwrap_or(usize::MAX)
         }
     };

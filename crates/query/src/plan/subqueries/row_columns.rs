@@ -13,7 +13,7 @@ pub(super) fn is_row(expr: &Expr) -> bool {
 
 /// The columns of a row, and a subquery with as many; a value that is no row, and the subquery as
 /// it is.
-pub(super) fn taken_apart(expr: Expr, rows: LogicalPlan) -> Result<(Vec<Expr>, LogicalPlan)> {
+pub(super) fn split_row(expr: Expr, rows: LogicalPlan) -> Result<(Vec<Expr>, LogicalPlan)> {
     let Some(values) = columns(&expr) else { return Ok((vec![expr], rows)) };
     let LogicalPlan::Projection(Projection { expr: list, input, .. }) = &rows else {
         return Ok((vec![expr], rows));

@@ -85,13 +85,13 @@ enum Meant {
 }
 
 impl Meant {
-    fn random(dice: &mut Dice, depth: usize) -> Meant {
-        let inner = |dice: &mut Dice| Box::new(Meant::random(dice, depth - 1));
-        let (op, binding) = match dice.below(if depth == 0 { 1 } else { 11 }) {
-            0 | 1 => return Meant::Name(*dice.pick(&['a', 'b', 'c', 'd'])),
-            2 => return Meant::Prefix("NOT", Binding::Not, inner(dice)),
-            3 => return Meant::Postfix("IS NULL", inner(dice)),
-            4 => return Meant::Postfix("IS NOT TRUE", inner(dice)),
+    fn random(random: &mut RandomBits, depth: usize) -> Meant {
+        let inner = |random: &mut RandomBits| Box::new(Meant::random(random, depth - 1));
+        let (op, binding) = match random.below(if depth == 0 { 1 } else { 11 }) {
+            0 | 1 => return Meant::Name(*random.pick(&['a', 'b', 'c', 'd'])),
+            2 => return Meant::Prefix("NOT", Binding::Not, inner(random)),
+            3 => return Meant::Postfix("IS NULL", inner(random)),
+            4 => return Meant::Postfix("IS NOT TRUE", inner(random)),
             5 => ("OR", Binding::Or),
             6 => ("AND", Binding::And),
             7 => ("IS DISTINCT FROM", Binding::Is),
@@ -99,7 +99,7 @@ impl Meant {
             9 => ("=", Binding::Tight),
             _ => ("+", Binding::Tight),
         };
-        let (left, right) = (inner(dice), inner(dice));
+        let (left, right) = (inner(random), inner(random));
         Meant::Infix(left, op, binding, right)
     }
 
@@ -132,9 +132,9 @@ impl Meant {
 }
 
 /// Pseudo-random numbers, the same in every run.
-struct Dice(u64);
+struct RandomBits(u64);
 
-impl Dice {
+impl RandomBits {
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         usize::try_from(self.0 >> 33).expect("31 bits") % end
@@ -193,11 +193,11 @@ fn few_brackets_mean_the_same_as_all() {
         let own = part.binding().expect("it has an operator");
         own < around || own == around && (is_right || own == Binding::Tight)
     };
-    let mut dice = Dice(1);
+    let mut random = RandomBits(1);
     let mut spared = 0;
     for _ in 0..20_000 {
-        let depth = 1 + dice.below(5);
-        let meant = Meant::random(&mut dice, depth);
+        let depth = 1 + random.below(5);
+        let meant = Meant::random(&mut random, depth);
         let (few, all) = (meant.written(&needed), meant.written(&|_, _, _| true));
         check_binding(&few, &all);
         spared += usize::from(few != all && few.contains("DISTINCT"));

@@ -161,7 +161,7 @@ fn over_budget(error: &OverBudget) -> Refusal {
 
 fn unread(error: &BodyError) -> Stopped {
     match error {
-        BodyError::Cut | BodyError::Io(_) => Stopped::Gone,
+        BodyError::Cut | BodyError::Io(_) => Stopped::Disconnected,
         BodyError::Slow | BodyError::TooSlow => {
             Refusal::new("08006", error.to_string()).with_status(408).into()
         }

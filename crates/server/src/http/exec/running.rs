@@ -48,7 +48,7 @@ impl Running {
         let admitted = async move {
             let (slot, threads) = match place {
                 // A cancel needs no permit (EX1).
-                Place::Here => (Ok(None), Handle::current()),
+                Place::Inline => (Ok(None), Handle::current()),
                 Place::Job | Place::Lane => match StreamingSlot::new(&services, &session).await {
                     Ok(slot) => {
                         let threads = match place {
@@ -86,7 +86,7 @@ impl Running {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Place {
     /// Those of its connection, so that it runs while all others are busy (EX1).
-    Here,
+    Inline,
     /// Those of jobs, which run on after the statement has ended.
     Job,
     /// Those of the lane of the statement.
@@ -96,7 +96,7 @@ pub(in crate::http) enum Place {
 impl Place {
     pub(in crate::http) fn of(sql: &str) -> Place {
         match sql {
-            sql if is_cancel(sql) => Place::Here,
+            sql if is_cancel(sql) => Place::Inline,
             sql if is_copy(sql) => Place::Job,
             _ => Place::Lane,
         }

@@ -90,7 +90,7 @@ impl Connection {
         let work = self.work(order);
         let _cancelable = self.backend.begin(&work.cancel_handle);
         let counted = CountedQuery::begin(&self.server, "pg");
-        let done = self.start_apart(order, work).await;
+        let done = self.start_spawned(order, work).await;
         match done {
             Ok(Begun::Rows { running, schema, cancel_handle, slot }) => {
                 let active = ActiveStatement { slot, counted };
@@ -136,7 +136,7 @@ impl Connection {
                 check_depth(&answer.schema)?;
                 self.notices(&answer.notices);
                 let active = ActiveStatement { slot: Some(slot), counted };
-                let running = Running::Here(answer.stream);
+                let running = Running::Inline(answer.stream);
                 Ok(Some(Rows::new(running, answer.schema, work.cancel_handle, active)))
             }
             Err(error) => {
@@ -147,7 +147,7 @@ impl Connection {
         }
     }
 
-    async fn start_apart(&mut self, order: &Order, work: Work) -> Result<Begun, Stopped> {
+    async fn start_spawned(&mut self, order: &Order, work: Work) -> Result<Begun, Stopped> {
         let cancel_handle = work.cancel_handle.clone();
         let services = Arc::clone(&self.services);
         // A cancel must work while all permits are in use.
@@ -316,7 +316,7 @@ impl Connection {
         };
         let share = Share { rows_max, bytes_max: HEAVY_PART_BYTES };
         let formats = formats.to_vec();
-        let part = self.apart(move || heavy.write(&formats, share, guard)).await;
+        let part = self.spawned(move || heavy.write(&formats, share, guard)).await;
         if let Err(Stopped::Disconnected) = part {
             rows.cancel_handle.cancel();
         }
@@ -338,7 +338,7 @@ impl Connection {
     }
 
     /// Runs work on a blocking thread, so that it delays no other connection.
-    pub(super) async fn apart<T: Send + 'static>(
+    pub(super) async fn spawned<T: Send + 'static>(
         &mut self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Stopped> {

@@ -82,7 +82,7 @@ impl Connection {
     }
 
     /// Executes a statement about the connection. `formats` is given in the extended protocol, in
-    /// which rows are described apart.
+    /// which rows are described spawned.
     pub(super) async fn command(
         &mut self,
         command: &Command,

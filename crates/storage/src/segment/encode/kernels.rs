@@ -103,7 +103,7 @@ pub(in crate::segment) fn is_valid(validity: Validity<'_>, row: usize) -> bool {
 }
 
 /// A mask of the bits of `rows` rows in their last word.
-fn tail_mask(rows: usize) -> u64 {
+fn remainder_mask(rows: usize) -> u64 {
     match rows % 64 {
         0 => u64::MAX,
         bits => (1 << bits) - 1,
@@ -117,7 +117,7 @@ pub(in crate::segment) fn null_count(words: &[u64], rows: usize) -> usize {
     }
     let last = rows.div_ceil(64) - 1;
     let whole: u32 = words[..last].iter().map(|word| word.count_zeros()).sum();
-    let rest = (!words[last] & tail_mask(rows)).count_ones();
+    let rest = (!words[last] & remainder_mask(rows)).count_ones();
     (whole + rest) as usize
 }
 

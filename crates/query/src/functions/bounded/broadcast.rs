@@ -1,9 +1,9 @@
 //! Constants that are copied to each row of a batch: charged before they are copied.
 //!
 //! - SP1. A call of constants is one value for all rows of a batch, and so is a subquery of one
-//!   row. If an operator, CASE or IN makes an array of it, it stands in a call of `spread`, which
-//!   charges all rows: otherwise they would be copied without a bound. A projection then evaluates
-//!   it for fewer rows at a time (`slices` SL2).
+//!   row. If an operator, CASE or IN makes an array of it, it stands in a call of `broadcast`,
+//!   which charges all rows: otherwise they would be copied without a bound. A projection then
+//!   evaluates it for fewer rows at a time (`slices` SL2).
 //! - SP2. Literals are no such calls: batches are cut for them (`slices` SL1).
 
 use std::sync::Arc;
@@ -26,43 +26,43 @@ const CONSTANT: &str = "constant";
 
 /// Returns true for an expression that may be one large value for all rows (SP1), if its type is
 /// wide.
-pub(crate) fn is_spread(expr: &Expr) -> bool {
+pub(crate) fn is_broadcast(expr: &Expr) -> bool {
     let is_call = |part: &Expr| matches!(part, Expr::ScalarFunction(_) | Expr::ScalarSubquery(_));
     let is_other = |part: &Expr| {
         matches!(part, Expr::AggregateFunction(_) | Expr::WindowFunction(_) | Expr::GroupingSet(_))
     };
     let has = |wanted: &dyn Fn(&Expr) -> bool| expr.exists(|part| Ok(wanted(part)));
     !matches!(expr, Expr::Literal(..) | Expr::Column(_))
-        && !is_spread_call(expr)
+        && !is_broadcast_call(expr)
         && !expr.any_column_refs()
         && has(&is_call).unwrap_or(false)
         && !has(&is_other).unwrap_or(true)
 }
 
-fn is_spread_call(expr: &Expr) -> bool {
-    matches!(expr, Expr::ScalarFunction(call) if call.func.inner().is::<Spread>())
+fn is_broadcast_call(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if call.func.inner().is::<Broadcast>())
 }
 
-/// Returns the call of `spread` for an expression.
-pub(crate) fn spread(expr: Expr) -> Expr {
+/// Returns the call of `broadcast` for an expression.
+pub(crate) fn broadcast(expr: Expr) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
-    let func = Arc::new(ScalarUDF::new_from_impl(Spread { signature }));
+    let func = Arc::new(ScalarUDF::new_from_impl(Broadcast { signature }));
     Expr::ScalarFunction(ScalarFunction { func, args: vec![expr] })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Spread {
+struct Broadcast {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Spread {
+impl ScalarUDFImpl for Broadcast {
     fn name(&self) -> &'static str {
-        "spread"
+        "broadcast"
     }
 
     // A column keeps its name.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        let Some(arg) = args.first() else { return internal_err!("spread has an argument") };
+        let Some(arg) = args.first() else { return internal_err!("broadcast has an argument") };
         Ok(arg.schema_name().to_string())
     }
 
@@ -71,13 +71,13 @@ impl ScalarUDFImpl for Spread {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        let Some(ty) = types.first() else { return internal_err!("spread has an argument") };
+        let Some(ty) = types.first() else { return internal_err!("broadcast has an argument") };
         Ok(ty.clone())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let Some(field) = args.arg_fields.first() else {
-            return internal_err!("spread has an argument");
+            return internal_err!("broadcast has an argument");
         };
         Ok(Arc::clone(field))
     }
@@ -86,7 +86,7 @@ impl ScalarUDFImpl for Spread {
         let Some(ColumnarValue::Scalar(value)) = args.args.first() else {
             return match args.args.into_iter().next() {
                 Some(values) => Ok(values),
-                None => internal_err!("spread has an argument"),
+                None => internal_err!("broadcast has an argument"),
             };
         };
         check_folded(CONSTANT, || constant_bytes(value))?;
