@@ -10,7 +10,7 @@ use super::server::Server;
 use crate::world::World;
 
 /// Prefixes of command lines and blocks of SQL that are not run here, with the reasons.
-const NOT_RUN: [(&str, &str); 22] = [
+const NOT_RUN: [(&str, &str); 23] = [
     ("cargo ", "it builds the program; .ci/run does"),
     ("tidegate serve", "servers of these tests have ports of their own"),
     ("PGPASSWORD=", "postgres::peers runs psql"),
@@ -30,6 +30,7 @@ const NOT_RUN: [(&str, &str); 22] = [
     ("mkdir -p ~/.cache/", "the same"),
     ("tidegate-bench ", "the bench crate tests it, and loads take long"),
     ("tidegate bench ", "it measures, and takes long"),
+    ("perf ", "the same"),
     ("tidegate --db bench-db ", "it is about 74 GB of rows"),
     ("python crates/tidegate/tests/", "it compares speeds, and takes long"),
     ("COPY ", "serve::files imports, exports and cancels with it"),
