@@ -31,7 +31,7 @@ struct Held {
 
 impl Held {
     fn is_free(&self) -> bool {
-        self.by.is_gone() || self.count == 0 && !self.is_of_transaction()
+        self.by.is_closed() || self.count == 0 && !self.is_of_transaction()
     }
 
     fn is_of_transaction(&self) -> bool {

@@ -52,7 +52,9 @@ fn checked(tree: &Tree, old_numbers: &[&str]) -> Vec<Finding> {
                 continue;
             }
             if !text.starts_with("//!") {
-                numbers(text).for_each(|number| drop(cited.entry(number).or_insert(place)));
+                for number in numbers(text) {
+                    cited.entry(number).or_insert(place);
+                }
             }
         }
     }

@@ -58,245 +58,230 @@ fn each_kind_of_statement_has_its_command_tag() {
     );
 }
 
-#[test]
-fn errors_name_their_condition_and_their_place() {
-    check_all(
-        TRADES,
-        &[
-            (
-                "SELEC 1",
-                "SyntaxError at 1:1: line 1, column 1: expected SELECT, VALUES, or a subquery in \
+/// Statements, each with its error: condition, place and message.
+const ERRORS: &[(&str, &str)] = &[
+    (
+        "SELEC 1",
+        "SyntaxError at 1:1: line 1, column 1: expected SELECT, VALUES, or a subquery in \
                     the query body, found `SELEC`",
-            ),
-            ("", "SyntaxError at 1:1: line 1, column 1: there is no statement"),
-            (
-                "SELECT 1; SELECT 2",
-                "SyntaxError at 1:9: line 1, column 9: expected the end of the query, found `;`",
-            ),
-            ("SELECT 'open", "SyntaxError at 1:8: line 1, column 8: this ' is never closed"),
-            ("SELECT \"open", "SyntaxError at 1:8: line 1, column 8: this \" is never closed"),
-            ("SELECT (1", "SyntaxError at 1:10: line 1, column 10: expected ), found the end"),
-            (
-                "SELECT 1)",
-                "SyntaxError at 1:9: line 1, column 9: expected the end of the query, found `)`",
-            ),
-            (
-                "SELECT\n  nope FROM trades",
-                "UndefinedColumn at 2:3: line 2, column 3: column `nope` does not exist",
-            ),
-            (
-                "SELECT * FROM nope",
-                "UndefinedTable at 1:15: line 1, column 15: table `nope` does not exist",
-            ),
-            (
-                "SELECT n\nFROM trades\nWHERE nope = 1",
-                "UndefinedColumn at 3:7: line 3, column 7: column `nope` does not exist",
-            ),
-            (
-                "SELECT nope(1)",
-                "UndefinedFunction at 1:8: line 1, column 8: Invalid function 'nope'. Did you \
+    ),
+    ("", "SyntaxError at 1:1: line 1, column 1: there is no statement"),
+    (
+        "SELECT 1; SELECT 2",
+        "SyntaxError at 1:9: line 1, column 9: expected the end of the query, found `;`",
+    ),
+    ("SELECT 'open", "SyntaxError at 1:8: line 1, column 8: this ' is never closed"),
+    ("SELECT \"open", "SyntaxError at 1:8: line 1, column 8: this \" is never closed"),
+    ("SELECT (1", "SyntaxError at 1:10: line 1, column 10: expected ), found the end"),
+    ("SELECT 1)", "SyntaxError at 1:9: line 1, column 9: expected the end of the query, found `)`"),
+    (
+        "SELECT\n  nope FROM trades",
+        "UndefinedColumn at 2:3: line 2, column 3: column `nope` does not exist",
+    ),
+    (
+        "SELECT * FROM nope",
+        "UndefinedTable at 1:15: line 1, column 15: table `nope` does not exist",
+    ),
+    (
+        "SELECT n\nFROM trades\nWHERE nope = 1",
+        "UndefinedColumn at 3:7: line 3, column 7: column `nope` does not exist",
+    ),
+    (
+        "SELECT nope(1)",
+        "UndefinedFunction at 1:8: line 1, column 8: Invalid function 'nope'. Did you \
                     mean 'now'?",
-            ),
-            (
-                "SELECT a.n FROM trades a, trades b WHERE n = 1",
-                "AmbiguousName at 1:10: line 1, column 10: column `n` could be that of several \
+    ),
+    (
+        "SELECT a.n FROM trades a, trades b WHERE n = 1",
+        "AmbiguousName at 1:10: line 1, column 10: column `n` could be that of several \
                     tables",
-            ),
-            (
-                "SELECT trades.n FROM trades a",
-                "UndefinedColumn at 1:15: line 1, column 15: column `trades.n` does not exist, is \
+    ),
+    (
+        "SELECT trades.n FROM trades a",
+        "UndefinedColumn at 1:15: line 1, column 15: column `trades.n` does not exist, is \
                     `ts` meant?",
-            ),
-            (
-                "SELECT n FROM trades a, trades a",
-                "DuplicateAlias: Schema contains duplicate qualified field name a.ts",
-            ),
-            (
-                "SELECT max(n) FROM trades WHERE max(n) > 1",
-                "Grouping: Aggregate functions are not allowed in the WHERE clause. Consider \
+    ),
+    (
+        "SELECT n FROM trades a, trades a",
+        "DuplicateAlias: Schema contains duplicate qualified field name a.ts",
+    ),
+    (
+        "SELECT max(n) FROM trades WHERE max(n) > 1",
+        "Grouping: Aggregate functions are not allowed in the WHERE clause. Consider \
                     using HAVING instead",
-            ),
-            (
-                "SELECT n, max(price) FROM trades GROUP BY sym",
-                "Grouping at 1:8: line 1, column 8: Column in SELECT must be in GROUP BY or an \
+    ),
+    (
+        "SELECT n, max(price) FROM trades GROUP BY sym",
+        "Grouping at 1:8: line 1, column 8: Column in SELECT must be in GROUP BY or an \
                     aggregate function: While expanding wildcard, column \"trades.n\" must appear \
                     in the GROUP BY clause or must be part of an aggregate function, currently \
                     only \"trades.sym, max(trades.price)\" appears in the SELECT clause satisfies \
                     this requirement",
-            ),
-            (
-                "SELECT (SELECT n FROM trades)",
-                "Cardinality: Scalar subquery returned more than one row",
-            ),
-            (
-                "SELECT 1 / (n - n) FROM trades",
-                "DivisionByZero at 1:10: line 1, column 10: division by zero",
-            ),
-            (
-                "SELECT CAST('x' AS INT)",
-                "InvalidText at 1:13: line 1, column 13: 'x' is not a valid INT: expected a number",
-            ),
-            (
-                "SELECT CAST(3000000000 AS INT)",
-                "OutOfRange at 1:13: line 1, column 13: '3000000000' is not a valid INT: out of \
+    ),
+    ("SELECT (SELECT n FROM trades)", "Cardinality: Scalar subquery returned more than one row"),
+    (
+        "SELECT 1 / (n - n) FROM trades",
+        "DivisionByZero at 1:10: line 1, column 10: division by zero",
+    ),
+    (
+        "SELECT CAST('x' AS INT)",
+        "InvalidText at 1:13: line 1, column 13: 'x' is not a valid INT: expected a number",
+    ),
+    (
+        "SELECT CAST(3000000000 AS INT)",
+        "OutOfRange at 1:13: line 1, column 13: '3000000000' is not a valid INT: out of \
                     range",
-            ),
-            (
-                "SELECT CAST('2025-13-01' AS TIMESTAMP)",
-                "InvalidDatetime at 1:13: line 1, column 13: '2025-13-01' is not a valid \
+    ),
+    (
+        "SELECT CAST('2025-13-01' AS TIMESTAMP)",
+        "InvalidDatetime at 1:13: line 1, column 13: '2025-13-01' is not a valid \
                     TIMESTAMP: no calendar or clock has it",
-            ),
-            (
-                "SELECT CAST(1 AS NOTYPE)",
-                "UndefinedObject at 1:18: line 1, column 18: Unsupported SQL type notype",
-            ),
-            (
-                "SELECT * FROM trades WHERE sym ~ '('",
-                "InvalidPattern: regex parse error: ( ^ error: unclosed group",
-            ),
-            (
-                "SELECT * FROM trades WHERE ts IN '2025-13'",
-                "InvalidDatetime at 1:34: line 1, column 34: '2025-13' is not a valid TIMESTAMP: \
+    ),
+    (
+        "SELECT CAST(1 AS NOTYPE)",
+        "UndefinedObject at 1:18: line 1, column 18: Unsupported SQL type notype",
+    ),
+    (
+        "SELECT * FROM trades WHERE sym ~ '('",
+        "InvalidPattern: regex parse error: ( ^ error: unclosed group",
+    ),
+    (
+        "SELECT * FROM trades WHERE ts IN '2025-13'",
+        "InvalidDatetime at 1:34: line 1, column 34: '2025-13' is not a valid TIMESTAMP: \
                     no calendar or clock has it",
-            ),
-            (
-                "SELECT * FROM trades LIMIT -3, 2",
-                "InvalidParameter at 1:29: line 1, column 29: LIMIT counts from the end first, \
+    ),
+    (
+        "SELECT * FROM trades LIMIT -3, 2",
+        "InvalidParameter at 1:29: line 1, column 29: LIMIT counts from the end first, \
                     and from the start then",
-            ),
-            (
-                "SELECT * FROM trades SAMPLE BY 1x",
-                "SyntaxError at 1:33: line 1, column 33: expected one of the units n U T s m h d \
+    ),
+    (
+        "SELECT * FROM trades SAMPLE BY 1x",
+        "SyntaxError at 1:33: line 1, column 33: expected one of the units n U T s m h d \
                     w M y, found `x`",
-            ),
-            (
-                "SELECT ts, count() FROM trades SAMPLE BY 1h FILL(SOMETHING)",
-                "InvalidParameter at 1:32: line 1, column 32: FILL takes constants of the \
+    ),
+    (
+        "SELECT ts, count() FROM trades SAMPLE BY 1h FILL(SOMETHING)",
+        "InvalidParameter at 1:32: line 1, column 32: FILL takes constants of the \
                     aggregate's type, which is not so for `count()`",
-            ),
-            (
-                "SELECT * FROM trades LATEST ON nope PARTITION BY sym",
-                "UndefinedColumn at 1:32: line 1, column 32: column `nope` does not exist",
-            ),
-            (
-                "SELECT * FROM trades ORDER BY 9",
-                "InvalidColumnReference at 1:31: line 1, column 31: Order by column out of \
+    ),
+    (
+        "SELECT * FROM trades LATEST ON nope PARTITION BY sym",
+        "UndefinedColumn at 1:32: line 1, column 32: column `nope` does not exist",
+    ),
+    (
+        "SELECT * FROM trades ORDER BY 9",
+        "InvalidColumnReference at 1:31: line 1, column 31: Order by column out of \
                     bounds, specified: 9, max: 4",
-            ),
-            (
-                "INSERT INTO trades VALUES (1, 2)",
-                "SyntaxError at 1:27: line 1, column 27: 2 values for 4 columns",
-            ),
-            (
-                "INSERT INTO trades (ts, nope) VALUES (1, 2)",
-                "UndefinedColumn at 1:25: line 1, column 25: column `nope` does not exist",
-            ),
-            (
-                "INSERT INTO trades (ts, ts) VALUES (1, 2)",
-                "DuplicateColumn at 1:25: line 1, column 25: column `ts` comes twice",
-            ),
-            (
-                "INSERT INTO trades (n) VALUES (1)",
-                "NotNull at 1:21: line 1, column 21: column `ts` is the designated timestamp, and \
+    ),
+    (
+        "INSERT INTO trades VALUES (1, 2)",
+        "SyntaxError at 1:27: line 1, column 27: 2 values for 4 columns",
+    ),
+    (
+        "INSERT INTO trades (ts, nope) VALUES (1, 2)",
+        "UndefinedColumn at 1:25: line 1, column 25: column `nope` does not exist",
+    ),
+    (
+        "INSERT INTO trades (ts, ts) VALUES (1, 2)",
+        "DuplicateColumn at 1:25: line 1, column 25: column `ts` comes twice",
+    ),
+    (
+        "INSERT INTO trades (n) VALUES (1)",
+        "NotNull at 1:21: line 1, column 21: column `ts` is the designated timestamp, and \
                     cannot be NULL",
-            ),
-            (
-                "INSERT INTO nope VALUES (1)",
-                "UndefinedTable at 1:13: line 1, column 13: table `nope` does not exist",
-            ),
-            (
-                "UPDATE trades SET nope = 1",
-                "UndefinedColumn at 1:19: line 1, column 19: column `nope` does not exist",
-            ),
-            (
-                "UPDATE trades SET ts = 1",
-                "FeatureNotSupported at 1:19: line 1, column 19: UPDATE of the designated \
+    ),
+    (
+        "INSERT INTO nope VALUES (1)",
+        "UndefinedTable at 1:13: line 1, column 13: table `nope` does not exist",
+    ),
+    (
+        "UPDATE trades SET nope = 1",
+        "UndefinedColumn at 1:19: line 1, column 19: column `nope` does not exist",
+    ),
+    (
+        "UPDATE trades SET ts = 1",
+        "FeatureNotSupported at 1:19: line 1, column 19: UPDATE of the designated \
                     timestamp is not supported yet",
-            ),
-            (
-                "DELETE FROM trades USING trades t WHERE trades.n = t.n",
-                "FeatureNotSupported at 1:20: line 1, column 20: DELETE with USING is not \
+    ),
+    (
+        "DELETE FROM trades USING trades t WHERE trades.n = t.n",
+        "FeatureNotSupported at 1:20: line 1, column 20: DELETE with USING is not \
                     supported yet",
-            ),
-            ("CREATE TABLE trades (a INT)", "DuplicateTable: table `trades` exists already"),
-            (
-                "CREATE TABLE t (a INT, a INT)",
-                "DuplicateColumn: column `a` is there twice (names are compared without case)",
-            ),
-            (
-                "CREATE TABLE t (a NOTYPE)",
-                "UndefinedObject at 1:19: line 1, column 19: type `NOTYPE` does not exist",
-            ),
-            (
-                "CREATE TABLE t (a INT) TIMESTAMP(a)",
-                "InvalidObjectDefinition: column `a` is INT, but a designated timestamp is \
+    ),
+    ("CREATE TABLE trades (a INT)", "DuplicateTable: table `trades` exists already"),
+    (
+        "CREATE TABLE t (a INT, a INT)",
+        "DuplicateColumn: column `a` is there twice (names are compared without case)",
+    ),
+    (
+        "CREATE TABLE t (a NOTYPE)",
+        "UndefinedObject at 1:19: line 1, column 19: type `NOTYPE` does not exist",
+    ),
+    (
+        "CREATE TABLE t (a INT) TIMESTAMP(a)",
+        "InvalidObjectDefinition: column `a` is INT, but a designated timestamp is \
                     TIMESTAMP or TIMESTAMP_NS",
-            ),
-            (
-                "CREATE TABLE t (a INT) PARTITION BY DAY",
-                "InvalidObjectDefinition: PARTITION BY DAY needs a designated timestamp",
-            ),
-            (
-                "DROP TABLE nope",
-                "UndefinedTable at 1:12: line 1, column 12: table `nope` does not exist",
-            ),
-            (
-                "ALTER TABLE trades DROP COLUMN ts",
-                "InvalidTableDefinition: column `ts` is the designated timestamp and cannot be \
+    ),
+    (
+        "CREATE TABLE t (a INT) PARTITION BY DAY",
+        "InvalidObjectDefinition: PARTITION BY DAY needs a designated timestamp",
+    ),
+    ("DROP TABLE nope", "UndefinedTable at 1:12: line 1, column 12: table `nope` does not exist"),
+    (
+        "ALTER TABLE trades DROP COLUMN ts",
+        "InvalidTableDefinition: column `ts` is the designated timestamp and cannot be \
                     dropped",
-            ),
-            (
-                "ALTER TABLE trades DROP COLUMN nope",
-                "UndefinedColumn at 1:32: line 1, column 32: column `nope` does not exist",
-            ),
-            (
-                "ALTER TABLE trades ADD COLUMN n INT",
-                "DuplicateColumn: column `n` is there twice (names are compared without case)",
-            ),
-            (
-                "ALTER TABLE trades RENAME COLUMN n TO price",
-                "DuplicateColumn: column `price` is there twice (names are compared without case)",
-            ),
-            (
-                "SET nope = 1",
-                "UndefinedObject at 1:5: line 1, column 5: there is no setting `nope`",
-            ),
-            (
-                "SET statement_timeout = 'soon'",
-                "InvalidParameter at 1:5: line 1, column 5: statement_timeout cannot be 'soon': \
+    ),
+    (
+        "ALTER TABLE trades DROP COLUMN nope",
+        "UndefinedColumn at 1:32: line 1, column 32: column `nope` does not exist",
+    ),
+    (
+        "ALTER TABLE trades ADD COLUMN n INT",
+        "DuplicateColumn: column `n` is there twice (names are compared without case)",
+    ),
+    (
+        "ALTER TABLE trades RENAME COLUMN n TO price",
+        "DuplicateColumn: column `price` is there twice (names are compared without case)",
+    ),
+    ("SET nope = 1", "UndefinedObject at 1:5: line 1, column 5: there is no setting `nope`"),
+    (
+        "SET statement_timeout = 'soon'",
+        "InvalidParameter at 1:5: line 1, column 5: statement_timeout cannot be 'soon': \
                     it takes milliseconds, or a time like 5s, of at most 24 hours, or 0 for none",
-            ),
-            ("SHOW nope", "UndefinedObject at 1:6: line 1, column 6: there is no setting `nope`"),
-            (
-                "CANCEL QUERY 99",
-                "UndefinedObject at 1:14: line 1, column 14: there is no statement 99 that could \
+    ),
+    ("SHOW nope", "UndefinedObject at 1:6: line 1, column 6: there is no setting `nope`"),
+    (
+        "CANCEL QUERY 99",
+        "UndefinedObject at 1:14: line 1, column 14: there is no statement 99 that could \
                     be cancelled",
-            ),
-            (
-                "EXPLAIN SELEC 1",
-                "SyntaxError at 1:9: line 1, column 9: expected SELECT, VALUES, or a subquery in \
+    ),
+    (
+        "EXPLAIN SELEC 1",
+        "SyntaxError at 1:9: line 1, column 9: expected SELECT, VALUES, or a subquery in \
                     the query body, found `SELEC`",
-            ),
-            ("COPY trades FROM 'x.csv'", "InvalidStatement: this program does not copy files"),
-            (
-                "INSERT INTO sys.ilp_rejects (ts) VALUES (1)",
-                "NotAllowed at 1:13: line 1, column 13: permission denied: table \
+    ),
+    ("COPY trades FROM 'x.csv'", "InvalidStatement: this program does not copy files"),
+    (
+        "INSERT INTO sys.ilp_rejects (ts) VALUES (1)",
+        "NotAllowed at 1:13: line 1, column 13: permission denied: table \
                     `sys.ilp_rejects` is one of the system's",
-            ),
-            (
-                "GRANT ALL ON trades TO bob",
-                "FeatureNotSupported at 1:1: line 1, column 1: GRANT is not supported yet",
-            ),
-            (
-                "CREATE VIEW v AS SELECT nope FROM trades",
-                "UndefinedColumn at 1:25: line 1, column 25: column `nope` does not exist",
-            ),
-            (
-                "SELECT $1",
-                "SyntaxError at 1:8: line 1, column 8: there is no value for $1: 0 given",
-            ),
-        ],
-    );
+    ),
+    (
+        "GRANT ALL ON trades TO bob",
+        "FeatureNotSupported at 1:1: line 1, column 1: GRANT is not supported yet",
+    ),
+    (
+        "CREATE VIEW v AS SELECT nope FROM trades",
+        "UndefinedColumn at 1:25: line 1, column 25: column `nope` does not exist",
+    ),
+    ("SELECT $1", "SyntaxError at 1:8: line 1, column 8: there is no value for $1: 0 given"),
+];
+
+#[test]
+fn errors_name_their_condition_and_their_place() {
+    check_all(TRADES, ERRORS);
 }
 
 /// Positions count characters, not bytes, and lines from 1.
@@ -437,7 +422,8 @@ fn a_read_only_session_changes_nothing() {
         "DROP TABLE trades",
     ];
     on_runtime(async {
-        let prepare: [(&str, fn(&Session)); 3] = [
+        type Prepare = fn(&Session);
+        let prepare: [(&str, Prepare); 3] = [
             ("keep_read_only", |session| session.keep_read_only()),
             ("transaction", |session| session.begin(Access::ReadOnly)),
             ("setting", |session| {

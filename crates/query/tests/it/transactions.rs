@@ -341,7 +341,7 @@ async fn two_transactions_delete_a_row() -> Result<(), TestError> {
     .await?;
     test.run("commit").await?;
     test.as_session(&other, async |test| {
-        let refused = test.run("commit").await.err().expect("n = 1 is gone").0;
+        let refused = test.run("commit").await.expect_err("n = 1 is gone").0;
         assert!(refused.contains("rows of table `t` that this transaction changes"), "{refused}");
         Ok(())
     })

@@ -381,7 +381,7 @@ impl Connection {
             reader = server.readers.acquire() => reader,
             () = self.wire.closed() => return Err(Stopped::Disconnected),
         };
-        self.apart(read).await
+        self.spawned(read).await
     }
 
     /// Reports an error, which ends the implicit transaction or fails the open one.
