@@ -108,7 +108,7 @@ fn shows_answer_about_objects_and_settings() {
             ),
             (
                 "SHOW CREATE TABLE trades",
-                "CREATE TABLE trades (\n    ts TIMESTAMP,\n    sym SYMBOL,\n    price DOUBLE,\n   \
+                "CREATE TABLE trades (\n    ts TIMESTAMP,\n    sym SYMBOL,\n    price DOUBLE,\n    \
                      n INT DEFAULT 7\n) TIMESTAMP(ts) PARTITION BY DAY TTL 30 DAYS DEDUP UPSERT \
                      KEYS(ts, sym);",
             ),
