@@ -565,7 +565,7 @@ impl<'a> Recovery<'a> {
         if op.seq_txn > expected {
             let (expected, actual) = (expected.0, op.seq_txn.0);
             return Err(Corruption::Differs {
-                what: "the number of a commit (W1)",
+                what: "the `seq_txn` of a commit",
                 expected,
                 actual,
             });

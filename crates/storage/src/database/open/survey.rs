@@ -212,7 +212,7 @@ impl SurveyedTable {
         }
         if op.seq_txn > expected {
             let (expected, actual) = (expected.0, op.seq_txn.0);
-            let what = "the number of a commit (W1)";
+            let what = "the `seq_txn` of a commit";
             return Err(Corruption::Differs { what, expected, actual });
         }
         Ok(op.seq_txn == expected)
