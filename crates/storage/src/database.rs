@@ -508,7 +508,8 @@ impl Database {
         self.maintenance().close()
     }
 
-    /// Makes everything durable that was acknowledged. With [`Durability::Sync`] it already is.
+    /// Makes everything durable that was acknowledged. With
+    /// [`Durability::Sync`](crate::wal::Durability::Sync) it already is.
     ///
     /// # Errors
     /// If the log cannot be written to. Acknowledged commits stay visible, and stay in memory for
