@@ -25,11 +25,9 @@ pub(crate) struct SampleBucket {
     pub(crate) signature: Signature,
 }
 
-/// Returns the stride of a function's buckets, if it is that of a SAMPLE BY whose buckets count
-/// from a known instant.
+/// Returns the stride of a function's buckets, if it is that of a SAMPLE BY.
 pub(crate) fn bucket_stride(function: &ScalarUDF) -> Option<Stride> {
-    let bucket = function.inner().downcast_ref::<SampleBucket>()?;
-    bucket.grid.map(|_| bucket.stride)
+    function.inner().downcast_ref::<SampleBucket>().map(|bucket| bucket.stride)
 }
 
 impl ScalarUDFImpl for SampleBucket {

@@ -3,7 +3,8 @@
 //! ```text
 //! AggregateExec Final                 AggregateExec Final
 //!   AggregateExec Partial      -->      PushedAggregateExec
-//!     DataSourceExec (scan)
+//!     ProjectionExec (or none)
+//!       DataSourceExec (scan)
 //! ```
 //!
 //! - FA1. The output has the schema and the meaning of the partial aggregate's, so that the final
@@ -11,7 +12,9 @@
 //! - FA2. An aggregate is pushed down whole or not at all (`plan`); all others are DataFusion's.
 //! - FA3. Each group is a slot of a dense array; the number of slots is known when it is planned,
 //!   and bounded (`plan::SLOT_BYTES_MAX`).
-//! - FA4. Between two page frames a worker yields, and dropping the stream ends it there.
+//! - FA4. The output ascends by the first key that is a bucket of time, and says so: what sorts by
+//!   it needs no sort.
+//! - FA5. Between two page frames a worker yields, and dropping the stream ends it there.
 //!
 //! Not here: the folds themselves (`filter::aggregate`).
 
@@ -24,13 +27,17 @@ mod output;
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::compute::SortOptions;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{
+    EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr,
+};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
@@ -40,6 +47,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::with_zones;
+use key::Key;
 use plan::PushedAggregate;
 use work::{States, TaskList, Worker};
 
@@ -83,8 +91,13 @@ struct PushedAggregateExec {
 
 impl PushedAggregateExec {
     fn new(plan: PushedAggregate) -> PushedAggregateExec {
+        let order = plan.keys.iter().position(Key::is_bucket).map(|at| {
+            let column = Arc::new(Column::new(plan.schema.field(at).name(), at));
+            PhysicalSortExpr::new(column, SortOptions::new(false, false))
+        });
+        let schema = Arc::clone(&plan.schema);
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&plan.schema)),
+            EquivalenceProperties::new_with_orderings(schema, order.map(|by| [by])),
             Partitioning::UnknownPartitioning(1),
             EmissionType::Final,
             Boundedness::Bounded,

@@ -14,7 +14,7 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::physical_expr::expressions::{CastExpr, Column as ColumnExpr, Literal};
-use datafusion::physical_expr::utils::reassign_expr_columns;
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use tidegate_filter::aggregate::{ZoneRows, ZoneValues};
 use tidegate_model::layout::Zone;
@@ -246,6 +246,17 @@ impl Key {
         Ok(ids)
     }
 
+    /// Returns true if it is a bucket of the designated timestamp.
+    pub(super) fn is_bucket(&self) -> bool {
+        matches!(self.kind, Kind::Bucket(_))
+    }
+
+    /// Returns the starts of the buckets of the ids 1, 2, ..., if it is a bucket.
+    pub(super) fn bucket_starts(&self) -> Option<Vec<i64>> {
+        let Kind::Bucket(bucket) = &self.kind else { return None };
+        Some(bucket.ids.lock().unwrap_or_else(PoisonError::into_inner).starts.clone())
+    }
+
     /// Returns the values of ids.
     pub(super) fn values(&self, ids: &[usize]) -> Result<ArrayRef> {
         let integers = |value_of: &dyn Fn(usize) -> i64| {
@@ -421,9 +432,10 @@ fn bucketed(expr: &Arc<dyn PhysicalExpr>) -> Option<(usize, i128)> {
     let literal = |at: usize| args.get(at)?.downcast_ref::<Literal>().map(Literal::value);
     let text = |at| literal(at)?.try_as_str().flatten().map(str::to_owned);
     if let Some(stride) = bucket_stride(call.fun()) {
-        // With a second argument buckets count from a value that the plan finds.
-        let [time] = args else { return None };
-        return Some((column(time)?, least_nanos(stride)));
+        // A second argument is the value of a subquery, which is known before the scan runs.
+        let (time, first) = args.split_first()?;
+        let are_constant = first.iter().all(|first| collect_columns(first).is_empty());
+        return Some((column(time).filter(|_| are_constant)?, least_nanos(stride)));
     }
     match call.name() {
         "timestamp_floor" => {

@@ -15,18 +15,27 @@ use super::plan::{PushedAggregate, State};
 use super::work::States;
 use crate::scan::aggregate_pushdown::integers::{exact, from_integers};
 
-/// Returns the groups that have rows, in batches. Without keys there is one group, even without
-/// rows.
+/// Returns the groups that have rows, in batches, in the order of the first key that is a bucket of
+/// time (FA4). Without keys there is one group, even without rows.
 pub(super) fn batches(
     plan: &PushedAggregate,
     states: &States,
     batch_rows: usize,
 ) -> Result<Vec<RecordBatch>> {
-    let slots = if plan.keys.is_empty() {
+    let mut slots = if plan.keys.is_empty() {
         vec![0]
     } else {
         (0..plan.slots).filter(|&slot| states.rows[slot] > 0).collect::<Vec<_>>()
     };
+    let mut below = plan.slots;
+    for key in &plan.keys {
+        below /= key.domain;
+        if let Some(starts) = key.bucket_starts() {
+            // Buckets are never of NULL, whose id is 0.
+            slots.sort_by_key(|slot| starts[slot / below % key.domain - 1]);
+            break;
+        }
+    }
     slots.chunks(batch_rows.max(1)).map(|slots| batch(plan, states, slots)).collect()
 }
 

@@ -8,8 +8,10 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column as ColumnExpr, Literal};
+use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use tidegate_filter::aggregate::{Accumulator, AggregateKind};
 use tidegate_model::types::Physical;
 use tidegate_model::{Column, ColumnType};
@@ -88,10 +90,8 @@ pub(super) enum State {
 impl PushedAggregate {
     /// Returns the pushed-down form of a partial aggregate; `None` if it has none (FA2).
     pub(super) fn of(partial: &AggregateExec) -> Result<Option<PushedAggregate>> {
-        let Some(exec) = partial.input().downcast_ref::<DataSourceExec>() else { return Ok(None) };
-        let Some(source) = exec.data_source().downcast_ref::<ScanSource>() else {
-            return Ok(None);
-        };
+        let Some(input) = Input::of(partial.input()) else { return Ok(None) };
+        let source = input.source;
         let is_plain = source.bounds.limit.is_none()
             && source.read.conjuncts.is_empty()
             && source.read.dynamic.is_none()
@@ -104,13 +104,21 @@ impl PushedAggregate {
         let mut builder = Builder { source, columns: Vec::new(), reads: Vec::new(), folds: vec![] };
         let mut keys = Vec::new();
         for (expr, _) in partial.group_expr().expr() {
-            let Some(key) = Key::of(expr, source, &mut |at| builder.column(at))? else {
+            let expr = input.over_scan(expr)?;
+            let Some(key) = Key::of(&expr, source, &mut |at| builder.column(at))? else {
                 return Ok(None);
             };
             keys.push(key);
         }
-        let states = partial.aggr_expr().iter().map(|aggregate| builder.state(aggregate));
-        let Some(states) = states.collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let mut states = Vec::new();
+        for aggregate in partial.aggr_expr() {
+            let args = aggregate.expressions();
+            let [arg] = args.as_slice() else { return Ok(None) };
+            let Some(state) = builder.state(aggregate, &input.over_scan(arg)?) else {
+                return Ok(None);
+            };
+            states.push(state);
+        }
         let Builder { columns, reads, folds, .. } = builder;
         let slots = keys.iter().try_fold(1_usize, |slots, key| slots.checked_mul(key.domain));
         let Some(slots) = slots.filter(|&slots| is_worth(slots, &folds, source)) else {
@@ -160,6 +168,33 @@ fn is_worth(slots: usize, folds: &[AggregateKind], source: &ScanSource) -> bool 
         && slots <= SLOTS_FREE.max(rows / ROWS_PER_SLOT)
 }
 
+/// The input of a partial aggregate: a scan, or what a projection makes of its columns.
+///
+/// A projection computes expressions that all rows are grouped by, such as the buckets of SAMPLE
+/// BY. Here they become the keys themselves.
+struct Input<'a> {
+    source: &'a ScanSource,
+    projection: Option<&'a ProjectionExprs>,
+}
+
+impl Input<'_> {
+    fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Input<'_>> {
+        let projection = plan.downcast_ref::<ProjectionExec>();
+        let plan = projection.map_or(plan, ProjectionExec::input);
+        let source = plan.downcast_ref::<DataSourceExec>()?.data_source();
+        let projection = projection.map(ProjectionExec::projection_expr);
+        Some(Input { source: source.downcast_ref::<ScanSource>()?, projection })
+    }
+
+    /// Returns an expression of the aggregate over the columns of the scan.
+    fn over_scan(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        match self.projection {
+            Some(projection) => projection.unproject_expr(expr),
+            None => Ok(Arc::clone(expr)),
+        }
+    }
+}
+
 /// A builder of the plan's reads and folds.
 struct Builder<'a> {
     source: &'a ScanSource,
@@ -189,12 +224,15 @@ impl Builder<'_> {
         number
     }
 
-    fn state(&mut self, aggregate: &AggregateFunctionExpr) -> Option<State> {
+    /// Returns the state of an aggregate of `arg`, which is over the scan's columns.
+    fn state(
+        &mut self,
+        aggregate: &AggregateFunctionExpr,
+        arg: &Arc<dyn PhysicalExpr>,
+    ) -> Option<State> {
         if aggregate.is_distinct() || aggregate.is_reversed() || !aggregate.order_bys().is_empty() {
             return None;
         }
-        let args = aggregate.expressions();
-        let [arg] = args.as_slice() else { return None };
         let name = aggregate.fun().name();
         if let ("count", Some(literal)) = (name, arg.downcast_ref::<Literal>()) {
             return (!literal.value().is_null()).then_some(State::Rows);
