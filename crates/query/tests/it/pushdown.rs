@@ -142,6 +142,50 @@ fn pushed_aggregates_are_those_of_the_rows() {
     }
 }
 
+/// SAMPLE BY with each way of aligning its buckets.
+const SAMPLES: [&str; 6] = [
+    "SAMPLE BY 1h",
+    "SAMPLE BY 1d ALIGN TO CALENDAR TIME ZONE 'Europe/Berlin'",
+    "SAMPLE BY 5h ALIGN TO CALENDAR WITH OFFSET '00:45'",
+    "SAMPLE BY 7h FROM '2025-03-01T01:30' TO '2025-03-04'",
+    "SAMPLE BY 5h ALIGN TO FIRST OBSERVATION",
+    "SAMPLE BY 6h FILL(NULL)",
+];
+
+#[test]
+fn sampled_aggregates_are_pushed_down_and_those_of_the_rows() {
+    for seed in SEEDS {
+        on_runtime(async {
+            let mut random = Random(seed);
+            let test = filled(&mut random).await?;
+            for sample in SAMPLES {
+                for keys in ["ts, ", "s, ts, ", "flag, s, ", ""] {
+                    let count = 1 + random.below(3);
+                    let aggregates = list(&mut random, &AGGREGATES[..17], count).join(", ");
+                    let (_, filter) = random.one_of(&FILTERS);
+                    let query = |from: &str| {
+                        format!("SELECT {keys}{aggregates} FROM {from} WHERE {filter} {sample}")
+                    };
+                    let (sql, plain) = (query("t"), query(PLAIN));
+                    assert!(is_pushed(&test, &sql).await?, "{sql}");
+                    assert!(!is_pushed(&test, &plain).await?, "{plain}");
+                    let (mut rows, mut expected) =
+                        (test.rows(&sql).await?, test.rows(&plain).await?);
+                    if keys.contains("ts") {
+                        // They ascend by bucket; groups of one bucket are in no order.
+                        let at = if keys.starts_with("ts") { 0 } else { 1 };
+                        assert!(rows.is_sorted_by_key(|row| row[at].clone()), "{sql}");
+                    }
+                    rows.sort();
+                    expected.sort();
+                    assert_eq!(rows, expected, "seed {seed}: {sql}");
+                }
+            }
+            Ok::<(), TestError>(())
+        });
+    }
+}
+
 #[test]
 fn each_aggregate_alone_is_that_of_the_rows() {
     on_runtime(async {

@@ -168,30 +168,31 @@ fn is_worth(slots: usize, folds: &[AggregateKind], source: &ScanSource) -> bool 
         && slots <= SLOTS_FREE.max(rows / ROWS_PER_SLOT)
 }
 
-/// The input of a partial aggregate: a scan, or what a projection makes of its columns.
+/// The input of a partial aggregate: a scan, or what projections make of its columns.
 ///
-/// A projection computes expressions that all rows are grouped by, such as the buckets of SAMPLE
-/// BY. Here they become the keys themselves.
+/// A projection computes expressions that rows are grouped by, such as the buckets of SAMPLE BY.
+/// Here they become the keys themselves.
 struct Input<'a> {
     source: &'a ScanSource,
-    projection: Option<&'a ProjectionExprs>,
+    /// The projections, from the aggregate down.
+    projections: Vec<&'a ProjectionExprs>,
 }
 
 impl Input<'_> {
     fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Input<'_>> {
-        let projection = plan.downcast_ref::<ProjectionExec>();
-        let plan = projection.map_or(plan, ProjectionExec::input);
+        let (mut plan, mut projections) = (plan, Vec::new());
+        while let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+            projections.push(projection.projection_expr());
+            plan = projection.input();
+        }
         let source = plan.downcast_ref::<DataSourceExec>()?.data_source();
-        let projection = projection.map(ProjectionExec::projection_expr);
-        Some(Input { source: source.downcast_ref::<ScanSource>()?, projection })
+        Some(Input { source: source.downcast_ref::<ScanSource>()?, projections })
     }
 
     /// Returns an expression of the aggregate over the columns of the scan.
     fn over_scan(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
-        match self.projection {
-            Some(projection) => projection.unproject_expr(expr),
-            None => Ok(Arc::clone(expr)),
-        }
+        let mut projections = self.projections.iter();
+        projections.try_fold(Arc::clone(expr), |expr, it| it.unproject_expr(&expr))
     }
 }
 
