@@ -1,15 +1,15 @@
 //! The account of the statement that a thread works for: its stop flag, and the memory of the
 //! values that its expressions produce.
 //!
-//! - AC1. Every poll of an operator (`control::guard`) and all planning (`control::plan_spawned`)
-//!   happens inside an account, so that functions find it without an argument: those that fold a
-//!   constant while a query is planned as well as those that run.
-//! - AC2. Large values that are alive at the same time inside one operator have together at most
-//!   `VALUES_BYTES`, and are charged to the memory of the statement. A value counts as freed when
-//!   nothing else holds its buffers; a constant, when a function has taken it as its argument, or
-//!   the operator gets its next batch.
-//! - AC3. A value is charged before it is built. Functions build most values twice: once as they
-//!   grow, and once as they are kept; so twice their size is charged until they are complete.
+//! - account-1. Every poll of an operator (`control::guard`) and all planning
+//!   (`control::plan_spawned`) happens inside an account, so that functions find it without an
+//!   argument: those that fold a constant while a query is planned as well as those that run.
+//! - account-2. Large values that are alive at the same time inside one operator have together at
+//!   most `VALUES_BYTES`, and are charged to the memory of the statement. A value counts as freed
+//!   when nothing else holds its buffers; a constant, when a function has taken it as its argument,
+//!   or the operator gets its next batch.
+//! - A value is charged before it is built. Functions build most values twice: once as they grow,
+//!   and once as they are kept; so twice their size is charged until they are complete.
 //!
 //! Not here: the sizes of values (`functions::bounded`), and the memory of operators, which
 //! they reserve themselves (`memory`).
@@ -58,7 +58,7 @@ struct Frame {
     phase: Phase,
     live: Vec<Live>,
     reservation: Option<MemoryReservation>,
-    /// The limit of all values together (AC2); `with_values_bytes_max` lowers it.
+    /// The limit of all values together (account-2); `with_values_bytes_max` lowers it.
     bytes_max: u64,
 }
 
@@ -83,12 +83,12 @@ impl Account {
     }
 
     /// Enters the account to compute a plan's rows, on this thread until the result is dropped
-    /// (AC1).
+    /// (account-1).
     pub(crate) fn enter(self: &Arc<Account>) -> Entered {
         self.enter_for(Phase::Running)
     }
 
-    /// Enters the account to plan, on this thread until the result is dropped (AC1).
+    /// Enters the account to plan, on this thread until the result is dropped (account-1).
     pub(crate) fn enter_planning(self: &Arc<Account>) -> Entered {
         self.enter_for(Phase::Planning)
     }
@@ -110,7 +110,7 @@ impl Drop for Entered {
         let mut outer = self.outer.take();
         if let Some(outer) = &mut outer {
             // The outer operator has got its next batch: the values made from the last one are in
-            // its result (AC2).
+            // its result (account-2).
             outer.clear();
         }
         CURRENT.set(outer);
@@ -203,10 +203,10 @@ pub(crate) fn forget_values() {
     });
 }
 
-/// Charges a value that a function is about to build (AC3).
+/// Charges a value that a function is about to build.
 ///
 /// # Errors
-/// If it is more than values may have together (AC2), or more than is left of the statement's
+/// If it is more than values may have together (account-2), or more than is left of the statement's
 /// memory.
 pub(crate) fn charge(function: &str, bytes: u64) -> Result<()> {
     if bytes < COUNTED_VALUE_BYTES {

@@ -1,13 +1,14 @@
 //! Advisory locks: `pg_try_advisory_lock` and the like. Migrations of Rails and others take one, so
 //! that no two of them run at a time.
 //!
-//! - AL1. A lock is held by one session, as often as it has taken it, until it gives it back as
-//!   often, or ends.
-//! - AL2. No session waits for a lock: one that another session holds is refused at once.
-//! - AL3. A lock of a transaction goes with it, and is not given back before. Without one it goes
-//!   with its statement.
-//! - AL4. A session holds at most `SESSION_LOCKS_MAX` locks, all sessions `LOCKS_MAX`; more is an
-//!   error, which ends the statement, and never looks like a lock of another session.
+//! - advisory_locks-1. A lock is held by one session, as often as it has taken it, until it gives
+//!   it back as often, or ends.
+//! - advisory_locks-2. No session waits for a lock: one that another session holds is refused at
+//!   once.
+//! - advisory_locks-3. A lock of a transaction goes with it, and is not given back before. Without
+//!   one it goes with its statement.
+//! - advisory_locks-4. A session holds at most `SESSION_LOCKS_MAX` locks, all sessions `LOCKS_MAX`;
+//!   more is an error, which ends the statement, and never looks like a lock of another session.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,7 +26,7 @@ struct Held {
     by: SessionRef,
     /// The times that the session has taken it for itself.
     count: usize,
-    /// The transaction of the session that has taken it (AL3).
+    /// The transaction of the session that has taken it (advisory_locks-3).
     transaction: Option<u64>,
 }
 
@@ -39,7 +40,7 @@ impl Held {
     }
 }
 
-/// The limits of AL4: each lock takes about a hundred bytes.
+/// The limits of advisory_locks-4: each lock takes about a hundred bytes.
 const SESSION_LOCKS_MAX: usize = 1_000;
 const LOCKS_MAX: usize = 1_000_000;
 
@@ -73,7 +74,7 @@ impl Table {
         }
     }
 
-    /// Checks that a session may have one more lock (AL4).
+    /// Checks that a session may have one more lock (advisory_locks-4).
     fn check_room(&mut self, session: &Session) -> Result<()> {
         let number = session.reference().number();
         let count = |table: &Table| table.counts.get(&number).copied().unwrap_or(0);
@@ -95,12 +96,13 @@ impl Table {
 }
 
 impl Locks {
-    /// Takes a lock; false if another session has it (AL1).
+    /// Takes a lock; false if another session has it (advisory_locks-1).
     pub(crate) fn take(&self, session: &Session, key: (i64, i64)) -> Result<bool> {
         self.taken(session, key, |held| held.count += 1)
     }
 
-    /// Takes a lock for the open transaction; false where [`take`](Self::take) gives false (AL3).
+    /// Takes a lock for the open transaction; false where [`take`](Self::take) gives false
+    /// (advisory_locks-3).
     pub(crate) fn take_for_transaction(&self, session: &Session, key: (i64, i64)) -> Result<bool> {
         let transaction = session.transaction();
         self.taken(session, key, |held| held.transaction = transaction)
@@ -167,12 +169,15 @@ mod tests {
     fn a_lock_is_given_back_as_often_as_it_was_taken_or_with_its_session() {
         let (locks, ann, bob) = (Locks::default(), Session::default(), Session::default());
         let key = (0, 7);
-        assert!(locks.take(&ann, key).unwrap() && locks.take(&ann, key).unwrap(), "AL1");
-        assert!(!locks.take(&bob, key).unwrap() && !locks.give(&bob, key), "AL2");
-        assert!(locks.give(&ann, key) && !locks.take(&bob, key).unwrap(), "AL1");
+        assert!(
+            locks.take(&ann, key).unwrap() && locks.take(&ann, key).unwrap(),
+            "advisory_locks-1"
+        );
+        assert!(!locks.take(&bob, key).unwrap() && !locks.give(&bob, key), "advisory_locks-2");
+        assert!(locks.give(&ann, key) && !locks.take(&bob, key).unwrap(), "advisory_locks-1");
         assert!(locks.give(&ann, key) && !locks.give(&ann, key) && locks.take(&bob, key).unwrap());
         drop(bob);
-        assert!(locks.take(&ann, key).unwrap(), "AL1");
+        assert!(locks.take(&ann, key).unwrap(), "advisory_locks-1");
         locks.give_all(&ann);
         assert!(locks.take(&Session::default(), key).unwrap());
     }
@@ -184,16 +189,19 @@ mod tests {
         ann.begin(Access::ReadWrite);
         assert!(
             locks.take_for_transaction(&ann, key).unwrap() && !locks.take(&bob, key).unwrap(),
-            "AL3"
+            "advisory_locks-3"
         );
         locks.give_all(&ann);
-        assert!(!locks.give(&ann, key) && !locks.take_for_transaction(&bob, key).unwrap(), "AL3");
+        assert!(
+            !locks.give(&ann, key) && !locks.take_for_transaction(&bob, key).unwrap(),
+            "advisory_locks-3"
+        );
         assert!(locks.take(&ann, key).unwrap());
         ann.roll_back();
-        assert!(!locks.take(&bob, key).unwrap() && locks.give(&ann, key), "AL1");
+        assert!(!locks.take(&bob, key).unwrap() && locks.give(&ann, key), "advisory_locks-1");
         assert!(
             locks.take_for_transaction(&bob, key).unwrap() && locks.take(&ann, key).unwrap(),
-            "AL3"
+            "advisory_locks-3"
         );
     }
 
@@ -205,14 +213,20 @@ mod tests {
             assert!(locks.take(&ann, (0, i64::try_from(number).unwrap())).unwrap());
         }
         let error = locks.take(&ann, (1, 0)).unwrap_err().to_string();
-        assert!(error.contains("this session holds 1000 of at most 1000"), "AL4: {error}");
-        assert!(locks.take(&ann, (0, 5)).unwrap() && locks.take(&bob, (1, 0)).unwrap(), "AL4");
-        assert!(!locks.take(&bob, (0, 5)).unwrap(), "AL2");
-        assert!(locks.give(&ann, (0, 6)) && locks.take(&ann, (1, 1)).unwrap(), "AL4");
+        assert!(
+            error.contains("this session holds 1000 of at most 1000"),
+            "advisory_locks-4: {error}"
+        );
+        assert!(
+            locks.take(&ann, (0, 5)).unwrap() && locks.take(&bob, (1, 0)).unwrap(),
+            "advisory_locks-4"
+        );
+        assert!(!locks.take(&bob, (0, 5)).unwrap(), "advisory_locks-2");
+        assert!(locks.give(&ann, (0, 6)) && locks.take(&ann, (1, 1)).unwrap(), "advisory_locks-4");
         locks.give_all(&ann);
-        assert_eq!(locks.table().counts.len(), 1, "AL4");
+        assert_eq!(locks.table().counts.len(), 1, "advisory_locks-4");
         drop(ann);
-        assert!(locks.take(&bob, (0, 5)).unwrap(), "AL1");
+        assert!(locks.take(&bob, (0, 5)).unwrap(), "advisory_locks-1");
     }
 
     /// Locks that are free count until they are removed, which happens when there is no room.
@@ -221,9 +235,9 @@ mod tests {
         let (locks, ann) = (Locks::default(), Session::default());
         for number in 0..3 * i64::try_from(SESSION_LOCKS_MAX).unwrap() {
             ann.begin(Access::ReadWrite);
-            assert!(locks.take_for_transaction(&ann, (0, number)).unwrap(), "AL4");
+            assert!(locks.take_for_transaction(&ann, (0, number)).unwrap(), "advisory_locks-4");
             ann.roll_back();
         }
-        assert!(locks.table().held.len() <= SESSION_LOCKS_MAX, "AL4");
+        assert!(locks.table().held.len() <= SESSION_LOCKS_MAX, "advisory_locks-4");
     }
 }

@@ -1,8 +1,8 @@
 //! Authorization: roles, privileges, and the check of each statement.
 //!
-//! - RT1. This is the one place that decides, for every protocol: an engine asks it for each
-//!   statement, and code that takes rows without a statement asks it by [`Session::allow`].
-//! - RT2. A statement without a rule here is for administrators.
+//! - authorization-1. This is the one place that decides, for every protocol: an engine asks it for
+//!   each statement, and code that takes rows without a statement asks it by [`Session::allow`].
+//! - A statement without a rule here is for administrators.
 //!
 //! Not here: authentication (`server`).
 
@@ -30,7 +30,7 @@ pub enum Privilege {
 }
 
 impl Privilege {
-    /// Returns the privilege that a statement needs (RT2).
+    /// Returns the privilege that a statement needs.
     pub(crate) fn of(statement: &Statement) -> Privilege {
         match statement {
             Statement::Query
@@ -96,7 +96,7 @@ impl Privilege {
         }
     }
 
-    /// Returns true if a role has this privilege (RT1).
+    /// Returns true if a role has this privilege (authorization-1).
     fn is_given_to(self, role: Role) -> bool {
         match (role, self) {
             (Role::Admin, _) | (_, Privilege::Read) => true,
@@ -132,7 +132,7 @@ impl Session {
         names.into_iter().all(is_own)
     }
 
-    /// Checks that the session has a privilege (RT1).
+    /// Checks that the session has a privilege (authorization-1).
     ///
     /// # Errors
     /// If its role does not have it.
@@ -160,7 +160,7 @@ mod tests {
             session.allow(privilege).is_ok()
         };
         let allowed = Role::ALL.into_iter().filter(may).collect::<Vec<_>>();
-        assert_eq!(allowed, expected, "RT1: {sql}");
+        assert_eq!(allowed, expected, "authorization-1: {sql}");
     }
 
     #[test]

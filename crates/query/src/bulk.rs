@@ -1,9 +1,9 @@
 //! The interface through which COPY reads and writes files: the engine says what to copy, and a
 //! program around it implements `BulkIo`.
 //!
-//! - BK1. Once a job is detached, it runs to its end without the statement that started it; until
-//!   then, dropping it cancels it.
-//! - BK2. A sink that is dropped before it is finished leaves the table unchanged.
+//! - Once a job is detached, it runs to its end without the statement that started it; until then,
+//!   dropping it cancels it.
+//! - A sink that is dropped before it is finished leaves the table unchanged.
 //!
 //! Not here: parsing COPY (`parse`), and the implementation (`server`, over `ingest`).
 
@@ -59,7 +59,7 @@ pub trait BulkIo: fmt::Debug + Send + Sync {
     fn ends_with_its_statement(&self) -> bool;
 }
 
-/// A job that was started (BK1).
+/// A job that was started.
 #[async_trait]
 pub trait BulkJob: Send {
     /// 16 hex digits.
@@ -72,7 +72,7 @@ pub trait BulkJob: Send {
     fn detach(self: Box<Self>);
 }
 
-/// Receives the bytes of an import (BK2).
+/// Receives the bytes of an import.
 #[async_trait]
 pub trait BulkSink: Send {
     /// Takes the next bytes; waits while the import has enough of them.

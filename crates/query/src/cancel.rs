@@ -3,7 +3,7 @@
 //!
 //! - A statement ends by its time limit, by a handle, because its reader is gone, or because of a
 //!   limit of the process. The first reason counts.
-//! - Time in which rows wait for the client is not counted (`control` K3).
+//! - Time in which rows wait for the client is not counted (control-3).
 //!
 //! Not here: the checks between operators and the waits for rows (`control`).
 
@@ -41,8 +41,8 @@ impl Timeout {
     }
 }
 
-/// Cancels a statement from outside, whether it has begun, will begin, or is over. (QA3 is the way
-/// to cancel it by its id alone.) Clones belong to the same statement.
+/// Cancels a statement from outside, whether it has begun, will begin, or is over. Clones belong to
+/// the same statement. `RunningQueries` cancels a statement by its id alone.
 #[derive(Clone, Debug, Default)]
 pub struct CancelHandle(Arc<HandleState>);
 
@@ -89,7 +89,7 @@ impl CancelHandle {
     }
 
     /// Waits until the statement must stop: its time is over, or it was cancelled. The client need
-    /// not wait for the threads of the statement then (K2). Needs timers.
+    /// not wait for the threads of the statement then (control-2). Needs timers.
     pub async fn ended(&self) -> CancelReason {
         self.begun().await.ended().await
     }
@@ -178,7 +178,7 @@ pub(crate) struct CancelState {
     /// Wakes waiting tasks when the statement is cancelled.
     notify_canceled: Notify,
     /// The start of the present wait for the reader, in nanoseconds from `start` and never 0; 0 if
-    /// there is none (K3).
+    /// there is none (control-3).
     pub(crate) wait_start: AtomicU64,
     /// Nanoseconds of the waits that are over.
     waited: AtomicU64,
@@ -240,7 +240,7 @@ impl CancelState {
         (limit <= worked).then_some(CancelReason::Timeout { worked, limit })
     }
 
-    /// Waits until the statement must stop (K2). Needs timers if there is a timeout.
+    /// Waits until the statement must stop (control-2). Needs timers if there is a timeout.
     pub(crate) async fn ended(&self) -> CancelReason {
         loop {
             if let Some(reason) = self.end() {
@@ -248,7 +248,8 @@ impl CancelState {
             }
             match self.deadline() {
                 None => self.canceled().await,
-                // The statement may have waited for its reader, and then there is time left (K3).
+                // The statement may have waited for its reader, and then there is time left
+                // (control-3).
                 Some(deadline) => drop(timeout_at(deadline, self.canceled()).await),
             }
         }
@@ -287,7 +288,7 @@ impl CancelState {
         self.is_abandoned.store(true, Relaxed);
     }
 
-    /// The time that counts (K3).
+    /// The time that counts (control-3).
     pub(crate) fn worked(&self) -> Duration {
         let (wait_start, waited) = (self.wait_start.load(Relaxed), self.waited.load(Relaxed));
         Duration::from_nanos(working_nanos(self.elapsed_nanos(), wait_start, waited))
@@ -312,8 +313,8 @@ impl CancelState {
     }
 }
 
-/// The time since the start that counts, without the waits (K3): see [`CancelState`] for the three
-/// arguments.
+/// The time since the start that counts, without the waits (control-3): see [`CancelState`] for the
+/// three arguments.
 pub(crate) fn working_nanos(elapsed: u64, wait_start: u64, waited: u64) -> u64 {
     let end = if wait_start == 0 { elapsed } else { wait_start };
     end.saturating_sub(waited)
@@ -329,12 +330,12 @@ mod tests {
         for (elapsed, wait_start, waited, expected) in
             [(0, 0, 0, 0), (70, 0, 0, 70), (70, 0, 30, 40), (70, 50, 0, 50), (99, 50, 30, 20)]
         {
-            assert_eq!(working_nanos(elapsed, wait_start, waited), expected, "K3");
+            assert_eq!(working_nanos(elapsed, wait_start, waited), expected, "control-3");
         }
         let stop = CancelState::new(Timeout::After(Duration::from_hours(1)));
         stop.begin_wait();
         let worked = stop.worked();
-        assert_eq!(stop.worked(), worked, "K3: time stands still");
+        assert_eq!(stop.worked(), worked, "control-3: time stands still");
         stop.end_wait();
         assert!(stop.reason().is_none() && stop.deadline().is_some());
     }
@@ -366,10 +367,10 @@ mod tests {
             tokio::task::yield_now().await;
             cancel_handle.cancel();
         });
-        assert_eq!(reason, CancelReason::Requested, "K2");
+        assert_eq!(reason, CancelReason::Requested, "control-2");
         let cancel_handle = CancelHandle::default();
         cancel_handle.of(&Arc::new(CancelState::new(Timeout::After(Duration::from_millis(1)))));
-        assert!(matches!(cancel_handle.ended().await, CancelReason::Timeout { .. }), "K2");
+        assert!(matches!(cancel_handle.ended().await, CancelReason::Timeout { .. }), "control-2");
     }
 
     #[test]

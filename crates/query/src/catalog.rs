@@ -1,11 +1,11 @@
 //! The pg_catalog emulation: relations of `pg_catalog` and `information_schema`, their functions,
 //! and rewrites of SQL that only queries on them use, as far as PostgreSQL's clients need them.
 //!
-//! - CA1. Rows show the state at the moment of the query: tables, columns, settings, connections. A
+//! - Rows show the state at the moment of the query: tables, columns, settings, connections. A
 //!   relation for a feature that Tidegate does not have is empty.
-//! - CA2. A user's table takes precedence over a catalog relation of the same name, unless the
-//!   query names the schema.
-//! - CA3. Plans of queries on the catalog are not cached: they would be out of date.
+//! - A user's table takes precedence over a catalog relation of the same name, unless the query
+//!   names the schema.
+//! - Plans of queries on the catalog are not cached: they would be out of date.
 //!
 //! Tables are in the schema `public`, and the system's own in `sys`. Not here: the bytes on the
 //! wire (`server::pg`).
@@ -46,7 +46,7 @@ fn named(reference: &TableReference) -> Option<&'static Relation> {
     relations::find(reference.schema(), reference.table())
 }
 
-/// The rows of a relation as a table (CA1); `None` if there is no such relation.
+/// The rows of a relation as a table; `None` if there is no such relation.
 pub(crate) fn source(
     caller: &StatementContext,
     reference: &TableReference,

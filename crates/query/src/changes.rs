@@ -1,16 +1,16 @@
 //! The uncommitted changes of a session, which others do not see: rows and tables of its open
 //! transaction, and its temporary tables.
 //!
-//! - CG1. They are in memory only. COMMIT makes all of them durable and visible with one WAL
-//!   record, or none of them; temporary tables end with their session.
-//! - CG2. Their rows take at most `HELD_BYTES_MAX`, those of temporary tables `TEMP_BYTES`,
+//! - They are in memory only. COMMIT makes all of them durable and visible with one WAL record, or
+//!   none of them; temporary tables end with their session.
+//! - changes-1. Their rows take at most `HELD_BYTES_MAX`, those of temporary tables `TEMP_BYTES`,
 //!   together with all that is kept because of them, and are counted in the memory of queries as
 //!   long as a savepoint or a statement refers to them.
-//! - CG3. A clone keeps its state: a savepoint is a clone, and a statement works on one, so that
-//!   the statement is applied as a whole or not at all. A clone costs nothing until one of the two
-//!   is changed.
-//! - CG4. Rows are for the table that had the name when they were inserted: if it is dropped,
-//!   COMMIT fails, and a new table of the same name gets none of them.
+//! - A clone keeps its state: a savepoint is a clone, and a statement works on one, so that the
+//!   statement is applied as a whole or not at all. A clone costs nothing until one of the two is
+//!   changed.
+//! - Rows are for the table that had the name when they were inserted: if it is dropped, COMMIT
+//!   fails, and a new table of the same name gets none of them.
 //!
 //! Not here: a table as statements of its session see it (`changes::view`), and the batches
 //! (`changes::batch`).
@@ -53,7 +53,7 @@ const TABLE_NUMBERS: u64 = 1 << 29;
 const TABLE_BYTES: usize = 2 << 10;
 const COLUMN_BYTES: usize = 256;
 
-/// The changes of one session; clones share their unchanged parts (CG3).
+/// The changes of one session; clones share their unchanged parts.
 #[derive(Debug, Clone)]
 pub(crate) struct Changes {
     /// The changes by table number; temporary tables are among them.
@@ -545,12 +545,12 @@ mod tests {
         }
         let held = batches(&changes, &table);
         let memory = held.iter().map(|batch| batch.rows.get_array_memory_size()).sum::<usize>();
-        assert!(memory <= changes.rows.used(), "CG2");
-        assert!(held.len() <= 10, "HB2: {}", held.len());
+        assert!(memory <= changes.rows.used(), "changes-1");
+        assert!(held.len() <= 10, "batch-2: {}", held.len());
         assert_eq!(numbers(&changes, &table), (0..1_000).collect::<Vec<_>>());
         let account = Arc::clone(&changes.rows);
         drop(changes);
-        assert_eq!(account.used(), 0, "CG2");
+        assert_eq!(account.used(), 0, "changes-1");
     }
 
     #[test]
@@ -559,12 +559,12 @@ mod tests {
         let many = rows((0..100_000).collect(), Some("a text that is no part of its view"));
         add(&mut changes, (&table, &schema), many.slice(70_000, 2)).unwrap();
         let held = &batches(&changes, &table)[0];
-        assert!(held.rows.get_array_memory_size() < 10_000, "HB1");
+        assert!(held.rows.get_array_memory_size() < 10_000, "batch-1");
         assert_eq!(numbers(&changes, &table), [70_000, 70_001]);
         let first = many.slice(0, 60_000);
         let mut refused =
             (0..20).filter_map(|_| add(&mut changes, (&table, &schema), first.clone()).err());
-        assert!(matches!(refused.next(), Some(Error::TransactionTooLarge)), "CG2");
+        assert!(matches!(refused.next(), Some(Error::TransactionTooLarge)), "changes-1");
     }
 
     #[test]
@@ -581,7 +581,7 @@ mod tests {
         assert_eq!((seen.rows().0, saved.seen(&empty).unwrap().rows().0), (2, 1));
         drop(seen);
         drop(changes);
-        assert_eq!(saved.rows.used(), before, "CG2");
+        assert_eq!(saved.rows.used(), before, "changes-1");
     }
 
     #[test]
@@ -613,10 +613,10 @@ mod tests {
         let least = TABLE_BYTES + schema.columns().len() * COLUMN_BYTES;
         let before = changes.temporary_rows.used();
         changes.create_temporary("x", schema.clone(), OnCommit::PreserveRows).unwrap();
-        assert!(before + least <= changes.temporary_rows.used(), "CG2");
+        assert!(before + least <= changes.temporary_rows.used(), "changes-1");
         let made = changes.find("x").map(Arc::clone).unwrap();
         changes.drop_table(&made);
         drop(made);
-        assert_eq!(changes.temporary_rows.used(), before, "CG2");
+        assert_eq!(changes.temporary_rows.used(), before, "changes-1");
     }
 }

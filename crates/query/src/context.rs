@@ -30,11 +30,11 @@ pub(crate) struct EngineContext {
     pub(crate) timeout: Timeout,
     /// The maximal timeout of statements.
     pub(crate) timeout_max: Timeout,
-    /// The memory limit of one statement (ME3).
+    /// The memory limit of one statement (memory-7).
     pub(crate) statement_memory: Shape,
-    /// The memory limit of all statements of each user together (ME5).
+    /// The memory limit of all statements of each user together (memory-4).
     pub(crate) user_memory: Arc<UserMemories>,
-    /// The memory of uncommitted rows and temporary tables (ME7).
+    /// The memory of uncommitted rows and temporary tables (memory-6).
     pub(crate) uncommitted: Arc<UncommittedMemory>,
     /// Advisory locks.
     pub(crate) locks: Arc<Locks>,

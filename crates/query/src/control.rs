@@ -1,23 +1,23 @@
 //! Timeout and cancellation: the running time of a statement, and its end before it is done.
 //!
-//! - K1. Between any two operators of a running plan there is a guard (`guard`), which checks
-//!   before each batch that the statement may continue. So after a timeout, or the drop of its
-//!   stream, every operator ends with its current batch: nothing more is read.
-//! - K2. A wait for rows, or for a plan, ends with the timeout or a cancel (`rows`). A client on a
-//!   thread outside the statement sees the end at once, whatever the statement's threads do
-//!   (`CancelHandle::ended`).
-//! - K3. Time in which rows wait for the client is not counted: a slow reader does not make a slow
-//!   statement. Our own writers are not readers: an INSERT that is slow to write is a slow
+//! - control-1. Between any two operators of a running plan there is a guard (`guard`), which
+//!   checks before each batch that the statement may continue. So after a timeout, or the drop of
+//!   its stream, every operator ends with its current batch: nothing more is read.
+//! - control-2. A wait for rows, or for a plan, ends with the timeout or a cancel (`rows`). A
+//!   client on a thread outside the statement sees the end at once, whatever the statement's
+//!   threads do (`CancelHandle::ended`).
+//! - control-3. Time in which rows wait for the client is not counted: a slow reader does not make
+//!   a slow statement. Our own writers are not readers: an INSERT that is slow to write is a slow
 //!   statement.
-//! - K4. However long a statement works, other tasks on its threads run after milliseconds and one
-//!   step of an operator (`guard` U3). A step can last seconds: a server gives each statement
+//! - control-4. However long a statement works, other tasks on its threads run after milliseconds
+//!   and one step of an operator (`guard`). A step can last seconds: a server gives each statement
 //!   threads of its own, so that only tasks of the same statement wait for it.
 //!
 //! One step of an operator is not interrupted, with these exceptions:
 //!
 //! - Conditions on stored rows check before each zone, or each pass of a kernel over a page frame
-//!   (`scan::row_filter`). A scan's step is at most 8 page frames without a match (`scan::stream`
-//!   W3), that of a pushed aggregate one page frame.
+//!   (`scan::row_filter`). A scan's step is at most 8 page frames without a match (`scan::stream`),
+//!   that of a pushed aggregate one page frame.
 //! - Conditions of joins check before each evaluation (`join_filter`): a batch of one side would be
 //!   compared with all rows of the other in one step.
 //! - Sorts check before each run of the rows that they have gathered (`sort_keys`), a megabyte at
@@ -25,7 +25,7 @@
 //!
 //! Steps that stay long: a hash table that grows or is spilled, concatenating the build side of a
 //! hash join, a window over a partition, and planning. They end by themselves, and no client waits
-//! for them (K2).
+//! for them (control-2).
 //!
 //! The clock is that of the runtime's timers. Not here: statements that change tables, which are
 //! applied as a whole or not at all.

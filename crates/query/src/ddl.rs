@@ -27,8 +27,7 @@ use views::{Dropped, comment, drop_tables, drop_views};
 
 pub(crate) use views::create_view;
 
-/// The database and session of a DDL statement: it changes tables for all, or within a transaction
-/// (DP1).
+/// The database and session of a DDL statement: it changes tables for all, or within a transaction.
 #[derive(Clone, Copy)]
 pub(crate) struct Definer<'a> {
     pub(crate) database: &'a Arc<Database>,

@@ -1,19 +1,18 @@
 //! Executes statements that change rows: `INSERT`, `UPDATE`, `DELETE`, `CREATE TABLE AS`.
 //!
-//! - DM1. Each is one commit, of the rows that it inserts and of those that it deletes: durable and
+//! - Each is one commit, of the rows that it inserts and of those that it deletes: durable and
 //!   visible when it returns, or nothing has changed.
-//! - DM2. UPDATE and DELETE see a snapshot, as of a flush of the table's memtable; rows committed
-//!   in the meantime stay as they are. If the rows that they found were changed or moved, they
-//!   begin again, up to `ATTEMPTS` times.
-//! - DM3. Memory: the rows of one segment at a time (`batch::BATCH_BYTES_MAX`), and a bit for each
-//!   row of every segment that loses some.
-//! - DM4. The timeout can stop a statement until its last row is found; then the statement is
-//!   completed.
-//! - DM5. A statement is planned and executed for the columns of one snapshot. Columns may be added
-//!   and dropped in the meantime: the result is as if the statement had been executed before; an
-//!   INSERT without a column list begins again.
-//! - DM6. Within a transaction, and in temporary tables, rows are inserted and deleted in the
-//!   session's own changes (`changes`), which COMMIT makes one commit.
+//! - UPDATE and DELETE see a snapshot, as of a flush of the table's memtable; rows committed in the
+//!   meantime stay as they are. If the rows that they found were changed or moved, they begin
+//!   again, up to `ATTEMPTS` times.
+//! - Memory: the rows of one segment at a time (`batch::BATCH_BYTES_MAX`), and a bit for each row
+//!   of every segment that loses some.
+//! - The timeout can stop a statement until its last row is found; then the statement is completed.
+//! - A statement is planned and executed for the columns of one snapshot. Columns may be added and
+//!   dropped in the meantime: the result is as if the statement had been executed before; an INSERT
+//!   without a column list begins again.
+//! - Within a transaction, and in temporary tables, rows are inserted and deleted in the session's
+//!   own changes (`changes`), which COMMIT makes one commit.
 //!
 //! Not here: parsing the statements (`parse`), and planning them as queries (`plan::rows`). Rows
 //! are written on a thread that may block on the disk.
@@ -52,7 +51,7 @@ use conflict::check_conflict;
 use returning::{ReturnedRows, Wanted};
 use write::{Work, Writer};
 
-/// DM2. The number of attempts while others change the same rows again and again.
+/// The number of attempts while others change the same rows again and again.
 const ATTEMPTS: usize = 8;
 
 /// The context of a statement that changes rows.
@@ -357,8 +356,7 @@ impl RowChanges<'_> {
     }
 }
 
-/// True if a statement failed because of concurrent changes, and may succeed when it begins again
-/// (DM2, DM5).
+/// True if a statement failed because of concurrent changes, and may succeed when it begins again.
 fn is_overtaken(error: &StorageError, change: &RowChange) -> bool {
     match error {
         StorageError::SegmentChanged { .. }

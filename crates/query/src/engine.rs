@@ -1,12 +1,12 @@
 //! The engine: executes SQL statements on a database.
 //!
-//! - H1. A statement sees the tables as they are when it is planned, all as of one moment.
-//! - H2. Dropping an answer's stream stops its statement, and so do its timeout and a cancel
-//!   (`control` K1).
-//! - H3. Every statement is listed from its beginning to its end (`running_queries` QA2).
+//! - A statement sees the tables as they are when it is planned, all as of one moment.
+//! - Dropping an answer's stream stops its statement, and so do its timeout and a cancel
+//!   (control-1).
+//! - Every statement is listed from its beginning to its end (`running_queries`).
 //!
 //! The methods are `async` and belong on a runtime whose threads may compute: planning, decoding
-//! and DataFusion's operators run there. A poll of an operator can last seconds (`control` K4), so
+//! and DataFusion's operators run there. A poll of an operator can last seconds (control-4), so
 //! statements that must not wait for each other belong on runtimes of their own. Statements that
 //! change tables block on the disk on a thread of their own.
 
@@ -424,7 +424,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Starts the time of a statement, and lists it (H3).
+    /// Starts the time of a statement, and lists it.
     fn begin(&self, sql: &Arc<str>, options: &StatementOptions) -> Begun {
         let StatementOptions { timeout, session, cancel_handle } = options;
         let timeout = timeout.or(session.timeout()).unwrap_or(self.system.timeout);

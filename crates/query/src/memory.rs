@@ -1,28 +1,29 @@
 //! The memory of all queries of an engine: a pool for all, and one for each statement.
 //!
-//! - ME1. A consumer that can spill (a sort, the hash table of an aggregate) has a fair share of
-//!   what the others leave, and all of them together at most three quarters of the pool. So those
-//!   that cannot, above all the merge of spilled rows, find a quarter even when the others have
-//!   taken their shares.
-//! - ME2. Each merge of a sort has at most one thread's share of three quarters. A merge would take
-//!   all free memory, to read as many files at a time as it can, but works with less; so the merge
-//!   above it, of the rows of all threads, finds memory, too.
+//! - memory-1. A consumer that can spill (a sort, the hash table of an aggregate) has a fair share
+//!   of what the others leave, and all of them together at most three quarters of the pool. So
+//!   those that cannot, above all the merge of spilled rows, find a quarter even when the others
+//!   have taken their shares.
+//! - memory-2. Each merge of a sort has at most one thread's share of three quarters. A merge would
+//!   take all free memory, to read as many files at a time as it can, but works with less; so the
+//!   merge above it, of the rows of all threads, finds memory, too.
 //!
-//! - ME4. In the pool of all queries a consumer may have its share, or more if that is at most half
-//!   of the free memory: consumers that have little and want nothing more (cursors that wait for
-//!   their clients) leave the memory to the others.
-//! - ME5. The statements of one user have at most seven eighths of the memory of all together, so
-//!   that those of other users find some.
+//! - memory-3. In the pool of all queries a consumer may have its share, or more if that is at most
+//!   half of the free memory: consumers that have little and want nothing more (cursors that wait
+//!   for their clients) leave the memory to the others.
+//! - memory-4. The statements of one user have at most seven eighths of the memory of all together,
+//!   so that those of other users find some.
 //!
-//! - ME6. Rows that scans read ahead have at most an eighth of a pool: a scan works without them.
-//! - ME7. Uncommitted rows and temporary tables of all sessions have at most half of the pool of
-//!   all queries (`UncommittedMemory`), those of one user three quarters of that, and count to the
-//!   user's statements, too: sessions that are idle leave memory to statements.
+//! - memory-5. Rows that scans read ahead have at most an eighth of a pool: a scan works without
+//!   them.
+//! - memory-6. Uncommitted rows and temporary tables of all sessions have at most half of the pool
+//!   of all queries (`UncommittedMemory`), those of one user three quarters of that, and count to
+//!   the user's statements, too: sessions that are idle leave memory to statements.
 //!
 //! DataFusion's own fair pool lets sorts take everything, and leaves nothing for their merges.
 //!
-//! - ME3. The memory of one statement is counted by a pool of its own (`StatementMemory`), which
-//!   has a limit, and shares it among the statement's operators as the pool of all shares
+//! - memory-7. The memory of one statement is counted by a pool of its own (`StatementMemory`),
+//!   which has a limit, and shares it among the statement's operators as the pool of all shares
 //!   everything among all. So one statement alone spills, or fails, at its limit, and others
 //!   continue.
 
@@ -43,13 +44,13 @@ use crate::options::EngineOptions;
 /// processed by recursion. Only the used part takes memory.
 pub const STACK_BYTES: usize = 64 << 20;
 
-/// The name of the memory of rows that scans read ahead (ME6).
+/// The name of the memory of rows that scans read ahead (memory-5).
 pub(crate) const READ_AHEAD: &str = "ReadAhead";
 
 /// The divisor of the part for them.
 const AHEAD: usize = 8;
 
-/// ME1. The divisor of the part that is kept for consumers that cannot spill.
+/// memory-1. The divisor of the part that is kept for consumers that cannot spill.
 const KEPT: usize = 4;
 
 /// The divisor of a thread's share of memory that its sorts keep back for merging.
@@ -65,9 +66,9 @@ const MERGE: &str = "ExternalSorterMerge";
 pub(crate) enum Scope {
     /// The pool of all queries.
     All,
-    /// The pool of one statement, a part of that of all (ME3).
+    /// The pool of one statement, a part of that of all (memory-7).
     Statement,
-    /// The pool of uncommitted rows, a part of that of all (ME7).
+    /// The pool of uncommitted rows, a part of that of all (memory-6).
     Uncommitted,
 }
 
@@ -76,8 +77,8 @@ pub(crate) enum Scope {
 pub(crate) struct Shape {
     pub(crate) bytes_max: usize,
     pub(crate) threads: usize,
-    /// The least share of a merge, however many there are (ME2): as much as its sort reserves from
-    /// the start.
+    /// The least share of a merge, however many there are (memory-2): as much as its sort reserves
+    /// from the start.
     pub(crate) merge_bytes_min: usize,
 }
 
@@ -130,7 +131,7 @@ struct Used {
     spillable: usize,
     /// Bytes of the other consumers.
     fixed: usize,
-    /// The part of them for rows that are read ahead (ME6).
+    /// The part of them for rows that are read ahead (memory-5).
     ahead: usize,
 }
 
@@ -164,8 +165,8 @@ impl QueryMemory {
         QueryMemory { scope, bytes_max, threads, merge_bytes_min, used: Mutex::default() }
     }
 
-    /// The part of the free memory for a consumer that has more than its share (ME4). Operators of
-    /// one statement have their shares only.
+    /// The part of the free memory for a consumer that has more than its share (memory-3).
+    /// Operators of one statement have their shares only.
     fn unclaimed(&self, free: usize) -> usize {
         match self.scope {
             Scope::All => free / 2,
@@ -178,7 +179,7 @@ impl QueryMemory {
     }
 }
 
-/// The memory that the statements of each user have together (ME5).
+/// The memory that the statements of each user have together (memory-4).
 #[derive(Debug)]
 pub(crate) struct UserMemories {
     bytes_max: usize,
@@ -198,7 +199,7 @@ impl UserMemories {
     /// The number of users from which on those without statements are removed.
     const KNOWN: usize = 64;
 
-    /// The memories of the users' statements (ME5).
+    /// The memories of the users' statements (memory-4).
     pub(crate) fn of_statements(engine: &EngineOptions) -> UserMemories {
         let (all, one) = (Shape::of_all(engine).bytes_max, Shape::of_one(engine).bytes_max);
         UserMemories::new((all - all / Self::OTHERS).max(one))
@@ -292,7 +293,7 @@ impl MemoryPool for QueryMemory {
     fn try_grow(&self, reservation: &MemoryReservation, bytes: usize) -> Result<()> {
         let can_spill = reservation.consumer().can_spill();
         let left = self.with(|used| {
-            // ME1.
+            // memory-1.
             let free = if can_spill {
                 let all = self.bytes_max.saturating_sub(used.fixed);
                 let all = all.min(self.bytes_max - self.bytes_max / KEPT);
@@ -308,7 +309,7 @@ impl MemoryPool for QueryMemory {
             } else {
                 let mut free = self.bytes_max.saturating_sub(used.fixed + used.spillable);
                 if is_merge(reservation.consumer()) {
-                    // ME2.
+                    // memory-2.
                     let shared = self.bytes_max - self.bytes_max / KEPT;
                     let share = shared / used.merges.max(self.threads);
                     let share = share.max(self.merge_bytes_min);
@@ -316,7 +317,7 @@ impl MemoryPool for QueryMemory {
                     free = free.min(share.max(self.unclaimed(free)));
                 }
                 if reservation.consumer().name() == READ_AHEAD {
-                    // ME6.
+                    // memory-5.
                     let ahead = self.bytes_max / AHEAD;
                     free = free.min(ahead.saturating_sub(used.ahead));
                 }
@@ -347,7 +348,7 @@ impl MemoryPool for QueryMemory {
     }
 }
 
-/// The memory of uncommitted rows and temporary tables of all sessions (ME7).
+/// The memory of uncommitted rows and temporary tables of all sessions (memory-6).
 #[derive(Debug)]
 pub(crate) struct UncommittedMemory {
     pool: Arc<dyn MemoryPool>,
@@ -381,7 +382,7 @@ impl UncommittedMemory {
     }
 }
 
-/// The memory of one statement: a part of that of all, with its own limit (ME3).
+/// The memory of one statement: a part of that of all, with its own limit (memory-7).
 #[derive(Debug)]
 pub(crate) struct StatementMemory {
     all: Arc<dyn MemoryPool>,
@@ -485,17 +486,17 @@ mod tests {
         for sort in &sorts {
             sort.try_grow(375).expect("half of three quarters");
             let error = sort.try_grow(1).unwrap_err().to_string();
-            assert!(error.contains("has 375.0 B and wants 1.0 B more"), "ME1: {error}");
+            assert!(error.contains("has 375.0 B and wants 1.0 B more"), "memory-1: {error}");
         }
         let merge = MemoryConsumer::new("merge").register(&pool);
         merge.try_grow(250).expect("a quarter");
-        assert!(merge.try_grow(1).is_err(), "ME1");
+        assert!(merge.try_grow(1).is_err(), "memory-1");
         assert_eq!(pool.reserved(), 1_000);
         drop(sorts);
         merge.try_grow(700).expect("the sorts are gone");
         let late = MemoryConsumer::new("late").with_can_spill(true).register(&pool);
         late.try_grow(50).expect("what the others leave");
-        assert!(late.try_grow(1).is_err(), "ME1");
+        assert!(late.try_grow(1).is_err(), "memory-1");
     }
 
     #[test]
@@ -505,15 +506,15 @@ mod tests {
         let merge = |number| MemoryConsumer::new(format!("{MERGE}[{number}]")).register(&pool);
         let (first, second) = (merge(0), merge(1));
         first.try_grow(375).expect("half of three quarters");
-        assert!(first.try_grow(1).is_err(), "ME2");
+        assert!(first.try_grow(1).is_err(), "memory-2");
         second.try_grow(375).expect("the other half");
         drop(second);
-        assert!(first.try_grow(1).is_err(), "ME2");
+        assert!(first.try_grow(1).is_err(), "memory-2");
         drop(first);
         let many = (0..16).map(merge).collect::<Vec<_>>();
         let (few, others) = many.split_at(15);
-        assert!(few.iter().all(|merge| merge.try_grow(60).is_ok()), "ME2");
-        assert!(few.iter().all(|merge| merge.try_grow(1).is_err()), "ME2");
+        assert!(few.iter().all(|merge| merge.try_grow(60).is_ok()), "memory-2");
+        assert!(few.iter().all(|merge| merge.try_grow(1).is_err()), "memory-2");
         assert!(others[0].try_grow(60).is_ok());
     }
 
@@ -528,12 +529,12 @@ mod tests {
         });
         let _idle = idle.collect::<Vec<_>>();
         let sort = MemoryConsumer::new("sort").with_can_spill(true).register(&all);
-        (0..6).for_each(|_| sort.try_grow(100).expect("ME4: half of what is free"));
-        assert!(sort.try_grow(400).is_err(), "ME4: the rest is for others");
+        (0..6).for_each(|_| sort.try_grow(100).expect("memory-3: half of what is free"));
+        assert!(sort.try_grow(400).is_err(), "memory-3: the rest is for others");
         let merge = MemoryConsumer::new(format!("{MERGE}[x]")).register(&all);
-        (0..5).for_each(|_| merge.try_grow(100).expect("ME4"));
+        (0..5).for_each(|_| merge.try_grow(100).expect("memory-3"));
         let other = MemoryConsumer::new("sort").with_can_spill(true).register(&all);
-        other.try_grow(100).expect("ME4");
+        other.try_grow(100).expect("memory-3");
     }
 
     #[test]
@@ -548,14 +549,14 @@ mod tests {
         held[0].try_grow(400).expect("its own");
         let error = held[1].try_grow(301).unwrap_err().to_string();
         let expected = "held wants 301.0 B more, and the statements of its user have 400.0 B";
-        assert!(error.contains(expected), "ME5: {error}");
-        held[1].try_grow(300).expect("ME5: seven eighths");
+        assert!(error.contains(expected), "memory-4: {error}");
+        held[1].try_grow(300).expect("memory-4: seven eighths");
         let other = MemoryConsumer::new("held").register(&statement("bob"));
         assert!(other.try_grow(101).is_err());
-        other.try_grow(100).expect("ME5: the last eighth");
+        other.try_grow(100).expect("memory-4: the last eighth");
         drop(held);
         let later = MemoryConsumer::new("held").register(&statement("ann"));
-        later.try_grow(400).expect("ME5: all was given back");
+        later.try_grow(400).expect("memory-4: all was given back");
         for number in 0..1_000 {
             drop(users.of(&number.to_string()));
         }
@@ -567,11 +568,11 @@ mod tests {
         let pool = QueryMemory::new(Scope::All, shape(800, 2, 1));
         let pool: Arc<dyn MemoryPool> = Arc::new(pool);
         let [first, second] = [0, 1].map(|_| MemoryConsumer::new(READ_AHEAD).register(&pool));
-        first.try_grow(60).expect("ME6");
-        assert!(second.try_grow(41).is_err(), "ME6");
-        second.try_grow(40).expect("ME6: an eighth together");
+        first.try_grow(60).expect("memory-5");
+        assert!(second.try_grow(41).is_err(), "memory-5");
+        second.try_grow(40).expect("memory-5: an eighth together");
         first.shrink(60);
-        second.try_grow(60).expect("ME6: it was given back");
+        second.try_grow(60).expect("memory-5: it was given back");
         MemoryConsumer::new("held").register(&pool).try_grow(700).expect("the rest is for others");
     }
 
@@ -589,16 +590,16 @@ mod tests {
         let session = |user: &str| uncommitted.of(Some((user, statements.of(user))));
         let held = |pool: &Arc<dyn MemoryPool>| MemoryConsumer::new("rows").register(pool);
         let ann = [session("ann"), session("ann")].map(|pool| held(&pool));
-        ann[0].try_grow(400).expect("ME7");
-        assert!(ann[1].try_grow(201).is_err(), "ME7: three quarters of the half");
-        ann[1].try_grow(200).expect("ME7");
+        ann[0].try_grow(400).expect("memory-6");
+        assert!(ann[1].try_grow(201).is_err(), "memory-6: three quarters of the half");
+        ann[1].try_grow(200).expect("memory-6");
         let bob = held(&session("bob"));
-        assert!(bob.try_grow(201).is_err(), "ME7: half of all");
-        bob.try_grow(200).expect("ME7");
+        assert!(bob.try_grow(201).is_err(), "memory-6: half of all");
+        bob.try_grow(200).expect("memory-6");
         let of_ann = StatementMemory::new(&all, Some(statements.of("ann")), shape(1_600, 2, 1));
         let of_ann: Arc<dyn MemoryPool> = Arc::new(of_ann);
         let statement = held(&of_ann);
-        assert!(statement.try_grow(801).is_err(), "ME7: they count to the user's statements");
+        assert!(statement.try_grow(801).is_err(), "memory-6: they count to the user's statements");
         statement.try_grow(800).expect("half of all");
         drop((ann, bob, statement));
         assert_eq!((all.reserved(), statements.of("ann").used.load(Relaxed)), (0, 0));
@@ -632,7 +633,10 @@ mod tests {
         join.try_grow(400).expect("all that it may have");
         let error = join.try_grow(1).unwrap_err().to_string();
         let expected = "HashJoinInput has 400.0 B and wants 1.0 B more";
-        assert!(error.contains(expected) && error.contains("query.memory_limit"), "ME3: {error}");
+        assert!(
+            error.contains(expected) && error.contains("query.memory_limit"),
+            "memory-7: {error}"
+        );
         assert_eq!((first.reserved(), all.reserved()), (400, 400));
         // A consumer that can spill has its share of the statement's memory, and not of that of
         // all.
@@ -641,7 +645,7 @@ mod tests {
         });
         for sort in &sorts {
             sort.try_grow(150).expect("half of three quarters");
-            assert!(sort.try_grow(1).is_err(), "ME3");
+            assert!(sort.try_grow(1).is_err(), "memory-7");
         }
         // A reservation that the pool of all refuses is not counted in the statement's either.
         let third = statement();

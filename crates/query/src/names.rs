@@ -18,7 +18,7 @@ pub(crate) fn quote_ident(name: &str) -> String {
     if needs_none { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
-/// The suffix of the name of a parameter that is a list (LI3).
+/// The suffix of the name of a parameter that is a list.
 pub(crate) const LIST_MARK: &str = "[]";
 
 /// The schema name of temporary tables.

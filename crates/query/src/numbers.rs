@@ -1,10 +1,10 @@
 //! The numbers that fill GENERATED AS IDENTITY and SERIAL columns.
 //!
-//! - NU1. A number is given once, and is greater than all in the column, whatever has written
-//!   those: an INSERT with an explicit number, COPY, an import. A number that a transaction has
-//!   taken leaves a gap if the transaction is rolled back.
-//! - NU2. Nothing is kept on disk: the next number follows from the bounds of the column in the
-//!   table's segments. Deleted rows count as long as their segments exist.
+//! - A number is given once, and is greater than all in the column, whatever has written those: an
+//!   INSERT with an explicit number, COPY, an import. A number that a transaction has taken leaves
+//!   a gap if the transaction is rolled back.
+//! - Nothing is kept on disk: the next number follows from the bounds of the column in the table's
+//!   segments. Deleted rows count as long as their segments exist.
 //!
 //! Not here: the choice of the columns that are filled (`model::view`), and filling them
 //! (`plan::defaults`).
@@ -35,7 +35,7 @@ struct Counter {
 }
 
 impl Numbers {
-    /// Takes `count` numbers of a column, and returns the first one (NU1). `snapshot` is the
+    /// Takes `count` numbers of a column, and returns the first one. `snapshot` is the
     /// current state of the table.
     pub(crate) fn take(&self, snapshot: &Snapshot, column: ColumnId, count: usize) -> Result<i64> {
         let mut counters = self.counters();
@@ -67,7 +67,7 @@ impl Numbers {
 }
 
 impl Counter {
-    /// Moves above all numbers in segments that were not read yet (NU2).
+    /// Moves above all numbers in segments that were not read yet.
     fn look_at(&mut self, snapshot: &Snapshot, column: ColumnId) -> Result<()> {
         let is_new = |id: SegmentId| is_private(id) || self.seen.is_none_or(|seen| seen < id);
         let new = snapshot.segments().filter(|run| is_new(run.meta.id)).collect::<Vec<_>>();

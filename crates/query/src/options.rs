@@ -16,7 +16,8 @@ pub struct EngineOptions {
     pub threads: NonZeroUsize,
     /// The memory of all queries together, beyond which they spill, or fail if they cannot.
     pub memory_max: ByteCount,
-    /// The part of it that one statement may have: beyond it the statement spills, or fails (ME3).
+    /// The part of it that one statement may have: beyond it the statement spills, or fails
+    /// (memory-7).
     pub statement_memory_max: ByteCount,
     /// The directory for spill files; created if it is missing.
     pub spill_dir: PathBuf,

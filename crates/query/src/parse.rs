@@ -1,7 +1,7 @@
 //! The text of statements: splitting it, telling our statements from queries, and parsing ours.
 //!
-//! - G1. Every error has the place of the token that caused it.
-//! - G2. A statement that is not one of ours is a query, and is left to sqlparser as it is.
+//! - Every error has the place of the token that caused it.
+//! - A statement that is not one of ours is a query, and is left to sqlparser as it is.
 //!
 //! The grammar is that of `CREATE TABLE`, `ALTER TABLE`, `SHOW`, `SET` and similar statements, and
 //! of the parts of `INSERT`, `UPDATE` and `DELETE` around their queries and expressions; QuestDB's

@@ -1,8 +1,8 @@
 //! Planning: from the text of a query to a physical plan.
 //!
-//! - Z1. All tables of a query are read as of one moment.
-//! - Z2. Only queries are planned: DataFusion's own statements (COPY, CREATE VIEW, SET, ...) are
-//!   never executed.
+//! - All tables of a query are read as of one moment.
+//! - Only queries are planned: DataFusion's own statements (COPY, CREATE VIEW, SET, ...) are never
+//!   executed.
 //!
 //! The steps: text to tree (`query_text`), merged columns to expressions (`using_joins`), tree to
 //! logical plan (DataFusion, with `tables`, `type_names` and `coerce`), time order (`order`),
@@ -253,7 +253,7 @@ impl<'a> PendingQuery<'a> {
         tree_of(&mut self.statement)
     }
 
-    /// The tables that it names, and the one that is changed, as of one moment (Z1).
+    /// The tables that it names, and the one that is changed, as of one moment.
     fn snapshots(
         &self,
         state: &SessionState,
@@ -349,7 +349,7 @@ fn plan_with(
 }
 
 /// Returns the tables that a query names, with those that views among them read, as of one moment
-/// (Z1), and the one that is changed, as the session sees them. A name that is no table may be a
+///, and the one that is changed, as the session sees them. A name that is no table may be a
 /// function.
 fn snapshots(
     (session, database): (&Session, &Database),

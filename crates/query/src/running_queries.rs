@@ -1,11 +1,11 @@
 //! The running statements of an engine: their ids, sessions, progress and cancellation.
 //!
-//! - QA1. An id is given once. Ids rise from the microsecond in which the engine was made, so that
-//!   an id noted before a restart names no statement after it, unless the clock was set back.
-//! - QA2. A statement is listed from before it is planned until its last row was taken, its rows
-//!   were dropped, or it has failed, and no longer: nothing here grows with finished statements.
-//! - QA3. A cancel goes to the `CancelState` of the statement with its id, which no other statement
-//!   has.
+//! - running_queries-1. An id is given once. Ids rise from the microsecond in which the engine was
+//!   made, so that an id noted before a restart names no statement after it, unless the clock was
+//!   set back.
+//! - A statement is listed from before it is planned until its last row was taken, its rows were
+//!   dropped, or it has failed, and no longer: nothing here grows with finished statements.
+//! - A cancel goes to the `CancelState` of the statement with its id, which no other statement has.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -86,7 +86,7 @@ impl State {
     }
 }
 
-/// Keeps a statement in the list; dropping it takes it out (QA2).
+/// Keeps a statement in the list; dropping it takes it out.
 #[derive(Debug)]
 pub(crate) struct Listing {
     queries: Arc<RunningQueries>,
@@ -95,7 +95,8 @@ pub(crate) struct Listing {
 
 impl RunningQueries {
     pub(crate) fn new(database: &Arc<Database>) -> RunningQueries {
-        // QA1. A statement takes longer than a microsecond, so ids do not run ahead of the clock.
+        // running_queries-1. A statement takes longer than a microsecond, so ids do not run ahead
+        // of the clock.
         let first = u64::try_from(database.now_micros()).unwrap_or(0);
         RunningQueries {
             database: Arc::clone(database),
@@ -123,7 +124,7 @@ impl RunningQueries {
             stage: Mutex::new(Stage { state: State::Planning, since: start, plan: None }),
         });
         let earlier = self.running().insert(running.id, Arc::clone(&running));
-        assert!(earlier.is_none(), "QA1");
+        assert!(earlier.is_none(), "running_queries-1");
         Listing { queries: Arc::clone(self), running }
     }
 
@@ -132,7 +133,7 @@ impl RunningQueries {
         self.running().values().cloned().collect()
     }
 
-    /// Cancels a statement (QA3) and returns true, if one has this id and `session` may cancel it.
+    /// Cancels a statement and returns true, if one has this id and `session` may cancel it.
     pub(crate) fn cancel(&self, id: u64, session: &Session) -> bool {
         let Some(running) = self.running().get(&id).cloned() else { return false };
         if !session.reaches(&running.session) {
@@ -284,7 +285,7 @@ impl Drop for Listing {
 /// The rows of a statement that stays listed until their end.
 struct Listed {
     stream: SendableRecordBatchStream,
-    /// `None` once the rows have ended (QA2).
+    /// `None` once the rows have ended.
     listing: Option<Listing>,
 }
 

@@ -1,12 +1,12 @@
 //! The scan: rows of a snapshot as an operator of DataFusion.
 //!
-//! - C1. Filters are exact: DataFusion does not evaluate them again, and limits are pushed down to
-//!   the scan.
-//! - C2. A scan in table order has one partition and declares its ordering; any other has as many
-//!   as there are threads and promises no order.
-//! - C3. Planning reads only metadata, segments that a time range ends in, and, where an aggregate
+//! - Filters are exact: DataFusion does not evaluate them again, and limits are pushed down to the
+//!   scan.
+//! - A scan in table order has one partition and declares its ordering; any other has as many as
+//!   there are threads and promises no order.
+//! - Planning reads only metadata, segments that a time range ends in, and, where an aggregate
 //!   groups by integers or texts, the footers of the others (`aggregate_pushdown::key`).
-//! - C4. The streams of a scan share its work, for any number of them: operators above that were
+//! - The streams of a scan share its work, for any number of them: operators above that were
 //!   planned for some number of them can have the same number again.
 //!
 //! Conditions of a filter on the designated timestamp become row ranges; the others are evaluated
@@ -327,7 +327,7 @@ impl ScanSource {
     }
 
     /// Returns the same scan for another statement, of the table as of another moment, at which it
-    /// has the same columns. It has as many partitions as before (C4).
+    /// has the same columns. It has as many partitions as before.
     pub(crate) fn again(
         &self,
         snapshot: &Arc<Snapshot>,

@@ -1,6 +1,6 @@
 //! A client session: its origin, role, settings, temporary tables and open transaction.
 //!
-//! - SE1. The owner of a session keeps it: an engine forgets it with the statement. Each statement
+//! - The owner of a session keeps it: an engine forgets it with the statement. Each statement
 //!   without one gets a new one.
 //!
 //! The settings and their values are in `settings`.
@@ -44,7 +44,7 @@ impl Origin {
         Origin { protocol: "embedded", peer: None, user: None, role: Role::Admin };
 }
 
-/// The state that lasts from one statement to the next (SE1). Clones are the same session.
+/// The state that lasts from one statement to the next. Clones are the same session.
 #[derive(Clone, Debug)]
 pub struct Session(Arc<Inner>);
 

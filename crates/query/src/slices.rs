@@ -1,13 +1,13 @@
 //! Batches that are cut into smaller ones for operators whose expressions make values.
 //!
-//! - SL1. An operator whose expressions make texts or lists gets batches of at most `SLICE_BYTES`,
-//!   and of so few rows that its large constants have no more once each row has its own.
-//! - SL2. A projection whose values would be more than `SLICE_BYTES` makes them for a part of the
-//!   rows at a time; the values of one row have the limit of the account (`account` AC2).
-//! - SL3. Filters, and what divides rows among streams, gather no more than a few wide rows
-//!   (`filter` SF1, `repartition` SR1).
+//! - An operator whose expressions make texts or lists gets batches of at most `SLICE_BYTES`, and
+//!   of so few rows that its large constants have no more once each row has its own.
+//! - slices-1. A projection whose values would be more than `SLICE_BYTES` makes them for a part of
+//!   the rows at a time; the values of one row have the limit of the account (account-2).
+//! - Filters, and what divides rows among streams, gather no more than a few wide rows (filter-1,
+//!   repartition-1).
 //!
-//! Users see nothing of it: the pieces have the name of guards (`control::guard` U2), and the
+//! Users see nothing of it: the pieces have the name of guards (guard-1), and the
 //! projections that of their own.
 
 mod filter;
@@ -133,7 +133,7 @@ impl Cut {
     }
 }
 
-/// The operator, which gets small batches if its expressions make values (SL1, SL2).
+/// The operator, which gets small batches if its expressions make values (slices-1).
 pub(crate) fn sliced(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     if plan.children().is_empty() {
         return Ok(plan);
@@ -149,7 +149,7 @@ pub(crate) fn sliced(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
     narrow(parted(plan)?)
 }
 
-/// Cuts batches (SL1).
+/// Cuts batches.
 #[derive(Debug)]
 struct SliceExec {
     cut: Cut,
@@ -223,7 +223,7 @@ impl RecordBatchStream for Slices {
     }
 }
 
-/// A projection that makes its values for a part of a batch at a time if they are large (SL2).
+/// A projection that makes its values for a part of a batch at a time if they are large (slices-1).
 #[derive(Debug)]
 struct SlicedProjection {
     inner: Arc<dyn ExecutionPlan>,
@@ -449,10 +449,10 @@ mod tests {
         let made = run(projection(|call| call("repeat", vec![col("text"), lit(LARGE)]))).unwrap();
         check_pieces(&made);
         let small = run(projection(|call| call("repeat", vec![col("text"), lit(2_i64)]))).unwrap();
-        assert_eq!(small.len(), 1, "SL2: what is small is not cut");
+        assert_eq!(small.len(), 1, "slices-1: what is small is not cut");
         let error = run(projection(|call| call("repeat", vec![col("text"), lit(LARGE << 10)])));
-        let error = error.expect_err("AC2: one row is too large").to_string();
-        assert!(error.contains("more than 512 MiB"), "SL2: {error}");
+        let error = error.expect_err("account-2: one row is too large").to_string();
+        assert!(error.contains("more than 512 MiB"), "slices-1: {error}");
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! The directory that queries spill to: it is made with the engine or, if the disk is full then, by
 //! the first query that spills.
 //!
-//! - SP1. A full disk does not stop an engine from reading: queries that spill fail until there is
-//!   room.
+//! - A full disk does not stop an engine from reading: queries that spill fail until there is room.
 
 use std::io;
 use std::path::PathBuf;
@@ -29,7 +28,7 @@ struct LateFolder {
 }
 
 impl SpillFolder {
-    /// Returns the runtime of an engine that spills here (SP1).
+    /// Returns the runtime of an engine that spills here.
     pub(crate) fn runtime(
         self,
         memory: &Arc<dyn MemoryPool>,

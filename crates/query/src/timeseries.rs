@@ -1,13 +1,13 @@
 //! Time-series operators: SAMPLE BY, LATEST ON, ASOF and LT JOIN, TIMESTAMP(column), and LIMIT
 //! counted from the end.
 //!
-//! - T1. A clause that sqlparser does not know is taken out of the tokens (`sql::clauses`) and
-//!   comes back as a derived table whose alias no query can write (`sql::select_rewrite`), so that
-//!   code that walks the tree sees all of it.
-//! - T2. Such a derived table is planned by `relations`, once, after everything inside of it.
-//! - T3. Our operators hold no more than their docs say, count it against the memory of queries,
-//!   and do at most one batch of work between two points where they can be dropped; but a fill
-//!   copies its rows, which are those of an aggregate, into one batch.
+//! - A clause that sqlparser does not know is taken out of the tokens (`sql::clauses`) and comes
+//!   back as a derived table whose alias no query can write (`sql::select_rewrite`), so that code
+//!   that walks the tree sees all of it.
+//! - Such a derived table is planned by `relations`, once, after everything inside of it.
+//! - Our operators hold no more than their docs say, count it against the memory of queries, and do
+//!   at most one batch of work between two points where they can be dropped; but a fill copies its
+//!   rows, which are those of an aggregate, into one batch.
 //!
 //! Not here: the order of scans (`plan::order`), and functions that need no clause
 //! (`functions`).

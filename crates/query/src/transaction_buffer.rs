@@ -1,6 +1,6 @@
 //! Buffering of rows that only their session sees: those of a transaction, and of temporary tables.
 //!
-//! - HE4. Rows of a COPY are added only when all of them have come: a COPY that ends early, for any
+//! - Rows of a COPY are added only when all of them have come: a COPY that ends early, for any
 //!   reason, adds none.
 //!
 //! Not here: the buffers (`changes`).
@@ -17,7 +17,7 @@ use crate::changes::{Changes, NewRows, TableRef};
 use crate::error::Result;
 use crate::session::Session;
 
-/// The buffer of a COPY whose rows only its session sees; the import fills it (HE4).
+/// The buffer of a COPY whose rows only its session sees; the import fills it.
 #[derive(Debug)]
 pub struct CopyBuffer {
     session: Session,

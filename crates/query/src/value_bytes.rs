@@ -57,7 +57,7 @@ pub(crate) fn memory_of_rows(rows: &RecordBatch) -> usize {
     values.min(rows.get_array_memory_size())
 }
 
-/// The bytes of all values of an array (CL1).
+/// The bytes of all values of an array.
 pub(crate) fn bytes_of(values: &dyn Array) -> u64 {
     let rows = values.len() as u64;
     let own = rows.saturating_mul(VALUE_BYTES);

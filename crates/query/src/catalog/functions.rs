@@ -1,9 +1,8 @@
 //! Functions of PostgreSQL's catalog that its clients call.
 //!
-//! - CF1. They read the state of the engine when they run, and are created for each statement:
-//!   their plans are not cached (`plan::cache`).
-//! - CF2. Objects that Tidegate does not have (constraints, triggers, rules) have no definition:
-//!   NULL.
+//! - They read the state of the engine when they run, and are created for each statement: their
+//!   plans are not cached (`plan::cache`).
+//! - Objects that Tidegate does not have (constraints, triggers, rules) have no definition: NULL.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -116,7 +115,6 @@ const FUNCTIONS: &[Function] = &[
     Function("has_database_privilege", Gives::Flag, schema_right),
     Function("has_function_privilege", Gives::Flag, |_| flag(true)),
     Function("pg_has_role", Gives::Flag, |_| flag(true)),
-    // CF2.
     Function("pg_get_expr", Gives::Text, |it| Ok(ScalarValue::Utf8View(it.text(0)))),
     Function("pg_get_indexdef", Gives::Text, |_| no_text()),
     Function("pg_get_constraintdef", Gives::Text, |_| no_text()),
@@ -307,7 +305,7 @@ pub(crate) fn catalog_functions() -> impl Iterator<Item = &'static str> {
     FUNCTIONS.iter().map(|function| function.0).filter(is_ours)
 }
 
-/// A function, for the session that runs the statement (CF1).
+/// A function, for the session that runs the statement.
 pub(crate) fn catalog_function(state: &SessionState, name: &str) -> Option<Arc<ScalarUDF>> {
     let function = FUNCTIONS.iter().find(|function| function.0 == name)?;
     let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];

@@ -1,13 +1,13 @@
 //! Rewrites arrays in SQL as PostgreSQL's clients write them into lists that DataFusion knows.
 //!
-//! - LI1. `x = ANY(list)` with a literal list becomes `x IN (..)`, and so benefits from the same
+//! - `x = ANY(list)` with a literal list becomes `x IN (..)`, and so benefits from the same
 //!   optimizations: time indexes, comparisons by symbol codes. With an empty list it is false.
-//! - LI2. A cast of a literal list becomes a cast of each element: so times, decimals and UUIDs are
+//! - A cast of a literal list becomes a cast of each element: so times, decimals and UUIDs are
 //!   parsed as anywhere else.
-//! - LI3. A parameter that is the list of `x = ANY($1)` is described as a list of the type of `x`:
-//!   its name is `$1[]` until its type is known (`plan::describe`).
-//! - LI4. If a list that is computed when the query runs has no matching element but a NULL, the
-//!   result of the comparison is NULL.
+//! - A parameter that is the list of `x = ANY($1)` is described as a list of the type of `x`: its
+//!   name is `$1[]` until its type is known (`plan::describe`).
+//! - If a list that is computed when the query runs has no matching element but a NULL, the result
+//!   of the comparison is NULL.
 //!
 //! Lists have one dimension.
 
@@ -38,7 +38,6 @@ pub(super) fn rewrite_comparison(expr: &mut Expr) {
     let (left, op) = (std::mem::replace(left.as_mut(), null()), op.clone());
     let right = std::mem::replace(right.as_mut(), null());
     *expr = match list_of(&right) {
-        // LI1.
         Some(list) if list.is_empty() => Expr::Value(Value::Boolean(joined == Joined::All).into()),
         Some(list) => with_elements(left, (joined, op), list),
         None => match element_of(&right) {
@@ -101,7 +100,7 @@ fn with_list(left: Expr, (joined, op): (Joined, BinaryOperator), list: Expr) -> 
     }
 }
 
-/// Makes `any` NULL if it is false and the list contains a NULL (LI4).
+/// Makes `any` NULL if it is false and the list contains a NULL.
 fn open_with_null(any: Expr, list: Expr) -> Expr {
     let when = |condition, result| CaseWhen { condition, result };
     let has_null = Expr::IsNotNull(Box::new(call("array_position", vec![list, null()])));
@@ -116,7 +115,7 @@ fn open_with_null(any: Expr, list: Expr) -> Expr {
     Expr::Nested(Box::new(case))
 }
 
-/// An element in place of a list that is a parameter without a known value (LI3).
+/// An element in place of a list that is a parameter without a known value.
 fn element_of(list: &Expr) -> Option<Expr> {
     match list {
         Expr::Nested(inner) => element_of(inner),
@@ -137,7 +136,7 @@ fn element_of(list: &Expr) -> Option<Expr> {
     }
 }
 
-/// Rewrites a cast to a list type (LI2).
+/// Rewrites a cast to a list type.
 pub(super) fn rewrite_cast(expr: &mut Expr) {
     let Expr::Cast { kind, expr: inner, data_type, .. } = expr else { return };
     let Some(element) = element_type(data_type) else { return };

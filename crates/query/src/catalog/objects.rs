@@ -1,6 +1,6 @@
 //! The rows of the pg_catalog and information_schema relations.
 //!
-//! - OB1. The OID of a table is `FIRST_TABLE` plus its own number; so it never changes, and no two
+//! - The OID of a table is `FIRST_TABLE` plus its own number; so it never changes, and no two
 //!   tables have the same. Other OIDs are PostgreSQL's own, where it has them.
 
 use std::sync::Arc;
@@ -190,7 +190,7 @@ pub(super) fn schema_oid(name: &str) -> Option<u32> {
     SCHEMAS.iter().find(|(schema, _)| *schema == name).map(|(_, oid)| *oid)
 }
 
-/// The rows of a relation (CA1).
+/// The rows of a relation.
 pub(super) fn rows(caller: &StatementContext, relation: &str, schema: &str) -> Result<Vec<Row>> {
     let database = &SeenTables::of(caller);
     let name = caller.session.database();

@@ -1,9 +1,9 @@
 //! The relations of PostgreSQL's catalog and of the information schema, with their columns.
 //!
-//! - RE1. Columns are those of PostgreSQL 16, in its order, with its names and types.
-//! - RE2. Every relation of PostgreSQL exists, so that no query on the catalog fails for a missing
-//!   one; relations for features that Tidegate does not have are empty, and listed in `others.txt`,
-//!   one per line.
+//! - Columns are those of PostgreSQL 16, in its order, with its names and types.
+//! - Every relation of PostgreSQL exists, so that no query on the catalog fails for a missing one;
+//!   relations for features that Tidegate does not have are empty, and listed in `others.txt`, one
+//!   per line.
 //!
 //! A column is written as `name type`. The default of a type with `?` is NULL; that of others is
 //! false, 0 or an empty text.
@@ -25,7 +25,7 @@ const fn information(name: &'static str, columns: &'static str) -> Relation {
     Relation { schema: "information_schema", name, columns }
 }
 
-/// The relations that never have rows (RE2).
+/// The relations that never have rows.
 static OTHERS: LazyLock<Vec<Relation>> = LazyLock::new(|| {
     let relation = |line: &'static str| {
         let (name, columns) = line.split_once(": ").expect("a name, and columns behind it");

@@ -1,8 +1,8 @@
 //! Rewrites SQL that queries on the catalog use into forms that DataFusion knows.
 //!
-//! - RW1. A query without any of these forms stays as it is, and none of them has another meaning
-//!   in a query on tables.
-//! - RW2. Casts between names of objects and OIDs are calls: `'t'::regclass` is a number, and
+//! - A query without any of these forms stays as it is, and none of them has another meaning in a
+//!   query on tables.
+//! - Casts between names of objects and OIDs are calls: `'t'::regclass` is a number, and
 //!   `c.oid::regclass` the name that is shown. A column of the answer that is only `'t'::regclass`
 //!   shows the name.
 //!
@@ -615,7 +615,7 @@ fn is_string(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
 }
 
-/// Rewrites casts to names of objects (RW2), and to types of the catalog.
+/// Rewrites casts to names of objects, and to types of the catalog.
 fn rewrite_cast(expr: &mut Expr) {
     let Expr::Cast { expr: inner, data_type, .. } = expr else { return };
     if is_number_type(data_type) {

@@ -1,9 +1,10 @@
 //! The batches of uncommitted rows.
 //!
-//! - HB1. Arrays hold no more than their own values, and the overhead of a batch is counted too.
-//! - HB2. Small consecutive batches are merged, so that rows inserted one at a time cost little
+//! - batch-1. Arrays hold no more than their own values, and the overhead of a batch is counted
+//!   too.
+//! - batch-2. Small consecutive batches are merged, so that rows inserted one at a time cost little
 //!   more than rows inserted together.
-//! - HB3. A batch never changes: deleting or adding rows makes a new one.
+//! - A batch never changes: deleting or adding rows makes a new one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -28,8 +29,8 @@ use crate::error::{Error, Result};
 /// The overhead of a column of a batch: a field with its name, an array and its buffers, each with
 /// the overhead of the allocator.
 const COLUMN_BYTES: usize = 256;
-/// The size from which on a batch is not merged any more (HB2): beside so many bytes, its overhead
-/// is small.
+/// The size from which on a batch is not merged any more (batch-2): beside so many bytes, its
+/// overhead is small.
 const MERGED_BYTES_MAX: usize = 512 << 10;
 
 /// Rows of a table, with all columns that it had then.
@@ -67,7 +68,7 @@ impl HeldBatch {
         Ok(HeldBatch { schema, rows, bytes, order, encoded, _charge })
     }
 
-    /// True if the rows of `next` may be merged into this batch (HB2). The larger one is never
+    /// True if the rows of `next` may be merged into this batch (batch-2). The larger one is never
     /// copied for the smaller, so that a row is copied only a few times.
     pub(super) fn takes(&self, next: &HeldBatch) -> bool {
         self.rows.num_rows() <= next.rows.num_rows()
@@ -167,7 +168,7 @@ fn arrow(error: ArrowError) -> Error {
     DataFusionError::from(error).into()
 }
 
-/// The rows in buffers of their own: those of a query may be a few out of many (HB1).
+/// The rows in buffers of their own: those of a query may be a few out of many (batch-1).
 fn compact(rows: &RecordBatch) -> Result<RecordBatch> {
     let own = |array: &ArrayRef| -> std::result::Result<ArrayRef, ArrowError> {
         Ok(match array.data_type() {

@@ -1,6 +1,6 @@
 //! Converts Arrow batches to rows for the storage.
 //!
-//! - BB1. Arrays have the types of the columns that they are stored in: `plan::rows` casts them.
+//! - Arrays have the types of the columns that they are stored in: `plan::rows` casts them.
 
 use std::collections::HashMap;
 

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::parse::create::OnCommit;
 
 impl Changes {
-    /// Makes all changes durable and visible, or none (CG1), except those of temporary tables.
+    /// Makes all changes durable and visible, or none, except those of temporary tables.
     pub(crate) fn commit(self, database: &Arc<Database>) -> Result<()> {
         let visible = database.visible(&self.ddl);
         let is_temporary = |id: &TableId| self.temporary.values().any(|table| table.id == *id);

@@ -1,7 +1,7 @@
 //! The rows that UPDATE and DELETE delete, by segment.
 //!
-//! - GO1. A row is deleted once, however often it is found: an UPDATE with a join may find it
-//!   several times, and takes the first.
+//! - A row is deleted once, however often it is found: an UPDATE with a join may find it several
+//!   times, and takes the first.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(crate) struct DeletedRows {
 }
 
 impl DeletedRows {
-    /// Adds rows of a snapshot by their ids, and returns a mask of those that are new (GO1).
+    /// Adds rows of a snapshot by their ids, and returns a mask of those that are new.
     pub(crate) fn add(&mut self, snapshot: &Snapshot, row_ids: &UInt64Array) -> BooleanArray {
         let mut last: Option<SegmentId> = None;
         let mut words: &mut Vec<u64> = &mut Vec::new();

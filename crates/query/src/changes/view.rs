@@ -1,9 +1,8 @@
 //! The session's view of a table: a snapshot that includes the session's uncommitted changes.
 //!
-//! - CV1. A statement sees what was committed before it began, and all changes of its session
-//!   before it.
-//! - CV2. Rows are encoded once, unless other sessions have added symbols in the meantime.
-//! - CV3. When rows of a table with DEDUP keys are deleted, all rows that the session's rows have
+//! - A statement sees what was committed before it began, and all changes of its session before it.
+//! - Rows are encoded once, unless other sessions have added symbols in the meantime.
+//! - When rows of a table with DEDUP keys are deleted, all rows that the session's rows have
 //!   replaced are deleted for good: otherwise a row that a deleted one has replaced would reappear.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -60,7 +59,7 @@ impl Changes {
         self.seen(&table.empty)
     }
 
-    /// A table of the database as this session sees it (CV1).
+    /// A table of the database as this session sees it.
     pub(crate) fn seen(&self, committed: &Arc<Snapshot>) -> Result<Arc<Snapshot>> {
         match self.tables.get(&committed.table) {
             Some(changes) => changes.overlay(committed).map(|it| Arc::clone(&it.snapshot)),
@@ -100,7 +99,7 @@ impl TableChanges {
         Ok(overlay)
     }
 
-    /// The session's rows as sorted runs for a snapshot (CV2).
+    /// The session's rows as sorted runs for a snapshot.
     fn encode(&self, view: &mut View, committed: &Snapshot) -> Result<Vec<Arc<SegmentRun>>> {
         let has_others = !view.base.is_as_long_as(&committed.symbols);
         let has_own = !view.symbols.is_as_long_as(&view.base);
@@ -119,7 +118,7 @@ impl TableChanges {
         Ok(runs)
     }
 
-    /// Splits deleted rows into the session's own and those of the table (CV3).
+    /// Splits deleted rows into the session's own and those of the table.
     pub(super) fn split(
         &self,
         seen: &Arc<Snapshot>,

@@ -1,8 +1,8 @@
 //! Expressions that check, at each evaluation, that the statement may continue.
 //!
-//! - AS1. Such an expression checks before each evaluation, and fails once the statement has been
+//! - Such an expression checks before each evaluation, and fails once the statement has been
 //!   stopped. So an operator that evaluates it often ends within one of its steps.
-//! - AS2. Once a step has lasted for a turn (`guard` U3), a long evaluation blocks none of the
+//! - asking-1. Once a step has lasted for a turn (`guard`), a long evaluation blocks none of the
 //!   runtime's workers: another thread takes over the tasks that wait for this one.
 //!
 //! Users do not see these expressions: they are added after planning, and display as the inner one.
@@ -39,7 +39,7 @@ pub(super) struct Asking {
 /// The duration of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
-    /// It may be long (AS2).
+    /// It may be long (asking-1).
     Long,
     Short,
 }

@@ -1,13 +1,13 @@
-//! The guard between two operators (K1).
+//! The guard between two operators (control-1).
 //!
-//! - U1. A guard changes nothing in a plan except when it ends: its properties are those of its
-//!   input, the same object, so that no operator above computes its own again or loses state that
-//!   it shares with another (a dynamic filter, for example).
-//! - U2. Users do not see guards: they are added after planning, and `EXPLAIN ANALYZE` leaves them
-//!   out.
-//! - U3. A task that has worked for `TURN` yields to those that wait for its thread, the next time
-//!   it reaches a guard (K4). Operators with their rows in memory would not yield: a cross join has
-//!   batches for hours and waits for nothing.
+//! - A guard changes nothing in a plan except when it ends: its properties are those of its input,
+//!   the same object, so that no operator above computes its own again or loses state that it
+//!   shares with another (a dynamic filter, for example).
+//! - guard-1. Users do not see guards: they are added after planning, and `EXPLAIN ANALYZE` leaves
+//!   them out.
+//! - A task that has worked for `TURN` yields to those that wait for its thread, the next time it
+//!   reaches a guard (control-4). Operators with their rows in memory would not yield: a cross join
+//!   has batches for hours and waits for nothing.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use crate::slices::sliced;
 
 const NAME: &str = "GuardExec";
 
-/// The plan with a guard above each of its operators (K1).
+/// The plan with a guard above each of its operators (control-1).
 pub(crate) fn guarded(
     plan: Arc<dyn ExecutionPlan>,
     stop: &Arc<CancelState>,
@@ -50,7 +50,7 @@ pub(crate) fn guarded(
     Ok(plan.transform_up(guard)?.data)
 }
 
-/// Returns true for a guard, and for other operators that are added to every plan (U2).
+/// Returns true for a guard, and for other operators that are added to every plan (guard-1).
 pub(super) fn is_guard(plan: &dyn ExecutionPlan) -> bool {
     plan.name().starts_with(NAME)
 }

@@ -1,8 +1,8 @@
 //! Join conditions that check that the statement may continue.
 //!
-//! - JF1. The check comes before each part of a batch that a join's condition is evaluated for
-//!   (`asking`). A join without equality compares a batch of one side with all rows of the other in
-//!   one step, which can take hours; it ends with its current row of that side.
+//! - join_filter-1. The check comes before each part of a batch that a join's condition is
+//!   evaluated for (`asking`). A join without equality compares a batch of one side with all rows
+//!   of the other in one step, which can take hours; it ends with its current row of that side.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use datafusion::physical_plan::joins::{
 use super::asking::Asking;
 use crate::cancel::CancelState;
 
-/// The operator; if it is a join with a condition, with a condition that checks (JF1).
+/// The operator; if it is a join with a condition, with a condition that checks (join_filter-1).
 pub(super) fn with_asking_filter(
     plan: Arc<dyn ExecutionPlan>,
     stop: &Arc<CancelState>,
@@ -181,7 +181,7 @@ mod tests {
             let error = collect(plan, Arc::new(TaskContext::default())).await.unwrap_err();
             let reason = CancelReason::Abandoned;
             assert!(matches!(Error::from(error), Error::Canceled { reason: it } if it == reason));
-            assert_eq!(evaluations.load(Relaxed), LAST, "JF1");
+            assert_eq!(evaluations.load(Relaxed), LAST, "join_filter-1");
         }
     }
 
@@ -209,7 +209,7 @@ mod tests {
             // The task waits for the only worker, which the join keeps for four seconds.
             tokio::spawn(async move { stop.abandon() }).await.unwrap();
             let error = join.await.unwrap().unwrap_err();
-            assert!(matches!(Error::from(error), Error::Canceled { .. }), "AS2");
+            assert!(matches!(Error::from(error), Error::Canceled { .. }), "asking-1");
         });
     }
 }

@@ -1,7 +1,7 @@
 //! The text of a plan, as EXPLAIN shows it: an operator a line, indented by two blanks more than
 //! the one above it.
 //!
-//! Guards are not shown, nor other operators that are added to every plan (`guard` U2).
+//! Guards are not shown, nor other operators that are added to every plan (guard-1).
 
 use std::fmt;
 
@@ -70,7 +70,7 @@ mod tests {
         {
             let text = PlanText { plan: guarded.as_ref(), format, has_metrics: false }.to_string();
             let expected = displayable(plan.as_ref()).indent(is_verbose).to_string();
-            assert_eq!(text, expected, "U2");
+            assert_eq!(text, expected, "guard-1");
         }
     }
 }

@@ -1,14 +1,14 @@
-//! The rows of a running plan, and the end of the wait for them (K2).
+//! The rows of a running plan, and the end of the wait for them (control-2).
 //!
-//! - P1. The plan runs on a task of its own; at most `BATCHES_WAITING` batches wait for the reader.
-//! - P2. Dropping the rows, their end and their error all end the task.
-//! - P3. A cancel stops the work even while its rows wait for a reader, which gets the error after
-//!   them.
-//! - P4. A query known to be quick has no task at first: the reader's thread works on it with each
-//!   poll, until something has to be waited for. It works until an operator would yield (K4) at the
-//!   latest; the rest is then done on a task, as for any other query.
-//! - P5. A batch of `CHARGED_BATCH_BYTES` or more is charged to the statement until the reader asks
-//!   for the next one.
+//! - The plan runs on a task of its own; at most `BATCHES_WAITING` batches wait for the reader.
+//! - Dropping the rows, their end and their error all end the task.
+//! - control_rows-1. A cancel stops the work even while its rows wait for a reader, which gets the
+//!   error after them.
+//! - A query known to be quick has no task at first: the reader's thread works on it with each
+//!   poll, until something has to be waited for. It works until an operator would yield (control-4)
+//!   at the latest; the rest is then done on a task, as for any other query.
+//! - control_rows-2. A batch of `CHARGED_BATCH_BYTES` or more is charged to the statement until the
+//!   reader asks for the next one.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,20 +38,21 @@ use crate::value_bytes::memory_of_rows;
 /// One that is being written while the next one is made.
 const BATCHES_WAITING: usize = 1;
 
-/// The least size of a batch that is charged (P5): smaller ones are part of a connection.
+/// The least size of a batch that is charged (control_rows-2): smaller ones are part of a
+/// connection.
 const CHARGED_BATCH_BYTES: usize = 64 << 10;
 
-/// Read-ahead is for batches that are smaller (P5): it would hold a third one for a client that
-/// reads nothing.
+/// Read-ahead is for batches that are smaller (control_rows-2): it would hold a third one for a
+/// client that reads nothing.
 const LARGE_BATCH_BYTES: usize = 8 << 20;
 
-/// The name of the memory of batches in messages (P5).
+/// The name of the memory of batches in messages (control_rows-2).
 const CONSUMER: &str = "ResultRows";
 
 /// The reader of a plan's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// The client of the statement: time in which it takes no rows is not counted (K3).
+    /// The client of the statement: time in which it takes no rows is not counted (control-3).
     Client,
     /// The statement itself.
     Writer,
@@ -68,8 +69,8 @@ impl Drop for Wanted<'_> {
     }
 }
 
-/// Waits for a task, but no longer than the statement may work (K2). A task for which nothing
-/// waits any more has no statement.
+/// Waits for a task, but no longer than the statement may work (control-2). A task for which
+/// nothing waits any more has no statement.
 pub(crate) async fn finish_in_time<T: 'static>(
     task: SpawnedTask<Result<T>>,
     stop: &CancelState,
@@ -116,7 +117,7 @@ pub(crate) fn run(
     Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), work, held: None }))
 }
 
-/// The same for a plan that is known to be quick, and its client (P4). `threads` are those on which
+/// The same for a plan that is known to be quick, and its client. `threads` are those on which
 /// it works if it is not.
 pub(crate) fn run_inline(
     plan: Arc<dyn ExecutionPlan>,
@@ -129,7 +130,7 @@ pub(crate) fn run_inline(
     let memory = Arc::clone(context.memory_pool());
     let stream = Timed::new(execute_stream(plan, context)?, memory, Some(took));
     drop(entered);
-    // Until its reader comes (K3).
+    // Until its reader comes (control-3).
     stop.begin_wait();
     let work = Work::Inline { stream, threads: threads.clone() };
     Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), work, held: None }))
@@ -144,7 +145,7 @@ pub(crate) fn panicked() -> DataFusionError {
 /// Is told how long a plan has worked.
 pub(crate) type OnComplete = Box<dyn FnOnce(Duration) + Send>;
 
-/// A batch, and what is charged for it (P5).
+/// A batch, and what is charged for it (control_rows-2).
 struct Batch {
     rows: RecordBatch,
     charged: Option<MemoryReservation>,
@@ -167,7 +168,7 @@ impl Timed {
         Timed { stream, memory, worked: Duration::ZERO, took }
     }
 
-    /// Charges the statement for a batch that is not small (P5).
+    /// Charges the statement for a batch that is not small (control_rows-2).
     fn charged(&self, rows: RecordBatch) -> PlanResult<Batch> {
         let bytes = memory_of_rows(&rows);
         if bytes < CHARGED_BATCH_BYTES {
@@ -215,7 +216,7 @@ async fn hand_over(
             Ok(place) => place.send(batch),
             Err(_) => return,
         }
-        // P5: the next one is made when this one is taken.
+        // control_rows-2: the next one is made when this one is taken.
         if is_large {
             match self::place(&sender, &stop, reader).await {
                 Some(Ok(_)) => {}
@@ -237,7 +238,7 @@ async fn place<'s>(
     if let Ok(place) = sender.try_reserve() {
         return Some(Ok(place));
     }
-    // Without a place for it, the reader is slower than we are (K3).
+    // Without a place for it, the reader is slower than we are (control-3).
     if reader == Reader::Client {
         stop.begin_wait();
     }
@@ -252,7 +253,7 @@ async fn place<'s>(
     place
 }
 
-/// Ends the work now (P3); its reader learns of it when it comes.
+/// Ends the work now (control_rows-1); its reader learns of it when it comes.
 async fn end(stream: Timed, sender: &mpsc::Sender<PlanResult<Batch>>, stop: &CancelState) {
     drop(stream);
     let reason = stop.reason().unwrap_or(CancelReason::Requested);
@@ -298,11 +299,11 @@ impl Running {
 
 /// The thread or task that works on rows.
 enum Work {
-    /// The reader's thread (P4).
+    /// The reader's thread.
     Inline { stream: Timed, threads: Handle },
-    /// A task of its own (P1).
+    /// A task of its own.
     Spawned(Running),
-    /// None: the rows have ended (P2).
+    /// None: the rows have ended.
     Over,
 }
 
@@ -311,7 +312,7 @@ struct Rows {
     schema: SchemaRef,
     stop: Arc<CancelState>,
     work: Work,
-    /// The charge of the batch that the reader has (P5).
+    /// The charge of the batch that the reader has (control_rows-2).
     held: Option<MemoryReservation>,
 }
 
@@ -331,7 +332,7 @@ impl Rows {
         let polled = catch_unwind(AssertUnwindSafe(|| stream.poll_next_unpin(context)));
         let polled = polled.unwrap_or_else(|_| Poll::Ready(Some(Err(panicked()))));
         if polled.is_ready() {
-            // Until the reader comes again (K3).
+            // Until the reader comes again (control-3).
             self.stop.begin_wait();
             return polled;
         }
@@ -499,7 +500,7 @@ mod tests {
         let Error::Canceled { reason } = Error::from(error) else { panic!("another error") };
         assert!(matches!(reason, CancelReason::Timeout { limit, .. } if limit == after));
         let more = given_until_the_end(&given).await;
-        assert!(more <= PARTITIONS as u64, "K1: {more} batches after the end");
+        assert!(more <= PARTITIONS as u64, "control-1: {more} batches after the end");
         assert!(given.load(Relaxed) > 0 && rows.next().await.is_none());
     }
 
@@ -512,7 +513,7 @@ mod tests {
         }
         drop(rows);
         let more = given_until_the_end(&given).await;
-        assert!(more <= PARTITIONS as u64, "K1: {more} batches after the end");
+        assert!(more <= PARTITIONS as u64, "control-1: {more} batches after the end");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -533,7 +534,7 @@ mod tests {
         assert_eq!(reason, CancelReason::Requested);
         cancel.join().unwrap();
         let more = given_until_the_end(&given).await;
-        assert!(more <= PARTITIONS as u64, "K1: {more} batches after the end");
+        assert!(more <= PARTITIONS as u64, "control-1: {more} batches after the end");
     }
 
     #[tokio::test(flavor = "current_thread")]
@@ -543,7 +544,7 @@ mod tests {
         let waits = finish_in_time(endless, &stop);
         let (ended, ()) = tokio::join!(waits, async { stop.cancel() });
         let error = ended.expect_err("somebody wants it to end");
-        assert_eq!(error.to_string(), "query cancelled by user", "K2");
+        assert_eq!(error.to_string(), "query cancelled by user", "control-2");
     }
 
     /// One thread, so that a yield gives every other task its turn: nothing here depends on time.
@@ -560,7 +561,7 @@ mod tests {
             assert_ne!(stop.wait_start.load(Relaxed), 0, "the plan waits for its reader");
             let (worked, before) = (stop.worked(), given.load(Relaxed));
             yield_often().await;
-            assert_eq!((stop.worked(), given.load(Relaxed)), (worked, before), "K3");
+            assert_eq!((stop.worked(), given.load(Relaxed)), (worked, before), "control-3");
         }
     }
 
@@ -583,11 +584,11 @@ mod tests {
                 assert!(rows.next().await.unwrap().is_ok());
                 yield_often().await;
                 let charged = memory.reserved().div_ceil(bytes);
-                assert_eq!(charged, batches, "P5");
+                assert_eq!(charged, batches, "control_rows-2");
             }
             drop(rows);
             yield_often().await;
-            assert_eq!(memory.reserved(), 0, "P5");
+            assert_eq!(memory.reserved(), 0, "control_rows-2");
         }
     }
 
@@ -631,14 +632,14 @@ mod tests {
         assert!(stop.waiting().is_some() && Arc::strong_count(&given) > 1);
         stop.cancel();
         yield_often().await;
-        assert_eq!(Arc::strong_count(&given), 1, "P3");
+        assert_eq!(Arc::strong_count(&given), 1, "control_rows-1");
         assert!(rows.next().await.unwrap().is_ok());
         let error = Error::from(rows.next().await.unwrap().expect_err("it was cancelled"));
         assert_eq!(error.to_string(), "query cancelled by user");
         assert!(rows.next().await.is_none());
     }
 
-    /// One thread that works on rows without end, and yet does something else (K4).
+    /// One thread that works on rows without end, and yet does something else (control-4).
     #[tokio::test(flavor = "current_thread")]
     async fn endless_work_gives_way_to_others() {
         let given = Arc::new(AtomicU64::new(0));
@@ -658,7 +659,7 @@ mod tests {
         let stop = CancelState::new(Timeout::After(Duration::from_millis(5)));
         let endless = SpawnedTask::spawn(std::future::pending::<Result<()>>());
         let error = finish_in_time(endless, &stop).await.expect_err("its time is over");
-        assert_eq!(error.condition(), crate::Condition::QueryCanceled, "K2");
+        assert_eq!(error.condition(), crate::Condition::QueryCanceled, "control-2");
         let stop = CancelState::new(Timeout::After(Duration::from_hours(1)));
         assert_eq!(finish_in_time(SpawnedTask::spawn(async { Ok(7) }), &stop).await.unwrap(), 7);
     }

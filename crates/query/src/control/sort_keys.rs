@@ -1,10 +1,10 @@
 //! Sort keys that check that the statement may continue.
 //!
-//! - SK1. A sort evaluates its keys for each run of rows that it sorts, and its merge for each
-//!   batch of a run: so it ends within one of them (`asking`), and not when all gathered rows are
-//!   sorted.
-//! - SK2. Such a sort displays its original keys, and the operators above it see the original order
-//!   (`guard` U1): only the evaluated expression differs.
+//! - sort_keys-1. A sort evaluates its keys for each run of rows that it sorts, and its merge for
+//!   each batch of a run: so it ends within one of them (`asking`), and not when all gathered rows
+//!   are sorted.
+//! - sort_keys-2. Such a sort displays its original keys, and the operators above it see the
+//!   original order (`guard`): only the evaluated expression differs.
 //!
 //! A sort with a limit keeps few rows, and sorts them with each batch: it needs no such keys.
 
@@ -18,7 +18,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use super::asking::Asking;
 use crate::cancel::CancelState;
 
-/// The operator; if it sorts all rows, with keys that check (SK1).
+/// The operator; if it sorts all rows, with keys that check (sort_keys-1).
 pub(super) fn with_asking_keys(
     plan: Arc<dyn ExecutionPlan>,
     stop: &Arc<CancelState>,
@@ -140,10 +140,10 @@ mod tests {
         let format = DisplayFormatType::Default;
         let text =
             |plan: &dyn ExecutionPlan| PlanText { plan, format, has_metrics: false }.to_string();
-        assert_eq!(text(plan.as_ref()), text(sort.as_ref()), "SK2");
+        assert_eq!(text(plan.as_ref()), text(sort.as_ref()), "sort_keys-2");
         assert_eq!(plan.properties().output_ordering(), sort.properties().output_ordering());
         let error = collect(plan, Arc::new(TaskContext::default())).await.unwrap_err();
         assert_eq!(crate::Error::from(error).to_string(), "client disconnected");
-        assert_eq!(evaluations.load(Relaxed), LAST, "SK1");
+        assert_eq!(evaluations.load(Relaxed), LAST, "sort_keys-1");
     }
 }

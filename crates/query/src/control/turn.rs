@@ -1,4 +1,4 @@
-//! Turns: how long a task works on its thread before it yields to others (`guard` U3).
+//! Turns: how long a task works on its thread before it yields to others (`guard`).
 
 use std::cell::Cell;
 use std::task::{Context, Poll};
@@ -22,7 +22,7 @@ pub(super) fn begin_turn() {
     WORKING.with(|working| working.set(None));
 }
 
-/// Returns pending, and wakes the task at once, if its turn is over (U3).
+/// Returns pending, and wakes the task at once, if its turn is over.
 pub(super) fn give_way(context: &Context<'_>) -> Poll<()> {
     let (task, now) = (task::try_id(), Instant::now());
     WORKING.with(|working| match working.get() {

@@ -1,8 +1,8 @@
 //! DDL on temporary tables, which only their session sees, and DDL in transactions.
 //!
-//! - DP1. DDL within a transaction is part of it; a statement that would be a commit by itself is
+//! - DDL within a transaction is part of it; a statement that would be a commit by itself is
 //!   refused.
-//! - DP2. A temporary table hides a table of the same name.
+//! - A temporary table hides a table of the same name.
 
 use std::sync::Arc;
 
@@ -204,7 +204,7 @@ pub(crate) fn check_lasting(session: &Session, sql: &str, statement: &Statement)
     }
 }
 
-/// Refuses a statement that cannot be part of the open transaction, if there is one (DP1).
+/// Refuses a statement that cannot be part of the open transaction, if there is one.
 pub(crate) fn check_in_transaction(
     session: &Session,
     sql: &str,

@@ -1,9 +1,8 @@
 //! Executes CREATE VIEW, DROP TABLE, DROP VIEW and COMMENT, and finds the views that read a table.
 //!
-//! - DV1. All objects of a DROP go with one commit, and so do the views that CASCADE drops with
-//!   them.
-//! - DV2. Views that read a dropped object stay, unless the statement says otherwise: they can be
-//!   read again when it is created anew. A notice names them.
+//! - All objects of a DROP go with one commit, and so do the views that CASCADE drops with them.
+//! - Views that read a dropped object stay, unless the statement says otherwise: they can be read
+//!   again when it is created anew. A notice names them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

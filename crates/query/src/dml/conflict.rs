@@ -1,9 +1,9 @@
 //! `ON CONFLICT`, accepted where it describes the behaviour that the table has anyway.
 //!
-//! - OC1. DO UPDATE is for tables with DEDUP keys: it names the keys, and sets every other column
-//!   to the new row's value.
-//! - OC2. DO NOTHING without columns is for tables without keys, where no two rows are in conflict.
-//!   With keys it would keep the existing row, which the table replaces.
+//! - DO UPDATE is for tables with DEDUP keys: it names the keys, and sets every other column to the
+//!   new row's value.
+//! - DO NOTHING without columns is for tables without keys, where no two rows are in conflict. With
+//!   keys it would keep the existing row, which the table replaces.
 
 use tidegate_model::Schema;
 

@@ -1,8 +1,8 @@
 //! `CREATE TABLE AS`: a table and its rows in one commit.
 //!
-//! - CT1. Columns are those of the query, with its names and types; a CAST of the statement works
-//!   like a CAST in the query.
-//! - CT2. Without `TIMESTAMP(..)`, the designated timestamp is that of the query.
+//! - Columns are those of the query, with its names and types; a CAST of the statement works like a
+//!   CAST in the query.
+//! - Without `TIMESTAMP(..)`, the designated timestamp is that of the query.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl RowChanges<'_> {
         }
     }
 
-    /// The schema of the new table (CT1, CT2).
+    /// The schema of the new table.
     async fn schema_for(&self, sql: &str, query: &str, create: &mut CreateAs) -> Result<Schema> {
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
         let text = query.to_owned();

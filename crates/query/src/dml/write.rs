@@ -153,7 +153,7 @@ impl Work {
         }
     }
 
-    /// Processes rows, and returns those that were not duplicates (`DeletedRows` GO1).
+    /// Processes rows, and returns those that were not duplicates (`DeletedRows`).
     fn push(&mut self, batch: RecordBatch, gone: &mut DeletedRows) -> Result<RecordBatch> {
         let row_ids = |batch: &RecordBatch| {
             let last = batch.columns().last().expect("the id of the row is the last column");

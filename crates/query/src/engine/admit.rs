@@ -1,4 +1,4 @@
-//! The check of a statement's privilege, before the engine executes it (`authorization` RT1).
+//! The check of a statement's privilege, before the engine executes it (authorization-1).
 
 use crate::authorization::Privilege;
 use crate::engine::Engine;

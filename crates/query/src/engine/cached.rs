@@ -2,8 +2,8 @@
 //!
 //! - A query that is cached and quick is answered on the caller's own thread: so it waits for no
 //!   other thread. In all else (list, timeout, cancel, memory) it works like any statement.
-//! - A query that took long the last time is not quick, and other threads work on it (`control`
-//!   P4). A query that calls functions whose time depends on the values of rows is never quick
+//! - A query that took long the last time is not quick, and other threads work on it (`control`).
+//!   A query that calls functions whose time depends on the values of rows is never quick
 //!   (plan_cache-2): a batch of it is one step, which would block the other tasks of the thread.
 
 use std::collections::HashMap;

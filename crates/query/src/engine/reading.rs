@@ -1,11 +1,11 @@
 //! The memory for parsing a statement: its tokens and its syntax tree.
 //!
-//! - RD1. It is reserved before the text of a long statement is tokenized, because tokens take many
-//!   times the bytes of the text, and is held until the statement is planned.
-//! - RD2. The values of parameters count as well, at each place where they stand: there they become
-//!   constants of the statement, which take far more memory while it is planned than in their
-//!   message.
-//! - RD3. The elements of lists in texts, such as `'{1,2}'`, count as if they were written as
+//! - reading-1. It is reserved before the text of a long statement is tokenized, because tokens
+//!   take many times the bytes of the text, and is held until the statement is planned.
+//! - reading-2. The values of parameters count as well, at each place where they stand: there they
+//!   become constants of the statement, which take far more memory while it is planned than in
+//!   their message.
+//! - reading-3. The elements of lists in texts, such as `'{1,2}'`, count as if they were written as
 //!   expressions.
 
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -112,8 +112,8 @@ mod tests {
     #[test]
     fn lists_in_texts_count_as_expressions() {
         let count = |sql| count_tokens(sql, tokens_of_list).unwrap();
-        assert_eq!(count(r#"'{1,2, "b,c"}'::text[]"#), 6 + 3 * ELEMENT_TOKENS, "RD3");
-        assert_eq!(count(r#"'{"a":1,"b":2}', 'a,b', '{'"#), 5, "RD3: JSON is no list");
+        assert_eq!(count(r#"'{1,2, "b,c"}'::text[]"#), 6 + 3 * ELEMENT_TOKENS, "reading-3");
+        assert_eq!(count(r#"'{"a":1,"b":2}', 'a,b', '{'"#), 5, "reading-3: JSON is no list");
     }
 
     #[test]

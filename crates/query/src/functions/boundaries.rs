@@ -1,7 +1,7 @@
 //! `date_diff(unit, a, b)` of DuckDB: the boundaries of a unit between two times.
 //!
-//! - DD1. It is negative where b is before a. QuestDB's `datediff` differs: it counts whole units,
-//!   and is never negative.
+//! - It is negative where b is before a. QuestDB's `datediff` differs: it counts whole units, and
+//!   is never negative.
 
 use std::sync::Arc;
 

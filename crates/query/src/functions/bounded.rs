@@ -1,15 +1,16 @@
 //! Guards of functions whose values may be much larger than their arguments, or slow to compute.
 //!
-//! - BD1. The size of a function's values for a batch is estimated before they are made (`growth`),
-//!   and charged to the statement (`account` AC2): operators count the memory of a query only once
-//!   values exist.
-//! - BD2. Constants that a function would copy for each row, values that are expensive to compare,
-//!   and patterns that differ from row to row are processed a few rows at a time (`work`), and
-//!   between them the function checks for cancellation.
-//! - BD3. The function of every call in a plan has a growth (`category` CT1), and its guard if it
+//! - bounded-1. The size of a function's values for a batch is estimated before they are made
+//!   (`growth`), and charged to the statement (account-2): operators count the memory of a query
+//!   only once values exist.
+//! - bounded-2. Constants that a function would copy for each row, values that are expensive to
+//!   compare, and patterns that differ from row to row are processed a few rows at a time (`work`),
+//!   and between them the function checks for cancellation.
+//! - bounded-3. The function of every call in a plan has a growth (category-1), and its guard if it
 //!   needs one: functions that a statement names, those that the planner makes of operators and
 //!   brackets, and those that rules make of others.
-//! - BD4. A function that becomes a cast is not one to a type whose every value is large, NULL too.
+//! - bounded-4. A function that becomes a cast is not one to a type whose every value is large,
+//!   NULL too.
 
 mod call;
 mod category;
@@ -55,7 +56,7 @@ pub(crate) use operators::{Stage, bound_expr, bound_functions_of};
 const SHORT_BYTES: u64 = 256;
 
 /// Returns the function, with a guard if it needs one; `None` if the size of its values is not
-/// known (BD3).
+/// known (bounded-3).
 pub(crate) fn bounded(function: &Arc<ScalarUDF>) -> Option<Arc<ScalarUDF>> {
     if function.inner().is::<Bounded>() {
         return Some(Arc::clone(function));
@@ -123,7 +124,7 @@ impl Bounded {
         Ok(ColumnarValue::Array(concat(&parts)?))
     }
 
-    /// Charges the values, then makes them (BD1).
+    /// Charges the values, then makes them (bounded-1).
     fn invoke_charged(
         &self,
         args: ScalarFunctionArgs,
@@ -172,11 +173,11 @@ impl Bounded {
         }
     }
 
-    /// Asserts GR1, for all calls in tests.
+    /// Asserts growth-1, for all calls in tests.
     fn assert_bound(&self, made: &ColumnarValue, bytes: u64) {
         if cfg!(debug_assertions) {
             let made = size(made);
-            assert!(made <= bytes, "GR1: {} made {made} bytes, not {bytes}", self.name());
+            assert!(made <= bytes, "growth-1: {} made {made} bytes, not {bytes}", self.name());
         }
     }
 }
@@ -209,7 +210,7 @@ fn without_negatives(args: &mut ScalarFunctionArgs) {
     }
 }
 
-/// Checks BD4.
+/// Checks bounded-4.
 fn check_width(function: &str, made: &Expr) -> Result<()> {
     let field = match made {
         Expr::Cast(cast) => &cast.field,

@@ -1,9 +1,9 @@
 //! `first`, `last`, `first_not_null` and `last_not_null`: by designated timestamp.
 //!
-//! - G1. They stand in a plan only until the table of the timestamp is known; then they are
+//! - They stand in a plan only until the table of the timestamp is known; then they are
 //!   DataFusion's `first_value` and `last_value` in its order.
-//! - G2. Over a plain scan rows come in the order of the table, in one stream, and the first or
-//!   last one is taken: among equal timestamps that of the first or last commit.
+//! - Over a plain scan rows come in the order of the table, in one stream, and the first or last
+//!   one is taken: among equal timestamps that of the first or last commit.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) fn first_last_functions() -> Vec<AggregateUDF> {
     NAMES.iter().map(function).collect()
 }
 
-/// A placeholder (G1).
+/// A placeholder.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ByTime {
     name: &'static str,

@@ -1,7 +1,8 @@
 //! `min` and `max` of FLOAT and DOUBLE: DataFusion's own lose infinities if there are no other
 //! values, and the place of NaN in their order depends on the input order.
 //!
-//! - FB1. NaN equals NaN and is greater than all numbers, -0 equals 0, and NULL is ignored.
+//! - float_bounds-1. NaN equals NaN and is greater than all numbers, -0 equals 0, and NULL is
+//!   ignored.
 //!
 //! They have the names of DataFusion's, so that `scan::aggregate_pushdown` recognizes them.
 
@@ -54,8 +55,8 @@ impl Which {
     }
 }
 
-/// Returns an integer in the order of FB1. The keys of NaN and the infinities are not the least or
-/// greatest integer.
+/// Returns an integer in the order of float_bounds-1. The keys of NaN and the infinities are not
+/// the least or greatest integer.
 fn key(value: f64) -> i64 {
     key_of_float(if value.is_nan() { f64::NAN } else { value + 0.0 })
 }
@@ -168,7 +169,7 @@ impl Accumulator for Bound {
 }
 
 /// The bound of a sliding frame: DataFusion's, over floats with one NaN and one zero, which it
-/// compares by their bits (FB1).
+/// compares by their bits (float_bounds-1).
 #[derive(Debug)]
 struct Sliding {
     inner: Box<dyn Accumulator>,
@@ -305,14 +306,14 @@ mod tests {
             groups.update_batch(&[array], &vec![0; values.len()], Some(&no_row), 2).unwrap();
             let grouped = groups.evaluate(EmitTo::All).unwrap();
             let grouped = grouped.as_primitive::<Float64Type>();
-            assert!(grouped.is_null(0), "FB1: a group without rows");
+            assert!(grouped.is_null(0), "float_bounds-1: a group without rows");
             let grouped = grouped.is_valid(1).then(|| grouped.value(1));
             let bits = |value: Option<f64>| value.map(f64::to_bits);
             for value in [one.evaluate().unwrap(), merged.evaluate().unwrap()] {
                 let ScalarValue::Float64(value) = value else { panic!("a double") };
-                assert_eq!(bits(value), bits(expected), "FB1: {which:?} of {values:?}");
+                assert_eq!(bits(value), bits(expected), "float_bounds-1: {which:?} of {values:?}");
             }
-            assert_eq!(bits(grouped), bits(expected), "FB1: {which:?} of {values:?}");
+            assert_eq!(bits(grouped), bits(expected), "float_bounds-1: {which:?} of {values:?}");
         }
     }
 

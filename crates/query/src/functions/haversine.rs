@@ -1,7 +1,7 @@
 //! `haversine_dist_deg(lat, lon, ts)`: the length in kilometres of a path over the earth.
 //!
-//! - HA1. The path goes from point to point by ascending timestamp, for any order of the rows: so
-//!   all points of a group are held. A point with a NULL in it is ignored.
+//! - The path goes from point to point by ascending timestamp, for any order of the rows: so all
+//!   points of a group are held. A point with a NULL in it is ignored.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! Functions and operators of lists that PostgreSQL defines differently from DataFusion.
 //!
-//! - LI1. `array_remove` and `array_replace` apply to all elements that are the same, NULL too; an
-//!   empty list has no dimensions, and so no length.
-//! - LI2. `@>`, `<@` and `&&` are NULL where a list is, and no NULL in a list is the same as
-//!   another one.
+//! - `array_remove` and `array_replace` apply to all elements that are the same, NULL too; an empty
+//!   list has no dimensions, and so no length.
+//! - `@>`, `<@` and `&&` are NULL where a list is, and no NULL in a list is the same as another
+//!   one.
 //!
 //! Not here: the names of DuckDB (`list_remove`, `array_length` of one argument), which have
 //! DuckDB's meaning.
@@ -248,7 +248,7 @@ fn dims(lists: &ListArray) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-/// Compares lists by sets of their elements (LI2): all of the right list, or any.
+/// Compares lists by sets of their elements: all of the right list, or any.
 fn compared(left: &ListArray, right: &ListArray, is_all: bool) -> Result<BooleanArray> {
     let converter = RowConverter::new(vec![SortField::new(left.value_type())])?;
     let of_list = |lists: &ListArray, row: usize| {

@@ -1,8 +1,8 @@
 //! LIKE, ILIKE and the operators of regular expressions, as functions.
 //!
-//! - MA1. The work of a match may be as long as the text and the pattern multiplied. As functions
-//!   these operators have the guard of functions, which bounds it (`bounded` BD2).
-//! - MA2. A column keeps the name that the operator gives it.
+//! - The work of a match may be as long as the text and the pattern multiplied. As functions these
+//!   operators have the guard of functions, which bounds it (bounded-2).
+//! - A column keeps the name that the operator gives it.
 //!
 //! Short texts are matched by Arrow's kernels, and long ones by the pattern of filters, which
 //! checks for cancellation. Not here: conditions of scans (`scan::condition`).
@@ -123,7 +123,6 @@ impl ScalarUDFImpl for Matching {
         }
     }
 
-    // MA2.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let [text, pattern] = args else { return internal_err!("a match has two arguments") };
         let (text, pattern) = (Box::new(text.clone()), Box::new(pattern.clone()));
@@ -184,7 +183,7 @@ impl ScalarUDFImpl for Matching {
     }
 }
 
-/// Matches one row of LIKE or ILIKE whose text or pattern is long (MA1).
+/// Matches one row of LIKE or ILIKE whose text or pattern is long.
 pub(crate) fn match_long(function: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
     let matching = function.inner().downcast_ref::<Matching>();
     let Some((negated, case_insensitive)) = matching.and_then(Matching::of_like) else {

@@ -1,9 +1,9 @@
 //! Aggregates of DuckDB over numbers: `product`, `skewness`, `kurtosis` and `kurtosis_pop`.
 //!
-//! - MO1. NULL is ignored. Of no values `product` is NULL; skewness needs three values, kurtosis
-//!   four, and both need values that differ: otherwise they are NULL.
-//! - MO2. Moments are kept around the mean, and those of two parts are joined: a mean that is far
-//!   from zero costs no digits.
+//! - NULL is ignored. Of no values `product` is NULL; skewness needs three values, kurtosis four,
+//!   and both need values that differ: otherwise they are NULL.
+//! - moments-1. Moments are kept around the mean, and those of two parts are joined: a mean that is
+//!   far from zero costs no digits.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ struct Moments {
 }
 
 impl Moments {
-    /// Joins the moments of two parts (MO2), by the formulas of Pebay.
+    /// Joins the moments of two parts (moments-1), by the formulas of Pebay.
     fn joined(self, other: Moments) -> Moments {
         if self.count == 0.0 || other.count == 0.0 {
             return if self.count == 0.0 { other } else { self };
@@ -112,7 +112,7 @@ impl Moments {
         Moments { count: 1.0, mean: value, ..Moments::default() }
     }
 
-    /// Returns the statistic (MO1).
+    /// Returns the statistic.
     fn value(self, kind: Kind) -> Option<f64> {
         let (n, variance) = (self.count, self.second / self.count);
         let value = match kind {
@@ -194,7 +194,7 @@ mod tests {
         let (whole, parts) = (of(&values), of(&values[..2]).joined(of(&values[2..])));
         for kind in [Kind::Skewness, Kind::Kurtosis, Kind::KurtosisPop] {
             let (whole, parts) = (whole.value(kind).unwrap(), parts.value(kind).unwrap());
-            assert!((whole - parts).abs() < 1e-6, "MO2: {whole} {parts}");
+            assert!((whole - parts).abs() < 1e-6, "moments-1: {whole} {parts}");
         }
     }
 }

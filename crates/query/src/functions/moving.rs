@@ -1,10 +1,11 @@
 //! Sums, averages and other aggregates of doubles over moving frames.
 //!
-//! - MV1. Nothing is subtracted: a NaN, an infinity or a large value that has left the frame leaves
-//!   no trace. DataFusion's own aggregates subtract values that leave a frame from their sums.
-//! - MV2. Rows leave a frame in the order in which they entered it.
-//! - MV3. A row costs amortized constant time: it is added when it enters, and added once more when
-//!   the rows before it have left (`Frame`).
+//! - moving-1. Nothing is subtracted: a NaN, an infinity or a large value that has left the frame
+//!   leaves no trace. DataFusion's own aggregates subtract values that leave a frame from their
+//!   sums.
+//! - moving-2. Rows leave a frame in the order in which they entered it.
+//! - A row costs amortized constant time: it is added when it enters, and added once more when the
+//!   rows before it have left (`Frame`).
 //!
 //! Sums are compensated for rounding errors, so that frames of the same values have the same sum.
 //! Integers and decimals are exact, and stay with DataFusion, as do frames that do not move.

@@ -1,10 +1,10 @@
 //! Aggregates of values in their order: `percentile_cont`, `percentile_disc` and `mode`, with
 //! WITHIN GROUP; and `quantile_cont(x, fraction)`.
 //!
-//! - OR1. They have PostgreSQL's meaning: NULL is ignored, of no values they are NULL, and NaN is
-//!   the greatest number. `mode` returns the first in order among equally frequent values. With
-//!   DISTINCT, equal values are one.
-//! - OR2. All values of a group are kept until it ends, and counted as its memory.
+//! - ordered-1. They have PostgreSQL's meaning: NULL is ignored, of no values they are NULL, and
+//!   NaN is the greatest number. `mode` returns the first in order among equally frequent values.
+//!   With DISTINCT, equal values are one.
+//! - All values of a group are kept until it ends, and counted as its memory.
 
 use std::sync::Arc;
 
@@ -272,15 +272,15 @@ mod tests {
 
     #[test]
     fn a_percentile_lies_on_the_line_between_two_values() {
-        assert_eq!(between(&[1.0, 2.0, 4.0, 9.0], 0.3), 1.9, "OR1");
-        assert_eq!(between(&[1.0], 0.7), 1.0, "OR1");
-        assert_eq!(between(&[1.0, f64::INFINITY], 0.0), 1.0, "OR1");
+        assert_eq!(between(&[1.0, 2.0, 4.0, 9.0], 0.3), 1.9, "ordered-1");
+        assert_eq!(between(&[1.0], 0.7), 1.0, "ordered-1");
+        assert_eq!(between(&[1.0, f64::INFINITY], 0.0), 1.0, "ordered-1");
     }
 
     #[test]
     fn the_first_of_the_most_frequent_is_the_mode() {
         let values: ArrayRef =
             Arc::new(datafusion::arrow::array::UInt32Array::from(vec![1, 2, 2, 5, 5, 7]));
-        assert_eq!(most_frequent(&values).unwrap(), 1, "OR1");
+        assert_eq!(most_frequent(&values).unwrap(), 1, "ordered-1");
     }
 }

@@ -1,11 +1,11 @@
 //! Functions of numbers and of parts of times that PostgreSQL defines differently from DataFusion.
 //!
-//! - PA1. The parts of a time that have a fraction are DOUBLEs: `second`, `milliseconds`, `epoch`
-//!   and `julian`; all others are integers, as in DataFusion. An interval has the parts that it is
+//! - The parts of a time that have a fraction are DOUBLEs: `second`, `milliseconds`, `epoch` and
+//!   `julian`; all others are integers, as in DataFusion. An interval has the parts that it is
 //!   written with.
-//! - PA2. `log(x)` is `log10(x)`: the quotient of two logarithms is not 3 for 1000.
-//! - PA4. `date_bin` of a TIMESTAMP has a value for any time of the type.
-//! - PA3. A value that PostgreSQL refuses is refused: `chr(0)`, the year 0.
+//! - `log(x)` is `log10(x)`: the quotient of two logarithms is not 3 for 1000.
+//! - `date_bin` of a TIMESTAMP has a value for any time of the type.
+//! - A value that PostgreSQL refuses is refused: `chr(0)`, the year 0.
 
 use std::sync::Arc;
 
@@ -273,7 +273,7 @@ struct Bin {
     origin: i64,
 }
 
-/// Returns the bins of TIMESTAMPs, if their width is a constant of days and time (PA4).
+/// Returns the bins of TIMESTAMPs, if their width is a constant of days and time.
 fn bin(stride: &ScalarValue, times: &ColumnarValue, origin: Option<&ColumnarValue>) -> Option<Bin> {
     let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
     let stride = stride.cast_to(&DataType::Interval(IntervalUnit::MonthDayNano)).ok()?;

@@ -1,6 +1,7 @@
 //! QuestDB's patterns of times: `yyyy-MM-ddTHH:mm:ss.SSSUUUZ`.
 //!
-//! - P1. A time written with a pattern that has a full date and time is read back by it unchanged.
+//! - pattern-1. A time written with a pattern that has a full date and time is read back by it
+//!   unchanged.
 //!
 //! The tokens are those of imports; there, patterns are compiled for speed (`ingest`).
 
@@ -356,7 +357,7 @@ mod tests {
         for instant in [0, 1_740_787_200_123_456_789, 951_782_400_000_000_001, -1] {
             let mut text = String::new();
             pattern.format(instant, TimeUnit::Nanos, &mut text);
-            assert_eq!(pattern.parse(&text, TimeUnit::Nanos), Some(instant), "P1: {text}");
+            assert_eq!(pattern.parse(&text, TimeUnit::Nanos), Some(instant), "pattern-1: {text}");
         }
         let mut text = String::new();
         Pattern::new("yy/M/d h a E").format(1_740_837_600_000_000, TimeUnit::Micros, &mut text);

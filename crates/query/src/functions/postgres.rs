@@ -1,7 +1,8 @@
 //! Functions of PostgreSQL that DataFusion lacks or defines differently: `to_char`, `age`,
 //! `make_timestamp`, `time_bucket`, `div`, `width_bucket`, `format` and patterns of SIMILAR TO.
 //!
-//! - PF1. They return the results of PostgreSQL 15, or an error. Times are TIMESTAMPs, in UTC.
+//! - postgres-1. They return the results of PostgreSQL 15, or an error. Times are TIMESTAMPs, in
+//!   UTC.
 //!
 //! Not here: `to_timestamp` and `to_date`, which are QuestDB's too (`time`).
 
@@ -646,7 +647,7 @@ mod tests {
         ] {
             let found = age(instant(a), instant(b));
             let found = (found.months, found.days, found.nanoseconds / 3_600_000_000_000);
-            assert_eq!(found, expected, "PF1: {a} {b}");
+            assert_eq!(found, expected, "postgres-1: {a} {b}");
         }
     }
 
@@ -658,7 +659,11 @@ mod tests {
             ("[a-z_%]+", "(?s)^(?:[a-z_%]+)$"),
             ("50\\%", "(?s)^(?:50\\%)$"),
         ] {
-            assert_eq!(regular_expression(pattern, "\\").unwrap(), expected, "PF1: {pattern}");
+            assert_eq!(
+                regular_expression(pattern, "\\").unwrap(),
+                expected,
+                "postgres-1: {pattern}"
+            );
         }
         assert_eq!(regular_expression("a#%\\", "#").unwrap(), "(?s)^(?:a\\%\\\\)$");
     }
@@ -672,7 +677,7 @@ mod tests {
             (0.0, 0.0, 10.0, 5, 1),
             (7.0, 10.0, 0.0, 5, 2),
         ] {
-            assert_eq!(width_bucket(x, (low, high), count).unwrap(), expected, "PF1: {x}");
+            assert_eq!(width_bucket(x, (low, high), count).unwrap(), expected, "postgres-1: {x}");
         }
         assert!(
             width_bucket(1.0, (1.0, 1.0), 3).is_err() && width_bucket(1.0, (0.0, 2.0), 0).is_err()

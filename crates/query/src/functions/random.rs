@@ -1,11 +1,11 @@
 //! Random values for test data, as in QuestDB: `rnd_int`, `rnd_double`, `rnd_symbol`, `rnd_str`,
 //! `rnd_timestamp` and similar functions.
 //!
-//! - RN1. Bounds are constants and inclusive; with a null rate of n one value in n is NULL, with 0
-//!   none.
-//! - RN2. Each call of a statement has a seed of its own, and each batch another part of its
+//! - random-1. Bounds are constants and inclusive; with a null rate of n one value in n is NULL,
+//!   with 0 none.
+//! - random-2. Each call of a statement has a seed of its own, and each batch another part of its
 //!   sequence: two calls with the same arguments differ.
-//! - RN3. Texts consist of the letters A to Z, at most `TEXT_MAX` of them.
+//! - Texts consist of the letters A to Z, at most `TEXT_MAX` of them.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub(crate) fn random_functions() -> impl Iterator<Item = &'static str> {
     FUNCTIONS.iter().map(|(name, _)| *name)
 }
 
-/// The number of calls so far (RN2).
+/// The number of calls so far (random-2).
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// Returns one of them, for one call in a query that is planned at this time.
@@ -357,17 +357,17 @@ mod tests {
     fn values_are_within_their_bounds() {
         let mut chance = Chance(7);
         for _ in 0..1_000 {
-            assert!((3..=5).contains(&chance.between(3, 5)), "RN1");
-            assert!((0.0..1.0).contains(&chance.part()), "RN1");
+            assert!((3..=5).contains(&chance.between(3, 5)), "random-1");
+            assert!((0.0..1.0).contains(&chance.part()), "random-1");
         }
         chance.between(i64::MIN, i64::MAX);
         let nulls = (0..1_000).filter(|_| Chance(chance.next()).or_null(4, |_| ()).is_none());
-        assert!((150..350).contains(&nulls.count()), "RN1");
+        assert!((150..350).contains(&nulls.count()), "random-1");
     }
 
     #[test]
     fn calls_and_batches_differ() {
         let (a, b) = (random_function("rnd_long", 1), random_function("rnd_long", 1));
-        assert_ne!(a, b, "RN2");
+        assert_ne!(a, b, "random-2");
     }
 }

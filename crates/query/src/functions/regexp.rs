@@ -1,11 +1,11 @@
 //! Functions of regular expressions: `regexp_replace`, `regexp_match`, `regexp_count` and similar
 //! functions.
 //!
-//! - RX1. They have the arguments, flags and references of PostgreSQL 15, and its meaning of `.`,
-//!   which matches the end of a line too. Patterns are those of the `regex` crate: the first
-//!   alternative that matches is taken, not the longest, and `\b` is a word boundary.
-//! - RX2. Between two matches in a long text they check for cancellation: each may take as long as
-//!   the text is (`bounded::regex` RE1 bounds one of them).
+//! - They have the arguments, flags and references of PostgreSQL 15, and its meaning of `.`, which
+//!   matches the end of a line too. Patterns are those of the `regex` crate: the first alternative
+//!   that matches is taken, not the longest, and `\b` is a word boundary.
+//! - regexp-1. Between two matches in a long text they check for cancellation: each may take as
+//!   long as the text is (regex-1 bounds one of them).
 //!
 //! Not here: the operators `~` and `~*`, whose patterns `pattern_text` makes (`query_text::forms`).
 
@@ -28,7 +28,7 @@ use tidegate_model::limits::PATTERNS_AT_A_TIME;
 use crate::account::check_canceled;
 use crate::error::{ClauseProblem, Error};
 
-/// In a longer text, cancellation is checked at each match (RX2).
+/// In a longer text, cancellation is checked at each match (regexp-1).
 const SHORT_BYTES: usize = 4_096;
 
 /// The type of an argument.
@@ -279,7 +279,7 @@ pub(crate) fn regex_of(pattern: &str, flags: &str) -> Option<Regex> {
     Regex::new(&Options::read("", flags).ok()?.applied(pattern)).ok()
 }
 
-/// Returns the pattern of an operator in the syntax of the `regex` crate (RX1).
+/// Returns the pattern of an operator in the syntax of the `regex` crate.
 pub(crate) fn pattern_text(pattern: &str) -> String {
     let mut text = String::new();
     if pattern.contains('.') {
@@ -747,6 +747,6 @@ mod tests {
         let _entered = account.enter();
         stop.cancel();
         let rows = Rows::new("regexp_count", &[texts, patterns], 1).unwrap();
-        assert!(rows.values(Kind::Count).is_err(), "RX2");
+        assert!(rows.values(Kind::Count).is_err(), "regexp-1");
     }
 }

@@ -1,13 +1,13 @@
 //! `round` and `trunc` of a DOUBLE to any number of digits.
 //!
-//! - RD1. Digits that the number does not have leave it as it is, and more digits before the point
-//!   than it has give 0: never NaN, which DataFusion's own give where the scale overflows.
-//! - RD2. `round(x)` of a DOUBLE is the even one of two integers that are as near, as in PostgreSQL
-//!   and in casts; to digits, half is rounded away from zero.
-//! - RD3. Digits that are a BIGINT stay one. As a cast they would be no constant until it is worked
-//!   out, and the scale of a DECIMAL, which follows from them, another one after operands were
-//!   made alike: a join by `round(n, 2)` found nothing. Digits that functions work out are never
-//!   told from those of a column: the scale stays that of the number.
+//! - rounded-1. Digits that the number does not have leave it as it is, and more digits before the
+//!   point than it has give 0: never NaN, which DataFusion's own give where the scale overflows.
+//! - `round(x)` of a DOUBLE is the even one of two integers that are as near, as in PostgreSQL and
+//!   in casts; to digits, half is rounded away from zero.
+//! - Digits that are a BIGINT stay one. As a cast they would be no constant until it is worked out,
+//!   and the scale of a DECIMAL, which follows from them, another one after operands were made
+//!   alike: a join by `round(n, 2)` found nothing. Digits that functions work out are never told
+//!   from those of a column: the scale stays that of the number.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(crate) fn rounded_functions() -> Vec<ScalarUDF> {
 }
 
 /// Gives `round` of a DECIMAL a type that does not follow from what its digits become later
-/// (RD3); gives the call back if it has no digits, or is of another number.
+///; gives the call back if it has no digits, or is of another number.
 pub(crate) fn with_known_type(
     call: ScalarFunction,
     schema: &DFSchema,
@@ -94,10 +94,10 @@ struct Rounded {
     /// The function of DataFusion.
     inner: Arc<ScalarUDF>,
     signature: Signature,
-    /// Rounds to an integer (RD2).
+    /// Rounds to an integer.
     whole: fn(f64) -> f64,
     cut: fn(f64) -> f64,
-    /// The type of the result, if it is not to follow from the digits (RD3).
+    /// The type of the result, if it is not to follow from the digits.
     known: Option<DataType>,
 }
 
@@ -137,7 +137,7 @@ impl ScalarUDFImpl for Rounded {
         })
     }
 
-    /// Keeps the type of the digits (RD3).
+    /// Keeps the type of the digits.
     fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
         let mut types = self.inner_types(args)?;
         if let (Some(digits), Some(DataType::Int64)) = (types.get_mut(1), args.get(1)) {
@@ -197,7 +197,7 @@ impl Rounded {
         Ok(taken.iter().map(|field| field.data_type().clone()).collect())
     }
 
-    /// Rounds to integers (RD2).
+    /// Rounds to integers.
     fn whole(&self, value: &ColumnarValue, rows: usize) -> Result<ColumnarValue> {
         let is_scalar = matches!(value, ColumnarValue::Scalar(_));
         let values = value.to_array(if is_scalar { 1 } else { rows })?;
@@ -232,7 +232,7 @@ impl Rounded {
     }
 }
 
-/// Rounds a value to digits (RD1).
+/// Rounds a value to digits (rounded-1).
 fn at_digits(value: f64, digits: i64, cut: fn(f64) -> f64) -> f64 {
     if !value.is_finite() || POWER_MAX < digits {
         return value;
@@ -265,8 +265,12 @@ mod tests {
             (1e300, 100, 1e300),
             (f64::INFINITY, 2, f64::INFINITY),
         ] {
-            assert_eq!(at_digits(value, digits, f64::round), expected, "RD1: {value} {digits}");
+            assert_eq!(
+                at_digits(value, digits, f64::round),
+                expected,
+                "rounded-1: {value} {digits}"
+            );
         }
-        assert_eq!(at_digits(42.129, 2, f64::trunc), 42.12, "RD1");
+        assert_eq!(at_digits(42.129, 2, f64::trunc), 42.12, "rounded-1");
     }
 }

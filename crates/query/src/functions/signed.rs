@@ -1,7 +1,7 @@
 //! Lengths and positions of lists as INTs.
 //!
-//! - SG1. They are INTs as in PostgreSQL. DataFusion's own are UBIGINTs, which are DECIMALs beside
-//!   a BIGINT, so that `7 / cardinality(x)` would have a fraction.
+//! - They are INTs as in PostgreSQL. DataFusion's own are UBIGINTs, which are DECIMALs beside a
+//!   BIGINT, so that `7 / cardinality(x)` would have a fraction.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! `bit_xor`, `bool_and` and `bool_or` over sliding frames.
 //!
-//! - SL1. A frame of NULLs returns NULL. DataFusion's `bit_xor` returns 0 there, and its `bool_and`
-//!   and `bool_or` cannot remove rows.
+//! - A frame of NULLs returns NULL. DataFusion's `bit_xor` returns 0 there, and its `bool_and` and
+//!   `bool_or` cannot remove rows.
 
 use std::sync::Arc;
 
@@ -137,7 +137,6 @@ impl Accumulator for Frame {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        // SL1.
         if self.count == 0 {
             return ScalarValue::try_from(&self.ty);
         }

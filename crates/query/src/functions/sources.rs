@@ -1,11 +1,11 @@
 //! The list of all functions: their usage, their result, and the database that defines them.
 //!
-//! - SO1. Every function that a statement can call has a line in `functions.txt`, and every line is
-//!   about one. `docs/functions.md` is made of it; with `TIDEGATE_DOCS_COMPLETE=1` in the
+//! - sources-1. Every function that a statement can call has a line in `functions.txt`, and every
+//!   line is about one. `docs/functions.md` is made of it; with `TIDEGATE_DOCS_COMPLETE=1` in the
 //!   environment the test writes it.
-//! - SO2. The source of a function defines its correct result: PostgreSQL 15, DuckDB, QuestDB,
-//!   DataFusion where no other has it, or Tidegate. Functions of the first two are compared with
-//!   their source on edge values, in the tests of the program.
+//! - sources-2. The source of a function defines its correct result: PostgreSQL 15, DuckDB,
+//!   QuestDB, DataFusion where no other has it, or Tidegate. Functions of the first two are
+//!   compared with their source on edge values, in the tests of the program.
 
 use std::sync::LazyLock;
 
@@ -89,16 +89,16 @@ mod tests {
         let listed = LISTED.iter().filter(|it| it.kind != "OPERATOR");
         let listed = listed.map(|it| (it.kind, it.name.to_owned())).collect::<Vec<_>>();
         let names = listed.iter().cloned().collect::<BTreeSet<_>>();
-        assert_eq!(names.len(), listed.len(), "SO1: a function has two lines");
+        assert_eq!(names.len(), listed.len(), "sources-1: a function has two lines");
         let registered = registered();
         let missing = registered.difference(&names).collect::<Vec<_>>();
-        assert!(missing.is_empty(), "SO1: without a line in functions.txt: {missing:?}");
+        assert!(missing.is_empty(), "sources-1: without a line in functions.txt: {missing:?}");
         let unknown = names.difference(&registered).collect::<Vec<_>>();
-        assert!(unknown.is_empty(), "SO1: in functions.txt, and no function: {unknown:?}");
+        assert!(unknown.is_empty(), "sources-1: in functions.txt, and no function: {unknown:?}");
         for it in LISTED.iter() {
             let known = ["PostgreSQL", "DuckDB", "QuestDB", "DataFusion", "Tidegate"];
-            assert!(known.contains(&it.source), "SO2: {it:?}");
-            assert!(it.sentence.ends_with('.') && !it.usage.is_empty(), "SO1: {it:?}");
+            assert!(known.contains(&it.source), "sources-2: {it:?}");
+            assert!(it.sentence.ends_with('.') && !it.usage.is_empty(), "sources-1: {it:?}");
         }
     }
 
@@ -139,6 +139,6 @@ mod tests {
             std::fs::write(&path, page()).unwrap();
         }
         let written = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(written == page(), "SO1: docs/functions.md is stale: see its first lines");
+        assert!(written == page(), "sources-1: docs/functions.md is stale: see its first lines");
     }
 }

@@ -1,10 +1,10 @@
 //! PostgreSQL's patterns of times: `YYYY-MM-DD HH24:MI:SS.US`.
 //!
-//! - TP1. Texts are written and read as by PostgreSQL's `to_char` and `to_timestamp`, with English
+//! - Texts are written and read as by PostgreSQL's `to_char` and `to_timestamp`, with English
 //!   names. Parts that PostgreSQL reads and then ignores are ignored here: `Q`, and the name of a
 //!   day beside a date.
-//! - TP2. A pattern is PostgreSQL's, QuestDB's, or refused: parts that only one of them has decide
-//!   ([`form`]).
+//! - template-1. A pattern is PostgreSQL's, QuestDB's, or refused: parts that only one of them has
+//!   decide ([`form`]).
 //!
 //! Not here: the patterns of QuestDB (`pattern`), and numbers (`number_template`).
 
@@ -158,7 +158,7 @@ pub(crate) enum Form {
     Percent,
 }
 
-/// Returns the database whose pattern it is (TP2).
+/// Returns the database whose pattern it is (template-1).
 pub(crate) fn form(pattern: &str) -> Form {
     let runs = runs(pattern);
     let is_percent = |pair: [u8; 2]| pair[0] == b'%' && pair[1].is_ascii_alphabetic();
@@ -247,7 +247,7 @@ mod tests {
             ("YYYY-MM-DD HH:mm:ss", Form::Unclear),
             ("%Y-%m-%d", Form::Percent),
         ] {
-            assert_eq!(form(pattern), expected, "TP2: {pattern}");
+            assert_eq!(form(pattern), expected, "template-1: {pattern}");
         }
     }
 }

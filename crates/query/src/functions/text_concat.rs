@@ -1,10 +1,10 @@
 //! The operator `||` of texts and of bytes, as one function of all its operands.
 //!
-//! - TC1. `a || b || c` is one call of three arguments, which writes each byte once: calls of two
+//! - `a || b || c` is one call of three arguments, which writes each byte once: calls of two
 //!   arguments would copy the result so far again. As a function it has the guard of functions
-//!   (`bounded` BD1).
-//! - TC2. NULL and a text are NULL: `concat` skips NULL.
-//! - TC3. A column keeps the name and the type that the operator gives it.
+//!   (bounded-1).
+//! - NULL and a text are NULL: `concat` skips NULL.
+//! - text_concat-1. A column keeps the name and the type that the operator gives it.
 //!
 //! Not here: `||` of lists, which DataFusion plans as `array_concat` and similar functions.
 
@@ -46,7 +46,7 @@ impl ScalarUDFImpl for TextConcat {
         TEXT_CONCAT
     }
 
-    // TC3.
+    // text_concat-1.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let names = args.iter().map(|arg| arg.schema_name().to_string());
         Ok(names.collect::<Vec<_>>().join(" || "))
@@ -110,8 +110,7 @@ impl ScalarUDFImpl for TextConcat {
     }
 }
 
-/// Returns the arguments of the call for two operands, each of which may be such a call itself
-/// (TC1).
+/// Returns the arguments of the call for two operands, each of which may be such a call itself.
 pub(crate) fn operands(BinaryExpr { left, right, .. }: BinaryExpr) -> Vec<Expr> {
     let parts = |side: Expr| match side {
         Expr::ScalarFunction(call) if call.func.name() == TEXT_CONCAT => call.args,

@@ -1,9 +1,9 @@
 //! Functions of times: parts of the calendar, buckets, arithmetic, zones and texts.
 //!
-//! - F1. A text that does not match its pattern returns NULL, or an error for a pattern of
-//!   PostgreSQL; a time out of the range of its type is an error.
-//! - F3. `to_timestamp` takes a number as seconds since 1970, with a fraction, as in PostgreSQL.
-//! - F2. The clock stands still within a statement: its functions become values when a statement is
+//! - A text that does not match its pattern returns NULL, or an error for a pattern of PostgreSQL;
+//!   a time out of the range of its type is an error.
+//! - `to_timestamp` takes a number as seconds since 1970, with a fraction, as in PostgreSQL.
+//! - The clock stands still within a statement: its functions become values when a statement is
 //!   planned.
 
 use std::sync::Arc;
@@ -250,7 +250,7 @@ impl ScalarUDFImpl for TimeFunction {
         Ok(Arc::new(Field::new(self.name, ty, true)))
     }
 
-    /// Replaces functions of the clock by values (F2).
+    /// Replaces functions of the clock by values.
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let (Kind::Clock { cut, days }, Some(now)) =
             (self.kind, context.query_execution_start_time())
@@ -514,7 +514,7 @@ impl Call<'_> {
     }
 }
 
-/// A pattern to parse texts: QuestDB's or PostgreSQL's (`template` TP2).
+/// A pattern to parse texts: QuestDB's or PostgreSQL's (template-1).
 enum TimePattern {
     QuestDb(Pattern),
     Postgres { text: String, template: Template },
@@ -537,7 +537,7 @@ impl TimePattern {
         })
     }
 
-    /// Parses a text (F1, F3).
+    /// Parses a text.
     fn parse(&self, text: &str, unit: TimeUnit) -> Result<Option<i64>> {
         match self {
             TimePattern::QuestDb(pattern) => Ok(pattern.parse(text, unit)),
@@ -564,7 +564,7 @@ fn questdb_pattern(text: &str) -> Result<Pattern> {
     }
 }
 
-/// Converts seconds since 1970 to times (F3).
+/// Converts seconds since 1970 to times.
 fn of_numbers(numbers: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
     let out_of_range = || wrong(ClauseProblem::TimeRange);
     let per_second = unit.per_second();

@@ -1,7 +1,6 @@
 //! `min` and `max` of UUID and IPV4, which keep their types: DataFusion's own lose them.
 //!
-//! - TY1. For other types they are replaced by DataFusion's own when a plan is made: it optimizes
-//!   those.
+//! - For other types they are replaced by DataFusion's own when a plan is made: it optimizes those.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ pub(crate) fn least_and_greatest() -> Vec<AggregateUDF> {
     [min_udaf(), max_udaf()].map(|inner| AggregateUDF::new_from_impl(Typed(inner))).into()
 }
 
-/// Returns DataFusion's function behind one of these (TY1).
+/// Returns DataFusion's function behind one of these.
 pub(crate) fn untyped(function: &AggregateUDF) -> Option<Arc<AggregateUDF>> {
     function.inner().downcast_ref::<Typed>().map(|typed| Arc::clone(&typed.0))
 }

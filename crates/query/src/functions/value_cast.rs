@@ -1,8 +1,8 @@
 //! Casts that copy texts or write lists as texts, as functions.
 //!
-//! - VC1. A cast of a value without a fixed width to another type makes the value again, and as
-//!   text it may be larger. As a function it has the guard of functions (`bounded` BD1).
-//! - VC2. A column keeps the name that the cast gives it, which is that of its argument.
+//! - A cast of a value without a fixed width to another type makes the value again, and as text it
+//!   may be larger. As a function it has the guard of functions (bounded-1).
+//! - value_cast-1. A column keeps the name that the cast gives it, which is that of its argument.
 //!
 //! Not here: casts to and from UUID, IPV4 and the like (`types::casts`).
 
@@ -87,7 +87,7 @@ impl ScalarUDFImpl for CastCall {
         }
     }
 
-    // VC2.
+    // value_cast-1.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let Some(arg) = args.first() else { return internal_err!("a cast has an argument") };
         Ok(arg.schema_name().to_string())

@@ -1,10 +1,10 @@
 //! Operators with one input and no expressions of their own: one [`ExecutionPlan`] for all of them,
 //! and a trait for the work of each.
 //!
-//! - PT1. Unless an operator says otherwise, it only changes how the rows of its input arrive
-//!   (batch sizes, memory accounting): columns, number of partitions, order and all other
-//!   properties are those of the input. `EXPLAIN` does not show an operator whose name begins with
-//!   that of guards (`control::guard` U2).
+//! - Unless an operator says otherwise, it only changes how the rows of its input arrive (batch
+//!   sizes, memory accounting): columns, number of partitions, order and all other properties are
+//!   those of the input. `EXPLAIN` does not show an operator whose name begins with that of guards
+//!   (guard-1).
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use datafusion::physical_plan::{
     InputDistributionRequirements, PlanProperties,
 };
 
-/// The work of one such operator (PT1).
+/// The work of one such operator.
 pub(crate) trait Unary: fmt::Debug + Send + Sync + Sized + 'static {
     /// The name of the operator.
     const NAME: &'static str;

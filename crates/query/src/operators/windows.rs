@@ -5,13 +5,13 @@
 //! a copy for each row, of texts that are views, too: `first_value` of a list of 100 MB over 8,192
 //! rows was 800 GB.
 //!
-//! - WI1. Rows are charged from when a window gets them until it has given them out, and twice: it
+//! - Rows are charged from when a window gets them until it has given them out, and twice: it
 //!   gathers them, and copies what it has gathered.
-//! - WI2. Values of texts and lists are charged as they are made (`charge_value`) until they are
-//!   given out, and twice while they are made: one by one, and as an array. Those of one step have
-//!   at most `VALUES_BYTES`, if one of them has more than `NARROW_BYTES`.
-//! - WI3. A window that works on rows as they come gets as few at a time as make `SLICE_BYTES`, if
-//!   each has the widest value there was.
+//! - Values of texts and lists are charged as they are made (`charge_value`) until they are given
+//!   out, and twice while they are made: one by one, and as an array. Those of one step have at
+//!   most `VALUES_BYTES`, if one of them has more than `NARROW_BYTES`.
+//! - A window that works on rows as they come gets as few at a time as make `SLICE_BYTES`, if each
+//!   has the widest value there was.
 //!
 //! The functions that charge their values are those that `functions::bounded::windows` wraps.
 //! Not here: the number of values of a frame of `array_agg` (`plan::check_window`).
@@ -43,10 +43,10 @@ use crate::value_bytes::{bytes_of, bytes_of_rows, constant_bytes};
 /// The beginning is the name of guards, which are not shown.
 const NAME: &str = "GuardExec (windows)";
 
-/// The name of the memory of windows in messages (WI1).
+/// The name of the memory of windows in messages.
 const CONSUMER: &str = "WindowRows";
 
-/// The number of times that rows are charged (WI1).
+/// The number of times that rows are charged.
 const COPIES: usize = 2;
 
 thread_local! {
@@ -163,7 +163,6 @@ impl Holding {
         self.reservation.try_resize(self.rows_bytes.saturating_mul(COPIES).saturating_add(values))
     }
 
-    /// WI1.
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         let bytes = usize::try_from(bytes_of_rows(batch)).unwrap_or(usize::MAX);
         // Arrays may share what they are made of, and may be parts of larger ones.
@@ -174,7 +173,6 @@ impl Holding {
         self.charge()
     }
 
-    /// WI2.
     fn make(&mut self, function: &str, (value, rows): (u64, u64)) -> Result<()> {
         let step = &mut self.step;
         step.bytes = step.bytes.saturating_add(value.saturating_mul(rows));
@@ -222,7 +220,7 @@ struct Given {
     values_bytes: u64,
 }
 
-/// Charges a value that a function of a window is about to give to so many rows (WI2).
+/// Charges a value that a function of a window is about to give to so many rows.
 ///
 /// # Errors
 /// If that is more than is left of the statement's memory, or than values may have together.
@@ -252,7 +250,7 @@ struct FedExec {
     streams: Arc<Streams>,
     /// The arguments of calls whose values may be wide.
     wide: Vec<Arc<dyn PhysicalExpr>>,
-    /// True if rows are processed as they come (WI3).
+    /// True if rows are processed as they come.
     is_streamed: bool,
 }
 
@@ -356,12 +354,12 @@ struct Fed {
     held: Arc<Held>,
     wide: Vec<Arc<dyn PhysicalExpr>>,
     is_streamed: bool,
-    /// The rest of a batch (WI3).
+    /// The rest of a batch.
     rest: Option<RecordBatch>,
 }
 
 impl Fed {
-    /// Looks at how wide the arguments of calls are (WI3).
+    /// Looks at how wide the arguments of calls are.
     fn look(&self, batch: &RecordBatch) -> Result<()> {
         for argument in &self.wide {
             let bytes = match argument.evaluate(batch)? {

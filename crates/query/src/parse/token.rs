@@ -1,9 +1,9 @@
 //! The tokens of a statement, each with its place. Our own statements are parsed from them, and
 //! texts are split into statements by them.
 //!
-//! - K0. No text is longer than `SQL_BYTES`, and no name or number than `SQL_WORD_BYTES`: longer
-//!   ones are refused before anything of them is kept.
-//! - K1. Tokens ascend and do not overlap; only blanks and comments lie between two of them.
+//! - token-1. No text is longer than `SQL_BYTES`, and no name or number than `SQL_WORD_BYTES`:
+//!   longer ones are refused before anything of them is kept.
+//! - Tokens ascend and do not overlap; only blanks and comments lie between two of them.
 //!
 //! Not here: the grammar (`parse::statement`). Queries are parsed by sqlparser from the text
 //! itself.
@@ -86,7 +86,7 @@ pub(crate) fn blanked(sql: &str, bytes: usize) -> String {
 /// Returns all tokens of a text.
 ///
 /// # Errors
-/// If a quote or a comment is never closed, or the text or a word of it is too long (K0).
+/// If a quote or a comment is never closed, or the text or a word of it is too long (token-1).
 pub fn tokenize(sql: &str) -> Result<Vec<Token<'_>>> {
     check_length(sql)?;
     let mut tokens = Vec::new();
@@ -169,7 +169,7 @@ pub fn split_statements(sql: &str) -> Vec<(usize, &str)> {
 /// Returns the first token at or after a byte of a text, which is not inside of a token.
 ///
 /// # Errors
-/// If it is never closed, or too long (K0).
+/// If it is never closed, or too long (token-1).
 pub fn next_token(sql: &str, from: usize) -> Result<Option<Token<'_>>> {
     let Some(offset) = skip_blank(sql, from)? else { return Ok(None) };
     let rest = &sql[offset..];
@@ -339,17 +339,17 @@ mod tests {
         let long = "(".repeat(limits::SQL_BYTES + 1);
         let refused = "line 1, column 1: the bytes of a statement must be at most 16,777,216, not \
                        16777217";
-        assert_eq!(tokenize(&long).unwrap_err().to_string(), refused, "K0");
-        assert_eq!(count_tokens(&long).unwrap_err().to_string(), refused, "K0");
+        assert_eq!(tokenize(&long).unwrap_err().to_string(), refused, "token-1");
+        assert_eq!(count_tokens(&long).unwrap_err().to_string(), refused, "token-1");
         assert_eq!(count_tokens(" ((a, 'b')); ").unwrap(), 8);
         for (open, inner, close) in [("", "a", ""), ("", "1", ""), ("\"", "a", "\"")] {
             let word = |bytes: usize| format!("x {open}{}{close}", inner.repeat(bytes));
             let most = limits::SQL_WORD_BYTES - open.len() - close.len();
-            assert_eq!(count_tokens(&word(most)).unwrap(), 2, "K0");
+            assert_eq!(count_tokens(&word(most)).unwrap(), 2, "token-1");
             let error = count_tokens(&word(most + 1)).unwrap_err().to_string();
             let refused = "line 1, column 3: the bytes of a name or number must be at most 1,024, \
                            not 1025";
-            assert_eq!(error, refused, "K0");
+            assert_eq!(error, refused, "token-1");
         }
         let text = format!("'{}'", "a".repeat(1 << 20));
         assert_eq!(count_tokens(&text).unwrap(), 1, "texts are values");

@@ -1,9 +1,9 @@
 //! Operators of integers in forms that DataFusion's simplifier does not know.
 //!
-//! - BW1. `a # b` of values that may be NULL is a function: the simplifier makes 0 of `a # a`, and
-//!   drops the repeated values of longer ones, although NULL is NULL there.
-//! - BW2. A minus beside such operators is a difference, `0 - a`: the simplifier takes it for `~`,
-//!   and would make `-a & -b` of `-(a | b)`, and 0 of `a & -a`.
+//! - `a # b` of values that may be NULL is a function: the simplifier makes 0 of `a # a`, and drops
+//!   the repeated values of longer ones, although NULL is NULL there.
+//! - A minus beside such operators is a difference, `0 - a`: the simplifier takes it for `~`, and
+//!   would make `-a & -b` of `-(a | b)`, and 0 of `a & -a`.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(super) fn written(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
     }
 }
 
-/// Returns `#` as a function, if one of its values may be NULL (BW1); others stay.
+/// Returns `#` as a function, if one of its values may be NULL; others stay.
 fn xor_of_nullable(binary: BinaryExpr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let ty = match binary.op {
         Operator::BitwiseXor => operand_type(&binary.left, &binary.right, schema),
@@ -69,7 +69,7 @@ fn is_minus(expr: &Expr) -> bool {
     matches!(expr, Expr::Negative(inner) if !matches!(**inner, Expr::Literal(..)))
 }
 
-/// Returns an operand of an operator of bits (BW2).
+/// Returns an operand of an operator of bits.
 fn subtracted_side(side: Expr, schema: &DFSchema) -> Result<Box<Expr>> {
     match side {
         Expr::Negative(inner) if !matches!(*inner, Expr::Literal(..)) => {
@@ -79,7 +79,7 @@ fn subtracted_side(side: Expr, schema: &DFSchema) -> Result<Box<Expr>> {
     }
 }
 
-/// Returns the minus of a value as a difference (BW2); that of others than integers stays.
+/// Returns the minus of a value as a difference; that of others than integers stays.
 fn subtracted(inner: Box<Expr>, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match inner.get_type(schema) {
         Ok(ty) if ty.is_signed_integer() => {

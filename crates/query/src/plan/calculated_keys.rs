@@ -1,8 +1,8 @@
 //! Keys of sorts and windows that are calculated below them, as columns of their input.
 //!
-//! - CK1. After [`with_calculated_keys`], no key of a sort, of a window or of an ordered aggregate
-//!   is an operator over the result of a function or of a CASE, such as `-length(x)` or
-//!   `CASE WHEN abs(x) > 1 THEN ..`; a column holds the value instead.
+//! - After [`with_calculated_keys`], no key of a sort, of a window or of an ordered aggregate is an
+//!   operator over the result of a function or of a CASE, such as `-length(x)` or `CASE WHEN abs(x)
+//!   > 1 THEN ..`; a column holds the value instead.
 //!
 //! To find the order of an expression, DataFusion calculates the range of its values. It takes the
 //! range of most functions for one of type NULL, for which an operator fails, and then a sort by
@@ -17,7 +17,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, 
 
 use crate::names::INTERNAL_PREFIX;
 
-/// Moves such keys of a whole plan to columns (CK1).
+/// Moves such keys of a whole plan to columns.
 pub(super) fn with_calculated_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match &node {
         LogicalPlan::Sort(_) | LogicalPlan::Window(_) | LogicalPlan::Aggregate(_) => moved(node),

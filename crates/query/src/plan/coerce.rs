@@ -1,7 +1,7 @@
 //! Type coercion: texts and integers next to columns become values of the column's type, before
 //! DataFusion sees them.
 //!
-//! - Y1. After this, no text literal is compared with a column that is not text.
+//! - After this, no text literal is compared with a column that is not text.
 //!
 //! Binary operators are converted while SQL is planned ([`OperatorPlanner`]), because their types
 //! must match already then; BETWEEN, IN lists, CASE and casts afterwards ([`convert_literals`]).

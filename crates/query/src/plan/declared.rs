@@ -1,7 +1,7 @@
 //! A function that returns its argument under a declared field.
 //!
-//! - DC1. It changes no value, and no rule looks through it: the metadata and the nullability of
-//!   the field stay as they are declared.
+//! - It changes no value, and no rule looks through it: the metadata and the nullability of the
+//!   field stay as they are declared.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Defaults of columns for which an INSERT gives no value.
 //!
-//! - DF1. A default is planned anew for each statement, as if it stood in it: `now()` is that of
-//!   the statement. It reads no rows and no columns.
-//! - DF2. Defaults stand behind the columns that are given.
+//! - A default is planned anew for each statement, as if it stood in it: `now()` is that of the
+//!   statement. It reads no rows and no columns.
+//! - Defaults stand behind the columns that are given.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Fill {
         }
     }
 
-    /// Returns the planned value, in the type of the column (DF1).
+    /// Returns the planned value, in the type of the column.
     fn planned(&self, state: &SessionState) -> Result<Expr> {
         value_of(state, &format!("SELECT {}", self.text), &self.column)
     }
@@ -65,7 +65,7 @@ pub(crate) fn check_default(state: &SessionState, text: &str, ty: ColumnType) ->
         .map_err(|error| super::error_positions::locate(text, error))
 }
 
-/// Returns the plan with the defaults behind its own columns (DF2).
+/// Returns the plan with the defaults behind its own columns.
 pub(super) fn filled(
     plan: LogicalPlan,
     fills: &[Fill],

@@ -1,12 +1,12 @@
 //! Description of a statement without executing it: the types of its parameters and of the columns
 //! of its answer.
 //!
-//! - DS1. The columns are those that the statement returns when it is executed with values of these
+//! - The columns are those that the statement returns when it is executed with values of these
 //!   types, as long as no table changes in between.
-//! - DS2. The type of a parameter is inferred from the comparison, the calculation, the cast or the
+//! - The type of a parameter is inferred from the comparison, the calculation, the cast or the
 //!   column that takes it. Without any of these there is no type, and the value is a text.
-//! - DS3. A number above `limits::STATEMENT_PARAMETERS` is no parameter's: no memory is allocated
-//!   for it, and no client can give it a value.
+//! - describe-1. A number above `limits::STATEMENT_PARAMETERS` is no parameter's: no memory is
+//!   allocated for it, and no client can give it a value.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -43,7 +43,7 @@ pub(crate) fn parameter_count(sql: &str) -> Result<usize> {
     Ok(numbers.max().unwrap_or(0))
 }
 
-/// Returns the number of `$n`, if these two tokens are one (DS3).
+/// Returns the number of `$n`, if these two tokens are one (describe-1).
 fn parameter_number(pair: &[Token<'_>]) -> Option<usize> {
     let is_one = pair[0].is_sign('$') && pair[0].offset + 1 == pair[1].offset;
     let number = is_one.then(|| pair[1].text.parse().ok()).flatten();
@@ -97,7 +97,7 @@ pub(crate) fn describe_query(
     })
 }
 
-/// Returns the plan of a query with open parameters, and the types of these (DS2).
+/// Returns the plan of a query with open parameters, and the types of these.
 pub(super) fn describe(
     (state, database): (&SessionState, &Database),
     sql: &str,
@@ -214,8 +214,8 @@ mod tests {
             let values = described_with(sql, &[Parameter::Null]).unwrap();
             (parameter_count(sql).unwrap(), values.len())
         };
-        assert_eq!(sizes("SELECT $1000000000000"), (0, 1), "DS3");
-        assert_eq!(sizes("SELECT $2, $65536"), (2, 2), "DS3");
+        assert_eq!(sizes("SELECT $1000000000000"), (0, 1), "describe-1");
+        assert_eq!(sizes("SELECT $2, $65536"), (2, 2), "describe-1");
         assert_eq!(sizes("SELECT $65535"), (65_535, 65_535));
         assert_eq!(sizes("SELECT $99999999999999999999999"), (0, 1));
     }

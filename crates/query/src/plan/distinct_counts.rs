@@ -1,6 +1,6 @@
 //! Counts of distinct values that are counted.
 //!
-//! - DS1. `count(DISTINCT x)` is not taken from the statistics of a plan.
+//! - `count(DISTINCT x)` is not taken from the statistics of a plan.
 //!
 //! DataFusion takes 1 for the exact number of distinct values of a constant column, of no rows too.
 
@@ -17,7 +17,7 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 pub(super) const AGGREGATE_STATISTICS: &str = "aggregate_statistics";
 
 /// A wrapper of the rule that answers from statistics; it leaves plans with such counts unchanged
-/// (DS1). A table has no statistics of distinct values, so that nothing is lost.
+///. A table has no statistics of distinct values, so that nothing is lost.
 #[derive(Debug)]
 pub(super) struct DistinctCounts {
     pub(super) inner: Arc<dyn PhysicalOptimizerRule + Send + Sync>,

@@ -1,8 +1,8 @@
 //! Scalar subqueries without rows.
 //!
-//! - ES1. After [`with_nullable_subqueries`], the value of a scalar subquery that may have no row
-//!   may be NULL. DataFusion takes it for as nullable as the column of the subquery, and a constant
-//!   of a table without rows then failed.
+//! - After [`with_nullable_subqueries`], the value of a scalar subquery that may have no row may be
+//!   NULL. DataFusion takes it for as nullable as the column of the subquery, and a constant of a
+//!   table without rows then failed.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery};
 
 use super::declared::nullable;
 
-/// Declares the values of scalar subqueries of a whole plan nullable where they may be (ES1).
+/// Declares the values of scalar subqueries of a whole plan nullable where they may be.
 pub(super) fn with_nullable_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut is_declared = false;
     plan.transform_up_with_subqueries(|node| {

@@ -1,6 +1,6 @@
 //! Unions of which planning finds all inputs but one empty.
 //!
-//! - EU1. The columns of the one input get the names of the union's by their position.
+//! - The columns of the one input get the names of the union's by their position.
 //!
 //! DataFusion's rule gives them names only, and then looks for columns of those names.
 
@@ -15,7 +15,7 @@ use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
 /// The name of DataFusion's rule.
 pub(super) const PROPAGATE_EMPTY: &str = "propagate_empty_relation";
 
-/// A wrapper of DataFusion's rule that removes empty inputs (EU1).
+/// A wrapper of DataFusion's rule that removes empty inputs.
 #[derive(Debug)]
 pub(super) struct EmptyUnions {
     pub(super) inner: Arc<dyn OptimizerRule + Send + Sync>,

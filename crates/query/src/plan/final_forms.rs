@@ -1,11 +1,11 @@
 //! Expressions that get another form when all rules have simplified them.
 //!
-//! - FF1. An ordered aggregate has no key twice: `ORDER BY f, f AND f` is `ORDER BY f`. DataFusion
+//! - An ordered aggregate has no key twice: `ORDER BY f, f AND f` is `ORDER BY f`. DataFusion
 //!   leaves the second one out of the sort, and then finds too many (`float_keys` has the keys that
 //!   are alike as they are written).
-//! - FF2. The difference of two dates in a filter is the difference of two integers. DataFusion
-//!   plans it as a BIGINT, but calculates its range as a length of time, and then refuses to
-//!   compare it with numbers.
+//! - The difference of two dates in a filter is the difference of two integers. DataFusion plans it
+//!   as a BIGINT, but calculates its range as a length of time, and then refuses to compare it with
+//!   numbers.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -60,7 +60,6 @@ impl OptimizerRule for FinalForms {
     }
 }
 
-/// FF1.
 fn without_repeated_keys(expr: Expr) -> Transformed<Expr> {
     let Expr::AggregateFunction(mut call) = expr else { return Transformed::no(expr) };
     let plain = |key: &SortExpr| key.expr.clone().unalias_nested().data;
@@ -75,7 +74,6 @@ fn without_repeated_keys(expr: Expr) -> Transformed<Expr> {
     Transformed::yes(Expr::AggregateFunction(call))
 }
 
-/// FF2.
 fn difference_of_days(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Minus, right }) = expr else {
         return Transformed::no(expr);

@@ -1,7 +1,7 @@
 //! TIMESTAMP compared with a constant TIMESTAMP_NS, exactly.
 //!
-//! - FT1. A time of microseconds is compared with a constant of nanoseconds by the microseconds
-//!   before and behind that: `ts >= ..00.000000180` is `ts >= ..00.000001`.
+//! - A time of microseconds is compared with a constant of nanoseconds by the microseconds before
+//!   and behind that: `ts >= ..00.000000180` is `ts >= ..00.000001`.
 //!
 //! DataFusion cuts the constant to microseconds first. Not here: columns of both kinds, which it
 //! compares in nanoseconds.

@@ -1,5 +1,5 @@
 //! Resolution of `first`, `last` and their like: DataFusion's `first_value` and `last_value` in the
-//! order of the designated timestamp (`functions::first_last` G1, G2).
+//! order of the designated timestamp (`functions::first_last`).
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -14,7 +14,7 @@ use crate::scan::ScanOrder;
 use crate::scan::order::in_table_order;
 use crate::timeseries::designated;
 
-/// Resolves the placeholders of a whole plan (G1).
+/// Resolves the placeholders of a whole plan.
 pub(crate) fn resolve_first_last(plan: LogicalPlan) -> Result<LogicalPlan> {
     let resolved = plan.transform_up_with_subqueries(|node| {
         let LogicalPlan::Aggregate(aggregate) = &node else { return Ok(Transformed::no(node)) };
@@ -31,7 +31,7 @@ pub(crate) fn resolve_first_last(plan: LogicalPlan) -> Result<LogicalPlan> {
         let node = node.map_children(|child| {
             let (child, is_plain) = in_table_order(child, ScanOrder::Forward)?;
             if is_plain {
-                // G2. With an order, DataFusion would take any of equal times.
+                // With an order, DataFusion would take any of equal times.
                 order.clear();
             }
             Ok(Transformed::yes(child))

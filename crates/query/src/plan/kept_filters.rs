@@ -1,9 +1,9 @@
 //! Filters that stay above aggregates.
 //!
-//! - KF1. A condition without columns is not moved below an aggregate that returns a row for an
-//!   empty input: below it, that row would stay although the condition is false.
-//! - KF2. A random condition is not moved below an operator that makes one row of several, or
-//!   numbers rows.
+//! - A condition without columns is not moved below an aggregate that returns a row for an empty
+//!   input: below it, that row would stay although the condition is false.
+//! - A random condition is not moved below an operator that makes one row of several, or numbers
+//!   rows.
 //!
 //! DataFusion moves only conditions on group keys, and takes one without columns for such a one.
 

@@ -1,9 +1,9 @@
 //! Grouping sets, whose rows have NULL in place of some keys.
 //!
-//! - MK1. Nothing that is known of the keys of the input holds for the keys of the groups: not that
-//!   one is constant, nor that two are equal, nor an order. DataFusion keeps all of it, and then
-//!   omits sorts by such a key, and cuts the partitions of window functions in two.
-//! - MK2. Groups of one partition of the input have no known partitioning, for the same reason.
+//! - Nothing that is known of the keys of the input holds for the keys of the groups: not that one
+//!   is constant, nor that two are equal, nor an order. DataFusion keeps all of it, and then omits
+//!   sorts by such a key, and cuts the partitions of window functions in two.
+//! - Groups of one partition of the input have no known partitioning, for the same reason.
 //!
 //! Upstream: docs/upstream/properties-of-grouping-sets.md.
 
@@ -53,7 +53,7 @@ impl PhysicalOptimizerRule for MaskedKeys {
     }
 }
 
-/// The rows of an aggregate with grouping sets (MK1).
+/// The rows of an aggregate with grouping sets.
 #[derive(Debug)]
 struct GroupingSets;
 

@@ -1,7 +1,7 @@
 //! IN: values, lists and columns of subqueries are converted to a common type.
 //!
-//! - ME1. IN compares with a list as `=` does: -0 equals 0, intervals of one length are equal, and
-//!   a time does not equal a constant with more digits.
+//! - IN compares with a list as `=` does: -0 equals 0, intervals of one length are equal, and a
+//!   time does not equal a constant with more digits.
 //!
 //! Not here: `ts IN 'text'` and lists behind ANY (`plan::coerce`, `catalog::lists`).
 

@@ -1,9 +1,9 @@
 //! EXCEPT ALL and INTERSECT ALL, which DataFusion plans as joins that do not count rows.
 //!
-//! - MS1. Among equal rows, INTERSECT ALL keeps the n-th if the other side has n of them, and
-//!   EXCEPT ALL if it has fewer.
+//! - Among equal rows, INTERSECT ALL keeps the n-th if the other side has n of them, and EXCEPT ALL
+//!   if it has fewer.
 //!
-//! NULL equals NULL here; of floats there are one NaN and one zero (`float_keys` FK1).
+//! NULL equals NULL here; of floats there are one NaN and one zero (`float_keys`).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 
 use crate::names::INTERNAL_PREFIX;
 
-/// Makes these joins count rows, in a whole plan (MS1).
+/// Makes these joins count rows, in a whole plan.
 pub(crate) fn with_counted_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Join(join) if is_multiset(&join) => counted(join).map(Transformed::yes),

@@ -1,7 +1,7 @@
 //! Join keys under which NULL equals NULL.
 //!
-//! - NK1. A condition `a = b` does not become a key of a join in which NULL equals NULL: rows with
-//!   NULL on both sides would pass.
+//! - A condition `a = b` does not become a key of a join in which NULL equals NULL: rows with NULL
+//!   on both sides would pass.
 //!
 //! DataFusion makes such a join of `ON a IS NOT DISTINCT FROM b`, and two of its rules then add the
 //! equalities of WHERE to its keys.

@@ -1,8 +1,8 @@
 //! Window functions and aggregates that count, with signed integers as their results.
 //!
-//! - NU1. `row_number`, `rank`, `dense_rank`, `approx_distinct` and `regr_count` are BIGINTs and
-//!   `ntile` is an INT, as in PostgreSQL. DataFusion's own are UBIGINTs, which are DECIMALs beside
-//!   a BIGINT: `row_number() OVER (..) / 2` would have a fraction.
+//! - `row_number`, `rank`, `dense_rank`, `approx_distinct` and `regr_count` are BIGINTs and `ntile`
+//!   is an INT, as in PostgreSQL. DataFusion's own are UBIGINTs, which are DECIMALs beside a
+//!   BIGINT: `row_number() OVER (..) / 2` would have a fraction.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction, WindowFunctionParams};
@@ -20,7 +20,7 @@ fn counted(function: &str) -> Option<DataType> {
     }
 }
 
-/// Plans a call of a window function (NU1).
+/// Plans a call of a window function.
 pub(super) fn window(call: RawWindowExpr) -> PlannerResult<RawWindowExpr> {
     let Some(ty) = counted(call.func_def.name()) else { return PlannerResult::Original(call) };
     let params = WindowFunctionParams {
@@ -36,7 +36,7 @@ pub(super) fn window(call: RawWindowExpr) -> PlannerResult<RawWindowExpr> {
     PlannerResult::Planned(cast(Expr::WindowFunction(Box::new(window)), ty))
 }
 
-/// Plans a call of an aggregate (NU1).
+/// Plans a call of an aggregate.
 pub(super) fn aggregate(call: RawAggregateExpr) -> PlannerResult<RawAggregateExpr> {
     let Some(ty) = counted(call.func.name()) else { return PlannerResult::Original(call) };
     let RawAggregateExpr { func, args, distinct, filter, order_by, null_treatment } = call;

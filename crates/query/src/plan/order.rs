@@ -1,12 +1,12 @@
 //! Rows in time order without sorting them.
 //!
-//! - O1. A plain scan or filter of a table, with projections and limits above it, returns rows in
-//!   the order of the table: as an answer, and below any LIMIT.
-//! - O2. If a sort, or an operator that requires sorted input, needs the order of the designated
+//! - A plain scan or filter of a table, with projections and limits above it, returns rows in the
+//!   order of the table: as an answer, and below any LIMIT.
+//! - If a sort, or an operator that requires sorted input, needs the order of the designated
 //!   timestamp, ascending or descending, and only operators that keep the order stand between it
 //!   and the scan, the scan delivers that order and nothing is sorted.
 //!
-//! O1 changes the logical plan, O2 is a physical rule that runs before all others, so that they see
+//! Limits change the logical plan; sorts are found by a physical rule before all others, which see
 //! the order that the scan promises.
 
 use std::sync::Arc;
@@ -26,7 +26,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use crate::scan::order::in_table_order;
 use crate::scan::{ScanOrder, ScanSource, ScanTable};
 
-/// Applies O1 to the limits of a plan: in a subquery too, the first rows are those of the table.
+/// Orders the scans below the limits of a plan: in a subquery too, the first rows are those of the
+/// table.
 pub(crate) fn limits_in_table_order(plan: LogicalPlan) -> Result<LogicalPlan> {
     let ordered = plan.transform_up_with_subqueries(|node| {
         // A limit from the end has ordered the scan below it backward.
@@ -46,7 +47,7 @@ fn is_ordered(plan: &LogicalPlan) -> bool {
     provider.downcast_ref::<ScanTable>().is_some_and(ScanTable::is_ordered)
 }
 
-/// The physical rule of O2.
+/// The physical rule that orders scans instead of sorting.
 #[derive(Debug)]
 pub(crate) struct OrderedScans;
 

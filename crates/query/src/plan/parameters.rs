@@ -1,8 +1,8 @@
 //! Parameter binding: values for the places `$1`, `$2`, ... of a statement.
 //!
-//! - PA1. A value stands in the statement like a constant at its place: a text is never read as
-//!   SQL, and has the meaning of any text at its place.
-//! - PA2. No position moves: an error about a value has the position of its place.
+//! - parameters-1. A value stands in the statement like a constant at its place: a text is never
+//!   read as SQL, and has the meaning of any text at its place.
+//! - parameters-2. No position moves: an error about a value has the position of its place.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -115,7 +115,7 @@ pub(super) fn put_parameters(
     Ok(places)
 }
 
-/// Adds its place to an error, if it is about a value (PA2).
+/// Adds its place to an error, if it is about a value (parameters-2).
 pub(super) fn locate(sql: &str, parameters: &[Parameter], error: Error) -> Error {
     let Error::BadText { position: None, text, ty, reason } = error else { return error };
     let is_it = |parameter: &Parameter| match parameter {
@@ -131,7 +131,7 @@ pub(super) fn locate(sql: &str, parameters: &[Parameter], error: Error) -> Error
     Error::BadText { position, text, ty, reason }
 }
 
-/// Returns a constant as tokens (PA1).
+/// Returns a constant as tokens (parameters-1).
 fn constant(value: &Parameter) -> Vec<Token> {
     let number = |is_negative: bool, digits: String| {
         let number = Token::Number(digits, false);

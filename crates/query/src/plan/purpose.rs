@@ -12,9 +12,9 @@ use crate::parse::Name;
 /// The purpose of a planned query, besides its answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Purpose<'a> {
-    /// The table that is known under `TARGET`, with the ids of its rows (RW3).
+    /// The table that is known under `TARGET`, with the ids of its rows.
     pub(super) target: Option<&'a Name>,
-    /// The columns that store the first columns of the answer (RW2). Empty: nothing is stored.
+    /// The columns that store the first columns of the answer. Empty: nothing is stored.
     pub(super) columns: &'a [Column],
     /// The rows that are read of `target`.
     pub(super) rows: TargetRows,

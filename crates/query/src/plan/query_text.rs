@@ -1,12 +1,11 @@
 //! Parsing of a query into a tree that DataFusion can plan.
 //!
-//! - Q1. Every name in the tree is in lower case; no two names differ only in case, so nothing is
-//!   lost.
-//! - Q2. `ts IN 'text'` is in the tree as the operator `tidegate.in`; `plan::coerce` gives it a
-//!   meaning.
-//! - Q3. `x = NULL` and `x != NULL` are in the tree as `IS [NOT] NULL`, with a notice.
-//! - Q4. Clauses taken out of the text (`sql::clauses`) and tokens added to it do not move a
-//!   position.
+//! - query_text-1. Every name in the tree is in lower case; no two names differ only in case, so
+//!   nothing is lost.
+//! - query_text-2. `ts IN 'text'` is in the tree as the operator `tidegate.in`; `plan::coerce`
+//!   gives it a meaning.
+//! - query_text-3. `x = NULL` and `x != NULL` are in the tree as `IS [NOT] NULL`, with a notice.
+//! - Clauses taken out of the text (`sql::clauses`) and tokens added to it do not move a position.
 //!
 //! The tree in the written case is used only for the names of the output columns (`names`).
 
@@ -76,7 +75,7 @@ pub(crate) fn distinct_operator(op: &BinaryOperator) -> Option<Operator> {
     }
 }
 
-/// Returns true for the operator of Q2.
+/// Returns true for the operator of query_text-2.
 pub(crate) fn is_in_operator(op: &BinaryOperator) -> bool {
     matches!(op, BinaryOperator::PGCustomBinaryOperator(path) if path == &IN_OPERATOR)
 }
@@ -84,7 +83,7 @@ pub(crate) fn is_in_operator(op: &BinaryOperator) -> bool {
 /// A parsed query, with the parts that DataFusion has no notion of.
 #[derive(Debug)]
 pub(crate) struct QueryText {
-    /// The tree (Q1).
+    /// The tree (query_text-1).
     pub(crate) statement: Box<Query>,
     /// The clauses that sqlparser does not know.
     pub(crate) clauses: Clauses,
@@ -186,7 +185,8 @@ fn parse(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
     Ok(query)
 }
 
-/// Rewrites a tree in place: Q1 for names in single quotes, Q2, and FETCH as LIMIT.
+/// Rewrites a tree in place: query_text-1 for names in single quotes, query_text-2, and FETCH as
+/// LIMIT.
 struct Lifter<'a> {
     sql: &'a str,
     /// The places of values of parameters.
@@ -195,7 +195,7 @@ struct Lifter<'a> {
 }
 
 impl Lifter<'_> {
-    /// Applies Q3.
+    /// Applies query_text-3.
     fn ask_for_null(&mut self, expr: &mut Expr) {
         let Expr::BinaryOp { left, op, right } = expr else { return };
         let (is_equal, sign) = match op {
@@ -449,12 +449,12 @@ mod tests {
             parse_query(sql, &parameters).unwrap().statement.to_string(),
             "SELECT 'it''s; DROP', (-5e-1) FROM t WHERE a = NULL \
              AND (ts OPERATOR(tidegate.in) 'it''s; DROP') LIMIT (-3)",
-            "PA1"
+            "parameters-1"
         );
         assert_eq!(
             parse_query("SELECT\n $1 + $2", &parameters[..1]).unwrap_err().to_string(),
             "line 2, column 7: there is no value for $2: 1 given",
-            "PA2"
+            "parameters-2"
         );
         check("SELECT $0", "error: line 1, column 8: there is no value for $0: 0 given");
     }
@@ -485,8 +485,11 @@ mod tests {
         let sql = "SELECT a = NULL FROM t WHERE NULL <> b AND (c) = (NULL)";
         check(sql, "SELECT a IS NULL FROM t WHERE b IS NOT NULL AND (c) IS NULL");
         let notices = parse_query(sql, &[]).unwrap().notices;
-        assert_eq!(notices[0], "line 1, column 8: `= NULL` is read as IS NULL", "Q3");
-        assert_eq!(notices[1], "line 1, column 38: `!= NULL` is read as IS NOT NULL", "Q3");
+        assert_eq!(notices[0], "line 1, column 8: `= NULL` is read as IS NULL", "query_text-3");
+        assert_eq!(
+            notices[1], "line 1, column 38: `!= NULL` is read as IS NOT NULL",
+            "query_text-3"
+        );
         assert_eq!(notices.len(), 3);
     }
 

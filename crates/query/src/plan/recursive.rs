@@ -1,10 +1,10 @@
 //! Recursive queries whose terms have columns of different fields.
 //!
-//! - RQ1. After [`with_alike_terms`], the fields of the recursive term have the metadata of those
-//!   of the query, such as the name and the type that they are stored under: otherwise DataFusion
-//!   takes a column of a table and a value calculated from it for different ones.
-//! - RQ2. So have calculated columns of the query itself, under any rule: one that simplifies
-//!   `CASE WHEN true THEN c END` to the column would give it the metadata of the column.
+//! - After [`with_alike_terms`], the fields of the recursive term have the metadata of those of the
+//!   query, such as the name and the type that they are stored under: otherwise DataFusion takes a
+//!   column of a table and a value calculated from it for different ones.
+//! - So have calculated columns of the query itself, under any rule: one that simplifies `CASE WHEN
+//!   true THEN c END` to the column would give it the metadata of the column.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder};
 
 use super::declared::with_metadata;
 
-/// Adapts the recursive terms of a whole plan (RQ1).
+/// Adapts the recursive terms of a whole plan.
 pub(super) fn with_alike_terms(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::RecursiveQuery(query) => alike(query),

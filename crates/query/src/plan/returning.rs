@@ -1,7 +1,7 @@
 //! `RETURNING`: a query over the rows that a statement has written or removed.
 //!
-//! - RG1. It sees those rows and no others under the name of the table; its subqueries see tables
-//!   as they were before.
+//! - It sees those rows and no others under the name of the table; its subqueries see tables as
+//!   they were before.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! `generate_series(start, end, step)` and `range(..)` as tables, of integers and of times.
 //!
-//! - SE1. Arguments are any constants: casts, `now() - INTERVAL '1 day'`, texts beside times.
-//! - SE2. A series of times is one of TIMESTAMPs.
+//! - Arguments are any constants: casts, `now() - INTERVAL '1 day'`, texts beside times.
+//! - A series of times is one of TIMESTAMPs.
 //!
 //! DataFusion makes the rows, of literals alone.
 
@@ -73,7 +73,7 @@ fn is_series(name: &str) -> bool {
     matches!(name, "generate_series" | "range")
 }
 
-/// Evaluates an argument (SE1).
+/// Evaluates an argument.
 fn constant(state: &SessionState, name: &str, arg: Expr) -> Result<ScalarValue> {
     let schema = DFSchema::empty();
     let context = SimplifyContext::builder()

@@ -1,7 +1,7 @@
 //! Keys of GROUPING SETS, ROLLUP and CUBE, which are calculated below the groups.
 //!
-//! - SK1. After [`with_set_keys`], such a key is a column of the input, under a name that no rule
-//!   changes, and floats and intervals among them are keys as FK1 defines.
+//! - After [`with_set_keys`], such a key is a column of the input, under a name that no rule
+//!   changes, and floats and intervals among them are keys of `types::float_order`.
 //!
 //! DataFusion keeps the names of expressions that rules rewrite, but not within a grouping set.
 
@@ -23,11 +23,11 @@ use crate::types::float_order;
 pub(super) enum Keys {
     /// Calculated keys, before other rules.
     Calculated,
-    /// Floats and intervals, which become keys as FK1 defines.
+    /// Floats and intervals, which become keys of `types::float_order`.
     OfFloats,
 }
 
-/// Moves the keys of a whole plan (SK1).
+/// Moves the keys of a whole plan.
 pub(super) fn with_set_keys(plan: LogicalPlan, kind: Keys) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match &node {
         LogicalPlan::Aggregate(aggregate) => match aggregate.group_expr.as_slice() {

@@ -1,8 +1,8 @@
 //! Cancellation of planning: rules that check whether their statement has ended.
 //!
-//! - SR1. Before each rule, and before each node of a plan that a rule visits, planning ends if the
-//!   statement has: by timeout, cancellation, or loss of its client. The work of one rule on one
-//!   node is bounded by the maximal size of a query (`query_text::size`).
+//! - stoppable-1. Before each rule, and before each node of a plan that a rule visits, planning
+//!   ends if the statement has: by timeout, cancellation, or loss of its client. The work of one
+//!   rule on one node is bounded by the maximal size of a query (`query_text::size`).
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 }
 
 /// Returns the rules of an optimizer, which end with the statement, and the guards of functions
-/// before and behind them (`functions::bounded` BD3).
+/// before and behind them (bounded-3).
 pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let bound = |stage| Arc::new(BoundFunctions(stage)) as Arc<dyn OptimizerRule + Send + Sync>;
     let kept = |rule: Arc<dyn OptimizerRule + Send + Sync>| {
@@ -72,7 +72,7 @@ pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Syn
     rules.into_iter().map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
 
-/// A wrapper of a rule that checks for cancellation (SR1).
+/// A wrapper of a rule that checks for cancellation (stoppable-1).
 #[derive(Debug)]
 struct Stoppable<T: ?Sized> {
     inner: Arc<T>,
@@ -220,13 +220,13 @@ mod tests {
         let plan = block_on(state.create_logical_plan(SQL)).unwrap();
         let account = Account::new(&stop, &pool);
         let _entered = account.enter_planning();
-        let error = state.optimize(&plan).expect_err("SR1").to_string();
-        assert!(error.contains("cancelled"), "SR1: {error}");
-        assert!(rule.asked.load(Relaxed) <= 3, "SR1: between two nodes");
+        let error = state.optimize(&plan).expect_err("stoppable-1").to_string();
+        assert!(error.contains("cancelled"), "stoppable-1: {error}");
+        assert!(rule.asked.load(Relaxed) <= 3, "stoppable-1: between two nodes");
         // The rules before and behind it do nothing either.
-        let error = state.optimize(&plan).expect_err("SR1").to_string();
-        assert!(error.contains("cancelled"), "SR1: {error}");
-        assert!(block_on(state.create_physical_plan(&plan)).is_err(), "SR1");
+        let error = state.optimize(&plan).expect_err("stoppable-1").to_string();
+        assert!(error.contains("cancelled"), "stoppable-1: {error}");
+        assert!(block_on(state.create_physical_plan(&plan)).is_err(), "stoppable-1");
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Joins in place of subqueries that DataFusion cannot plan, or answers differently from SQL.
 //!
-//! - SJ1. `x IN (query)` and `x op ANY|ALL (query)` have three answers: where they are not a
-//!   condition of their own, they become a CASE over EXISTS with a branch for NULL.
-//! - SJ2. An alias distinguishes the column of a subquery from a column of the rows around it, even
-//!   if both are of one table.
-//! - SJ3. A correlated subquery becomes a join with the rows around it. Its outermost conditions
-//!   become those of a mark join (`pulled`); any other subquery is planned once for all the
-//!   distinct values that it reads (`domain`).
-//! - SJ4. Left to DataFusion: conditions of a filter, and values, which its rules turn into the
-//!   same joins, so that none of its optimizations is lost.
+//! - `x IN (query)` and `x op ANY|ALL (query)` have three answers: where they are not a condition
+//!   of their own, they become a CASE over EXISTS with a branch for NULL.
+//! - An alias distinguishes the column of a subquery from a column of the rows around it, even if
+//!   both are of one table.
+//! - A correlated subquery becomes a join with the rows around it. Its outermost conditions become
+//!   those of a mark join (`pulled`); any other subquery is planned once for all the distinct
+//!   values that it reads (`domain`).
+//! - Left to DataFusion: conditions of a filter, and values, which its rules turn into the same
+//!   joins, so that none of its optimizations is lost.
 //!
 //! The rules of DataFusion's optimizer that decorrelate subqueries run later, on the remaining
 //! ones.
@@ -47,7 +47,7 @@ use free::{FreeColumn, free_columns};
 use on_conditions::has_subqueries_in_on;
 use sorted::with_columns_of_sorts;
 
-/// Replaces subqueries by joins, in a whole plan (SJ4).
+/// Replaces subqueries by joins, in a whole plan.
 pub(crate) fn with_joined_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.apply_with_subqueries(|node| {
         check_aggregates(node)?;
@@ -326,7 +326,7 @@ impl Joiner {
         Ok(conjunction(conditions).expect("there is one"))
     }
 
-    /// Replaces subqueries that are values in an expression (SJ1).
+    /// Replaces subqueries that are values in an expression.
     fn value(&mut self, expr: Expr, input: &mut LogicalPlan, place: Place) -> Result<Expr> {
         let joined = expr.transform_up(|expr| match expr {
             Expr::Exists(Exists { subquery, negated }) => self
@@ -349,7 +349,7 @@ impl Joiner {
         Ok(joined.data)
     }
 
-    /// Replaces `expr op ANY|ALL (subquery)` as a value (SJ1).
+    /// Replaces `expr op ANY|ALL (subquery)` as a value.
     fn quantified(
         &mut self,
         asked: SetComparison,
@@ -382,7 +382,7 @@ impl Joiner {
             .otherwise(lit(!is_any))
     }
 
-    /// Returns a comparison of a value with the column of a subquery (SJ2).
+    /// Returns a comparison of a value with the column of a subquery.
     fn compared(
         &mut self,
         expr: Expr,

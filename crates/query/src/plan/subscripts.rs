@@ -1,6 +1,6 @@
 //! Subscripts of lists, counted from 1 as in PostgreSQL; and `extract`, which is our `date_part`.
 //!
-//! - SU1. `list[n]` is NULL for an n below 1, and `list[a:b]` begins with the first element at the
+//! - `list[n]` is NULL for an n below 1, and `list[a:b]` begins with the first element at the
 //!   earliest: a negative number does not count from the end, as it does for functions of DuckDB.
 
 use datafusion::arrow::datatypes::DataType;
@@ -33,7 +33,7 @@ impl ExprPlanner for PartPlanner {
     }
 }
 
-/// Applies SU1.
+/// Counts subscripts of lists from 1.
 fn counted_from_one(access: RawFieldAccessExpr, schema: &DFSchema) -> RawFieldAccessExpr {
     let RawFieldAccessExpr { expr, field_access } = access;
     let is_list = matches!(

@@ -1,14 +1,14 @@
 //! JOIN .. USING and NATURAL JOIN, written out before DataFusion plans them.
 //!
-//! - UJ1. The condition of such a join becomes an ON, of NATURAL over the names that both sides
-//!   have. Without such a name it is true, and the join keeps its kind.
-//! - UJ2. A merged column is that of the left side, of a RIGHT JOIN that of the right side, and of
-//!   a FULL JOIN the first of both that is no NULL. Its name without a table means this expression
+//! - The condition of such a join becomes an ON, of NATURAL over the names that both sides have.
+//!   Without such a name it is true, and the join keeps its kind.
+//! - A merged column is that of the left side, of a RIGHT JOIN that of the right side, and of a
+//!   FULL JOIN the first of both that is no NULL. Its name without a table means this expression
 //!   wherever the columns of the FROM are seen, in subqueries too.
-//! - UJ3. `*` gives the merged columns first, then the others of the left side, then of the right.
-//! - UJ4. A name that several tables of a subquery have is refused: it is never a column of the
-//!   rows around the subquery.
-//! - UJ5. Where the names of a table's columns must be known and are not, the query is refused.
+//! - `*` gives the merged columns first, then the others of the left side, then of the right.
+//! - A name that several tables of a subquery have is refused: it is never a column of the rows
+//!   around the subquery.
+//! - Where the names of a table's columns must be known and are not, the query is refused.
 //!
 //! Joins in time (`timeseries::asof`) keep their conditions. A made name has the place of the name
 //! that it stands for.

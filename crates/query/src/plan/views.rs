@@ -1,15 +1,14 @@
 //! Views: their queries as parts of the plans of the queries that name them.
 //!
-//! - VW1. A view is planned like its query in brackets: conditions, limits and clauses of time are
+//! - A view is planned like its query in brackets: conditions, limits and clauses of time are
 //!   pushed through it to the scans.
-//! - VW2. Tables that views read, at any depth, are read as of the same moment as all others (Z1).
-//! - VW3. The names in a view mean the tables that they meant when it was created, with the names
-//!   that their columns had: renamed ones are found, and added ones are not seen (`model::view` V1,
-//!   V2). Names that the statement itself defines, in WITH, have no meaning there.
-//! - VW4. A view's columns have the names and types that they had. A value of another type is cast.
-//! - VW5. An error in a view names the view.
-//! - VW6. Views are nested to a bounded depth, read a bounded number of tables, and none reads
-//!   itself.
+//! - Tables that views read, at any depth, are read as of the same moment as all others.
+//! - The names in a view mean the tables that they meant when it was created, with the names that
+//!   their columns had: renamed ones are found, and added ones are not seen (`model::view`).
+//!   Names that the statement itself defines, in WITH, have no meaning there.
+//! - A view's columns have the names and types that they had. A value of another type is cast.
+//! - An error in a view names the view.
+//! - Views are nested to a bounded depth, read a bounded number of tables, and none reads itself.
 //!
 //! Not here: storing views (`storage`), and their statements (`parse`, `ddl`).
 
@@ -37,7 +36,7 @@ use crate::position::Position;
 use crate::timeseries::designated;
 use crate::types::literal::type_of;
 
-/// Returns the error of a query: that of a view that it reads, if that one alone fails too (VW5).
+/// Returns the error of a query: that of a view that it reads, if that one alone fails too.
 pub(super) fn blamed(
     (state, database): (&SessionState, &Database),
     (sql, parameters): (&str, &[Parameter]),
@@ -144,7 +143,7 @@ fn plan_new((state, database): (&SessionState, &Database), new: &NewView<'_>) ->
     Ok(ViewPlan { schema, notices, reads_temporary })
 }
 
-/// Plans a query of a new view, so that every created view can be read (VW6).
+/// Plans a query of a new view, so that every created view can be read.
 fn check_new(
     state: &SessionState,
     (name, schema): (&str, &Schema),

@@ -7,14 +7,14 @@
 //!       DataSourceExec (scan)
 //! ```
 //!
-//! - FA1. The output has the schema and the meaning of the partial aggregate's, so that the final
-//!   one sees no difference; only EXPLAIN shows which of them ran.
-//! - FA2. An aggregate is pushed down whole or not at all (`plan`); all others are DataFusion's.
-//! - FA3. Each group is a slot of a dense array; the number of slots is known when it is planned,
-//!   and bounded (`plan::SLOT_BYTES_MAX`).
-//! - FA4. The output ascends by the first key that is a bucket of time, and says so: what sorts by
-//!   it needs no sort.
-//! - FA5. Between two page frames a worker yields, and dropping the stream ends it there.
+//! - The output has the schema and the meaning of the partial aggregate's, so that the final one
+//!   sees no difference; only EXPLAIN shows which of them ran.
+//! - An aggregate is pushed down whole or not at all (`plan`); all others are DataFusion's.
+//! - aggregate_pushdown-1. Each group is a slot of a dense array; the number of slots is known when
+//!   it is planned, and bounded (`plan::SLOT_BYTES_MAX`).
+//! - The output ascends by the first key that is a bucket of time, and says so: what sorts by it
+//!   needs no sort.
+//! - Between two page frames a worker yields, and dropping the stream ends it there.
 //!
 //! Not here: the folds themselves (`filter::aggregate`).
 

@@ -1,9 +1,9 @@
 //! Dynamic filters: conditions that the operators above a scan find while they run, such as the
 //! current bound of a TopK, or the keys of the other side of a join.
 //!
-//! - DY1. They only skip rows that the operator that found them would drop itself. So a part that
-//!   cannot be translated skips nothing, and is no error.
-//! - DY2. They are checked before each page frame, and translated anew only if they have changed.
+//! - They only skip rows that the operator that found them would drop itself. So a part that cannot
+//!   be translated skips nothing, and is no error.
+//! - They are checked before each page frame, and translated anew only if they have changed.
 //!
 //! A TopK reads wide columns only of rows that beat its bound: the others are not decoded.
 
@@ -58,7 +58,7 @@ impl DynamicFilters {
         &self.exprs
     }
 
-    /// Returns the current conditions; `None` if they skip nothing (DY2).
+    /// Returns the current conditions; `None` if they skip nothing.
     pub(super) fn current(&self, snapshot: &Snapshot) -> Result<Option<Arc<RowFilter>>> {
         let generations: Vec<u64> = self.exprs.iter().map(snapshot_generation).collect();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,7 +83,7 @@ impl DynamicFilters {
     }
 }
 
-/// Adds the parts of nested ANDs that can be translated (DY1).
+/// Adds the parts of nested ANDs that can be translated.
 fn add_parts(
     expr: &Arc<dyn PhysicalExpr>,
     translator: &mut Translator<'_>,

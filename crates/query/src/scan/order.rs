@@ -12,7 +12,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
 
 use crate::scan::{ScanOrder, ScanTable};
 
-/// Applies `plan::order` O1. The second value is true if the plan is such a plain one.
+/// Applies `plan::order`. The second value is true if the plan is such a plain one.
 pub(crate) fn in_table_order(plan: LogicalPlan, order: ScanOrder) -> Result<(LogicalPlan, bool)> {
     match &plan {
         LogicalPlan::TableScan(scan) => match ordered_table(scan, order)? {

@@ -1,7 +1,7 @@
 //! Pruning: the selection of the rows of a snapshot that a scan has to read.
 //!
-//! - V1. Rows whose timestamp lies in none of the ranges are not in the selection, all others are.
-//! - V2. Groups and their runs keep the order of the snapshot; row ranges ascend.
+//! - Rows whose timestamp lies in none of the ranges are not in the selection, all others are.
+//! - Groups and their runs keep the order of the snapshot; row ranges ascend.
 //!
 //! Only segments that a range ends in are opened here; the metadata tell if the others are needed.
 //! The selection of all rows of a snapshot is made once, and so are its tasks: a small query of a

@@ -1,10 +1,10 @@
 //! Reading of rows of a segment as batches: filters come first, and only the rows that pass are
 //! decoded.
 //!
-//! - D1. A batch holds exactly the rows that pass all conditions and are not deleted, in the
-//!   requested order.
-//! - D2. At most `ReadPlan::batch_rows` rows are decoded at a time, and not many more than are
-//!   wanted; the caller decides when to yield.
+//! - A batch holds exactly the rows that pass all conditions and are not deleted, in the requested
+//!   order.
+//! - At most `ReadPlan::batch_rows` rows are decoded at a time, and not many more than are wanted;
+//!   the caller decides when to yield.
 //!
 //! Conditions on encoded columns come first (`row_filter`); those that only DataFusion can evaluate
 //! are evaluated on the remaining rows.
@@ -90,7 +90,7 @@ impl TaskReader {
         }
     }
 
-    /// Reads some rows, about as many as are `wanted` (D2).
+    /// Reads some rows, about as many as are `wanted`.
     pub(crate) fn step(&mut self, wanted: usize) -> Result<Step> {
         match self {
             TaskReader::Rows(reader) => reader.step(wanted),

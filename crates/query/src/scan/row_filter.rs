@@ -1,7 +1,7 @@
 //! Conditions of a scan that are evaluated on encoded columns.
 //!
-//! - RO1. Results for a segment's dictionaries and statistics of the conditions are shared by all
-//!   tasks of a scan.
+//! - Results for a segment's dictionaries and statistics of the conditions are shared by all tasks
+//!   of a scan.
 //!
 //! Not here: kernels and zones (`filter`), conditions that only DataFusion can evaluate (`read`).
 

@@ -62,7 +62,7 @@ pub(crate) struct Counts {
     pub(crate) has_masked: bool,
 }
 
-/// Cuts the selected rows into tasks (N1).
+/// Cuts the selected rows into tasks.
 pub(crate) fn tasks(selected: &Selected, shape: TaskShape) -> Vec<ScanTask> {
     let TaskShape { order, rows_max } = shape;
     let mut all = Vec::new();

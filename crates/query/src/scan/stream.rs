@@ -1,13 +1,13 @@
 //! Streams of batches from the tasks of a scan.
 //!
-//! - W1. Any order: each stream takes the next task from a queue that all streams of a scan share.
-//! - W2. Table order: one stream, which works on the first task itself, because that may be enough.
-//!   Behind it tasks are decoded ahead on other threads, at most `window` of them, each with at
-//!   most `batches_ahead` batches; their batches come out in the order of the tasks. Those that
-//!   wait are charged to the statement; without memory for it, one batch of each task waits.
-//! - W3. No poll decodes more than `STEPS_PER_POLL` batches that came out empty, and dropping a
-//!   stream ends its tasks at their next step.
-//! - W4. All streams of a scan together return at most as many rows as the limit.
+//! - Any order: each stream takes the next task from a queue that all streams of a scan share.
+//! - stream-1. Table order: one stream, which works on the first task itself, because that may be
+//!   enough. Behind it tasks are decoded ahead on other threads, at most `window` of them, each
+//!   with at most `batches_ahead` batches; their batches come out in the order of the tasks. Those
+//!   that wait are charged to the statement; without memory for it, one batch of each task waits.
+//! - No poll decodes more than `STEPS_PER_POLL` batches that came out empty, and dropping a stream
+//!   ends its tasks at their next step.
+//! - All streams of a scan together return at most as many rows as the limit.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -30,7 +30,7 @@ use super::task::{BATCH_ROWS, ROW_ID_BYTES, ScanTask, TASK_BYTES_MAX, value_byte
 use crate::memory::READ_AHEAD;
 use crate::value_bytes::memory_of_rows;
 
-/// The bound of W3.
+/// The most empty batches of a poll.
 const STEPS_PER_POLL: usize = 8;
 
 /// Rows of the first batch of an ordered scan: a query for the latest row of a key may need no
@@ -43,8 +43,8 @@ const EAGER_GROWTH: usize = 8;
 /// that a task ends without waiting.
 const BATCHES_PER_TASK: usize = 8;
 
-/// Returns the number of batches of a task that may wait for the stream (W2): fewer if rows are
-/// wide.
+/// Returns the number of batches of a task that may wait for the stream (stream-1): fewer if rows
+/// are wide.
 fn batches_ahead(plan: &ReadPlan) -> usize {
     let columns = plan.snapshot.schema.columns();
     let bytes_of = |&at: &usize| columns.get(at).map_or(ROW_ID_BYTES, |it| value_bytes(it.ty));
@@ -58,7 +58,7 @@ pub(crate) struct TaskQueue {
     plan: Arc<ReadPlan>,
     tasks: Arc<[ScanTask]>,
     next: AtomicUsize,
-    /// The number of rows that are still wanted (W4).
+    /// The number of rows that are still wanted.
     wanted: AtomicUsize,
 }
 
@@ -113,7 +113,7 @@ impl TaskQueue {
         }
     }
 
-    /// Returns as many rows of the batch as are still wanted; `None` if there are none (W4).
+    /// Returns as many rows of the batch as are still wanted; `None` if there are none.
     fn claim(&self, batch: RecordBatch) -> Option<RecordBatch> {
         let rows = batch.num_rows();
         let less = |wanted: usize| Some(wanted.saturating_sub(rows));
@@ -127,7 +127,7 @@ impl TaskQueue {
     }
 }
 
-/// The stream of W1.
+/// The stream of tasks in any order.
 pub(crate) struct QueueStream {
     queue: Arc<TaskQueue>,
     reader: Option<TaskReader>,
@@ -183,13 +183,13 @@ struct Ahead {
     task: SpawnedTask<Result<()>>,
 }
 
-/// A batch that waits for the stream, and its charge (W2).
+/// A batch that waits for the stream, and its charge (stream-1).
 struct Waiting {
     rows: RecordBatch,
     _charge: Option<MemoryReservation>,
 }
 
-/// The stream of W2.
+/// The stream of stream-1.
 pub(crate) struct OrderedStream {
     queue: Arc<TaskQueue>,
     first: Option<TaskReader>,
@@ -210,7 +210,7 @@ impl OrderedStream {
         memory: &Arc<dyn MemoryPool>,
         metrics: BaselineMetrics,
     ) -> OrderedStream {
-        assert!(window_max > 0, "W2");
+        assert!(window_max > 0, "stream-1");
         let (first, window) = (queue.take(), window_max.min(2));
         // A limit is the better estimate of the wanted rows.
         let eager = if queue.wanted() < usize::MAX { usize::MAX } else { EAGER_ROWS };

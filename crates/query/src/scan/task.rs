@@ -1,10 +1,10 @@
 //! The tasks of a scan.
 //!
-//! - N1. The rows of all tasks are the selected rows, each once; in the order of the tasks they are
-//!   in the order of the table, unless the scan has any order.
-//! - N2. A task of one run reads rows of one page frame; if it is decoded ahead and not filtered,
-//!   at most `TASK_BYTES_MAX` of them or one batch, so that a task seldom waits for the reader of
-//!   its batches.
+//! - The rows of all tasks are the selected rows, each once; in the order of the tasks they are in
+//!   the order of the table, unless the scan has any order.
+//! - A task of one run reads rows of one page frame; if it is decoded ahead and not filtered, at
+//!   most `TASK_BYTES_MAX` of them or one batch, so that a task seldom waits for the reader of its
+//!   batches.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) const BATCH_ROWS: usize = 8_192;
 pub(crate) const ZONE_ROWS: usize = 4_096;
 const _: () = assert!(ZONE_ROWS as u64 == limits::ZONE_ROWS.0);
 
-/// The maximal bytes of the arrays of a task (N2).
+/// The maximal bytes of the arrays of a task.
 pub(crate) const TASK_BYTES_MAX: usize = 4 << 20;
 
 /// The order in which rows are read.

@@ -1,9 +1,8 @@
 //! The ranges of the designated timestamp that a condition selects.
 //!
-//! - I1. Every row that passes the condition lies in the ranges.
-//! - I2. If the bound is exact, every row in the ranges passes: the condition is not evaluated
-//!   again.
-//! - I3. Ranges ascend and do not touch.
+//! - Every row that passes the condition lies in the ranges.
+//! - If the bound is exact, every row in the ranges passes: the condition is not evaluated again.
+//! - Ranges ascend and do not touch.
 //!
 //! A comparison gives the spans of time of an expression; these are converted inwards, through
 //! `timestamp_floor`, `date_trunc`, `dateadd` and casts, to the spans of the column.

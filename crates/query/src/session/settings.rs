@@ -1,9 +1,9 @@
 //! Settings, which `SET` changes and `SHOW` shows.
 //!
-//! - ST1. A setting that is accepted has its effect, or needs none here: those of the list `QUIET`
-//!   are sent by clients of PostgreSQL to every server.
-//! - ST2. Values are stored as they are shown.
-//! - ST3. The settings of a session are bounded: `limits::SESSION_SETTINGS` of
+//! - A setting that is accepted has its effect, or needs none here: those of the list `QUIET` are
+//!   sent by clients of PostgreSQL to every server.
+//! - settings-1. Values are stored as they are shown.
+//! - settings-2. The settings of a session are bounded: `limits::SESSION_SETTINGS` of
 //!   `limits::SETTING_BYTES`.
 //!
 //! Names are compared without regard to case. An unknown name with a point in it is stored, as in
@@ -170,7 +170,7 @@ const SETTINGS: &[Setting] = &[
     },
 ];
 
-/// ST1. Settings that are stored without effect, with their defaults.
+/// Settings that are stored without effect, with their defaults.
 const QUIET: &[(&str, &str)] = &[
     ("bytea_output", "hex"),
     ("check_function_bodies", "on"),
@@ -235,7 +235,7 @@ pub(crate) fn set(
     name: &str,
     value: Option<&str>,
 ) -> Result<(), SettingProblem> {
-    // ST3.
+    // settings-2.
     if value.is_some_and(|value| name.len() + value.len() > limits::SETTING_BYTES) {
         return Err(SettingProblem::TooLong { name: name.to_owned() });
     }
@@ -254,7 +254,7 @@ pub(crate) fn set(
     };
     let value = value.or_else(|| session.0.first.get()?.get(&key).cloned());
     let mut values = session.values();
-    // ST3.
+    // settings-2.
     if value.is_some() && values.len() >= limits::SESSION_SETTINGS && !values.contains_key(&key) {
         return Err(SettingProblem::TooMany);
     }
@@ -270,7 +270,7 @@ pub(crate) fn reset(session: &Session) {
     *session.values() = session.0.first.get().cloned().unwrap_or_default();
 }
 
-/// Returns the value as it is stored (ST2).
+/// Returns the value as it is stored (settings-1).
 fn checked(session: &Session, setting: &Setting, value: &str) -> Result<String, SettingProblem> {
     let refused = |expected: &str| SettingProblem::Value {
         name: setting.name.to_owned(),
@@ -369,7 +369,7 @@ pub(crate) fn all_settings(session: &Session, timeout: Timeout) -> Vec<Shown> {
 }
 
 pub(super) fn timeout(values: &BTreeMap<String, String>) -> Option<Timeout> {
-    let span = parse_span(values.get("statement_timeout")?).expect("ST2: it was checked");
+    let span = parse_span(values.get("statement_timeout")?).expect("settings-1: it was checked");
     Some(if span.is_zero() { Timeout::Never } else { Timeout::After(span) })
 }
 
@@ -503,13 +503,13 @@ mod tests {
         assert_eq!(error, "my.own is longer than 2048 bytes, with its value");
         let own = |number: usize| format!("my.setting_{number}");
         for number in 0..limits::SESSION_SETTINGS {
-            set(&session, &own(number), Some("on")).expect("ST3");
+            set(&session, &own(number), Some("on")).expect("settings-2");
         }
         let error = set(&session, "my.last", Some("on")).unwrap_err().to_string();
         assert_eq!(error, "256 settings are set already, more are not kept");
         set(&session, &own(7), Some("off")).expect("it is there already");
         set(&session, &own(8), None).expect("one is less");
-        set(&session, "my.last", Some("on")).expect("ST3");
+        set(&session, "my.last", Some("on")).expect("settings-2");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Information about tables: their columns, partitions, rows, bytes and commits.
 //!
-//! - TA2. A damaged table is listed with the facts of its manifest: it is suspended, columns that
-//!   depend on rows are NULL, and `wal_tables()` names the damage.
-//! - TA1. Bytes are those of segments on disk. Rows of the memtable count as rows, and their bytes
-//!   as none.
+//! - A damaged table is listed with the facts of its manifest: it is suspended, columns that depend
+//!   on rows are NULL, and `wal_tables()` names the damage.
+//! - Bytes are those of segments on disk. Rows of the memtable count as rows, and their bytes as
+//!   none.
 
 use std::sync::Arc;
 
@@ -24,8 +24,7 @@ use crate::error::Result;
 /// The bytes of a symbol in `rawSize`: those of its id.
 const SYMBOL_BYTES: u64 = 4;
 
-/// The snapshots of tables, each with the damage that keeps it from being read, if there is any
-/// (TA2).
+/// The snapshots of tables, each with the damage that keeps it from being read, if there is any.
 type Described = (Vec<Arc<Snapshot>>, Vec<Option<StorageError>>);
 
 /// Returns all tables as they are now; not as of one moment, and without those that are dropped
@@ -113,7 +112,7 @@ pub(super) fn tables(visible: &VisibleTables<'_>) -> Result<RecordBatch> {
     ])
 }
 
-/// Returns the numbers of rows; NULL where the deletion vectors for them may be damaged (TA2), and
+/// Returns the numbers of rows; NULL where the deletion vectors for them may be damaged, and
 /// for a view, whose rows are not counted.
 fn row_counts(
     snapshots: &[Arc<Snapshot>],
@@ -159,7 +158,7 @@ pub(super) fn table_storage(visible: &VisibleTables<'_>) -> Result<RecordBatch> 
 }
 
 /// Returns the state of commits. They are applied when they are made: nothing waits, and only
-/// damage suspends a table (TA2).
+/// damage suspends a table.
 pub(super) fn wal_tables(visible: &VisibleTables<'_>) -> Result<RecordBatch> {
     let (snapshots, damages) = without_views(described(visible)?);
     let rows = snapshots.len();
@@ -254,7 +253,6 @@ fn totals(snapshot: &Snapshot) -> Vec<PartitionTotals> {
             totals.min_ts = totals.min_ts.min(run.meta.min_ts);
             totals.max_ts = totals.max_ts.max(run.meta.max_ts);
             totals.rows += run.rows().0;
-            // TA1.
             if !run.is_in_memory() {
                 totals.bytes += run.meta.bytes.0;
                 totals.segments += 1;

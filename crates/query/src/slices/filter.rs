@@ -1,6 +1,6 @@
 //! Filters that give out what they have gathered before it is large.
 //!
-//! - SF1. A filter gathers the rows that are left until they are as many as a batch has, and
+//! - filter-1. A filter gathers the rows that are left until they are as many as a batch has, and
 //!   charges nothing for them: 8,192 texts of a megabyte. So it gets its input in parts of
 //!   `SLICE_BYTES`, as if each was its whole input, and returns the rows that are left of it.
 
@@ -26,7 +26,7 @@ use crate::value_bytes::bytes_of_rows;
 /// The beginning is the name of guards, which are not shown.
 const NAME: &str = "GuardExec (filter)";
 
-/// The operator, which gets its input in parts if it is a filter of wide rows (SF1).
+/// The operator, which gets its input in parts if it is a filter of wide rows (filter-1).
 pub(super) fn parted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(filter) = plan.downcast_ref::<FilterExec>() else { return Ok(plan) };
     let is_wide = |ty: &DataType| ty.is_string() || ty.is_binary() || ty.is_nested();
@@ -255,9 +255,9 @@ mod tests {
         let batches = filtered(80, TEXT_BYTES, None);
         check(&batches, 80);
         let most = batches.iter().map(|batch| bytes_of(batch.column(1).as_ref())).max();
-        assert!(most.unwrap() <= SLICE_BYTES + 2 * TEXT_BYTES as u64, "SF1: {most:?}");
+        assert!(most.unwrap() <= SLICE_BYTES + 2 * TEXT_BYTES as u64, "filter-1: {most:?}");
         let small = filtered(80, 10, None);
-        assert_eq!(small.len(), 1, "SF1: narrow rows are gathered");
+        assert_eq!(small.len(), 1, "filter-1: narrow rows are gathered");
         check(&small, 80);
     }
 

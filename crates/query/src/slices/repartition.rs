@@ -1,8 +1,9 @@
 //! Rows that are divided among streams, which gather few of them if they may be wide.
 //!
-//! - SR1. For each stream that it divides rows among, DataFusion gathers as many as a batch has,
-//!   and charges nothing until they are: 8,192 texts of a megabyte for each. Of rows with texts
-//!   or lists, `WIDE_ROWS` are gathered; batches that have half as many go on as they are.
+//! - repartition-1. For each stream that it divides rows among, DataFusion gathers as many as a
+//!   batch has, and charges nothing until they are: 8,192 texts of a megabyte for each. Of rows
+//!   with texts or lists, `WIDE_ROWS` are gathered; batches that have half as many go on as they
+//!   are.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,10 +19,11 @@ use crate::operators::unary::{Unary, unary};
 /// The beginning is the name of guards, which are not shown.
 const NAME: &str = "GuardExec (repartition)";
 
-/// Rows that are gathered (SR1): those of a whole batch are more for each of dozens of streams.
+/// Rows that are gathered (repartition-1): those of a whole batch are more for each of dozens of
+/// streams.
 const WIDE_ROWS: usize = 64;
 
-/// The operator, which gathers few rows if it divides wide ones (SR1).
+/// The operator, which gathers few rows if it divides wide ones (repartition-1).
 pub(super) fn narrow(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(repartition) = plan.downcast_ref::<RepartitionExec>() else { return Ok(plan) };
     let is_wide = |ty: &DataType| ty.is_string() || ty.is_binary() || ty.is_nested();
@@ -113,6 +115,6 @@ mod tests {
         let batches = runtime.block_on(streams).unwrap().concat();
         let rows = batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>();
         assert_eq!(rows.iter().sum::<usize>(), 1_000);
-        assert!(rows.iter().all(|&rows| rows <= WIDE_ROWS), "SR1: {rows:?}");
+        assert!(rows.iter().all(|&rows| rows <= WIDE_ROWS), "repartition-1: {rows:?}");
     }
 }

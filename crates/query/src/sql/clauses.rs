@@ -1,8 +1,8 @@
 //! The clauses that sqlparser does not know, taken out of the tokens of a query.
 //!
-//! - L1. Every other token keeps its place in the text.
-//! - L2. A clause is stored under the place of the SELECT that it belongs to: the last one before
-//!   it within the same brackets.
+//! - Every other token keeps its place in the text.
+//! - A clause is stored under the place of the SELECT that it belongs to: the last one before it
+//!   within the same brackets.
 //!
 //! ASOF and LT JOIN stay among the tokens, as joins that no query has otherwise: `GLOBAL LEFT JOIN`
 //! and `GLOBAL RIGHT JOIN`; TOLERANCE becomes a condition of theirs.
@@ -22,7 +22,7 @@ use crate::sql::dialect::QueryDialect;
 /// The clauses of a query's blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Clauses {
-    /// The clauses by place (L2).
+    /// The clauses by place.
     by_select: HashMap<Location, BlockClauses>,
 }
 

@@ -1,19 +1,19 @@
 //! The SQL dialect of queries: sqlparser's generic one, with operators and literals of PostgreSQL.
 //!
-//! - DI1. `^` is the power operator and binds more tightly than `*`, and a sign binds more tightly
-//!   than `^`: `-2 ^ 2` is 4. `#` is bitwise exclusive or.
-//! - DI2. `1_000` is one number, whose underscores `query_text` removes.
-//! - DI3. `BETWEEN SYMMETRIC` takes its bounds in either order.
-//! - DI4. A text is parsed in a number of steps that is proportional to its length, and parsing
-//!   stops when the statement is cancelled: where the parser finds an error within NOT, CAST and
-//!   some others, it tries to read each of them as a name, and so takes twice as long for each
-//!   bracket around it.
-//! - DI5. `IS DISTINCT FROM` binds as tightly as `IS NULL`: `a IS DISTINCT FROM b AND c` is
-//!   `(a IS DISTINCT FROM b) AND c`.
-//! - DI6. `x IN 'text'`, for a text or a parameter that may be one, is the operator `tidegate.in`,
-//!   to which `plan::coerce` gives a meaning; `x IN today()` is `x IN '$today'`, the whole day as
-//!   in QuestDB; `x IN interval(low, high)` is BETWEEN.
-//! - DI7. `2 MINUTE PRECEDING` is `INTERVAL '2 MINUTE' PRECEDING`.
+//! - `^` is the power operator and binds more tightly than `*`, and a sign binds more tightly than
+//!   `^`: `-2 ^ 2` is 4. `#` is bitwise exclusive or.
+//! - `1_000` is one number, whose underscores `query_text` removes.
+//! - `BETWEEN SYMMETRIC` takes its bounds in either order.
+//! - sql_dialect-1. A text is parsed in a number of steps that is proportional to its length, and
+//!   parsing stops when the statement is cancelled: where the parser finds an error within NOT,
+//!   CAST and some others, it tries to read each of them as a name, and so takes twice as long for
+//!   each bracket around it.
+//! - sql_dialect-2. `IS DISTINCT FROM` binds as tightly as `IS NULL`: `a IS DISTINCT FROM b AND c`
+//!   is `(a IS DISTINCT FROM b) AND c`.
+//! - `x IN 'text'`, for a text or a parameter that may be one, is the operator `tidegate.in`, to
+//!   which `plan::coerce` gives a meaning; `x IN today()` is `x IN '$today'`, the whole day as in
+//!   QuestDB; `x IN interval(low, high)` is BETWEEN.
+//! - `2 MINUTE PRECEDING` is `INTERVAL '2 MINUTE' PRECEDING`.
 //!
 //! Everything else in queries is that of [`GenericDialect`], which the parser takes this dialect
 //! for.
@@ -34,13 +34,13 @@ use crate::error::{Error, SyntaxError};
 use crate::limits::NESTING_MAX;
 use crate::position::Position;
 
-/// The operator in whose place `x IN 'text'` stands, and which no other text can have (DI6).
+/// The operator in whose place `x IN 'text'` stands, and which no other text can have.
 pub(crate) const IN_OPERATOR: [&str; 2] = ["tidegate", "in"];
 
 /// The dialect of queries.
 #[derive(Debug)]
 pub(crate) struct QueryDialect {
-    /// Expressions that the parser has begun (DI4).
+    /// Expressions that the parser has begun (sql_dialect-1).
     steps: Cell<usize>,
     steps_max: usize,
 }
@@ -53,7 +53,7 @@ const STEPS_MIN: usize = 1 << 14;
 /// Steps between two checks for cancellation.
 const ASK_STEPS: usize = 256;
 
-/// The binding strength of `^` (DI1): above that of `*`, below that of `::`.
+/// The binding strength of `^`: above that of `*`, below that of `::`.
 const POWER: u8 = 45;
 
 /// Enables these features.
@@ -133,7 +133,6 @@ impl Dialect for QueryDialect {
     }
 
     with_features!(
-        // DI2.
         supports_numeric_literal_underscores,
         supports_order_by_all,
         allow_extract_custom,
@@ -216,7 +215,7 @@ impl QueryDialect {
         Error::syntax(sql, 0, SyntaxError::Unclear { steps: self.steps_max })
     }
 
-    /// Parses `IS [NOT] DISTINCT FROM` (DI5).
+    /// Parses `IS [NOT] DISTINCT FROM` (sql_dialect-2).
     fn parse_distinct(&self, parser: &mut Parser<'_>, left: &Expr) -> Option<Parsed> {
         let is_distinct = parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]);
         let is_same = !is_distinct
@@ -251,7 +250,7 @@ impl QueryDialect {
         }
     }
 
-    /// Parses `x [NOT] BETWEEN SYMMETRIC a AND b` (DI3), and what stands behind `x [NOT] IN` (DI6).
+    /// Parses `x [NOT] BETWEEN SYMMETRIC a AND b`, and what stands behind `x [NOT] IN`.
     fn parse_membership(&self, parser: &mut Parser<'_>, value: &Expr) -> Option<Parsed> {
         let negated = word(parser, 0).0 == Keyword::NOT;
         let start = usize::from(negated);
@@ -322,7 +321,7 @@ fn skip(parser: &mut Parser<'_>, tokens: usize) {
     (0..tokens).for_each(|_| parser.advance_token());
 }
 
-/// Returns `x [NOT] IN 'text'` (DI6).
+/// Returns `x [NOT] IN 'text'`.
 fn in_interval(value: &Expr, text: ValueWithSpan, negated: bool) -> Expr {
     let op = BinaryOperator::PGCustomBinaryOperator(IN_OPERATOR.map(str::to_owned).to_vec());
     let (left, right) = (Box::new(value.clone()), Box::new(Expr::Value(text)));
@@ -333,7 +332,7 @@ fn in_interval(value: &Expr, text: ValueWithSpan, negated: bool) -> Expr {
     }
 }
 
-/// Parses the `(low, high)` of `x [NOT] IN interval(low, high)` (DI6).
+/// Parses the `(low, high)` of `x [NOT] IN interval(low, high)`.
 fn interval_bounds(parser: &mut Parser<'_>, value: &Expr, negated: bool) -> Parsed {
     parser.expect_token(&Token::LParen)?;
     let low = Box::new(parser.parse_expr()?);
@@ -344,7 +343,7 @@ fn interval_bounds(parser: &mut Parser<'_>, value: &Expr, negated: bool) -> Pars
     Ok(Expr::Nested(Box::new(Expr::Between { expr, negated, low, high })))
 }
 
-/// Parses the length of `RANGE BETWEEN 2 MINUTE PRECEDING ..` (DI7).
+/// Parses the length of `RANGE BETWEEN 2 MINUTE PRECEDING ..`.
 fn frame_length(parser: &mut Parser<'_>) -> Option<Expr> {
     let Token::Number(digits, _) = &parser.peek_token_ref().token else { return None };
     let Token::Word(unit) = &parser.peek_nth_token_ref(1).token else { return None };

@@ -1,15 +1,15 @@
 //! Row values: `(a, b) < (c, d)`, compared column by column as in PostgreSQL.
 //!
-//! - RV1. `=` is true if all columns are equal, false if some are not, and otherwise NULL; `<>` is
-//!   its opposite. `<` and similar operators are decided by the first columns that are not equal,
-//!   and NULL if one of these is.
-//! - RV2. A row is IN a list if it equals one of its rows. It IS NULL if all of its columns are,
-//!   and IS NOT NULL if none is.
-//! - RV3. A row is IN a subquery as `"struct"(a, b) IN (SELECT "struct"(..) FROM (query) ..)`,
-//!   which `subqueries` compares column by column (SJ5).
+//! - row_values-1. `=` is true if all columns are equal, false if some are not, and otherwise NULL;
+//!   `<>` is its opposite. `<` and similar operators are decided by the first columns that are not
+//!   equal, and NULL if one of these is.
+//! - row_values-2. A row is IN a list if it equals one of its rows. It IS NULL if all of its
+//!   columns are, and IS NOT NULL if none is.
+//! - A row is IN a subquery as `"struct"(a, b) IN (SELECT "struct"(..) FROM (query) ..)`, which
+//!   `subqueries` compares column by column (SJ5).
 //!
-//! - RV4. A row is compared with a subquery as `(SELECT a = "column 1" AND .. FROM (query) ..)`:
-//!   NULL if it has no row, and an error if it has several.
+//! - row_values-3. A row is compared with a subquery as `(SELECT a = "column 1" AND .. FROM (query)
+//!   ..)`: NULL if it has no row, and an error if it has several.
 //!
 //! DataFusion makes structs of rows, and compares those as sorts do: NULL equals NULL there.
 
@@ -26,7 +26,8 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::sql::dialect::QueryDialect;
 
-/// Replaces comparisons of rows in a whole tree by comparisons of columns (RV1, RV2, RV4).
+/// Replaces comparisons of rows in a whole tree by comparisons of columns (row_values-1,
+/// row_values-2, row_values-3).
 pub(crate) fn compare_row_values(tree: &mut impl VisitMut) {
     // The visitor never breaks off.
     let _ = tree.visit(&mut Writer);
@@ -107,7 +108,7 @@ fn written_out(expr: &Expr) -> Option<Expr> {
     }
 }
 
-/// A row that is IN a subquery, in the form that `subqueries` knows (RV3).
+/// A row that is IN a subquery, in the form that `subqueries` knows.
 fn in_rows(expr: &Expr, query: &Query, negated: bool) -> Option<Expr> {
     let mut columns = row(expr)?;
     if columns.len() == 1 {
@@ -127,7 +128,7 @@ fn in_rows(expr: &Expr, query: &Query, negated: bool) -> Option<Expr> {
     Some(Expr::InSubquery { expr: Box::new(call), subquery: rows, negated })
 }
 
-/// Compares the columns of a subquery in its one row (RV4).
+/// Compares the columns of a subquery in its one row (row_values-3).
 fn in_one_row(
     query: &Query,
     count: usize,
@@ -197,7 +198,7 @@ fn row(expr: &Expr) -> Option<Vec<Expr>> {
     }
 }
 
-/// Compares two rows (RV1).
+/// Compares two rows (row_values-1).
 fn compared(left: Vec<Expr>, op: &BinaryOperator, right: Vec<Expr>) -> Option<Expr> {
     let pairs = left.into_iter().zip(right);
     let (strict, join) = match op {
@@ -225,7 +226,7 @@ fn compared(left: Vec<Expr>, op: &BinaryOperator, right: Vec<Expr>) -> Option<Ex
     decided
 }
 
-/// Compares two columns; the comparison with the literal NULL is NULL in a row (RV1).
+/// Compares two columns; the comparison with the literal NULL is NULL in a row (row_values-1).
 fn equal(left: Expr, op: &BinaryOperator, right: Expr) -> Expr {
     let is_null = |side: &Expr| matches!(side, Expr::Value(it) if it.value == Value::Null);
     if !is_null(&left) && !is_null(&right) {
@@ -281,7 +282,7 @@ mod tests {
         let parser = Parser::new(&GenericDialect);
         let mut expr = parser.try_with_sql(text).unwrap().parse_expr().unwrap();
         compare_row_values(&mut expr);
-        assert_eq!(expr.to_string(), expected, "RV1, RV2, RV4: {text}");
+        assert_eq!(expr.to_string(), expected, "row_values-1, row_values-2, row_values-3: {text}");
     }
 
     #[test]

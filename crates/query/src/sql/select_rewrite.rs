@@ -1,8 +1,8 @@
 //! Select rewriting: a query's clauses of ours become derived tables that `relations` knows by
 //! their alias.
 //!
-//! - B1. Inner blocks are rewritten before outer ones, so that a marked table is moved as a whole.
-//! - B2. A block that has only DataFusion's SQL is left unchanged, except for its grouping: plain
+//! - Inner blocks are rewritten before outer ones, so that a marked table is moved as a whole.
+//! - A block that has only DataFusion's SQL is left unchanged, except for its grouping: plain
 //!   columns next to aggregates become keys.
 
 use std::ops::ControlFlow;

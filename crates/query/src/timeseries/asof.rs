@@ -1,10 +1,10 @@
 //! ASOF JOIN and LT JOIN: each left row with the latest right row at or before its time.
 //!
-//! - J1. Every left row comes out once, in the order of the left side.
-//! - J2. The right row is the last one, in the order of the right side, of those with equal keys
-//!   and a time that is not after the left row's (LT: that is before it), if its distance is at
-//!   most TOLERANCE; if there is none, its columns are NULL.
-//! - J3. Keys do not match on NULL, and rows without a time match no row.
+//! - asof-1. Every left row comes out once, in the order of the left side.
+//! - The right row is the last one, in the order of the right side, of those with equal keys and a
+//!   time that is not after the left row's (LT: that is before it), if its distance is at most
+//!   TOLERANCE; if there is none, its columns are NULL.
+//! - asof-2. Keys do not match on NULL, and rows without a time match no row.
 //!
 //! The work is in `asof::merge`.
 
@@ -373,7 +373,7 @@ mod tests {
         MemorySourceConfig::try_new_exec(&[batches], Arc::clone(&schema), None).unwrap()
     }
 
-    /// Computes the result by J1 to J3, row by row.
+    /// Computes the result by asof-1 to asof-2, row by row.
     fn expected(left: &[Row], right: &[Row], sides: &Sides, has_keys: bool) -> Vec<Option<i64>> {
         let matches = |l: &Row, r: &Row| {
             let (Some(l_time), Some(r_time)) = (l.0, r.0) else { return false };

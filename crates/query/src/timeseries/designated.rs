@@ -1,6 +1,6 @@
 //! The designated timestamp of a plan.
 //!
-//! - D1. The column ascends in the plan's rows if those come in the order of the plan's result;
+//! - The column ascends in the plan's rows if those come in the order of the plan's result;
 //!   operators that rely on it require that order nevertheless.
 
 use std::collections::HashSet;

@@ -1,10 +1,10 @@
 //! FILL: rows for the buckets of SAMPLE BY that have none.
 //!
-//! - F1. The result has one row for each bucket from the first to the last, and each key.
-//! - F2. More rows than the engine allows are refused before the first one is made.
-//! - F3. Existing rows are unchanged.
-//! - F4. A batch of the result has so few rows that it has at most `SLICE_BYTES` even if each has
-//!   the widest texts and lists of the input: a row is copied for each bucket that it fills.
+//! - The result has one row for each bucket from the first to the last, and each key.
+//! - More rows than the engine allows are refused before the first one is made.
+//! - Existing rows are unchanged.
+//! - A batch of the result has so few rows that it has at most `SLICE_BYTES` even if each has the
+//!   widest texts and lists of the input: a row is copied for each bucket that it fills.
 //!
 //! The input rows, which are those of an aggregate, are held until all keys are known; the result
 //! is made a batch at a time.
@@ -47,7 +47,7 @@ use crate::types::bucket::{Grid, Origin, Stride};
 use crate::types::literal::time_value;
 use crate::value_bytes::constant_bytes;
 
-/// The maximal number of rows of a batch of the result (F4).
+/// The maximal number of rows of a batch of the result.
 const BATCH_ROWS: usize = 8_192;
 /// The approximate bytes of a row besides its values: its entries in the tables of rows and keys.
 const ROW_BYTES: usize = 80;
@@ -305,12 +305,12 @@ struct Gaps {
     present: Option<HashMap<usize, u64>>,
     key: usize,
     end: i128,
-    /// The number of rows of a batch of the result (F4).
+    /// The number of rows of a batch of the result.
     batch_rows: usize,
     _memory: MemoryReservation,
 }
 
-/// Returns the number of rows of a batch (F4).
+/// Returns the number of rows of a batch.
 fn batch_rows(filling: &Filling, rows: &RecordBatch) -> usize {
     let widest = rows.columns().iter().map(|column| widest_bytes(column.as_ref()));
     let fills = filling.roles.iter().map(|role| match role {

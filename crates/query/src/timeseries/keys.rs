@@ -1,6 +1,6 @@
 //! Keys of LATEST ON and of joins in time, as bytes that are equal when the keys are.
 //!
-//! - Y1. -0 and 0 are one key, and so are all NaNs.
+//! - -0 and 0 are one key, and so are all NaNs.
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::DataType;

@@ -1,9 +1,9 @@
 //! LATEST ON: the row with the greatest timestamp for each key.
 //!
-//! - N1. Rows come in newest first, so the first row of a key is the result. Among equal timestamps
-//!   a scan returns the last committed row first.
-//! - N2. Only the keys and their rows are held.
-//! - N3. If an upper bound of the number of keys is known, the input ends when so many are found.
+//! - Rows come in newest first, so the first row of a key is the result. Among equal timestamps a
+//!   scan returns the last committed row first.
+//! - Only the keys and their rows are held.
+//! - If an upper bound of the number of keys is known, the input ends when so many are found.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;

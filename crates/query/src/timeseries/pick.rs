@@ -1,6 +1,6 @@
 //! Rows counted from the end of a result: `LIMIT -n` and similar limits.
 //!
-//! - E1. At most the rows that the clause counts from the end are held, and one batch.
+//! - At most the rows that the clause counts from the end are held, and one batch.
 //!
 //! Over a plain scan the last rows come in backward and the input ends after them, so that only the
 //! end of the table is read. The held rows count against the memory of queries.

@@ -1,7 +1,7 @@
 //! Names for casts in calls of aggregates: DataFusion leaves them out, so that `sum(n)` and
 //! `sum(n::DOUBLE)` would be one column.
 //!
-//! - NC1. They stand in such calls as functions only until a plan is made (`plan::coerce`).
+//! - They stand in such calls as functions only until a plan is made (`plan::coerce`).
 
 use std::sync::Arc;
 

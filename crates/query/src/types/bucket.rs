@@ -1,7 +1,7 @@
 //! Buckets of time: their starts and their numbers.
 //!
-//! - K1. `start(index(t)) <= t < start(index(t) + 1)` for every designated timestamp `t`.
-//! - K2. `start` ascends with the number of the bucket.
+//! - bucket-1. `start(index(t)) <= t < start(index(t) + 1)` for every designated timestamp `t`.
+//! - bucket-2. `start` ascends with the number of the bucket.
 //!
 //! Instants are plain integers in the unit of their column.
 
@@ -157,7 +157,7 @@ impl Grid {
         Ok(Grid { step, zone, per_second, origin })
     }
 
-    /// Returns the number of the bucket that holds an instant (K1).
+    /// Returns the number of the bucket that holds an instant (bucket-1).
     pub(crate) fn index(&self, instant: i64) -> i128 {
         let local = || i128::from(clocks(self.zone, self.per_second, instant));
         let mut index = match self.step {
@@ -391,8 +391,11 @@ mod tests {
             let mut at = instant("1900");
             while at < instant("2040") {
                 let index = grid.index(at);
-                assert!(grid.start(index) <= at && at < grid.start(index + 1), "K1 {at} {grid:?}");
-                assert!(previous <= index, "K2 {at} {grid:?}");
+                assert!(
+                    grid.start(index) <= at && at < grid.start(index + 1),
+                    "bucket-1 {at} {grid:?}"
+                );
+                assert!(previous <= index, "bucket-2 {at} {grid:?}");
                 previous = index;
                 at += 86_400_000_000 * 5 + 1_234_567_891;
             }

@@ -1,9 +1,9 @@
 //! Casts that Arrow lacks or defines differently: between text and UUID, IPV4 or BINARY, of
 //! timestamps to text, and to narrower numbers.
 //!
-//! - CA1. A number that the other type cannot hold is an error, or NULL for TRY_CAST. Fractions are
-//!   rounded to the nearest integer, halves to the even one.
-//! - CA2. They stand in a plan as functions with names that no query can write, so that no rule of
+//! - types_casts-1. A number that the other type cannot hold is an error, or NULL for TRY_CAST.
+//!   Fractions are rounded to the nearest integer, halves to the even one.
+//! - They stand in a plan as functions with names that no query can write, so that no rule of
 //!   DataFusion takes `CAST(x AS INT) = 2` for `x = 2`.
 
 use std::fmt::Write;
@@ -314,7 +314,7 @@ impl SpecialCast {
     }
 }
 
-/// The casts of numbers to integers (CA1).
+/// The casts of numbers to integers (types_casts-1).
 impl SpecialCast {
     fn integers<T>(&self, values: &ArrayRef) -> Result<ArrayRef>
     where
@@ -506,7 +506,7 @@ mod tests {
             (7, 0, 7),
             (i128::MAX, 38, 2),
         ] {
-            assert_eq!(rounded(value, scale), Some(expected), "CA1: {value} {scale}");
+            assert_eq!(rounded(value, scale), Some(expected), "types_casts-1: {value} {scale}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Differences of times as intervals.
 //!
-//! - DL1. As an interval, the difference of two times has its whole days as days, and the rest of
-//!   its length as time, both of one sign: `ts - ts` is `58 days 21:14:29.9`.
+//! - day_lengths-1. As an interval, the difference of two times has its whole days as days, and the
+//!   rest of its length as time, both of one sign: `ts - ts` is `58 days 21:14:29.9`.
 //!
 //! Arrow's own cast makes nanoseconds of all of it, which are hours to functions.
 
@@ -19,7 +19,7 @@ use super::interval_text::duration_nanos;
 const MONTH_DAY_NANO: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const PER_DAY: i128 = 86_400_000_000_000;
 
-/// Returns lengths of time, differences of times among them, as intervals (DL1).
+/// Returns lengths of time, differences of times among them, as intervals (day_lengths-1).
 pub(crate) fn as_intervals(lengths: &ArrayRef) -> Result<ArrayRef> {
     let DataType::Duration(unit) = lengths.data_type() else {
         return Ok(cast(lengths, &MONTH_DAY_NANO)?);
@@ -49,7 +49,11 @@ mod tests {
         for (hours, days, rest) in [(25, 1, 1), (-25, -1, -1), (23, 0, 23), (-48, -2, 0)] {
             let made = interval(hours * 3_600_000_000, TimeUnit::Microsecond).unwrap();
             let nanos = rest * 3_600_000_000_000;
-            assert_eq!((made.months, made.days, made.nanoseconds), (0, days, nanos), "DL1");
+            assert_eq!(
+                (made.months, made.days, made.nanoseconds),
+                (0, days, nanos),
+                "day_lengths-1"
+            );
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) enum Place {
 }
 
 /// Returns the type of an expression that returns one of these values, if they are numbers of
-/// several types and one is no integer (DE3).
+/// several types and one is no integer.
 pub(crate) fn type_of_one(values: &[(&Expr, Option<ColumnType>)]) -> Option<ColumnType> {
     let is_null = |expr: &Expr| matches!(expr, Expr::Literal(value, _) if value.is_null());
     let values = values.iter().filter(|(expr, _)| !is_null(expr));
@@ -163,7 +163,7 @@ mod tests {
             ("-inf", 2, Place::BelowAll),
             ("NaN", 2, Place::AboveAll),
         ] {
-            assert_eq!(place(text, scale), expected, "DE1: {text} {scale}");
+            assert_eq!(place(text, scale), expected, "decimals-1: {text} {scale}");
         }
     }
 }

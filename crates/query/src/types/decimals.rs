@@ -1,14 +1,14 @@
 //! Decimals next to numbers of other types: compared exactly, for constants with any number of
 //! digits.
 //!
-//! - DE1. A constant is compared as it is written, as far as a DOUBLE can hold it: with more digits
-//!   behind the point than the decimals have, it equals none of them, and lies between two.
-//! - DE2. In arithmetic a constant is a decimal too, if it has few digits. Next to any other FLOAT
-//!   or DOUBLE, a decimal is a DOUBLE.
-//! - DE3. The same holds for values of an expression that returns one of them, and for those of a
-//!   column of a UNION.
-//! - DE4. A constant that is cast to a decimal has the digits that are written, and is rounded half
-//!   away from zero: `1.005::DECIMAL(10, 2)` is 1.01, although the DOUBLE is less than 1.005.
+//! - decimals-1. A constant is compared as it is written, as far as a DOUBLE can hold it: with more
+//!   digits behind the point than the decimals have, it equals none of them, and lies between two.
+//! - In arithmetic a constant is a decimal too, if it has few digits. Next to any other FLOAT or
+//!   DOUBLE, a decimal is a DOUBLE.
+//! - The same holds for values of an expression that returns one of them, and for those of a column
+//!   of a UNION.
+//! - A constant that is cast to a decimal has the digits that are written, and is rounded half away
+//!   from zero: `1.005::DECIMAL(10, 2)` is 1.01, although the DOUBLE is less than 1.005.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub(crate) fn equal(value: &Expr, precision: u8, scale: u8) -> Option<Expr> {
     }
 }
 
-/// Returns a FLOAT or DOUBLE constant as the decimal of a type (DE4); `None` if it has none, or for
+/// Returns a FLOAT or DOUBLE constant as the decimal of a type; `None` if it has none, or for
 /// other expressions.
 pub(crate) fn of_constant(value: &Expr, to: ColumnType) -> Option<Expr> {
     let ColumnType::Decimal { .. } = to else { return None };
@@ -109,7 +109,7 @@ pub(crate) fn operands(
     }
 }
 
-/// Converts values of which an expression returns one to a common type (DE3).
+/// Converts values of which an expression returns one to a common type.
 pub(crate) fn alike(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
     let types = values.iter().map(|value| type_in(value, schema)).collect::<Vec<_>>();
     if !are_mixed(types.iter().copied()) {
@@ -130,7 +130,7 @@ pub(crate) fn alike(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
     values.into_iter().zip(&types).map(double).collect()
 }
 
-/// Converts values of which an expression returns one to the type that it has (DE3): DataFusion
+/// Converts values of which an expression returns one to the type that it has: DataFusion
 /// takes the type of the first for it until all types are known.
 pub(crate) fn of_one_type(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
     let values = alike(values, schema);
@@ -172,7 +172,7 @@ pub(crate) fn with_late_types(expr: BinaryExpr, schema: &DFSchema) -> Transforme
     Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))
 }
 
-/// Converts the inputs of a UNION to a common type in each column (DE3).
+/// Converts the inputs of a UNION to a common type in each column.
 pub(crate) fn alike_inputs(union: Union) -> Result<Transformed<Union>> {
     let inputs = &union.inputs;
     let types = |at: usize| inputs.iter().map(move |input| type_of(input.schema().field(at)));

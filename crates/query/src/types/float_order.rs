@@ -1,10 +1,10 @@
 //! Float ordering: floats as keys of sorting, grouping and DISTINCT, where NaN equals NaN and is
 //! greatest, and -0 equals 0.
 //!
-//! - FK1. After [`with_float_keys`], no FLOAT or DOUBLE is a key of a sort, a group, a window, or
-//!   of DISTINCT but as `sort key(x)`, in which there is one NaN and one zero.
-//!   Intervals are keys by their length alike (`intervals` IV1).
-//! - FK2. So are the operands of comparisons that are no stored values ([`operand`]).
+//! - After [`with_float_keys`], no FLOAT or DOUBLE is a key of a sort, a group, a window, or of
+//!   DISTINCT but as `sort key(x)`, in which there is one NaN and one zero. Intervals are keys by
+//!   their length alike (intervals-1).
+//! - So are the operands of comparisons that are no stored values ([`operand`]).
 //!
 //! DataFusion sorts floats by their bits, and counts distinct ones so. Names that no query can
 //! write keep its rules from taking the function for another. Joins and comparisons handle -0
@@ -30,7 +30,7 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use super::intervals;
 use crate::names::{INTERNAL_PREFIX, NAME_KEY};
 
-/// Adds the keys to a whole plan (FK1).
+/// Adds the keys to a whole plan.
 pub(crate) fn with_float_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     let changed = plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Sort(mut sort) => {
@@ -199,7 +199,7 @@ fn sort_key(by: SortExpr, schema: &DFSchema) -> SortExpr {
     SortExpr { expr: key(by.expr, schema), ..by }
 }
 
-/// Returns true for floats and for intervals, which are compared by their length (`intervals` IV1).
+/// Returns true for floats and for intervals, which are compared by their length (intervals-1).
 pub(crate) fn needs_key(expr: &Expr, schema: &DFSchema) -> bool {
     is_float(expr, schema) || intervals::is_interval(expr, schema)
 }

@@ -1,8 +1,9 @@
 //! Parsing of intervals as PostgreSQL does: `1 year 2 mons`, `P1DT2H`, `1 day 02:03:04`.
 //!
-//! - IT1. A number without a unit counts the unit that the INTERVAL names, and else seconds.
-//! - IT2. A fraction of a unit is carried into the smaller ones: half a month is 15 days, half a
-//!   day 12 hours.
+//! - interval_text-1. A number without a unit counts the unit that the INTERVAL names, and else
+//!   seconds.
+//! - A fraction of a unit is carried into the smaller ones: half a month is 15 days, half a day 12
+//!   hours.
 //!
 //! Not here: the intervals of `ts IN 'text'` (`types::time_text`).
 
@@ -99,7 +100,7 @@ impl Total {
         })
     }
 
-    /// Adds so many of a unit (IT2).
+    /// Adds so many of a unit.
     fn add(&mut self, number: Number, unit: IntervalUnit) -> Option<()> {
         let sign = if number.is_negative { -1 } else { 1 };
         let whole = number.whole.checked_mul(sign)?;
@@ -430,7 +431,7 @@ mod tests {
     #[test]
     fn a_number_counts_the_unit_of_its_interval() {
         let parsed = parse_interval_text("90", Nanos(60 * PER_SECOND)).unwrap();
-        assert_eq!(parsed.nanoseconds, 5_400_000_000_000, "IT1");
-        assert_eq!(parse_interval_text("2", Months(12)).unwrap().months, 24, "IT1");
+        assert_eq!(parsed.nanoseconds, 5_400_000_000_000, "interval_text-1");
+        assert_eq!(parse_interval_text("2", Months(12)).unwrap().months, 24, "interval_text-1");
     }
 }

@@ -1,12 +1,12 @@
 //! Intervals as lengths: compared, sorted, multiplied and cast as in PostgreSQL.
 //!
-//! - IV1. Intervals are compared, sorted, grouped and made distinct by their length, where a day
-//!   has 24 hours and a month 30 days: `interval length(x)` is the one interval of that length
-//!   whose hours are less than a day and whose days are less than a month.
-//! - IV2. `interval * number` and `interval / number` carry fractions of months into days, and
-//!   those of days into time. The difference of two times has neither months nor days.
-//! - IV3. DATE + INTERVAL is a TIMESTAMP, and so is a DATE from which a frame of RANGE counts one.
-//! - IV4. As a text, an interval has PostgreSQL's form.
+//! - intervals-1. Intervals are compared, sorted, grouped and made distinct by their length, where
+//!   a day has 24 hours and a month 30 days: `interval length(x)` is the one interval of that
+//!   length whose hours are less than a day and whose days are less than a month.
+//! - intervals-2. `interval * number` and `interval / number` carry fractions of months into days,
+//!   and those of days into time. The difference of two times has neither months nor days.
+//! - DATE + INTERVAL is a TIMESTAMP, and so is a DATE from which a frame of RANGE counts one.
+//! - As a text, an interval has PostgreSQL's form.
 //!
 //! DataFusion compares intervals field by field, so that 30 hours are less than a day.
 
@@ -59,7 +59,7 @@ pub(crate) fn is_length(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Interval(_) | DataType::Duration(_)))
 }
 
-/// Returns the length of an interval as an expression (IV1).
+/// Returns the length of an interval as an expression (intervals-1).
 pub(crate) fn length_key(expr: Expr) -> Expr {
     if is_length_key(&expr) { expr } else { call(Kind::Length, vec![expr]) }
 }
@@ -78,7 +78,7 @@ pub(crate) fn is_length_key(expr: &Expr) -> bool {
     .is_some_and(|function| function.kind == Kind::Length)
 }
 
-/// Returns a length of time as an interval (`day_lengths` DL1).
+/// Returns a length of time as an interval (day_lengths-1).
 pub(crate) fn as_interval(expr: Expr, schema: &DFSchema) -> Expr {
     if is_interval(&expr, schema) { expr } else { call(Kind::Interval, vec![expr]) }
 }
@@ -238,7 +238,6 @@ pub(crate) fn arithmetic(
     let timestamp = || arrow_type(ColumnType::Timestamp(TimeUnit::Micros));
     let interval = |expr: &Expr| as_interval(expr.clone(), schema);
     Ok(match (ty(left), ty(right)) {
-        // IV3.
         (Some(ColumnType::Date), _) if is(right) => {
             sum(cast(left.clone(), timestamp()), right.clone())
         }
@@ -297,7 +296,7 @@ pub(crate) fn check_frame(params: &WindowFunctionParams, schema: &DFSchema) -> R
 }
 
 /// Reads the lengths of a frame of RANGE over times, and makes a DATE a TIMESTAMP where the frame
-/// has some (IV3). True if it changed anything.
+/// has some. True if it changed anything.
 pub(crate) fn with_frame_lengths(
     params: &mut WindowFunctionParams,
     schema: &DFSchema,
@@ -330,7 +329,7 @@ pub(crate) fn with_frame_lengths(
     Ok(is_changed)
 }
 
-/// The text of an interval, or of the difference of two times (IV4).
+/// The text of an interval, or of the difference of two times.
 pub(crate) fn text(expr: Expr) -> Expr {
     call(Kind::Text, vec![expr])
 }
@@ -425,7 +424,7 @@ impl ScalarUDFImpl for IntervalFunction {
     }
 }
 
-/// The length of an interval (IV1).
+/// The length of an interval (intervals-1).
 pub(crate) fn total_nanos(value: IntervalMonthDayNano) -> i128 {
     i128::from(value.months) * PER_MONTH
         + i128::from(value.days) * PER_DAY
@@ -464,7 +463,7 @@ fn bounds(all: &[ArrayRef], is_greatest: bool) -> ArrayRef {
     Arc::new((0..rows).map(bound).collect::<IntervalMonthDayNanoArray>())
 }
 
-/// The texts of intervals, and of differences of times (IV4).
+/// The texts of intervals, and of differences of times.
 fn texts(values: &ArrayRef) -> Result<ArrayRef> {
     let shown: Vec<Option<IntervalText>> = match values.data_type() {
         DataType::Duration(unit) => {
@@ -485,8 +484,8 @@ fn texts(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(texts.finish()))
 }
 
-/// The one interval of this length (IV1). Its fields have one sign, so that they are ordered as
-/// lengths are.
+/// The one interval of this length (intervals-1). Its fields have one sign, so that they are
+/// ordered as lengths are.
 fn length(total: i128) -> IntervalMonthDayNano {
     let rest = total % PER_MONTH;
     // No length of 64 bits of days and nanoseconds lies beyond this.
@@ -595,7 +594,7 @@ fn small(value: i64) -> Result<i32> {
     i32::try_from(value).map_err(|_| out_of_range())
 }
 
-/// Multiplies a length (IV2).
+/// Multiplies a length (intervals-2).
 fn scale(length: IntervalMonthDayNano, factor: Factor) -> Result<IntervalMonthDayNano> {
     let IntervalMonthDayNano { months, days, nanoseconds } = length;
     if let Factor::TimesInteger(by) = factor {
@@ -641,7 +640,7 @@ mod tests {
             ("-36 hours", "-1 day -12 hours"),
         ] {
             let [left, right] = [a, b].map(|text| length(total_nanos(of(text))));
-            assert_eq!(left, right, "IV1: {a} {b}");
+            assert_eq!(left, right, "intervals-1: {a} {b}");
         }
         let ascending = [
             "-2 months",
@@ -660,7 +659,7 @@ mod tests {
         ];
         for pair in ascending.windows(2) {
             let [less, more] = [pair[0], pair[1]].map(|text| length(total_nanos(of(text))));
-            assert!(less < more, "IV1: {pair:?}");
+            assert!(less < more, "intervals-1: {pair:?}");
         }
     }
 
@@ -683,7 +682,7 @@ mod tests {
             let scaled = (scaled.months, scaled.days, (scaled.nanoseconds + 500) / 1_000);
             let expected = of(expected);
             let expected = (expected.months, expected.days, (expected.nanoseconds + 500) / 1_000);
-            assert_eq!(scaled, expected, "IV2: {text} {factor:?}");
+            assert_eq!(scaled, expected, "intervals-2: {text} {factor:?}");
         }
         assert!(scale(of("1 year"), Factor::Times(1e9)).is_err());
         assert!(scale_count(i64::MAX, Factor::TimesInteger(2)).is_err());

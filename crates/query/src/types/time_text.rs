@@ -1,10 +1,10 @@
 //! Times and intervals as text: `'2025-03'`, `'2025-03-01T09:30;1h'`.
 //!
-//! - X1. A partial time means the start of its period; as an interval it is the whole period.
-//! - X3. Brackets list alternatives: `2025-01-[01,03..05]`.
-//! - X4. A time with more digits than its type keeps is rounded, half up; digits behind the ninth
-//!   are ignored.
-//! - X2. The ranges of an interval ascend and do not touch.
+//! - A partial time means the start of its period; as an interval it is the whole period.
+//! - Brackets list alternatives: `2025-01-[01,03..05]`.
+//! - A time with more digits than its type keeps is rounded, half up; digits behind the ninth are
+//!   ignored.
+//! - The ranges of an interval ascend and do not touch.
 //!
 //! Not here: the many forms of times in files (`ingest`), and the use of intervals
 //! (`plan::coerce`).
@@ -65,7 +65,7 @@ pub(crate) fn parse_time(text: &str, scale: TimeScale) -> Result<i64, TextProble
     if scale == TimeScale::Days && period.start.rem_euclid(scale.nanos()) != 0 {
         return Err(TextProblem::HasTimeOfDay);
     }
-    // Rounds half up (X4).
+    // Rounds half up.
     on_scale(period.start + scale.nanos() / 2, scale)
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn parse_interval(text: &str, scale: TimeScale) -> Result<Vec<TimeRan
     Ok(merged(ranges))
 }
 
-/// Returns the texts that `2025-[01,03]-[01..05]T09` stands for (X3).
+/// Returns the texts that `2025-[01,03]-[01..05]T09` stands for.
 fn expanded(text: &str) -> Result<Vec<String>, TextProblem> {
     let Some((before, rest)) = text.split_once('[') else { return Ok(vec![text.to_owned()]) };
     let (list, behind) = rest.split_once(']').ok_or(INTERVAL_FORM)?;
@@ -151,7 +151,7 @@ fn parse_one_interval(text: &str, scale: TimeScale) -> Result<Vec<TimeRange>, Te
     Ok(merged(ranges))
 }
 
-/// Returns the instants in any of these, in order and without touching (X2).
+/// Returns the instants in any of these, in order and without touching.
 pub(crate) fn merged(mut ranges: Vec<TimeRange>) -> Vec<TimeRange> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_by_key(|range| range.start);

@@ -1,10 +1,10 @@
 //! UUID and IPV4 as types of their own, different from the types that store them.
 //!
-//! - SP1. No operator and no function takes one for the number, or the bytes, that it is stored as:
-//!   they are compared with values of their own type, joined to texts as text, and counted;
-//!   anything else is an error.
-//! - SP2. An expression that returns one of several values (CASE, `coalesce`, ...) of such a type
-//!   is of that type.
+//! - No operator and no function takes one for the number, or the bytes, that it is stored as: they
+//!   are compared with values of their own type, joined to texts as text, and counted; anything
+//!   else is an error.
+//! - An expression that returns one of several values (CASE, `coalesce`, ...) of such a type is of
+//!   that type.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ fn special(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
 }
 
 /// Returns the type of an expression that returns one of several values, if one of those is a UUID
-/// or an IPV4 (SP2): DataFusion knows only the type that stores them.
+/// or an IPV4: DataFusion knows only the type that stores them.
 fn type_of_one(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     results(expr)?.into_iter().find_map(|result| special(result, schema))
 }
@@ -76,7 +76,7 @@ pub(crate) fn is_comparison(op: &BinaryOperator) -> bool {
     )
 }
 
-/// Checks both sides of an operator, of which a UUID or an IPV4 may be one (SP1).
+/// Checks both sides of an operator, of which a UUID or an IPV4 may be one.
 pub(crate) fn operands(
     left: Expr,
     op: &BinaryOperator,
@@ -117,8 +117,8 @@ pub(crate) fn operands(
     Err(Error::Clause { position: None, what }.into())
 }
 
-/// Returns an expression whose parts are planned, with its type (SP2); an error if it takes a UUID
-/// or an IPV4 for a value of another type (SP1).
+/// Returns an expression whose parts are planned, with its type; an error if it takes a UUID
+/// or an IPV4 for a value of another type.
 pub(crate) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let refused = |function: &str, ty: ColumnType| {
         let what = ClauseProblem::Argument { function: function.to_owned(), ty: ty.sql() };
@@ -186,7 +186,7 @@ pub(crate) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
 }
 
 /// Returns an error for a UNION in which a column has a UUID or an IPV4 from one query and values
-/// of another type from the next (SP1).
+/// of another type from the next.
 pub(crate) fn check_inputs(union: &Union) -> Result<()> {
     let inputs = &union.inputs;
     let columns = inputs.iter().map(|it| it.schema().fields().len()).min().unwrap_or_default();
@@ -204,7 +204,7 @@ pub(crate) fn check_inputs(union: &Union) -> Result<()> {
     Ok(())
 }
 
-/// Converts texts to values of this type; refuses other values except NULL (SP2).
+/// Converts texts to values of this type; refuses other values except NULL.
 fn alike(
     function: &str,
     values: Vec<Expr>,
@@ -244,7 +244,7 @@ fn is_list(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|ty| ty.is_list())
 }
 
-/// An expression that is known to be of this type (SP2).
+/// An expression that is known to be of this type.
 fn typed(expr: Expr, ty: ColumnType) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
     let function = Arc::new(ScalarUDF::new_from_impl(Typed { ty, signature }));

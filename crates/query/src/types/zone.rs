@@ -1,9 +1,9 @@
 //! Time zones: conversion of instants to local times and back.
 //!
-//! - Z1. `to_utc` returns the first instant of a local time, or, if the clocks skip it, the first
+//! - `to_utc` returns the first instant of a local time, or, if the clocks skip it, the first
 //!   instant behind the gap.
-//! - Z2. `to_instant` returns the last such instant, or, if the clocks skip the time, the one that
-//!   it would have without the change of the clocks.
+//! - `to_instant` returns the last such instant, or, if the clocks skip the time, the one that it
+//!   would have without the change of the clocks.
 
 use std::str::FromStr;
 
@@ -79,7 +79,7 @@ impl Zone {
         }
     }
 
-    /// Returns the instant of a local time as PostgreSQL does (Z2).
+    /// Returns the instant of a local time as PostgreSQL does.
     pub(crate) fn to_instant(self, local: i64) -> i64 {
         let after = self.offset_at(local + OFFSET_SECONDS_MAX);
         let late = local - after;
@@ -89,7 +89,7 @@ impl Zone {
         local - self.offset_at(local - OFFSET_SECONDS_MAX)
     }
 
-    /// Returns the instant of a local time, given in seconds since local 1970 (Z1).
+    /// Returns the instant of a local time, given in seconds since local 1970.
     pub(crate) fn to_utc(self, local: i64) -> i64 {
         let before = self.offset_at(local - OFFSET_SECONDS_MAX);
         let early = local - before;

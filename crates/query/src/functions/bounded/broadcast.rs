@@ -1,10 +1,10 @@
 //! Constants that are copied to each row of a batch: charged before they are copied.
 //!
-//! - SP1. A call of constants is one value for all rows of a batch, and so is a subquery of one
-//!   row. If an operator, CASE or IN makes an array of it, it stands in a call of `broadcast`,
-//!   which charges all rows: otherwise they would be copied without a bound. A projection then
-//!   evaluates it for fewer rows at a time (`slices` SL2).
-//! - SP2. Literals are no such calls: batches are cut for them (`slices` SL1).
+//! - A call of constants is one value for all rows of a batch, and so is a subquery of one row. If
+//!   an operator, CASE or IN makes an array of it, it stands in a call of `broadcast`, which
+//!   charges all rows: otherwise they would be copied without a bound. A projection then evaluates
+//!   it for fewer rows at a time (slices-1).
+//! - Literals are no such calls: batches are cut for them (`slices`).
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::value_bytes::constant_bytes;
 /// The name of constants in messages.
 const CONSTANT: &str = "constant";
 
-/// Returns true for an expression that may be one large value for all rows (SP1), if its type is
+/// Returns true for an expression that may be one large value for all rows, if its type is
 /// wide.
 pub(crate) fn is_broadcast(expr: &Expr) -> bool {
     let is_call = |part: &Expr| matches!(part, Expr::ScalarFunction(_) | Expr::ScalarSubquery(_));

@@ -1,7 +1,7 @@
 //! The arguments of a call, and the sizes of their values.
 //!
-//! - CL1. A size is that of the values themselves, however they are shared: a text that a thousand
-//!   rows have counts a thousand times, as it does once it is copied.
+//! - A size is that of the values themselves, however they are shared: a text that a thousand rows
+//!   have counts a thousand times, as it does once it is copied.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! The growth of each function, that is, the size of its values: one line for each, and a test that
 //! none is missing.
 //!
-//! - CT1. Every function that a statement can call has exactly one growth here. A function without
-//!   one cannot be called.
+//! - category-1. Every function that a statement can call has exactly one growth here. A function
+//!   without one cannot be called.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -264,7 +264,7 @@ const GROWING: &[(&str, Growth)] = &[
     ("array_transform", Input(16)),
     ("array_union", Input(1)),
     ("arrays_zip", Grows(growth::zipped)),
-    // These become casts before they are evaluated (`bounded` BD4).
+    // These become casts before they are evaluated (bounded-4).
     ("arrow_cast", Input(64)),
     ("arrow_try_cast", Input(64)),
     ("btrim", Input(1)),
@@ -345,7 +345,7 @@ static GROWTHS: LazyLock<HashMap<&str, Growth>> = LazyLock::new(|| {
     fixed.chain(measured).chain(GROWING.iter().copied()).collect()
 });
 
-/// Returns the growth of a function, if it has one (CT1).
+/// Returns the growth of a function, if it has one (category-1).
 pub(crate) fn growth_of(name: &str) -> Option<Growth> {
     let of_catalog = || OF_CATALOG.iter().any(|start| name.starts_with(start)).then_some(Fixed);
     GROWTHS.get(name).copied().or_else(of_catalog)

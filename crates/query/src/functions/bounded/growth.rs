@@ -1,6 +1,6 @@
 //! Upper bounds of the bytes of a function's values, computed from its arguments.
 //!
-//! - GR1. A bound is never less than the bytes that are made, in the measure of `call` CL1. Bounds
+//! - growth-1. A bound is never less than the bytes that are made, in the measure of `call`. Bounds
 //!   that would be far too large are made exact by looking at the texts, without making anything.
 
 use datafusion::arrow::array::{Array, AsArray};

@@ -1,8 +1,8 @@
 //! Aggregates over windows that keep all values of their frame.
 //!
-//! - KE1. Each row of a window has a list or a text of its own, as long as its frame: over a whole
+//! - Each row of a window has a list or a text of its own, as long as its frame: over a whole
 //!   partition they grow with the square of its rows. So the frame has at most `FRAME_VALUES` rows,
-//!   and the batches of the operators below are smaller by as much (`slices` SL1).
+//!   and the batches of the operators below are smaller by as much (`slices`).
 
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::expr::WindowFunction;
@@ -23,7 +23,7 @@ pub(crate) fn keeps_values(name: &str) -> bool {
 /// Window functions that need a value, which DataFusion accepts without one.
 const OF_VALUE: [&str; 3] = ["first_value", "last_value", "nth_value"];
 
-/// Refuses an aggregate that keeps too many values for each row (KE1), and a function without its
+/// Refuses an aggregate that keeps too many values for each row, and a function without its
 /// value.
 pub(crate) fn check_window(window: &WindowFunction) -> Result<()> {
     let function = window.fun.name();

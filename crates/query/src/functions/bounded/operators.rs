@@ -1,14 +1,14 @@
 //! Operators with large values, which are made functions so that they have guards.
 //!
-//! - OP1. After the rules of the optimizer, every `||` of texts, and every cast that makes new
-//!   values without a fixed width, is a call of a function with a growth (`category` CT1).
-//! - OP2. Those that are evaluated while a query is planned become functions before that: `||`,
-//!   casts of lists, and matches of constants. Those that only copy, or match columns with
-//!   constants, become functions behind all other rules, which know casts and LIKE.
-//! - OP3. So do LIKE, ILIKE and regular expressions, except LIKE in time linear in its text
+//! - operators-1. After the rules of the optimizer, every `||` of texts, and every cast that makes
+//!   new values without a fixed width, is a call of a function with a growth (category-1).
+//! - Those that are evaluated while a query is planned become functions before that: `||`, casts of
+//!   lists, and matches of constants. Those that only copy, or match columns with constants, become
+//!   functions behind all other rules, which know casts and LIKE.
+//! - So do LIKE, ILIKE and regular expressions, except LIKE in time linear in its text
 //!   (`matching::is_linear`).
-//! - OP4. Behind all other rules, constants that are copied to each row of a batch become calls
-//!   that charge them (`broadcast` SP1), and window functions charge their values (`windows` WV1).
+//! - Behind all other rules, constants that are copied to each row of a batch become calls that
+//!   charge them (`broadcast`), and window functions charge their values (`windows`).
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(crate) enum Stage {
     Final,
 }
 
-/// Guards the functions of one node of a plan (`bounded` BD3), and its operators (OP1).
+/// Guards the functions of one node of a plan (bounded-3), and its operators (operators-1).
 pub(crate) fn bound_functions_of(
     node: LogicalPlan,
     stage: Stage,
@@ -121,7 +121,7 @@ impl Columns {
         expr.get_type(merged).ok()
     }
 
-    /// Charges an expression that is one value for all rows (OP4).
+    /// Charges an expression that is one value for all rows.
     fn broadcast(&self, expr: Expr) -> Result<Transformed<Expr>> {
         if !is_broadcast(&expr) || !self.type_of(&expr).is_some_and(|ty| is_wide(&ty)) {
             return Ok(Transformed::no(expr));

@@ -1,8 +1,8 @@
 //! The work of regular expressions.
 //!
-//! - RE1. A match takes at most as many steps as its pattern has states, which counted repetitions
-//!   multiply, times the bytes of its text. Most take far less, so only a match that may take
-//!   seconds is refused: it cannot be interrupted.
+//! - regex-1. A match takes at most as many steps as its pattern has states, which counted
+//!   repetitions multiply, times the bytes of its text. Most take far less, so only a match that
+//!   may take seconds is refused: it cannot be interrupted.
 
 use std::collections::HashMap;
 
@@ -132,7 +132,7 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, expected: u64) {
-        assert_eq!(states(pattern), expected + 1, "RE1: {pattern}");
+        assert_eq!(states(pattern), expected + 1, "regex-1: {pattern}");
     }
 
     #[test]

@@ -40,16 +40,16 @@ fn every_function_has_a_growth() {
     names.extend(engine_functions().chain(catalog_functions()).map(str::to_owned));
     names.extend(state.higher_order_functions().values().map(|it| it.name().to_owned()));
     let missing = names.iter().filter(|name| growth_of(name).is_none()).collect::<Vec<_>>();
-    assert!(missing.is_empty(), "CT1: {missing:?}");
+    assert!(missing.is_empty(), "category-1: {missing:?}");
     let all = lines();
     let distinct = all.iter().collect::<HashSet<_>>();
-    assert_eq!(all.len(), distinct.len(), "CT1: a function has two lines");
+    assert_eq!(all.len(), distinct.len(), "category-1: a function has two lines");
     // The planner makes those that no statement can name.
     let is_operator = |name: &str| ["||", "LIKE", "ILIKE", "~", "bitwise xor"].contains(&name);
     let unnamed =
         |name: &&&str| !names.contains(**name) && !name.starts_with("cast ") && !is_operator(name);
     let unknown = all.iter().filter(unnamed).collect::<Vec<_>>();
-    assert!(unknown.is_empty(), "CT1: {unknown:?}");
+    assert!(unknown.is_empty(), "category-1: {unknown:?}");
 }
 
 /// Aggregates that need no guard, because they count their memory themselves and return it once:
@@ -255,7 +255,7 @@ fn no_function_makes_more_than_its_bound() {
         *done.entry(name).or_default() += usize::from(made.is_some());
     }
     let never = done.iter().filter(|(_, times)| **times == 0).map(|(name, _)| name);
-    assert_eq!(never.collect::<Vec<_>>(), Vec::<&&str>::new(), "GR1: not one call is right");
+    assert_eq!(never.collect::<Vec<_>>(), Vec::<&&str>::new(), "growth-1: not one call is right");
     // Any arguments, which most functions do not take.
     let names = batch.schema().fields().iter().map(|it| it.name().clone()).collect::<Vec<_>>();
     let mut functions = state.scalar_functions().iter().collect::<Vec<_>>();
@@ -303,11 +303,15 @@ fn no_operator_makes_more_than_its_bound() {
         let guarded = bound_expr(expr.clone(), &schema).unwrap();
         let is_call =
             matches!(&guarded, Expr::ScalarFunction(call) if call.func.inner().is::<Bounded>());
-        assert!(is_call, "OP1: {guarded}");
-        assert_eq!(guarded.schema_name().to_string(), expr.schema_name().to_string(), "TC3, VC2");
+        assert!(is_call, "operators-1: {guarded}");
+        assert_eq!(
+            guarded.schema_name().to_string(),
+            expr.schema_name().to_string(),
+            "text_concat-1, value_cast-1"
+        );
         let plain = state.create_physical_expr(expr, &schema).unwrap();
         let expected = plain.evaluate(&batch).unwrap().into_array(4).unwrap();
-        let made = evaluated(&state, &batch, guarded.clone()).expect("GR1");
+        let made = evaluated(&state, &batch, guarded.clone()).expect("growth-1");
         assert_eq!(&made.into_array(4).unwrap(), &expected, "{guarded}");
     }
 }
@@ -366,7 +370,7 @@ fn values_that_would_not_fit_are_refused_before_they_are_made() {
     for (name, args) in cases {
         let error = refused(name, &args);
         let is_said = error.as_ref().is_some_and(|it| it.contains("more than 512 MiB"));
-        assert!(is_said, "BD1: {name}: {error:?}");
+        assert!(is_said, "bounded-1: {name}: {error:?}");
     }
     // One match is replaced without the flag `g`, and few are with it: the result is small.
     assert_eq!(refused("regexp_replace", &[many(100_000), text("a"), many(6_000)]), None);
@@ -378,7 +382,7 @@ fn values_that_would_not_fit_are_refused_before_they_are_made() {
 fn texts_whose_comparison_takes_long_are_refused() {
     let text = ScalarValue::from("x".repeat(100_000));
     let error = refused("levenshtein", &[text.clone(), text]).expect("it takes a minute");
-    assert!(error.contains("lengths multiplied"), "BD2: {error}");
+    assert!(error.contains("lengths multiplied"), "bounded-2: {error}");
     let short = ScalarValue::from("x".repeat(200));
     assert_eq!(refused("levenshtein", &[short.clone(), short]), None);
 }
@@ -411,8 +415,8 @@ fn long_values_are_compared_in_linear_time() {
         ("array_has_all", vec![list(0..100_000), list(0..100_000)], "true"),
     ];
     for (name, args, expected) in cases {
-        let ColumnarValue::Scalar(made) = constants(name, &args) else { panic!("{name}: WO2") };
-        assert_eq!(made.to_string(), expected, "{name}: WO2");
+        let ColumnarValue::Scalar(made) = constants(name, &args) else { panic!("{name}: work-2") };
+        assert_eq!(made.to_string(), expected, "{name}: work-2");
     }
 }
 
@@ -435,7 +439,7 @@ fn rows_that_are_worked_on_apart_have_the_values_of_others() {
         let call = function(&state, name).call(args);
         let Expr::ScalarFunction(ScalarFunction { func, args }) = &call else { panic!("a call") };
         let plain = evaluated(&state, &batch, call.clone()).expect(name).into_array(4).unwrap();
-        let Work::RowByRow { one_row, .. } = work_of(name) else { panic!("WO2: {name}") };
+        let Work::RowByRow { one_row, .. } = work_of(name) else { panic!("work-2: {name}") };
         let values = args.iter().map(|arg| evaluated(&state, &batch, arg.clone()).expect(name));
         let values = values.collect::<Vec<_>>();
         let schema = batch.schema();
@@ -455,7 +459,7 @@ fn rows_that_are_worked_on_apart_have_the_values_of_others() {
             };
             let inner = func.inner().downcast_ref::<Bounded>().expect("it is bounded");
             let made = one_row(&inner.inner, args).unwrap().into_array(1).unwrap();
-            assert_eq!(&made, &plain.slice(row, 1), "WO2: {name} of row {row}, {schema:?}");
+            assert_eq!(&made, &plain.slice(row, 1), "work-2: {name} of row {row}, {schema:?}");
         }
     }
 }
@@ -471,8 +475,8 @@ fn a_row_with_many_steps_is_a_slice_of_its_own() {
         found.into_iter().map(|it| (it.rows, it.is_row_by_row)).collect::<Vec<_>>()
     };
     let expected = [(0..1, false), (1..2, true), (2..3, false), (3..4, true), (4..5, false)];
-    assert_eq!(rows("strpos"), expected, "WO2");
-    assert_eq!(rows("levenshtein"), [(0..5, false)], "WO1: they are few together");
+    assert_eq!(rows("strpos"), expected, "work-2");
+    assert_eq!(rows("levenshtein"), [(0..5, false)], "work-1: they are few together");
 }
 
 #[test]
@@ -480,7 +484,7 @@ fn constants_make_one_value_however_many_rows_there_are() {
     let (state, batch) = (state(), edges());
     let binary = lit(ScalarValue::BinaryView(Some(b"x".to_vec())));
     let call = function(&state, "lpad").call(vec![lit("a"), lit(1_000_i64), binary]);
-    let made = evaluated(&state, &batch, call).expect("GR1: it made one for each row");
+    let made = evaluated(&state, &batch, call).expect("growth-1: it made one for each row");
     assert!(matches!(made, ColumnarValue::Scalar(_)), "{made:?}");
 }
 
@@ -507,14 +511,14 @@ fn values_that_are_alive_together_are_counted_together() {
         expr.evaluate(&batch).map(|_| ()).map_err(|error| error.to_string())
     };
     made(2, 100 << 20).expect("two of them, and what they are together twice");
-    let error = made(6, 100 << 20).expect_err("AC2");
-    assert!(error.contains("ExpressionValues"), "AC2: {error}");
+    let error = made(6, 100 << 20).expect_err("account-2");
+    assert!(error.contains("ExpressionValues"), "account-2: {error}");
     // Calls one after the other: freed values are not counted any more.
     let schema = DFSchema::try_from(batch.schema()).unwrap();
     let one = state.create_physical_expr(nested(&state, 1, bytes), &schema).unwrap();
     let _entered = account(100 << 20).enter();
     for _ in 0..20 {
-        one.evaluate(&batch).expect("AC2: it is the only one");
+        one.evaluate(&batch).expect("account-2: it is the only one");
     }
 }
 
@@ -529,13 +533,13 @@ fn large_constants_stay_calls_while_a_query_is_planned() {
     let _entered = account(1 << 30).enter_planning();
     let (small, large) = (planned(1_000), planned(65 << 10));
     assert!(small.contains("aaaa"), "{small}");
-    assert!(large.len() < 1_000 && large.contains("repeat("), "AC1");
+    assert!(large.len() < 1_000 && large.contains("repeat("), "account-1");
     // Nor is a call with large constants, however small its value is.
     let text = "a".repeat(65 << 10);
     let call = function(&state, "md5").call(vec![lit(text)]);
     let plan = LogicalPlanBuilder::empty(true).project([call]).unwrap().build().unwrap();
     let plan = state.optimize(&plan).unwrap().to_string();
-    assert!(plan.contains("md5("), "AC1");
+    assert!(plan.contains("md5("), "account-1");
 }
 
 #[test]
@@ -550,8 +554,8 @@ fn a_statement_that_has_ended_evaluates_no_function() {
     let _entered = account.enter();
     expr.evaluate(&batch).expect("it goes on");
     stop.cancel();
-    let error = expr.evaluate(&batch).expect_err("AC1").to_string();
-    assert!(error.contains("cancelled"), "AC1: {error}");
+    let error = expr.evaluate(&batch).expect_err("account-1").to_string();
+    assert!(error.contains("cancelled"), "account-1: {error}");
 }
 
 #[test]
@@ -565,5 +569,5 @@ fn patterns_that_differ_are_compiled_a_few_at_a_time() {
     let expr = state.create_physical_expr(call, &schema).unwrap();
     let made = expr.evaluate(&batch).unwrap().into_array(rows).unwrap();
     let expected: ArrayRef = Arc::new(StringViewArray::from(vec!["y"; rows]));
-    assert_eq!(&made, &expected, "BD2");
+    assert_eq!(&made, &expected, "bounded-2");
 }

@@ -1,8 +1,8 @@
 //! Window functions with texts or lists as values: they charge each value.
 //!
-//! - WV1. Behind all rules of the optimizer, a window function with such values is wrapped: it
-//!   charges a value before a row gets it (`operators::windows` WI2), or all rows of a partition,
-//!   where the frame is the partition.
+//! - Behind all rules of the optimizer, a window function with such values is wrapped: it charges a
+//!   value before a row gets it (`operators::windows`), or all rows of a partition, where the frame
+//!   is the partition.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use crate::operators::windows::{charge_value, rows_of_window};
 use crate::value_bytes::{bytes_of, constant_bytes};
 
-/// Returns the call in a wrapper that charges its values (WV1).
+/// Returns the call in a wrapper that charges its values.
 pub(crate) fn charged(mut call: WindowFunction) -> WindowFunction {
     let params = &call.params;
     let frame = match is_partition(&params.window_frame, params.order_by.is_empty()) {

@@ -1,8 +1,8 @@
 //! Functions whose work is not linear in their arguments.
 //!
-//! - WO1. Between two checks for cancellation, a function does at most `PAIR_STEPS` of work, or
+//! - work-1. Between two checks for cancellation, a function does at most `PAIR_STEPS` of work, or
 //!   work that is linear in the values of one row.
-//! - WO2. A row with more than `PLAIN_STEPS` of work is processed alone: in linear time, or with
+//! - work-2. A row with more than `PLAIN_STEPS` of work is processed alone: in linear time, or with
 //!   checks for cancellation, or it is refused.
 
 use std::collections::HashSet;
@@ -30,7 +30,7 @@ pub(crate) enum Work {
     /// Proportional to the product of the lengths of two values; a row with more than `PAIR_STEPS`
     /// is refused.
     Pairs,
-    /// As `Pairs`, but a row with many steps has another algorithm (WO2).
+    /// As `Pairs`, but a row with many steps has another algorithm (work-2).
     RowByRow {
         steps: fn(&Call<'_>) -> Vec<u64>,
         one_row: OneRow,
@@ -46,11 +46,11 @@ pub(super) type OneRow = fn(&ScalarUDF, ScalarFunctionArgs) -> Result<ColumnarVa
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Slice {
     pub(super) rows: Range<usize>,
-    /// True for one row, with more than `PLAIN_STEPS` (WO2).
+    /// True for one row, with more than `PLAIN_STEPS` (work-2).
     pub(super) is_row_by_row: bool,
 }
 
-/// Returns the rows of a call to be processed at a time (WO1), few enough for copies of its
+/// Returns the rows of a call to be processed at a time (work-1), few enough for copies of its
 /// constants.
 pub(crate) fn slices(name: &str, call: &Call<'_>) -> Result<Vec<Slice>> {
     let broadcast = call.broadcast_bytes();

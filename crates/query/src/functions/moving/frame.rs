@@ -17,7 +17,7 @@ pub(crate) trait Total: Copy + Default {
     fn joined(self, after: Self) -> Self;
 }
 
-/// The rows of a frame, in two parts (MV3). For each of the oldest rows, the front has the total of
+/// The rows of a frame, in two parts. For each of the oldest rows, the front has the total of
 /// it and the ones behind it in the front, the first row last; the back has the values of the other
 /// rows, and their total.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Accumulator for MovingSum {
         if (0..count).all(|_| self.frame.pop()) {
             return Ok(());
         }
-        internal_err!("MV2: a row leaves a frame that it has not come into")
+        internal_err!("moving-2: a row leaves a frame that it has not come into")
     }
 
     fn supports_retract_batch(&self) -> bool {

@@ -160,7 +160,7 @@ impl Accumulator for MovingPairs {
         if pairs(values).all(|_| self.frame.pop()) {
             return Ok(());
         }
-        internal_err!("MV2: a row leaves a frame that it has not come into")
+        internal_err!("moving-2: a row leaves a frame that it has not come into")
     }
 
     fn supports_retract_batch(&self) -> bool {

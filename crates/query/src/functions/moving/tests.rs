@@ -72,7 +72,7 @@ fn array(values: &[Option<f64>]) -> ArrayRef {
 #[track_caller]
 fn check(name: &str, frame: &[Vec<Option<f64>>], moved: &ScalarValue, alone: &ScalarValue) {
     let (ScalarValue::Float64(moved), ScalarValue::Float64(alone)) = (moved, alone) else {
-        panic!("MV1: {name} gives doubles");
+        panic!("moving-1: {name} gives doubles");
     };
     let largest = frame.iter().flatten().flatten().fold(1.0_f64, |size, x| size.max(x.abs()));
     // DataFusion returns 0 for any one value; PostgreSQL returns NaN.
@@ -93,7 +93,7 @@ fn check(name: &str, frame: &[Vec<Option<f64>>], moved: &ScalarValue, alone: &Sc
         }
         _ => false,
     };
-    assert!(is_same, "MV1: {name} of {frame:?} is {moved:?}, alone {alone:?}");
+    assert!(is_same, "moving-1: {name} of {frame:?} is {moved:?}, alone {alone:?}");
 }
 
 #[test]
@@ -144,5 +144,5 @@ fn frames_of_the_same_values_have_the_same_sum() {
         frame.update_batch(&row).unwrap();
         frame.retract_batch(&row).unwrap();
     }
-    assert!(frame.retract_batch(&[array(&[Some(0.1); 11])]).is_err(), "MV2");
+    assert!(frame.retract_batch(&[array(&[Some(0.1); 11])]).is_err(), "moving-2");
 }

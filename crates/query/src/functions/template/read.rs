@@ -1,8 +1,8 @@
 //! Parsing texts as times.
 //!
-//! - TR1. For a separator or a space in the pattern, the text may have another one, or none; with
-//!   FX it has exactly one character there. A text that is longer than its pattern, or shorter, is
-//!   read as far as both go, as in PostgreSQL.
+//! - For a separator or a space in the pattern, the text may have another one, or none; with FX it
+//!   has exactly one character there. A text that is longer than its pattern, or shorter, is read
+//!   as far as both go, as in PostgreSQL.
 
 use PatternProblem::{Conflict, Form, NotInCalendar, NotRead};
 use tidegate_model::time::{CivilDate, days_in_month};
@@ -48,7 +48,7 @@ struct Said {
 }
 
 impl Template {
-    /// Reads a time: microseconds since 1970 (TP1).
+    /// Reads a time: microseconds since 1970.
     pub(crate) fn read(&self, text: &str) -> Read<i64> {
         let mut said = Said { zone_sign: 1, ..Said::default() };
         let (mut rest, mut skipped) = (text, 0_i64);

@@ -15,7 +15,7 @@ pub(crate) enum Zoned {
 }
 
 impl Template {
-    /// Writes a time, or an interval (TP1).
+    /// Writes a time, or an interval.
     pub(crate) fn write(&self, at: &Moment, zoned: Zoned, text: &mut String) {
         for part in &self.parts {
             match part {

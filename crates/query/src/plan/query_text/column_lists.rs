@@ -1,9 +1,9 @@
 //! Lists of columns where DataFusion takes those of constants only.
 //!
-//! - QL1. `FROM t, generate_series(1, t.n) AS g` is `FROM t, unnest(generate_series(1, t.n)) AS g`:
-//!   DataFusion makes tables of functions before it knows any row.
-//! - QL2. `[a, b]` is `make_array(a, b)`. In the first, DataFusion knows no columns of rows around
-//!   a subquery, and no queries of WITH.
+//! - column_lists-1. `FROM t, generate_series(1, t.n) AS g` is `FROM t, unnest(generate_series(1,
+//!   t.n)) AS g`: DataFusion makes tables of functions before it knows any row.
+//! - column_lists-2. `[a, b]` is `make_array(a, b)`. In the first, DataFusion knows no columns of
+//!   rows around a subquery, and no queries of WITH.
 
 use std::ops::ControlFlow;
 
@@ -14,8 +14,8 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::sql::call::call_of;
 
-/// Makes a list of a series that reads columns (QL1). `LATERAL unnest(..)` loses its first word,
-/// which adds nothing.
+/// Makes a list of a series that reads columns (column_lists-1). `LATERAL unnest(..)` loses its
+/// first word, which adds nothing.
 pub(super) fn unnest_series_of_columns(table: &mut TableFactor) {
     let (name, args, alias, with_ordinality) = match table {
         TableFactor::Table { name, args: Some(args), alias, with_ordinality, .. } => {
@@ -53,7 +53,7 @@ pub(super) fn unnest_series_of_columns(table: &mut TableFactor) {
     };
 }
 
-/// Makes a call of a list of columns (QL2).
+/// Makes a call of a list of columns (column_lists-2).
 pub(super) fn call_list_of_columns(expr: &mut Expr) {
     if let Expr::Array(list) = expr
         && list.elem.iter().any(|element| !matches!(element, Expr::Value(_)))
@@ -93,7 +93,7 @@ mod tests {
         let select = query.body.as_select().unwrap();
         let mut table = select.from[0].relation.clone();
         unnest_series_of_columns(&mut table);
-        assert_eq!(table.to_string(), expected, "QL1");
+        assert_eq!(table.to_string(), expected, "column_lists-1");
     }
 
     #[test]

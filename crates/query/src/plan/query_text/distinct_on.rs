@@ -1,9 +1,9 @@
 //! Keys of DISTINCT ON as PostgreSQL reads them.
 //!
-//! - DO1. A number is the column of that position in the SELECT list, as in ORDER BY. DataFusion
-//!   takes it for a constant.
-//! - DO2. The keys may stand in another order than in ORDER BY, which begins with them, or has some
-//!   of them only. DataFusion wants them in the same order.
+//! - distinct_on-1. A number is the column of that position in the SELECT list, as in ORDER BY.
+//!   DataFusion takes it for a constant.
+//! - distinct_on-2. The keys may stand in another order than in ORDER BY, which begins with them,
+//!   or has some of them only. DataFusion wants them in the same order.
 
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, OrderByExpr, OrderByKind, OrderByOptions, Query, SelectItem, SetExpr, Value,
@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::tokenizer::Span;
 use crate::error::{Error, SyntaxError};
 use crate::position::position_at;
 
-/// Writes out the keys of the DISTINCT ON of a query, if it has one (DO1, DO2).
+/// Writes out the keys of the DISTINCT ON of a query, if it has one (distinct_on-1, distinct_on-2).
 pub(super) fn write_out_keys(sql: &str, query: &mut Query) -> Result<(), Box<Error>> {
     let SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
     let Some(Distinct::On(keys)) = &mut select.distinct else { return Ok(()) };
@@ -133,7 +133,7 @@ mod tests {
             Ok(()) => query.to_string(),
             Err(error) => format!("error: {error}"),
         };
-        assert_eq!(shown, expected, "DO1, DO2: {sql}");
+        assert_eq!(shown, expected, "distinct_on-1, distinct_on-2: {sql}");
     }
 
     #[test]

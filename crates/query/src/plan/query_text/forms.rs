@@ -1,14 +1,14 @@
 //! Rewriting of syntax of PostgreSQL and other databases as syntax that DataFusion knows.
 //!
-//! - FO1. INTERVAL literals are parsed here (`interval_text`), with any fields.
-//! - FO2. `t AT TIME ZONE zone` of an instant is the local time of the zone: of `now()`, of a cast
-//!   to TIMESTAMPTZ, of the result of `to_timestamp` for a number or a pattern of PostgreSQL, and
-//!   of such a time that is moved or truncated.
-//! - FO3. `generate_series(..)` in a SELECT list is a row for each value.
-//! - FO5. `FROM generate_series(1, 3) AS n` and `FROM unnest(list) AS n` have a column `n`.
-//! - FO6. A number of many digits that is cast to DECIMAL is a text, with all of its digits: as a
-//!   number it would be a DOUBLE.
-//! - FO4. `user` is a column in a query with a FROM, and else the login.
+//! - forms-1. INTERVAL literals are parsed here (`interval_text`), with any fields.
+//! - forms-2. `t AT TIME ZONE zone` of an instant is the local time of the zone: of `now()`, of a
+//!   cast to TIMESTAMPTZ, of the result of `to_timestamp` for a number or a pattern of PostgreSQL,
+//!   and of such a time that is moved or truncated.
+//! - forms-3. `generate_series(..)` in a SELECT list is a row for each value.
+//! - forms-4. `FROM generate_series(1, 3) AS n` and `FROM unnest(list) AS n` have a column `n`.
+//! - forms-5. A number of many digits that is cast to DECIMAL is a text, with all of its digits: as
+//!   a number it would be a DOUBLE.
+//! - forms-6. `user` is a column in a query with a FROM, and else the login.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -145,7 +145,7 @@ fn is_decimal(ty: &DataType) -> bool {
     matches!(ty, DataType::Decimal(_) | DataType::Numeric(_) | DataType::Dec(_))
 }
 
-/// Quotes a number that is cast to DECIMAL, if it has more digits than a DOUBLE (FO6).
+/// Quotes a number that is cast to DECIMAL, if it has more digits than a DOUBLE (forms-5).
 pub(crate) fn quote_digits(expr: &mut Expr) {
     if let Some(digits) = digits_of(expr)
         && SHORT < digits.bytes().filter(u8::is_ascii_digit).count()
@@ -183,7 +183,7 @@ fn interval_of(words: String) -> Interval {
     }
 }
 
-/// Parses an interval (FO1). An invalid one stays, and is refused when it is planned.
+/// Parses an interval (forms-1). An invalid one stays, and is refused when it is planned.
 fn read_interval(interval: &mut Interval) {
     let digits = match interval.value.as_ref() {
         Expr::Value(value) => match &value.value {
@@ -228,7 +228,7 @@ fn read_interval(interval: &mut Interval) {
 const INSTANTS: [&str; 4] =
     ["now", "current_timestamp", "transaction_timestamp", "statement_timestamp"];
 
-/// Returns true if an expression is an instant, and not a local time (FO2).
+/// Returns true if an expression is an instant, and not a local time (forms-2).
 fn is_instant(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_instant(inner),
@@ -287,7 +287,7 @@ fn all_of(pattern: &Expr) -> Option<Vec<Expr>> {
     })
 }
 
-/// Returns the elements of `ARRAY[..]`, which may be a call already (`column_lists` QL2).
+/// Returns the elements of `ARRAY[..]`, which may be a call already (column_lists-2).
 fn elements(list: &Expr) -> Option<Vec<Expr>> {
     match list {
         Expr::Array(array) => Some(array.elem.clone()),
@@ -555,8 +555,8 @@ fn is_series(table: &TableFactor) -> bool {
     }
 }
 
-/// FO5. Names the one column of `unnest(list) AS a` and of a series like its table, except for a
-/// series where the query mentions `value`.
+/// forms-4. Names the one column of `unnest(list) AS a` and of a series like its table, except for
+/// a series where the query mentions `value`.
 fn name_series_column(table: &mut TableFactor, mentioned: &HashSet<(Option<String>, String)>) {
     if let TableFactor::UNNEST { alias: Some(alias), array_exprs, with_ordinality: false, .. } =
         table
@@ -580,7 +580,7 @@ fn name_series_column(table: &mut TableFactor, mentioned: &HashSet<(Option<Strin
     }
 }
 
-/// Unnests a series (FO3): within operators, and not where a function takes the list.
+/// Unnests a series (forms-3): within operators, and not where a function takes the list.
 fn unnest_series(expr: &mut Expr) {
     match expr {
         Expr::Function(call)
@@ -625,7 +625,7 @@ fn check_join(join: &mut Join) -> Result<(), &'static str> {
     }
 }
 
-/// Finds the columns of FO4.
+/// Finds the columns of forms-6.
 struct UserColumns {
     /// True if it makes columns of them, false if it only looks for them.
     replaces: bool,

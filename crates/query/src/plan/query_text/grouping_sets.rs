@@ -1,11 +1,11 @@
 //! ROLLUP and CUBE that DataFusion does not plan, as the GROUPING SETS that they stand for.
 //!
-//! - GS1. Those of several columns in brackets, `ROLLUP ((a, b), c)`, and of a column that stands
-//!   there twice. Sets that are alike are groups of their own, as in PostgreSQL.
+//! - grouping_sets-1. Those of several columns in brackets, `ROLLUP ((a, b), c)`, and of a column
+//!   that stands there twice. Sets that are alike are groups of their own, as in PostgreSQL.
 
 use datafusion::sql::sqlparser::ast::Expr;
 
-/// Writes the sets out (GS1).
+/// Writes the sets out (grouping_sets-1).
 pub(super) fn write_out_sets(expr: &mut Expr) {
     let sets = match expr {
         Expr::Rollup(parts) if !is_plain(parts) => {
@@ -57,7 +57,7 @@ mod tests {
         };
         let mut sets = groups[0].clone();
         write_out_sets(&mut sets);
-        assert_eq!(sets.to_string(), expected, "GS1: {text}");
+        assert_eq!(sets.to_string(), expected, "grouping_sets-1: {text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! HAVING without GROUP BY and without an aggregate.
 //!
-//! - HV1. The rows are one group then, as in PostgreSQL: `SELECT 1 FROM t HAVING true` has one row.
+//! - The rows are one group then, as in PostgreSQL: `SELECT 1 FROM t HAVING true` has one row.
 //!   DataFusion makes a group of them only for an aggregate.
 
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::sql::dialect::QueryDialect;
 
-/// Adds a condition that holds for any group to a HAVING of constants (HV1).
+/// Adds a condition that holds for any group to a HAVING of constants.
 pub(super) fn make_one_group(select: &mut Select) {
     let is_grouped = match &select.group_by {
         GroupByExpr::Expressions(groups, modifiers) => !groups.is_empty() || !modifiers.is_empty(),

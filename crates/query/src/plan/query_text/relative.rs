@@ -1,8 +1,8 @@
 //! Intervals relative to now: `ts IN '$today'`, `ts IN '$now - 1h..$now'`, as in QuestDB.
 //!
-//! - RI1. They become conditions with `now()`, `today()`, `yesterday()` and `tomorrow()`, so that a
-//!   plan is not kept longer than they hold.
-//! - RI2. A day stands for all of its time, `$now` is an instant; the end of a range is inclusive.
+//! - They become conditions with `now()`, `today()`, `yesterday()` and `tomorrow()`, so that a plan
+//!   is not kept longer than they hold.
+//! - A day stands for all of its time, `$now` is an instant; the end of a range is inclusive.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value};
 

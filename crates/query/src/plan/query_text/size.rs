@@ -1,18 +1,17 @@
 //! Limits of the size of a query: recursion must end before the stack does, and planning must not
 //! take minutes.
 //!
-//! - SZ1. No expression has more than `NESTING_MAX` steps: brackets, and operators of any kind in a
-//!   row, which the parser does not count. Conditions joined by AND and OR may be more: programs
-//!   write them, and they are planned faster.
-//!   Calls within calls, lists within lists and changes of a time zone are at most `CALLS_MAX`:
-//!   their types and names are computed anew at each level, so that planning time grows with the
-//!   fourth power of their depth.
-//! - SZ2. A name of WITH counts as often as it is read, because it is planned as often: thirty of
-//!   them, each of which reads the one before twice, are a thousand million.
-//! - SZ3. A SELECT lists, groups by and sorts by at most `SELECT_ITEMS` expressions each: planning
-//!   compares each with all others. The columns of `*` are not counted.
-//! - SZ4. A statement has at most `JOINS` joins, a comma in FROM among them.
-//! - SZ5. A GROUP BY has at most `GROUPING_SETS` sets, counted before any of them is made, with
+//! - size-1. No expression has more than `NESTING_MAX` steps: brackets, and operators of any kind
+//!   in a row, which the parser does not count. Conditions joined by AND and OR may be more:
+//!   programs write them, and they are planned faster. Calls within calls, lists within lists and
+//!   changes of a time zone are at most `CALLS_MAX`: their types and names are computed anew at
+//!   each level, so that planning time grows with the fourth power of their depth.
+//! - A name of WITH counts as often as it is read, because it is planned as often: thirty of them,
+//!   each of which reads the one before twice, are a thousand million.
+//! - size-2. A SELECT lists, groups by and sorts by at most `SELECT_ITEMS` expressions each:
+//!   planning compares each with all others. The columns of `*` are not counted.
+//! - size-3. A statement has at most `JOINS` joins, a comma in FROM among them.
+//! - size-4. A GROUP BY has at most `GROUPING_SETS` sets, counted before any of them is made, with
 //!   `GROUPING_SET_ITEMS` expressions together: CUBE doubles them with each of its expressions.
 
 use std::collections::HashMap;
@@ -132,8 +131,8 @@ fn is_call(bracket: &Token, before: Option<Keyword>) -> bool {
     }
 }
 
-/// Refuses a text that is nested too deeply, or has too many operators in a row (SZ1), before it is
-/// parsed.
+/// Refuses a text that is nested too deeply, or has too many operators in a row (size-1), before it
+/// is parsed.
 pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
     let (mut levels, mut nots, mut cases, mut sets) = (vec![Level::default()], 0, 0, 0);
     let (mut before, mut calls) = (None, 0);
@@ -267,7 +266,7 @@ impl Visitor for Items {
     }
 }
 
-/// Returns the number of sets of a GROUP BY, and of the expressions that a set may have (SZ5).
+/// Returns the number of sets of a GROUP BY, and of the expressions that a set may have (size-4).
 fn grouping_sets(by: &[Expr], modifiers: &[GroupByWithModifier]) -> (usize, usize) {
     let doubled = |count: usize| {
         u32::try_from(count).ok().and_then(|count| 1_usize.checked_shl(count)).unwrap_or(usize::MAX)
@@ -390,10 +389,10 @@ mod tests {
         for calls in [("ARRAY[", "]"), ("[", "]"), ("f(", ")"), ("left(", ", 1)"), ("f((", "))")] {
             nested(calls, CALLS_MAX).unwrap();
             let error = nested(calls, CALLS_MAX + 1).expect_err(calls.0).to_string();
-            assert!(error.contains("100"), "SZ1: {error}");
+            assert!(error.contains("100"), "size-1: {error}");
         }
         nested(("", " AT TIME ZONE 'UTC'"), CALLS_MAX).unwrap();
-        nested(("", " AT TIME ZONE 'UTC'"), CALLS_MAX + 1).expect_err("SZ1");
+        nested(("", " AT TIME ZONE 'UTC'"), CALLS_MAX + 1).expect_err("size-1");
         nested(("(", ")"), 2 * CALLS_MAX).unwrap();
         nested(("1 = 1 AND (", ")"), 2 * CALLS_MAX).unwrap();
         let row = vec!["f(1) AT TIME ZONE 'UTC'"; 2 * CALLS_MAX];
@@ -413,15 +412,15 @@ mod tests {
             format!("SELECT 1 FROM t ORDER BY {}", list(most + 1)),
         ] {
             let error = of(&sql).expect_err("it has one too many").to_string();
-            assert!(error.contains("at most 1664"), "SZ3: {error}");
+            assert!(error.contains("at most 1664"), "size-2: {error}");
         }
         let tables =
             |count: usize| (0..count).map(|number| format!("t AS t{number}")).collect::<Vec<_>>();
         for separator in [", ", " CROSS JOIN "] {
             let from = |count: usize| format!("SELECT 1 FROM {}", tables(count).join(separator));
             of(&from(limits::JOINS + 1)).unwrap();
-            let error = of(&from(limits::JOINS + 2)).expect_err("SZ4").to_string();
-            assert!(error.contains("at most 100 joins"), "SZ4: {error}");
+            let error = of(&from(limits::JOINS + 2)).expect_err("size-3").to_string();
+            assert!(error.contains("at most 100 joins"), "size-3: {error}");
         }
     }
 
@@ -454,7 +453,7 @@ mod tests {
             ["CUBE (a, b, c, d)"; 3].join(", "),
         ] {
             let error = of(&by).expect_err(&by).to_string();
-            assert!(error.contains("at most 512 sets"), "SZ5: {error}");
+            assert!(error.contains("at most 512 sets"), "size-4: {error}");
         }
     }
 

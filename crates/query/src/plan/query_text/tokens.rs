@@ -1,6 +1,6 @@
 //! Expansion of short forms before parsing: `t WHERE ..`, `TABLE t`.
 //!
-//! Tokens are added and none is moved (`query_text` Q4).
+//! Tokens are added and none is moved (`query_text`).
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};

@@ -1,9 +1,9 @@
 //! Named windows: `OVER w`, `OVER (w ORDER BY x)` and `WINDOW w AS (base ..)` become windows that
 //! are written out.
 //!
-//! - NW1. As in PostgreSQL, a window based on another one inherits its PARTITION BY, and may not
-//!   have one itself, and its ORDER BY, and may have one only if the other has none; the other one
-//!   has no frame, unless it is named without brackets.
+//! - As in PostgreSQL, a window based on another one inherits its PARTITION BY, and may not have
+//!   one itself, and its ORDER BY, and may have one only if the other has none; the other one has
+//!   no frame, unless it is named without brackets.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -95,7 +95,7 @@ impl VisitorMut for Writer<'_> {
     }
 }
 
-/// Returns a window with the parts that it inherits of another one (NW1).
+/// Returns a window with the parts that it inherits of another one.
 fn written_out(sql: &str, windows: &Windows, spec: WindowSpec) -> Result<WindowSpec, Box<Error>> {
     let WindowSpec { window_name, partition_by, order_by, window_frame } = spec;
     let Some(name) = window_name else {

@@ -1,10 +1,10 @@
 //! Evaluation of a correlated subquery for all outer values at once.
 //!
-//! - DO1. The domain is the distinct values of the outer columns that the subquery reads. A plan is
+//! - The domain is the distinct values of the outer columns that the subquery reads. A plan is
 //!   *dependent* if it has the columns of the domain behind its own, and for each row of the domain
 //!   the rows that the subquery would have for these values.
-//! - DO2. The rows around a subquery are read twice, so they must be the same both times.
-//! - DO3. Of several subqueries of one place, each reads the rows as they are before any of them is
+//! - The rows around a subquery are read twice, so they must be the same both times.
+//! - Of several subqueries of one place, each reads the rows as they are before any of them is
 //!   joined: otherwise a plan would double with each of them.
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::plan::coerce::binary;
 use crate::timeseries::designated;
 use crate::types::float_order;
 
-/// The domain of DO1.
+/// The distinct values of the outer columns that a subquery reads.
 pub(super) struct Domain {
     columns: Vec<DomainColumn>,
     /// The distinct values; `None` if there are no columns.
@@ -154,7 +154,7 @@ impl Domain {
 }
 
 /// Returns the rows without the subqueries that have been joined with them, unless one of these
-/// columns is theirs (DO3). A join that removes rows stays: it may remove those for which the
+/// columns is theirs. A join that removes rows stays: it may remove those for which the
 /// subquery would fail.
 fn without_joins<'p>(mut around: &'p LogicalPlan, columns: &[DomainColumn]) -> &'p LogicalPlan {
     while let LogicalPlan::Join(join) = around
@@ -179,7 +179,7 @@ struct Pushed<'d> {
 }
 
 impl Pushed<'_> {
-    /// Returns the dependent plan of a plan (DO1).
+    /// Returns the dependent plan of a plan.
     fn push(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         if !self.is_read_by(&plan) {
             return LogicalPlanBuilder::from(plan).cross_join(self.rows.clone())?.build();
@@ -488,7 +488,7 @@ fn is_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Returns true if rows are the same when they are read again (DO2).
+/// Returns true if rows are the same when they are read again.
 fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let mut is_it = true;
     plan.apply(|node| {

@@ -1,7 +1,7 @@
 //! Subqueries in the condition of a join.
 //!
-//! - ON1. Those of an inner join are conditions of the rows that it gives.
-//! - ON2. In ON of any other join, a condition with a subquery is a column of the one side that it
+//! - Those of an inner join are conditions of the rows that it gives.
+//! - In ON of any other join, a condition with a subquery is a column of the one side that it
 //!   reads: the rows of that side stay what they are.
 
 use std::sync::Arc;
@@ -33,7 +33,6 @@ impl Joiner {
         let (asked, mut plain): (Vec<_>, Vec<_>) =
             equal.chain(given).partition(expr_has_subqueries);
         if join.join_type == JoinType::Inner {
-            // ON1.
             let plan = self.join(with_condition(join, conjunction(plain))?)?.data;
             let condition = conjunction(asked).expect("it has subqueries");
             let filter = LogicalPlan::Filter(Filter::try_new(condition, Arc::new(plan))?);
@@ -63,7 +62,7 @@ impl Joiner {
         LogicalPlanBuilder::from(plan).project(columns)?.build()
     }
 
-    /// Adds the condition to a side as a column, and returns the column (ON2).
+    /// Adds the condition to a side as a column, and returns the column.
     fn asked_column(&mut self, condition: Expr, side: &mut LogicalPlan) -> Result<Expr> {
         let name = self.name();
         let given = side.schema().columns().into_iter().map(Expr::Column);

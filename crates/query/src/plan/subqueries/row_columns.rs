@@ -3,7 +3,7 @@
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Projection};
 
-/// The function that `row_values` makes of a row (RV3).
+/// The function that `row_values` makes of a row.
 const STRUCT: &str = "struct";
 
 /// True for a row that is written out.

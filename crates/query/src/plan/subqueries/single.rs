@@ -1,6 +1,6 @@
 //! Scalar subqueries: the aggregate that returns the only value of a group.
 //!
-//! - SV1. More than one row is an error, and no row is NULL.
+//! - More than one row is an error, and no row is NULL.
 
 use std::sync::{Arc, LazyLock};
 

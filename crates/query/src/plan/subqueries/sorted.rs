@@ -1,7 +1,7 @@
 //! Subqueries in ORDER BY that read columns outside of the SELECT list.
 //!
-//! - SO1. Such a column is added to the list below the sort, and left out above it. DataFusion does
-//!   that for the columns of ORDER BY itself, but not for those that a subquery reads.
+//! - Such a column is added to the list below the sort, and left out above it. DataFusion does that
+//!   for the columns of ORDER BY itself, but not for those that a subquery reads.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Sort};
 use super::expr_has_subqueries;
 use super::free::free_columns_of;
 
-/// Adds the columns in a whole plan (SO1).
+/// Adds the columns in a whole plan.
 pub(super) fn with_columns_of_sorts(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Sort(sort) if sort.expr.iter().any(|key| expr_has_subqueries(&key.expr)) => {

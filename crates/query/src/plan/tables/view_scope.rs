@@ -30,7 +30,7 @@ use crate::types::literal::type_of;
 /// The views that one query can name, and the tables that they read.
 pub(crate) struct ViewScope<'a> {
     state: &'a SessionState,
-    /// The snapshots of the whole query (VW2).
+    /// The snapshots of the whole query.
     snapshots: &'a Snapshots,
     /// Views by their names here, within a view with the columns that it knows.
     named: HashMap<String, (Arc<Snapshot>, Option<&'a ViewRead>)>,
@@ -80,7 +80,7 @@ impl<'a> ViewScope<'a> {
     pub(crate) fn source(&self, name: &str) -> PlanResult<Option<Arc<dyn TableSource>>> {
         let Some((snapshot, read)) = self.named.get(name) else { return Ok(None) };
         let plan = self.planned(snapshot).map_err(|error| match error {
-            // The error of the innermost view is the most precise (VW5).
+            // The error of the innermost view is the most precise.
             error @ Error::View { .. } => error,
             error if error.is_from_outside() => error,
             error => Error::in_view(&snapshot.name, error),
@@ -118,7 +118,7 @@ impl<'a> ViewScope<'a> {
         with_columns_of(described, plan)
     }
 
-    /// Checks the limits of VW6.
+    /// Checks that views are nested within the limits, and that none reads itself.
     fn check(&self, snapshot: &Snapshot, view: &View) -> Result<()> {
         let problem = |what| Err(Error::View { view: snapshot.name.clone(), what });
         if self.within.iter().any(|outer| outer.table == snapshot.table) {
@@ -160,7 +160,7 @@ impl<'a> ViewScope<'a> {
     }
 }
 
-/// Returns the table or view that a view reads under a name, if it exists (VW3).
+/// Returns the table or view that a view reads under a name, if it exists.
 pub(crate) fn meant<'s>(snapshots: &'s Snapshots, read: &ViewRead) -> Option<&'s Arc<Snapshot>> {
     let by_id = snapshots.values().find(|snapshot| snapshot.table == read.table);
     let same = |name: &str| same_name(name, &read.name);
@@ -195,7 +195,7 @@ fn known_columns<'s>(
     (!are_all).then_some(known)
 }
 
-/// Returns a table with the columns that a view knows (VW3).
+/// Returns a table with the columns that a view knows.
 fn table_as_read(found: &Arc<Snapshot>, read: &ViewRead) -> PlanResult<Arc<dyn TableSource>> {
     let source = provider_as_source(Arc::new(ScanTable::new(Arc::clone(found))));
     let Some(known) = known_columns(found, read) else { return Ok(source) };
@@ -203,7 +203,7 @@ fn table_as_read(found: &Arc<Snapshot>, read: &ViewRead) -> PlanResult<Arc<dyn T
     under_known_names(scan, read, &known).map(planned_source)
 }
 
-/// Renames columns of a table or view to the names that a view knows (VW3).
+/// Renames columns of a table or view to the names that a view knows.
 fn under_known_names(
     plan: LogicalPlanBuilder,
     read: &ViewRead,
@@ -218,7 +218,7 @@ fn under_known_names(
     plan.project(known.iter().map(expr).collect::<Vec<_>>())?.build()
 }
 
-/// Returns the plan of a view's query with the columns of the view (VW4).
+/// Returns the plan of a view's query with the columns of the view.
 fn with_columns_of(
     (snapshots, snapshot, view): (&Snapshots, &Snapshot, &View),
     plan: LogicalPlan,

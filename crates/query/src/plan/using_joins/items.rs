@@ -140,7 +140,7 @@ impl Pass<'_> {
         Ok(columns)
     }
 
-    /// Returns the items of `*` (UJ3).
+    /// Returns the items of `*`.
     fn wildcard(
         &self,
         scope: &Scope,

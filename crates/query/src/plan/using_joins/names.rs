@@ -77,7 +77,7 @@ impl VisitorMut for Names<'_, '_> {
 
 impl Pass<'_> {
     /// Returns the expression of a name, if it is a merged column; refuses a name that must not be
-    /// looked for in the rows around (UJ4).
+    /// looked for in the rows around.
     pub(super) fn meaning(&self, name: &Ident) -> Passed<Option<Expr>> {
         for (at, scope) in self.scopes.iter().enumerate().rev() {
             match scope.find(&name.value) {

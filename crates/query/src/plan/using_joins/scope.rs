@@ -124,7 +124,7 @@ impl Scope {
         self
     }
 
-    /// Returns the tables of both sides of a join that merges columns (UJ2, UJ3).
+    /// Returns the tables of both sides of a join that merges columns.
     pub(super) fn merged(columns: Vec<(String, Expr)>, left: Scope, right: Scope) -> Scope {
         let mut both = left.beside(right);
         let is_other = |piece: &Piece| match piece {
@@ -252,7 +252,7 @@ impl Scope {
     }
 }
 
-/// Returns the error of UJ5.
+/// Returns the error of a join beside a table whose columns are not known.
 fn unknown(position: Option<position::Position>) -> Box<Error> {
     let feature = "USING or NATURAL beside a table whose columns are not known (name them with AS)";
     Box::new(Error::NotSupported { position, feature })
@@ -303,7 +303,7 @@ pub(super) fn and_equal(condition: Option<Expr>, (left, right): &(Expr, Expr)) -
     }
 }
 
-/// Returns the expression of a merged column (UJ2).
+/// Returns the expression of a merged column.
 pub(super) fn merge(kind: Kind, (left, right): (Expr, Expr)) -> Expr {
     match kind {
         Kind::Left | Kind::LeftOnly => left,

@@ -1,10 +1,10 @@
 //! Grouping keys as small integers.
 //!
-//! - K1. A key has an id below its domain for each of its values; 0 is NULL.
-//! - K2. Ids are the same for all workers, so that their states can be merged slot by slot.
-//! - K3. Buckets of the designated timestamp ascend with it: a zone that begins and ends in the
-//!   same bucket is in that bucket as a whole.
-//! - K4. Each key has a scratch of its own: a bucket found by one key is not that of another.
+//! - key-1. A key has an id below its domain for each of its values; 0 is NULL.
+//! - Ids are the same for all workers, so that their states can be merged slot by slot.
+//! - Buckets of the designated timestamp ascend with it: a zone that begins and ends in the same
+//!   bucket is in that bucket as a whole.
+//! - Each key has a scratch of its own: a bucket found by one key is not that of another.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +36,7 @@ const TEXTS_MAX: usize = 8_192;
 pub(super) struct Key {
     /// The index in `PushedAggregate::columns`.
     pub(super) column: usize,
-    /// The maximal number of ids (K1).
+    /// The maximal number of ids (key-1).
     pub(super) domain: usize,
     kind: Kind,
     ty: DataType,
@@ -127,8 +127,7 @@ impl Key {
         Ok(Some(Key { column: column(at), domain, kind, ty }))
     }
 
-    /// Returns the ids of rows of a zone, in `ids` if they differ. `scratch` is of this key alone
-    /// (K4).
+    /// Returns the ids of rows of a zone, in `ids` if they differ. `scratch` is of this key alone.
     pub(super) fn ids(
         &self,
         zone: &KeyZone<'_>,
@@ -167,7 +166,7 @@ impl Key {
             ids[null as usize] = 0;
         }
         if ids.iter().any(|&id| id as usize >= self.domain) {
-            return internal_err!("K1: an id of {} is too large", self.ty);
+            return internal_err!("key-1: an id of {} is too large", self.ty);
         }
         Ok(ZoneKey::Each)
     }
@@ -218,7 +217,7 @@ impl Key {
         Ok(ZoneKey::Each)
     }
 
-    /// Returns the ids of a segment's codes (K2).
+    /// Returns the ids of a segment's codes.
     fn code_ids(
         &self,
         values: &ZoneValues<'_>,
@@ -302,7 +301,7 @@ impl Key {
     }
 }
 
-/// Memory for finding the ids of one key, reused for each zone (K4).
+/// Memory for finding the ids of one key, reused for each zone.
 #[derive(Debug)]
 pub(super) struct KeyScratch {
     integers: Vec<i64>,
@@ -347,7 +346,7 @@ impl BucketIds {
         self.starts.push(start);
         let id = small(self.starts.len())?;
         if id as usize >= domain {
-            return internal_err!("K1: there are more than {domain} buckets");
+            return internal_err!("key-1: there are more than {domain} buckets");
         }
         self.ids.insert(start, id);
         Ok(id)
@@ -355,7 +354,7 @@ impl BucketIds {
 }
 
 fn small(id: usize) -> Result<u32> {
-    u32::try_from(id).or_else(|_| internal_err!("K1: too many ids"))
+    u32::try_from(id).or_else(|_| internal_err!("key-1: too many ids"))
 }
 
 fn cast_to(array: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {

@@ -1,4 +1,4 @@
-//! Conversion of states to the arrays that a partial aggregate returns (FA1).
+//! Conversion of states to the arrays that a partial aggregate returns.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::work::States;
 use crate::scan::aggregate_pushdown::integers::{exact, from_integers};
 
 /// Returns the groups that have rows, in batches, in the order of the first key that is a bucket of
-/// time (FA4). Without keys there is one group, even without rows.
+/// time. Without keys there is one group, even without rows.
 pub(super) fn batches(
     plan: &PushedAggregate,
     states: &States,

@@ -88,7 +88,7 @@ pub(super) enum State {
 }
 
 impl PushedAggregate {
-    /// Returns the pushed-down form of a partial aggregate; `None` if it has none (FA2).
+    /// Returns the pushed-down form of a partial aggregate; `None` if it has none.
     pub(super) fn of(partial: &AggregateExec) -> Result<Option<PushedAggregate>> {
         let Some(input) = Input::of(partial.input()) else { return Ok(None) };
         let source = input.source;
@@ -160,7 +160,8 @@ fn slot_bytes(folds: &[AggregateKind]) -> usize {
     folds.iter().fold(8, |bytes, fold| bytes + Accumulator::group_bytes(*fold))
 }
 
-/// Returns true if the slots are few enough (FA3), and pay off for this number of rows.
+/// Returns true if the slots are few enough (aggregate_pushdown-1), and pay off for this number of
+/// rows.
 fn is_worth(slots: usize, folds: &[AggregateKind], source: &ScanSource) -> bool {
     let rows = usize::try_from(source.selected.counts.rows).unwrap_or(usize::MAX);
     let bytes = slots.checked_mul(slot_bytes(folds));

@@ -73,7 +73,7 @@ struct Scratch {
     list: Vec<u16>,
     slots: Vec<u32>,
     ids: Vec<u32>,
-    /// One for each key (`key` K4).
+    /// One for each key (`key`).
     keys: Vec<KeyScratch>,
     nulls: Vec<u32>,
     integers: Vec<i64>,
@@ -178,7 +178,7 @@ fn slots(
     for (key, memory) in plan.keys.iter().zip(&mut scratch.keys) {
         let ids = &mut scratch.ids[..count];
         let slots = &mut scratch.slots[..count];
-        let domain = u32::try_from(key.domain).expect("FA3");
+        let domain = u32::try_from(key.domain).expect("aggregate_pushdown-1");
         let zone = KeyZone { values: &columns[key.column], segment, rows };
         match (key.ids(&zone, memory, ids)?, same) {
             (ZoneKey::Same(id), Some(slot)) => same = Some(slot * key.domain + id as usize),
@@ -186,7 +186,7 @@ fn slots(
                 slots.iter_mut().for_each(|slot| *slot = *slot * domain + id);
             }
             (ZoneKey::Each, Some(slot)) => {
-                let above = u32::try_from(slot * key.domain).expect("FA3");
+                let above = u32::try_from(slot * key.domain).expect("aggregate_pushdown-1");
                 slots.iter_mut().zip(ids).for_each(|(slot, id)| *slot = above + *id);
                 same = None;
             }

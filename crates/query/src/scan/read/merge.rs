@@ -1,8 +1,8 @@
 //! A merge of runs that overlap in time, a batch at a time.
 //!
-//! - M1. Rows come out by timestamp, and equal timestamps in the order of their runs; the reverse
-//!   if the scan goes backward.
-//! - M2. At most one decoded batch of each run is held, besides those with rows of the batch being
+//! - merge-1. Rows come out by timestamp, and equal timestamps in the order of their runs; the
+//!   reverse if the scan goes backward.
+//! - At most one decoded batch of each run is held, besides those with rows of the batch being
 //!   made.
 
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl Merge {
         if self.rows.is_empty() { Ok(Step::End) } else { self.finish().map(Step::Batch) }
     }
 
-    /// Returns true if a row of the run `a` comes before a row of the run `b` (M1).
+    /// Returns true if a row of the run `a` comes before a row of the run `b` (merge-1).
     fn is_before(&self, a: (i64, usize), b: (i64, usize)) -> bool {
         if self.is_backward { a > b } else { a < b }
     }
@@ -124,7 +124,7 @@ impl Merge {
         let end = head.timestamps.len().min(head.row + limit);
         let comes_first = |ts: &&i64| bound.is_none_or(|bound| self.is_before((**ts, from), bound));
         let count = head.timestamps[head.row..end].iter().take_while(comes_first).count();
-        assert!(count > 0, "M1: the first of all rows comes before all others");
+        assert!(count > 0, "merge-1: the first of all rows comes before all others");
         let head = self.inputs[from].head.as_mut().expect("looked at above");
         let held_at = *head.held_at.get_or_insert_with(|| {
             self.held.push(head.batch.clone());

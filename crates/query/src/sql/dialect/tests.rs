@@ -57,12 +57,12 @@ fn an_error_within_many_brackets_is_found_soon() {
     for open in ["NOT (", "CAST(", "SUBSTRING(", "POSITION(", "CEIL(", "OVERLAY("] {
         let error = parse_query(&format!("SELECT {}1 + +)", open.repeat(60)), &[]);
         let error = error.expect_err(open).to_string();
-        assert!(error.contains("cannot be parsed in"), "DI4: {error}");
+        assert!(error.contains("cannot be parsed in"), "sql_dialect-1: {error}");
     }
     let error = parse_query("SELECT NOT (NOT (1 + +))", &[]).expect_err("an error").to_string();
     assert!(error.contains("column 23"), "{error}");
     let right = format!("SELECT {}1 = 1{}", "NOT (".repeat(90), ")".repeat(90));
-    parse_query(&right, &[]).expect("DI4: it has no error");
+    parse_query(&right, &[]).expect("sql_dialect-1: it has no error");
 }
 
 /// The binding strength of an operator, in ascending order.
@@ -167,7 +167,7 @@ fn bound(text: &str) -> Expr {
 
 #[track_caller]
 fn check_binding(text: &str, meant: &str) {
-    assert_eq!(bound(text), bound(meant), "DI5: {text} is {meant}");
+    assert_eq!(bound(text), bound(meant), "sql_dialect-2: {text} is {meant}");
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! The merge of a join in time.
 //!
-//! - M1. Both sides come in by ascending time. Before a left row is joined, all right rows that are
+//! - Both sides come in by ascending time. Before a left row is joined, all right rows that are
 //!   early enough for it are recorded, so that the last one recorded of its key is the match.
-//! - M2. Of the right side, only the last recorded row of each key is held, with at most as many
-//!   others and `spare_rows`: beyond that, the needed rows are copied and the others dropped.
-//! - M3. A batch of the result has so few rows that it has at most `SLICE_BYTES` even if each has
-//!   the widest texts and lists of the right side: a row is copied for each left row that it is
-//!   joined with.
+//! - Of the right side, only the last recorded row of each key is held, with at most as many others
+//!   and `spare_rows`: beyond that, the needed rows are copied and the others dropped.
+//! - A batch of the result has so few rows that it has at most `SLICE_BYTES` even if each has the
+//!   widest texts and lists of the right side: a row is copied for each left row that it is joined
+//!   with.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(super) struct Sides {
     pub(super) is_strict: bool,
     /// The tolerance in nanoseconds.
     pub(super) tolerance: Option<i128>,
-    /// The number of spare rows (M2).
+    /// The number of spare rows.
     pub(super) spare_rows: usize,
 }
 
@@ -103,7 +103,7 @@ pub(super) struct Merge {
     /// For the left rows that are joined and not yet returned: batch and row of the right side.
     places: Vec<(usize, usize)>,
     key_bytes: usize,
-    /// The bytes of the widest row of the right side (M3).
+    /// The bytes of the widest row of the right side.
     widest: u64,
     memory: MemoryReservation,
 }
@@ -145,7 +145,7 @@ impl Merge {
         })
     }
 
-    /// Returns the next rows of the result (J1).
+    /// Returns the next rows of the result (asof-1).
     pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if self.left_rows.is_none() {
@@ -256,7 +256,7 @@ impl Merge {
         Ok(Some(RecordBatch::try_new_with_options(schema, columns, &options)?))
     }
 
-    /// Returns true if one more row is joined before rows are returned (M3).
+    /// Returns true if one more row is joined before rows are returned.
     fn has_room(&self) -> bool {
         (self.places.len() as u64).saturating_mul(self.widest) < SLICE_BYTES
     }
@@ -265,8 +265,8 @@ impl Merge {
         self.join.0.spare_rows + 2 * self.last.len() < self.held_rows
     }
 
-    /// Drops rows as M2 requires. The current right batch stays, because more rows of it will be
-    /// recorded.
+    /// Drops the right rows that are not needed any more. The current right batch stays, because
+    /// more rows of it will be recorded.
     fn compact(&mut self) -> Result<()> {
         let current = self.right_rows.as_ref().map(|_| self.held.len() - 1);
         let mut places = Vec::new();

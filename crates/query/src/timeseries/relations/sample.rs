@@ -1,9 +1,8 @@
 //! SAMPLE BY as a grouping by buckets, in their order, and a fill.
 //!
-//! - S1. Outside of aggregates the designated timestamp is the start of the bucket; inside of them
-//!   it is the row's own.
-//! - S2. The result ascends by bucket, and the column of the bucket starts is its designated
-//!   timestamp.
+//! - Outside of aggregates the designated timestamp is the start of the bucket; inside of them it
+//!   is the row's own.
+//! - The result ascends by bucket, and the column of the bucket starts is its designated timestamp.
 
 use std::sync::Arc;
 
@@ -195,7 +194,7 @@ fn first_instant(rows: &LogicalPlan, time: &Column) -> Result<Expr> {
     Ok(Expr::ScalarSubquery(Subquery { subquery, outer_ref_columns: Vec::new(), spans }))
 }
 
-/// Makes the block a grouping by bucket and keys, its first item the bucket (S1), and returns the
+/// Makes the block a grouping by bucket and keys, its first item the bucket, and returns the
 /// role of each column of its result.
 fn group_by_buckets(
     select: &mut Select,
@@ -275,7 +274,7 @@ fn is_column(expr: &SqlExpr, column: &Column) -> bool {
     }
 }
 
-/// Adds the order, the fill and the columns that the block selects (S2).
+/// Adds the order, the fill and the columns that the block selects.
 fn finish(
     grouped: LogicalPlan,
     clause: &SampleClause,

@@ -180,13 +180,13 @@ fn a_statement_ends_or_spills_at_its_limit_and_others_go_on() {
     std::thread::scope(|scope| {
         let sorted = scope.spawn(|| server.get(sort));
         let failed = server.exec(join);
-        assert_eq!(failed.status, 503, "ME3: {}", failed.body);
+        assert_eq!(failed.status, 503, "memory-7: {}", failed.body);
         for part in ["\"53200\"", "HashJoinInput", "8.0 MB of a statement (query.memory_limit)"] {
-            assert!(failed.body.contains(part), "ME3: {}", failed.body);
+            assert!(failed.body.contains(part), "memory-7: {}", failed.body);
         }
         let sorted = sorted.join().expect("no panic");
         let lines = sorted.body.lines().count();
-        assert_eq!((sorted.status, lines), (200, 1_000_001), "ME3: {:.200}", sorted.body);
+        assert_eq!((sorted.status, lines), (200, 1_000_001), "memory-7: {:.200}", sorted.body);
         assert!(sorted.body.starts_with("\"x\"\r\n1000000\r\n999999\r\n"));
     });
     // 200,000 views of 16 bytes would fit, but the texts behind them do not.
@@ -207,9 +207,9 @@ fn reading_a_long_statement_is_paid_before_it_is_begun() {
     let server = Server::start_with(&world, &["memory.limit=512MiB"]);
     let list = |values: usize| format!("SELECT 1 WHERE 1 IN ({}1)", "1,".repeat(values));
     let failed = server.exec(&list(2_000_000));
-    assert_eq!(failed.status, 503, "RD1: {}", failed.body);
-    assert!(failed.body.contains("StatementText"), "RD1: {}", failed.body);
-    assert_eq!(server.rows(&list(20_000)), "[[1]]", "RD1");
+    assert_eq!(failed.status, 503, "reading-1: {}", failed.body);
+    assert!(failed.body.contains("StatementText"), "reading-1: {}", failed.body);
+    assert_eq!(server.rows(&list(20_000)), "[[1]]", "reading-1");
     let name = server.exec(&format!("SELECT {}", "a".repeat(2 << 20)));
     assert!(name.status == 400 && name.body.contains("bytes of a name or number"), "K0");
     server.stop();
