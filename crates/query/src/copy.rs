@@ -1,11 +1,11 @@
 //! COPY: files are read and written through `bulk`, and queries are planned as all others are.
 //!
-//! - copy-1. Rows of a table or a query are as of the moment in which the statement was planned,
+//! - Rows of a table or a query are as of the moment in which the statement was planned,
 //!   even if they are written later.
 //! - copy-2. A statement that waits for its job ends the job with itself: by its timeout, a cancel,
 //!   or the disconnect of its client. A statement that does not wait has no further effect on the
 //!   job.
-//! - copy-3. Rows that come over a connection in a transaction, or for a temporary table, are
+//! - Rows that come over a connection in a transaction, or for a temporary table, are
 //!   buffered, as those of INSERT are (`transaction_buffer`); rows imported from a file are
 //!   committed at once.
 

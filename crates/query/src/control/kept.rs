@@ -4,7 +4,7 @@
 //!   bytes: neither the texts behind them, which a view holds, nor the result, which is a copy. So
 //!   the values of its arguments are charged to the statement once more, with their texts, and with
 //!   the whole buffers that their views hold.
-//! - kept-2. The charge lasts as long as the plan, because the result goes up from the aggregate.
+//! - The charge lasts as long as the plan, because the result goes up from the aggregate.
 //!
 //! Not here: the size of a single value (`account`), and the memory that operators count
 //! themselves.

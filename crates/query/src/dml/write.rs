@@ -2,7 +2,7 @@
 //!
 //! - dml_write-1. The stream runs where queries do, and rows are written on a thread of their own,
 //!   a batch or two behind. They are committed only if the stream has ended without an error.
-//! - dml_write-2. The client is told at once when the statement is stopped; the thread ends with
+//! - The client is told at once when the statement is stopped; the thread ends with
 //!   its current batch, and its uncommitted rows are dropped.
 
 use std::sync::Arc;
