@@ -2,8 +2,8 @@
 //!
 //! - A statement sees what was committed before it began, and all changes of its session before it.
 //! - Rows are encoded once, unless other sessions have added symbols in the meantime.
-//! - When rows of a table with DEDUP keys are deleted, all rows that the session's rows have
-//!   replaced are deleted for good: otherwise a row that a deleted one has replaced would reappear.
+//! - If rows of a table with DEDUP keys are deleted, all rows that the session's rows have replaced
+//!   are deleted for good: otherwise a row that a deleted one has replaced would reappear.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, MutexGuard, PoisonError};

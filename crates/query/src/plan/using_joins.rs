@@ -8,7 +8,7 @@
 //! - `*` gives the merged columns first, then the others of the left side, then of the right.
 //! - A name that several tables of a subquery have is refused: it is never a column of the rows
 //!   around the subquery.
-//! - Where the names of a table's columns must be known and are not, the query is refused.
+//! - If the names of a table's columns must be known and are not, the query is refused.
 //!
 //! Joins in time (`timeseries::asof`) keep their conditions. A made name has the place of the name
 //! that it stands for.
