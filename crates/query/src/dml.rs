@@ -29,7 +29,6 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
-use datafusion::physical_plan::ExecutionPlan;
 use tidegate_model::{Column, PartitionKey, Schema};
 use tidegate_storage::{Database, Error as StorageError, SegmentPin, Snapshot};
 
@@ -40,7 +39,7 @@ use crate::changes::TemporaryTable;
 use crate::control::{Reader, finish_in_time, guarded, plan_spawned, run};
 use crate::error::{Error, Result};
 use crate::parse::rows::table_of;
-use crate::parse::{Delete, Insert, Name, RowChange, Update};
+use crate::parse::{Insert, Modification, Name, RowChange};
 use crate::plan::{Parameter, ParameterTypes, PlannedRows, Planning, TargetRows, insert_columns};
 use crate::position::Position;
 use crate::running_queries::Listing;
@@ -74,12 +73,16 @@ struct Running {
     /// The table that is changed, and below the columns of the computed rows.
     snapshot: Option<Arc<Snapshot>>,
     columns: Vec<Column>,
+    /// The columns of SET.
+    sets: Vec<Name>,
     notices: Vec<String>,
 }
 
 /// The result of a statement.
 pub(crate) struct Changed {
     pub(crate) done: Done,
+    /// The columns of SET.
+    pub(crate) sets: Vec<Name>,
     /// The rows of RETURNING, with their columns.
     pub(crate) returned: Option<(SchemaRef, ReturnedRows)>,
 }
@@ -89,8 +92,7 @@ enum Statement {
     Insert(Insert),
     /// Inserts into a new table of these columns.
     Fill(Vec<Column>),
-    Update(Update),
-    Delete(Delete),
+    Modify(Modification),
 }
 
 impl RowChanges<'_> {
@@ -99,7 +101,7 @@ impl RowChanges<'_> {
         check_allowed(sql, &change)?;
         if let RowChange::DropPartitions(delete) = change {
             let done = self.drop_partitions(sql, delete).await?;
-            return Ok(Changed { done, returned: None });
+            return Ok(Changed { done, sets: Vec::new(), returned: None });
         }
         let mut attempt = 0;
         loop {
@@ -140,72 +142,66 @@ impl RowChanges<'_> {
     }
 
     /// The plan for the rows of a statement, which is not executed.
-    pub(crate) async fn plan(
-        &self,
-        sql: &str,
-        change: &RowChange,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    pub(crate) async fn plan(&self, sql: &str, change: &RowChange) -> Result<PlannedRows> {
         check_allowed(sql, change)?;
         self.schema(sql, table_of(change))?;
         let query = match change {
             RowChange::Insert(insert) => Statement::Insert(insert.clone()),
-            RowChange::Update(update) => Statement::Update(update.clone()),
-            RowChange::Delete(delete) => Statement::Delete(delete.clone()),
+            RowChange::Update(change) | RowChange::Delete(change) => {
+                Statement::Modify(change.clone())
+            }
             RowChange::DropPartitions(_) => unreachable!("it has no rows to be found"),
         };
-        Ok(self.planned(sql, query, TargetRows::All).await?.plan)
+        self.planned(sql, query, TargetRows::All).await
     }
 
-    /// The line of EXPLAIN for the change.
-    pub(crate) fn describe(&self, change: &RowChange) -> String {
+    /// The line of EXPLAIN for the change, which sets these columns.
+    pub(crate) fn describe(&self, change: &RowChange, sets: &[Name]) -> String {
         let table = &table_of(change).text;
-        match change {
-            RowChange::Insert(Insert { columns: Some(names), .. }) => {
-                let names = names.iter().map(|name| name.text.as_str()).collect::<Vec<_>>();
-                format!("InsertExec: table={table}, columns=[{}]", names.join(", "))
-            }
-            RowChange::Insert(_) => format!("InsertExec: table={table}"),
-            RowChange::Update(Update { sets, .. }) => {
-                let names = sets.iter().map(|set| set.column.text.as_str()).collect::<Vec<_>>();
-                format!("UpdateExec: table={table}, columns=[{}]", names.join(", "))
-            }
-            RowChange::Delete(_) | RowChange::DropPartitions(_) => {
-                format!("DeleteExec: table={table}")
-            }
-        }
+        let (operator, names) = match change {
+            RowChange::Insert(insert) => ("InsertExec", insert.columns.as_deref()),
+            RowChange::Update(_) => ("UpdateExec", Some(sets)),
+            RowChange::Delete(_) | RowChange::DropPartitions(_) => ("DeleteExec", None),
+        };
+        let names = names.map_or_else(String::new, |names| {
+            let names = names.iter().map(|name| name.text.as_str()).collect::<Vec<_>>();
+            format!(", columns=[{}]", names.join(", "))
+        });
+        format!("{operator}: table={table}{names}")
     }
 
     async fn insert(&self, sql: &str, insert: &Insert) -> Result<Changed> {
         check_conflict(sql, insert, &*self.schema(sql, &insert.table)?)?;
         let running = self.start(sql, Statement::Insert(insert.clone())).await?;
-        let Running { stream, snapshot, columns, notices } = running;
+        let Running { stream, snapshot, columns, notices, .. } = running;
         let snapshot = snapshot.expect("the columns of the table are known");
         let work = if self.is_held(&insert.table) {
             Work::Hold(TransactionBuffer::new(&self.session, &snapshot, (&columns, None)))
         } else {
             Work::Insert(Writer::new(&self.database, &snapshot, (&columns, columns.clone())))
         };
-        let wanted = insert.returning.as_ref().map(|list| {
+        let wanted = insert.returning.map(|start| {
             let (target, snapshot) = (Wanted::target_of(&insert.table), Arc::clone(&snapshot));
-            Wanted { sql, list, target, snapshot, columns: columns.clone() }
+            Wanted { sql, start, target, snapshot, columns: columns.clone() }
         });
         let (rows, returned) = self.write_returning(stream, work, wanted).await?;
         let notices = [insert.notices.clone(), notices].concat();
-        Ok(Changed { done: Done::of_rows("INSERT 0", rows, notices), returned })
+        let done = Done::of_rows("INSERT 0", rows, notices);
+        Ok(Changed { done, sets: Vec::new(), returned })
     }
 
-    async fn update(&self, sql: &str, update: &Update) -> Result<Changed> {
+    async fn update(&self, sql: &str, update: &Modification) -> Result<Changed> {
         let table = &update.target.table;
         self.schema(sql, table)?;
         let pin = self.flush(table).await?;
-        let running = self.start(sql, Statement::Update(update.clone())).await?;
-        let Running { stream, snapshot, columns, notices } = running;
+        let running = self.start(sql, Statement::Modify(update.clone())).await?;
+        let Running { stream, snapshot, columns, sets, notices } = running;
         let snapshot = snapshot.expect("the table that is changed is read");
-        let wanted = update.returning.as_ref().map(|list| {
+        let wanted = update.returning.map(|start| {
             let (target, snapshot) = (update.target.clone(), Arc::clone(&snapshot));
-            Wanted { sql, list, target, snapshot, columns: columns.clone() }
+            Wanted { sql, start, target, snapshot, columns: columns.clone() }
         });
-        let set = update.sets.iter().filter_map(|set| snapshot.schema.find(&set.column.text));
+        let set = sets.iter().filter_map(|set| snapshot.schema.find(&set.text));
         let needed = set.cloned().collect();
         let work = if self.is_held(table) {
             Work::HoldUpdate(TransactionBuffer::new(&self.session, &snapshot, (&columns, pin)))
@@ -214,30 +210,31 @@ impl RowChanges<'_> {
             Work::Update(writer, snapshot)
         };
         let (rows, returned) = self.write_returning(stream, work, wanted).await?;
-        Ok(Changed { done: Done::of_rows("UPDATE", rows, notices), returned })
+        Ok(Changed { done: Done::of_rows("UPDATE", rows, notices), sets, returned })
     }
 
-    async fn delete(&self, sql: &str, delete: &Delete) -> Result<Changed> {
+    async fn delete(&self, sql: &str, delete: &Modification) -> Result<Changed> {
         let table = &delete.target.table;
         self.schema(sql, table)?;
         let pin = self.flush(table).await?;
-        let running = self.start(sql, Statement::Delete(delete.clone())).await?;
+        let running = self.start(sql, Statement::Modify(delete.clone())).await?;
         let snapshot = running.snapshot.expect("the table that is changed is read");
-        let wanted = delete.returning.as_ref().map(|list| {
+        let wanted = delete.returning.map(|start| {
             let (target, snapshot) = (delete.target.clone(), Arc::clone(&snapshot));
             let columns = snapshot.schema.columns().to_vec();
-            Wanted { sql, list, target, snapshot, columns }
+            Wanted { sql, start, target, snapshot, columns }
         });
         let work = match self.is_held(table) {
             true => Work::HoldDelete(TransactionBuffer::new(&self.session, &snapshot, (&[], pin))),
             false => Work::Delete(Arc::clone(&self.database), snapshot),
         };
         let (rows, returned) = self.write_returning(running.stream, work, wanted).await?;
-        Ok(Changed { done: Done::of_rows("DELETE", rows, running.notices), returned })
+        let done = Done::of_rows("DELETE", rows, running.notices);
+        Ok(Changed { done, sets: Vec::new(), returned })
     }
 
     /// Drops the partitions that lie entirely within the times of a condition.
-    async fn drop_partitions(&self, sql: &str, delete: Delete) -> Result<Done> {
+    async fn drop_partitions(&self, sql: &str, delete: Modification) -> Result<Done> {
         let name = delete.target.table.clone();
         let schema = self.schema(sql, &name)?;
         let state = self.state.clone();
@@ -326,12 +323,12 @@ impl RowChanges<'_> {
     }
 
     fn run(&self, planned: PlannedRows) -> Result<Running> {
-        let PlannedRows { plan, snapshot, columns, notices } = planned;
+        let PlannedRows { plan, snapshot, columns, sets, notices } = planned;
         let plan = guarded(plan, &self.stop)?;
         self.listing.runs(&plan);
         let reader = (&self.stop, Reader::Writer);
         let stream = run(plan, Arc::clone(&self.context), reader, None)?;
-        Ok(Running { stream, snapshot, columns, notices })
+        Ok(Running { stream, snapshot, columns, sets, notices })
     }
 
     async fn planned(
@@ -348,8 +345,7 @@ impl RowChanges<'_> {
             match statement {
                 Statement::Insert(insert) => planning.insert(&insert).await,
                 Statement::Fill(columns) => planning.fill(columns).await,
-                Statement::Update(update) => planning.update(&update).await,
-                Statement::Delete(delete) => planning.delete(&delete).await,
+                Statement::Modify(change) => planning.modify(&change).await,
             }
         });
         finish_in_time(task, &self.stop).await

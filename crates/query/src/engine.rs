@@ -556,17 +556,20 @@ impl Engine {
         (how, parameters, begun): (&Explain, Vec<Parameter>, Begun),
     ) -> Result<Answer> {
         let changes = RowChanges { parameters, ..self.changes(&begun) };
-        let mut text = changes.describe(&change);
-        let plan = if how.analyze {
+        let (mut text, plan);
+        if how.analyze {
             let start = Instant::now();
-            let done = changes.execute(sql, change).await?.done;
+            let Changed { done, sets, .. } = changes.execute(sql, change.clone()).await?;
             let (rows, elapsed) = (done.rows.unwrap_or(0), start.elapsed());
+            text = changes.describe(&change, &sets);
             text.push_str(&format!(", metrics=[rows={rows}, elapsed={elapsed:.2?}]"));
-            let plan = begun.listing.running().plan().expect("it has found its rows");
-            plan_text(plan.as_ref(), how)
+            plan = begun.listing.running().plan().expect("it has found its rows");
         } else {
-            plan_text(changes.plan(sql, &change).await?.as_ref(), how)
-        };
+            let planned = changes.plan(sql, &change).await?;
+            text = changes.describe(&change, &planned.sets);
+            plan = planned.plan;
+        }
+        let plan = plan_text(plan.as_ref(), how);
         for line in plan.lines() {
             text.push_str("\n  ");
             text.push_str(line);
@@ -588,7 +591,7 @@ fn parameter_types(values: &[Parameter], types: &ParameterTypes) -> Vec<Option<F
 
 /// The answer of a statement that changes rows: its RETURNING rows, or its command tag.
 fn changed(changed: Changed, begun: Begun, sql: Arc<str>) -> Answer {
-    let Changed { done, returned } = changed;
+    let Changed { done, returned, .. } = changed;
     let Some((schema, batches)) = returned else { return done.answer() };
     let planned = Arc::clone(&schema);
     let batches = stream::iter(batches.map(Ok));

@@ -4,7 +4,7 @@
 //! - A statement that is not one of ours is a query, and is left to sqlparser as it is.
 //!
 //! The grammar is that of `CREATE TABLE`, `ALTER TABLE`, `SHOW`, `SET` and similar statements, and
-//! of the parts of `INSERT`, `UPDATE` and `DELETE` around their queries and expressions; QuestDB's
+//! of the parts of `INSERT`, `UPDATE` and `DELETE` before their queries and expressions; QuestDB's
 //! clauses that change nothing here are accepted with a notice. Not here: executing statements
 //! (`ddl`, `dml`, `show`), and queries (`plan`).
 
@@ -23,7 +23,7 @@ pub(crate) use token::count_tokens;
 pub use token::{Token, TokenKind, first_token, next_token, split_statements, tokenize};
 
 pub(crate) use cursor::Cursor;
-pub(crate) use rows::{Delete, Insert, OnConflict, RowChange, Target, Update};
+pub(crate) use rows::{Insert, Modification, OnConflict, RowChange, Target};
 pub(crate) use settings::shown as shown_ttl;
 pub(crate) use statement::{Explain, Name, Statement, parse_statement};
 pub(crate) use token::blanked;

@@ -41,6 +41,7 @@ mod error_positions;
 mod cache;
 mod purpose;
 mod named_columns;
+mod change_query;
 mod rows;
 mod defaults;
 mod returning;

@@ -1,6 +1,5 @@
 //! `RETURNING`: its rows are computed before the commit; if that fails, nothing has changed.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
@@ -16,8 +15,7 @@ use super::write::{Work, write_and_look};
 use crate::changes::batch::widened;
 use crate::control::{Reader, finish_in_time, guarded, plan_spawned, run};
 use crate::error::Result;
-use crate::parse::rows::table_of;
-use crate::parse::{Insert, Name, RowChange, Target};
+use crate::parse::{Name, RowChange, Target};
 use crate::plan::{ParameterTypes, Returning, describe_returning};
 
 /// The rows that a statement returns, with the memory that they take.
@@ -37,7 +35,8 @@ impl Iterator for ReturnedRows {
 /// The RETURNING clause of a statement.
 pub(super) struct Wanted<'a> {
     pub(super) sql: &'a str,
-    pub(super) list: &'a Range<usize>,
+    /// The byte of RETURNING.
+    pub(super) start: usize,
     pub(super) target: Target,
     pub(super) snapshot: Arc<Snapshot>,
     /// The first columns of the statement's rows.
@@ -84,7 +83,7 @@ impl RowChanges<'_> {
         }
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
         let (sql, parameters) = (wanted.sql.to_owned(), self.parameters.clone());
-        let (list, target) = (wanted.list.clone(), wanted.target.clone());
+        let (start, target) = (wanted.start, wanted.target.clone());
         let snapshot = Arc::clone(&wanted.snapshot);
         let task = plan_spawned(self.account(), async move {
             let returning = Returning {
@@ -92,7 +91,7 @@ impl RowChanges<'_> {
                 database: &database,
                 sql: &sql,
                 parameters: &parameters,
-                list: &list,
+                start,
                 target: &target,
             };
             returning.plan(&snapshot, &whole).await
@@ -117,16 +116,14 @@ impl RowChanges<'_> {
         sql: &str,
         change: RowChange,
     ) -> Result<(Option<SchemaRef>, ParameterTypes)> {
-        let (list, target) = match &change {
-            RowChange::Insert(Insert { returning, table, .. }) => {
-                (returning.clone(), Wanted::target_of(table))
-            }
-            RowChange::Update(update) => (update.returning.clone(), update.target.clone()),
-            RowChange::Delete(delete) => (delete.returning.clone(), delete.target.clone()),
-            RowChange::DropPartitions(_) => (None, Wanted::target_of(table_of(&change))),
+        let (start, target) = match &change {
+            RowChange::Insert(insert) => (insert.returning, Wanted::target_of(&insert.table)),
+            RowChange::Update(change)
+            | RowChange::Delete(change)
+            | RowChange::DropPartitions(change) => (change.returning, change.target.clone()),
         };
         let mut types = self.parameters_of(sql, change).await?;
-        let Some(list) = list else { return Ok((None, types)) };
+        let Some(start) = start else { return Ok((None, types)) };
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
         let (sql, parameters) = (sql.to_owned(), self.parameters.clone());
         let task = plan_spawned(self.account(), async move {
@@ -135,7 +132,7 @@ impl RowChanges<'_> {
                 database: &database,
                 sql: &sql,
                 parameters: &parameters,
-                list: &list,
+                start,
                 target: &target,
             };
             describe_returning(&returning)

@@ -6,7 +6,7 @@ use super::{Begun, Engine};
 use crate::answer::{Answer, Done};
 use crate::dml::Changed;
 use crate::error::Result;
-use crate::parse::{Delete, Name, RowChange, Statement, Target};
+use crate::parse::{Modification, Name, RowChange, Statement, Target};
 
 impl Engine {
     /// Executes a TRUNCATE, in the session's own changes or for all sessions.
@@ -36,8 +36,8 @@ impl Engine {
     /// Executes a TRUNCATE that only the session sees: deletes the rows that it sees now.
     async fn empty(&self, sql: &str, table: Name, begun: &Begun) -> Result<Answer> {
         let target = Target { table, alias: None };
-        let delete = RowChange::Delete(Delete { target, condition: None, returning: None });
-        let Changed { done, .. } = self.changes(begun).execute(sql, delete).await?;
+        let all = Modification { target, clauses: sql.len(), returning: None };
+        let Changed { done, .. } = self.changes(begun).execute(sql, RowChange::Delete(all)).await?;
         Ok(Done { tag: "TRUNCATE TABLE", rows: None, ..done }.answer())
     }
 }

@@ -1,7 +1,8 @@
-//! The parser of `INSERT`, `UPDATE` and `DELETE`: their parts and the places of these.
+//! The parser of the heads of `INSERT`, `UPDATE` and `DELETE`: their table, and the places of what
+//! follows it.
 //!
-//! Queries and expressions in them are not parsed here: `plan::rows` gives them to sqlparser at
-//! their places, so that errors keep theirs.
+//! Not here: queries, expressions and the clauses of an UPDATE or DELETE. sqlparser parses them
+//! when the statement is planned and the values of its parameters are known (`plan::rows`).
 
 use std::ops::Range;
 
@@ -14,10 +15,10 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RowChange {
     Insert(Insert),
-    Update(Update),
-    Delete(Delete),
+    Update(Modification),
+    Delete(Modification),
     /// `ALTER TABLE table DROP PARTITION WHERE condition`.
-    DropPartitions(Delete),
+    DropPartitions(Modification),
 }
 
 /// `INSERT INTO table [(columns)] query [ON CONFLICT ..] [RETURNING list]`.
@@ -29,7 +30,8 @@ pub(crate) struct Insert {
     /// The bytes of the query; empty for DEFAULT VALUES.
     pub(crate) query: Range<usize>,
     pub(crate) conflict: Option<OnConflict>,
-    pub(crate) returning: Option<Range<usize>>,
+    /// The byte of RETURNING.
+    pub(crate) returning: Option<usize>,
     pub(crate) notices: Vec<String>,
 }
 
@@ -55,23 +57,14 @@ pub(crate) struct OnConflict {
     pub(crate) sets: Option<Vec<Name>>,
 }
 
-/// `DELETE FROM table [alias] [WHERE condition] [RETURNING list]`.
+/// The head of an UPDATE or DELETE: `UPDATE table [alias]`, `DELETE FROM table [alias]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Delete {
+pub(crate) struct Modification {
     pub(crate) target: Target,
-    pub(crate) condition: Option<Range<usize>>,
-    pub(crate) returning: Option<Range<usize>>,
-}
-
-/// `UPDATE table [alias] SET .. [FROM tables] [WHERE condition] [RETURNING list]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Update {
-    pub(crate) target: Target,
-    pub(crate) sets: Vec<Assignment>,
-    /// The tables behind FROM.
-    pub(crate) tables: Option<Range<usize>>,
-    pub(crate) condition: Option<Range<usize>>,
-    pub(crate) returning: Option<Range<usize>>,
+    /// The byte of its clauses: of SET for an UPDATE, else of WHERE, RETURNING or the end.
+    pub(crate) clauses: usize,
+    /// The byte of RETURNING.
+    pub(crate) returning: Option<usize>,
 }
 
 /// A table to be changed, with its alias in the statement.
@@ -80,29 +73,6 @@ pub(crate) struct Target {
     pub(crate) table: Name,
     pub(crate) alias: Option<Name>,
 }
-
-/// `column = value`; the value as bytes of the statement.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Assignment {
-    pub(crate) column: Name,
-    pub(crate) value: Range<usize>,
-}
-
-/// Words that end an expression or a list of tables in a query, and are not allowed here.
-const NOT_HERE: [&str; 12] = [
-    "ORDER",
-    "GROUP",
-    "HAVING",
-    "LIMIT",
-    "OFFSET",
-    "FETCH",
-    "UNION",
-    "EXCEPT",
-    "INTERSECT",
-    "SAMPLE",
-    "LATEST",
-    "WINDOW",
-];
 
 impl Target {
     /// The name that qualifies its columns.
@@ -145,16 +115,18 @@ pub(super) fn insert(cursor: &mut Cursor<'_>) -> Result<RowChange> {
     }
     let has_defaults = columns.is_none() && cursor.take_words(&["DEFAULT", "VALUES"]);
     let is_behind = |cursor: &Cursor<'_>| {
-        let is_at = |ahead, word| cursor.peek_at(ahead).is_some_and(|token| token.is_word(word));
-        cursor.is_at_end() || is_at(0, "RETURNING") || is_at(0, "ON") && is_at(1, "CONFLICT")
+        let is_conflict = cursor.clone().take_words(&["ON", "CONFLICT"]);
+        cursor.is_at_end() || is_next(cursor, "RETURNING") || is_conflict
     };
     while !has_defaults && !is_behind(cursor) {
         skip_one(cursor);
     }
     let query = if has_defaults { query..query } else { query..cursor.offset() };
     let conflict = on_conflict(cursor)?;
+    if !is_next(cursor, "RETURNING") {
+        cursor.expect_end()?;
+    }
     let returning = returning(cursor)?;
-    cursor.expect_end()?;
     Ok(RowChange::Insert(Insert { table, columns, query, conflict, returning, notices }))
 }
 
@@ -200,23 +172,20 @@ fn on_conflict(cursor: &mut Cursor<'_>) -> Result<Option<OnConflict>> {
     Ok(Some(OnConflict { offset, columns, sets }))
 }
 
-/// Reads `[RETURNING list]`, up to the end.
-fn returning(cursor: &mut Cursor<'_>) -> Result<Option<Range<usize>>> {
+/// Skips to RETURNING and behind its list, and returns its byte; without it, to the end.
+fn returning(cursor: &mut Cursor<'_>) -> Result<Option<usize>> {
+    while !cursor.is_at_end() && !is_next(cursor, "RETURNING") {
+        skip_one(cursor);
+    }
+    let start = cursor.offset();
     if !cursor.take_word("RETURNING") {
         return Ok(None);
     }
-    let start = cursor.offset();
-    while !cursor.is_at_end() {
-        let is_at = |word: &str| cursor.peek().is_some_and(|token| token.is_word(word));
-        if NOT_HERE.iter().any(|word| is_at(word)) || is_at("FROM") || is_at("WHERE") {
-            return Err(cursor.unexpected("the end of the statement"));
-        }
-        skip_one(cursor);
+    if cursor.is_at_end() {
+        return Err(cursor.unexpected("what is to be returned"));
     }
-    match start == cursor.offset() {
-        true => Err(cursor.unexpected("what is to be returned")),
-        false => Ok(Some(start..cursor.offset())),
-    }
+    cursor.skip_all();
+    Ok(Some(start))
 }
 
 pub(super) fn delete(cursor: &mut Cursor<'_>) -> Result<RowChange> {
@@ -224,82 +193,36 @@ pub(super) fn delete(cursor: &mut Cursor<'_>) -> Result<RowChange> {
     cursor.expect_words(&["FROM"])?;
     let target = Target::expect(cursor, &["WHERE", "USING", "RETURNING"])?;
     refuse(cursor, &["USING"], "DELETE with USING")?;
-    let condition = condition(cursor)?;
+    if !is_next(cursor, "WHERE") && !is_next(cursor, "RETURNING") {
+        cursor.expect_end()?;
+    }
+    let clauses = cursor.offset();
     let returning = returning(cursor)?;
-    cursor.expect_end()?;
-    Ok(RowChange::Delete(Delete { target, condition, returning }))
+    Ok(RowChange::Delete(Modification { target, clauses, returning }))
 }
 
 pub(super) fn update(cursor: &mut Cursor<'_>) -> Result<RowChange> {
     cursor.skip();
     let target = Target::expect(cursor, &["SET"])?;
+    let clauses = cursor.offset();
     cursor.expect_words(&["SET"])?;
-    let sets = cursor.expect_list(assignment)?;
-    let mut tables = None;
-    if cursor.take_word("FROM") {
-        tables = Some(extent(cursor, "a table", &["WHERE"])?);
-    }
-    let condition = condition(cursor)?;
-    let returning = returning(cursor)?;
-    cursor.expect_end()?;
-    Ok(RowChange::Update(Update { target, sets, tables, condition, returning }))
-}
-
-/// Reads the text behind `DROP PARTITION`; `None` if it is no WHERE.
-pub(crate) fn drop_partitions(cursor: &mut Cursor<'_>, table: &Name) -> Result<Option<RowChange>> {
-    if !cursor.peek().is_some_and(|token| token.is_word("WHERE")) {
-        return Ok(None);
-    }
-    let condition = condition(cursor)?;
-    cursor.expect_end()?;
-    let target = Target { table: table.clone(), alias: None };
-    Ok(Some(RowChange::DropPartitions(Delete { target, condition, returning: None })))
-}
-
-fn assignment(cursor: &mut Cursor<'_>) -> Result<Assignment> {
     if cursor.peek().is_some_and(|token| token.is_sign('(')) {
         return Err(cursor.not_supported("assigning to several columns at once"));
     }
-    let mut column = cursor.expect_name("the name of a column")?;
-    if cursor.take_sign('.') {
-        column = cursor.expect_name("the name of a column")?;
-    }
-    cursor.expect_sign('=')?;
-    let value = extent(cursor, "a value", &["FROM", "WHERE", ","])?;
-    Ok(Assignment { column, value })
+    let returning = returning(cursor)?;
+    Ok(RowChange::Update(Modification { target, clauses, returning }))
 }
 
-/// Reads `[WHERE condition]`.
-fn condition(cursor: &mut Cursor<'_>) -> Result<Option<Range<usize>>> {
-    let mut condition = None;
-    if cursor.take_word("WHERE") {
-        condition = Some(extent(cursor, "a condition", &[])?);
-    }
-    Ok(condition)
+/// Returns the change for `WHERE condition` behind `DROP PARTITION`; `None` without a WHERE.
+pub(crate) fn drop_partitions(cursor: &Cursor<'_>, table: &Name) -> Option<RowChange> {
+    let clauses = cursor.offset();
+    let target = Target { table: table.clone(), alias: None };
+    let modification = Modification { target, clauses, returning: None };
+    is_next(cursor, "WHERE").then_some(RowChange::DropPartitions(modification))
 }
 
-/// Skips the tokens before one of these words or signs outside of brackets, and returns their
-/// bytes. There must be at least one.
-fn extent(cursor: &mut Cursor<'_>, what: &str, ends: &[&str]) -> Result<Range<usize>> {
-    let start = cursor.offset();
-    let mut after_distinct = false;
-    while let Some(token) = cursor.peek() {
-        let is_one_of = |words: &[&str]| {
-            words.iter().any(|it| token.is_word(it) || it.chars().all(|sign| token.is_sign(sign)))
-        };
-        // The FROM in `a IS DISTINCT FROM b`.
-        let is_operator = after_distinct && token.is_word("FROM");
-        if !is_operator && (is_one_of(ends) || is_one_of(&["RETURNING"])) {
-            break;
-        }
-        if is_one_of(&NOT_HERE) {
-            return Err(cursor.unexpected("the end of the statement"));
-        }
-        after_distinct = token.is_word("DISTINCT");
-        skip_one(cursor);
-    }
-    let end = cursor.offset();
-    if start == end { Err(cursor.unexpected(what)) } else { Ok(start..end) }
+fn is_next(cursor: &Cursor<'_>, word: &str) -> bool {
+    cursor.peek().is_some_and(|token| token.is_word(word))
 }
 
 /// Skips one token, or brackets with all tokens in them.
@@ -327,8 +250,9 @@ fn refuse(cursor: &Cursor<'_>, words: &[&str], feature: &'static str) -> Result<
 pub(crate) fn table_of(change: &RowChange) -> &Name {
     match change {
         RowChange::Insert(insert) => &insert.table,
-        RowChange::Update(update) => &update.target.table,
-        RowChange::Delete(delete) | RowChange::DropPartitions(delete) => &delete.target.table,
+        RowChange::Update(change)
+        | RowChange::Delete(change)
+        | RowChange::DropPartitions(change) => &change.target.table,
     }
 }
 
@@ -349,10 +273,6 @@ mod tests {
     }
 
     fn shown(sql: &str, change: &RowChange) -> String {
-        let text = |range: &Range<usize>| sql[range.clone()].trim().to_owned();
-        let part = |name: &str, range: &Option<Range<usize>>| {
-            range.as_ref().map_or(String::new(), |range| format!(" {name} [{}]", text(range)))
-        };
         match change {
             RowChange::Insert(Insert { table, columns, query, .. }) => {
                 let names = |names: &Vec<Name>| {
@@ -362,15 +282,11 @@ mod tests {
                 let columns = columns.as_ref().map_or("*".to_owned(), names);
                 format!("insert {} ({columns}) [{}]", table.text, &sql[query.clone()])
             }
-            RowChange::Delete(Delete { target, condition, .. })
-            | RowChange::DropPartitions(Delete { target, condition, .. }) => {
-                format!("delete {}{}", target.name(), part("where", condition))
-            }
-            RowChange::Update(Update { target, sets, tables, condition, .. }) => {
-                let set = |set: &Assignment| format!(" {}=[{}]", set.column.text, text(&set.value));
-                let sets = sets.iter().map(set).collect::<String>();
-                let (tables, condition) = (part("from", tables), part("where", condition));
-                format!("update {}{sets}{tables}{condition}", target.name())
+            RowChange::Update(change)
+            | RowChange::Delete(change)
+            | RowChange::DropPartitions(change) => {
+                let returning = change.returning.map_or("", |at| &sql[at..]);
+                format!("{} [{}] [{returning}]", change.target.name(), &sql[change.clauses..])
             }
         }
     }
@@ -384,16 +300,14 @@ mod tests {
         check("INSERT INTO t VALUES (1) RETURNING n, *", "insert t (*) [VALUES (1) ]");
         check("INSERT INTO t DEFAULT VALUES", "insert t (*) []");
         check("INSERT INTO t SELECT 1 ON CONFLICT DO NOTHING", "insert t (*) [SELECT 1 ]");
-        check("DELETE FROM t", "delete t");
-        check("DELETE FROM t AS u WHERE x = (SELECT 1);", "delete u where [x = (SELECT 1);]");
+        check("DELETE FROM t", "t [] []");
+        check("DELETE FROM t AS u WHERE x = (SELECT 1);", "u [WHERE x = (SELECT 1);] []");
+        check("DELETE FROM t RETURNING (n)", "t [RETURNING (n)] [RETURNING (n)]");
         check(
-            "UPDATE t SET a = 1, t.b = f(x, y) FROM u WHERE t.k = u.k",
-            "update t a=[1] b=[f(x, y)] from [u] where [t.k = u.k]",
+            "UPDATE t x SET a = (SELECT returning) RETURNING a",
+            "x [SET a = (SELECT returning) RETURNING a] [RETURNING a]",
         );
-        check(
-            "UPDATE t x SET a = b IS DISTINCT FROM c, d = extract(year FROM ts)",
-            "update x a=[b IS DISTINCT FROM c] d=[extract(year FROM ts)]",
-        );
+        check("ALTER TABLE t DROP PARTITION WHERE a", "t [WHERE a] []");
     }
 
     #[test]
@@ -408,22 +322,10 @@ mod tests {
                 "INSERT INTO t VALUES (1) RETURNING",
                 "error: line 1, column 35: expected what is to be returned, found the end",
             ),
-            (
-                "DELETE FROM t RETURNING a FROM u",
-                "error: line 1, column 27: expected the end of the statement, found `FROM`",
-            ),
             ("DELETE t", "error: line 1, column 8: expected FROM, found `t`"),
             (
-                "DELETE FROM t WHERE a = 1 LIMIT 5",
-                "error: line 1, column 27: expected the end of the statement, found `LIMIT`",
-            ),
-            (
-                "DELETE FROM t WHERE",
-                "error: line 1, column 20: expected a condition, found the end",
-            ),
-            (
-                "UPDATE t SET a = WHERE b",
-                "error: line 1, column 18: expected a value, found `WHERE`",
+                "DELETE FROM t u LIMIT 5",
+                "error: line 1, column 17: expected the end of the statement, found `LIMIT`",
             ),
             (
                 "UPDATE t SET (a, b) = (1, 2)",

@@ -3,7 +3,7 @@
 use tidegate_model::{Column, Schema};
 
 use crate::error::{Error, Result};
-use crate::parse::{Insert, Name, Update};
+use crate::parse::{Insert, Name};
 use crate::position::Position;
 
 /// Returns the columns that an INSERT has values for.
@@ -41,17 +41,16 @@ pub(crate) fn insert_columns(sql: &str, insert: &Insert, schema: &Schema) -> Res
 }
 
 /// Checks that an UPDATE can set its columns.
-pub(super) fn check_sets(sql: &str, update: &Update, schema: &Schema) -> Result<()> {
-    for (at, set) in update.sets.iter().enumerate() {
-        let column = find_column(sql, schema, &set.column)?;
-        let position = Position::at(sql, set.column.offset);
+pub(super) fn check_sets(sql: &str, sets: &[Name], schema: &Schema) -> Result<()> {
+    for (at, set) in sets.iter().enumerate() {
+        let column = find_column(sql, schema, set)?;
+        let position = Position::at(sql, set.offset);
         if schema.designated() == Some(column.id) {
             let feature = "UPDATE of the designated timestamp";
             return Err(Error::NotSupported { position: Some(position), feature });
         }
-        let is_same = |other: &Name| other.text.eq_ignore_ascii_case(&set.column.text);
-        if update.sets[..at].iter().any(|other| is_same(&other.column)) {
-            return Err(Error::ColumnTwice { position, column: set.column.text.clone() });
+        if sets[..at].iter().any(|other| other.text.eq_ignore_ascii_case(&set.text)) {
+            return Err(Error::ColumnTwice { position, column: set.text.clone() });
         }
     }
     Ok(())

@@ -29,8 +29,8 @@ use datafusion::sql::sqlparser::ast::{
     SelectItem, SetExpr, Spanned, TableFactor, Value, VisitMut, VisitorMut,
     WildcardAdditionalOptions,
 };
-use datafusion::sql::sqlparser::parser::Parser;
-use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 use tidegate_model::limits;
 
 use super::cache::{ParameterPredicate, parameter_predicates};
@@ -38,7 +38,7 @@ use super::parameters::{Parameter, Places, put_parameters};
 use crate::catalog::rewrite;
 use crate::error::{ClauseProblem, Error, Result, SyntaxError};
 use crate::limits::NESTING_MAX;
-use crate::position::position_at;
+use crate::position::{Position, position_at};
 use crate::sql::cast_names::name_subqueries_of_rows;
 use crate::sql::clauses::{Clauses, lift_clauses, wrap_timestamps};
 use crate::sql::dialect::{IN_OPERATOR, QueryDialect};
@@ -92,18 +92,36 @@ pub(crate) struct QueryText {
     pub(crate) notices: Vec<String>,
     /// The predicates of its parameters, if they have no other use.
     pub(crate) predicates: Option<Vec<ParameterPredicate>>,
+    /// The columns of SET, as written.
+    pub(crate) sets: Vec<Ident>,
 }
+
+/// What the parser makes of a text: a query, or a statement that is planned as one.
+pub(super) struct Tree {
+    pub(super) query: Box<Query>,
+    /// The columns of SET.
+    pub(super) sets: Vec<Ident>,
+}
+
+/// Reads a text up to its end.
+type Read<'a> = &'a dyn Fn(&mut Parser<'_>) -> std::result::Result<Tree, ParserError>;
 
 /// Parses a query with values for its parameters.
 pub(crate) fn parse_query(sql: &str, parameters: &[Parameter]) -> Result<QueryText> {
-    parse_tokens(sql, tokenize(sql)?, parameters)
+    let read = |parser: &mut Parser<'_>| {
+        let query = parser.parse_query()?;
+        expect_end(parser, "the end of the query")?;
+        Ok(Tree { query, sets: Vec::new() })
+    };
+    parse_tokens(sql, tokenize(sql)?, parameters, &read)
 }
 
-/// Parses the tokens of a query, which may be in another order than in the text.
+/// Parses tokens of a statement.
 pub(super) fn parse_tokens(
     sql: &str,
     mut tokens: Vec<TokenWithSpan>,
     parameters: &[Parameter],
+    read: Read<'_>,
 ) -> Result<QueryText> {
     let places = put_parameters(sql, &mut tokens, parameters)?;
     read_other_words(&mut tokens);
@@ -113,18 +131,32 @@ pub(super) fn parse_tokens(
     select_everything_inside(&mut tokens);
     let clauses = lift_clauses(sql, &mut tokens)?;
     check_numbers(sql, &tokens)?;
-    let written = parse(sql, tokens.clone())?;
+    let Tree { query: written, sets } = parse(sql, tokens.clone(), read)?;
     for token in &mut tokens {
         if let Token::Word(word) = &mut token.token {
             word.value = word.value.to_lowercase();
         }
     }
-    let mut query = parse(sql, tokens)?;
-    if size::PARTS_MAX < size::parts(&query) {
+    let mut query = parse(sql, tokens, read)?.query;
+    check_size(sql, &query)?;
+    let predicates = parameter_predicates(&query, &places, parameters);
+    rewrite(&mut query);
+    let mut lifter = Lifter { sql, parameters: places, notices: Vec::new() };
+    if let ControlFlow::Break(error) = query.visit(&mut lifter) {
+        return Err(*error);
+    }
+    let names = OutputNames::of(*written);
+    let notices = lifter.notices;
+    Ok(QueryText { statement: query, clauses, names, notices, predicates, sets })
+}
+
+/// Checks that a query is not too large to be planned.
+pub(super) fn check_size(sql: &str, query: &Query) -> Result<()> {
+    if size::PARTS_MAX < size::parts(query) {
         let what = SyntaxError::TooManyParts { most: size::PARTS_MAX };
         return Err(Error::syntax(sql, 0, what));
     }
-    let items = size::Items::of(&query);
+    let items = size::Items::of(query);
     if limits::JOINS < items.joins {
         let what = SyntaxError::TooManyJoins { most: limits::JOINS };
         return Err(Error::syntax(sql, 0, what));
@@ -137,18 +169,19 @@ pub(super) fn parse_tokens(
         let (sets, items) = (limits::GROUPING_SETS, limits::GROUPING_SET_ITEMS);
         return Err(Error::syntax(sql, 0, SyntaxError::TooManySets { sets, items }));
     }
-    let predicates = parameter_predicates(&query, &places, parameters);
-    rewrite(&mut query);
-    let mut lifter = Lifter { sql, parameters: places, notices: Vec::new() };
-    if let ControlFlow::Break(error) = query.visit(&mut lifter) {
-        return Err(*error);
-    }
-    let names = OutputNames::of(*written);
-    let notices = lifter.notices;
-    Ok(QueryText { statement: query, clauses, names, notices, predicates })
+    Ok(())
 }
 
-pub(super) fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
+/// Returns the tokens of a statement from a byte on.
+pub(super) fn tokens_from(sql: &str, start: usize) -> Result<Vec<TokenWithSpan>> {
+    let Position { line, column, .. } = Position::at(sql, start);
+    let start = Location { line: line as u64, column: column as u64 };
+    let mut tokens = tokenize(sql)?;
+    tokens.retain(|token| start <= token.span.start);
+    Ok(tokens)
+}
+
+fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
     let mut tokens = Tokenizer::new(&QueryDialect::default(), sql)
         .tokenize_with_location()
         .map_err(|error| {
@@ -170,19 +203,24 @@ pub(super) fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
     Ok(tokens)
 }
 
-fn parse(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
+fn parse(sql: &str, tokens: Vec<TokenWithSpan>, read: Read<'_>) -> Result<Tree> {
     let dialect = QueryDialect::new(tokens.len());
     let mut parser =
         Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
-    let mut query = parser.parse_query().map_err(|error| dialect.error(sql, error))?;
-    let rest = parser.peek_token();
-    if rest.token != Token::EOF {
-        let found = Some(rest.token.to_string());
-        let what = SyntaxError::Unexpected { expected: "the end of the query".to_owned(), found };
-        return Err(Error::Syntax { position: position_at(sql, rest.span.start), what });
+    let mut tree = read(&mut parser).map_err(|error| dialect.error(sql, error))?;
+    compare_row_values(&mut tree.query);
+    Ok(tree)
+}
+
+/// Returns an error if there is another token.
+pub(super) fn expect_end(
+    parser: &Parser<'_>,
+    expected: &str,
+) -> std::result::Result<(), ParserError> {
+    match parser.peek_token_ref() {
+        TokenWithSpan { token: Token::EOF, .. } => Ok(()),
+        rest => parser.expected_ref(expected, rest),
     }
-    compare_row_values(&mut query);
-    Ok(query)
 }
 
 /// Rewrites a tree in place: query_text-1 for names in single quotes, query_text-2, and FETCH as

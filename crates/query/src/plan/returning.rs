@@ -4,7 +4,6 @@
 //!   they were before.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
@@ -16,11 +15,12 @@ use datafusion::logical_expr::TableSource;
 use datafusion::physical_plan::ExecutionPlan;
 use tidegate_storage::{Database, Snapshot};
 
+use super::change_query::query_of_returning;
 use super::describe::{ParameterTypes, describe};
 use super::parameters::Parameter;
 use super::purpose::{Purpose, TargetRows};
-use super::query_text::{QueryText, parse_tokens, tokenize};
-use super::rows::{QueryTokens, has_groups};
+use super::query_text::QueryText;
+use super::rows::has_groups;
 use super::{
     PendingQuery, TARGET, error_positions, output_names, output_schema, physical_plan, plan_with,
 };
@@ -34,22 +34,14 @@ pub(crate) struct Returning<'a> {
     pub(crate) database: &'a Database,
     pub(crate) sql: &'a str,
     pub(crate) parameters: &'a [Parameter],
-    /// The bytes of the list.
-    pub(crate) list: &'a Range<usize>,
+    /// The byte of RETURNING.
+    pub(crate) start: usize,
     pub(crate) target: &'a Target,
 }
 
 impl Returning<'_> {
     fn query(&self) -> Result<QueryText> {
-        let tokens = tokenize(self.sql)?;
-        let mut query = QueryTokens::new(&tokens);
-        query.word("SELECT");
-        query.part(self.sql, self.list);
-        query.word("FROM");
-        query.name(TARGET);
-        query.word("AS");
-        query.name(self.target.name());
-        parse_tokens(self.sql, query.made, self.parameters)
+        query_of_returning(self.sql, self.start, self.target, self.parameters)
     }
 
     /// Returns the plan for these rows, which have all columns of the table, and the columns of its

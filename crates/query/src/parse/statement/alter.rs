@@ -81,7 +81,7 @@ pub(crate) fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
         cursor.expect_end()?;
         return Ok(Statement::RenameTable { table, to });
     }
-    if let Some(change) = partitions_of_condition(cursor, &table)? {
+    if let Some(change) = partitions_of_condition(cursor, &table) {
         return Ok(Statement::ChangeRows(change));
     }
     let mut notices = Vec::new();
@@ -124,18 +124,12 @@ impl AddColumns {
     }
 }
 
-/// Parses `DROP PARTITION WHERE condition`; returns `None`, and reads nothing, if it is something
-/// else.
-fn partitions_of_condition(
-    cursor: &mut Cursor<'_>,
-    table: &Name,
-) -> Result<Option<rows::RowChange>> {
+/// Returns the change for `DROP PARTITION WHERE condition`, or `None`; reads nothing.
+fn partitions_of_condition(cursor: &Cursor<'_>, table: &Name) -> Option<rows::RowChange> {
     let mut ahead = cursor.clone();
     ahead.take_word("FORCE");
-    if !ahead.take_words(&["DROP", "PARTITION"]) {
-        return Ok(None);
-    }
-    rows::drop_partitions(&mut ahead, table)
+    let is_drop = ahead.take_words(&["DROP", "PARTITION"]);
+    rows::drop_partitions(&ahead, table).filter(|_| is_drop)
 }
 
 fn action(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<TableChange> {
