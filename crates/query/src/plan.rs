@@ -14,6 +14,7 @@ mod describe;
 mod fine_times;
 mod numbered;
 mod bitwise;
+mod per_row;
 mod membership;
 mod list_calls;
 pub(crate) mod coerce;

@@ -18,6 +18,7 @@ use tidegate_model::ColumnType;
 
 use crate::error::{ClauseProblem, Error};
 use crate::plan::fine_times::compare_lengths_or_times;
+use crate::plan::per_row::per_row;
 use crate::types::coercion::as_type_of;
 use crate::types::expression_type::type_in;
 use crate::types::literal::{integer_of, type_of};
@@ -80,6 +81,7 @@ pub(super) fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
             list
         }
     };
+    let list = list.into_iter().map(per_row).collect();
     Ok(Expr::InList(InList { expr, list, negated }))
 }
 
