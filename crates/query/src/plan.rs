@@ -31,6 +31,7 @@ mod null_keys;
 mod float_joins;
 mod calculated_keys;
 mod distinct_counts;
+mod filter_barriers;
 mod empty_unions;
 mod final_forms;
 mod masked_keys;

@@ -96,7 +96,7 @@ pub(crate) struct QueryText {
     pub(crate) sets: Vec<Ident>,
 }
 
-/// What the parser makes of a text: a query, or a statement that is planned as one.
+/// The result of parsing a text: a query, or a statement that is planned as one.
 pub(super) struct Tree {
     pub(super) query: Box<Query>,
     /// The columns of SET.

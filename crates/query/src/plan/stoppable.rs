@@ -19,6 +19,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::distinct_counts::{AGGREGATE_STATISTICS, DistinctCounts};
 use super::empty_unions::{EmptyUnions, PROPAGATE_EMPTY};
+use super::filter_barriers::{FILTER_PUSHDOWN, FilterBarriers};
 use super::final_forms::FinalForms;
 use super::float_joins::FloatJoinKeys;
 use super::kept_filters::{KeptFilters, PUSH_DOWN_FILTER};
@@ -69,7 +70,13 @@ pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Syn
         rules[at] = Arc::new(DistinctCounts { inner: Arc::clone(&rules[at]) });
     }
     rules.insert(counted.map_or(1, |at| at + 1), Arc::new(AggregatePushdown));
-    rules.into_iter().map(|inner| Arc::new(Stoppable { inner }) as _).collect()
+    let barred = |rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>| {
+        if rule.name().starts_with(FILTER_PUSHDOWN) {
+            return Arc::new(FilterBarriers { inner: rule }) as _;
+        }
+        rule
+    };
+    rules.into_iter().map(barred).map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
 
 /// A wrapper of a rule that checks for cancellation (stoppable-1).
