@@ -119,7 +119,7 @@ fn query(random: &mut Random) -> impl Fn(&str) -> String + use<> {
 /// True if the scan of a query computes its aggregate: no partial aggregate is left.
 async fn is_pushed(test: &TestDatabase, sql: &str) -> Result<bool, TestError> {
     let plan = test.rows(&format!("EXPLAIN {sql}")).await?.concat().concat();
-    Ok(!plan.contains("mode=Partial") && !plan.contains("mode=Single"))
+    Ok(!plan.contains("mode=Partial,") && !plan.contains("mode=Single,"))
 }
 
 #[test]
@@ -158,7 +158,6 @@ fn sampled_aggregates_are_pushed_down_and_those_of_the_rows() {
         on_runtime(async {
             let mut random = Random(seed);
             let test = filled(&mut random).await?;
-            let mut pushed = 0;
             for sample in SAMPLES {
                 for keys in ["ts, ", "s, ts, ", "flag, s, ", ""] {
                     let count = 1 + random.below(3);
@@ -168,8 +167,7 @@ fn sampled_aggregates_are_pushed_down_and_those_of_the_rows() {
                         format!("SELECT {keys}{aggregates} FROM {from} WHERE {filter} {sample}")
                     };
                     let (sql, plain) = (query("t"), query(PLAIN));
-                    // A scan of one stream has no partial aggregate that could be pushed down.
-                    pushed += usize::from(is_pushed(&test, &sql).await?);
+                    assert!(is_pushed(&test, &sql).await?, "{sql}");
                     assert!(!is_pushed(&test, &plain).await?, "{plain}");
                     let (mut rows, mut expected) =
                         (test.rows(&sql).await?, test.rows(&plain).await?);
@@ -183,7 +181,6 @@ fn sampled_aggregates_are_pushed_down_and_those_of_the_rows() {
                     assert_eq!(rows, expected, "seed {seed}: {sql}");
                 }
             }
-            assert!(SAMPLES.len() < pushed, "seed {seed}: {pushed} of them are pushed down");
             Ok::<(), TestError>(())
         });
     }
