@@ -321,6 +321,20 @@ impl ScanSource {
         ScanSource { read: Arc::new(read), selected, tasks, partitions, bounds, metrics }
     }
 
+    /// Returns bounds of the designated timestamp in the rows that are read.
+    fn selected_times(&self) -> (i64, i64) {
+        let ranges = self.bounds.ranges.as_deref().unwrap_or_default();
+        let start = ranges.first().map_or(i64::MIN, |range| range.start);
+        let end = ranges.last().map_or(i64::MAX, |range| range.end.saturating_sub(1));
+        let runs = self.selected.groups.iter().flat_map(|group| &group.runs);
+        let times = runs.map(|run| {
+            let meta = &run.segment.meta;
+            (meta.min_ts.max(start), meta.max_ts.min(end))
+        });
+        let hull = times.reduce(|(min, max), (low, high)| (min.min(low), max.max(high)));
+        hull.unwrap_or_default()
+    }
+
     /// Returns the snapshot that is read.
     pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
         &self.read.snapshot

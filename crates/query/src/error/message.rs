@@ -10,6 +10,12 @@ use tidegate_model::Value;
 use super::{TextProblem, innermost, is_about_arguments};
 use crate::position::Position;
 
+/// The beginning of DataFusion's message about `a.b` where `a` is a column.
+const NO_FIELDS: &str = "Cannot access field at argument";
+
+/// The beginning of DataFusion's message about an aggregate that takes no rows back.
+const NO_SLIDING: &str = "Aggregate can not be used as a sliding accumulator";
+
 /// The message of a filter's error, the same as that of the plan without the filter.
 pub(super) struct FilterMessage<'a>(pub(super) &'a FilterError);
 
@@ -63,6 +69,20 @@ impl fmt::Display for Innermost<'_> {
         };
         if is_about_arguments(&message) {
             return write_arguments(&message, f);
+        }
+        if message.starts_with(NO_FIELDS) {
+            return f.write_str(
+                "a column of this type has no fields; where `a.b` is a column of a table, `a` is \
+                 also a column here: choose another alias for the table",
+            );
+        }
+        if message.starts_with(NO_SLIDING) {
+            let call = message.split_once(": ").map_or("", |(_, call)| call);
+            let function = call.split('(').next().unwrap_or_default();
+            return write!(
+                f,
+                "`{function}` has no moving frames; its frame can begin at UNBOUNDED PRECEDING"
+            );
         }
         if let DataFusionError::ExecutionJoin(join) = error
             && join.is_panic()

@@ -42,6 +42,7 @@ use crate::types::casts::{
     OnBadText, cast_value, integer_range, short_text, special_cast, text_length,
 };
 use crate::types::coercion::{as_type_of, bad_text, count_type, is_time, literal, text_of};
+use crate::types::decimal_constants::are_mixed;
 use crate::types::expression_type::type_in;
 use crate::types::literal::{integer_of, time_value, type_of, value_of_text};
 use crate::types::time_text::{TimeScale, parse_interval};
@@ -189,8 +190,21 @@ fn arithmetic(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
 
 /// Two sides of an arithmetic operator, of which none is a decimal and the other a double.
 fn operands(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
+    let (left, right) = with_final_types(&left, &right, schema).unwrap_or((left, right));
     let types = (type_in(&left, schema), type_in(&right, schema));
     decimals::operands((&left, types.0), (&right, types.1)).unwrap_or((left, right))
+}
+
+/// Converts both sides of an operator, if one is a decimal and the other seems to be a float: a
+/// CASE among its arguments may become a decimal, too, and what is a float in the end is known
+/// only then.
+fn with_final_types(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<(Expr, Expr)> {
+    let types = [type_in(left, schema), type_in(right, schema)];
+    if !are_mixed(types.into_iter()) {
+        return None;
+    }
+    let of = |side: &Expr| converted(side.clone(), schema).ok();
+    Some((of(left)?, of(right)?))
 }
 
 fn compare_op(op: &BinaryOperator) -> Operator {
@@ -207,6 +221,8 @@ fn compare_op(op: &BinaryOperator) -> Operator {
 /// Returns a comparison that DataFusion defines differently: of decimals with other numbers, of
 /// intervals, and of times with finer constants.
 fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let converted = with_final_types(left, right, schema);
+    let (left, right) = converted.as_ref().map_or((left, right), |(left, right)| (left, right));
     let types = (type_in(left, schema), type_in(right, schema));
     let compared = decimals::compare((left, types.0), op, (right, types.1));
     compared.or_else(|| compare_lengths_or_times(left, op, right, schema))

@@ -17,9 +17,9 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::barriers::with_barriers;
 use super::distinct_counts::{AGGREGATE_STATISTICS, DistinctCounts};
 use super::empty_unions::{EmptyUnions, PROPAGATE_EMPTY};
-use super::filter_barriers::{FILTER_PUSHDOWN, FilterBarriers};
 use super::final_forms::FinalForms;
 use super::float_joins::FloatJoinKeys;
 use super::kept_filters::{KeptFilters, PUSH_DOWN_FILTER};
@@ -70,13 +70,7 @@ pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Syn
         rules[at] = Arc::new(DistinctCounts { inner: Arc::clone(&rules[at]) });
     }
     rules.insert(counted.map_or(1, |at| at + 1), Arc::new(AggregatePushdown));
-    let barred = |rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>| {
-        if rule.name().starts_with(FILTER_PUSHDOWN) {
-            return Arc::new(FilterBarriers { inner: rule }) as _;
-        }
-        rule
-    };
-    rules.into_iter().map(barred).map(|inner| Arc::new(Stoppable { inner }) as _).collect()
+    rules.into_iter().map(with_barriers).map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
 
 /// A wrapper of a rule that checks for cancellation (stoppable-1).

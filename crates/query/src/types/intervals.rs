@@ -41,7 +41,7 @@ use crate::error::{ClauseProblem, Error};
 use crate::types::expression_type::type_in;
 
 const MONTH_DAY_NANO: DataType = DataType::Interval(ArrowIntervalUnit::MonthDayNano);
-/// A type with all digits of a length in nanoseconds.
+/// A type with all digits of a length in nanoseconds, and of the sum of two integers.
 const NUMBER: DataType = DataType::Decimal128(38, 0);
 const PER_DAY: i128 = 86_400_000_000_000;
 const PER_MONTH: i128 = 30 * PER_DAY;
@@ -296,7 +296,9 @@ pub(crate) fn check_frame(params: &WindowFunctionParams, schema: &DFSchema) -> R
 }
 
 /// Reads the lengths of a frame of RANGE over times, and makes a DATE a TIMESTAMP where the frame
-/// has some. True if it changed anything.
+/// has some. An integer gets a type in which the ends of the frame fit: DataFusion takes an end
+/// beyond the type for one without bound, which includes rows with NULL. True if it changed
+/// anything.
 pub(crate) fn with_frame_lengths(
     params: &mut WindowFunctionParams,
     schema: &DFSchema,
@@ -304,6 +306,19 @@ pub(crate) fn with_frame_lengths(
     let frame = &mut params.window_frame;
     let Some(key) = params.order_by.first_mut() else { return Ok(false) };
     let ty = type_in(&key.expr, schema);
+    if frame.units == WindowFrameUnits::Range && ty.is_some_and(ColumnType::is_integer) {
+        let is_offset = |bound: &WindowFrameBound| match bound {
+            WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) => !by.is_null(),
+            WindowFrameBound::CurrentRow => false,
+        };
+        if ![&frame.start_bound, &frame.end_bound].into_iter().any(is_offset) {
+            return Ok(false);
+        }
+        let is_long = key.expr.get_type(schema)?.primitive_width() == Some(size_of::<i64>());
+        let wider = if is_long { NUMBER } else { DataType::Int64 };
+        key.expr = cast(key.expr.clone(), wider);
+        return Ok(true);
+    }
     if frame.units != WindowFrameUnits::Range
         || !matches!(ty, Some(ColumnType::Date | ColumnType::Timestamp(_)))
     {

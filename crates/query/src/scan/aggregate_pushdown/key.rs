@@ -113,12 +113,12 @@ impl Key {
         let Some((at, nanos)) = bucketed(expr) else { return Ok(None) };
         let snapshot = &source.read.snapshot;
         let designated = &snapshot.schema.columns()[source.read.output[at]];
-        let Some((least, greatest)) = snapshot.min_max_ts() else { return Ok(None) };
         let ColumnType::Timestamp(unit) = designated.ty else { return Ok(None) };
         let is_time = matches!(ty, DataType::Timestamp(..) | DataType::Date32);
         if snapshot.schema.designated() != Some(designated.id) || !is_time {
             return Ok(None);
         }
+        let (least, greatest) = source.selected_times();
         let span = (i128::from(greatest) - i128::from(least)) * nanos_per(unit);
         let Ok(domain) = usize::try_from(span / nanos.max(1) + 3) else { return Ok(None) };
         let schema = Arc::new(Schema::new(vec![source.read.schema.field(at).clone()]));
