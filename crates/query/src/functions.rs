@@ -24,6 +24,7 @@ mod typed;
 mod float_bounds;
 mod rounded;
 mod sliding;
+mod wide_sums;
 mod text_concat;
 mod value_cast;
 pub(crate) mod matching;
@@ -54,6 +55,7 @@ pub(crate) use regexp::pattern_text;
 pub(crate) use rounded::with_known_type;
 pub(crate) use time::AT_TIME_ZONE;
 pub(crate) use typed::untyped;
+pub(crate) use wide_sums::wide_sum;
 
 /// The scalar functions, under their names in lower case.
 pub(crate) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {

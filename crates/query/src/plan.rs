@@ -18,6 +18,7 @@ mod bitwise;
 mod per_row;
 mod membership;
 mod list_calls;
+mod window_keys;
 pub(crate) mod coerce;
 mod type_names;
 mod subscripts;

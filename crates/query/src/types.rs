@@ -11,6 +11,7 @@ pub(crate) mod aggregate_cast_names;
 pub(crate) mod list_types;
 pub(crate) mod decimal_constants;
 pub(crate) mod decimals;
+pub(crate) mod wide_numbers;
 pub(crate) mod float_order;
 pub(crate) mod uuid_ipv4;
 pub(crate) mod date_assignment;

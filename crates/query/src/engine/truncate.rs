@@ -36,7 +36,7 @@ impl Engine {
     /// Executes a TRUNCATE that only the session sees: deletes the rows that it sees now.
     async fn empty(&self, sql: &str, table: Name, begun: &Begun) -> Result<Answer> {
         let target = Target { table, alias: None };
-        let all = Modification { target, clauses: sql.len(), returning: None };
+        let all = Modification { target, with: 0..0, clauses: sql.len(), returning: None };
         let Changed { done, .. } = self.changes(begun).execute(sql, RowChange::Delete(all)).await?;
         Ok(Done { tag: "TRUNCATE TABLE", rows: None, ..done }.answer())
     }

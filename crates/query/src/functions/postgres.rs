@@ -29,6 +29,7 @@ use datafusion::logical_expr::{
 };
 use tidegate_model::time::{CivilDate, days_in_month};
 
+use super::regexp::posix_class;
 use super::template::{Form, Moment, Template, Zoned, form};
 use crate::error::{ClauseProblem, Error};
 use crate::names;
@@ -533,6 +534,12 @@ fn regular_expression(pattern: &str, escape: &str) -> Result<String> {
                 regex.push(']');
             }
             '\\' => regex.push_str("\\\\"),
+            '[' if is_class && letters.as_str().starts_with(':') => {
+                let rest = letters.as_str();
+                let name = rest.find(":]").map_or(rest, |end| &rest[..end + 2]);
+                regex.push_str(&posix_class(&format!("[{name}")));
+                letters = rest[name.len()..].chars();
+            }
             _ if is_class => regex.push(letter),
             '[' => {
                 is_class = true;

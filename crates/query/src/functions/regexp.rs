@@ -289,32 +289,71 @@ pub(crate) fn pattern_text(pattern: &str) -> String {
     text
 }
 
-/// Adds a pattern, with boundaries of words and texts in the syntax of the `regex` crate.
+/// Parts of patterns that the `regex` crate writes differently.
+const TRANSLATED: [(&str, &str); 7] = [
+    ("[[:<:]]", r"\b{start}"),
+    ("[[:>:]]", r"\b{end}"),
+    (r"\y", r"\b"),
+    (r"\Y", r"\B"),
+    (r"\m", r"\b{start}"),
+    (r"\M", r"\b{end}"),
+    (r"\Z", r"\z"),
+];
+
+/// The classes of POSIX in brackets: those of the `regex` crate have ASCII letters only.
+const CLASSES: [(&str, &str); 9] = [
+    ("[:alpha:]", r"\p{Alphabetic}"),
+    ("[:alnum:]", r"[\p{Alphabetic}\p{Nd}]"),
+    ("[:upper:]", r"\p{Uppercase}"),
+    ("[:lower:]", r"\p{Lowercase}"),
+    ("[:space:]", r"\s"),
+    ("[:punct:]", r"[\p{P}\p{S}]"),
+    ("[:graph:]", r"[^\p{C}\p{Z}]"),
+    ("[:print:]", r"[^\p{C}\p{Zl}\p{Zp}]"),
+    ("[:word:]", r"\w"),
+];
+
+/// Returns what a class such as `[:alpha:]` is in the syntax of the `regex` crate.
+pub(super) fn posix_class(class: &str) -> String {
+    let known = CLASSES.iter().find(|(theirs, _)| *theirs == class);
+    known.map_or(class, |(_, ours)| *ours).to_owned()
+}
+
+/// Adds a pattern, with boundaries of words and texts and with classes in the syntax of the
+/// `regex` crate.
 fn push_pattern(pattern: &str, text: &mut String) {
     let mut rest = pattern;
-    while let Some(at) = rest.find(['\\', '[']) {
+    let mut is_in_brackets = false;
+    while let Some(at) = rest.find(['\\', '[', ']']) {
         let (before, from) = rest.split_at(at);
         text.push_str(before);
-        let known = [
-            ("[[:<:]]", r"\b{start}"),
-            ("[[:>:]]", r"\b{end}"),
-            (r"\y", r"\b"),
-            (r"\Y", r"\B"),
-            (r"\m", r"\b{start}"),
-            (r"\M", r"\b{end}"),
-            (r"\Z", r"\z"),
-        ];
-        let found = known.iter().find(|(ours, _)| from.starts_with(ours));
+        let known = if is_in_brackets { CLASSES.as_slice() } else { TRANSLATED.as_slice() };
+        let found = known.iter().find(|(theirs, _)| from.starts_with(theirs));
         let taken = match found {
             Some((theirs, ours)) => {
                 text.push_str(ours);
                 theirs.len()
             }
             None => {
-                let mut letters = from.chars();
-                let first = letters.next().map_or(0, char::len_utf8);
-                let second = letters.next().map_or(0, char::len_utf8);
-                let taken = if from.starts_with('\\') { first + second } else { first };
+                let second = from.chars().nth(1).map_or(0, char::len_utf8);
+                let taken = match from.as_bytes()[0] {
+                    b'\\' => 1 + second,
+                    b'[' if !is_in_brackets => {
+                        is_in_brackets = true;
+                        // A bracket at the beginning of a class is one of its characters.
+                        1 + ["^]", "]", "^"]
+                            .iter()
+                            .find(|it| from[1..].starts_with(*it))
+                            .map_or(0, |it| it.len())
+                    }
+                    // Another class.
+                    b'[' if from.starts_with("[:") => from.find(":]").map_or(1, |end| end + 2),
+                    b']' => {
+                        is_in_brackets = false;
+                        1
+                    }
+                    _ => 1,
+                };
                 text.push_str(&from[..taken]);
                 taken
             }
@@ -729,6 +768,10 @@ mod tests {
         assert_eq!(pattern_text("a.b"), "(?s)a.b");
         assert_eq!(pattern_text(r"\yx\Y\m\M\Z\\y"), r"\bx\B\b{start}\b{end}\z\\y");
         assert_eq!(pattern_text("[[:<:]]a[[:>:]][a]"), r"\b{start}a\b{end}[a]");
+        assert_eq!(pattern_text("[^[:alpha:] ]x[[:digit:]]"), r"[^\p{Alphabetic} ]x[[:digit:]]");
+        assert_eq!(pattern_text("[[:digit:][:alpha:]]"), r"[[:digit:]\p{Alphabetic}]");
+        assert_eq!(pattern_text("[][:upper:]][:upper:]"), r"[]\p{Uppercase}][:upper:]");
+        assert_eq!(pattern_text(r"[\]a]\y[:space:]"), r"[\]a]\b[:space:]");
     }
 
     #[test]

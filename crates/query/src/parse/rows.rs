@@ -27,6 +27,8 @@ pub(crate) struct Insert {
     pub(crate) table: Name,
     /// The columns given values; `None` for all columns of the table, in its order.
     pub(crate) columns: Option<Vec<Name>>,
+    /// The bytes of WITH and its queries before INSERT; empty without it.
+    pub(crate) with: Range<usize>,
     /// The bytes of the query; empty for DEFAULT VALUES.
     pub(crate) query: Range<usize>,
     pub(crate) conflict: Option<OnConflict>,
@@ -36,13 +38,16 @@ pub(crate) struct Insert {
 }
 
 impl Insert {
-    /// Returns the statement's text with everything but the query blanked, so that it keeps its
-    /// place.
+    /// Returns the statement's text with everything but WITH and the query blanked, so that they
+    /// keep their places.
     pub(crate) fn query_text(&self, sql: &str) -> String {
-        if self.query.is_empty() {
+        let Insert { with, query, .. } = self;
+        if query.is_empty() {
             return "VALUES (DEFAULT)".to_owned();
         }
-        blanked(&sql[..self.query.end], self.query.start)
+        let mut text = blanked(&sql[..with.end], with.start);
+        text.push_str(&blanked(&sql[with.end..query.end], query.start - with.end));
+        text
     }
 }
 
@@ -61,6 +66,8 @@ pub(crate) struct OnConflict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Modification {
     pub(crate) target: Target,
+    /// The bytes of WITH and its queries before the statement; empty without it.
+    pub(crate) with: Range<usize>,
     /// The byte of its clauses: of SET for an UPDATE, else of WHERE, RETURNING or the end.
     pub(crate) clauses: usize,
     /// The byte of RETURNING.
@@ -90,7 +97,29 @@ impl Target {
     }
 }
 
-pub(super) fn insert(cursor: &mut Cursor<'_>) -> Result<RowChange> {
+/// Reads a statement that changes rows behind its first word, which may be WITH; `None` for a
+/// query.
+pub(super) fn change(cursor: &mut Cursor<'_>) -> Result<Option<RowChange>> {
+    let start = cursor.offset();
+    if cursor.take_word("WITH") {
+        cursor.take_word("RECURSIVE");
+        while !cursor.is_at_end()
+            && !["INSERT", "UPDATE", "DELETE"].iter().any(|it| is_next(cursor, it))
+        {
+            skip_one(cursor);
+        }
+    }
+    let with = start..cursor.offset();
+    let Some(first) = cursor.peek() else { return Ok(None) };
+    Ok(Some(match first.text.to_ascii_uppercase().as_str() {
+        "INSERT" => insert(cursor, with)?,
+        "UPDATE" => update(cursor, with)?,
+        "DELETE" => delete(cursor, with)?,
+        _ => return Ok(None),
+    }))
+}
+
+fn insert(cursor: &mut Cursor<'_>, with: Range<usize>) -> Result<RowChange> {
     cursor.skip();
     let mut notices = Vec::new();
     commit_mode(cursor, &mut notices)?;
@@ -127,7 +156,7 @@ pub(super) fn insert(cursor: &mut Cursor<'_>) -> Result<RowChange> {
         cursor.expect_end()?;
     }
     let returning = returning(cursor)?;
-    Ok(RowChange::Insert(Insert { table, columns, query, conflict, returning, notices }))
+    Ok(RowChange::Insert(Insert { table, columns, with, query, conflict, returning, notices }))
 }
 
 /// Reads `ON CONFLICT [(columns)] DO NOTHING`, or `DO UPDATE SET column = EXCLUDED.column, ..`.
@@ -188,7 +217,7 @@ fn returning(cursor: &mut Cursor<'_>) -> Result<Option<usize>> {
     Ok(Some(start))
 }
 
-pub(super) fn delete(cursor: &mut Cursor<'_>) -> Result<RowChange> {
+fn delete(cursor: &mut Cursor<'_>, with: Range<usize>) -> Result<RowChange> {
     cursor.skip();
     cursor.expect_words(&["FROM"])?;
     let target = Target::expect(cursor, &["WHERE", "USING", "RETURNING"])?;
@@ -198,26 +227,23 @@ pub(super) fn delete(cursor: &mut Cursor<'_>) -> Result<RowChange> {
     }
     let clauses = cursor.offset();
     let returning = returning(cursor)?;
-    Ok(RowChange::Delete(Modification { target, clauses, returning }))
+    Ok(RowChange::Delete(Modification { target, with, clauses, returning }))
 }
 
-pub(super) fn update(cursor: &mut Cursor<'_>) -> Result<RowChange> {
+fn update(cursor: &mut Cursor<'_>, with: Range<usize>) -> Result<RowChange> {
     cursor.skip();
     let target = Target::expect(cursor, &["SET"])?;
     let clauses = cursor.offset();
     cursor.expect_words(&["SET"])?;
-    if cursor.peek().is_some_and(|token| token.is_sign('(')) {
-        return Err(cursor.not_supported("assigning to several columns at once"));
-    }
     let returning = returning(cursor)?;
-    Ok(RowChange::Update(Modification { target, clauses, returning }))
+    Ok(RowChange::Update(Modification { target, with, clauses, returning }))
 }
 
 /// Returns the change for `WHERE condition` behind `DROP PARTITION`; `None` without a WHERE.
 pub(crate) fn drop_partitions(cursor: &Cursor<'_>, table: &Name) -> Option<RowChange> {
     let clauses = cursor.offset();
     let target = Target { table: table.clone(), alias: None };
-    let modification = Modification { target, clauses, returning: None };
+    let modification = Modification { target, with: 0..0, clauses, returning: None };
     is_next(cursor, "WHERE").then_some(RowChange::DropPartitions(modification))
 }
 
@@ -308,6 +334,12 @@ mod tests {
             "x [SET a = (SELECT returning) RETURNING a] [RETURNING a]",
         );
         check("ALTER TABLE t DROP PARTITION WHERE a", "t [WHERE a] []");
+        check(
+            "WITH u AS (SELECT 1) INSERT INTO t SELECT * FROM u",
+            "insert t (*) [SELECT * FROM u]",
+        );
+        check("WITH RECURSIVE u (a) AS (SELECT 1), v AS (TABLE u) DELETE FROM t", "t [] []");
+        check("WITH u AS (DELETE FROM t RETURNING *) SELECT 1", "Query");
     }
 
     #[test]
@@ -326,11 +358,6 @@ mod tests {
             (
                 "DELETE FROM t u LIMIT 5",
                 "error: line 1, column 17: expected the end of the statement, found `LIMIT`",
-            ),
-            (
-                "UPDATE t SET (a, b) = (1, 2)",
-                "error: line 1, column 14: assigning to several columns at once is not supported \
-                 yet",
             ),
         ] {
             check(sql, expected);

@@ -151,9 +151,10 @@ pub(crate) fn parse_statement(sql: &str) -> Result<Statement> {
         "RENAME" => rename(&mut cursor),
         "ALTER" => alter::alter(&mut cursor),
         "REINDEX" => reindex(&mut cursor),
-        "INSERT" => rows::insert(&mut cursor).map(Statement::ChangeRows),
-        "UPDATE" => rows::update(&mut cursor).map(Statement::ChangeRows),
-        "DELETE" => rows::delete(&mut cursor).map(Statement::ChangeRows),
+        "INSERT" | "UPDATE" | "DELETE" | "WITH" => {
+            let change = rows::change(&mut cursor)?;
+            Ok(change.map_or(Statement::Query, Statement::ChangeRows))
+        }
         "SHOW" => session::show(&mut cursor),
         "SET" => session::set(&mut cursor),
         "RESET" => session::reset(&mut cursor),

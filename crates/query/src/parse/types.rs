@@ -92,7 +92,12 @@ pub(crate) fn expect_type(cursor: &mut Cursor<'_>) -> Result<TypeName> {
             is_serial = true;
             serial(&word)
         }
-        ("DECIMAL" | "NUMERIC", _) => decimal(cursor)?,
+        ("DECIMAL" | "NUMERIC", _) => {
+            if !cursor.peek().is_some_and(|token| token.is_sign('(')) {
+                notice = Some(format!("{word} without a precision is kept as DECIMAL(18, 3)"));
+            }
+            decimal(cursor)?
+        }
         ("FLOAT", _) => float(cursor)?,
         (_, Some(ty)) => ty,
         (_, None) => {

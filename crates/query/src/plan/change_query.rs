@@ -7,11 +7,12 @@
 
 use std::collections::HashMap;
 
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, SelectItem, SetExpr, TableWithJoins, Value,
+    Expr, Ident, Query, SelectItem, SetExpr, TableWithJoins, Value, With,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use tidegate_model::Column;
 use tidegate_storage::Snapshot;
@@ -38,7 +39,12 @@ pub(super) fn query_of_change(
     parameters: &[Parameter],
 ) -> Result<QueryText> {
     let read = |parser: &mut Parser<'_>| clauses(parser, change);
-    parse_tokens(sql, tokens_from(sql, change.clauses)?, parameters, &read)
+    let mut tokens = match change.with.is_empty() {
+        true => Vec::new(),
+        false => tokens_from(&sql[..change.with.end], change.with.start)?,
+    };
+    tokens.extend(tokens_from(sql, change.clauses)?);
+    parse_tokens(sql, tokens, parameters, &read)
 }
 
 /// Parses `RETURNING list` from a byte on as `SELECT list FROM target`.
@@ -57,11 +63,12 @@ pub(super) fn query_of_returning(
     parse_tokens(sql, tokens_from(sql, start)?, parameters, &read)
 }
 
-/// Parses `[SET column = value, .. [FROM table, ..]] [WHERE condition] [RETURNING list]`.
+/// Parses `[WITH ..] [SET column = value, .. [FROM table, ..]] [WHERE condition] [RETURNING list]`.
 fn clauses(parser: &mut Parser<'_>, change: &Modification) -> Parsed<Tree> {
+    let with = parser.parse_keyword(Keyword::WITH).then(|| with(parser)).transpose()?;
     let (mut sets, mut from) = (Vec::new(), vec![relation(&change.target)]);
     if parser.parse_keyword(Keyword::SET) {
-        sets = parser.parse_comma_separated(assignment)?;
+        sets = parser.parse_comma_separated(assignments)?.into_iter().flatten().collect();
         if parser.parse_keyword(Keyword::FROM) {
             expect_part(parser, "a table")?;
             from.extend(parser.parse_comma_separated(Parser::parse_table_and_joins)?);
@@ -79,7 +86,39 @@ fn clauses(parser: &mut Parser<'_>, change: &Modification) -> Parsed<Tree> {
     expect_end(parser, STATEMENT_END)?;
     let (sets, mut items): (_, Vec<_>) = sets.into_iter().unzip();
     items.push(SelectItem::UnnamedExpr(column_of(&change.target, ROW_ID)));
-    Ok(Tree { query: select(items, from, condition), sets })
+    let mut query = select(items, from, condition);
+    query.with = with;
+    Ok(Tree { query, sets })
+}
+
+/// Parses the queries of WITH.
+fn with(parser: &mut Parser<'_>) -> Parsed<With> {
+    Ok(With {
+        with_token: AttachedToken::empty(),
+        recursive: parser.parse_keyword(Keyword::RECURSIVE),
+        cte_tables: parser.parse_comma_separated(Parser::parse_cte)?,
+    })
+}
+
+/// Parses `column = value`, or `(column, ..) = (value, ..)`.
+fn assignments(parser: &mut Parser<'_>) -> Parsed<Vec<(Ident, SelectItem)>> {
+    if parser.peek_token_ref().token != Token::LParen {
+        return Ok(vec![assignment(parser)?]);
+    }
+    let columns = parser.parse_parenthesized_column_list(IsOptional::Mandatory, false)?;
+    parser.expect_token(&Token::Eq)?;
+    let _ = parser.parse_keyword(Keyword::ROW);
+    let at = parser.peek_token_ref().clone();
+    parser.expect_token(&Token::LParen)?;
+    if parser.peek_keyword(Keyword::SELECT) || parser.peek_keyword(Keyword::WITH) {
+        return parser.expected("values: a query gives one column only", at);
+    }
+    let values = parser.parse_comma_separated(Parser::parse_expr)?;
+    parser.expect_token(&Token::RParen)?;
+    if values.len() != columns.len() {
+        return parser.expected("as many values as columns", at);
+    }
+    Ok(columns.into_iter().zip(values.into_iter().map(SelectItem::UnnamedExpr)).collect())
 }
 
 /// Parses `column = value`; a table may stand before the column.
@@ -280,8 +319,8 @@ mod tests {
                 "error: line 1, column 25: expected a table, found `WHERE`",
             ),
             (
-                "UPDATE t SET a = 1, (b, c) = (2, 3)",
-                "error: line 1, column 21: expected identifier, found `(`",
+                "UPDATE t SET a = 1, (b, c) = (2, 3, 4)",
+                "error: line 1, column 30: expected as many values as columns, found `(`",
             ),
             (
                 "ALTER TABLE t DROP PARTITION WHERE a RETURNING b",

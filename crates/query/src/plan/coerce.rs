@@ -11,6 +11,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit as ArrowUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
+use datafusion::functions::core::coalesce;
 use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, Between, BinaryExpr, Case, Cast, Placeholder,
     ScalarFunction, TryCast, WindowFunction,
@@ -30,10 +31,13 @@ use tidegate_storage::segment::arrow_type;
 
 use super::membership::{check_comparable, in_subquery, in_values};
 use super::query_text::{distinct_operator, is_in_operator};
+use super::window_keys::by_sort_keys;
 use super::{bitwise, list_calls, numbered};
 use crate::account::check_canceled;
 use crate::error::{Error, TextProblem};
-use crate::functions::{check_window, moving, of_floats, power, untyped, with_known_type};
+use crate::functions::{
+    check_window, moving, of_floats, power, untyped, wide_sum, with_known_type,
+};
 use crate::names::LIST_MARK;
 use crate::plan::fine_times::compare_lengths_or_times;
 use crate::sql::cast_names;
@@ -46,6 +50,7 @@ use crate::types::decimal_constants::are_mixed;
 use crate::types::expression_type::type_in;
 use crate::types::literal::{integer_of, time_value, type_of, value_of_text};
 use crate::types::time_text::{TimeScale, parse_interval};
+use crate::types::wide_numbers::{wide_operator, widened_floats};
 use crate::types::{decimals, expression_type, float_order, intervals, uuid_ipv4};
 
 pub(crate) type PlanResult<T> = std::result::Result<T, DataFusionError>;
@@ -117,6 +122,7 @@ fn comparison(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
     let left = intervals::text_as_length(as_type_of(left, &right, schema)?, &right, schema)?;
     let right = intervals::text_as_length(as_type_of(right, &left, schema)?, &left, schema)?;
     let (left, right) = uuid_ipv4::operands(left, &op, right, schema)?;
+    let (left, right) = widened_floats(&left, &right, schema).unwrap_or((left, right));
     Ok(match compare(&left, compare_op(&op), &right, schema) {
         Some(compared) => PlannerResult::Planned(compared),
         None => PlannerResult::Original(RawBinaryExpr { op, left, right }),
@@ -137,6 +143,7 @@ pub(super) fn compared_in(
     let left = as_type_of(left, &right, schema)?;
     let right = as_type_of(right, &left, schema)?;
     let (left, right) = uuid_ipv4::operands(left, &BinaryOperator::Eq, right, schema)?;
+    let (left, right) = widened_floats(&left, &right, schema).unwrap_or((left, right));
     if let Some(compared) = compare(&left, op, &right, schema) {
         return Ok(compared);
     }
@@ -190,21 +197,25 @@ fn arithmetic(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
 
 /// Two sides of an arithmetic operator, of which none is a decimal and the other a double.
 fn operands(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
-    let (left, right) = with_final_types(&left, &right, schema).unwrap_or((left, right));
-    let types = (type_in(&left, schema), type_in(&right, schema));
+    let (left, right) = widened_floats(&left, &right, schema).unwrap_or((left, right));
+    let types = final_types(&left, &right, schema);
     decimals::operands((&left, types.0), (&right, types.1)).unwrap_or((left, right))
 }
 
-/// Converts both sides of an operator, if one is a decimal and the other seems to be a float: a
-/// CASE among its arguments may become a decimal, too, and what is a float in the end is known
-/// only then.
-fn with_final_types(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<(Expr, Expr)> {
-    let types = [type_in(left, schema), type_in(right, schema)];
-    if !are_mixed(types.into_iter()) {
-        return None;
+/// Returns the types of two operands. If one is a decimal and the other seems to be a float, they
+/// are those that the operands have in the end: a CASE among the arguments of one may become a
+/// decimal. The operands stay as they are, because GROUP BY may have the same ones.
+fn final_types(
+    left: &Expr,
+    right: &Expr,
+    schema: &DFSchema,
+) -> (Option<ColumnType>, Option<ColumnType>) {
+    let types = (type_in(left, schema), type_in(right, schema));
+    if !are_mixed([types.0, types.1].into_iter()) {
+        return types;
     }
-    let of = |side: &Expr| converted(side.clone(), schema).ok();
-    Some((of(left)?, of(right)?))
+    let of = |side: &Expr| type_in(&converted(side.clone(), schema).ok()?, schema);
+    (of(left), of(right))
 }
 
 fn compare_op(op: &BinaryOperator) -> Operator {
@@ -221,9 +232,7 @@ fn compare_op(op: &BinaryOperator) -> Operator {
 /// Returns a comparison that DataFusion defines differently: of decimals with other numbers, of
 /// intervals, and of times with finer constants.
 fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
-    let converted = with_final_types(left, right, schema);
-    let (left, right) = converted.as_ref().map_or((left, right), |(left, right)| (left, right));
-    let types = (type_in(left, schema), type_in(right, schema));
+    let types = final_types(left, right, schema);
     let compared = decimals::compare((left, types.0), op, (right, types.1));
     compared.or_else(|| compare_lengths_or_times(left, op, right, schema))
 }
@@ -247,7 +256,10 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
             Ok(if expr.transformed { expr.update_data(|expr| saved.restore(expr)) } else { expr })
         })?;
         // Nothing may have changed here, but the schema below may have.
-        Ok(Transformed::yes(node.data.recompute_schema()?))
+        Ok(Transformed::yes(match node.data {
+            LogicalPlan::Window(window) => by_sort_keys(window)?,
+            node => node.recompute_schema()?,
+        }))
     })?;
     Ok(converted.data)
 }
@@ -282,30 +294,12 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         Expr::BinaryExpr(BinaryExpr { op: Operator::BitwiseXor, .. }) | Expr::Negative(_) => {
             bitwise::written(expr, schema)
         }
-        Expr::BinaryExpr(expr) => Ok(decimals::with_late_types(expr, schema)),
+        Expr::BinaryExpr(expr) => Ok(operator(expr, schema)),
         Expr::Between(between) => between_values(between, schema).map(Transformed::yes),
         Expr::InList(list) => in_values(list, schema).map(Transformed::yes),
         Expr::InSubquery(inside) => in_subquery(inside, schema),
         Expr::Case(case) => case_values(case, schema).map(Transformed::yes),
-        Expr::Cast(Cast { expr, field }) => {
-            if numbered::is_count(&expr, field.data_type()) {
-                return Ok(Transformed::no(Expr::Cast(Cast { expr, field })));
-            }
-            if let Some((length, field)) = text_length(&field) {
-                let text = convert(Expr::Cast(Cast { expr, field }), schema)?.data;
-                return Ok(Transformed::yes(short_text(text, length, OnBadText::Fail)?));
-            }
-            if let Some(converted) = cast_to(&expr, &field, OnBadText::Fail, schema)? {
-                return Ok(Transformed::yes(converted));
-            }
-            Ok(match count_of(*expr, &field, schema) {
-                Ok(count) => Transformed::yes(Expr::Cast(Cast { expr: Box::new(count), field })),
-                Err(expr) => {
-                    let (field, expr) = (as_nullable_as(field, &expr, schema), Box::new(expr));
-                    Transformed::yes(Expr::Cast(Cast { expr, field }))
-                }
-            })
-        }
+        Expr::Cast(cast) => cast_values(cast, schema),
         Expr::AggregateFunction(mut call) if call.func.name() == "approx_distinct" => {
             let countable = |arg| countable(arg, schema);
             call.params.args = call.params.args.into_iter().map(countable).collect();
@@ -320,25 +314,86 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
                 params.args = params.args.into_iter().map(key).collect();
             }
             let is_guarded = guard_by_filter(&mut params);
-            let known = bound_of(&func, &params.args, schema);
+            let known = bound_of(&func, &params.args, params.distinct, schema);
             let is_changed = is_guarded || known.is_some();
             let func = known.unwrap_or(func);
             let call = Expr::AggregateFunction(AggregateFunction { func, params });
             Ok(if is_changed { Transformed::yes(call) } else { Transformed::no(call) })
         }
         Expr::WindowFunction(window) => window_values(window, schema),
-        Expr::TryCast(TryCast { expr, field }) => {
-            if let Some((length, field)) = text_length(&field) {
-                let text = convert(Expr::TryCast(TryCast { expr, field }), schema)?.data;
-                return Ok(Transformed::yes(short_text(text, length, OnBadText::Null)?));
-            }
-            Ok(match cast_to(&expr, &field, OnBadText::Null, schema)? {
-                Some(converted) => Transformed::yes(converted),
-                None => Transformed::no(Expr::TryCast(TryCast { expr, field })),
-            })
-        }
+        Expr::TryCast(cast) => try_cast_values(cast, schema),
         expr => Ok(Transformed::no(expr)),
     }
+}
+
+/// Converts a cast that Arrow defines differently, or to a type that depends on its value.
+fn cast_values(Cast { expr, field }: Cast, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
+    if numbered::is_count(&expr, field.data_type()) {
+        return Ok(Transformed::no(Expr::Cast(Cast { expr, field })));
+    }
+    if decimals::has_any_digits(&field) {
+        return Ok(match decimals::with_any_digits(&expr, schema) {
+            Some(ty) => {
+                let cast = Expr::Cast(Cast::new(expr, arrow_type(ty)));
+                Transformed::yes(convert_one(cast, schema)?.data)
+            }
+            None => Transformed::yes(*expr),
+        });
+    }
+    if let Some((length, field)) = text_length(&field) {
+        let text = convert(Expr::Cast(Cast { expr, field }), schema)?.data;
+        return Ok(Transformed::yes(short_text(text, length, OnBadText::Fail)?));
+    }
+    if let Some(converted) = cast_to(&expr, &field, OnBadText::Fail, schema)? {
+        return Ok(Transformed::yes(converted));
+    }
+    Ok(match count_of(*expr, &field, schema) {
+        Ok(count) => Transformed::yes(Expr::Cast(Cast { expr: Box::new(count), field })),
+        Err(expr) => {
+            let (field, expr) = (as_nullable_as(field, &expr, schema), Box::new(expr));
+            Transformed::yes(Expr::Cast(Cast { expr, field }))
+        }
+    })
+}
+
+fn try_cast_values(
+    TryCast { expr, field }: TryCast,
+    schema: &DFSchema,
+) -> PlanResult<Transformed<Expr>> {
+    if decimals::has_any_digits(&field) {
+        return Ok(match decimals::with_any_digits(&expr, schema) {
+            Some(ty) => {
+                let cast = Expr::TryCast(TryCast::new(expr, arrow_type(ty)));
+                Transformed::yes(convert_one(cast, schema)?.data)
+            }
+            None => Transformed::yes(*expr),
+        });
+    }
+    if let Some((length, field)) = text_length(&field) {
+        let text = convert(Expr::TryCast(TryCast { expr, field }), schema)?.data;
+        return Ok(Transformed::yes(short_text(text, length, OnBadText::Null)?));
+    }
+    Ok(match cast_to(&expr, &field, OnBadText::Null, schema)? {
+        Some(converted) => Transformed::yes(converted),
+        None => Transformed::no(Expr::TryCast(TryCast { expr, field })),
+    })
+}
+
+/// Converts an operator on decimals or floats whose types were not known before.
+fn operator(expr: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
+    let is_concerned = |side: &Expr| {
+        matches!(type_in(side, schema), Some(ColumnType::Decimal { .. } | ColumnType::Float32))
+    };
+    if !is_concerned(&expr.left) && !is_concerned(&expr.right) {
+        return Transformed::no(Expr::BinaryExpr(expr));
+    }
+    if let Some(wide) = wide_operator(&expr, schema) {
+        return Transformed::yes(wide);
+    }
+    if let Some((left, right)) = widened_floats(&expr.left, &expr.right, schema) {
+        return Transformed::yes(binary(left, expr.op, right));
+    }
+    decimals::with_late_types(expr, schema)
 }
 
 /// Makes the arguments of an aggregate NULL in rows that its FILTER leaves out, where computing
@@ -380,7 +435,8 @@ fn window_values(
     let is_framed = intervals::with_frame_lengths(&mut window.params, schema)?;
     let changed = match &window.fun {
         WindowFunctionDefinition::AggregateUDF(func) => {
-            bound_of(func, &window.params.args, schema).or_else(|| moving(func))
+            bound_of(func, &window.params.args, window.params.distinct, schema)
+                .or_else(|| moving(func))
         }
         WindowFunctionDefinition::WindowUDF(_) => None,
     };
@@ -502,7 +558,12 @@ fn one_of(call: ScalarFunction, schema: &DFSchema) -> Expr {
                 "greatest" | "least" => float_order::operand(arg, schema),
                 _ => arg,
             });
-            let args = args.collect();
+            let args = args.collect::<Vec<_>>();
+            // DataFusion's `nvl` makes texts of times and decimals.
+            let is_nvl = ["nvl", "ifnull"].contains(&func.name());
+            let has_boolean =
+                args.iter().any(|arg| type_in(arg, schema) == Some(ColumnType::Boolean));
+            let func = if is_nvl && !has_boolean { coalesce() } else { func };
             Expr::ScalarFunction(ScalarFunction { func, args })
         }
     }
@@ -583,9 +644,17 @@ fn countable(value: Expr, schema: &DFSchema) -> Expr {
     }
 }
 
-/// Returns our `min` or `max` for the type of the argument, which is known now.
-fn bound_of(func: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> Option<Arc<AggregateUDF>> {
-    let plain = untyped(func)?;
+/// Returns the aggregate for the type of its argument, which is known now.
+fn bound_of(
+    func: &Arc<AggregateUDF>,
+    args: &[Expr],
+    is_distinct: bool,
+    schema: &DFSchema,
+) -> Option<Arc<AggregateUDF>> {
+    let Some(plain) = untyped(func) else {
+        let ty = args.first().filter(|_| !is_distinct)?.get_type(schema).ok()?;
+        return wide_sum(func, &ty);
+    };
     match args.first().and_then(|arg| type_in(arg, schema)) {
         Some(ColumnType::Uuid | ColumnType::Ipv4) => None,
         Some(ColumnType::Float32 | ColumnType::Float64) => Some(of_floats(plain)),

@@ -19,6 +19,7 @@ mod column_lists;
 mod grouping_sets;
 mod distinct_on;
 mod having;
+mod with_names;
 
 use std::ops::ControlFlow;
 
@@ -54,6 +55,7 @@ use tokens::{
     bracket_set_items, check_numbers, read_other_words, select_everything, select_everything_inside,
 };
 use windows::write_out_windows;
+use with_names::number_hidden_names;
 
 #[cfg(test)]
 pub(crate) use forms::REWRITTEN_CALLS;
@@ -140,6 +142,7 @@ pub(super) fn parse_tokens(
     let mut query = parse(sql, tokens, read)?.query;
     check_size(sql, &query)?;
     let predicates = parameter_predicates(&query, &places, parameters);
+    number_hidden_names(&mut query);
     rewrite(&mut query);
     let mut lifter = Lifter { sql, parameters: places, notices: Vec::new() };
     if let ControlFlow::Break(error) = query.visit(&mut lifter) {

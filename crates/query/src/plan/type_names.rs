@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::Result;
 use datafusion::logical_expr::planner::TypePlanner;
-use datafusion::sql::sqlparser::ast::DataType;
+use datafusion::sql::sqlparser::ast::{DataType, ExactNumberInfo};
 use tidegate_model::{Column, ColumnId};
 use tidegate_storage::segment::arrow_field;
 
@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::names::PG_TYPE_KEY;
 use crate::parse::column_type;
 use crate::types::casts::LENGTH_KEY;
+use crate::types::decimals::{ANY_DIGITS, ANY_DIGITS_KEY};
 use crate::types::list_types::element_type;
 
 /// Plans our types; DataFusion knows the others (intervals, lists, ...).
@@ -30,6 +31,12 @@ impl TypePlanner for ColumnTypePlanner {
             DataType::Timestamp(Some(digits), _) if !matches!(digits, 6 | 9) => {
                 let feature = "TIMESTAMP with other than 6 or 9 digits";
                 Err(Error::NotSupported { position: None, feature }.into())
+            }
+            DataType::Decimal(ExactNumberInfo::None)
+            | DataType::Numeric(ExactNumberInfo::None)
+            | DataType::Dec(ExactNumberInfo::None) => {
+                let key = HashMap::from([(ANY_DIGITS_KEY.to_owned(), String::new())]);
+                Ok(Some(Arc::new(of_column(ANY_DIGITS).as_ref().clone().with_metadata(key))))
             }
             _ => {
                 let name = sql_type.to_string();

@@ -2,6 +2,7 @@
 //!
 //! - `^` is the power operator and binds more tightly than `*`, and a sign binds more tightly than
 //!   `^`: `-2 ^ 2` is 4. `#` is bitwise exclusive or.
+//! - `&`, `|`, `#`, `<<`, `>>`, `~` and `||` bind alike, less tightly than `+`: `~1 + 5` is -7.
 //! - `1_000` is one number, whose underscores `query_text` removes.
 //! - `BETWEEN SYMMETRIC` takes its bounds in either order.
 //! - sql_dialect-1. A text is parsed in a number of steps that is proportional to its length, and
@@ -55,6 +56,9 @@ const ASK_STEPS: usize = 256;
 
 /// The binding strength of `^`: above that of `*`, below that of `::`.
 const POWER: u8 = 45;
+/// The binding strength of operators on bits and of `||`, from left to right: below that of `+`,
+/// above that of comparisons and BETWEEN.
+const OTHER: u8 = 25;
 
 /// Enables these features.
 macro_rules! with_features {
@@ -89,6 +93,12 @@ impl Dialect for QueryDialect {
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
         match parser.peek_token_ref().token {
             Token::Caret => Some(Ok(POWER)),
+            Token::Pipe
+            | Token::Ampersand
+            | Token::ShiftLeft
+            | Token::ShiftRight
+            | Token::Sharp
+            | Token::StringConcat => Some(Ok(OTHER)),
             _ => None,
         }
     }
@@ -103,6 +113,11 @@ impl Dialect for QueryDialect {
         }
         if matches!(parser.peek_token_ref().token, Token::Number(..)) {
             return frame_length(parser).map(Ok);
+        }
+        if parser.consume_token(&Token::Tilde) {
+            let operand = parser.parse_subexpr(OTHER);
+            let op = UnaryOperator::BitwiseNot;
+            return Some(operand.map(|it| Expr::UnaryOp { op, expr: Box::new(it) }));
         }
         if !parser.consume_token(&Token::Minus) {
             return None;
@@ -178,6 +193,7 @@ impl Dialect for QueryDialect {
         supports_select_wildcard_replace,
         supports_settings,
         supports_string_escape_constant,
+        supports_string_literal_concatenation_with_newline,
         supports_struct_literal,
         supports_try_convert,
         supports_unicode_string_literal,

@@ -11,13 +11,14 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryViewArray, FixedSizeBinaryBuilder,
-    Float32Array, PrimitiveArray, StringViewArray, StringViewBuilder, UInt32Array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryViewArray, Decimal128Array,
+    FixedSizeBinaryBuilder, Float32Array, PrimitiveArray, StringViewArray, StringViewBuilder,
+    UInt32Array,
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
-    DataType, Decimal128Type, Field, FieldRef, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Decimal128Type, Field, FieldRef, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{Result, ScalarValue};
@@ -28,8 +29,9 @@ use datafusion::logical_expr::{
 };
 use tidegate_model::time::IsoTimestamp;
 use tidegate_model::{Column, ColumnId, ColumnType, TimeUnit, Timestamp};
-use tidegate_storage::segment::arrow_field;
+use tidegate_storage::segment::{arrow_field, arrow_type};
 
+use super::decimal_constants::{is_decimal, is_float};
 use super::literal::{bytes_of_text, value_of_text};
 use crate::error::{Error, TextProblem};
 
@@ -52,8 +54,9 @@ pub(crate) fn special_cast(
     let is_special = |ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4 | ColumnType::Binary);
     let is_text = |ty| matches!(ty, ColumnType::Varchar | ColumnType::Symbol);
     let is_time = |ty| matches!(ty, ColumnType::Timestamp(_));
-    let is_ours =
-        (is_special(from) || is_time(from)) && is_text(to) || is_text(from) && is_special(to);
+    let is_ours = (is_special(from) || is_time(from)) && is_text(to)
+        || is_text(from) && is_special(to)
+        || is_float(from) && is_decimal(to);
     if !is_ours && !is_narrowing(from, to) {
         return None;
     }
@@ -155,10 +158,9 @@ impl ShortText {
 /// Returns true if values of one type of number may be lost in the other, and Arrow does not treat
 /// that as this file does.
 fn is_narrowing(from: ColumnType, to: ColumnType) -> bool {
-    let is_float = |ty| matches!(ty, ColumnType::Float32 | ColumnType::Float64);
     match (integer_range(from), integer_range(to)) {
         (Some((least, greatest)), Some((min, max))) => least < min || max < greatest,
-        (None, Some(_)) => is_float(from) || matches!(from, ColumnType::Decimal { .. }),
+        (None, Some(_)) => is_float(from) || is_decimal(from),
         _ => from == ColumnType::Float64 && to == ColumnType::Float32,
     }
 }
@@ -213,6 +215,7 @@ impl ScalarUDFImpl for SpecialCast {
             (_, ColumnType::UInt16) => "cast as usmallint",
             (_, ColumnType::UInt32) => "cast as uint",
             (_, ColumnType::UInt64) => "cast as ubigint",
+            (_, ColumnType::Decimal { .. }) => "cast as decimal",
             _ => "cast as float",
         }
     }
@@ -253,6 +256,7 @@ impl SpecialCast {
             (_, ColumnType::UInt16) => self.integers::<UInt16Type>(values)?,
             (_, ColumnType::UInt32) => self.integers::<UInt32Type>(values)?,
             (_, ColumnType::UInt64) => self.integers::<UInt64Type>(values)?,
+            (_, ColumnType::Decimal { .. }) => self.decimals(values)?,
             _ => self.floats(values)?,
         })
     }
@@ -369,6 +373,32 @@ impl SpecialCast {
     fn out_of_range(&self, value: &impl std::fmt::Display) -> Error {
         let reason = TextProblem::OutOfRange;
         Error::BadText { position: None, text: value.to_string(), ty: self.to, reason }
+    }
+
+    /// Casts floats to decimals by the fewest digits that identify them, as constants are cast.
+    fn decimals(&self, values: &ArrayRef) -> Result<ArrayRef> {
+        let decimal = |text: Option<String>| {
+            let Some(text) = text else { return Ok(None) };
+            match value_of_text(&text, self.to) {
+                Some(Ok(ScalarValue::Decimal128(value, ..))) => Ok(value),
+                _ if self.on_bad_text == OnBadText::Null => Ok(None),
+                _ => Err(self.out_of_range(&text)),
+            }
+        };
+        let texts: Vec<Option<String>> = match values.data_type() {
+            DataType::Float32 => {
+                let values = values.as_primitive::<Float32Type>().iter();
+                values.map(|value| value.map(|value| value.to_string())).collect()
+            }
+            _ => {
+                let values = cast(values, &DataType::Float64)?;
+                let values = values.as_primitive::<Float64Type>().iter();
+                values.map(|value| value.map(|value| value.to_string())).collect()
+            }
+        };
+        let decimals = texts.into_iter().map(decimal);
+        let decimals = decimals.collect::<std::result::Result<Decimal128Array, Error>>()?;
+        Ok(Arc::new(decimals.with_data_type(arrow_type(self.to))))
     }
 
     /// Casts doubles to floats: those that are too large are out of range, not infinite.

@@ -9,11 +9,14 @@ use tidegate_model::ColumnType;
 use crate::types::literal::integer_of;
 
 /// The maximal number of digits of a decimal.
-const DIGITS_MAX: u32 = 38;
+pub(crate) const DIGITS_MAX: u8 = 38;
 
 /// The maximal number of digits of a short constant: a DOUBLE holds them exactly, and results stay
 /// small.
 pub(crate) const SHORT: usize = 15;
+
+/// All integers up to this are FLOATs.
+const FLOAT_WHOLE: u128 = 1 << 24;
 
 /// The position of a number among the decimals of a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +39,7 @@ pub(crate) fn type_of_one(values: &[(&Expr, Option<ColumnType>)]) -> Option<Colu
         .map(|(_, ty)| ty.filter(|&it| it.is_integer() || is_float(it) || is_decimal(it)))
         .collect::<Option<Vec<_>>>()?;
     if are_mixed(types.iter().map(|ty| Some(*ty))) {
-        let decimals = values.zip(&types).map(|((value, _), ty)| match is_float(*ty) {
+        let decimals = values.clone().zip(&types).map(|((value, _), ty)| match is_float(*ty) {
             true => type_of_decimal(&short_decimal(value)?),
             false => Some(*ty),
         });
@@ -44,6 +47,11 @@ pub(crate) fn type_of_one(values: &[(&Expr, Option<ColumnType>)]) -> Option<Colu
             Some(decimals) => types = decimals,
             None => return Some(ColumnType::Float64),
         }
+    }
+    if types.contains(&ColumnType::Float32)
+        && values.zip(&types).any(|((value, _), ty)| is_beyond_float(value, *ty))
+    {
+        return Some(ColumnType::Float64);
     }
     let float = [ColumnType::Float64, ColumnType::Float32].into_iter();
     if let Some(float) = float.into_iter().find(|float| types.contains(float)) {
@@ -55,12 +63,12 @@ pub(crate) fn type_of_one(values: &[(&Expr, Option<ColumnType>)]) -> Option<Colu
     let digits = types.into_iter().map(digits);
     let (whole, scale) =
         digits.fold((0, 0), |(whole, scale), (more, finer)| (whole.max(more), scale.max(finer)));
-    let precision = u32::from(whole + scale).min(DIGITS_MAX);
+    let precision = u32::from(whole + scale).min(DIGITS_MAX.into());
     Some(ColumnType::Decimal { precision: u8::try_from(precision).ok()?, scale })
 }
 
 /// Digits before and behind the point that the values of a number's type may have.
-fn digits(ty: ColumnType) -> (u8, u8) {
+pub(crate) fn digits(ty: ColumnType) -> (u8, u8) {
     match ty {
         ColumnType::Decimal { precision, scale } => (precision.saturating_sub(scale), scale),
         ColumnType::Int8 | ColumnType::UInt8 => (3, 0),
@@ -98,6 +106,14 @@ pub(crate) fn is_decimal(ty: ColumnType) -> bool {
     matches!(ty, ColumnType::Decimal { .. })
 }
 
+/// Returns true for integers that a FLOAT may not hold: it has 24 bits.
+pub(crate) fn is_beyond_float(expr: &Expr, ty: ColumnType) -> bool {
+    if let Expr::Literal(value, _) = expr {
+        return integer_of(value).is_some_and(|value| FLOAT_WHOLE < value.unsigned_abs());
+    }
+    matches!(ty, ColumnType::Int32 | ColumnType::UInt32 | ColumnType::Int64 | ColumnType::UInt64)
+}
+
 pub(crate) fn is_float(ty: ColumnType) -> bool {
     matches!(ty, ColumnType::Float32 | ColumnType::Float64)
 }
@@ -128,7 +144,7 @@ pub(crate) fn place(text: &str, scale: u8) -> Place {
     let is_exact = rest.bytes().all(|digit| digit == b'0');
     let zeros = "0".repeat(usize::from(scale) - kept);
     let Ok(value) = format!("{whole}{fraction}{zeros}").parse::<i128>() else { return beyond };
-    if value >= 10_i128.pow(DIGITS_MAX) {
+    if value >= 10_i128.pow(DIGITS_MAX.into()) {
         return beyond;
     }
     match (is_exact, is_negative) {

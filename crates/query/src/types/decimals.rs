@@ -9,10 +9,12 @@
 //!   of a UNION.
 //! - A constant that is cast to a decimal has the digits that are written, and is rounded half away
 //!   from zero: `1.005::DECIMAL(10, 2)` is 1.01, although the DOUBLE is less than 1.005.
+//! - A cast to DECIMAL without a precision keeps the digits of a constant with a fraction, of a
+//!   text and of a decimal; other values have `ANY_DIGITS`.
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::BinaryExpr;
@@ -21,10 +23,46 @@ use tidegate_model::ColumnType;
 use tidegate_storage::segment::arrow_type;
 
 use super::literal::{type_of, value_of_text};
+use crate::types::coercion::{common_time_or_integer, text_of};
 use crate::types::decimal_constants::{
-    Place, are_mixed, constant, is_decimal, is_float, literal, place, short_decimal, type_of_one,
+    DIGITS_MAX, Place, are_mixed, constant, is_decimal, is_float, literal, place, short_decimal,
+    type_of_one,
 };
 use crate::types::expression_type::type_in;
+
+/// The key of a DECIMAL without a precision in the metadata of the field that a cast is to.
+pub(crate) const ANY_DIGITS_KEY: &str = "tidegate.any_digits";
+
+/// The type of a cast to DECIMAL without a precision: a DOUBLE has 15 digits.
+pub(crate) const ANY_DIGITS: ColumnType = ColumnType::Decimal { precision: 38, scale: 15 };
+
+/// Returns true for a cast to DECIMAL without a precision.
+pub(crate) fn has_any_digits(field: &Field) -> bool {
+    field.metadata().contains_key(ANY_DIGITS_KEY)
+}
+
+/// Returns the type of such a cast of a value; `None` if that is a decimal already.
+pub(crate) fn with_any_digits(value: &Expr, schema: &DFSchema) -> Option<ColumnType> {
+    let text = text_of(value).map(str::to_owned).or_else(|| float_text(value));
+    match text {
+        Some(text) => Some(type_of_digits(&text).unwrap_or(ANY_DIGITS)),
+        None => match type_in(value, schema) {
+            Some(ColumnType::Decimal { .. }) => None,
+            _ => Some(ANY_DIGITS),
+        },
+    }
+}
+
+/// Returns the type that has the digits of a number and no more.
+fn type_of_digits(text: &str) -> Option<ColumnType> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let whole = whole.trim_start_matches(['+', '-']).trim_start_matches('0');
+    let is_number = [whole, fraction].iter().all(|it| it.bytes().all(|it| it.is_ascii_digit()));
+    let precision = u8::try_from(whole.len() + fraction.len()).ok()?.max(1);
+    let scale = u8::try_from(fraction.len()).ok()?;
+    let ty = ColumnType::Decimal { precision, scale };
+    (is_number && precision <= DIGITS_MAX).then_some(ty)
+}
 
 /// Returns `left op right`, if one of them is a decimal and the other a number of another type; the
 /// types are theirs.
@@ -135,7 +173,8 @@ pub(crate) fn alike(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
 pub(crate) fn of_one_type(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
     let values = alike(values, schema);
     let types = values.iter().map(|value| (value, type_in(value, schema))).collect::<Vec<_>>();
-    let Some(to) = type_of_one(&types) else { return values };
+    let common = type_of_one(&types).or_else(|| common_time_or_integer(&types));
+    let Some(to) = common else { return values };
     let is_other = |(value, ty): &(&Expr, Option<ColumnType>)| {
         let is_null = matches!(value, Expr::Literal(value, _) if value.is_null());
         !is_null && *ty != Some(to)

@@ -1,0 +1,200 @@
+//! Operators on numbers that need a wider type than DataFusion gives them.
+//!
+//! - wide_numbers-1. A decimal has at most 38 digits, and one with more is an error. DataFusion
+//!   checks that a result fits 128 bits only, and shows one of 39 digits without the last.
+//! - Two decimals are compared, and divided, with all of their digits, even if those of both are
+//!   more than 38.
+//! - A FLOAT beside an INT, UINT, BIGINT or UBIGINT is a DOUBLE, as in PostgreSQL, because a FLOAT
+//!   has 24 bits. Constants that a FLOAT can hold leave it a FLOAT.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::compute::kernels::numeric;
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, DecimalType};
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::{DFSchema, DataFusionError, Result, internal_err};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility, cast,
+};
+use tidegate_model::ColumnType;
+use tidegate_storage::segment::arrow_type;
+
+use crate::types::decimal_constants::{DIGITS_MAX, constant, digits, is_beyond_float};
+use crate::types::expression_type::type_in;
+
+/// The digits behind the point that a quotient has in addition to those of the dividend.
+const QUOTIENT_DIGITS: u8 = 4;
+
+/// Returns the error of a decimal with too many digits.
+pub(crate) fn too_wide(digits_max: u8) -> DataFusionError {
+    let what = format!("a result has more digits than DECIMAL({digits_max}, ..)");
+    DataFusionError::from(ArrowError::ArithmeticOverflow(what))
+}
+
+/// Converts a FLOAT beside integers that it cannot hold to a DOUBLE; `None` if there is none.
+pub(crate) fn widened_floats(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<(Expr, Expr)> {
+    let needs_double = |float: &Expr, integer: &Expr| {
+        type_in(float, schema) == Some(ColumnType::Float32)
+            && type_in(integer, schema).is_some_and(|ty| is_beyond_float(integer, ty))
+    };
+    let double = |expr: &Expr| cast(expr.clone(), DataType::Float64);
+    if needs_double(left, right) {
+        Some((double(left), right.clone()))
+    } else if needs_double(right, left) {
+        Some((left.clone(), double(right)))
+    } else {
+        None
+    }
+}
+
+/// Returns an operator on a decimal and another decimal or an integer, if it needs more than 38
+/// digits.
+pub(crate) fn wide_operator(expr: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let BinaryExpr { left, op, right } = expr;
+    let left = Operand::of(left, schema)?;
+    let right = Operand::of(right, schema)?;
+    if !left.is_decimal && !right.is_decimal {
+        return None;
+    }
+    let (whole, scale) = (left.whole.max(right.whole), left.scale.max(right.scale));
+    let needed = match op {
+        Operator::Plus | Operator::Minus => whole + scale + 1,
+        Operator::Multiply => left.whole + left.scale + right.whole + right.scale + 1,
+        Operator::Divide => left.whole + left.scale + right.scale + QUOTIENT_DIGITS,
+        op if *op == Operator::Modulo || compares(*op) => whole + scale,
+        _ => return None,
+    };
+    if needed <= DIGITS_MAX {
+        return None;
+    }
+    if compares(*op) {
+        let wide = DataType::Decimal256(needed, i8::try_from(scale).ok()?);
+        let side = |side: Operand<'_>| Box::new(cast(side.expr.clone(), wide.clone()));
+        return Some(Expr::BinaryExpr(BinaryExpr::new(side(left), *op, side(right))));
+    }
+    let function = Wide { op: *op, signature: Signature::any(2, Volatility::Immutable) };
+    let function = Arc::new(ScalarUDF::new_from_impl(function));
+    let args = vec![left.as_decimal(), right.as_decimal()];
+    Some(Expr::ScalarFunction(ScalarFunction::new_udf(function, args)))
+}
+
+fn compares(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+/// An operand with the digits before and behind the point that its values may have.
+struct Operand<'a> {
+    expr: &'a Expr,
+    whole: u8,
+    scale: u8,
+    is_decimal: bool,
+}
+
+impl Operand<'_> {
+    fn of<'a>(expr: &'a Expr, schema: &DFSchema) -> Option<Operand<'a>> {
+        let ty = type_in(expr, schema)?;
+        let is_decimal = matches!(ty, ColumnType::Decimal { .. });
+        if !is_decimal && !ty.is_integer() {
+            return None;
+        }
+        let (whole, scale) = match constant(expr) {
+            Some(text) if !is_decimal => {
+                let digits = text.bytes().filter(u8::is_ascii_digit).count();
+                (u8::try_from(digits).ok()?, 0)
+            }
+            _ => digits(ty),
+        };
+        Some(Operand { expr, whole, scale, is_decimal })
+    }
+
+    fn as_decimal(&self) -> Expr {
+        if self.is_decimal {
+            return self.expr.clone();
+        }
+        let ty = ColumnType::Decimal { precision: self.whole, scale: 0 };
+        cast(self.expr.clone(), arrow_type(ty))
+    }
+}
+
+/// An operator on two decimals, whose result may have too many digits (wide_numbers-1).
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Wide {
+    op: Operator,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Wide {
+    fn name(&self) -> &'static str {
+        match self.op {
+            Operator::Plus => "decimal +",
+            Operator::Minus => "decimal -",
+            Operator::Multiply => "decimal *",
+            Operator::Divide => "decimal /",
+            _ => "decimal %",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
+        let [left, right] = args else { return internal_err!("an operator has two operands") };
+        BinaryTypeCoercer::new(left, &self.op, right).get_result_type()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let result = args.return_field.data_type().clone();
+        let sides = ColumnarValue::values_to_arrays(&args.args)?;
+        let [left, right] = sides.as_slice() else {
+            return internal_err!("an operator has two operands");
+        };
+        let quick = self.computed(left, right).ok().filter(|quick| *quick.data_type() == result);
+        let values = match quick.filter(fits) {
+            Some(quick) => quick,
+            None => {
+                let strict = CastOptions { safe: false, ..CastOptions::default() };
+                let wide = self.computed(&wide(left)?, &wide(right)?)?;
+                cast_with_options(&wide, &result, &strict)?
+            }
+        };
+        Ok(ColumnarValue::Array(values))
+    }
+}
+
+impl Wide {
+    fn computed(&self, left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef> {
+        Ok(match self.op {
+            Operator::Plus => numeric::add(left, right)?,
+            Operator::Minus => numeric::sub(left, right)?,
+            Operator::Multiply => numeric::mul(left, right)?,
+            Operator::Divide => numeric::div(left, right)?,
+            _ => numeric::rem(left, right)?,
+        })
+    }
+}
+
+/// Returns true if all values have as many digits as their type allows (wide_numbers-1).
+fn fits(values: &ArrayRef) -> bool {
+    let DataType::Decimal128(precision, scale) = *values.data_type() else { return false };
+    let values = values.as_primitive::<Decimal128Type>();
+    values
+        .iter()
+        .flatten()
+        .all(|value| Decimal128Type::validate_decimal_precision(value, precision, scale).is_ok())
+}
+
+/// Returns decimals in 256 bits.
+fn wide(values: &ArrayRef) -> Result<ArrayRef> {
+    let DataType::Decimal128(precision, scale) = *values.data_type() else {
+        return internal_err!("an operand is a decimal");
+    };
+    let ty = DataType::Decimal256(precision, scale);
+    Ok(cast_with_options(values, &ty, &CastOptions::default())?)
+}
