@@ -207,7 +207,7 @@ impl Database {
         let locks = [lock, recovery::lock_log(guarded.as_ref(), &paths)?];
         let log_id = recovered.catalog.log;
         let torn_group = recovered.log_end.torn.clone();
-        let log = Log::resume(&guarded, &paths.log(), (log_id, recovered.log_end), options.log);
+        let log = Log::resume(&guarded, &paths.log(), log_id, recovered.log_end, options.log);
         let checkpoints = Checkpoints::of(&recovered.catalog, recovered.catalog_damage.is_some());
         let ballast = Ballast::new(paths.scratch().join("ballast"), options.ballast_bytes.0);
         let memtable_budget = Arc::new(MemtableBudget::new(

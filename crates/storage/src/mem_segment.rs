@@ -109,7 +109,7 @@ pub fn encode(
             max_ts: order.timestamp(end - 1),
         };
         let rows = order.rows(start..end);
-        let mem_segment = encode_part(&spec, batch.columns, &rows, (&mut scratch, bytes))?;
+        let mem_segment = encode_part(&spec, batch.columns, &rows, &mut scratch, bytes)?;
         bytes += mem_segment.bytes.len();
         mem_segments.push(mem_segment);
         start = end;
@@ -130,7 +130,8 @@ pub(crate) type Intern<'a> = dyn FnMut(ColumnId, &[&[u8]]) -> Result<Vec<SymbolI
 /// # Panics
 /// If a column is not one of the table's, or not of its type.
 pub(crate) fn encode_rows(
-    (table, schema): (TableId, &Schema),
+    table: TableId,
+    schema: &Schema,
     rows: &RowBatch,
     intern: &mut Intern<'_>,
     new_id: &mut dyn FnMut() -> SegmentId,
@@ -165,7 +166,8 @@ fn encode_part(
     spec: &WriterSpec,
     columns: &[MemSegmentColumn<'_>],
     rows: &PartRows<'_>,
-    (scratch, bytes_before): (&mut Scratch, usize),
+    scratch: &mut Scratch,
+    bytes_before: usize,
 ) -> Result<MemSegment> {
     let mut writer = MemSegmentWriter::new(*spec, std::mem::take(&mut scratch.bytes));
     for column in columns {

@@ -80,7 +80,7 @@ pub fn to_segments(
     sink: &mut dyn RegionSink,
 ) -> Result<Vec<WrittenSegment>> {
     let readers = readers_of(rewrite)?;
-    let mut job = Job::new(rewrite, &readers, (TEXT_LIMITS, Compress::Texts))?;
+    let mut job = Job::new(rewrite, &readers, TEXT_LIMITS, Compress::Texts)?;
     let (mut written, mut spare) = (Vec::new(), Vec::new());
     while let Some(plan) = job.next_segment()? {
         let (id, file) = new_segment(plan.partition)?;
@@ -114,7 +114,7 @@ fn mem_segments_within(
     new_id: &mut dyn FnMut() -> SegmentId,
 ) -> Result<Vec<MemSegment>> {
     let readers = readers_of(rewrite)?;
-    let mut job = Job::new(rewrite, &readers, (limits, Compress::Nothing))?;
+    let mut job = Job::new(rewrite, &readers, limits, Compress::Nothing)?;
     let (mut mem_segments, mut spare) = (Vec::new(), Vec::new());
     while let Some(plan) = job.next_segment()? {
         let mut writer = MemSegmentWriter::new(job.spec(&plan, new_id()), spare);
@@ -171,7 +171,8 @@ impl<'a> Job<'a> {
     fn new(
         rewrite: &'a Rewrite<'a>,
         readers: &'a [Arc<Reader>],
-        (text_limits, compress): (TextLimits, Compress),
+        text_limits: TextLimits,
+        compress: Compress,
     ) -> Result<Job<'a>> {
         let is_there = |column: &&Column| {
             readers.iter().any(|reader| reader.footer().column(column.id).is_some())

@@ -158,7 +158,7 @@ impl HeldBatch {
         let mut builder = builder(&self.schema);
         builder.push(&self.rows)?;
         let numbers = PrivateNumbers { commit: self.order, segments: &SEGMENTS };
-        let runs = encode_private((table, &self.schema), &builder.take(), symbols, numbers)?;
+        let runs = encode_private(table, &self.schema, &builder.take(), symbols, numbers)?;
         *encoded = Some(Encoded { generation, runs: runs.clone(), _charge });
         Ok(runs)
     }

@@ -307,8 +307,8 @@ impl TableDirectory {
         if let Some(dictionary) = open.get(&column) {
             return Ok(Arc::clone(dictionary));
         }
-        let ids = (self.table, column);
-        let dictionary = Dictionary::open(&self.disk, &self.paths.symbols(), ids, mark)?;
+        let (disk, dir) = (&self.disk, self.paths.symbols());
+        let dictionary = Dictionary::open(disk, &dir, self.table, column, mark)?;
         let mut replayed = self.lock_replayed();
         let of_column = replayed.texts.iter().filter(|texts| texts.column == column);
         of_column.into_iter().try_for_each(|texts| dictionary.replay(texts))?;

@@ -141,7 +141,7 @@ impl Scratch {
                 push_frames!(self, column, rows, encoder, of, fixed16, Fixed16);
             }
             BatchValues::Symbols { codes, texts } => {
-                self.push_symbols(column, rows, (codes, texts), encoder);
+                self.push_symbols(column, rows, codes, texts, encoder);
             }
             BatchValues::Texts(texts) => self.push_texts(column, rows, texts, encoder),
         }
@@ -173,7 +173,8 @@ impl Scratch {
         &mut self,
         column: &MemSegmentColumn<'_>,
         rows: &PartRows<'_>,
-        (codes, texts): (&[u32], &BatchTexts),
+        codes: &[u32],
+        texts: &BatchTexts,
         encoder: &mut ColumnEncoder,
     ) {
         assert_eq!(column.symbols.len(), texts.len(), "a symbol for every text");

@@ -158,10 +158,10 @@ pub(super) fn encode(
     if let Some(table) = common_table(source, plans)? {
         let compressor = StringCompressor::of_table(table);
         let compressor = compressor.expect("`common_table` has decoded it");
-        return push_plain(source, plans, (TextForm::Compressed, &compressor), encoder);
+        return push_plain(source, plans, TextForm::Compressed, &compressor, encoder);
     }
     train(source, plans, tools.compressor)?;
-    push_plain(source, plans, (form, tools.compressor), encoder)
+    push_plain(source, plans, form, tools.compressor, encoder)
 }
 
 /// Returns true if some run has a dictionary, or is too small for its choice against one to be
@@ -235,7 +235,8 @@ fn span_at(plan: &FramePlan, row: usize) -> Span {
 fn push_plain(
     source: &mut Source<'_>,
     plans: &[FramePlan],
-    (form, compressor): (TextForm, &StringCompressor),
+    form: TextForm,
+    compressor: &StringCompressor,
     encoder: &mut ColumnEncoder,
 ) -> Result<()> {
     let mut valid = ValidRows::default();

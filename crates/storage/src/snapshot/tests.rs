@@ -5,7 +5,8 @@ use tidegate_model::ByteCount;
 
 use super::*;
 
-fn meta(id: u64, (min_ts, max_ts): (i64, i64), (first, last): (u64, u64)) -> SegmentMeta {
+/// The segment of the rows of one commit, from `min_ts` to `max_ts`.
+fn meta(id: u64, min_ts: i64, max_ts: i64, seq_txn: u64) -> SegmentMeta {
     SegmentMeta {
         id: SegmentId(id),
         partition: PartitionKey(0),
@@ -13,8 +14,8 @@ fn meta(id: u64, (min_ts, max_ts): (i64, i64), (first, last): (u64, u64)) -> Seg
         bytes: ByteCount(1),
         min_ts,
         max_ts,
-        seq_first: SeqTxn(first),
-        seq_last: SeqTxn(last),
+        seq_first: SeqTxn(seq_txn),
+        seq_last: SeqTxn(seq_txn),
         footer_crc: 0,
     }
 }
@@ -22,7 +23,7 @@ fn meta(id: u64, (min_ts, max_ts): (i64, i64), (first, last): (u64, u64)) -> Seg
 /// Few timestamps and commits, so that many are equal.
 fn metas() -> impl Strategy<Value = Vec<SegmentMeta>> {
     let segment = (0..10_i64, 0..4_i64, 1..5_u64)
-        .prop_map(|(min, length, seq)| meta(0, (min, min + length), (seq, seq)));
+        .prop_map(|(min, length, seq)| meta(0, min, min + length, seq));
     proptest::collection::vec(segment, 0..12).prop_map(|mut metas| {
         for (id, meta) in metas.iter_mut().enumerate() {
             meta.id = SegmentId(id as u64);
@@ -95,18 +96,18 @@ proptest! {
 
 #[test]
 fn segments_of_one_import_that_only_touch_are_groups_of_their_own() {
-    let metas = [meta(2, (5, 9), (1, 1)), meta(1, (0, 5), (1, 1)), meta(3, (9, 9), (1, 1))];
+    let metas = [meta(2, 5, 9, 1), meta(1, 0, 5, 1), meta(3, 9, 9, 1)];
     assert_eq!(scan_groups(&metas, true), [[1], [0], [2]]);
 }
 
 #[test]
 fn a_later_commit_that_touches_from_below_is_merged() {
-    let metas = [meta(1, (5, 9), (1, 1)), meta(2, (0, 5), (2, 2))];
+    let metas = [meta(1, 5, 9, 1), meta(2, 0, 5, 2)];
     assert_eq!(scan_groups(&metas, true), [[0, 1]]);
 }
 
 #[test]
 fn without_a_designated_timestamp_segments_stand_in_the_order_of_commits() {
-    let metas = [meta(1, (0, 0), (2, 2)), meta(3, (0, 0), (1, 1)), meta(2, (0, 0), (1, 1))];
+    let metas = [meta(1, 0, 0, 2), meta(3, 0, 0, 1), meta(2, 0, 0, 1)];
     assert_eq!(scan_groups(&metas, false), [[2], [1], [0]]);
 }

@@ -56,7 +56,8 @@ impl Dictionary {
     pub(crate) fn open(
         disk: &Arc<dyn Disk>,
         dir: &Path,
-        (table, column): (TableId, ColumnId),
+        table: TableId,
+        column: ColumnId,
         mark: SymbolMark,
     ) -> Result<Dictionary> {
         let path = dir.join(file_name(column));

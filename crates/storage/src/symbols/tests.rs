@@ -13,7 +13,7 @@ const DIR: &str = "/symbols";
 
 fn open(disk: &SimDisk, mark: SymbolMark) -> crate::Result<Dictionary> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    Dictionary::open(&disk, Path::new(DIR), (TABLE, COLUMN), mark)
+    Dictionary::open(&disk, Path::new(DIR), TABLE, COLUMN, mark)
 }
 
 fn new_disk(seed: u64) -> SimDisk {

@@ -96,6 +96,14 @@ impl GroupLayout {
     }
 }
 
+/// The log, the position and the layout that a group must have to be taken for a group of the log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExpectedGroup {
+    pub(crate) log: u64,
+    pub(crate) lsn: Lsn,
+    pub(crate) layout: GroupLayout,
+}
+
 /// The header of a file of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileHeader {
@@ -137,6 +145,11 @@ pub(crate) fn encode_file_header(header: &FileHeader) -> Vec<u8> {
 }
 
 impl FileHeader {
+    /// The group that is expected at a position.
+    pub(crate) fn expected_at(&self, lsn: Lsn) -> ExpectedGroup {
+        ExpectedGroup { log: self.log, lsn, layout: self.layout_at(lsn) }
+    }
+
     /// The layout of the group at a position.
     pub(crate) fn layout_at(&self, lsn: Lsn) -> GroupLayout {
         if lsn < self.plain_until { GroupLayout::Plain } else { GroupLayout::CheckedHeader }
@@ -250,12 +263,9 @@ pub(super) fn is_zero(bytes: &[u8]) -> bool {
     pieces.iter().all(|piece| is_zero(piece)) && is_zero(rest)
 }
 
-/// The header of a group at `lsn`, if a group of this log begins there.
-pub(crate) fn peek_group(
-    bytes: &[u8],
-    (log, layout): (u64, GroupLayout),
-    lsn: Lsn,
-) -> Result<GroupHeader, DecodeError> {
+/// The header of a group, if the expected one begins with these bytes.
+pub(crate) fn peek_group(bytes: &[u8], group: ExpectedGroup) -> Result<GroupHeader, DecodeError> {
+    let ExpectedGroup { log, lsn, layout } = group;
     let mut r = ByteReader::new(bytes);
     if r.array::<8>()? != GROUP_MAGIC {
         return Err(DecodeError::at(0, Corruption::Magic { expected: "group of the log" }));
@@ -302,7 +312,7 @@ pub(crate) enum BadGroup {
 
 /// Distinguishes an interrupted write from damage. `bytes` are the part of the group that the file
 /// has.
-pub(crate) fn judge_group(bytes: &[u8], of: (u64, GroupLayout), lsn: Lsn) -> BadGroup {
+pub(crate) fn judge_group(bytes: &[u8], group: ExpectedGroup) -> BadGroup {
     let first = &bytes[..bytes.len().min(SECTOR)];
     if first.iter().filter(|&&byte| byte != 0).count() < WRITTEN_BYTES_MIN {
         return BadGroup::Unwritten;
@@ -311,7 +321,7 @@ pub(crate) fn judge_group(bytes: &[u8], of: (u64, GroupLayout), lsn: Lsn) -> Bad
         return BadGroup::Torn;
     }
     // A sector has its old content, which is zero, or its new one.
-    let header = match peek_group(bytes, of, lsn) {
+    let header = match peek_group(bytes, group) {
         Ok(header) => header,
         Err(DecodeError::Corrupt { what, .. }) => return BadGroup::Damaged(what),
         Err(DecodeError::NewerFormat { .. }) => unreachable!("a group has no version"),
@@ -321,7 +331,7 @@ pub(crate) fn judge_group(bytes: &[u8], of: (u64, GroupLayout), lsn: Lsn) -> Bad
     if header.zero_sectors < missing {
         return BadGroup::Torn;
     }
-    match check_group(bytes, of, lsn) {
+    match check_group(bytes, group) {
         Err(DecodeError::Corrupt { what, .. }) => BadGroup::Damaged(what),
         Ok(_) | Err(DecodeError::NewerFormat { .. }) => unreachable!("the caller found it bad"),
     }
@@ -340,13 +350,13 @@ pub(crate) struct CheckedGroup<'a> {
     records: ByteReader<'a>,
 }
 
-/// The group that begins at `lsn`, if it is whole (wal-3).
+/// The expected group, if it begins with these bytes and is whole (wal-3).
 pub(crate) fn check_group(
     bytes: &[u8],
-    (log, layout): (u64, GroupLayout),
-    lsn: Lsn,
+    group: ExpectedGroup,
 ) -> Result<CheckedGroup<'_>, DecodeError> {
-    let header = peek_group(bytes, (log, layout), lsn)?;
+    let header = peek_group(bytes, group)?;
+    let ExpectedGroup { lsn, layout, .. } = group;
     let covered_bytes = layout.header_bytes() - 4;
     let mut r = ByteReader::new(bytes);
     let mut group = ByteReader::new(r.raw(header.bytes)?);
@@ -404,7 +414,7 @@ impl CheckedGroup<'_> {
 /// # Errors
 /// If no undamaged group of this log and place begins there. Offsets count from its first byte.
 pub fn decode_group(bytes: &[u8], log: u64, lsn: Lsn) -> Result<Group, DecodeError> {
-    check_group(bytes, (log, GroupLayout::CheckedHeader), lsn)?.decode()
+    check_group(bytes, ExpectedGroup { log, lsn, layout: GroupLayout::CheckedHeader })?.decode()
 }
 
 #[cfg(test)]

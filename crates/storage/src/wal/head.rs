@@ -31,7 +31,8 @@ const NAME: &str = "head";
 pub(super) fn write_head(
     disk: &dyn Disk,
     dir: &Path,
-    (log, first): (u64, Lsn),
+    log: u64,
+    first: Lsn,
 ) -> tidegate_platform::Result<()> {
     let mut w = ByteWriter::default();
     w.u64(log).u64(first.0);
@@ -107,7 +108,7 @@ mod tests {
         disk.create_dir_all(dir).unwrap();
         assert_eq!(read_head(&disk, dir, 7).unwrap(), None);
         for first in [Lsn(0), Lsn(8_192)] {
-            write_head(&disk, dir, (7, first)).unwrap();
+            write_head(&disk, dir, 7, first).unwrap();
             assert_eq!(read_head(&disk, dir, 7).unwrap(), Some(first));
             assert!(matches!(read_head(&disk, dir, 8), Err(Error::Corrupt { .. })));
         }
@@ -117,7 +118,7 @@ mod tests {
     fn only_a_file_behind_all_others_is_missing() {
         let (disk, dir) = (SimDisk::new(1), Path::new("/wal"));
         disk.create_dir_all(dir).unwrap();
-        write_head(&disk, dir, (7, Lsn(8_192))).unwrap();
+        write_head(&disk, dir, 7, Lsn(8_192)).unwrap();
         for (firsts, expected) in [(vec![0, 4_096], 3), (vec![0, 8_192], 2), (vec![12_288], 1)] {
             let file = |first| LogFile { first: Lsn(first), path: PathBuf::new() };
             let mut files: Vec<LogFile> = firsts.into_iter().map(file).collect();

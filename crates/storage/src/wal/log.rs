@@ -108,7 +108,8 @@ impl Log {
     pub(crate) fn resume(
         disk: &Arc<dyn Disk>,
         dir: &Path,
-        (id, end): (u64, LogEnd),
+        id: u64,
+        end: LogEnd,
         options: LogOptions,
     ) -> Log {
         let UnsyncedGroups { durable, groups: unsynced, plain_until } = end.unsynced;
@@ -322,7 +323,7 @@ impl Log {
                 let synced = filled;
                 // wal-8. If this fails, commits continue; only the loss of the file would not be
                 // detected.
-                let _ = write_head(self.disk.as_ref(), &self.dir, (self.id, first));
+                let _ = write_head(self.disk.as_ref(), &self.dir, self.id, first);
                 self.current = Current::Ready(OpenFile { handle, first, filled, synced });
                 self.durable = self.end;
                 self.unsynced.clear();

@@ -59,7 +59,8 @@ pub(crate) struct GivenUp<'a> {
 pub(crate) fn read_behind(
     disk: &dyn Disk,
     dir: &Path,
-    (log, bad): (u64, Lsn),
+    log: u64,
+    bad: Lsn,
     found: &mut dyn FnMut(Lsn, Found<'_>) -> Result<()>,
 ) -> Result<()> {
     let files = list_files(disk, dir)?;
@@ -89,18 +90,18 @@ fn read_group(
     found: &mut dyn FnMut(Lsn, Found<'_>) -> Result<()>,
 ) -> Result<Lsn> {
     let mut bytes = file.read_group(lsn)?;
-    if let Ok(group) = check_group(&bytes, file.of(lsn), lsn) {
+    if let Ok(group) = check_group(&bytes, file.header.expected_at(lsn)) {
         let end = group.end;
         if let Ok(group) = group.decode() {
             group.records.iter().try_for_each(|record| found(lsn, Found::Record(record)))?;
         }
         return Ok(end);
     }
-    if peek_group(&bytes, file.of(lsn), lsn).is_err() {
+    if peek_group(&bytes, file.header.expected_at(lsn)).is_err() {
         // The length itself may be damaged.
         bytes = file.read(file.offset(lsn), SEARCH_BYTES as u64)?;
     }
-    let (_, layout) = file.of(lsn);
+    let layout = file.header.layout_at(lsn);
     let mut left = bytes.get(layout.header_bytes()..).unwrap_or_default();
     // Each record has a length and a checksum of its own.
     while let Some(length) = left.first_chunk::<4>() {
@@ -253,7 +254,7 @@ impl<'a> NewFile<'a> {
         disk.sync_dir(dir).map_err(&failed)?;
         // The file that the head names may be among those (wal-8). Until the new file has its name
         // the log is damaged as before.
-        write_head(disk, dir, (*log, *first)).map_err(&failed)?;
+        write_head(disk, dir, *log, *first).map_err(&failed)?;
         let published = disk.rename(&self.temporary, &self.path);
         published.and_then(|()| disk.sync_dir(dir)).map_err(&failed)?;
         let mut kept = Vec::new();

@@ -83,7 +83,7 @@ impl UnsyncedGroups {
     }
 
     /// Adds the group from `lsn` to `end`, of which `bytes` may lack the zeros at the end.
-    fn push(&mut self, (lsn, end): (Lsn, Lsn), layout: GroupLayout, mut bytes: Vec<u8>) {
+    fn push(&mut self, lsn: Lsn, end: Lsn, layout: GroupLayout, mut bytes: Vec<u8>) {
         if layout == GroupLayout::Plain {
             self.plain_until = end;
         }
@@ -281,10 +281,6 @@ impl OpenFile {
     }
 
     /// The log, and the layout of the group at a position.
-    pub(super) fn of(&self, lsn: Lsn) -> (u64, GroupLayout) {
-        (self.header.log, self.header.layout_at(lsn))
-    }
-
     pub(super) fn offset(&self, lsn: Lsn) -> u64 {
         FILE_HEADER_BYTES as u64 + (lsn.0 - self.header.first.0)
     }
@@ -308,7 +304,7 @@ impl OpenFile {
         while limit != Some(progress.lsn) {
             let lsn = progress.lsn;
             let bytes = self.read_group(lsn)?;
-            let Ok(group) = check_group(&bytes, self.of(lsn), lsn) else {
+            let Ok(group) = check_group(&bytes, self.header.expected_at(lsn)) else {
                 if limit.is_some() {
                     return Err(self.corrupt(lsn, Corruption::DurableGroup));
                 }
@@ -327,7 +323,7 @@ impl OpenFile {
             progress.is_damaged = false;
             progress.lsn = visit(self, lsn, group)?;
             progress.is_damaged = true;
-            unsynced.push((lsn, progress.lsn), self.header.layout_at(lsn), bytes);
+            unsynced.push(lsn, progress.lsn, self.header.layout_at(lsn), bytes);
         }
         // wal_log-2. Bytes of a file after the beginning of the next one are ignored.
         if limit.is_none() && self.length < room {
@@ -345,7 +341,7 @@ impl OpenFile {
         while lsn < until {
             let page = self.read(self.offset(lsn), PAGE as u64)?;
             // A group that a failed sync has lost has no header, and hides those after it.
-            let Ok(header) = peek_group(&page, self.of(lsn), lsn) else { break };
+            let Ok(header) = peek_group(&page, self.header.expected_at(lsn)) else { break };
             room = room.max(header.room);
             lsn = Lsn(lsn.0 + header.bytes.next_multiple_of(PAGE) as u64);
         }
@@ -360,7 +356,7 @@ impl OpenFile {
         if lsn < self.header.durable.max(behind.durable) {
             return Err(self.corrupt(lsn, Corruption::DurableGroup));
         }
-        match judge_group(&bytes, self.of(lsn), lsn) {
+        match judge_group(&bytes, self.header.expected_at(lsn)) {
             BadGroup::Unwritten if is_zero(&bytes) && !behind.has_bytes => Ok(None),
             BadGroup::Unwritten | BadGroup::Torn => {
                 Ok(Some(TornGroup { path: self.path.clone(), offset: self.offset(lsn) }))
@@ -396,7 +392,8 @@ impl OpenFile {
         let offset = self.offset(lsn);
         let left = self.length.saturating_sub(offset);
         let mut bytes = self.read(offset, left.min(PAGE as u64))?;
-        let wanted = peek_group(&bytes, self.of(lsn), lsn).map_or(0, |header| header.bytes as u64);
+        let wanted = peek_group(&bytes, self.header.expected_at(lsn))
+            .map_or(0, |header| header.bytes as u64);
         if wanted > bytes.len() as u64 && wanted <= left {
             bytes = self.read(offset, wanted)?;
         }
@@ -421,9 +418,9 @@ impl OpenFile {
             }
             behind.has_bytes |= !is_zero(&piece);
             for page in piece.chunks(PAGE) {
-                if peek_group(page, self.of(lsn), lsn).is_ok() {
+                if peek_group(page, self.header.expected_at(lsn)).is_ok() {
                     let bytes = self.read_group(lsn)?;
-                    let group = check_group(&bytes, self.of(lsn), lsn);
+                    let group = check_group(&bytes, self.header.expected_at(lsn));
                     let durable = group.map_or(Lsn(0), |group| group.durable);
                     behind.durable = behind.durable.max(durable);
                 }

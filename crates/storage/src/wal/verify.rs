@@ -61,12 +61,12 @@ impl OpenFile {
         let mut lsn = self.header.first;
         while lsn != limit {
             let bytes = self.read_group(lsn)?;
-            let Ok(group) = check_group(&bytes, self.of(lsn), lsn) else {
+            let Ok(group) = check_group(&bytes, self.header.expected_at(lsn)) else {
                 // A file that is to be purged may end here, with the remains of a failed write, and
                 // the file that followed it may be removed already. And a group may never have
                 // reached the disk completely: it was replayed from the page cache after its sync
                 // had failed, went into a checkpoint, and then power failed.
-                let is_lost = || match judge_group(&bytes, self.of(lsn), lsn) {
+                let is_lost = || match judge_group(&bytes, self.header.expected_at(lsn)) {
                     BadGroup::Unwritten | BadGroup::Torn => true,
                     BadGroup::Damaged(_) => false,
                 };
@@ -115,7 +115,8 @@ impl OpenFile {
     /// Reads the bytes after the last group, and after the one that may have failed there.
     fn remains(&self, end: Lsn) -> Result<Remains> {
         let page = self.read_group(end)?;
-        let failed = peek_group(&page, self.of(end), end).map_or(0, |header| header.bytes);
+        let failed =
+            peek_group(&page, self.header.expected_at(end)).map_or(0, |header| header.bytes);
         let mut offset = self.offset(end) + failed.next_multiple_of(PAGE) as u64;
         let mut remains = Remains { first: None, count: 0 };
         while offset < self.length && remains.count < REMAINS_BYTES_MIN {

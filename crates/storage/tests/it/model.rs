@@ -296,13 +296,13 @@ impl Table {
                 _ => None,
             };
             let row = self.columns.iter().map(cell).collect();
-            self.replace_keys((*ts, host));
+            self.replace_keys(*ts, host);
             self.rows.push(row);
         }
         self.rows.sort_by_key(|row| timestamp(row));
     }
 
-    fn replace_keys(&mut self, (ts, host): (i64, &str)) {
+    fn replace_keys(&mut self, ts: i64, host: &str) {
         if self.has_keys {
             let at = self.position("host");
             let keys = (Some(ts.to_string()), Some(host.to_owned()));
@@ -331,7 +331,7 @@ impl Table {
                 name => (extra == Some(name)).then(|| (value * 10).to_string()),
             };
             let row = self.columns.iter().map(cell).collect();
-            self.replace_keys((*ts, host));
+            self.replace_keys(*ts, host);
             self.rows.push(row);
         }
         self.rows.sort_by_key(|row| timestamp(row));

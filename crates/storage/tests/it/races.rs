@@ -11,20 +11,28 @@ use tidegate_storage::{Database, Error};
 use crate::fixture::{Row, append, columns, new_database, open};
 use crate::model::{Step, Tables, check, check_reopened};
 
-const NEW_DELETION_VECTOR: (OpenMode, &str) = (OpenMode::CreateNew, ".mask");
-const READ_SYMBOLS: (OpenMode, &str) = (OpenMode::Read, ".sym");
-const WRITE_SYMBOLS: (OpenMode, &str) = (OpenMode::ReadWrite, ".sym");
+/// The point at which a writer is overtaken: it is about to open a file in this mode whose name has
+/// this suffix.
+#[derive(Clone, Copy)]
+struct FileOpening {
+    mode: OpenMode,
+    suffix: &'static str,
+}
+
+const NEW_DELETION_VECTOR: FileOpening = FileOpening { mode: OpenMode::CreateNew, suffix: ".mask" };
+const READ_SYMBOLS: FileOpening = FileOpening { mode: OpenMode::Read, suffix: ".sym" };
+const WRITE_SYMBOLS: FileOpening = FileOpening { mode: OpenMode::ReadWrite, suffix: ".sym" };
 
 /// Runs steps when the writer is about to open such a file.
 fn overtake(
     disk: &SimDisk,
     database: &Arc<Database>,
-    (mode, end): (OpenMode, &str),
+    opening: FileOpening,
     steps: &[Step],
 ) -> Arc<AtomicU64> {
     let done = Arc::new(AtomicU64::new(0));
     let (count, database, steps) = (Arc::clone(&done), Arc::clone(database), steps.to_vec());
-    disk.before_open(mode, end, move || {
+    disk.before_open(opening.mode, opening.suffix, move || {
         for step in steps {
             step.run(&database).unwrap();
             count.fetch_add(1, Relaxed);
@@ -54,7 +62,7 @@ fn rows_to_come() -> Vec<Row> {
 }
 
 #[track_caller]
-fn check_overtaken_at(place: (OpenMode, &str), others: &[Step], mine: &Step) {
+fn check_overtaken_at(opening: FileOpening, others: &[Step], mine: &Step) {
     let (disk, database) = new_database();
     let mut tables = Tables::new();
     let rows = vec![(5, "a", 1), (5, "b", 2), (6, "a", 3)];
@@ -62,7 +70,7 @@ fn check_overtaken_at(place: (OpenMode, &str), others: &[Step], mine: &Step) {
         step.run(&database).unwrap();
         step.apply(&mut tables);
     }
-    let done = overtake(&disk, &database, place, others);
+    let done = overtake(&disk, &database, opening, others);
     mine.run(&database).unwrap();
     others.iter().for_each(|step| step.apply(&mut tables));
     mine.apply(&mut tables);
@@ -143,8 +151,8 @@ fn who_is_overtaken_every_time_is_told_so() {
     /// Adds a column each time that a deletion vector is about to be written.
     fn overtake_always(disk: &SimDisk, database: &Arc<Database>, count: &Arc<AtomicU64>) {
         let again = (disk.clone(), Arc::clone(database), Arc::clone(count));
-        let (mode, end) = NEW_DELETION_VECTOR;
-        disk.before_open(mode, end, move || {
+        let FileOpening { mode, suffix } = NEW_DELETION_VECTOR;
+        disk.before_open(mode, suffix, move || {
             let (disk, database, count) = again;
             let name = format!("more_{}", count.fetch_add(1, Relaxed));
             database.add_columns("t", &columns(&[(name.as_str(), ColumnType::Int64)])).unwrap();

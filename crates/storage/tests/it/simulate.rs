@@ -275,7 +275,7 @@ fn simulate(seed: u64) {
         made.may_reopen = fault != "failed sync";
         let context = format!("seed {seed}, life {life}, {fault}, {:?}", options.log.durability);
         let mut states = States { now: tables, in_flight: None, unsynced: Vec::new() };
-        live(&disk, &options, (&mut states, &mut made), &context);
+        live(&disk, &options, &mut states, &mut made, &context);
         let is_power_lost = matches!(fault, "crash" | "failed sync") || random.one_in(2);
         // Half of the lives end with a power loss. Only the process in which a sync has failed
         // knows of it: the lost bytes are detected now, before another process relies on them.
@@ -367,7 +367,8 @@ fn open_in_spite(
 fn live(
     disk: &SimDisk,
     options: &OpenOptions,
-    (states, made): (&mut States, &mut Generator),
+    states: &mut States,
+    made: &mut Generator,
     context: &str,
 ) {
     let mut may_fail = true;

@@ -34,8 +34,8 @@ fn private(snapshot: &Snapshot, batches: &[&[Row]]) -> (Vec<Arc<SegmentRun>>, Sy
     let (mut symbols, segments) = (snapshot.symbols.clone(), AtomicU64::new(0));
     let of_batch = |(at, rows): (usize, &&[Row])| {
         let numbers = PrivateNumbers { commit: at as u64, segments: &segments };
-        let table = (snapshot.table, &*snapshot.schema);
-        encode_private(table, &batch(rows, None), &mut symbols, numbers).unwrap()
+        let (table, schema) = (snapshot.table, &snapshot.schema);
+        encode_private(table, schema, &batch(rows, None), &mut symbols, numbers).unwrap()
     };
     let runs = batches.iter().enumerate().flat_map(of_batch).collect::<Vec<_>>();
     (runs, symbols)

@@ -120,7 +120,7 @@ impl<'a> PendingTables<'a> {
     /// Plans a commit request (commit_plan-2).
     pub(crate) fn plan(&self, request: &CommitRequest) -> Result<PlannedCommit> {
         if let CommitRequest::Append(Append { batch: Some(batch), older, tables, .. }) = request
-            && let Some(seq_txns) = self.applied((*batch, *older), tables)?
+            && let Some(seq_txns) = self.applied(*batch, *older, tables)?
         {
             let committed = Committed { seq_txns, is_new: false };
             return Ok(PlannedCommit { ops: Vec::new(), committed });
@@ -271,7 +271,8 @@ impl<'a> PendingTables<'a> {
     /// rows under its name.
     fn applied(
         &self,
-        (batch, older): (BatchId, Option<BatchId>),
+        batch: BatchId,
+        older: Option<BatchId>,
         tables: &[AppendTo],
     ) -> Result<Option<Vec<(TableId, SeqTxn)>>> {
         let mut known = Vec::new();

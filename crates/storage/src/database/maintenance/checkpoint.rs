@@ -82,9 +82,9 @@ impl Checkpointer<'_> {
             self.database.committer.sync()?;
         }
         let failed = self.write_manifests(checkpoints, &tables)?;
-        let kept = self.keep_records(checkpoints, (&tables, as_of), &failed)?;
+        let kept = self.keep_records(checkpoints, &tables, as_of, &failed)?;
         let lsn = needed_from(&tables, &kept, as_of).max(checkpoints.lsn);
-        let catalog = self.catalog_of((lsn, as_of), &tables, (checkpoints, &kept));
+        let catalog = self.catalog_of(lsn, as_of, &tables, checkpoints, &kept);
         checksummed_file::replace(
             self.database.guarded.as_ref(),
             &self.database.paths.catalog(),
@@ -150,9 +150,11 @@ impl Checkpointer<'_> {
 
     fn catalog_of(
         &self,
-        (lsn, as_of): (Lsn, Lsn),
+        lsn: Lsn,
+        as_of: Lsn,
         tables: &Tables,
-        (checkpoints, kept): (&Checkpoints, &BTreeMap<TableId, Kept>),
+        checkpoints: &Checkpoints,
+        kept: &BTreeMap<TableId, Kept>,
     ) -> Catalog {
         let on_disk = |id| checkpoints.manifests.get(&id).copied().unwrap_or(SeqTxn(0));
         let tables = tables.by_id.values().map(|table| CatalogTable {

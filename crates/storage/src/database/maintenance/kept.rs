@@ -31,7 +31,9 @@ use crate::wal::{self, KeptFile, LogSpan, Record};
 pub(crate) fn read(
     disk: &dyn Disk,
     paths: &Paths,
-    (log, table, kept): (u64, TableId, Kept),
+    log: u64,
+    table: TableId,
+    kept: Kept,
     visit: &mut dyn FnMut(&Record) -> Result<()>,
 ) -> Result<()> {
     let path = paths.kept_file(table, kept.until);
@@ -42,7 +44,9 @@ pub(crate) fn read(
 pub(crate) fn last_flushed(
     disk: &dyn Disk,
     paths: &Paths,
-    (log, table, kept): (u64, TableId, Kept),
+    log: u64,
+    table: TableId,
+    kept: Kept,
 ) -> Result<SeqTxn> {
     let path = paths.kept_file(table, kept.until);
     let mut last = SeqTxn(0);
@@ -98,7 +102,8 @@ impl Checkpointer<'_> {
     pub(crate) fn keep_records(
         &self,
         checkpoints: &Checkpoints,
-        (tables, as_of): (&Tables, Lsn),
+        tables: &Tables,
+        as_of: Lsn,
         failed: &BTreeMap<TableId, Error>,
     ) -> Result<BTreeMap<TableId, Kept>> {
         let mut all = BTreeMap::new();
@@ -136,14 +141,9 @@ impl Checkpointer<'_> {
         let file = KeptFile { path: &path, log: self.database.log_id, table: id, until };
         wal::write_kept(disk, file, &mut |keep| {
             if let Some(kept) = known {
-                read(
-                    disk,
-                    &self.database.paths,
-                    (self.database.log_id, id, kept),
-                    &mut |record| {
-                        of_table(record, id, flushed_seq).map_or(Ok(()), |record| keep(&record))
-                    },
-                )?;
+                read(disk, &self.database.paths, self.database.log_id, id, kept, &mut |record| {
+                    of_table(record, id, flushed_seq).map_or(Ok(()), |record| keep(&record))
+                })?;
             }
             wal::replay(disk, &self.database.paths.log(), span, &mut |replayed| {
                 if replayed.lsn < from {

@@ -370,12 +370,12 @@ impl<'a> Recovery<'a> {
     fn replay_kept(&mut self) -> Result<()> {
         let kept = self.tables.iter().filter_map(|(&id, table)| Some((id, table.kept?)));
         for (id, kept) in kept.collect::<Vec<_>>() {
-            let (disk, of) = (self.disk.as_ref(), (self.log, id, kept));
-            let replayed = kept::last_flushed(disk, self.paths, of).and_then(|last| {
+            let (disk, paths, log) = (self.disk.as_ref(), self.paths, self.log);
+            let replayed = kept::last_flushed(disk, paths, log, id, kept).and_then(|last| {
                 let known = self.flushed.entry(id).or_insert(last);
                 *known = last.max(*known);
-                let paths = self.paths;
-                kept::read(disk, paths, of, &mut |record| self.apply_kept(record, kept.until))
+                let mut apply = |record: &Record| self.apply_kept(record, kept.until);
+                kept::read(disk, paths, log, id, kept, &mut apply)
             });
             match replayed {
                 Err(error) if is_of_table(&error) => self.suspend(id, error),

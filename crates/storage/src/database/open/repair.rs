@@ -85,15 +85,15 @@ pub(crate) fn read_log(
 
 /// The commits that a repair would give up.
 pub(crate) fn lost_commits(
-    (disk, paths): (&Arc<dyn Disk>, &Paths),
+    disk: &Arc<dyn Disk>,
+    paths: &Paths,
     catalog: &Catalog,
     damage: &LogDamage,
 ) -> Result<Vec<LostCommits>> {
     let mut survey = Survey::new(disk, paths, catalog);
     drop(read_log(disk.as_ref(), paths, catalog, &mut survey));
-    let mut salvage = Salvage::new(&mut survey, (disk, paths), catalog.as_of);
-    let of = (catalog.log, damage.lsn);
-    wal::read_behind(disk.as_ref(), &paths.log(), of, &mut |lsn, found| {
+    let mut salvage = Salvage::new(&mut survey, disk, paths, catalog.as_of);
+    wal::read_behind(disk.as_ref(), &paths.log(), catalog.log, damage.lsn, &mut |lsn, found| {
         salvage.take(lsn, &found);
         Ok(())
     })?;
@@ -124,9 +124,8 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
         first: damage.lsn.max(catalog.as_of),
     };
     let mut file = NewFile::begin(disk.as_ref(), &log, &given_up)?;
-    let mut salvage = Salvage::new(&mut survey, (disk, &paths), catalog.as_of);
-    let behind = (catalog.log, damage.lsn);
-    wal::read_behind(disk.as_ref(), &log, behind, &mut |lsn, found| {
+    let mut salvage = Salvage::new(&mut survey, disk, &paths, catalog.as_of);
+    wal::read_behind(disk.as_ref(), &log, catalog.log, damage.lsn, &mut |lsn, found| {
         salvage.take(lsn, &found).into_iter().try_for_each(|record| file.push(record))
     })?;
     salvage.mend(Mending::Files)?.into_iter().try_for_each(|record| file.push(record))?;

@@ -77,7 +77,8 @@ struct Commit<'r> {
 impl<'s, 'a> Salvage<'s, 'a> {
     pub(crate) fn new(
         survey: &'s mut Survey<'a>,
-        (disk, paths): (&'a Arc<dyn Disk>, &'a Paths),
+        disk: &'a Arc<dyn Disk>,
+        paths: &'a Paths,
         as_of: Lsn,
     ) -> Salvage<'s, 'a> {
         let (lost, names) = (BTreeMap::new(), BTreeMap::new());
@@ -108,7 +109,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
             if lsn < self.as_of {
                 taken.extend(self.take_old(lsn, &commit));
             } else {
-                self.take_commit(&commit, (&mut before, &mut taken));
+                self.take_commit(&commit, &mut before, &mut taken);
             }
         }
         [before, taken]
@@ -152,7 +153,8 @@ impl<'s, 'a> Salvage<'s, 'a> {
     fn take_commit(
         &mut self,
         commit: &Commit<'_>,
-        (before, taken): (&mut Vec<TableOp>, &mut Vec<TableOp>),
+        before: &mut Vec<TableOp>,
+        taken: &mut Vec<TableOp>,
     ) {
         let Commit { table: id, seq_txn, ops } = commit;
         let mut ops: Vec<TableOp> = ops.iter().map(|&op| op.clone()).collect();

@@ -80,11 +80,10 @@ impl<'a> Survey<'a> {
 
     /// Applies the records of a table that were kept aside.
     fn apply_kept(&mut self, id: TableId, kept: Kept) {
-        let of = (self.catalog.log, id, kept);
         let path = self.paths.kept_file(id, kept.until);
         let (disk, paths) = (self.disk.as_ref(), self.paths);
         let table = self.tables.get_mut(&id).expect("it was just added");
-        let read = kept::read(disk, paths, of, &mut |record| {
+        let read = kept::read(disk, paths, self.catalog.log, id, kept, &mut |record| {
             let mut applies = None;
             for op in &record.ops {
                 let misfit = |what| Error::Corrupt { path: path.clone(), offset: 0, what };

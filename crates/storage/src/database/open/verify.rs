@@ -94,10 +94,9 @@ impl Verifier<'_> {
         report.problems.extend(suspended);
         for (&table, kept) in checkpoints.kept.iter().filter(|(table, _)| known.contains_key(table))
         {
-            let of = (self.database.log_id, table, *kept);
-            report
-                .problems
-                .extend(kept::read(disk, &self.database.paths, of, &mut |_| Ok(())).err());
+            let (paths, log) = (&self.database.paths, self.database.log_id);
+            let read = kept::read(disk, paths, log, table, *kept, &mut |_| Ok(()));
+            report.problems.extend(read.err());
         }
         let is_written = |table: &&TableId| {
             let known = known.get(table).is_some_and(|table| table.damage().is_none());
@@ -170,7 +169,7 @@ fn survey_catalog(
         Err((error, damage)) => {
             report.problems.push(error);
             if let Some(damage) = damage {
-                report.lost = lost_commits((disk, paths), catalog, &damage)?;
+                report.lost = lost_commits(disk, paths, catalog, &damage)?;
             }
         }
     }

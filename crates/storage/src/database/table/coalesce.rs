@@ -25,7 +25,7 @@ pub(crate) fn coalesced(
 ) -> Result<Option<MemtableRun>> {
     let runs: Vec<_> = out.iter().map(|run| Arc::new(run.run())).collect();
     let mem_segment =
-        mem_segment_of((directory, &manifest.schema), &manifest.symbols, &runs, new_id)?;
+        mem_segment_of(directory, &manifest.schema, &manifest.symbols, &runs, new_id)?;
     let Some(mem_segment) = mem_segment else { return Ok(None) };
     let origin = out.iter().map(|run| run.origin).reduce(Origin::oldest);
     let file = Arc::new(SegmentFile::in_memory(directory.table(), &mem_segment));
@@ -35,7 +35,8 @@ pub(crate) fn coalesced(
 /// The rows of adjacent runs as one in-memory segment; `None` if they are too many for one, or all
 /// deleted.
 pub(crate) fn mem_segment_of(
-    (directory, schema): (&TableDirectory, &Schema),
+    directory: &TableDirectory,
+    schema: &Schema,
     marks: &BTreeMap<ColumnId, SymbolMark>,
     runs: &[Arc<SegmentRun>],
     new_id: &mut dyn FnMut() -> SegmentId,

@@ -98,7 +98,7 @@ impl<'a> NewSegments<'a> {
         let metas = self.metas();
         if !metas.is_empty() || !marks.is_empty() {
             let (directory, schema) = (&self.table.directory, &self.table.manifest.schema);
-            self.database.segment_sync().sync_names((directory, schema), &metas)?;
+            self.database.segment_sync().sync_names(directory, schema, &metas)?;
         }
         Ok(marks)
     }
@@ -178,7 +178,8 @@ impl SegmentSync<'_> {
     /// Syncs all names that were created: segments, partitions, symbols, the table.
     pub(crate) fn sync_names(
         &self,
-        (directory, schema): (&TableDirectory, &Schema),
+        directory: &TableDirectory,
+        schema: &Schema,
         segments: &[SegmentMeta],
     ) -> Result<()> {
         let (disk, paths) = (&self.database.guarded, directory.paths());

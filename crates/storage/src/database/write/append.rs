@@ -182,9 +182,9 @@ impl TableWriter<'_> {
         let (visible, none) = (self.database.committed(), Removals::new());
         let locked = self.lock_tables(&visible, appends, &none)?;
         let Prepared { targets, tables, delete_files } =
-            self.prepare(&visible, appends, (&none, &locked))?;
-        let tables = (PendingDdl::default(), tables);
-        let committed = self.commit_prepared(options, tables, delete_files)?;
+            self.prepare(&visible, appends, &none, &locked)?;
+        let ddl = PendingDdl::default();
+        let committed = self.commit_prepared(options, ddl, tables, delete_files)?;
         drop(locked);
         let touched: Vec<TableId> = targets.iter().flatten().copied().collect();
         self.database.maintenance().coalesce_memtables(&touched);
@@ -201,7 +201,8 @@ impl TableWriter<'_> {
         &'a self,
         visible: &VisibleTables<'_>,
         appends: &[TableAppend],
-        (removals, locked): (&Removals<'_>, &'a BTreeMap<TableId, LockedTable>),
+        removals: &Removals<'_>,
+        locked: &'a BTreeMap<TableId, LockedTable>,
     ) -> Result<Prepared<'a>> {
         let mut prepared = Prepared::default();
         for append in appends {
@@ -214,7 +215,7 @@ impl TableWriter<'_> {
             }
             let (version, schema) = (resolved.version(), Arc::clone(&resolved.schema));
             let mut to = encode(resolved, &append.rows)
-                .map_err(|error| stale_or(error, visible, (&append.table, version)))?;
+                .map_err(|error| stale_or(error, visible, &append.table, version))?;
             let has_keys = !schema.dedup().is_empty();
             let is_made = version.is_some() && self.database.table_state(id).is_none();
             if is_made
@@ -222,7 +223,7 @@ impl TableWriter<'_> {
                 && let Some(state) = visible.state(id)?
             {
                 // A table of this transaction has no rows to replace, except those of the append.
-                dedup::supersede(&mut to, (&state, &schema), &*state.snapshot()?)?;
+                dedup::supersede(&mut to, &state, &schema, &*state.snapshot()?)?;
             } else if has_keys || removed.is_some() {
                 let locked = locked
                     .get(&id)
@@ -233,7 +234,7 @@ impl TableWriter<'_> {
                 };
                 let snapshot = state.snapshot()?;
                 let superseded = match has_keys {
-                    true => dedup::supersede(&mut to, (state, &schema), &snapshot)?,
+                    true => dedup::supersede(&mut to, state, &schema, &snapshot)?,
                     false => Vec::new(),
                 };
                 let deletes = deletes_with(superseded, removed, &snapshot)?;
@@ -250,7 +251,8 @@ impl TableWriter<'_> {
     pub(crate) fn commit_prepared(
         &self,
         options: &AppendOptions,
-        (ddl, tables): (PendingDdl, Vec<AppendTo>),
+        ddl: PendingDdl,
+        tables: Vec<AppendTo>,
         mut delete_files: Vec<DeleteFiles<'_>>,
     ) -> Result<Committed> {
         if tables.is_empty() && ddl.is_empty() {
@@ -370,7 +372,8 @@ fn find_table(
 fn stale_or(
     error: Error,
     visible: &VisibleTables<'_>,
-    (table, version): (&str, Option<SchemaVersion>),
+    table: &str,
+    version: Option<SchemaVersion>,
 ) -> Error {
     let now = visible.schema_of(table).map(|schema| schema.version());
     if version.is_some() && now != version {
@@ -443,7 +446,7 @@ pub(crate) fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
     };
     let mut new_id = || directory.new_segment_id();
     let mem_segments =
-        mem_segment::encode_rows((directory.table(), &schema), rows, &mut intern, &mut new_id)?;
+        mem_segment::encode_rows(directory.table(), &schema, rows, &mut intern, &mut new_id)?;
     let file = |mem_segment| Arc::new(SegmentFile::in_memory(directory.table(), mem_segment));
     let files = mem_segments.iter().map(file).collect();
     Ok(AppendTo { target, mem_segments, files, symbols, deletes: Deletes::default() })

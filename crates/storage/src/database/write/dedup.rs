@@ -12,6 +12,7 @@
 //! Not here: deleting the rows (`deletes`), and the commit of new segments (`upsert`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray};
@@ -61,13 +62,14 @@ impl NewRows {
     fn add(
         &mut self,
         keys: &Keys<'_>,
-        (at, run): (usize, &SegmentRun),
+        at: usize,
+        run: &SegmentRun,
         rows: RowRange,
         doubled: &mut Doubled,
     ) -> Result<()> {
         for (frame, within) in frames(run, rows)? {
-            self.timestamps.extend(keys.timestamps(run, frame, within)?);
-            let first = frame * limits::FRAME_ROWS.0 + within.0 as u64;
+            self.timestamps.extend(keys.timestamps(run, frame, within.clone())?);
+            let first = frame * limits::FRAME_ROWS.0 + within.start as u64;
             for (row, key) in (first..).zip(keys.of(run, frame, within)?) {
                 if let Some((earlier, row)) = self.by_key.insert(key, (at, row)) {
                     doubled.entry(earlier).or_default().push(row);
@@ -89,14 +91,9 @@ impl<'a> Keys<'a> {
         Keys { columns, designated, symbols, converter }
     }
 
-    /// The keys of rows `start..end` of a page frame.
-    fn of(
-        &self,
-        run: &SegmentRun,
-        frame: u64,
-        (start, end): (usize, usize),
-    ) -> Result<Vec<OwnedRow>> {
-        let picked = PickedRows::Range(start..end);
+    /// The keys of a range of rows of a page frame.
+    fn of(&self, run: &SegmentRun, frame: u64, rows: Range<usize>) -> Result<Vec<OwnedRow>> {
+        let picked = PickedRows::Range(rows);
         let arrays = run.reader()?.arrays(frame, &picked, &self.columns, self.symbols)?;
         let arrays: Vec<ArrayRef> = arrays.into_iter().map(one_zero).collect();
         let rows = self.converter.convert_columns(&arrays);
@@ -104,13 +101,8 @@ impl<'a> Keys<'a> {
         Ok(rows.iter().map(|row| row.owned()).collect())
     }
 
-    fn timestamps(
-        &self,
-        run: &SegmentRun,
-        frame: u64,
-        (start, end): (usize, usize),
-    ) -> Result<Vec<i64>> {
-        let picked = PickedRows::Range(start..end);
+    fn timestamps(&self, run: &SegmentRun, frame: u64, rows: Range<usize>) -> Result<Vec<i64>> {
+        let picked = PickedRows::Range(rows);
         let columns = std::slice::from_ref(&self.designated);
         let arrays = run.reader()?.arrays(frame, &picked, columns, self.symbols)?;
         Ok(integers(&arrays[0]))
@@ -137,28 +129,29 @@ fn integers(array: &ArrayRef) -> Vec<i64> {
 }
 
 /// The rows of a page frame that lie in a range of rows of its run.
-fn in_frame(run: &SegmentRun, frame: u64, start: u64, end: u64) -> Result<(usize, usize)> {
+fn in_frame(run: &SegmentRun, frame: u64, rows: RowRange) -> Result<Range<usize>> {
     let first = frame * limits::FRAME_ROWS.0;
-    let rows = run.reader()?.frame_rows(frame) as u64;
-    let within = |row: u64| row.saturating_sub(first).min(rows);
+    let frame_rows = run.reader()?.frame_rows(frame) as u64;
+    let within = |row: u64| row.saturating_sub(first).min(frame_rows);
     let place = |row: u64| usize::try_from(within(row)).expect("65,536 at most");
-    Ok((place(start), place(end)))
+    Ok(place(rows.start)..place(rows.end))
 }
 
 /// The page frames that overlap a range, each with its rows in the range.
-fn frames(run: &SegmentRun, rows: RowRange) -> Result<Vec<(u64, (usize, usize))>> {
+fn frames(run: &SegmentRun, rows: RowRange) -> Result<Vec<(u64, Range<usize>)>> {
     if rows.end <= rows.start {
         return Ok(Vec::new());
     }
     let frames = rows.start / limits::FRAME_ROWS.0..=(rows.end - 1) / limits::FRAME_ROWS.0;
-    frames.map(|frame| Ok((frame, in_frame(run, frame, rows.start, rows.end)?))).collect()
+    frames.map(|frame| Ok((frame, in_frame(run, frame, rows)?))).collect()
 }
 
 /// Keeps the last row of each key in the in-memory segments of an append, and finds the rows of the
 /// table that they replace.
 pub(crate) fn supersede(
     to: &mut AppendTo,
-    (table, schema): (&TableState, &Schema),
+    table: &TableState,
+    schema: &Schema,
     snapshot: &Snapshot,
 ) -> Result<Vec<SegmentDeletes>> {
     let (directory, marks) = (&table.directory, &table.manifest.symbols);
@@ -174,7 +167,7 @@ pub(crate) fn supersede(
     for (at, mem_segment) in to.mem_segments.iter().enumerate() {
         let run = SegmentRun::of_memtable(mem_segment.meta, &to.files[at], None);
         let all = RowRange { start: 0, end: run.meta.rows.0 };
-        new.add(&keys, (at, &run), all, &mut doubled)?;
+        new.add(&keys, at, &run, all, &mut doubled)?;
     }
     for (at, rows) in doubled {
         let mem_segment = &to.mem_segments[at];
@@ -185,7 +178,7 @@ pub(crate) fn supersede(
             Some(deletion_vector),
         ));
         let mem_segment =
-            mem_segment_of((directory, schema), marks, &[run], &mut || directory.new_segment_id())?;
+            mem_segment_of(directory, schema, marks, &[run], &mut || directory.new_segment_id())?;
         let mem_segment =
             mem_segment.expect("the last row of a key is left, and one segment has no more rows");
         to.files[at] = Arc::new(SegmentFile::in_memory(directory.table(), &mem_segment));
@@ -214,7 +207,8 @@ pub(crate) struct Superseded {
 pub(crate) fn superseded(
     new: &[Arc<SegmentRun>],
     known: &[&Arc<SegmentRun>],
-    (schema, symbols): (&Schema, &SymbolTables),
+    schema: &Schema,
+    symbols: &SymbolTables,
 ) -> Result<Superseded> {
     let keys = Keys::new(schema, symbols);
     let unit = keys.designated.ty.time_unit().expect("model_schema-2");
@@ -225,7 +219,7 @@ pub(crate) fn superseded(
         for (at, run) in new.iter().enumerate() {
             let within = TimeRange { unit, start, end };
             let within = run.reader()?.rows_in(&keys.designated, within)?;
-            rows.add(&keys, (at, run), within, &mut doubled)?;
+            rows.add(&keys, at, run, within, &mut doubled)?;
         }
         for run in known {
             let replaced = replaced(run, &keys, &rows)?;
@@ -267,14 +261,14 @@ fn replaced(run: &SegmentRun, keys: &Keys<'_>, new: &NewRows) -> Result<Vec<u64>
     let range = TimeRange { unit, start: min, end: max + 1 };
     let reached = run.reader()?.rows_in(&keys.designated, range)?;
     let mut rows = Vec::new();
-    for (frame, (start, end)) in frames(run, reached)? {
-        let timestamps = keys.timestamps(run, frame, (start, end))?;
+    for (frame, within) in frames(run, reached)? {
+        let timestamps = keys.timestamps(run, frame, within.clone())?;
         let is_met = |ts: &i64| new.timestamps.contains(ts);
         let Some(first) = timestamps.iter().position(is_met) else { continue };
         let last = timestamps.iter().rposition(is_met).expect("there is a first");
-        let met = (start + first, start + last + 1);
-        for (at, key) in keys.of(run, frame, met)?.iter().enumerate() {
-            let row = frame * limits::FRAME_ROWS.0 + (met.0 + at) as u64;
+        let met = within.start + first..within.start + last + 1;
+        let first = frame * limits::FRAME_ROWS.0 + met.start as u64;
+        for (row, key) in (first..).zip(&keys.of(run, frame, met)?) {
             let is_live = run
                 .deletion_vector
                 .as_ref()

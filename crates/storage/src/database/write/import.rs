@@ -88,7 +88,10 @@ enum Source {
 }
 
 /// The table of an import, and its growing dictionaries.
-type Opened = (Arc<TableState>, BTreeMap<ColumnId, Arc<Dictionary>>);
+struct OpenedTable {
+    table: Arc<TableState>,
+    dictionaries: BTreeMap<ColumnId, Arc<Dictionary>>,
+}
 
 /// The files that it has created so far.
 #[derive(Debug, Default)]
@@ -113,8 +116,8 @@ impl ImportTxn {
                     found[0].check_readable()?;
                     open(&found[0])
                 })?;
-                let (as_of, schema) = (opened.0.manifest.seq_txn, &opened.0.manifest.schema);
-                let needed = schema.columns().to_vec();
+                let manifest = &opened.table.manifest;
+                let (as_of, needed) = (manifest.seq_txn, manifest.schema.columns().to_vec());
                 ImportTxn::begin_in(database, opened, as_of, needed)
             }
             ImportTarget::New { name, schema } | ImportTarget::Replacing { name, schema } => {
@@ -168,10 +171,11 @@ impl ImportTxn {
 
     fn begin_in(
         database: &Arc<Database>,
-        (table, dictionaries): Opened,
+        opened: OpenedTable,
         as_of: SeqTxn,
         needed: Vec<Column>,
     ) -> Result<ImportTxn> {
+        let OpenedTable { table, dictionaries } = opened;
         let schema = &table.manifest.schema;
         if let Some(gone) = needed.iter().find(|column| schema.column(column.id).is_none()) {
             let (table, column) = (table.name.clone(), gone.name.clone());
@@ -381,7 +385,7 @@ impl ImportTxn {
         let interned = interned.iter().map(|column| (*column, &self.dictionaries[column]));
         let symbols = new_segments::save_symbols(interned)?;
         let metas: Vec<SegmentMeta> = segments.iter().map(|segment| segment.meta).collect();
-        self.database.segment_sync().sync_names((&self.directory, &self.schema), &metas)?;
+        self.database.segment_sync().sync_names(&self.directory, &self.schema, &metas)?;
         Ok(symbols)
     }
 
@@ -436,10 +440,10 @@ impl ImportTxn {
     }
 }
 
-fn open(table: &Arc<TableState>) -> Result<Opened> {
+fn open(table: &Arc<TableState>) -> Result<OpenedTable> {
     let TableState { directory, manifest, .. } = table.as_ref();
     let dictionaries = directory.open_dictionaries(&manifest.schema, &manifest.symbols)?;
-    Ok((Arc::clone(table), dictionaries))
+    Ok(OpenedTable { table: Arc::clone(table), dictionaries })
 }
 
 /// Returns true if a replay may find the commit.

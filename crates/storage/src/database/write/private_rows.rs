@@ -96,7 +96,7 @@ impl Snapshot {
             false => {
                 let known = known.iter().collect::<Vec<_>>();
                 let Superseded { doubled, deletes: deleted } =
-                    superseded(&own, &known, (&self.schema, symbols))?;
+                    superseded(&own, &known, &self.schema, symbols)?;
                 (doubled, deleted)
             }
         };
@@ -153,7 +153,8 @@ pub fn is_private(segment: SegmentId) -> bool {
 /// # Panics
 /// If a column is not one of the table's, or not of its type.
 pub fn encode_private(
-    (table, schema): (TableId, &Schema),
+    table: TableId,
+    schema: &Schema,
     rows: &RowBatch,
     symbols: &mut SymbolTables,
     numbers: PrivateNumbers<'_>,
@@ -161,7 +162,7 @@ pub fn encode_private(
     let commit = SeqTxn(FIRST_COMMIT + numbers.commit);
     let mut intern = |column, texts: &[&[u8]]| symbols.intern(column, texts);
     let mut new_id = || SegmentId(FIRST_SEGMENT + numbers.segments.fetch_add(1, Relaxed));
-    let mem_segments = mem_segment::encode_rows((table, schema), rows, &mut intern, &mut new_id)?;
+    let mem_segments = mem_segment::encode_rows(table, schema, rows, &mut intern, &mut new_id)?;
     let run = |MemSegment { mut meta, bytes }: MemSegment| {
         (meta.seq_first, meta.seq_last) = (commit, commit);
         let file = SegmentFile::in_memory(table, &MemSegment { meta, bytes });

@@ -96,7 +96,7 @@ impl ImportTxn {
         let mut none = |rows: SegmentDeletes| -> Result<()> {
             unreachable!("segment {} is of no new table", rows.segment)
         };
-        let left = self.supersede(segments, (schema, &symbols), &KnownRuns::new(), &mut none)?;
+        let left = self.supersede(segments, schema, &symbols, &KnownRuns::new(), &mut none)?;
         self.commit_plain(&left)
     }
 
@@ -131,7 +131,7 @@ impl ImportTxn {
             }
             None => writer.add(rows),
         };
-        let left = self.supersede(segments, (schema, &symbols), &known, &mut go)?;
+        let left = self.supersede(segments, schema, &symbols, &known, &mut go)?;
         removed
             .iter()
             .try_for_each(|(&segment, left)| writer.add_deletion_vector(segment, left))?;
@@ -147,7 +147,8 @@ impl ImportTxn {
     fn supersede(
         &self,
         segments: &[WrittenSegment],
-        (schema, symbols): (&Schema, &SymbolTables),
+        schema: &Schema,
+        symbols: &SymbolTables,
         known: &KnownRuns<'_>,
         go: &mut dyn FnMut(SegmentDeletes) -> Result<()>,
     ) -> Result<Vec<WrittenSegment>> {
@@ -167,7 +168,7 @@ impl ImportTxn {
             };
             let runs: Vec<_> = (0..files.len()).map(|at| run((at, None))).collect();
             let known = known.get(&partition).map_or(&[][..], Vec::as_slice);
-            let found = dedup::superseded(&runs, known, (schema, symbols))?;
+            let found = dedup::superseded(&runs, known, schema, symbols)?;
             let Superseded { doubled, deletes } = found;
             deletes.into_iter().try_for_each(&mut *go)?;
             if doubled.is_empty() {

@@ -102,8 +102,8 @@ impl TableWriter<'_> {
             }
         }
         let Prepared { targets, tables, delete_files } =
-            self.prepare(&visible, appends, (&removals, &locked))?;
-        self.commit_prepared(&AppendOptions::default(), (ddl.clone(), tables), delete_files)?;
+            self.prepare(&visible, appends, &removals, &locked)?;
+        self.commit_prepared(&AppendOptions::default(), ddl.clone(), tables, delete_files)?;
         drop(locked);
         let touched: Vec<TableId> = targets.iter().flatten().copied().collect();
         self.database.maintenance().coalesce_memtables(&touched);

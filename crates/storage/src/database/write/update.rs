@@ -121,7 +121,7 @@ impl ChangeTxn {
         let mut intern = |column, texts: &[&[u8]]| import.intern(column, texts);
         let mut new_id = || import.new_segment_id();
         let rows = self.fitting(rows);
-        mem_segment::encode_rows((import.table(), import.schema()), &rows, &mut intern, &mut new_id)
+        mem_segment::encode_rows(import.table(), import.schema(), &rows, &mut intern, &mut new_id)
     }
 
     /// The rows with the current columns of the table (update-3).

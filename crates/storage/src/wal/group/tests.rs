@@ -72,7 +72,8 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
     proptest::collection::vec(record, 1..4)
 }
 
-const OF: (u64, GroupLayout) = (LOG, GroupLayout::CheckedHeader);
+const EXPECTED: ExpectedGroup =
+    ExpectedGroup { log: LOG, lsn: LSN, layout: GroupLayout::CheckedHeader };
 const PLACE: GroupPlace = GroupPlace { log: LOG, lsn: LSN, durable: LSN, room: 8_192 };
 
 fn encode(records: &[Record]) -> Vec<u8> {
@@ -126,7 +127,7 @@ proptest! {
             let meant: Vec<TableId> = record.ops.iter().map(|op| op.table).collect();
             assert_eq!(tables, meant);
             let records_bytes = bytes_in(&group.shares);
-            let used = peek_group(&group.finish(&PLACE), OF, LSN).unwrap().bytes;
+            let used = peek_group(&group.finish(&PLACE), EXPECTED).unwrap().bytes;
             assert_eq!(records_bytes, used - GROUP_HEADER_BYTES);
         }
     }
@@ -134,16 +135,16 @@ proptest! {
     #[test]
     fn a_damaged_byte_is_an_error(records in records(), at: usize, xor in 1_u8..) {
         let mut bytes = encode(&records);
-        let used = peek_group(&bytes, OF, LSN).unwrap().bytes;
+        let used = peek_group(&bytes, EXPECTED).unwrap().bytes;
         bytes[at % used] ^= xor;
         assert!(decode_group(&bytes, LOG, LSN).is_err());
-        assert!(check_group(&bytes, OF, LSN).is_err());
+        assert!(check_group(&bytes, EXPECTED).is_err());
     }
 
     #[test]
     fn a_group_cut_short_is_an_error(records in records(), left: usize) {
         let bytes = encode(&records);
-        let used = peek_group(&bytes, OF, LSN).unwrap().bytes;
+        let used = peek_group(&bytes, EXPECTED).unwrap().bytes;
         assert!(decode_group(&bytes[..left % used], LOG, LSN).is_err());
     }
 
@@ -152,7 +153,7 @@ proptest! {
         mut records in records(), at: usize, xor in 1_u8..,
     ) {
         let bytes = encode_changed(records.swap_remove(0), |body| body[at % body.len()] ^= xor);
-        assert!(check_group(&bytes, OF, LSN).is_ok());
+        assert!(check_group(&bytes, EXPECTED).is_ok());
         let _ = decode_group(&bytes, LOG, LSN);
     }
 
@@ -181,7 +182,7 @@ fn a_record_of_an_unknown_kind_is_told_from_a_bad_group() {
     let op = TableOp { table: TableId(1), seq_txn: SeqTxn(1), change: TableChange::Drop };
     let bytes = encode_changed(Record { ops: vec![op] }, |body| body[4 + 16] = 200);
     // A replay ends at a bad group without an error, but not at this one.
-    let group = check_group(&bytes, OF, LSN).expect("its checksum is right");
+    let group = check_group(&bytes, EXPECTED).expect("its checksum is right");
     assert!(group.decode().is_err());
 }
 
@@ -196,7 +197,7 @@ fn a_group_that_lacks_sectors_is_told_from_one_with_other_bytes() {
         TableChange::Append { batch: None, mem_segments: vec![mem_segment], symbols: Vec::new() };
     let op = TableOp { table: TableId(1), seq_txn: SeqTxn(1), change };
     let whole = encode(&[Record { ops: vec![op] }]);
-    let used = peek_group(&whole, OF, LSN).unwrap().bytes;
+    let used = peek_group(&whole, EXPECTED).unwrap().bytes;
     let sectors = used.div_ceil(SECTOR);
     let natural = whole[..used].chunks(SECTOR).filter(|sector| is_zero(sector)).count();
     assert!((2..sectors - 2).contains(&natural), "{natural} of {sectors}");
@@ -209,16 +210,16 @@ fn a_group_that_lacks_sectors_is_told_from_one_with_other_bytes() {
             continue;
         }
         let expected = if lost & 1 == 0 { BadGroup::Torn } else { BadGroup::Unwritten };
-        assert_eq!(judge_group(&torn, OF, LSN), expected, "{lost:b}");
+        assert_eq!(judge_group(&torn, EXPECTED), expected, "{lost:b}");
     }
     for at in 0..used {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x10;
-        let judged = judge_group(&damaged, OF, LSN);
+        let judged = judge_group(&damaged, EXPECTED);
         assert!(matches!(judged, BadGroup::Damaged(_)), "byte {at}: {judged:?}");
     }
     for left in (0..used).step_by(100) {
-        assert!(!matches!(judge_group(&whole[..left], OF, LSN), BadGroup::Damaged(_)), "{left}");
+        assert!(!matches!(judge_group(&whole[..left], EXPECTED), BadGroup::Damaged(_)), "{left}");
     }
 }
 
@@ -234,11 +235,11 @@ fn a_group_of_an_older_version_is_read() {
     w.raw(&GROUP_MAGIC).u64(LOG).u64(LSN.0).u64(LSN.0).u64(bytes as u64).u32(1);
     let crc = crc32c::crc32c_append(crc32c::crc32c(&w.0), &records.0);
     w.u32(crc).raw(&records.0).pad(PAGE);
-    let of = (LOG, GroupLayout::Plain);
-    let group = check_group(&w.0, of, LSN).unwrap().decode().unwrap();
+    let plain = ExpectedGroup { layout: GroupLayout::Plain, ..EXPECTED };
+    let group = check_group(&w.0, plain).unwrap().decode().unwrap();
     assert_eq!(group, Group { durable: LSN, end: Lsn(LSN.0 + 4_096), records: vec![record] });
     w.0[60] ^= 1;
-    assert!(matches!(judge_group(&w.0, of, LSN), BadGroup::Damaged(_)));
+    assert!(matches!(judge_group(&w.0, plain), BadGroup::Damaged(_)));
 }
 
 #[test]
